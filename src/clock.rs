@@ -1,0 +1,78 @@
+//! The only `now()` and the only source of randomness: ports, so that simulation and replay own time.
+
+use std::time::Duration;
+
+use crate::domain::time::Timestamp;
+
+/// Tells the time.
+pub trait Clock: Send + Sync + 'static {
+    /// Wall-clock time. May step backwards; nothing orders by it.
+    fn now(&self) -> Timestamp;
+    /// Time since this clock was made. Never steps backwards.
+    fn monotonic(&self) -> Duration;
+}
+
+/// Makes bytes nobody can guess.
+pub trait Entropy: Send + Sync + 'static {
+    /// Fills `bytes` with random bytes.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+/// 32 random bytes.
+#[must_use]
+pub fn random32(entropy: &dyn Entropy) -> [u8; 32] {
+    let mut bytes = [0_u8; 32];
+    entropy.fill(&mut bytes);
+    bytes
+}
+
+/// 16 random bytes.
+#[must_use]
+pub fn random16(entropy: &dyn Entropy) -> [u8; 16] {
+    let mut bytes = [0_u8; 16];
+    entropy.fill(&mut bytes);
+    bytes
+}
+
+/// The machine's clock.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: std::time::Instant,
+}
+
+impl SystemClock {
+    /// A clock whose monotonic time starts now.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the one home of now()")]
+    pub fn new() -> Self {
+        Self { start: std::time::Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.start.elapsed()
+    }
+}
+
+/// The operating system's random bytes.
+#[derive(Debug, Default)]
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    fn fill(&self, bytes: &mut [u8]) {
+        // WHY: no randomness means no salt, no token and no key; there is nothing safe to go on with.
+        #[expect(clippy::expect_used, reason = "without randomness the process must stop")]
+        getrandom::fill(bytes).expect("the operating system gives no randomness");
+    }
+}

@@ -1,0 +1,196 @@
+//! Ed25519 keys in files: PKCS#8 PEM for the secret half, SPKI PEM for the public half.
+
+use std::fmt;
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
+use ed25519_dalek::pkcs8::{
+    DecodePrivateKey as _, DecodePublicKey as _, EncodePrivateKey as _, EncodePublicKey as _,
+};
+use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
+
+use crate::clock::{Entropy, random32};
+use crate::domain::digest::Digest;
+
+/// Why a key cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read or written.
+    #[error("key file `{path}`: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The secret key may be read by others.
+    #[error("key file `{path}` has mode {mode:o}: only its owner may read it (chmod 600)")]
+    Mode {
+        /// The file.
+        path: String,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// Not an Ed25519 key in PEM, or one of small order.
+    #[error("`{path}` holds no usable ed25519 key: {why}")]
+    Format {
+        /// The file or field.
+        path: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// A secret Ed25519 key. Never shown, zeroed when dropped.
+#[derive(Clone)]
+pub struct SecretKey(SigningKey);
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretKey({})", self.public().id())
+    }
+}
+
+impl SecretKey {
+    /// A fresh key.
+    #[must_use]
+    pub fn generate(entropy: &dyn Entropy) -> Self {
+        let seed = zeroize::Zeroizing::new(random32(entropy));
+        Self(SigningKey::from_bytes(&seed))
+    }
+
+    /// Its public half.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        PublicKey(self.0.verifying_key())
+    }
+
+    /// Signs these bytes (RFC 8032 Ed25519, 64 bytes).
+    #[must_use]
+    pub fn sign(&self, message: &[u8]) -> [u8; 64] {
+        self.0.sign(message).to_bytes()
+    }
+
+    /// Reads a PKCS#8 PEM file that only its owner may read.
+    ///
+    /// # Errors
+    /// Unreadable, readable by others, or not an Ed25519 key.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let shown = path.display().to_string();
+        let io = |source| Error::Io { path: shown.clone(), source };
+        let mode = std::fs::metadata(path).map_err(io)?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(Error::Mode { path: shown, mode });
+        }
+        let pem = zeroize::Zeroizing::new(std::fs::read_to_string(path).map_err(io)?);
+        SigningKey::from_pkcs8_pem(&pem)
+            .map(Self)
+            .map_err(|e| Error::Format { path: shown.clone(), why: e.to_string() })
+    }
+
+    /// Writes a new PKCS#8 PEM file of mode 0600; never replaces one.
+    ///
+    /// # Errors
+    /// The file exists or cannot be written.
+    pub fn store(&self, path: &Path) -> Result<(), Error> {
+        let shown = path.display().to_string();
+        let pem = self
+            .0
+            .to_pkcs8_pem(LineEnding::LF)
+            .map_err(|e| Error::Format { path: shown.clone(), why: e.to_string() })?;
+        std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .and_then(|mut file| file.write_all(pem.as_bytes()).and_then(|()| file.sync_all()))
+            .map_err(|source| Error::Io { path: shown, source })
+    }
+}
+
+/// A public Ed25519 key that is not of small order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PublicKey(VerifyingKey);
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({})", self.id())
+    }
+}
+
+impl PublicKey {
+    /// The key these 32 bytes are, unless they are no point or one of small order.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
+        let key = VerifyingKey::from_bytes(bytes).ok()?;
+        (!key.is_weak()).then_some(Self(key))
+    }
+
+    /// The 32 raw bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; 32] {
+        self.0.to_bytes()
+    }
+
+    /// Key id: SHA-256 of the raw key, 64 hex digits.
+    #[must_use]
+    pub fn id(&self) -> String {
+        Digest::of(&[&self.to_bytes()]).hex()
+    }
+
+    /// Whether this key signed exactly these bytes, by the strict rules (`verify_strict`).
+    #[must_use]
+    pub fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
+        self.0.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
+    }
+
+    /// Its SPKI PEM text, as `openssl pkey -pubin` reads it.
+    #[must_use]
+    pub fn to_pem(&self) -> String {
+        self.0.to_public_key_pem(LineEnding::LF).unwrap_or_default()
+    }
+
+    /// Reads one or several SPKI PEM blocks. `path` is only for the message.
+    ///
+    /// # Errors
+    /// No block, or a block that is no usable key.
+    pub fn read_pems(text: &str, path: &str) -> Result<Vec<Self>, Error> {
+        let bad = |why: &str| Error::Format { path: path.to_owned(), why: why.to_owned() };
+        let mut keys = Vec::new();
+        let mut block = String::new();
+        for line in text.lines() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            block.push_str(line);
+            block.push('\n');
+            if line == "-----END PUBLIC KEY-----" {
+                let key =
+                    VerifyingKey::from_public_key_pem(&block).map_err(|e| bad(&e.to_string()))?;
+                if key.is_weak() {
+                    return Err(bad("a small-order point verifies forged signatures"));
+                }
+                keys.push(Self(key));
+                block.clear();
+            }
+        }
+        if keys.is_empty() || !block.is_empty() {
+            return Err(bad("expected `-----BEGIN PUBLIC KEY-----` blocks"));
+        }
+        Ok(keys)
+    }
+
+    /// Reads the public keys of a file.
+    ///
+    /// # Errors
+    /// As [`Self::read_pems`], or the file cannot be read.
+    pub fn load_all(path: &Path) -> Result<Vec<Self>, Error> {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::Io { path: shown.clone(), source })?;
+        Self::read_pems(&text, &shown)
+    }
+}

@@ -1,0 +1,116 @@
+//! What an agent asks: one tool, its arguments, and how the request reached us.
+
+use std::sync::Arc;
+
+use super::canonical;
+use super::id::{CallId, RunId, ToolName};
+use super::json::{self, Json, Limits};
+
+/// How the caller proved who it is, as every entry records it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Auth {
+    /// `uds`, `token`, `internal`.
+    pub method: String,
+    /// The peer's uid on a Unix socket.
+    pub uid: Option<u32>,
+    /// Keyed hash of the token that was shown, 16 hex digits.
+    pub token: Option<String>,
+}
+
+/// One call as the agent asked for it: parsed strictly, canonical once, immutable from here on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ToolCall {
+    run: RunId,
+    id: CallId,
+    tool: ToolName,
+    args: Arc<Json>,
+    canonical: Arc<[u8]>,
+    after: u64,
+    auth: Auth,
+    traceparent: Option<String>,
+}
+
+/// Who asks, where and after what: everything about a call that is not its text.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Asking {
+    /// The open run.
+    pub run: RunId,
+    /// The call id, from the agent or minted.
+    pub id: CallId,
+    /// Highest `run_seq` already released to this run when the request arrived.
+    pub after: u64,
+    /// How the caller proved who it is.
+    pub auth: Auth,
+    /// W3C trace context from the caller, if valid.
+    pub traceparent: Option<String>,
+}
+
+impl ToolCall {
+    /// Reads tool name and arguments strictly and fixes the bytes that are judged, run and hashed.
+    ///
+    /// # Errors
+    /// What is wrong with the text, as a stable detail code.
+    pub fn parse(asking: Asking, tool: &str, arguments: &[u8]) -> Result<Self, json::Error> {
+        let tool = ToolName::parse(tool).ok_or_else(|| json::Error {
+            code: "tool.name",
+            message: "a tool name is [A-Za-z0-9_.-]{1,128}".into(),
+            offset: 0,
+        })?;
+        let args = Json::parse(arguments, &Limits::ARGUMENTS)?;
+        if args.as_object().is_none() {
+            let message = "arguments are a JSON object".into();
+            return Err(json::Error { code: "arguments.type", message, offset: 0 });
+        }
+        let canonical = canonical::bytes(&args).into();
+        let Asking { run, id, after, auth, traceparent } = asking;
+        Ok(Self { run, id, tool, args: Arc::new(args), canonical, after, auth, traceparent })
+    }
+
+    /// The run it belongs to.
+    #[must_use]
+    pub const fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// Its id in the run.
+    #[must_use]
+    pub const fn id(&self) -> &CallId {
+        &self.id
+    }
+
+    /// The tool that was named.
+    #[must_use]
+    pub const fn tool(&self) -> &ToolName {
+        &self.tool
+    }
+
+    /// The arguments, typed.
+    #[must_use]
+    pub fn args(&self) -> &Json {
+        &self.args
+    }
+
+    /// The arguments, canonical: the bytes that are judged, run and hashed.
+    #[must_use]
+    pub fn canonical(&self) -> &[u8] {
+        &self.canonical
+    }
+
+    /// Highest `run_seq` released to the run when this call arrived.
+    #[must_use]
+    pub const fn after(&self) -> u64 {
+        self.after
+    }
+
+    /// How the caller proved who it is.
+    #[must_use]
+    pub const fn auth(&self) -> &Auth {
+        &self.auth
+    }
+
+    /// W3C trace context from the caller.
+    #[must_use]
+    pub fn traceparent(&self) -> Option<&str> {
+        self.traceparent.as_deref()
+    }
+}

@@ -1,0 +1,83 @@
+//! The stable codes of the error contract: one name for each thing a caller can be told.
+//!
+//! They are listed in SECURITY.md and held by a golden test; the wire rendering (gRPC, HTTP,
+//! JSON-RPC) lives in `serve::problem` and nowhere else.
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
+        /// A stable dotted code.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Code { $($(#[$doc])* $name,)* }
+        impl Code {
+            /// The code as it stands on the wire and in entries.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+            /// Every code, in the order of the contract's table.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+            /// Reads a code.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some(Self::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The request cannot be read; `detail` says why.
+    RequestMalformed = "request.malformed";
+    /// No credential, or one that is not known.
+    IdentityMissing = "identity.missing";
+    /// Model, instructions or tools are not those of the manifest.
+    ManifestMismatch = "manifest.mismatch";
+    /// The tool does not exist for this agent.
+    ToolNotGranted = "tool.not_granted";
+    /// The arguments do not satisfy the tool's schema.
+    ArgumentsInvalid = "arguments.invalid";
+    /// What the tool would touch cannot be opened or is out of bounds.
+    EffectRefused = "effect.refused";
+    /// A policy said no.
+    PolicyDenied = "policy.denied";
+    /// The policy could not answer.
+    PolicyError = "policy.error";
+    /// The call waits for an approval.
+    CallHeld = "call.held";
+    /// A limit of the manifest is reached.
+    LimitExceeded = "limit.exceeded";
+    /// Too much work is waiting; nothing was recorded or run.
+    Overloaded = "overloaded";
+    /// The gate is draining; nothing was recorded or run.
+    Shutdown = "shutdown";
+    /// The ledger cannot be written; nothing ran.
+    LedgerUnavailable = "ledger.unavailable";
+    /// The ledger did not confirm in time; nothing ran and nothing will.
+    LedgerUnknown = "ledger.unknown";
+    /// The tool said error, or a known timeout.
+    ToolFailed = "tool.failed";
+    /// It ran and the outcome is unknown or not recorded.
+    CallUnknown = "call.unknown";
+    /// The same call id with other bytes.
+    CallConflict = "call.conflict";
+    /// No call of this id in this run.
+    CallNotFound = "call.not_found";
+    /// The recorded result can no longer be given.
+    CallResultUnavailable = "call.result_unavailable";
+    /// No such run, or not yours.
+    RunUnknown = "run.unknown";
+    /// The run is over.
+    RunSealed = "run.sealed";
+    /// The call was held too long.
+    CallExpired = "call.expired";
+    /// The call was cancelled.
+    CallCancelled = "call.cancelled";
+    /// The gate is not ready to serve (no policy, no manifest, not the writer).
+    NotReady = "not_ready";
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,98 @@
+//! What was decided about a call, by whom and why: one value, built in one place (`policy::judge`).
+
+use super::code::Code;
+use super::digest::Digest;
+
+/// The answer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Verdict {
+    /// The call may run.
+    Allow,
+    /// The call may not run.
+    Deny,
+    /// The call waits for a person.
+    RequireApproval,
+}
+
+impl Verdict {
+    /// `allow`, `deny` or `require_approval`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+            Self::RequireApproval => "require_approval",
+        }
+    }
+}
+
+/// One reason of one layer. The caller is shown all of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reason {
+    /// What kind of refusal this is on the wire.
+    pub code: Code,
+    /// The layer's own finer code: `schema.required`, `file.symlink`, a policy's own code.
+    pub detail: String,
+    /// For a person: lowercase, no full stop, input in backticks.
+    pub message: String,
+    /// Which rule spoke: `wicketgate.agent.deny` with file and line, or the layer's name.
+    pub rule: String,
+}
+
+/// What must also happen because the call was allowed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Obligation {
+    /// Mask these kinds of findings in the result (`email`, `card`, …).
+    Redact {
+        /// Kinds of findings, sorted.
+        kinds: Vec<String>,
+    },
+    /// Fail the call if the result is larger than this many bytes.
+    CapBytes {
+        /// Bytes.
+        bytes: u64,
+    },
+}
+
+impl Obligation {
+    /// Its name in entries: `redact`, `cap_bytes`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Redact { .. } => "redact",
+            Self::CapBytes { .. } => "cap_bytes",
+        }
+    }
+}
+
+/// Which layer's bytes took part, for the entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LayerDigest {
+    /// `lib`, `org`, `team`, `agent` or `data`.
+    pub layer: String,
+    /// SHA-256 of that layer's deterministic tar.
+    pub digest: Digest,
+}
+
+/// The one decision about one call.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Decision {
+    /// The answer.
+    pub verdict: Verdict,
+    /// Why; never empty for `Deny` and `RequireApproval`.
+    pub reasons: Vec<Reason>,
+    /// What must also happen; empty unless allowed or held.
+    pub obligations: Vec<Obligation>,
+    /// Digest of the bundle that was asked, or of the one in force when no policy was asked.
+    pub policy: Digest,
+    /// The layers of that bundle.
+    pub layers: Vec<LayerDigest>,
+    /// False only in observe mode: the verdict is recorded and not enforced.
+    pub enforced: bool,
+    /// Engine and version: `regorus/0.14.1`.
+    pub engine: String,
+    /// Canonical bytes the policy saw; absent when an earlier layer refused.
+    pub input: Option<Vec<u8>>,
+    /// How long a held call waits, when held.
+    pub hold: Option<std::time::Duration>,
+}

@@ -1,0 +1,96 @@
+//! Digests, salted commitments and the call digest: every hash the product makes of its own values.
+
+use sha2::{Digest as _, Sha256};
+
+use super::canonical;
+use super::id::{CallId, RunId, ToolName};
+use super::json::Json;
+
+/// A SHA-256 value (32 bytes). Shown as 64 lowercase hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest these 32 bytes are.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Hashes the pieces in order.
+    #[must_use]
+    pub fn of(pieces: &[&[u8]]) -> Self {
+        let mut hasher = Sha256::new();
+        for piece in pieces {
+            hasher.update(piece);
+        }
+        Self(hasher.finalize().into())
+    }
+
+    /// Reads 64 lowercase hex digits, with or without the `sha256:` prefix.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let hex_text = text.strip_prefix("sha256:").unwrap_or(text);
+        if hex_text.len() != 64 || hex_text.bytes().any(|b| b.is_ascii_uppercase()) {
+            return None;
+        }
+        let mut bytes = [0_u8; 32];
+        hex::decode_to_slice(hex_text, &mut bytes).ok()?;
+        Some(Self(bytes))
+    }
+
+    /// The 32 bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// 64 lowercase hex digits.
+    #[must_use]
+    pub fn hex(&self) -> String {
+        hex::encode(self.0)
+    }
+
+    /// `sha256:` and 64 lowercase hex digits.
+    #[must_use]
+    pub fn prefixed(&self) -> String {
+        format!("sha256:{}", self.hex())
+    }
+}
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.hex())
+    }
+}
+
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.hex())
+    }
+}
+
+/// 32 random bytes that keep a commitment from being guessed.
+pub type Salt = [u8; 32];
+
+/// Commits to a payload: `SHA-256("wicketgate/commit/1\0" || salt || u64be(len) || payload)`.
+///
+/// The entry holds only this, never an unsalted hash, so that erasing payload and salt leaves
+/// nothing to guess at (ledger.md §0.3).
+#[must_use]
+pub fn commitment(salt: &Salt, payload: &[u8]) -> Digest {
+    let length = u64::try_from(payload.len()).unwrap_or(u64::MAX).to_be_bytes();
+    Digest::of(&[b"wicketgate/commit/1\0", salt, &length, payload])
+}
+
+/// Names one call for approvals and proofs, from its commitment and not from its arguments.
+#[must_use]
+pub fn call_digest(run: &RunId, call: &CallId, tool: &ToolName, args: &Digest) -> Digest {
+    let body = Json::object([
+        ("run", Json::from(run.to_string())),
+        ("call", Json::from(call.as_str())),
+        ("tool", Json::from(tool.as_str())),
+        ("args_commitment", Json::from(args.hex())),
+    ]);
+    Digest::of(&[b"wicketgate/call/1\0", &canonical::bytes(&body)])
+}

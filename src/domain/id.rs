@@ -1,0 +1,143 @@
+//! Names of things: each a type of its own, each valid by construction.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+/// One execution of an agent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RunId(Uuid);
+
+impl RunId {
+    /// A run id of these random bytes (UUID version 4).
+    #[must_use]
+    pub fn from_random(bytes: [u8; 16]) -> Self {
+        Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
+    }
+
+    /// Reads the hyphenated lowercase form.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let id = Uuid::try_parse(text).ok()?;
+        (id.hyphenated().to_string() == text).then_some(Self(id))
+    }
+
+    /// The same id for libraries that speak UUID.
+    #[must_use]
+    pub const fn uuid(&self) -> Uuid {
+        self.0
+    }
+
+    /// The id this UUID is.
+    #[must_use]
+    pub const fn from_uuid(id: Uuid) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.hyphenated())
+    }
+}
+
+/// One chain of entries: 128 random bits fixed in its genesis.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChainId([u8; 16]);
+
+impl ChainId {
+    /// The id these 16 bytes are.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// Reads 32 lowercase hex digits.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.len() != 32 || text.bytes().any(|b| b.is_ascii_uppercase()) {
+            return None;
+        }
+        let mut bytes = [0_u8; 16];
+        hex::decode_to_slice(text, &mut bytes).ok()?;
+        Some(Self(bytes))
+    }
+
+    /// The 16 bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl fmt::Display for ChainId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl fmt::Debug for ChainId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+/// A name the agent or we gave one call: `[A-Za-z0-9_.-]{1,64}`, unique in its run.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CallId(String);
+
+impl CallId {
+    /// Reads a call id.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = (1..=64).contains(&text.len()) && text.bytes().all(plain);
+        fits.then(|| Self(text.to_owned()))
+    }
+
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of a tool: `[A-Za-z0-9_.-]{1,128}`, matched exactly.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ToolName(String);
+
+impl ToolName {
+    /// Reads a tool name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = (1..=128).contains(&text.len()) && text.bytes().all(plain);
+        fits.then(|| Self(text.to_owned()))
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+const fn plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-')
+}
+
+/// The place of an entry in its chain, from 0; also its leaf index in the Merkle tree.
+pub type Seq = u64;
+
+/// The fencing token of a writer, from 1; each take-over adds one.
+pub type Epoch = u64;

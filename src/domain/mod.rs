@@ -1,0 +1,17 @@
+//! Plain values: what the words of the product mean. No I/O, no async, no clock.
+//!
+//! Everything left of this layer may use it; it uses nothing of ours. A value that exists is valid:
+//! constructors parse, they do not check and hand back a `bool`.
+
+pub mod call;
+pub mod canonical;
+pub mod code;
+pub mod decision;
+pub mod digest;
+pub mod effect;
+pub mod id;
+pub mod json;
+pub mod outcome;
+pub mod prepared;
+pub mod tier;
+pub mod time;

@@ -1,0 +1,133 @@
+//! A call whose target is opened and resolved, before anybody decided about it.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::call::ToolCall;
+use super::decision::Reason;
+use super::digest::Digest;
+use super::effect::Effect;
+use super::id::ToolName;
+use super::tier::Tier;
+
+/// What is known about a tool from its binding, the manifest's grant taken into account.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ToolFacts {
+    /// Its name.
+    pub name: ToolName,
+    /// `http`, `file.read`, …
+    pub kind: String,
+    /// max(binding, manifest).
+    pub tier: Tier,
+    /// The operator says it changes nothing.
+    pub read_only: bool,
+    /// The operator says running it twice is running it once.
+    pub idempotent: bool,
+    /// SHA-256 of what the agent is shown and the effective binding without secrets.
+    pub definition: Digest,
+    /// From permit to the end of the call.
+    pub timeout: Duration,
+    /// Result bytes.
+    pub result_bytes_max: u64,
+}
+
+/// Something the firewall saw in arguments (`input.findings[]`).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Finding {
+    /// `email`, `card`, `iban`, `us_ssn`, …
+    pub kind: String,
+    /// JSON pointer of the value it was seen in.
+    pub path: String,
+}
+
+/// What only the executor that prepared a call can read back: a descriptor, a built request.
+pub type Hold = Box<dyn Any + Send + Sync>;
+
+/// One call, opened and resolved, with its typed effect and a private hold; nothing has happened yet.
+///
+/// Made only by `tool::prepare` (the tidy test confines the constructor). It is total: what could not
+/// be prepared carries the reasons instead of a hold, and `policy::judge` turns them into a denial.
+#[must_use]
+pub struct Prepared {
+    call: ToolCall,
+    tool: Option<Arc<ToolFacts>>,
+    effect: Effect,
+    findings: Vec<Finding>,
+    refusals: Vec<Reason>,
+    hold: Option<Hold>,
+}
+
+impl Prepared {
+    /// A call that could be prepared.
+    pub(crate) fn ready(
+        call: ToolCall,
+        tool: Arc<ToolFacts>,
+        effect: Effect,
+        findings: Vec<Finding>,
+        hold: Hold,
+    ) -> Self {
+        Self { call, tool: Some(tool), effect, findings, refusals: Vec::new(), hold: Some(hold) }
+    }
+
+    /// A call that could not be prepared, and why. `refusals` is not empty.
+    pub(crate) fn refused(
+        call: ToolCall,
+        tool: Option<Arc<ToolFacts>>,
+        refusals: Vec<Reason>,
+    ) -> Self {
+        Self { call, tool, effect: Effect::None, findings: Vec::new(), refusals, hold: None }
+    }
+
+    /// The call.
+    #[must_use]
+    pub const fn call(&self) -> &ToolCall {
+        &self.call
+    }
+
+    /// The tool, unless it does not exist for this agent.
+    #[must_use]
+    pub fn tool(&self) -> Option<&ToolFacts> {
+        self.tool.as_deref()
+    }
+
+    /// What it would touch.
+    #[must_use]
+    pub const fn effect(&self) -> &Effect {
+        &self.effect
+    }
+
+    /// What the firewall saw.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// Why it cannot run, whatever a policy says.
+    #[must_use]
+    pub fn refusals(&self) -> &[Reason] {
+        &self.refusals
+    }
+
+    /// Whether an executor could run it: prepared, with nothing against it.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.hold.is_some() && self.refusals.is_empty()
+    }
+
+    /// The private hold, for the executor that made it.
+    pub(crate) fn hold<T: Any>(&self) -> Option<&T> {
+        self.hold.as_ref().and_then(|hold| hold.downcast_ref())
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared")
+            .field("call", &self.call.id())
+            .field("tool", &self.tool)
+            .field("effect", &self.effect)
+            .finish_non_exhaustive()
+    }
+}

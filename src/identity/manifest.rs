@@ -1,0 +1,105 @@
+//! The agent's manifest: what it may ever use, with budgets; signed, small, reviewed like code.
+
+use std::collections::BTreeMap;
+
+use crate::domain::digest::Digest;
+use crate::domain::id::ToolName;
+use crate::domain::tier::Tier;
+use crate::domain::time::Timestamp;
+
+/// `spec.status`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// Runs may be opened.
+    Active,
+    /// No new runs for now.
+    Suspended,
+    /// No new runs, ever.
+    Retired,
+    /// No new runs; taken back.
+    Revoked,
+}
+
+/// One accepted set of instructions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Instructions {
+    /// SHA-256 of the text in scope.
+    pub sha256: Digest,
+    /// `whole`, `first_block`, `prefix:<bytes>`.
+    pub scope: String,
+}
+
+/// One granted tool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// The tool.
+    pub name: ToolName,
+    /// At least this tier.
+    pub tier: Option<Tier>,
+    /// The only accepted definition, if pinned.
+    pub definition: Option<Digest>,
+}
+
+/// Limits of one run. Absent means no limit of the manifest's own.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// Calls of one run.
+    pub calls: Option<u64>,
+    /// Calls of one run in any 60 seconds.
+    pub calls_per_minute: Option<u64>,
+    /// Calls of one run at the same time.
+    pub concurrency: Option<u64>,
+    /// Seconds from `run.opened` until the run token dies.
+    pub wall_seconds: Option<u64>,
+    /// Failed or unknown calls in a row.
+    pub consecutive_errors: Option<u64>,
+    /// Identical calls (same tool and arguments) in a row.
+    pub repeated_calls: Option<u64>,
+}
+
+/// A manifest whose signature and validity were checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Manifest {
+    /// `metadata.name`: the agent.
+    pub name: String,
+    /// `metadata.version`.
+    pub version: semver::Version,
+    /// `metadata.owner`.
+    pub owner: String,
+    /// `metadata.labels`.
+    pub labels: BTreeMap<String, String>,
+    /// `spec.status`.
+    pub status: Status,
+    /// `spec.model.provider`.
+    pub model_provider: String,
+    /// `spec.model.names`: exact ids.
+    pub model_names: Vec<String>,
+    /// `spec.instructions`.
+    pub instructions: Vec<Instructions>,
+    /// `spec.policy.agent`: pin of the agent layer.
+    pub policy_agent: Option<Digest>,
+    /// `spec.tools`.
+    pub tools: Vec<Grant>,
+    /// `spec.limits`.
+    pub limits: Limits,
+    /// `spec.validity.not_before`.
+    pub not_before: Timestamp,
+    /// `spec.validity.not_after`.
+    pub not_after: Timestamp,
+    /// SHA-256 of the exact file bytes.
+    pub digest: Digest,
+    /// The exact file bytes.
+    pub yaml: Vec<u8>,
+    /// The DSSE envelope beside the file.
+    pub envelope: Vec<u8>,
+    /// Ids of the trusted keys that signed.
+    pub signers: Vec<String>,
+}
+
+impl Manifest {
+    /// The grant of this tool, if it exists for this agent.
+    #[must_use]
+    pub fn grant(&self, tool: &ToolName) -> Option<&Grant> {
+        self.tools.iter().find(|grant| &grant.name == tool)
+    }
+}

@@ -1,0 +1,4 @@
+//! The books.
+pub mod entry;
+pub mod permit;
+pub mod store;

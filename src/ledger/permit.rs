@@ -1,0 +1,325 @@
+//! The tokens of the road: each stop is a type that only the stop before can make.
+//!
+//! Fields are private to this file, constructors to `ledger`. There is no other way to a `Permit`
+//! than a durable allow, and no other way to a reply than something durable.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::call::ToolCall;
+use crate::domain::decision::{Obligation, Reason, Verdict};
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, ChainId, RunId, Seq, ToolName};
+use crate::domain::outcome::{Ended, Outcome};
+use crate::domain::prepared::Prepared;
+use crate::domain::time::Timestamp;
+use crate::policy::Judged;
+
+/// Where something is on the books.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Receipt {
+    /// Name of the log.
+    pub origin: Arc<str>,
+    /// The chain.
+    pub chain: ChainId,
+    /// The entry.
+    pub seq: Seq,
+    /// Its leaf hash.
+    pub leaf: Digest,
+    /// Its place in the run, for entries of a run.
+    pub run_seq: u64,
+}
+
+/// Proof that this very call was allowed, and that the allowance is durable.
+///
+/// Neither `Clone` nor `Default`: one permit runs one call, once.
+#[derive(Debug)]
+#[must_use = "an unused permit is an allowed call with no outcome"]
+pub struct Permit {
+    prepared: Prepared,
+    obligations: Vec<Obligation>,
+    receipt: Receipt,
+}
+
+impl Permit {
+    pub(super) fn mint(judged: Judged, receipt: Receipt) -> Self {
+        let (prepared, decision) = judged.into_parts();
+        Self { prepared, obligations: decision.obligations, receipt }
+    }
+
+    /// The call that was allowed.
+    pub fn call(&self) -> &ToolCall {
+        self.prepared.call()
+    }
+
+    /// The call, opened and resolved, for the executor that prepared it.
+    pub fn prepared(&self) -> &Prepared {
+        &self.prepared
+    }
+
+    /// What must also happen.
+    pub fn obligations(&self) -> &[Obligation] {
+        &self.obligations
+    }
+
+    /// Where the allowance is on the books.
+    pub fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+
+    /// Spends the permit: the call is over, and this is how it ended.
+    pub(crate) fn finish(self, ended: Ended) -> Finished {
+        let call = self.prepared.call();
+        Finished {
+            run: *call.run(),
+            call: call.id().clone(),
+            tool: call.tool().clone(),
+            authorized: self.receipt,
+            ended,
+        }
+    }
+
+    /// Spends a permit that nobody is waiting for any more: the call never starts.
+    pub(crate) fn not_started(self) -> Finished {
+        let outcome = Outcome::Failed {
+            class: crate::domain::outcome::FailureClass::NotStarted,
+            started: false,
+            message: "the caller had been answered before the call was on the books".into(),
+        };
+        self.finish(Ended { outcome, took: Duration::ZERO, attempts: 0 })
+    }
+}
+
+/// A permitted call is over; the outcome is owed to the ledger.
+#[derive(Debug)]
+#[must_use = "an outcome that is not settled is a call nobody can explain"]
+pub struct Finished {
+    run: RunId,
+    call: CallId,
+    tool: ToolName,
+    authorized: Receipt,
+    ended: Ended,
+}
+
+impl Finished {
+    /// The run.
+    pub const fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// The call.
+    pub const fn call(&self) -> &CallId {
+        &self.call
+    }
+
+    /// The tool.
+    pub const fn tool(&self) -> &ToolName {
+        &self.tool
+    }
+
+    /// How it ended.
+    pub const fn ended(&self) -> &Ended {
+        &self.ended
+    }
+}
+
+/// The outcome of a permitted call is on the books.
+#[derive(Debug)]
+#[must_use]
+pub struct Settled {
+    finished: Finished,
+    receipt: Receipt,
+}
+
+impl Settled {
+    pub(super) fn mint(finished: Finished, receipt: Receipt) -> Self {
+        Self { finished, receipt }
+    }
+
+    /// How it ended.
+    #[must_use]
+    pub const fn outcome(&self) -> &Outcome {
+        &self.finished.ended.outcome
+    }
+
+    /// The call.
+    #[must_use]
+    pub const fn call(&self) -> &CallId {
+        &self.finished.call
+    }
+
+    /// Where the outcome is on the books.
+    #[must_use]
+    pub const fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+
+    /// Where the allowance is on the books.
+    #[must_use]
+    pub const fn authorized(&self) -> &Receipt {
+        &self.finished.authorized
+    }
+
+    /// The outcome, to be encoded.
+    pub(crate) fn into_outcome(self) -> (CallId, Outcome, Receipt) {
+        (self.finished.call, self.finished.ended.outcome, self.receipt)
+    }
+}
+
+/// This call was denied, and that is on the books.
+#[derive(Debug)]
+#[must_use]
+pub struct Refusal {
+    call: CallId,
+    reasons: Vec<Reason>,
+    receipt: Receipt,
+}
+
+impl Refusal {
+    pub(super) fn mint(judged: Judged, receipt: Receipt) -> Self {
+        let (prepared, decision) = judged.into_parts();
+        Self { call: prepared.call().id().clone(), reasons: decision.reasons, receipt }
+    }
+
+    /// The call.
+    #[must_use]
+    pub const fn call(&self) -> &CallId {
+        &self.call
+    }
+
+    /// Why.
+    #[must_use]
+    pub fn reasons(&self) -> &[Reason] {
+        &self.reasons
+    }
+
+    /// Where the denial is on the books.
+    #[must_use]
+    pub const fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+}
+
+/// This call waits for an approval, and that is on the books.
+#[derive(Debug)]
+#[must_use]
+pub struct Held {
+    run: RunId,
+    call: CallId,
+    reasons: Vec<Reason>,
+    expires: Timestamp,
+    receipt: Receipt,
+}
+
+impl Held {
+    pub(super) fn mint(judged: Judged, expires: Timestamp, receipt: Receipt) -> Self {
+        let (prepared, decision) = judged.into_parts();
+        let call = prepared.call();
+        let (run, call) = (*call.run(), call.id().clone());
+        Self { run, call, reasons: decision.reasons, expires, receipt }
+    }
+
+    /// The run.
+    #[must_use]
+    pub const fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// The call.
+    #[must_use]
+    pub const fn call(&self) -> &CallId {
+        &self.call
+    }
+
+    /// Why it waits.
+    #[must_use]
+    pub fn reasons(&self) -> &[Reason] {
+        &self.reasons
+    }
+
+    /// When it stops waiting.
+    #[must_use]
+    pub const fn expires(&self) -> Timestamp {
+        self.expires
+    }
+
+    /// Where the hold is on the books.
+    #[must_use]
+    pub const fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+}
+
+/// What became of a judged call, once that is durable.
+#[derive(Debug)]
+#[must_use]
+pub enum Committed {
+    /// It may run.
+    Permit(Permit),
+    /// It may not.
+    Refusal(Refusal),
+    /// It waits.
+    Held(Held),
+}
+
+impl Committed {
+    pub(super) fn mint(judged: Judged, expires: Timestamp, receipt: Receipt) -> Self {
+        match judged.decision().verdict {
+            Verdict::Allow => Self::Permit(Permit::mint(judged, receipt)),
+            Verdict::Deny => Self::Refusal(Refusal::mint(judged, receipt)),
+            Verdict::RequireApproval => Self::Held(Held::mint(judged, expires, receipt)),
+        }
+    }
+}
+
+/// What the ledger remembers of a call that was asked for before: made only from stored entries.
+#[derive(Clone, PartialEq, Debug)]
+#[must_use]
+pub struct Recalled {
+    call: CallId,
+    state: RecalledState,
+    receipt: Receipt,
+}
+
+/// How far a recalled call got.
+#[derive(Clone, PartialEq, Debug)]
+pub enum RecalledState {
+    /// Denied.
+    Denied(Vec<Reason>),
+    /// Waiting, until this instant.
+    Held(Vec<Reason>, Timestamp),
+    /// Allowed, and no outcome yet.
+    Running,
+    /// Over, with the result if its payload is still there.
+    Ended(Outcome),
+    /// Completed, and the result can no longer be given.
+    ResultUnavailable,
+    /// Held too long.
+    Expired,
+    /// Cancelled while held.
+    Cancelled(String),
+}
+
+impl Recalled {
+    pub(super) const fn mint(call: CallId, state: RecalledState, receipt: Receipt) -> Self {
+        Self { call, state, receipt }
+    }
+
+    /// The call.
+    #[must_use]
+    pub const fn call(&self) -> &CallId {
+        &self.call
+    }
+
+    /// How far it got.
+    #[must_use]
+    pub const fn state(&self) -> &RecalledState {
+        &self.state
+    }
+
+    /// Where its latest state is on the books.
+    #[must_use]
+    pub const fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+}

@@ -1,0 +1,254 @@
+//! The port to durable storage: a compare-and-swap log with payloads, nothing more.
+//!
+//! The writer's rules are the caller's: a store never invents, reorders or rewrites bytes. What a
+//! method says is durable **is** durable when it returns `Ok`; anything a driver returns that is not
+//! provably *conflict* or *not written* is `Unknown`.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::domain::digest::{Digest, Salt};
+use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
+
+/// Why the store did not do what was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// Nothing was written: somebody else moved the head or took the slot (`WG001`).
+    #[error("fenced: {0}")]
+    Conflict(String),
+    /// Nothing was written, and the same bytes may be tried again.
+    #[error("not written: {0}")]
+    Unavailable(String),
+    /// Nothing was written because there is no space; the same bytes may be tried again.
+    #[error("not written, no space: {0}")]
+    Full(String),
+    /// It cannot be told whether it was written: read the head, or try the same bytes again.
+    #[error("unknown: {0}")]
+    Unknown(String),
+    /// The storage can no longer be trusted in this process (fsync failed, corrupt): stop.
+    #[error("storage failed: {0}")]
+    Broken(String),
+}
+
+/// What a starting writer asks for.
+#[derive(Clone, Debug)]
+pub struct LeaseRequest {
+    /// Tenant, `default` on one machine.
+    pub tenant: String,
+    /// The pool of slots: `local`, or `<namespace>/<service account>`. Slots are `<pool>/<k>`.
+    pub pool: String,
+    /// Who takes it, for people: host name and process id.
+    pub writer: String,
+    /// The lease this machine held before, if it remembers one.
+    pub previous: Option<LeaseKey>,
+    /// The secret of the new lease; the store keeps its SHA-256 only.
+    pub secret: [u8; 32],
+    /// Id for a chain that has to be made because no slot is free.
+    pub chain: ChainId,
+    /// How long the lease lasts without a commit.
+    pub term: Duration,
+}
+
+/// What a writer shows with every write: its chain, its epoch and the secret of its lease.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LeaseKey {
+    /// The chain of the slot.
+    pub chain: ChainId,
+    /// The fencing token.
+    pub epoch: Epoch,
+    /// Only the holder knows it.
+    pub secret: [u8; 32],
+}
+
+impl std::fmt::Debug for LeaseKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LeaseKey({}@{})", self.chain, self.epoch)
+    }
+}
+
+/// A slot that was taken: its epoch has been raised, and every older writer is fenced.
+#[derive(Clone, Debug)]
+pub struct Leased {
+    /// To be shown with every write.
+    pub key: LeaseKey,
+    /// `local/0`: the pool and the slot's number in it.
+    pub slot: String,
+    /// Name of the log: `wicketgate.dev/<tenant>/<slot>/<n>`.
+    pub origin: String,
+    /// Whether the previous lease secret was shown, so that this is the same writer restarted.
+    pub same_writer: bool,
+    /// The head as the store has it.
+    pub head: Head,
+}
+
+/// The head row of a chain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// Entries.
+    pub size: Seq,
+    /// Leaf hash of the last entry; of an empty chain, SHA-256 of the chain id's bytes.
+    pub hash: Digest,
+    /// Peaks of the Merkle frontier, concatenated.
+    pub frontier: Vec<u8>,
+    /// The signed checkpoint of this size; empty for an empty chain.
+    pub checkpoint: String,
+}
+
+/// One entry as it is stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EntryRow {
+    /// Its place.
+    pub seq: Seq,
+    /// Hash of the entry before.
+    pub prev: Digest,
+    /// `SHA-256(0x00 || body)`.
+    pub leaf: Digest,
+    /// Shadow of the body, for the index.
+    pub run: Option<RunId>,
+    /// Shadow of the body, for the index.
+    pub call: Option<CallId>,
+    /// Shadow of the body.
+    pub kind: String,
+    /// The exact bytes.
+    pub body: Vec<u8>,
+}
+
+/// One payload as it is stored; erasing it erases the salt with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PayloadRow {
+    /// What the entry says.
+    pub commitment: Digest,
+    /// What keeps the commitment from being guessed.
+    pub salt: Salt,
+    /// `args`, `result`, `policy_input`, …
+    pub role: String,
+    /// `application/json`.
+    pub media_type: String,
+    /// The exact bytes.
+    pub body: Vec<u8>,
+}
+
+/// Entries that become durable together, with the payloads they commit to and the signed head.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Batch {
+    /// Entries, linked, in order; never empty.
+    pub entries: Vec<EntryRow>,
+    /// Payloads of at most 16 KiB each.
+    pub payloads: Vec<PayloadRow>,
+    /// The head after the last entry.
+    pub head: Head,
+}
+
+/// What a writer does. Every method shows the lease; a lost lease is `Conflict`.
+#[async_trait]
+pub trait LedgerStore: Send + Sync + 'static {
+    /// Takes a slot by raising its epoch: the previous one if its secret is shown, else the lowest
+    /// whose lease has expired or whose last entry is `writer.stopped`, else a new one.
+    ///
+    /// Repeating it after `Unknown` may take a second epoch; nothing is lost by that.
+    async fn lease(&self, request: &LeaseRequest) -> Result<Leased, StoreError>;
+
+    /// Appends the batch if the head is still `expected` (size and hash) in this epoch, with its
+    /// payloads and the new head, in one transaction; renews the lease.
+    ///
+    /// Idempotent: if the head is already exactly `batch.head` in this epoch, it returns `Ok`.
+    async fn append(
+        &self,
+        key: &LeaseKey,
+        expected: &Head,
+        batch: &Batch,
+    ) -> Result<(), StoreError>;
+
+    /// Stores one payload before the entry that commits to it (payloads over 16 KiB). Idempotent.
+    async fn put_payload(&self, key: &LeaseKey, payload: &PayloadRow) -> Result<(), StoreError>;
+
+    /// Ends the lease now, so that the slot is free. The last entry is `writer.stopped`.
+    async fn release(&self, key: &LeaseKey) -> Result<(), StoreError>;
+
+    /// The head of this chain.
+    async fn head(&self, key: &LeaseKey) -> Result<Head, StoreError>;
+
+    /// Entries of this chain with `from <= seq`, ascending, at most `limit`.
+    async fn tail(
+        &self,
+        key: &LeaseKey,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<EntryRow>, StoreError>;
+
+    /// Runs of this chain that have `run.opened` and no `run.sealed`.
+    async fn open_runs(&self, key: &LeaseKey) -> Result<Vec<RunId>, StoreError>;
+
+    /// All entries of a run, ascending.
+    async fn run_entries(&self, key: &LeaseKey, run: &RunId) -> Result<Vec<EntryRow>, StoreError>;
+
+    /// All entries of a call, ascending.
+    async fn call_entries(
+        &self,
+        key: &LeaseKey,
+        run: &RunId,
+        call: &CallId,
+    ) -> Result<Vec<EntryRow>, StoreError>;
+
+    /// A payload of this chain, unless it was erased or never stored.
+    async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError>;
+}
+
+/// One chain as a reader sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChainRow {
+    /// The chain.
+    pub chain: ChainId,
+    /// Its tenant.
+    pub tenant: String,
+    /// `local/0`.
+    pub slot: String,
+    /// The log's name.
+    pub origin: String,
+    /// Its current epoch.
+    pub epoch: Epoch,
+    /// Its head.
+    pub head: Head,
+}
+
+/// What an auditor's tools do: read everything, write nothing, hold no lease.
+#[async_trait]
+pub trait LedgerReader: Send + Sync + 'static {
+    /// Every chain this reader may see, by origin.
+    async fn chains(&self) -> Result<Vec<ChainRow>, StoreError>;
+
+    /// Entries with `from <= seq`, ascending, at most `limit`.
+    async fn entries(
+        &self,
+        chain: &ChainId,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<EntryRow>, StoreError>;
+
+    /// The chain a run is in, if any.
+    async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError>;
+
+    /// All entries of a run, ascending.
+    async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError>;
+
+    /// Entries of these kinds that belong to no run, ascending.
+    async fn entries_of(
+        &self,
+        chain: &ChainId,
+        kinds: &[&str],
+    ) -> Result<Vec<EntryRow>, StoreError>;
+
+    /// Leaf hashes `0 .. size`, in order.
+    async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError>;
+
+    /// A payload, unless it was erased or never stored.
+    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError>;
+
+    /// The smallest stored checkpoint with `size >= at_least`: its size and note.
+    async fn checkpoint(
+        &self,
+        chain: &ChainId,
+        at_least: Seq,
+    ) -> Result<Option<(Seq, String)>, StoreError>;
+}

@@ -1,0 +1,161 @@
+//! The input document: closed, typed, versioned; its canonical bytes are stored with the decision.
+
+use std::collections::BTreeMap;
+
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::id::RunId;
+use crate::domain::json::Json;
+use crate::domain::prepared::{Prepared, ToolFacts};
+use crate::domain::tier::Binding;
+use crate::domain::time::Timestamp;
+
+/// Version of the input document (`input.v`).
+pub const VERSION: &str = "wicketgate/input/1";
+
+/// Who asks (`input.agent`).
+#[derive(Clone, PartialEq, Debug)]
+pub struct AgentFacts {
+    /// `metadata.name` of the manifest.
+    pub id: String,
+    /// `metadata.version`.
+    pub version: String,
+    /// `metadata.owner`.
+    pub owner: String,
+    /// `metadata.labels`.
+    pub labels: BTreeMap<String, String>,
+    /// SHA-256 of the manifest's exact bytes.
+    pub manifest: Digest,
+    /// How model and instructions are known to match.
+    pub binding: Binding,
+}
+
+/// The run so far (`input.run`, `input.context`, `input.history`).
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunFacts {
+    /// The run.
+    pub id: RunId,
+    /// `enforce`.
+    pub mode: String,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// Calls asked for before this one.
+    pub calls: u64,
+    /// Calls of this run that failed or are unknown.
+    pub errors: u64,
+    /// Calls of this run that were denied.
+    pub denied: u64,
+    /// Labels given at `OpenRun`: claims.
+    pub labels: BTreeMap<String, String>,
+    /// Facts the sidecar vouches for: pod, namespace, environment.
+    pub attested: BTreeMap<String, String>,
+}
+
+/// The canonical bytes of the document about one call.
+#[must_use]
+pub fn document(
+    agent: &AgentFacts,
+    run: &RunFacts,
+    tool: &ToolFacts,
+    prepared: &Prepared,
+    now: Timestamp,
+) -> Vec<u8> {
+    let call = prepared.call();
+    canonical::bytes(&Json::object([
+        ("v", Json::from(VERSION)),
+        ("agent", agent_json(agent)),
+        ("run", run_json(run)),
+        ("tool", tool_json(tool)),
+        ("call", Json::object([("id", Json::from(call.id().as_str()))])),
+        ("args", call.args().clone()),
+        ("effect", prepared.effect().to_json()),
+        (
+            "context",
+            Json::object([("attested", map(&run.attested)), ("claimed", map(&run.labels))]),
+        ),
+        ("time", time_json(now)),
+        (
+            "findings",
+            prepared
+                .findings()
+                .iter()
+                .map(|f| {
+                    Json::object([
+                        ("kind", Json::from(f.kind.as_str())),
+                        ("path", Json::from(f.path.as_str())),
+                    ])
+                })
+                .collect::<Vec<_>>()
+                .into(),
+        ),
+        ("approvals", Json::Array(Vec::new())),
+        (
+            "history",
+            Json::object([
+                ("calls", Json::from(run.calls)),
+                ("errors", Json::from(run.errors)),
+                ("denied", Json::from(run.denied)),
+            ]),
+        ),
+    ]))
+}
+
+fn agent_json(agent: &AgentFacts) -> Json {
+    Json::object([
+        ("id", Json::from(agent.id.as_str())),
+        ("version", Json::from(agent.version.as_str())),
+        ("owner", Json::from(agent.owner.as_str())),
+        ("labels", map(&agent.labels)),
+        ("manifest", Json::from(agent.manifest.prefixed())),
+        ("binding", Json::from(agent.binding.as_str())),
+        ("delegation", Json::Array(Vec::new())),
+    ])
+}
+
+fn run_json(run: &RunFacts) -> Json {
+    Json::object([
+        ("id", Json::from(run.id.to_string())),
+        ("mode", Json::from(run.mode.as_str())),
+        ("opened_at", Json::from(run.opened_at.to_string())),
+        ("calls", Json::from(run.calls)),
+        ("errors", Json::from(run.errors)),
+        ("cost", Json::from(0_u64)),
+        ("labels", map(&run.labels)),
+    ])
+}
+
+fn tool_json(tool: &ToolFacts) -> Json {
+    Json::object([
+        ("name", Json::from(tool.name.as_str())),
+        ("kind", Json::from(tool.kind.as_str())),
+        ("tier", Json::from(tool.tier.as_str())),
+        ("read_only", Json::from(tool.read_only)),
+        ("definition", Json::from(tool.definition.prefixed())),
+    ])
+}
+
+fn map(labels: &BTreeMap<String, String>) -> Json {
+    Json::object(labels.iter().map(|(k, v)| (k.clone(), Json::from(v.as_str()))))
+}
+
+/// UTC, so that a recorded input means the same everywhere.
+fn time_json(now: Timestamp) -> Json {
+    let zoned = now.to_jiff().to_zoned(jiff::tz::TimeZone::UTC);
+    let weekday = match zoned.weekday() {
+        jiff::civil::Weekday::Monday => "monday",
+        jiff::civil::Weekday::Tuesday => "tuesday",
+        jiff::civil::Weekday::Wednesday => "wednesday",
+        jiff::civil::Weekday::Thursday => "thursday",
+        jiff::civil::Weekday::Friday => "friday",
+        jiff::civil::Weekday::Saturday => "saturday",
+        jiff::civil::Weekday::Sunday => "sunday",
+    };
+    Json::object([
+        ("rfc3339", Json::from(now.to_string())),
+        ("unix", Json::Int(now.seconds())),
+        ("weekday", Json::from(weekday)),
+        ("hour", Json::Int(zoned.hour().into())),
+        ("minute", Json::Int(zoned.minute().into())),
+        ("tz", Json::from("UTC")),
+    ])
+}

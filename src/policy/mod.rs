@@ -1,0 +1,184 @@
+//! May this call run? One bundle of Rego, one document, one decision, built in one place.
+//!
+//! `judge` is total: whatever goes wrong (no bundle, an undefined rule, an error, a timeout, an unknown
+//! obligation) comes out as a denial with its own code. A policy error is never a silent allow.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::code::Code;
+use crate::domain::decision::{Decision, LayerDigest, Obligation, Reason, Verdict};
+use crate::domain::digest::Digest;
+use crate::domain::prepared::Prepared;
+
+pub mod input;
+
+use input::{AgentFacts, RunFacts};
+
+/// What an engine answers about one input: already checked against the closed decision document.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Answer {
+    /// The answer.
+    pub verdict: Verdict,
+    /// Why; never empty for `Deny` and `RequireApproval`.
+    pub reasons: Vec<Reason>,
+    /// What must also happen.
+    pub obligations: Vec<Obligation>,
+    /// False only for a layer in observe mode.
+    pub enforced: bool,
+}
+
+/// Why an engine has no answer. Every one of these is a denial with code `policy.error`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// The document is undefined.
+    #[error("the decision is undefined")]
+    Undefined,
+    /// A builtin or a rule failed, or two rules conflict.
+    #[error("evaluation failed: {0}")]
+    Evaluation(String),
+    /// It took longer than the deadline.
+    #[error("evaluation took longer than {0:?}")]
+    Deadline(Duration),
+    /// The document is not of the closed shape.
+    #[error("the decision document is not valid: {0}")]
+    Document(String),
+}
+
+impl EngineError {
+    /// The detail code of the reason: `undefined`, `evaluation`, `deadline`, `document`.
+    #[must_use]
+    pub const fn detail(&self) -> &'static str {
+        match self {
+            Self::Undefined => "undefined",
+            Self::Evaluation(_) => "evaluation",
+            Self::Deadline(_) => "deadline",
+            Self::Document(_) => "document",
+        }
+    }
+}
+
+/// The port to an engine that holds one immutable bundle. Shared without a lock.
+pub trait PolicyEngine: Send + Sync + fmt::Debug + 'static {
+    /// Evaluates the decision document over these canonical input bytes.
+    ///
+    /// Same bytes, same bundle: same answer.
+    ///
+    /// # Errors
+    /// See [`EngineError`]; the caller denies.
+    fn decide(&self, input: &[u8]) -> Result<Answer, EngineError>;
+    /// Digest of the bundle, composition library included.
+    fn digest(&self) -> Digest;
+    /// Digests of its layers.
+    fn layers(&self) -> &[LayerDigest];
+    /// Engine and version, for the entry.
+    fn engine(&self) -> &str;
+}
+
+/// This call by this agent got this decision. Made only by [`judge`].
+#[derive(Debug)]
+#[must_use]
+pub struct Judged {
+    prepared: Prepared,
+    decision: Decision,
+    binding: &'static str,
+}
+
+impl Judged {
+    /// The call that was judged.
+    #[must_use]
+    pub const fn prepared(&self) -> &Prepared {
+        &self.prepared
+    }
+
+    /// The decision about it.
+    #[must_use]
+    pub const fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// `claimed` or `observed`.
+    #[must_use]
+    pub const fn binding(&self) -> &'static str {
+        self.binding
+    }
+
+    /// Both, for the token that follows.
+    pub(crate) fn into_parts(self) -> (Prepared, Decision) {
+        (self.prepared, self.decision)
+    }
+}
+
+/// What a call is judged by, besides itself.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    /// The bundle in force; `None` denies everything.
+    pub engine: Option<&'a Arc<dyn PolicyEngine>>,
+    /// The agent that asks.
+    pub agent: &'a AgentFacts,
+    /// The run so far.
+    pub run: &'a RunFacts,
+    /// What limits, breakers and switches have against it.
+    pub refusals: Vec<Reason>,
+    /// The time the policy is told.
+    pub now: crate::domain::time::Timestamp,
+    /// How long a held call waits.
+    pub hold: Duration,
+}
+
+/// Decides about one prepared call. Total: every doubt is a denial.
+pub fn judge(bench: Bench<'_>, prepared: Prepared) -> Judged {
+    let binding = bench.agent.binding.as_str();
+    let decision = decide(bench, &prepared);
+    Judged { prepared, decision, binding }
+}
+
+fn decide(bench: Bench<'_>, prepared: &Prepared) -> Decision {
+    let mut refusals = prepared.refusals().to_vec();
+    refusals.extend(bench.refusals.iter().cloned());
+    let (policy, layers, engine_name) = bench.engine.map_or_else(
+        || (Digest::of(&[]), Vec::new(), "none".to_owned()),
+        |engine| (engine.digest(), engine.layers().to_vec(), engine.engine().to_owned()),
+    );
+    let mut decision = Decision {
+        verdict: Verdict::Deny,
+        reasons: refusals,
+        obligations: Vec::new(),
+        policy,
+        layers,
+        enforced: true,
+        engine: engine_name,
+        input: None,
+        hold: None,
+    };
+    let tool = prepared.tool().filter(|_| prepared.is_ready() && decision.reasons.is_empty());
+    let (Some(tool), Some(engine)) = (tool, bench.engine) else {
+        if decision.reasons.is_empty() {
+            decision.reasons.push(error("no_policy", "no policy bundle is in force"));
+        }
+        return decision;
+    };
+    let input = input::document(bench.agent, bench.run, tool, prepared, bench.now);
+    match engine.decide(&input) {
+        Ok(answer) => {
+            decision.verdict = answer.verdict;
+            decision.reasons = answer.reasons;
+            decision.obligations = answer.obligations;
+            decision.enforced = answer.enforced;
+            decision.hold = (answer.verdict == Verdict::RequireApproval).then_some(bench.hold);
+        }
+        Err(failure) => decision.reasons.push(error(failure.detail(), &failure.to_string())),
+    }
+    decision.input = Some(input);
+    decision
+}
+
+fn error(detail: &str, message: &str) -> Reason {
+    Reason {
+        code: Code::PolicyError,
+        detail: detail.to_owned(),
+        message: message.to_owned(),
+        rule: "wicketgate.decision".to_owned(),
+    }
+}

@@ -1,0 +1,66 @@
+//! Reaching tools: `prepare` opens and resolves, `run` spends a permit. Nothing else touches a tool.
+//!
+//! An executor is a folder or file of its own per kind, all of one anatomy. `prepare` has no external
+//! effect and never touches the network; `execute` takes the permit, which carries the prepared call.
+//! There are no retries here: one permit, one execution.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
+
+use crate::clock::Clock;
+use crate::domain::call::ToolCall;
+use crate::domain::decision::Reason;
+use crate::domain::effect::Effect;
+use crate::domain::outcome::{Ended, FailureClass, Outcome};
+use crate::domain::prepared::{Hold, Prepared, ToolFacts};
+use crate::ledger::permit::{Finished, Permit};
+
+/// The port to one bound tool.
+#[async_trait]
+pub trait ToolExecutor: Send + Sync + 'static {
+    /// Opens and resolves what the call would touch: a descriptor, a parsed URL. No external effect,
+    /// no network.
+    ///
+    /// # Errors
+    /// Every reason why the call cannot run.
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>>;
+
+    /// Runs the permitted call once, on the hold its `prepare` made. Every failure is an outcome.
+    async fn execute(&self, permit: &Permit) -> Outcome;
+}
+
+/// Runs a permitted call under its deadline: whatever happens in there, there is an outcome.
+///
+/// The caller's hang-up does not reach this: the road runs on its own task.
+pub async fn run(executor: &Arc<dyn ToolExecutor>, clock: &dyn Clock, permit: Permit) -> Finished {
+    let started = clock.monotonic();
+    let timeout = permit.prepared().tool().map_or(Duration::ZERO, |tool| tool.timeout);
+    let execution = AssertUnwindSafe(executor.execute(&permit)).catch_unwind();
+    let outcome = match tokio::time::timeout(timeout, execution).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(_panic)) => Outcome::Unknown { cause: "panic".into() },
+        Err(_elapsed) => deadline(permit.prepared().tool()),
+    };
+    let outcome = crate::tool::limit::apply(&permit, outcome);
+    let took = clock.monotonic().saturating_sub(started);
+    permit.finish(Ended { outcome, took, attempts: 1 })
+}
+
+/// After the deadline nobody knows whether the tool acted, unless acting changes nothing.
+fn deadline(tool: Option<&ToolFacts>) -> Outcome {
+    if tool.is_some_and(|tool| tool.read_only) {
+        Outcome::Failed {
+            class: FailureClass::Timeout,
+            started: true,
+            message: "the tool did not answer before its deadline".into(),
+        }
+    } else {
+        Outcome::Unknown { cause: "deadline".into() }
+    }
+}
+
+pub mod limit;
