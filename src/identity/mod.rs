@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::domain::call::Auth;
 
 pub mod manifest;
+pub mod token;
 
 /// Where a request came from, as the listener saw it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,4 +26,20 @@ pub struct Caller {
     pub manifest: Arc<manifest::Manifest>,
     /// How it proved that.
     pub auth: Auth,
+}
+
+/// temporary
+#[derive(Debug)]
+pub struct Mismatch {
+    /// r
+    pub reasons: Vec<crate::domain::decision::Reason>,
+}
+/// temporary
+pub fn bind(
+    _m: &manifest::Manifest,
+    _model: &str,
+    _i: &[String],
+    _t: &[String],
+) -> Result<crate::domain::tier::Binding, Mismatch> {
+    Ok(crate::domain::tier::Binding::Claimed)
 }

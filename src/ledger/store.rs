@@ -193,6 +193,17 @@ pub trait LedgerStore: Send + Sync + 'static {
 
     /// A payload of this chain, unless it was erased or never stored.
     async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError>;
+
+    /// Gives up the space held in reserve, so that owed outcomes can still be written. True if there
+    /// was any.
+    async fn relieve(&self) -> bool {
+        false
+    }
+
+    /// Takes the reserve again. True once it is whole.
+    async fn replenish(&self) -> bool {
+        true
+    }
 }
 
 /// One chain as a reader sees it.

@@ -16,7 +16,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
 use crate::domain::outcome::{Ended, FailureClass, Outcome};
-use crate::domain::prepared::{Hold, Prepared, ToolFacts};
+use crate::domain::prepared::{Hold, ToolFacts};
 use crate::ledger::permit::{Finished, Permit};
 
 /// The port to one bound tool.
@@ -45,7 +45,7 @@ pub async fn run(executor: &Arc<dyn ToolExecutor>, clock: &dyn Clock, permit: Pe
         Ok(Err(_panic)) => Outcome::Unknown { cause: "panic".into() },
         Err(_elapsed) => deadline(permit.prepared().tool()),
     };
-    let outcome = crate::tool::limit::apply(&permit, outcome);
+    let outcome = limit::apply(&permit, outcome);
     let took = clock.monotonic().saturating_sub(started);
     permit.finish(Ended { outcome, took, attempts: 1 })
 }
@@ -64,3 +64,4 @@ fn deadline(tool: Option<&ToolFacts>) -> Outcome {
 }
 
 pub mod limit;
+pub mod toolbox;
