@@ -13,7 +13,21 @@ use crate::domain::decision::{Decision, LayerDigest, Obligation, Reason, Verdict
 use crate::domain::digest::Digest;
 use crate::domain::prepared::Prepared;
 
+pub mod activation;
+mod ast;
+mod bounds;
+mod builtins;
+pub mod bundle;
+mod document;
+pub mod fault;
 pub mod input;
+mod layout;
+mod places;
+mod purity;
+mod recursion;
+pub mod rego;
+pub mod selftest;
+mod tar;
 
 use input::{AgentFacts, RunFacts};
 
