@@ -1,4 +1,6 @@
 //! The books.
 pub mod entry;
 pub mod permit;
+pub mod schema;
 pub mod store;
+pub mod verify;
