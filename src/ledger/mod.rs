@@ -28,6 +28,7 @@ mod item;
 pub mod permit;
 pub mod recall;
 pub mod recover;
+pub mod schema;
 pub mod sequencer;
 pub mod spool;
 pub mod store;
@@ -385,3 +386,4 @@ impl RecoveredRun {
         })
     }
 }
+pub mod verify;
