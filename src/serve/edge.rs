@@ -105,11 +105,14 @@ impl Door {
         let headers = answer.headers();
         let worded = headers.contains_key("grpc-status-details-bin");
         let Some(status) = headers.get("grpc-status").filter(|_| !worded) else { return answer };
-        let (detail, message) = match tonic::Code::from_bytes(status.as_bytes()) {
-            tonic::Code::OutOfRange => ("message.size", "the message is larger than 4 MiB"),
-            tonic::Code::Internal => ("message.protobuf", "the message cannot be read"),
-            // Others are the protocol's own and need no words of ours: UNIMPLEMENTED, OK.
-            _ => return answer,
+        let code = tonic::Code::from_bytes(status.as_bytes());
+        let (detail, message) = if code == tonic::Code::OutOfRange {
+            ("message.size", "the message is larger than 4 MiB")
+        } else if code == tonic::Code::Internal {
+            ("message.protobuf", "the message cannot be read")
+        } else {
+            // The protocol's own, and in need of no words of ours: OK, UNIMPLEMENTED.
+            return answer;
         };
         self.refusal(&Problem::new(Code::RequestMalformed, detail, message))
     }
@@ -150,7 +153,80 @@ pub(super) fn is_local(host: &str, listed: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use hyper_util::rt::TokioIo;
+    use tokio::net::UnixStream;
+    use tokio_util::sync::CancellationToken;
+    use tonic::transport::{Endpoint, Uri};
+
     use super::*;
+    use crate::serve::pb::gate_client::GateClient;
+    use crate::serve::pb::gate_server::{Gate, GateServer};
+    use crate::serve::{convert, driver, listener, pb};
+
+    /// A gate that answers nothing, ever.
+    struct Silent;
+
+    macro_rules! silent {
+        ($($name:ident($request:ident) -> $answer:ty;)*) => {
+            #[tonic::async_trait]
+            impl Gate for Silent {
+                type ReadResultStream = convert::Pieces;
+                $(async fn $name(
+                    &self,
+                    _: tonic::Request<pb::$request>,
+                ) -> Result<tonic::Response<$answer>, Status> {
+                    std::future::pending().await
+                })*
+            }
+        };
+    }
+
+    silent! {
+        open_run(OpenRunRequest) -> pb::OpenRunResponse;
+        list_tools(ListToolsRequest) -> pb::ListToolsResponse;
+        execute_tool(ExecuteToolRequest) -> pb::ExecuteToolResponse;
+        get_call(GetCallRequest) -> pb::GetCallResponse;
+        read_result(ReadResultRequest) -> convert::Pieces;
+        seal_run(SealRunRequest) -> pb::SealRunResponse;
+    }
+
+    #[tokio::test]
+    async fn the_callers_deadline_bounds_its_wait_and_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.sock");
+        let door = listener::socket(&path).await.unwrap();
+        let metrics = Arc::new(Metrics::new([], "0", "test"));
+        let edge = Edge::new(Routes::new(GateServer::new(Silent)), metrics, Vec::new());
+        let limits = driver::Limits { connections: 4, drain: Duration::ZERO };
+        let shutdown = CancellationToken::new();
+        let served = driver::run(door, limits, shutdown.clone(), move |io, peer, closing| {
+            driver::http2(io, edge.at(peer), closing)
+        });
+        let served = tokio::spawn(served);
+        let connect = tower::service_fn(move |_: Uri| {
+            let path = path.clone();
+            async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(path).await?)) }
+        });
+        let endpoint = Endpoint::from_static("http://gate");
+        let channel = endpoint.connect_with_connector(connect).await.unwrap();
+        // WHY: set by hand, because a deadline set on the client is also kept by the client.
+        let mut request = tonic::Request::new(pb::ExecuteToolRequest::default());
+        request.metadata_mut().insert("grpc-timeout", "20m".parse().unwrap());
+        let late = GateClient::new(channel.clone()).execute_tool(request).await.unwrap_err();
+        assert_eq!(late.code(), tonic::Code::DeadlineExceeded);
+        assert!(late.message().contains("goes on"), "{late:?}");
+
+        // A request that never ends does not hold up shutdown beyond the drain time.
+        let waiting = tokio::spawn(async move {
+            GateClient::new(channel).execute_tool(pb::ExecuteToolRequest::default()).await
+        });
+        tokio::task::yield_now().await;
+        shutdown.cancel();
+        served.await.unwrap();
+        assert!(waiting.await.unwrap().is_err());
+    }
 
     fn host(uri: &str, headers: &[&str]) -> Option<String> {
         let mut request = http::Request::builder().uri(uri);

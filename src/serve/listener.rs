@@ -153,14 +153,19 @@ struct SocketFile {
 
 impl SocketFile {
     fn of(path: &Path) -> io::Result<Self> {
-        let found = std::fs::symlink_metadata(path)?;
-        Ok(Self { path: path.to_owned(), identity: (found.dev(), found.ino()) })
+        Ok(Self { path: path.to_owned(), identity: identity(path)? })
     }
+}
+
+/// Device and inode.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let ours = Self::of(&self.path).is_ok_and(|found| found.identity == self.identity);
+        let ours = identity(&self.path).is_ok_and(|found| found == self.identity);
         if ours && let Err(error) = std::fs::remove_file(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove the socket");
         }

@@ -8,6 +8,9 @@
     clippy::semicolon_if_nothing_returned,
     clippy::wildcard_enum_match_arm,
     clippy::large_futures,
+    clippy::too_many_lines,
+    clippy::allow_attributes_without_reason,
+    clippy::match_wildcard_for_single_variants,
     missing_docs,
     unused_qualifications,
     reason = "generated code keeps its own taste"

@@ -152,7 +152,7 @@ impl Exporter {
 ///
 /// # Errors
 /// The filter or the endpoint cannot be read, or logging was set up before.
-pub fn init(log: &str, json: bool, otlp: Option<Otlp>) -> Result<Guard, Error> {
+pub fn init(log: &str, json: bool, otlp: Option<&Otlp>) -> Result<Guard, Error> {
     let filter = EnvFilter::try_new(log)
         .map_err(|source| Error::Filter { filter: log.to_owned(), source })?;
     let terminal = io::stderr().is_terminal();
@@ -164,7 +164,7 @@ pub fn init(log: &str, json: bool, otlp: Option<Otlp>) -> Result<Guard, Error> {
         (false, true) => layer.boxed(),
         (false, false) => layer.with_ansi(false).boxed(),
     };
-    let exporter = otlp.as_ref().map(Exporter::new).transpose()?;
+    let exporter = otlp.map(Exporter::new).transpose()?;
     // WHY: only our own spans; the exporter's connection must not trace itself.
     let traces = exporter.as_ref().map(|exporter| {
         tracing_opentelemetry::layer::<Layered>()
@@ -346,6 +346,22 @@ mod tests {
         assert_eq!(one_line("a\nb\tc\u{1b}[2J\n", false), "a\\u{a}b\\u{9}c\\u{1b}[2J\n");
         assert_eq!(one_line("\u{1b}[32mok\u{1b}[0m\n", true), "\u{1b}[32mok\u{1b}[0m\n");
         assert_eq!(one_line("\u{9b}31m", true), "\\u{9b}31m");
+    }
+
+    #[test]
+    fn a_collector_that_is_down_costs_spans_and_nothing_else() {
+        use opentelemetry::trace::Tracer as _;
+        let there = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let endpoint = format!("http://{}", there.local_addr().unwrap());
+        drop(there);
+        let otlp = Otlp { endpoint, service_name: "test".into() };
+        let exporter = Exporter::new(&otlp).unwrap();
+        let tracer = exporter.provider.tracer("test");
+        // Many times what the queue holds: starting and ending spans never waits for room.
+        for _ in 0..20_000 {
+            drop(tracer.start("call"));
+        }
+        exporter.close();
     }
 
     #[test]
