@@ -33,6 +33,7 @@ pub mod sequencer;
 pub mod spool;
 pub mod store;
 pub mod tail;
+pub mod verify;
 pub mod writer_key;
 
 /// Why something is not on the books.
@@ -386,4 +387,3 @@ impl RecoveredRun {
         })
     }
 }
-pub mod verify;
