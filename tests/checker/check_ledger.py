@@ -568,7 +568,16 @@ class Checker:
 
 
 def as_bytes(value):
-    return bytes.fromhex(value) if isinstance(value, str) else bytes(value or b"")
+    """Bytes, from bytes or from hex as SQL tools print it."""
+    return bytes.fromhex(value.removeprefix("\\x")) if isinstance(value, str) else bytes(value or b"")
+
+
+def column(row, *names):
+    """The first of these columns that the table has."""
+    for name in names:
+        if name in row:
+            return row[name]
+    raise KeyError(names[0])
 
 
 def as_uuid(value):
@@ -585,15 +594,15 @@ def assemble(entries, heads, checkpoints, payloads):
         note = head.get("checkpoint")
         chains[chain] = Chain([], chain, {
             "size": int(head["size"]),
-            "hash": as_bytes(head["head_hash"]),
+            "hash": as_bytes(column(head, "hash", "head_hash")),
             "frontier": as_bytes(head["frontier"]) if head.get("frontier") is not None else None,
             "checkpoint": note.decode("utf-8") if isinstance(note, bytes) else note,
         })
     for row in entries:
         chain = as_bytes(row["chain_id"]).hex()
         chains.setdefault(chain, Chain([], chain)).rows.append(Row(
-            as_bytes(row["body"]), int(row["seq"]), as_bytes(row["leaf_hash"]), as_bytes(row["prev_hash"]), row["kind"],
-            as_uuid(row["run_id"]), row["call_id"] or None,
+            as_bytes(row["body"]), int(row["seq"]), as_bytes(column(row, "leaf", "leaf_hash")),
+            as_bytes(column(row, "prev", "prev_hash")), row["kind"], as_uuid(row["run_id"]), row["call_id"] or None,
         ))
     for row in checkpoints:
         note = row["note"].decode("utf-8") if isinstance(row["note"], bytes) else row["note"]
@@ -611,7 +620,9 @@ def assemble(entries, heads, checkpoints, payloads):
 def from_sqlite(path):
     # Not immutable: a WAL that was not checkpointed belongs to the ledger too.
     base = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    base.isolation_level = None
     base.row_factory = sqlite3.Row
+    base.execute("BEGIN")
 
     def read(query):
         rows = [dict(row) for row in base.execute(query)]
@@ -632,30 +643,21 @@ def from_sqlite(path):
 
 
 def from_postgres(dsn, psql):
-    def read(query):
-        # One JSON document a line: no separator to guess inside values.
-        done = subprocess.run(
-            [psql, "-X", "-At", "-v", "ON_ERROR_STOP=1", "-d", dsn, "-c", f"SELECT row_to_json(t) FROM ({query}) t"],
-            check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL,
-        )
-        return [json.loads(line) for line in done.stdout.splitlines() if line]
-
-    return assemble(
-        read(
-            "SELECT encode(chain_id,'hex') AS chain_id, seq, encode(leaf_hash,'hex') AS leaf_hash, "
-            "encode(prev_hash,'hex') AS prev_hash, run_id::text AS run_id, call_id, kind, encode(body,'hex') AS body "
-            "FROM ledger.entry ORDER BY 1, 2"
-        ),
-        read(
-            "SELECT encode(chain_id,'hex') AS chain_id, size, encode(head_hash,'hex') AS head_hash, "
-            "encode(frontier,'hex') AS frontier, checkpoint FROM ledger.head"
-        ),
-        read("SELECT encode(chain_id,'hex') AS chain_id, size, epoch, note FROM ledger.checkpoint ORDER BY 1, 2"),
-        read(
-            "SELECT encode(chain_id,'hex') AS chain_id, encode(commitment,'hex') AS commitment, "
-            "encode(salt,'hex') AS salt, encode(body,'hex') AS body FROM ledger.payload"
-        ),
+    tables = ("entry ORDER BY chain_id, seq", "head", "checkpoint ORDER BY chain_id, size", "payload")
+    # One snapshot for all four; one JSON document a line, so that there is no separator to guess inside values.
+    command = [psql, "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-d", dsn]
+    command += ["-c", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "-c", "SET LOCAL bytea_output = hex"]
+    for number, table in enumerate(tables):
+        query = f"SELECT json_build_array({number}, row_to_json(t)) FROM (SELECT * FROM ledger.{table}) t"
+        command += ["-c", query]
+    done = subprocess.run(
+        command + ["-c", "COMMIT"], check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
+    found = [[] for _ in tables]
+    for line in filter(None, done.stdout.split("\n")):
+        number, row = json.loads(line)
+        found[number].append(row)
+    return assemble(*found)
 
 
 def from_jsonl(path, note_path=None):

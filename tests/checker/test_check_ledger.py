@@ -471,6 +471,11 @@ class Sources(unittest.TestCase):
             with contextlib.redirect_stdout(io.StringIO()):
                 self.assertEqual(cl.main(["--sqlite", path]), 1)
 
+    def test_bytes_are_read_as_sql_tools_print_them(self):
+        self.assertEqual(cl.as_bytes("\\x00ff"), b"\x00\xff")
+        self.assertEqual(cl.as_bytes("00ff"), b"\x00\xff")
+        self.assertEqual(cl.as_bytes(b"00"), b"00")
+
     def test_lines_with_a_note_are_read(self):
         chain = good_book().seal()
         with tempfile.TemporaryDirectory() as folder:
