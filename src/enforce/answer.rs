@@ -32,6 +32,12 @@ impl Released {
         &self.result
     }
 
+    /// The result's own bytes, for whoever sends them.
+    #[must_use]
+    pub fn into_result(self) -> Vec<u8> {
+        self.result
+    }
+
     /// The tool's own status.
     #[must_use]
     pub fn status(&self) -> &str {

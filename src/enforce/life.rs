@@ -95,7 +95,7 @@ impl Road {
     /// The gate over these parts. It serves once a policy is activated and the ledger is ready.
     #[must_use]
     pub fn new(settings: Settings, parts: Parts) -> Arc<Self> {
-        let Parts { ledger, toolbox, tokens, clock, entropy } = parts;
+        let Parts { ledger, toolbox, tokens, clock, entropy, metrics } = parts;
         let slots = Arc::new(Semaphore::new(settings.in_flight_max));
         Arc::new(Self {
             salt: random32(&*entropy),
@@ -105,6 +105,7 @@ impl Road {
             tokens,
             clock,
             entropy,
+            metrics,
             engine: ArcSwap::from_pointee(None),
             turn: RwLock::new(()),
             runs: Runs::default(),

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::{RwLock, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 pub use answer::{Answer, Fault, Released};
 pub use life::{Opened, Opening, ToolView};
@@ -32,7 +32,8 @@ use crate::ledger::{self, Ledger, Pending};
 use crate::limits::Went;
 use crate::policy::input::RunFacts;
 use crate::policy::{self, Bench, Judged, PolicyEngine};
-use crate::telemetry::trace;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::{Stage, trace};
 use crate::tool;
 use crate::tool::toolbox::{self, Toolbox};
 use rejected::Rejected;
@@ -101,6 +102,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub entropy: Arc<dyn Entropy>,
+    /// Where to count.
+    pub metrics: Arc<Metrics>,
 }
 
 impl std::fmt::Debug for Parts {
@@ -119,6 +122,7 @@ pub struct Road {
     tokens: Arc<RunTokens>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    metrics: Arc<Metrics>,
     engine: ArcSwap<Engine>,
     /// Read while a decision is made and queued, written while a bundle is activated: a decision
     /// stands before the activation in the ledger if and only if it was made by the old bundle.
@@ -144,6 +148,7 @@ struct Trip {
     call: ToolCall,
     refusals: Vec<Reason>,
     facts: RunFacts,
+    span: Span,
 }
 
 impl Road {
@@ -194,6 +199,7 @@ impl Road {
 
     /// Counts a request that was refused before it was admitted; summaries go on the books.
     pub fn reject(&self, code: Code) {
+        self.metrics.rejected(code.as_str());
         self.rejected.count(code, self.clock.now());
     }
 
@@ -221,20 +227,21 @@ impl Road {
         };
         let waiting = sender.subscribe();
         let road = Arc::clone(self);
-        let trip = Trip { run: Arc::clone(run), call, refusals, facts };
-        let span = trace::call_span(
-            trip.call.tool().as_str(),
-            id.as_str(),
-            run.agent(),
-            trip.call.traceparent(),
-        );
-        self.tasks.spawn(
-            async move {
-                road.walk(trip, &sender).await;
-                drop(slot);
-            }
-            .instrument(span),
-        );
+        let run_id = run.id().to_string();
+        let span = trace::call_span(&trace::Call {
+            tool: call.tool().as_str(),
+            call: id.as_str(),
+            agent: run.agent(),
+            run: &run_id,
+            traceparent: call.traceparent(),
+        });
+        let trip = Trip { run: Arc::clone(run), call, refusals, facts, span: span.clone() };
+        let walking = async move {
+            let _counted = road.metrics.in_flight();
+            road.walk(trip, &sender).await;
+            drop(slot);
+        };
+        self.tasks.spawn(walking.instrument(span));
         Ok(Entry::Wait(waiting))
     }
 
@@ -262,23 +269,29 @@ impl Road {
 
     /// The road. Whatever leaves it is on the books, or nothing happened.
     async fn walk(&self, trip: Trip, caller: &watch::Sender<Option<Answer>>) {
-        let (run, id) = (Arc::clone(&trip.run), trip.call.id().clone());
+        let (run, span) = (Arc::clone(&trip.run), trip.span.clone());
+        let (id, tool) = (trip.call.id().clone(), trip.call.tool().clone());
         let committed = match self.decide(trip).await {
-            Ok(pending) => pending.wait().instrument(trace::stage("commit")).await,
+            Ok(pending) => self.timed(&span, Stage::Commit, pending.wait()).await,
             Err(error) => Err(error),
         };
+        if let Ok(committed) = &committed {
+            self.metrics.call(tool.as_str(), committed.verdict().as_str());
+            trace::verdict(&span, committed.verdict().as_str());
+        }
         match committed {
             Ok(Committed::Permit(permit)) => {
-                let executor =
-                    self.toolbox.get(permit.call().tool()).map(|t| Arc::clone(&t.executor));
+                let executor = self.toolbox.get(&tool).map(|t| Arc::clone(&t.executor));
                 let finished = match executor {
                     Some(executor) => {
                         let running = tool::run(&executor, &*self.clock, permit);
-                        running.instrument(trace::stage("tool")).await
+                        self.timed(&span, Stage::Tool, running).await
                     }
                     None => permit.not_started(),
                 };
-                self.settle(&run, &id, finished, caller).await;
+                self.metrics.outcome(tool.as_str(), finished.ended().outcome.word());
+                let settling = self.settle(&run, &id, finished, caller);
+                self.timed(&span, Stage::Settle, settling).await;
             }
             Ok(Committed::Refusal(refusal)) => {
                 run.left(&id, Place::Booked, Went::NotRun);
@@ -292,6 +305,17 @@ impl Road {
             }
             Err(error) => self.uncommitted(&run, &id, &error, caller),
         }
+        if let Some(Err(fault)) = &*caller.borrow() {
+            trace::error(&span, fault.code.as_str());
+        }
+    }
+
+    /// One stage of the road in its own span, its time counted.
+    async fn timed<F: Future>(&self, span: &Span, stage: Stage, work: F) -> F::Output {
+        let started = self.clock.monotonic();
+        let done = work.instrument(trace::stage_span(span, stage)).await;
+        self.metrics.stage(stage, self.clock.monotonic().saturating_sub(started));
+        done
     }
 
     /// Prepares and judges, and queues the decision while no bundle can be swapped in between.
@@ -302,10 +326,10 @@ impl Road {
     }
 
     async fn judge(&self, trip: Trip) -> Judged {
-        let Trip { run, call, refusals, facts } = trip;
+        let Trip { run, call, refusals, facts, span } = trip;
         let grant = run.manifest.grant(call.tool());
-        let prepared =
-            trace::stage("prepare").in_scope(|| toolbox::prepare(&self.toolbox, grant, call));
+        let preparing = async { toolbox::prepare(&self.toolbox, grant, call) };
+        let prepared = self.timed(&span, Stage::Prepare, preparing).await;
         let engine = self.engine.load_full();
         let (now, hold) = (self.clock.now(), self.settings.hold);
         let apart = self.settings.judge_apart && prepared.is_ready();
@@ -320,15 +344,16 @@ impl Road {
             };
             policy::judge(bench, prepared)
         };
-        let span = trace::stage("judge");
-        if apart {
-            let judged = tokio::task::spawn_blocking(move || span.in_scope(judging)).await;
-            // INVARIANT: `judge` is total and engines do not panic; if one does, this task ends with
-            // it: no decision, no permit, and the caller is told that nothing ran.
-            judged.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
-        } else {
-            span.in_scope(judging)
-        }
+        let judging = async move {
+            if apart {
+                // INVARIANT: `judge` is total; it turns even an engine's panic into a denial.
+                let judged = tokio::task::spawn_blocking(judging).await;
+                judged.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+            } else {
+                judging()
+            }
+        };
+        self.timed(&span, Stage::Judge, judging).await
     }
 
     /// Nothing is on the books, or it is in doubt.
@@ -367,7 +392,7 @@ impl Road {
                 Went::Wrong
             }
         };
-        let settling = self.ledger.settle(finished).instrument(trace::stage("settle"));
+        let settling = self.ledger.settle(finished);
         tokio::pin!(settling);
         let settled = match tokio::time::timeout(self.settings.settle_wait, &mut settling).await {
             Ok(settled) => settled,
@@ -439,6 +464,7 @@ impl Road {
 }
 
 /// What `admit` made of a request.
+#[expect(clippy::large_enum_variant, reason = "lives for one match")]
 enum Entry {
     Wait(Waiting),
     Recall(ToolCall),

@@ -16,6 +16,7 @@ use crate::clock::{Clock, Entropy};
 use crate::domain::id::{CallId, RunId};
 use crate::domain::time::Timestamp;
 use crate::policy::Judged;
+use crate::telemetry::metrics::Metrics;
 use drafts::Written;
 use item::{Claim, Done, Item};
 use permit::{Committed, Finished, Receipt, Settled};
@@ -143,6 +144,8 @@ pub struct Parts {
     pub journal: Box<dyn spool::Journal>,
     /// Where it remembers its lease.
     pub lease_file: Option<spool::LeaseFile>,
+    /// Where to count.
+    pub metrics: Arc<Metrics>,
 }
 
 impl std::fmt::Debug for Parts {
@@ -165,6 +168,7 @@ pub(crate) struct Shared {
     store: Arc<dyn LedgerStore>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    metrics: Arc<Metrics>,
     leased: OnceLock<Leased>,
 }
 
@@ -186,6 +190,7 @@ impl Ledger {
             store: Arc::clone(&parts.store),
             clock: Arc::clone(&parts.clock),
             entropy: Arc::clone(&parts.entropy),
+            metrics: Arc::clone(&parts.metrics),
             leased: OnceLock::new(),
         });
         let writer =

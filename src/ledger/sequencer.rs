@@ -166,6 +166,8 @@ impl Sequencer {
                 }
             }
             gather(&mut work, owed, intents);
+            let queued = intents.len().saturating_add(owed.len());
+            self.shared.metrics.queue_depth(i64::try_from(queued).unwrap_or(i64::MAX));
             let built = self.build(work);
             if built.batch.entries.is_empty() {
                 continue;
@@ -238,8 +240,12 @@ impl Sequencer {
         let mut batch = Arc::new(batch);
         let mut pause = Duration::from_millis(20);
         let mut doubtful = false;
+        let started = self.shared.clock.monotonic();
         loop {
             let tried = self.try_once(&mut batch).await;
+            if let Err(failure) = &tried {
+                self.shared.metrics.ledger_error(failure.word());
+            }
             let why = match tried {
                 Ok(()) => break,
                 Err(StoreError::Conflict(why)) => {
@@ -273,6 +279,8 @@ impl Sequencer {
             tokio::time::sleep(pause).await;
             pause = pause.saturating_mul(2).min(PAUSE_MAX);
         }
+        let took = self.shared.clock.monotonic().saturating_sub(started);
+        self.shared.metrics.commit(took, u32::try_from(batch.entries.len()).unwrap_or(u32::MAX));
         self.head = batch.head.clone();
         if self.full && self.shared.store.replenish().await {
             self.full = false;

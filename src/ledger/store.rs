@@ -31,6 +31,20 @@ pub enum StoreError {
     Broken(String),
 }
 
+impl StoreError {
+    /// `conflict`, `unavailable`, `full`, `unknown` or `broken`.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Conflict(_) => "conflict",
+            Self::Unavailable(_) => "unavailable",
+            Self::Full(_) => "full",
+            Self::Unknown(_) => "unknown",
+            Self::Broken(_) => "broken",
+        }
+    }
+}
+
 /// What a starting writer asks for.
 #[derive(Clone, Debug)]
 pub struct LeaseRequest {

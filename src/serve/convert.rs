@@ -87,20 +87,21 @@ pub(super) fn tool(view: ToolView) -> pb::Tool {
 
 /// A released result as both `ExecuteTool` and `GetCall` give it.
 pub(super) fn released(released: Released) -> pb::ExecuteToolResponse {
-    let call_id = released.call.as_str().to_owned();
-    let receipt = receipt(&released.receipt);
-    let body = if released.result.len() <= INLINE_BYTES_MAX {
-        pb::result::Body::Inline(released.result)
+    let call_id = released.call().as_str().to_owned();
+    let receipt = receipt(released.receipt());
+    let status = released.status().to_owned();
+    let body = if released.result().len() <= INLINE_BYTES_MAX {
+        pb::result::Body::Inline(released.into_result())
     } else {
         pb::result::Body::Ref(pb::ResultRef {
             call_id: call_id.clone(),
-            size: length(&released.result),
-            sha256: Digest::of(&[&released.result]).hex(),
+            size: length(released.result()),
+            sha256: Digest::of(&[released.result()]).hex(),
         })
     };
     pb::ExecuteToolResponse {
         call_id,
-        status: released.status,
+        status,
         result: Some(pb::Result { body: Some(body) }),
         receipt: Some(receipt),
     }
@@ -108,16 +109,16 @@ pub(super) fn released(released: Released) -> pb::ExecuteToolResponse {
 
 /// The result from `offset` on, in pieces; an empty result is one empty piece.
 pub(super) fn pieces(released: Released, offset: u64) -> Result<Pieces, Box<Problem>> {
-    let size = length(&released.result);
+    let size = length(released.result());
     if offset > size {
         let message = format!("offset `{offset}` is beyond the end of the result, `{size}`");
         return Err(Box::new(Problem::new(Code::RequestMalformed, "result.offset", message)));
     }
-    let last = receipt(&released.receipt);
+    let last = receipt(released.receipt());
     let mut next = usize::try_from(offset).ok();
     let stream = std::iter::from_fn(move || {
         let start = next?;
-        let rest = released.result.get(start..)?;
+        let rest = released.result().get(start..)?;
         let data = rest.get(..PIECE_BYTES).unwrap_or(rest).to_vec();
         let ends = data.len() == rest.len();
         next = (!ends).then_some(start + data.len());

@@ -62,15 +62,19 @@ impl Listener {
     /// What the system said. The listener is as good as before.
     pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
         match &self.0 {
-            Kind::Socket(listener, _) => {
+            Kind::Socket(listener, file) => {
                 let (stream, _) = listener.accept().await?;
-                let uid = stream.peer_cred()?.uid();
-                Ok((Stream::new(Wire::Socket(stream)), Peer { listener: "uds", uid: Some(uid) }))
+                let uid = Some(stream.peer_cred()?.uid());
+                let socket = Some(file.path.clone());
+                Ok((Stream::new(Wire::Socket(stream)), Peer { listener: "uds", uid, socket }))
             }
             Kind::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok((Stream::new(Wire::Tcp(stream)), Peer { listener: "tcp", uid: None }))
+                Ok((
+                    Stream::new(Wire::Tcp(stream)),
+                    Peer { listener: "tcp", uid: None, socket: None },
+                ))
             }
         }
     }
