@@ -69,11 +69,14 @@ struct Token {
     manifest: Arc<Manifest>,
 }
 
+/// The sockets of one uid, each with the agent it is there.
+type Sockets = Vec<(PathBuf, Arc<Manifest>)>;
+
 /// The map from socket peers and tokens to manifests.
 #[derive(Debug)]
 pub struct Callers {
     manifests: Vec<Arc<Manifest>>,
-    peers: BTreeMap<u32, Vec<(PathBuf, Arc<Manifest>)>>,
+    peers: BTreeMap<u32, Sockets>,
     tokens: Vec<Token>,
     thumbprints: Arc<RunTokens>,
 }

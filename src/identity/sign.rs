@@ -51,7 +51,7 @@ impl Manifest {
                 path.display()
             ),
         })?;
-        Self::verify(&path.display().to_string(), yaml, envelope, trusted, threshold, now)
+        Self::verify(&path.display().to_string(), &yaml, envelope, trusted, threshold, now)
     }
 
     /// As [`Self::load`], from bytes. `file` is only for messages.
@@ -60,7 +60,7 @@ impl Manifest {
     /// See [`Error::code`].
     pub fn verify(
         file: &str,
-        yaml: Vec<u8>,
+        yaml: &[u8],
         envelope: Vec<u8>,
         trusted: &[PublicKey],
         threshold: usize,
@@ -75,7 +75,7 @@ impl Manifest {
             return Err(Error::Signature { path: beside, why });
         }
         // Nothing of the text is looked at before its signature holds.
-        let mut manifest = schema::read(&yaml, file)?;
+        let mut manifest = schema::read(yaml, file)?;
         if now < manifest.not_before {
             let at = manifest.not_before.to_string();
             return Err(Error::NotYetValid { path: file.to_owned(), at });
