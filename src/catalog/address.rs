@@ -48,8 +48,8 @@ pub fn is_public(address: IpAddr) -> bool {
             !SPECIAL_V4.iter().any(|(net, bits)| Cidr::v4(*net, *bits).contains(v4.into()))
         }
         IpAddr::V6(v6) => {
-            let [first, _, _, _, _, sixth, ..] = v6.segments();
-            let isatap = sixth == 0x5efe && matches!(v6.segments()[4], 0 | 0x0200);
+            let [first, _, _, _, fifth, sixth, ..] = v6.segments();
+            let isatap = sixth == 0x5efe && matches!(fifth, 0 | 0x0200);
             first & 0xe000 == 0x2000
                 && !isatap
                 && !SPECIAL_V6.iter().any(|(net, bits)| Cidr::v6(*net, *bits).contains(v6.into()))

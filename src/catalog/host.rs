@@ -35,9 +35,8 @@ impl Host {
     /// What is wrong, for the operator.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(inner) = text.strip_prefix('[') {
-            let inner = inner.strip_suffix(']').unwrap_or(inner);
-            let v6: Ipv6Addr =
-                inner.parse().map_err(|_| format!("`{text}` is not an IPv6 address"))?;
+            let v6 = inner.strip_suffix(']').and_then(|inner| inner.parse::<Ipv6Addr>().ok());
+            let v6 = v6.ok_or_else(|| format!("`{text}` is not an IPv6 address"))?;
             return Ok(Self::Ip(v6.into()));
         }
         let name = text.to_ascii_lowercase();

