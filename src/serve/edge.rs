@@ -155,13 +155,11 @@ pub(super) fn is_local(host: &str, listed: &[String]) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use hyper_util::rt::TokioIo;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
     use tokio::net::UnixStream;
     use tokio_util::sync::CancellationToken;
-    use tonic::transport::{Endpoint, Uri};
 
     use super::*;
-    use crate::serve::pb::gate_client::GateClient;
     use crate::serve::pb::gate_server::{Gate, GateServer};
     use crate::serve::{convert, driver, listener, pb};
 
@@ -205,23 +203,28 @@ mod tests {
             driver::http2(io, edge.at(peer), closing)
         });
         let served = tokio::spawn(served);
-        let connect = tower::service_fn(move |_: Uri| {
-            let path = path.clone();
-            async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(path).await?)) }
-        });
-        let endpoint = Endpoint::from_static("http://gate");
-        let channel = endpoint.connect_with_connector(connect).await.unwrap();
-        // WHY: set by hand, because a deadline set on the client is also kept by the client.
-        let mut request = tonic::Request::new(pb::ExecuteToolRequest::default());
-        request.metadata_mut().insert("grpc-timeout", "20m".parse().unwrap());
-        let late = GateClient::new(channel.clone()).execute_tool(request).await.unwrap_err();
-        assert_eq!(late.code(), tonic::Code::DeadlineExceeded);
-        assert!(late.message().contains("goes on"), "{late:?}");
+        let stream = TokioIo::new(UnixStream::connect(&path).await.unwrap());
+        let (mut client, connection) =
+            hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+                .handshake(stream)
+                .await
+                .unwrap();
+        tokio::spawn(connection);
+        // WHY: by hand, because tonic's client keeps the deadline too and would answer first.
+        let empty = || http_body_util::Full::new(hyper::body::Bytes::from_static(&[0; 5]));
+        let ask = || {
+            http::Request::post("http://gate/wicketgate.v1.Gate/ExecuteTool")
+                .header("content-type", "application/grpc")
+                .header("te", "trailers")
+        };
+        let late = ask().header("grpc-timeout", "20m").body(empty()).unwrap();
+        let late = client.send_request(late).await.unwrap();
+        let status = Status::from_header_map(late.headers()).unwrap();
+        assert_eq!(status.code(), tonic::Code::DeadlineExceeded);
+        assert!(status.message().contains("goes on"), "{status:?}");
 
         // A request that never ends does not hold up shutdown beyond the drain time.
-        let waiting = tokio::spawn(async move {
-            GateClient::new(channel).execute_tool(pb::ExecuteToolRequest::default()).await
-        });
+        let waiting = tokio::spawn(client.send_request(ask().body(empty()).unwrap()));
         tokio::task::yield_now().await;
         shutdown.cancel();
         served.await.unwrap();
