@@ -7,19 +7,28 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{HOST, HeaderMap, ORIGIN};
 use http::uri::Authority;
 use hyper::body::Incoming;
+use tokio::sync::Semaphore;
 use tonic::Status;
 use tonic::service::Routes;
 use tower::ServiceExt as _;
 
+use super::body::Timely;
 use super::problem::Problem;
 use super::timeout;
 use crate::domain::code::Code;
 use crate::identity::Peer;
 use crate::telemetry::metrics::Metrics;
+
+/// Path of every method of the gate.
+const GATE: &str = "/wicketgate.v1.";
+
+/// How long a request's message may take to arrive.
+const MESSAGE_WITHIN: Duration = Duration::from_secs(30);
 
 type Answer = http::Response<tonic::body::Body>;
 
@@ -29,11 +38,20 @@ pub(super) struct Edge {
     routes: Routes,
     metrics: Arc<Metrics>,
     hosts: Arc<[String]>,
+    room: Arc<Semaphore>,
 }
 
 impl Edge {
-    pub(super) fn new(routes: Routes, metrics: Arc<Metrics>, hosts: Vec<String>) -> Self {
-        Self { routes: routes.prepare(), metrics, hosts: hosts.into() }
+    /// `requests_max` bounds requests of the gate that wait for an answer, over all connections;
+    /// health and reflection are not counted, so that a busy gate can still say how it is.
+    pub(super) fn new(
+        routes: Routes,
+        metrics: Arc<Metrics>,
+        hosts: Vec<String>,
+        requests_max: usize,
+    ) -> Self {
+        let room = Arc::new(Semaphore::new(requests_max));
+        Self { routes: routes.prepare(), metrics, hosts: hosts.into(), room }
     }
 
     /// The same for one connection of this peer.
@@ -60,9 +78,19 @@ impl hyper::service::Service<http::Request<Incoming>> for Door {
             if let Err(problem) = door.admit(&request) {
                 return Ok(door.refusal(&problem));
             }
+            let ours = request.uri().path().starts_with(GATE);
+            let place = match Arc::clone(&door.edge.room).try_acquire_owned() {
+                Ok(place) if ours => Some(place),
+                Err(_) if ours => return Ok(door.refusal(&overloaded())),
+                Ok(_) | Err(_) => None,
+            };
             request.extensions_mut().insert(door.peer.clone());
             let deadline = deadline(request.headers());
-            let routed = door.edge.routes.clone().oneshot(request.map(tonic::body::Body::new));
+            let request = request.map(|body| match ours {
+                true => tonic::body::Body::new(Timely::new(body, MESSAGE_WITHIN)),
+                false => tonic::body::Body::new(body),
+            });
+            let routed = door.edge.routes.clone().oneshot(request);
             let answer = match deadline {
                 None => routed.await,
                 Some(wait) => match tokio::time::timeout(wait, routed).await {
@@ -70,6 +98,7 @@ impl hyper::service::Service<http::Request<Incoming>> for Door {
                     Err(_) => return Ok(overdue().into_http()),
                 },
             };
+            drop(place);
             Ok(match answer {
                 Ok(answer) => door.reworded(answer),
                 Err(never) => match never {},
@@ -118,7 +147,11 @@ impl Door {
     }
 }
 
-fn deadline(headers: &HeaderMap) -> Option<std::time::Duration> {
+fn overloaded() -> Problem {
+    Problem::new(Code::Overloaded, "requests", "too many requests are waiting")
+}
+
+fn deadline(headers: &HeaderMap) -> Option<Duration> {
     timeout::parse(headers.get("grpc-timeout")?.to_str().ok()?)
 }
 
@@ -153,15 +186,11 @@ pub(super) fn is_local(host: &str, listed: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use hyper_util::rt::TokioIo;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
     use tokio::net::UnixStream;
     use tokio_util::sync::CancellationToken;
-    use tonic::transport::{Endpoint, Uri};
 
     use super::*;
-    use crate::serve::pb::gate_client::GateClient;
     use crate::serve::pb::gate_server::{Gate, GateServer};
     use crate::serve::{convert, driver, listener, pb};
 
@@ -193,39 +222,55 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_callers_deadline_bounds_its_wait_and_says_so() {
+    async fn waiting_is_bounded_by_the_callers_deadline_by_room_and_by_the_drain() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.sock");
         let door = listener::socket(&path).await.unwrap();
         let metrics = Arc::new(Metrics::new([], "0", "test"));
-        let edge = Edge::new(Routes::new(GateServer::new(Silent)), metrics, Vec::new());
+        let edge = Edge::new(Routes::new(GateServer::new(Silent)), metrics, Vec::new(), 1);
         let limits = driver::Limits { connections: 4, drain: Duration::ZERO };
         let shutdown = CancellationToken::new();
         let served = driver::run(door, limits, shutdown.clone(), move |io, peer, closing| {
             driver::http2(io, edge.at(peer), closing)
         });
         let served = tokio::spawn(served);
-        let connect = tower::service_fn(move |_: Uri| {
-            let path = path.clone();
-            async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(path).await?)) }
-        });
-        let endpoint = Endpoint::from_static("http://gate");
-        let channel = endpoint.connect_with_connector(connect).await.unwrap();
-        // WHY: set by hand, because a deadline set on the client is also kept by the client.
-        let mut request = tonic::Request::new(pb::ExecuteToolRequest::default());
-        request.metadata_mut().insert("grpc-timeout", "20m".parse().unwrap());
-        let late = GateClient::new(channel.clone()).execute_tool(request).await.unwrap_err();
-        assert_eq!(late.code(), tonic::Code::DeadlineExceeded);
-        assert!(late.message().contains("goes on"), "{late:?}");
+        let stream = TokioIo::new(UnixStream::connect(&path).await.unwrap());
+        let (mut client, connection) =
+            hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+                .handshake(stream)
+                .await
+                .unwrap();
+        tokio::spawn(connection);
+        // WHY: by hand, because tonic's client keeps the deadline too and would answer first.
+        let empty = || http_body_util::Full::new(hyper::body::Bytes::from_static(&[0; 5]));
+        let ask = || {
+            http::Request::post("http://gate/wicketgate.v1.Gate/ExecuteTool")
+                .header("content-type", "application/grpc")
+                .header("te", "trailers")
+        };
+        let late = ask().header("grpc-timeout", "20m").body(empty()).unwrap();
+        let late = client.send_request(late).await.unwrap();
+        let status = Status::from_header_map(late.headers()).unwrap();
+        assert_eq!(status.code(), tonic::Code::DeadlineExceeded);
+        assert!(status.message().contains("goes on"), "{status:?}");
+
+        // Its place is free again; the next request takes it, and there is no other.
+        let mut busy = client.clone();
+        let first = tokio::spawn(client.send_request(ask().body(empty()).unwrap()));
+        let refused = loop {
+            let next = ask().header("grpc-timeout", "20m").body(empty()).unwrap();
+            let next = busy.send_request(next).await.unwrap();
+            let status = Status::from_header_map(next.headers()).unwrap();
+            if status.code() != tonic::Code::DeadlineExceeded {
+                break status;
+            }
+        };
+        assert_eq!(refused.code(), tonic::Code::Unavailable);
 
         // A request that never ends does not hold up shutdown beyond the drain time.
-        let waiting = tokio::spawn(async move {
-            GateClient::new(channel).execute_tool(pb::ExecuteToolRequest::default()).await
-        });
-        tokio::task::yield_now().await;
         shutdown.cancel();
         served.await.unwrap();
-        assert!(waiting.await.unwrap().is_err());
+        assert!(first.await.unwrap().is_err());
     }
 
     fn host(uri: &str, headers: &[&str]) -> Option<String> {

@@ -36,6 +36,8 @@ pub struct Settings {
     pub places: Vec<Place>,
     /// Connections at the same time, on each listener. More are closed at once.
     pub connections_max: usize,
+    /// Requests waiting for an answer at the same time, over all listeners. More are `overloaded`.
+    pub requests_max: usize,
     /// How long open requests may take to end once shutdown is asked for.
     pub drain: Duration,
     /// Names besides loopback ones that TCP clients may use for this machine.
@@ -44,8 +46,13 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        let drain = Duration::from_secs(25);
-        Self { places: Vec::new(), connections_max: 1024, drain, hosts: Vec::new() }
+        Self {
+            places: Vec::new(),
+            connections_max: 1024,
+            requests_max: 1024,
+            drain: Duration::from_secs(25),
+            hosts: Vec::new(),
+        }
     }
 }
 
@@ -96,9 +103,11 @@ impl Bound {
     /// The protocol cannot be reflected.
     pub async fn serve(self, faces: Faces, shutdown: CancellationToken) -> Result<(), Error> {
         let (health, routes) = routes(&faces)?;
-        let edge = Edge::new(routes, Arc::clone(&faces.metrics), self.settings.hosts.clone());
-        let limits =
-            Limits { connections: self.settings.connections_max, drain: self.settings.drain };
+        // WHY: the reporter begins with "serving", which nobody has said yet.
+        say(&health, ServingStatus::NotServing).await;
+        let Settings { connections_max, requests_max, drain, hosts, .. } = self.settings;
+        let edge = Edge::new(routes, Arc::clone(&faces.metrics), hosts, requests_max);
+        let limits = Limits { connections: connections_max, drain };
         let mut doors = tokio::task::JoinSet::new();
         for listener in self.listeners {
             let (edge, shutdown) = (edge.clone(), shutdown.clone());

@@ -66,13 +66,16 @@ impl Listener {
                 let (stream, _) = listener.accept().await?;
                 let uid = Some(stream.peer_cred()?.uid());
                 let socket = Some(file.path.clone());
-                Ok((Stream::new(Wire::Socket(stream)), Peer { listener: "uds", uid, socket }))
+                Ok((
+                    Stream::new(Wire::Socket(stream), PREFACE_WITHIN),
+                    Peer { listener: "uds", uid, socket },
+                ))
             }
             Kind::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
                 Ok((
-                    Stream::new(Wire::Tcp(stream)),
+                    Stream::new(Wire::Tcp(stream), PREFACE_WITHIN),
                     Peer { listener: "tcp", uid: None, socket: None },
                 ))
             }
@@ -88,6 +91,12 @@ pub async fn tcp(addr: SocketAddr) -> Result<Listener, Error> {
     let bound = TcpListener::bind(addr).await;
     let bound = bound.map_err(|source| Error::Bind { place: addr.to_string(), source })?;
     Ok(Listener(Kind::Tcp(bound)))
+}
+
+/// Listens with a socket that was bound outside of the runtime.
+pub(super) fn adopt(bound: std::net::TcpListener) -> io::Result<Listener> {
+    bound.set_nonblocking(true)?;
+    Ok(Listener(Kind::Tcp(TcpListener::from_std(bound)?)))
 }
 
 /// Listens on a Unix socket in the file system, mode 0660; a missing folder is made, mode 0700.
@@ -191,8 +200,8 @@ enum Wire {
 }
 
 impl Stream {
-    fn new(wire: Wire) -> Self {
-        Self { wire, preface: Some((0, Box::pin(tokio::time::sleep(PREFACE_WITHIN)))) }
+    fn new(wire: Wire, within: Duration) -> Self {
+        Self { wire, preface: Some((0, Box::pin(tokio::time::sleep(within)))) }
     }
 }
 
@@ -261,5 +270,30 @@ impl AsyncWrite for Stream {
             Wire::Socket(stream) => Pin::new(stream).poll_shutdown(cx),
             Wire::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_does_not_begin_to_speak_is_hung_up_on() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let mut server = Stream::new(Wire::Socket(server), Duration::from_millis(20));
+        client.write_all(&[0; PREFACE_BYTES - 1]).await.unwrap();
+        let error = server.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_has_spoken_may_be_silent() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let mut server = Stream::new(Wire::Socket(server), Duration::from_secs(60));
+        client.write_all(&[0; PREFACE_BYTES]).await.unwrap();
+        server.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap();
+        assert!(server.preface.is_none());
     }
 }

@@ -14,6 +14,7 @@ use crate::enforce::{Fault, Road};
 use crate::identity::{Caller, Peer};
 use crate::telemetry::metrics::Metrics;
 
+mod body;
 mod convert;
 mod driver;
 mod edge;
@@ -103,6 +104,9 @@ pub enum Error {
     /// Without TLS an agent's TCP listener stays on this machine.
     #[error("cannot listen on `{0}`: agents' tcp without tls is loopback only")]
     NotLoopback(std::net::SocketAddr),
+    /// The operator's thread cannot be started.
+    #[error("cannot start the operator's thread: {0}")]
+    Thread(std::io::Error),
     /// The compiled protocol cannot be reflected.
     #[error("cannot serve reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),

@@ -24,6 +24,8 @@ use super::listener::{self, Listener};
 use super::{Error, Readiness, edge};
 use crate::telemetry::metrics::Metrics;
 
+const DRAIN: Duration = Duration::from_secs(2);
+
 /// Where operators come in.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -62,38 +64,66 @@ impl View {
     }
 }
 
-/// The operator's listener, bound and not yet served.
+/// The operator's door on a thread of its own.
 #[derive(Debug)]
-pub struct Bound {
-    listener: Listener,
-    settings: Settings,
+pub struct Running {
+    address: SocketAddr,
+    thread: std::thread::JoinHandle<()>,
 }
 
-/// Binds the operator's address.
-///
-/// # Errors
-/// The address cannot be bound.
-pub async fn bind(settings: Settings) -> Result<Bound, Error> {
-    Ok(Bound { listener: listener::tcp(settings.addr).await?, settings })
-}
-
-impl Bound {
+impl Running {
     /// The address, with the port the system chose.
     #[must_use]
-    pub fn address(&self) -> Option<SocketAddr> {
-        self.listener.address()
+    pub const fn address(&self) -> SocketAddr {
+        self.address
     }
 
-    /// Serves until `shutdown`, and then at most two seconds more.
-    pub async fn serve(self, view: View, shutdown: CancellationToken) {
-        let limits =
-            Limits { connections: self.settings.connections_max, drain: Duration::from_secs(2) };
-        let router = router(view, &self.settings);
-        driver::run(self.listener, limits, shutdown, move |stream, _, closing| {
-            driver::http1(stream, TowerToHyperService::new(router.clone()), closing)
-        })
-        .await;
+    /// Whether the door is closed for good.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        self.thread.is_finished()
     }
+
+    /// Waits until the door is closed: at most two seconds after shutdown. Blocks: not for a task.
+    pub fn join(self) {
+        if self.thread.join().is_err() {
+            tracing::error!("the operator's thread panicked");
+        }
+    }
+}
+
+/// Binds the operator's address and serves it until `shutdown`, on a thread and a runtime of its own:
+/// somebody who looks cannot starve the road, and a busy road cannot hide from somebody who looks.
+///
+/// # Errors
+/// The address cannot be bound, or the thread cannot be started.
+pub fn serve(
+    settings: Settings,
+    view: View,
+    shutdown: CancellationToken,
+) -> Result<Running, Error> {
+    let failed = |source| Error::Bind { place: settings.addr.to_string(), source };
+    let bound = std::net::TcpListener::bind(settings.addr).map_err(failed)?;
+    let address = bound.local_addr().map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(Error::Thread)?;
+    let entered = runtime.enter();
+    let listener = listener::adopt(bound).map_err(failed)?;
+    drop(entered);
+    let thread = std::thread::Builder::new()
+        .name("operator".into())
+        .spawn(move || runtime.block_on(open(listener, &settings, view, shutdown)))
+        .map_err(Error::Thread)?;
+    Ok(Running { address, thread })
+}
+
+async fn open(listener: Listener, settings: &Settings, view: View, shutdown: CancellationToken) {
+    let limits = Limits { connections: settings.connections_max, drain: DRAIN };
+    let router = router(view, settings);
+    let serve = move |stream, _, closing| {
+        driver::http1(stream, TowerToHyperService::new(router.clone()), closing)
+    };
+    driver::run(listener, limits, shutdown, serve).await;
 }
 
 fn router(view: View, settings: &Settings) -> Router {

@@ -91,7 +91,7 @@ impl Guard {
     /// Sends what was not sent yet, for at most 3 seconds. Blocks: not for a task.
     pub fn flush(mut self) {
         if let Some(exporter) = self.exporter.take() {
-            exporter.close();
+            exporter.close(FLUSH_WITHIN);
         }
     }
 }
@@ -99,7 +99,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(exporter) = self.exporter.take() {
-            exporter.close();
+            exporter.close(FLUSH_WITHIN);
         }
     }
 }
@@ -137,9 +137,9 @@ impl Exporter {
         Ok(Self { provider, runtime })
     }
 
-    fn close(self) {
+    fn close(self, within: Duration) {
         // A collector that is down loses spans, not the shutdown.
-        let _ = self.provider.shutdown_with_timeout(FLUSH_WITHIN);
+        let _ = self.provider.shutdown_with_timeout(within);
         self.runtime.shutdown_background();
     }
 }
@@ -361,7 +361,7 @@ mod tests {
         for _ in 0..20_000 {
             drop(tracer.start("call"));
         }
-        exporter.close();
+        exporter.close(Duration::from_millis(50));
     }
 
     #[test]

@@ -18,13 +18,13 @@ use wicketgate::serve::pb::gate_client::GateClient;
 use wicketgate::serve::{Error, Readiness, pb};
 use wicketgate::telemetry::metrics::Metrics;
 
-use crate::faces;
+use crate::{Seen, faces};
 
 struct Served {
     folder: tempfile::TempDir,
     tcp: std::net::SocketAddr,
     tell: watch::Sender<Readiness>,
-    seen: Arc<parking_lot::Mutex<Vec<Peer>>>,
+    seen: Seen,
     metrics: Arc<Metrics>,
     shutdown: CancellationToken,
     task: tokio::task::JoinHandle<Result<(), Error>>,

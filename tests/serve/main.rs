@@ -24,9 +24,12 @@ use wicketgate::identity::Peer;
 use wicketgate::serve::{Faces, Readiness};
 use wicketgate::telemetry::metrics::Metrics;
 
+/// Who asked, in order.
+pub(crate) type Seen = Arc<parking_lot::Mutex<Vec<Peer>>>;
+
 /// Faces of a gate whose books are not open yet; nobody is known, and who asked is written down.
-pub(crate) fn faces() -> (Faces, watch::Sender<Readiness>, Arc<parking_lot::Mutex<Vec<Peer>>>) {
-    let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
+pub(crate) fn faces() -> (Faces, watch::Sender<Readiness>, Seen) {
+    let seen = Seen::default();
     let peers = Arc::clone(&seen);
     let (tell, readiness) = watch::channel(Readiness::default());
     let faces = Faces {

@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use wicketgate::serve::operator::{self, Settings, View};
+use wicketgate::serve::operator::{self, Running, Settings, View};
 use wicketgate::serve::{Readiness, SURFACE};
 
 use crate::faces;
@@ -13,19 +13,18 @@ struct Served {
     addr: SocketAddr,
     tell: Option<watch::Sender<Readiness>>,
     shutdown: CancellationToken,
-    task: tokio::task::JoinHandle<()>,
+    running: Running,
 }
 
-async fn serve(connections_max: usize) -> Served {
+fn serve(connections_max: usize) -> Served {
     let (faces, tell, _) = faces();
     let addr = SocketAddr::from(([127, 0, 0, 1], 0));
     let hosts = vec!["gate.example".to_owned()];
-    let bound = operator::bind(Settings { addr, hosts, connections_max }).await.unwrap();
-    let addr = bound.address().unwrap();
+    let settings = Settings { addr, hosts, connections_max };
     let shutdown = CancellationToken::new();
     let view = View { readiness: faces.readiness, metrics: faces.metrics };
-    let task = tokio::spawn(bound.serve(view, shutdown.clone()));
-    Served { addr, tell: Some(tell), shutdown, task }
+    let running = operator::serve(settings, view, shutdown.clone()).unwrap();
+    Served { addr: running.address(), tell: Some(tell), shutdown, running }
 }
 
 impl Served {
@@ -41,7 +40,7 @@ impl Served {
 
 #[tokio::test]
 async fn every_listed_route_answers_and_nothing_else_does() {
-    let served = serve(8).await;
+    let served = serve(8);
     for (name, _) in SURFACE.iter().filter(|(name, _)| name.contains(' ')) {
         let answer = served.ask(name, "Host: localhost\r\n").await;
         assert!(!answer.starts_with("HTTP/1.1 40"), "{name}: {answer}");
@@ -56,7 +55,7 @@ async fn every_listed_route_answers_and_nothing_else_does() {
 
 #[tokio::test]
 async fn a_browser_is_turned_away_whatever_origin_it_names() {
-    let served = serve(8).await;
+    let served = serve(8);
     for origin in ["https://evil.example", "http://localhost:7301", "null", ""] {
         let headers = format!("Host: localhost\r\nOrigin: {origin}\r\n");
         let answer = served.ask("GET /metrics", &headers).await;
@@ -67,7 +66,7 @@ async fn a_browser_is_turned_away_whatever_origin_it_names() {
 
 #[tokio::test]
 async fn only_names_of_this_machine_are_answered() {
-    let served = serve(8).await;
+    let served = serve(8);
     let named = |host: &'static str| served.ask("GET /livez", host);
     for good in ["Host: localhost\r\n", "Host: 127.0.0.1:7301\r\n", "Host: gate.example\r\n"] {
         assert!(named(good).await.starts_with("HTTP/1.1 200"), "{good}");
@@ -86,7 +85,7 @@ async fn only_names_of_this_machine_are_answered() {
 
 #[tokio::test]
 async fn readiness_tells_the_truth_and_why() {
-    let mut served = serve(8).await;
+    let mut served = serve(8);
     let tell = served.tell.take().unwrap();
     let reasons = vec!["no policy bundle is loaded".to_owned()];
     tell.send(Readiness { ready: false, reasons }).unwrap();
@@ -111,7 +110,7 @@ async fn readiness_tells_the_truth_and_why() {
 
 #[tokio::test]
 async fn a_connection_over_the_limit_is_closed_and_the_next_one_is_served() {
-    let served = serve(1).await;
+    let served = serve(1);
     let mut first = TcpStream::connect(served.addr).await.unwrap();
     let request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     first.write_all(request).await.unwrap();
@@ -135,8 +134,8 @@ async fn a_connection_over_the_limit_is_closed_and_the_next_one_is_served() {
 
 #[tokio::test]
 async fn shutdown_closes_the_door() {
-    let served = serve(8).await;
+    let served = serve(8);
     served.shutdown.cancel();
-    served.task.await.unwrap();
+    tokio::task::spawn_blocking(|| served.running.join()).await.unwrap();
     assert!(TcpStream::connect(served.addr).await.is_err());
 }
