@@ -32,7 +32,14 @@ impl Library {
         cargo.args(["--lib", "--test", "forbidden", "--message-format=json"]);
         cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
         // What cargo told this test about itself would look like a change to build scripts.
-        let told = ["OUT_DIR", "CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY"];
+        let told = [
+            "OUT_DIR",
+            "CARGO_PKG_",
+            "CARGO_MANIFEST_",
+            "CARGO_BIN_",
+            "CARGO_CRATE_",
+            "CARGO_PRIMARY",
+        ];
         for (name, _) in std::env::vars_os() {
             if told.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
                 cargo.env_remove(&name);
