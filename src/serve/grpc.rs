@@ -244,7 +244,7 @@ impl GateService for Gate {
         // the waiting; the road runs the call on its own task.
         let released = Box::pin(self.road()?.execute(&run, call)).await;
         let released = released.map_err(|fault| self.refuse(fault))?;
-        let receipt = released.receipt.clone();
+        let receipt = released.receipt().clone();
         Ok(stamped(convert::released(released), &receipt))
     }
 
@@ -254,7 +254,7 @@ impl GateService for Gate {
     ) -> Result<Response<pb::GetCallResponse>, Status> {
         let run = self.run(&request)?;
         let released = self.recorded(&run, &request.get_ref().call_id).await?;
-        let place = released.receipt.clone();
+        let place = released.receipt().clone();
         let pb::ExecuteToolResponse { call_id, status, result, receipt } =
             convert::released(released);
         Ok(stamped(pb::GetCallResponse { call_id, status, result, receipt }, &place))
@@ -269,7 +269,7 @@ impl GateService for Gate {
         let run = self.run(&request)?;
         let pb::ReadResultRequest { call_id, offset } = request.get_ref();
         let released = self.recorded(&run, call_id).await?;
-        let receipt = released.receipt.clone();
+        let receipt = released.receipt().clone();
         let pieces = convert::pieces(released, *offset).map_err(|problem| self.refuse(problem))?;
         Ok(stamped(pieces, &receipt))
     }

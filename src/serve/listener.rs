@@ -62,12 +62,13 @@ impl Listener {
     /// What the system said. The listener is as good as before.
     pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
         match &self.0 {
-            Kind::Socket(listener, _) => {
+            Kind::Socket(listener, file) => {
                 let (stream, _) = listener.accept().await?;
-                let uid = stream.peer_cred()?.uid();
+                let uid = Some(stream.peer_cred()?.uid());
+                let socket = Some(file.path.clone());
                 Ok((
                     Stream::new(Wire::Socket(stream), PREFACE_WITHIN),
-                    Peer { listener: "uds", uid: Some(uid) },
+                    Peer { listener: "uds", uid, socket },
                 ))
             }
             Kind::Tcp(listener) => {
@@ -75,7 +76,7 @@ impl Listener {
                 stream.set_nodelay(true)?;
                 Ok((
                     Stream::new(Wire::Tcp(stream), PREFACE_WITHIN),
-                    Peer { listener: "tcp", uid: None },
+                    Peer { listener: "tcp", uid: None, socket: None },
                 ))
             }
         }
