@@ -20,20 +20,20 @@ default decision := {
 
 decision := {
 	"verdict": "deny",
-	"reasons": [reason | some reason in denials],
+	"reasons": [r | some r in denials],
 	"obligations": [],
 } if {
 	count(denials) > 0
 } else := {
 	"verdict": "require_approval",
-	"reasons": [reason | some reason in holds],
-	"obligations": [obligation | some obligation in duties],
+	"reasons": [r | some r in holds],
+	"obligations": [d | some d in duties],
 } if {
 	count(holds) > 0
 } else := {
 	"verdict": "allow",
 	"reasons": [],
-	"obligations": [obligation | some obligation in duties],
+	"obligations": [d | some d in duties],
 } if {
 	allowed
 }
@@ -42,11 +42,11 @@ allowed if data.wicketgate.agent.allow == true
 
 allowed if data.wicketgate.team.allow == true
 
-denials contains reason("wicketgate.org.deny", item) if some item in data.wicketgate.org.deny
+denials contains worded("wicketgate.org.deny", item) if some item in data.wicketgate.org.deny
 
-denials contains reason("wicketgate.team.deny", item) if some item in data.wicketgate.team.deny
+denials contains worded("wicketgate.team.deny", item) if some item in data.wicketgate.team.deny
 
-denials contains reason("wicketgate.agent.deny", item) if some item in data.wicketgate.agent.deny
+denials contains worded("wicketgate.agent.deny", item) if some item in data.wicketgate.agent.deny
 
 # What the model claims to be was not seen by anybody: nothing irreversible on its word.
 denials contains {
@@ -58,15 +58,15 @@ denials contains {
 	not observed
 }
 
-holds contains reason("wicketgate.team.require_approval", item) if {
+holds contains worded("wicketgate.team.require_approval", item) if {
 	some item in data.wicketgate.team.require_approval
 }
 
-holds contains reason("wicketgate.agent.require_approval", item) if {
+holds contains worded("wicketgate.agent.require_approval", item) if {
 	some item in data.wicketgate.agent.require_approval
 }
 
-holds contains reason("wicketgate.org.require_approval", item) if {
+holds contains worded("wicketgate.org.require_approval", item) if {
 	allowed
 	some item in data.wicketgate.org.require_approval
 }
@@ -94,7 +94,7 @@ irreversible if not reversible
 reversible if input.tool.tier in {"T0", "T1", "T2"}
 
 # Authors write a message, or a code with a message; anything else still counts, under its own code.
-reason(rule, item) := {"code": "message", "message": item, "rule": rule} if {
+worded(rule, item) := {"code": "message", "message": item, "rule": rule} if {
 	is_string(item)
 } else := {"code": item.code, "message": item.message, "rule": rule} if {
 	is_object(item)

@@ -199,19 +199,6 @@ pub(super) fn pairs(args: &[Value]) -> Result<(), &'static str> {
     if work.max(left.saturating_mul(right)) > WORK_MAX { Err(TOO_LONG) } else { Ok(()) }
 }
 
-/// Values and paths that a walk gives: at most 65,536.
-pub(super) fn nodes(args: &[Value]) -> Result<(), &'static str> {
-    let mut count = 0_usize;
-    let mut todo: Vec<&Value> = args.iter().collect();
-    while let Some(value) = todo.pop() {
-        count = count.saturating_add(1);
-        let inner = members(value);
-        within(count.saturating_add(inner.len()).saturating_mul(ITEM_BYTES))?;
-        todo.extend(inner);
-    }
-    Ok(())
-}
-
 pub(super) fn few(args: &[Value]) -> Result<(), &'static str> {
     if args.first().map_or(0, length) > 256 { Err(TOO_LONG) } else { Ok(()) }
 }

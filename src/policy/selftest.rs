@@ -144,7 +144,7 @@ const CANNED: [&str; 4] = [
         r#"{"kind":"http","method":"POST","scheme":"https","host":"api.example.com","port":443,"path":"/t","query":[{"name":"q","value":"1"}],"body_bytes":20}"#,
         r#"[{"kind":"email","path":"/title"}]"#
     ),
-    canned!("pay", "http", "T3", "claimed", "{}", r#"{"kind":"none"}"#, "[]"),
+    canned!("pay", "http", "T3", "observed", "{}", r#"{"kind":"none"}"#, "[]"),
     canned!(
         "odd",
         "sql",
