@@ -147,7 +147,7 @@ mod tests {
         }
         assert_eq!(check(Kind::Heartbeat, &json(r#"{"open_runs":0,"rejected":3}"#)), Ok(()));
         assert!(check(Kind::Heartbeat, &json(r#"{"open_runs":0,"rejected":-3}"#)).is_err());
-        assert!(check(Kind::Heartbeat, &json(r#"{"open_runs":0}"#)).is_err());
+        assert!(check(Kind::Heartbeat, &json(r#"{"rejected":0}"#)).is_err());
     }
 
     #[test]
