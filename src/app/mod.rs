@@ -231,8 +231,8 @@ async fn listen(
     let view = operator::View { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };
     let settings =
         operator::Settings { addr: config.operator.listen, ..operator::Settings::default() };
-    let operators = operator::serve(settings, view, stop.clone())
-        .map_err(|e| Error::System(e.to_string()))?;
+    let operators =
+        operator::serve(settings, view, stop.clone()).map_err(|e| Error::System(e.to_string()))?;
     for place in bound.addresses() {
         tracing::info!(%place, "agents connect here");
     }

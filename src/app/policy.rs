@@ -21,7 +21,9 @@ pub(super) async fn reload(checked: &Arc<Checked>, running: &Arc<Running>) {
     let Some(road) = running.road.get() else { return };
     match try_load(checked, road).await {
         Ok(digest) => tracing::info!(%digest, "policy bundle activated"),
-        Err(why) => tracing::error!(%why, "the policy bundle was refused; the old one stays in force"),
+        Err(why) => {
+            tracing::error!(%why, "the policy bundle was refused; the old one stays in force")
+        }
     }
     running.tell();
 }

@@ -48,7 +48,9 @@ pub(super) fn check_bundle(
         return Err(format!("policy.downgrade: version {version} is older than {newest}"));
     }
     if version == *newest && digest != of {
-        return Err(format!("policy.equivocation: version {version} was in force with other bytes"));
+        return Err(format!(
+            "policy.equivocation: version {version} was in force with other bytes"
+        ));
     }
     Ok(())
 }

@@ -72,9 +72,9 @@ pub fn run(args: &Args) -> Exit {
 }
 
 /// Loads the configuration; every problem as a line, misspelled variables among them.
-fn load(file: &Path) -> Result<Config, Vec<String>> {
-    let present = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let mut problems: Vec<String> = config::stray(present)
+pub(super) fn load(file: &Path) -> Result<Config, Vec<String>> {
+    let present = config::variables();
+    let mut problems: Vec<String> = config::stray(present.into_iter())
         .into_iter()
         .map(|name| format!("environment: {name}: no such field"))
         .collect();

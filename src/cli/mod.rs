@@ -11,8 +11,13 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 mod config;
+mod evidence;
 mod keygen;
+mod ledger;
 mod manifest;
+mod policy;
+mod reader;
+mod serve;
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,10 +66,20 @@ struct Cli {
 // A new command: one variant here, one arm in `run`.
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Run the gate: everything on the call path, until a signal.
+    Serve(serve::Args),
     /// Make an ed25519 key pair for signing manifests or policy bundles.
     Keygen(keygen::Args),
     /// Write, sign and verify agent manifests.
     Manifest(manifest::Args),
+    /// Check, sign and try policy bundles.
+    Policy(policy::PolicyArgs),
+    /// Export runs as evidence and verify it.
+    #[command(subcommand)]
+    Evidence(evidence::Command),
+    /// Verify, show and prepare the ledger.
+    #[command(subcommand)]
+    Ledger(ledger::Command),
     /// Check and show the configuration.
     Config(config::Args),
 }
@@ -85,8 +100,23 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Keygen(args) => keygen::run(&args),
         Command::Manifest(args) => manifest::run(&args),
         Command::Config(args) => config::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Policy(args) => return policy::run(&args),
+        Command::Evidence(command) => return wait(evidence::run(&command)),
+        Command::Ledger(command) => return wait(ledger::run(&command)),
     }
     .into()
+}
+
+/// Runs a command that waits for things, on one thread.
+fn wait(command: impl Future<Output = ExitCode>) -> ExitCode {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(command),
+        Err(error) => {
+            complain(format!("error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Prints a line of the result.

@@ -208,6 +208,12 @@ pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// The names of all variables in the process environment.
+#[must_use]
+pub fn variables() -> Vec<String> {
+    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect()
+}
+
 impl Config {
     /// Reads, completes and checks the file. `env` looks up one environment variable.
     ///

@@ -145,8 +145,8 @@ fn policies(lines: &[&Line]) -> Json {
 
 /// The payload of this role that the call's lines commit to, if any does.
 fn payload(material: &Material<'_>, call: &Call<'_>, role: &str) -> Option<Json> {
-    let commitments = call.lines.iter().flat_map(|line| &line.entry.draft.commit);
-    commitments.filter(|c| c.role == role).next_back().map(|c| material.payloads.shown(c))
+    let mut commitments = call.lines.iter().flat_map(|line| &line.entry.draft.commit);
+    commitments.rfind(|c| c.role == role).map(|c| material.payloads.shown(c))
 }
 
 fn step(material: &Material<'_>, call: &Call<'_>) -> Json {

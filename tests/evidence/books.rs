@@ -194,7 +194,7 @@ impl Books {
         let mut draft = Draft::of(
             kind,
             json(&format!(
-                r#"{{"call_digest":"{digest}","tier":"T0","reasons":[{{"code":"policy.denied","detail":"","message":"no <b>writes</b>","rule":"r"}}],"obligations":[],"layers":[],"enforced":true,"binding":"claimed","executor":"sidecar","after":0,"engine":"regorus/0.14.1","auth":{{"method":"uds"}}}}"#
+                r#"{{"call_digest":"{digest}","tier":"T0","reasons":[{{"code":"policy.denied","detail":"","message":"no <b>writes</b>","rule":"r"}}],"obligations":[{{"type":"redact","kinds":["email"]}}],"layers":[],"enforced":true,"binding":"claimed","executor":"sidecar","after":0,"engine":"regorus/0.14.1","auth":{{"method":"uds"}}}}"#
             )),
         );
         draft.run = Some(run);

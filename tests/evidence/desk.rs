@@ -11,7 +11,7 @@ use wicketgate::domain::id::{RunId, Seq};
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::evidence::Error;
 use wicketgate::evidence::artifacts::Artifacts;
-use wicketgate::evidence::bundle::{CHECKPOINT, ENTRIES, ENVELOPE, Files, INCLUSION, MANIFEST};
+use wicketgate::evidence::bundle::{ENTRIES, ENVELOPE, Files, INCLUSION, MANIFEST};
 use wicketgate::evidence::export::{self, Exported, Order};
 use wicketgate::evidence::statement::{PAYLOAD_TYPE, statement};
 use wicketgate::evidence::trust::{PinnedHead, Trust};
@@ -128,8 +128,4 @@ pub fn proofs(files: &mut Files, change: impl FnOnce(&mut Vec<serde_json::Value>
         serde_json::from_slice(files.get(INCLUSION).unwrap()).unwrap();
     change(json["proofs"].as_array_mut().unwrap());
     files.put(INCLUSION, json.to_string());
-}
-
-pub fn checkpoint(files: &Files) -> String {
-    String::from_utf8(files.get(CHECKPOINT).unwrap().to_vec()).unwrap()
 }

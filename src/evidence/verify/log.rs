@@ -193,20 +193,18 @@ fn inclusion(files: &Files, lines: &[Line], checkpoint: &Checkpoint) -> Outcome 
     }
 }
 
+/// Paths by the seq or size they are about.
+type Proofs = BTreeMap<Seq, Vec<Digest>>;
+
 /// Reads a file of proofs by their number; strict, no number twice.
-fn proofs(
-    files: &Files,
-    name: &str,
-    version: &str,
-    key: &str,
-) -> Result<Option<BTreeMap<Seq, Vec<Digest>>>, String> {
+fn proofs(files: &Files, name: &str, version: &str, key: &str) -> Result<Option<Proofs>, String> {
     let Some(text) = files.get(name) else { return Ok(None) };
     let json = Json::parse(text, &Limits::FILE).map_err(|e| format!("`{name}`: {e}"))?;
     let bad = || format!("`{name}` is malformed");
     if json.get("v").and_then(Json::as_str) != Some(version) {
         return Err(bad());
     }
-    let mut proofs = BTreeMap::new();
+    let mut proofs = Proofs::new();
     for proof in json.get("proofs").and_then(Json::as_array).ok_or_else(bad)? {
         let number = proof.get(key).and_then(Json::as_u64).ok_or_else(bad)?;
         let path = proof.get("path").and_then(Json::as_array).ok_or_else(bad)?;

@@ -47,7 +47,7 @@ pub fn verify_files(files: &Files, trust: &Trust) -> Report {
     match unknown {
         None => report.valid("L3", format!("{} entries", lines.len())),
         Some(kind) => {
-            report.unverifiable("L3", format!("the meaning of `{kind}` is not known here"))
+            report.unverifiable("L3", format!("the meaning of `{kind}` is not known here"));
         }
     }
     let checkpoint = log::check(files, &lines, trust, &mut report);

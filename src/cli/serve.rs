@@ -1,0 +1,44 @@
+//! `wicketgate serve`.
+
+use std::path::PathBuf;
+
+use super::{Exit, complain, config};
+use crate::app::{self, Ended};
+
+/// Run the gate.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  wicketgate serve --config wicketgate.yaml\n\n\
+    SIGTERM drains and ends with 0, a second one ends at once; SIGHUP reloads the policy bundle.\n\
+    Ends with 75 when another process took its place, 78 when the configuration is wrong.")]
+pub struct Args {
+    /// The configuration file.
+    #[arg(long, default_value = "wicketgate.yaml")]
+    config: PathBuf,
+    /// Log JSON lines.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> Exit {
+    let config = match config::load(&args.config) {
+        Ok(config) => config,
+        Err(problems) => {
+            problems.iter().for_each(complain);
+            return Exit::Config;
+        }
+    };
+    match app::serve(config, args.json) {
+        Ok(Ended::Stopped) => Exit::Ok,
+        Ok(Ended::Fenced) => Exit::Fenced,
+        Ok(Ended::Broken) => Exit::Invalid,
+        Err(app::Error::Config(problems)) => {
+            problems.iter().for_each(complain);
+            Exit::Config
+        }
+        Err(error) => {
+            complain(format!("error: {error}"));
+            Exit::Invalid
+        }
+    }
+}
