@@ -19,10 +19,9 @@ use tower::ServiceExt as _;
 
 use super::body::Timely;
 use super::problem::Problem;
-use super::timeout;
+use super::{Faces, timeout};
 use crate::domain::code::Code;
 use crate::identity::Peer;
-use crate::telemetry::metrics::Metrics;
 
 /// Path of every method of the gate.
 const GATE: &str = "/wicketgate.v1.";
@@ -36,7 +35,7 @@ type Answer = http::Response<tonic::body::Body>;
 #[derive(Clone)]
 pub(super) struct Edge {
     routes: Routes,
-    metrics: Arc<Metrics>,
+    faces: Faces,
     hosts: Arc<[String]>,
     room: Arc<Semaphore>,
 }
@@ -46,12 +45,12 @@ impl Edge {
     /// health and reflection are not counted, so that a busy gate can still say how it is.
     pub(super) fn new(
         routes: Routes,
-        metrics: Arc<Metrics>,
+        faces: Faces,
         hosts: Vec<String>,
         requests_max: usize,
     ) -> Self {
         let room = Arc::new(Semaphore::new(requests_max));
-        Self { routes: routes.prepare(), metrics, hosts: hosts.into(), room }
+        Self { routes: routes.prepare(), faces, hosts: hosts.into(), room }
     }
 
     /// The same for one connection of this peer.
@@ -125,7 +124,7 @@ impl Door {
     }
 
     fn refusal(&self, problem: &Problem) -> Answer {
-        self.edge.metrics.rejected(problem.code.as_str());
+        self.edge.faces.reject(problem.code);
         problem.status().into_http()
     }
 
@@ -191,8 +190,10 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::enforce::Fault;
     use crate::serve::pb::gate_server::{Gate, GateServer};
-    use crate::serve::{convert, driver, listener, pb};
+    use crate::serve::{Readiness, convert, driver, listener, pb};
+    use crate::telemetry::metrics::Metrics;
 
     /// A gate that answers nothing, ever.
     struct Silent;
@@ -226,8 +227,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.sock");
         let door = listener::socket(&path).await.unwrap();
-        let metrics = Arc::new(Metrics::new([], "0", "test"));
-        let edge = Edge::new(Routes::new(GateServer::new(Silent)), metrics, Vec::new(), 1);
+        let faces = Faces {
+            road: Arc::default(),
+            identify: Arc::new(|_, _| Err(Fault::new(Code::IdentityMissing, "nobody"))),
+            readiness: tokio::sync::watch::channel(Readiness::default()).1,
+            metrics: Arc::new(Metrics::new([], "0", "test")),
+        };
+        let edge = Edge::new(Routes::new(GateServer::new(Silent)), faces, Vec::new(), 1);
         let limits = driver::Limits { connections: 4, drain: Duration::ZERO };
         let shutdown = CancellationToken::new();
         let served = driver::run(door, limits, shutdown.clone(), move |io, peer, closing| {

@@ -19,7 +19,7 @@ use super::pb::gate_server::{Gate as GateService, GateServer, SERVICE_NAME};
 use super::problem::{self, Problem};
 use super::{Error, Faces, pb};
 use crate::domain::code::Code;
-use crate::enforce::{CallRequest, Released, Road, Run};
+use crate::enforce::{CallRequest, Fault, Released, Road, Run};
 use crate::identity::Peer;
 use crate::telemetry::trace;
 
@@ -106,7 +106,7 @@ impl Bound {
         // WHY: the reporter begins with "serving", which nobody has said yet.
         say(&health, ServingStatus::NotServing).await;
         let Settings { connections_max, requests_max, drain, hosts, .. } = self.settings;
-        let edge = Edge::new(routes, Arc::clone(&faces.metrics), hosts, requests_max);
+        let edge = Edge::new(routes, faces.clone(), hosts, requests_max);
         let limits = Limits { connections: connections_max, drain };
         let mut doors = tokio::task::JoinSet::new();
         for listener in self.listeners {
@@ -171,11 +171,10 @@ impl Gate {
         })
     }
 
+    /// What the edge itself refuses. What the road refuses, the road has counted.
     fn refuse(&self, problem: impl Into<Problem>) -> Status {
         let problem = problem.into();
-        if problem.receipt.is_none() {
-            self.faces.metrics.rejected(problem.code.as_str());
-        }
+        self.faces.reject(problem.code);
         problem.status()
     }
 
@@ -192,7 +191,7 @@ impl Gate {
 
     async fn recorded(&self, run: &Arc<Run>, call_id: &str) -> Result<Released, Status> {
         // WHY: boxed, because the road's future is large and this one is held per request.
-        Box::pin(self.road()?.call(run, call_id)).await.map_err(|fault| self.refuse(fault))
+        Box::pin(self.road()?.call(run, call_id)).await.map_err(told)
     }
 }
 
@@ -217,7 +216,7 @@ impl GateService for Gate {
             .map_err(|problem| self.refuse(problem))?;
         let road = self.road()?;
         let opened = Box::pin(road.open_run(&caller, opening)).await;
-        let opened = opened.map_err(|fault| self.refuse(fault))?;
+        let opened = opened.map_err(told)?;
         let receipt = opened.receipt.clone();
         Ok(stamped(convert::opened(opened), &receipt))
     }
@@ -227,7 +226,7 @@ impl GateService for Gate {
         request: Request<pb::ListToolsRequest>,
     ) -> Result<Response<pb::ListToolsResponse>, Status> {
         let run = self.run(&request)?;
-        let tools = self.road()?.list_tools(&run).map_err(|fault| self.refuse(fault))?;
+        let tools = self.road()?.list_tools(&run).map_err(told)?;
         let tools = tools.into_iter().map(convert::tool).collect();
         Ok(Response::new(pb::ListToolsResponse { tools }))
     }
@@ -243,7 +242,7 @@ impl GateService for Gate {
         // INVARIANT: dropping this future (the client hung up, its deadline passed) abandons only
         // the waiting; the road runs the call on its own task.
         let released = Box::pin(self.road()?.execute(&run, call)).await;
-        let released = released.map_err(|fault| self.refuse(fault))?;
+        let released = released.map_err(told)?;
         let receipt = released.receipt().clone();
         Ok(stamped(convert::released(released), &receipt))
     }
@@ -280,12 +279,17 @@ impl GateService for Gate {
     ) -> Result<Response<pb::SealRunResponse>, Status> {
         let run = self.run(&request)?;
         let sealed = Box::pin(self.road()?.seal_run(&run)).await;
-        let sealed = sealed.map_err(|fault| self.refuse(fault))?;
+        let sealed = sealed.map_err(told)?;
         let receipt = Some(convert::receipt(&sealed.receipt));
         let run_id = run.id().to_string();
         let response = pb::SealRunResponse { run_id, entries: sealed.entries, receipt };
         Ok(stamped(response, &sealed.receipt))
     }
+}
+
+/// What the road says, in the contract's words.
+fn told(fault: Fault) -> Status {
+    Problem::from(fault).status()
 }
 
 fn stamped<T>(message: T, receipt: &crate::ledger::permit::Receipt) -> Response<T> {

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
 
+use crate::domain::code::Code;
 use crate::enforce::{Fault, Road};
 use crate::identity::{Caller, Peer};
 use crate::telemetry::metrics::Metrics;
@@ -48,6 +49,16 @@ pub struct Faces {
     pub readiness: watch::Receiver<Readiness>,
     /// Where to count.
     pub metrics: Arc<Metrics>,
+}
+
+impl Faces {
+    /// Counts a request that was refused at the edge, on the books too once they are open.
+    fn reject(&self, code: Code) {
+        match self.road.get() {
+            Some(road) => road.reject(code),
+            None => self.metrics.rejected(code.as_str()),
+        }
+    }
 }
 
 impl std::fmt::Debug for Faces {
