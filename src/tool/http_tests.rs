@@ -1,5 +1,7 @@
 //! Against real servers on loopback; everything but the permit itself.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "tests may stop at the first surprise")]
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -374,4 +376,66 @@ fn values_that_would_change_the_path_are_refused_with_a_code() {
     }
     let long = format!(r#"{{"id":"{}"}}"#, "x".repeat(9000));
     assert_eq!(fixture.prepare(&long).unwrap_err()[0].detail, "http.too_large");
+}
+
+/// A server that speaks TLS with the certificate of `localhost` and answers one request.
+fn tls_server() -> u16 {
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use std::io::{Read as _, Write as _};
+
+    let certificate =
+        CertificateDer::from_pem_slice(include_bytes!("../../tests/data/tls/leaf.pem"));
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("../../tests/data/tls/leaf.key"));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.unwrap()], key.unwrap())
+        .unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let connection = rustls::ServerConnection::new(Arc::new(config)).unwrap();
+        let mut tls = rustls::StreamOwned::new(connection, stream);
+        let mut seen = [0_u8; 4096];
+        // A client that does not trust us ends the handshake here.
+        if tls.read(&mut seen).is_ok_and(|n| n > 0) {
+            let _ = tls.write_all(&ok("", "over tls"));
+            let _ = tls.flush();
+        }
+    });
+    port
+}
+
+/// Everything leads to loopback.
+#[derive(Debug)]
+struct Loopback;
+
+#[async_trait]
+impl Resolve for Loopback {
+    async fn lookup(&self, _: &str, port: u16) -> std::io::Result<Vec<std::net::SocketAddr>> {
+        Ok(vec![std::net::SocketAddr::from(([127, 0, 0, 1], port))])
+    }
+}
+
+async fn over_tls(host: &str, ca: Option<&[u8]>) -> Outcome {
+    let Kind::Http(mut http) = binding(tls_server(), GET).kind else { panic!("http") };
+    http.origin.tls = true;
+    http.origin.host = crate::catalog::host::Host::parse(host).unwrap();
+    http.ca = ca.map(<[u8]>::to_vec);
+    let http = Http::new(*http, false, 10_000, Arc::new(Loopback)).unwrap();
+    let facts = Fixture::new(binding(9, GET)).facts;
+    Fixture { http, facts }.run(r#"{"id":"1"}"#).await
+}
+
+#[tokio::test]
+async fn tls_trusts_the_binding_s_authority_for_the_binding_s_name_and_nothing_else() {
+    let ca: &[u8] = include_bytes!("../../tests/data/tls/ca.pem");
+    assert!(text(over_tls("tools.test", Some(ca)).await).contains("over tls"));
+    for (host, ca) in [("other.test", Some(ca)), ("tools.test", None), ("127.0.0.1", Some(ca))] {
+        assert_eq!(class(&over_tls(host, ca).await), (FailureClass::Connect, false), "{host}");
+    }
 }

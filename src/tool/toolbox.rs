@@ -14,6 +14,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::id::ToolName;
+use crate::domain::json::Json;
 use crate::domain::prepared::{Prepared, ToolFacts};
 use crate::firewall;
 use crate::identity::manifest::Grant;
@@ -98,6 +99,8 @@ impl Toolbox {
             .map(|credential| credential.secret.clone())
             .collect();
         let scrub = Scrub::new(&secrets);
+        // The patterns are compiled now and not within the first call.
+        let _ = firewall::findings(&Json::from("a@b 1"));
         let (mut tools, mut errors) = (Vec::new(), Vec::new());
         for binding in bindings {
             let name = binding.name.clone();
