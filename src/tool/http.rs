@@ -312,5 +312,4 @@ fn result(status: StatusCode, content_type: &str, body: &[u8]) -> Json {
 }
 
 #[cfg(test)]
-#[path = "http_tests.rs"]
 mod tests;

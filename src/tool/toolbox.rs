@@ -209,5 +209,4 @@ pub fn executor(toolbox: &Toolbox, name: &ToolName) -> Option<Arc<dyn ToolExecut
 }
 
 #[cfg(test)]
-#[path = "toolbox_tests.rs"]
 mod tests;
