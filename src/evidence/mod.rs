@@ -1,1 +1,71 @@
-//! (evidence)
+//! What an operator hands to somebody who does not trust them: one run, proven offline.
+//!
+//! `export` writes a bundle from the ledger; `verify` reads one back and says, check by check, what
+//! holds and what is not proven. The three files people read (`agent_run.json`, `decision.json`,
+//! `tool_trace.json`) are projections: pure functions of the entries and payloads beside them, so a
+//! verifier makes them again and compares bytes. Nothing in a bundle is a reason to trust a bundle:
+//! trust roots come from elsewhere (`trust`). `verify`, `trust`, `bundle` and `projection` know no
+//! database, no network and no async runtime.
+
+pub mod artifacts;
+pub mod bundle;
+pub mod export;
+pub mod guide;
+pub mod page;
+pub mod payloads;
+pub mod projection;
+pub mod statement;
+pub mod trust;
+pub mod verify;
+
+/// Why a bundle could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read or written.
+    #[error("`{path}`: {source}")]
+    Io {
+        /// The file or directory.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The ledger cannot be read.
+    #[error(transparent)]
+    Store(#[from] crate::ledger::store::StoreError),
+    /// No chain of this ledger has the run.
+    #[error("no run `{0}` in this ledger")]
+    NoRun(String),
+    /// What the ledger holds is no valid chain: run `wicketgate ledger verify`.
+    #[error("the ledger is damaged at seq {seq}: {damage}")]
+    Ledger {
+        /// The entry.
+        seq: u64,
+        /// What is wrong with it.
+        damage: crate::ledger::verify::Damage,
+    },
+    /// There is something in the place the bundle should go.
+    #[error("`{0}` exists and is not empty")]
+    Occupied(String),
+    /// An artefact does not have the digest it is stored under.
+    #[error("`{path}` is not the content its name says")]
+    Artifact {
+        /// The file.
+        path: String,
+    },
+    /// The trust file is wrong.
+    #[error("`{path}` line {line}: {why}")]
+    Trust {
+        /// The file.
+        path: String,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(path: &std::path::Path, source: std::io::Error) -> Self {
+        Self::Io { path: path.display().to_string(), source }
+    }
+}

@@ -1,0 +1,145 @@
+//! Policy bundles and manifests kept by digest, so that an export years later has the exact bytes.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::Error;
+use crate::domain::digest::Digest;
+
+/// A manifest's exact bytes with the signature that came with them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ManifestFiles {
+    /// `agent.yaml`.
+    pub yaml: Vec<u8>,
+    /// `agent.yaml.sig.json`.
+    pub signature: Vec<u8>,
+}
+
+/// A directory of artefacts: `policy/<hex>.tar`, `manifest/<hex>.yaml`, `manifest/<hex>.sig.json`.
+#[derive(Clone, Debug)]
+pub struct Artifacts {
+    dir: PathBuf,
+}
+
+impl Artifacts {
+    /// The artefacts below this directory, which is made if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn open(dir: &Path) -> Result<Self, Error> {
+        for part in ["policy", "manifest"] {
+            let path = dir.join(part);
+            std::fs::create_dir_all(&path).map_err(|e| Error::io(&path, e))?;
+        }
+        Ok(Self { dir: dir.to_owned() })
+    }
+
+    /// The artefacts below this directory, whether or not it is there: for reading only.
+    #[must_use]
+    pub fn at(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    /// Keeps a policy bundle's tar. Durable when it returns; keeping it twice is fine.
+    ///
+    /// # Errors
+    /// It is not what the digest says, or cannot be written.
+    pub fn put_policy(&self, digest: &Digest, tar: &[u8]) -> Result<(), Error> {
+        self.put(&self.policy_path(digest), digest, tar)
+    }
+
+    /// Keeps a manifest and its signature. Durable when it returns; keeping it twice is fine.
+    ///
+    /// # Errors
+    /// It is not what the digest says, or cannot be written.
+    pub fn put_manifest(
+        &self,
+        digest: &Digest,
+        yaml: &[u8],
+        signature: &[u8],
+    ) -> Result<(), Error> {
+        // The signature first: a manifest that is there has one.
+        write(&self.manifest_path(digest, "sig.json"), signature)?;
+        self.put(&self.manifest_path(digest, "yaml"), digest, yaml)
+    }
+
+    /// The tar of this digest, if it was kept.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no longer what the digest says.
+    pub fn policy(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        Self::get(&self.policy_path(digest), digest)
+    }
+
+    /// The manifest of this digest, if it was kept.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no longer what the digest says.
+    pub fn manifest(&self, digest: &Digest) -> Result<Option<ManifestFiles>, Error> {
+        let Some(yaml) = Self::get(&self.manifest_path(digest, "yaml"), digest)? else {
+            return Ok(None);
+        };
+        let path = self.manifest_path(digest, "sig.json");
+        let signature = std::fs::read(&path).map_err(|e| Error::io(&path, e))?;
+        Ok(Some(ManifestFiles { yaml, signature }))
+    }
+
+    fn policy_path(&self, digest: &Digest) -> PathBuf {
+        self.dir.join("policy").join(format!("{}.tar", digest.hex()))
+    }
+
+    fn manifest_path(&self, digest: &Digest, suffix: &str) -> PathBuf {
+        self.dir.join("manifest").join(format!("{}.{suffix}", digest.hex()))
+    }
+
+    fn put(&self, path: &Path, digest: &Digest, bytes: &[u8]) -> Result<(), Error> {
+        if Digest::of(&[bytes]) != *digest {
+            return Err(Error::Artifact { path: path.display().to_string() });
+        }
+        if path.exists() && Self::get(path, digest)?.is_some() {
+            return Ok(());
+        }
+        write(path, bytes)
+    }
+
+    fn get(path: &Path, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        match std::fs::read(path) {
+            Ok(bytes) if Digest::of(&[&bytes]) == *digest => Ok(Some(bytes)),
+            Ok(_) => Err(Error::Artifact { path: path.display().to_string() }),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::io(path, e)),
+        }
+    }
+}
+
+/// Replaces a file by way of a new one, so that no reader ever sees half of it.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let io = |e| Error::io(path, e);
+    let part = path.with_extension("part");
+    let mut file = std::fs::File::create(&part).map_err(io)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(io)?;
+    std::fs::rename(&part, path).map_err(io)?;
+    let dir = path.parent().unwrap_or(path);
+    std::fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(io)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_comes_back_and_what_was_changed_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let artifacts = Artifacts::open(dir.path()).unwrap();
+        let digest = Digest::of(&[b"tar"]);
+        assert!(artifacts.policy(&digest).unwrap().is_none());
+        artifacts.put_policy(&digest, b"tar").unwrap();
+        artifacts.put_policy(&digest, b"tar").unwrap();
+        assert_eq!(artifacts.policy(&digest).unwrap().unwrap(), b"tar");
+        assert!(artifacts.put_policy(&digest, b"other").is_err());
+        artifacts.put_manifest(&digest, b"tar", b"sig").unwrap();
+        assert_eq!(artifacts.manifest(&digest).unwrap().unwrap().signature, b"sig");
+        std::fs::write(artifacts.policy_path(&digest), b"rat").unwrap();
+        assert!(artifacts.policy(&digest).is_err());
+    }
+}

@@ -1,0 +1,173 @@
+//! The directory a bundle is: names, sizes, and nothing but plain files.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use super::Error;
+use crate::ledger::verify::Damage;
+
+/// The in-toto Statement v1.
+pub const MANIFEST: &str = "manifest.json";
+/// Its DSSE envelope.
+pub const ENVELOPE: &str = "manifest.dsse.json";
+/// The run with its transcript.
+pub const AGENT_RUN: &str = "agent_run.json";
+/// Every decision in order.
+pub const DECISION: &str = "decision.json";
+/// Every call with inputs and outputs.
+pub const TOOL_TRACE: &str = "tool_trace.json";
+/// Exact entry bytes, one a line.
+pub const ENTRIES: &str = "ledger/entries.jsonl";
+/// The signed checkpoint.
+pub const CHECKPOINT: &str = "ledger/checkpoint.txt";
+/// An inclusion proof for every entry.
+pub const INCLUSION: &str = "ledger/inclusion.json";
+/// Proofs that older heads are beginnings of this one; absent when none was asked for.
+pub const CONSISTENCY: &str = "ledger/consistency.json";
+/// The policy bundle the run's last decision used.
+pub const POLICY: &str = "policy/bundle.tar";
+/// The agent's manifest.
+pub const AGENT: &str = "agent/agent.yaml";
+/// The manifest's signature.
+pub const AGENT_SIG: &str = "agent/agent.yaml.sig.json";
+/// What opens each commitment.
+pub const PAYLOADS: &str = "payloads/index.json";
+/// For people.
+pub const PAGE: &str = "report.html";
+/// How to check all of this with other people's tools.
+pub const GUIDE: &str = "VERIFY.md";
+/// The schema of entries.
+pub const SCHEMA: &str = "schema/entry-1.json";
+
+/// Files of a bundle.
+pub const FILES_MAX: usize = 65_535;
+/// Bytes of one file.
+pub const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of a whole bundle.
+pub const BYTES_MAX: u64 = 1 << 30;
+
+/// The files of a bundle by their relative name.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Files(pub BTreeMap<String, Vec<u8>>);
+
+impl Files {
+    /// The bytes of one file.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.0.get(name).map(Vec::as_slice)
+    }
+
+    /// Adds a file.
+    pub fn put(&mut self, name: impl Into<String>, bytes: impl Into<Vec<u8>>) {
+        self.0.insert(name.into(), bytes.into());
+    }
+
+    /// Reads a directory: plain files with plain names only, within the caps.
+    ///
+    /// # Errors
+    /// `B2`, and what does not belong in a bundle.
+    pub fn read(dir: &Path) -> Result<Self, Damage> {
+        let mut files = Self::default();
+        let mut left = BYTES_MAX;
+        read_into(dir, "", &mut files, &mut left)?;
+        Ok(files)
+    }
+
+    /// Writes all files into a new directory beside `dir`, then renames it into place.
+    ///
+    /// # Errors
+    /// `dir` is there and not empty, or something cannot be written.
+    pub fn write(&self, dir: &Path) -> Result<(), Error> {
+        let occupied = || Error::Occupied(dir.display().to_string());
+        match std::fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
+            Ok(true) => return Err(occupied()),
+            Ok(false) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io(dir, e)),
+        }
+        let name = dir.file_name().ok_or_else(occupied)?.to_string_lossy().into_owned();
+        let part = dir.with_file_name(format!(".{name}.{}.part", std::process::id()));
+        let written = self.write_into(&part).and_then(|()| {
+            // Renaming a directory onto an empty one replaces it, onto any other fails.
+            std::fs::rename(&part, dir).map_err(|e| Error::io(dir, e))
+        });
+        if written.is_err() {
+            // What is left of a failed export is of no use; its own failure to go away is not news.
+            drop(std::fs::remove_dir_all(&part));
+        }
+        written
+    }
+
+    fn write_into(&self, part: &Path) -> Result<(), Error> {
+        if let Some(parent) = part.parent() {
+            std::fs::create_dir_all(parent).map_err(|e| Error::io(parent, e))?;
+        }
+        std::fs::create_dir(part).map_err(|e| Error::io(part, e))?;
+        for (name, bytes) in &self.0 {
+            let path = part.join(name);
+            let io = |e| Error::io(&path, e);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(io)?;
+            }
+            let mut file = std::fs::File::create_new(&path).map_err(io)?;
+            file.write_all(bytes).and_then(|()| file.sync_all()).map_err(io)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a name may stand in a bundle: relative, plain characters, no `.` or `..` part.
+#[must_use]
+pub fn plain(name: &str) -> bool {
+    let part = |part: &str| {
+        !matches!(part, "" | "." | "..")
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+    };
+    name.len() <= 255 && name.split('/').count() <= 4 && name.split('/').all(part)
+}
+
+fn read_into(dir: &Path, prefix: &str, files: &mut Files, left: &mut u64) -> Result<(), Damage> {
+    let bad = |name: &str, why: &str| Damage::new("B2", format!("`{name}`: {why}"));
+    let unreadable = |e: std::io::Error| Damage::new("B2", format!("`{}`: {e}", dir.display()));
+    for entry in std::fs::read_dir(dir).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let part = entry.file_name().to_string_lossy().into_owned();
+        let name = format!("{prefix}{part}");
+        if !plain(&name) {
+            return Err(bad(&name, "no plain name"));
+        }
+        let kind = entry.file_type().map_err(unreadable)?;
+        if kind.is_dir() {
+            read_into(&entry.path(), &format!("{name}/"), files, left)?;
+            continue;
+        }
+        if !kind.is_file() {
+            return Err(bad(&name, "not a plain file"));
+        }
+        if files.0.len() >= FILES_MAX {
+            return Err(bad(&name, "too many files"));
+        }
+        let bytes =
+            read_file(&entry.path(), FILE_BYTES_MAX.min(*left)).map_err(|why| bad(&name, &why))?;
+        *left = left.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        files.0.insert(name, bytes);
+    }
+    Ok(())
+}
+
+/// Reads a file without following a link that took its place, and never more than the cap.
+fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+        .map_err(|e| e.to_string())?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > bytes_max {
+        return Err("too large".into());
+    }
+    Ok(bytes)
+}

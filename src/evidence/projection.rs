@@ -1,0 +1,208 @@
+//! The three files people read, as pure functions of entries and payloads: the same bytes, always.
+
+use std::collections::BTreeMap;
+
+use super::payloads::Payloads;
+use crate::domain::canonical;
+use crate::domain::id::{CallId, RunId};
+use crate::domain::json::Json;
+use crate::ledger::entry::Kind;
+use crate::ledger::verify::Line;
+
+/// What a bundle is made from: the lines of one run among those that introduce it.
+#[derive(Clone, Copy, Debug)]
+pub struct Material<'a> {
+    /// The run.
+    pub run: &'a RunId,
+    /// Name of the log.
+    pub origin: &'a str,
+    /// All lines of the bundle, ascending.
+    pub lines: &'a [Line],
+    /// What opens them.
+    pub payloads: &'a Payloads,
+}
+
+/// One call from its first word to its last.
+struct Call<'a> {
+    id: &'a CallId,
+    lines: Vec<&'a Line>,
+}
+
+impl<'a> Material<'a> {
+    /// The lines of the run.
+    pub fn of_run(&self) -> impl Iterator<Item = &'a Line> {
+        let run = *self.run;
+        self.lines.iter().filter(move |l| l.entry.run.as_ref().is_some_and(|link| link.run == run))
+    }
+
+    /// Whether the run is sealed.
+    #[must_use]
+    pub fn sealed(&self) -> bool {
+        self.of_run().any(|line| line.is(Kind::RunSealed))
+    }
+
+    /// How many calls there are.
+    #[must_use]
+    pub fn calls_count(&self) -> usize {
+        self.calls().len()
+    }
+
+    fn calls(&self) -> Vec<Call<'a>> {
+        let mut places = BTreeMap::new();
+        let mut calls: Vec<Call<'a>> = Vec::new();
+        for line in self.of_run() {
+            let Some(id) = &line.entry.draft.call else { continue };
+            let place = *places.entry(id).or_insert(calls.len());
+            match calls.get_mut(place) {
+                Some(call) => call.lines.push(line),
+                None => calls.push(Call { id, lines: vec![line] }),
+            }
+        }
+        calls
+    }
+}
+
+/// Whether this line is a decision about a call.
+#[must_use]
+pub fn decides(line: &Line) -> bool {
+    line.is(Kind::CallAuthorized) || line.is(Kind::CallDenied) || line.is(Kind::CallHeld)
+}
+
+/// `agent_run.json`: the run, and its transcript call by call.
+#[must_use]
+pub fn agent_run(material: &Material<'_>) -> Vec<u8> {
+    let lines: Vec<&Line> = material.of_run().collect();
+    let mut members = vec![
+        ("v", Json::from("wicketgate/agent_run/1")),
+        ("run", Json::from(material.run.to_string())),
+        ("origin", Json::from(material.origin)),
+        ("status", Json::from(if material.sealed() { "sealed" } else { "open" })),
+        ("entries", count(lines.len())),
+        ("calls", count(material.calls_count())),
+        ("policies", policies(&lines)),
+        (
+            "steps",
+            material.calls().iter().map(|call| step(material, call)).collect::<Vec<_>>().into(),
+        ),
+    ];
+    if let Some(first) = lines.first() {
+        members.push(("chain", Json::from(first.entry.chain.to_string())));
+        members.push(("opened", place(first)));
+        // `run.opened` says who, what and under which manifest: all of it, as recorded.
+        members.push(("opening", first.entry.draft.data.clone()));
+    }
+    if let Some(seal) = lines.iter().find(|line| line.is(Kind::RunSealed)) {
+        members.push(("sealed", place(seal)));
+        members.push(("seal", seal.entry.draft.data.clone()));
+    }
+    canonical::bytes(&Json::object(members))
+}
+
+/// `decision.json`: every decision in order.
+#[must_use]
+pub fn decisions(material: &Material<'_>) -> Vec<u8> {
+    let list: Vec<Json> = material.of_run().filter(|line| decides(line)).map(decision).collect();
+    canonical::bytes(&Json::object([
+        ("v", Json::from("wicketgate/decision/1")),
+        ("run", Json::from(material.run.to_string())),
+        ("decisions", list.into()),
+    ]))
+}
+
+/// `tool_trace.json`: every call with its inputs, outputs and times.
+#[must_use]
+pub fn tool_trace(material: &Material<'_>) -> Vec<u8> {
+    let list: Vec<Json> = material.calls().iter().map(|call| trace(material, call)).collect();
+    canonical::bytes(&Json::object([
+        ("v", Json::from("wicketgate/tool_trace/1")),
+        ("run", Json::from(material.run.to_string())),
+        ("calls", list.into()),
+    ]))
+}
+
+fn count(n: usize) -> Json {
+    Json::from(u64::try_from(n).unwrap_or(u64::MAX))
+}
+
+/// Where and when a line stands.
+fn place(line: &Line) -> Json {
+    let mut members = vec![
+        ("seq", Json::from(line.entry.seq)),
+        ("ts", Json::from(line.entry.ts.to_string())),
+        ("leaf", Json::from(line.leaf.hex())),
+    ];
+    members.extend(line.entry.run.as_ref().map(|link| ("run_seq", Json::from(link.seq))));
+    Json::object(members)
+}
+
+fn policies(lines: &[&Line]) -> Json {
+    let used: std::collections::BTreeSet<String> = lines
+        .iter()
+        .filter_map(|line| line.entry.draft.policy.map(|policy| policy.prefixed()))
+        .collect();
+    used.into_iter().map(Json::from).collect::<Vec<_>>().into()
+}
+
+/// The payload of this role that the call's lines commit to, if any does.
+fn payload(material: &Material<'_>, call: &Call<'_>, role: &str) -> Option<Json> {
+    let commitments = call.lines.iter().flat_map(|line| &line.entry.draft.commit);
+    commitments.filter(|c| c.role == role).next_back().map(|c| material.payloads.shown(c))
+}
+
+fn step(material: &Material<'_>, call: &Call<'_>) -> Json {
+    let mut members = vec![("call", Json::from(call.id.as_str()))];
+    if let Some(first) = call.lines.first() {
+        let draft = &first.entry.draft;
+        members.push(("asked", place(first)));
+        members.extend(draft.tool.as_ref().map(|tool| ("tool", Json::from(tool.as_str()))));
+        members.extend(draft.verdict.map(|v| ("verdict", Json::from(v.as_str()))));
+        members.extend(draft.rule.as_ref().map(|rule| ("rule", Json::from(rule.as_str()))));
+    }
+    if let Some(last) = call.lines.last() {
+        members.push(("ended", place(last)));
+        members.push(("outcome", Json::from(last.kind())));
+    }
+    members.extend(payload(material, call, "args").map(|shown| ("request", shown)));
+    members.extend(payload(material, call, "result").map(|shown| ("result", shown)));
+    members.extend(payload(material, call, "message").map(|shown| ("message", shown)));
+    Json::object(members)
+}
+
+fn decision(line: &Line) -> Json {
+    let draft = &line.entry.draft;
+    let mut members = vec![
+        ("at", place(line)),
+        ("kind", Json::from(line.kind())),
+        // Tier, definition, reasons, obligations, layers, engine…: all of it, as recorded.
+        ("decision", draft.data.clone()),
+    ];
+    members.extend(draft.call.as_ref().map(|call| ("call", Json::from(call.as_str()))));
+    members.extend(draft.tool.as_ref().map(|tool| ("tool", Json::from(tool.as_str()))));
+    members.extend(draft.verdict.map(|v| ("verdict", Json::from(v.as_str()))));
+    members.extend(draft.rule.as_ref().map(|rule| ("rule", Json::from(rule.as_str()))));
+    members.extend(draft.policy.map(|policy| ("policy", Json::from(policy.prefixed()))));
+    Json::object(members)
+}
+
+fn trace(material: &Material<'_>, call: &Call<'_>) -> Json {
+    let events: Vec<Json> = call
+        .lines
+        .iter()
+        .map(|line| {
+            let data = if decides(line) { None } else { Some(line.entry.draft.data.clone()) };
+            let mut members = vec![("at", place(line)), ("kind", Json::from(line.kind()))];
+            members.extend(data.map(|data| ("data", data)));
+            Json::object(members)
+        })
+        .collect();
+    let mut members = vec![("call", Json::from(call.id.as_str())), ("events", events.into())];
+    if let Some(draft) = call.lines.first().map(|line| &line.entry.draft) {
+        members.extend(draft.tool.as_ref().map(|tool| ("tool", Json::from(tool.as_str()))));
+        for name in ["tier", "definition", "binding", "effect"] {
+            members.extend(draft.data.get(name).map(|value| (name, value.clone())));
+        }
+    }
+    members.extend(payload(material, call, "args").map(|shown| ("input", shown)));
+    members.extend(payload(material, call, "result").map(|shown| ("output", shown)));
+    Json::object(members)
+}

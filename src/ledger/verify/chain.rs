@@ -1,0 +1,209 @@
+//! A whole chain, entry by entry: form, links, keys, runs and, at the end, the signed head.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::epochs::Epochs;
+use super::read::{Damage, Line};
+use super::runs::Run;
+use crate::crypto::keys::PublicKey;
+use crate::crypto::merkle::Frontier;
+use crate::domain::digest::Digest;
+use crate::domain::id::{ChainId, Epoch, RunId, Seq};
+use crate::domain::time::Timestamp;
+use crate::ledger::entry::Kind;
+use crate::ledger::store::{EntryRow, Head};
+
+/// A chain as far as it has been read.
+#[derive(Debug)]
+pub struct Chain {
+    id: ChainId,
+    epochs: Epochs,
+    last: Option<(Digest, Timestamp, Epoch)>,
+    frontier: Frontier,
+    open: BTreeMap<RunId, Run>,
+    sealed: BTreeSet<RunId>,
+    unknown: BTreeMap<String, u64>,
+}
+
+impl Chain {
+    /// Nothing read yet. Writer certificates may also be signed by one of `trusted`.
+    #[must_use]
+    pub fn new(id: ChainId, trusted: &[PublicKey]) -> Self {
+        Self {
+            id,
+            epochs: Epochs::new(trusted),
+            last: None,
+            frontier: Frontier::default(),
+            open: BTreeMap::new(),
+            sealed: BTreeSet::new(),
+            unknown: BTreeMap::new(),
+        }
+    }
+
+    /// Entries read: the seq expected next.
+    #[must_use]
+    pub const fn size(&self) -> Seq {
+        self.frontier.size()
+    }
+
+    /// The keys read so far.
+    #[must_use]
+    pub const fn epochs(&self) -> &Epochs {
+        &self.epochs
+    }
+
+    /// Root over everything read.
+    #[must_use]
+    pub fn root(&self) -> Digest {
+        self.frontier.root()
+    }
+
+    /// Runs that are sealed, and runs that are open.
+    #[must_use]
+    pub fn runs(&self) -> (usize, usize) {
+        (self.sealed.len(), self.open.len())
+    }
+
+    /// Calls without a last word, in open runs.
+    #[must_use]
+    pub fn open_calls(&self) -> usize {
+        self.open.values().map(Run::open_calls).sum()
+    }
+
+    /// Kinds this build does not know, and how often they occur.
+    #[must_use]
+    pub const fn unknown(&self) -> &BTreeMap<String, u64> {
+        &self.unknown
+    }
+
+    /// Takes the next row.
+    ///
+    /// # Errors
+    /// The first damage in it.
+    pub fn accept(&mut self, row: &EntryRow) -> Result<(), Damage> {
+        if row.seq != self.size() {
+            let why = format!("the store continues at seq {}, expected {}", row.seq, self.size());
+            return Err(Damage::new("S2", why));
+        }
+        let line = Line::read(&row.body)?;
+        columns(row, &line)?;
+        self.place(&line)?;
+        self.keys(&line)?;
+        self.run(&line)?;
+        if let Some(kind) = &line.unknown {
+            let count = self.unknown.entry(kind.clone()).or_default();
+            *count = count.saturating_add(1);
+        }
+        self.last = Some((line.leaf, line.entry.ts, line.entry.epoch));
+        self.frontier.push(line.leaf);
+        Ok(())
+    }
+
+    fn place(&self, line: &Line) -> Result<(), Damage> {
+        let entry = &line.entry;
+        if entry.chain != self.id {
+            return Err(Damage::new("S1", "the entry is of another chain"));
+        }
+        if entry.seq != self.size() {
+            return Err(Damage::new("S2", format!("the entry says seq {}", entry.seq)));
+        }
+        let Some((leaf, ts, epoch)) = self.last else { return Ok(()) };
+        if entry.prev != leaf {
+            return Err(Damage::new("S2", "`prev` is not the leaf hash of the entry before"));
+        }
+        if entry.ts < ts {
+            return Err(Damage::new("C1", format!("time goes back from {ts} to {}", entry.ts)));
+        }
+        if entry.epoch < epoch {
+            let why = format!("the epoch goes back from {epoch} to {}", entry.epoch);
+            return Err(Damage::new("S2", why));
+        }
+        Ok(())
+    }
+
+    fn keys(&mut self, line: &Line) -> Result<(), Damage> {
+        if self.last.is_none() {
+            return self.epochs.genesis(line);
+        }
+        if line.is(Kind::ChainGenesis) {
+            return Err(Damage::new("S1", "a second `chain.genesis`"));
+        }
+        if line.is(Kind::WriterStarted) {
+            return self.epochs.started(line);
+        }
+        if self.epochs.knows(line.entry.epoch) {
+            return Ok(());
+        }
+        let why = format!("epoch {} does not begin with `writer.started`", line.entry.epoch);
+        Err(Damage::new("S1", why))
+    }
+
+    fn run(&mut self, line: &Line) -> Result<(), Damage> {
+        let Some(id) = line.entry.run.as_ref().map(|link| link.run) else { return Ok(()) };
+        if self.sealed.contains(&id) {
+            return Err(Damage::new("S4", format!("`{}` after run {id} was sealed", line.kind())));
+        }
+        let run = self.open.entry(id).or_default();
+        run.accept(&id, line)?;
+        if run.sealed() {
+            self.open.remove(&id);
+            self.sealed.insert(id);
+        }
+        Ok(())
+    }
+
+    /// Compares what was read with the head row: size, hash, frontier, and the signed checkpoint.
+    ///
+    /// # Errors
+    /// `S2` the rows end early, `D2` a stored value, `L1` the checkpoint.
+    pub fn finish(&self, head: &Head) -> Result<(), Damage> {
+        if self.size() != head.size {
+            let why = format!("{} entries are there, the head says {}", self.size(), head.size);
+            return Err(Damage::new("S2", why));
+        }
+        let Some((leaf, _, epoch)) = self.last else {
+            return if head.checkpoint.is_empty() {
+                Ok(())
+            } else {
+                Err(Damage::new("L1", "a checkpoint of an empty chain"))
+            };
+        };
+        if leaf != head.hash {
+            return Err(Damage::new("D2", "the head's hash is not that of the last entry"));
+        }
+        if self.frontier.to_bytes() != head.frontier {
+            return Err(Damage::new("D2", "the head's frontier is not that of the entries"));
+        }
+        let (checkpoint, signer) = self.epochs.checkpoint(&head.checkpoint)?;
+        if checkpoint.size != head.size || checkpoint.root != self.root() {
+            return Err(Damage::new("L1", "the checkpoint is not of these entries"));
+        }
+        if signer != epoch {
+            let why =
+                format!("signed by the writer of epoch {signer}, the last entry is of {epoch}");
+            return Err(Damage::new("L1", why));
+        }
+        Ok(())
+    }
+}
+
+/// What the store indexes by has to be what the bytes say.
+fn columns(row: &EntryRow, line: &Line) -> Result<(), Damage> {
+    let entry = &line.entry;
+    if row.leaf != line.leaf {
+        return Err(Damage::new("D2", "the stored leaf hash is not that of the bytes"));
+    }
+    if row.prev != entry.prev {
+        return Err(Damage::new("D1", "the column `prev` is not what the bytes say"));
+    }
+    if row.run != entry.run.as_ref().map(|link| link.run) {
+        return Err(Damage::new("D1", "the column `run` is not what the bytes say"));
+    }
+    if row.call != entry.draft.call {
+        return Err(Damage::new("D1", "the column `call` is not what the bytes say"));
+    }
+    if row.kind != line.kind() {
+        return Err(Damage::new("D1", "the column `kind` is not what the bytes say"));
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Who may sign: the enrolment key of the genesis, and the writer key it certified for each epoch.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::read::{Damage, Line};
+use crate::crypto::dsse;
+use crate::crypto::keys::PublicKey;
+use crate::crypto::note::{self, Checkpoint};
+use crate::domain::canonical;
+use crate::domain::id::{Epoch, Seq};
+use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
+use crate::ledger::entry::{Entry, Kind};
+
+/// DSSE payload type of a writer's certificate.
+pub const CERTIFICATE: &str = "application/vnd.wicketgate.writer-certificate.v1+json";
+
+/// The keys of one chain, as its own entries introduce them.
+#[derive(Clone, Debug, Default)]
+pub struct Epochs {
+    trusted: Vec<PublicKey>,
+    genesis: Option<(String, PublicKey)>,
+    writers: BTreeMap<Epoch, (PublicKey, Seq)>,
+}
+
+impl Epochs {
+    /// No keys yet. Certificates may be signed by the genesis key or one of `trusted`.
+    #[must_use]
+    pub fn new(trusted: &[PublicKey]) -> Self {
+        Self { trusted: trusted.to_vec(), ..Self::default() }
+    }
+
+    /// Name of the log, once the genesis has been read.
+    #[must_use]
+    pub fn origin(&self) -> Option<&str> {
+        self.genesis.as_ref().map(|(origin, _)| origin.as_str())
+    }
+
+    /// The chain's enrolment key, once the genesis has been read.
+    #[must_use]
+    pub fn enrolment(&self) -> Option<&PublicKey> {
+        self.genesis.as_ref().map(|(_, key)| key)
+    }
+
+    /// Whether this epoch's writer was introduced with a certificate that holds.
+    #[must_use]
+    pub fn knows(&self, epoch: Epoch) -> bool {
+        self.writers.contains_key(&epoch)
+    }
+
+    /// Takes the first entry of the chain.
+    ///
+    /// # Errors
+    /// `S1`.
+    pub fn genesis(&mut self, line: &Line) -> Result<(), Damage> {
+        let bad = |why: &str| Damage::new("S1", why);
+        let entry = &line.entry;
+        if !line.is(Kind::ChainGenesis) || entry.seq != 0 || entry.epoch != 1 {
+            return Err(bad("the first entry is not `chain.genesis` with seq 0 and epoch 1"));
+        }
+        if entry.prev != Entry::genesis_prev(&entry.chain) {
+            return Err(bad("`prev` of the genesis is not SHA-256 of the chain id"));
+        }
+        let key = line
+            .text("enrolment_key")
+            .and_then(key)
+            .ok_or_else(|| bad("`enrolment_key` of the genesis is no usable ed25519 key"))?;
+        self.genesis = Some((line.text("origin").unwrap_or_default().to_owned(), key));
+        Ok(())
+    }
+
+    /// Takes a `writer.started`: its certificate has to hold for this epoch and key.
+    ///
+    /// # Errors
+    /// `S1`.
+    pub fn started(&mut self, line: &Line) -> Result<(), Damage> {
+        let epoch = line.entry.epoch;
+        let bad = |why: String| Damage::new("S1", format!("writer of epoch {epoch}: {why}"));
+        let fail = |why: &str| bad(why.to_owned());
+        let writer = line
+            .text("writer_key")
+            .and_then(key)
+            .ok_or_else(|| fail("`writer_key` is no usable ed25519 key"))?;
+        let certificate = line.entry.draft.data.get("certificate");
+        let member =
+            |name| certificate.and_then(|c| c.get(name)).and_then(Json::as_str).unwrap_or_default();
+        let body = STANDARD
+            .decode(member("body"))
+            .map_err(|_| fail("the certificate body is not base64"))?;
+        let signature = STANDARD
+            .decode(member("sig"))
+            .ok()
+            .and_then(|sig| <[u8; 64]>::try_from(sig).ok())
+            .ok_or_else(|| fail("the certificate signature is not 64 bytes in base64"))?;
+        let signer = self
+            .genesis
+            .iter()
+            .map(|(_, key)| key)
+            .chain(&self.trusted)
+            .find(|key| key.id() == member("keyid"))
+            .ok_or_else(|| fail("the certificate is not by the enrolment key"))?;
+        if !signer.verifies(&dsse::pae(CERTIFICATE, &body), &signature) {
+            return Err(fail("the certificate's signature does not verify"));
+        }
+        certified(&body, line, &writer).map_err(bad)?;
+        if self.writers.insert(epoch, (writer, line.entry.seq)).is_some() {
+            return Err(fail("two `writer.started` of one epoch"));
+        }
+        Ok(())
+    }
+
+    /// Opens a checkpoint note: the chain's origin, signed by a certified writer key.
+    ///
+    /// # Errors
+    /// `L1`.
+    pub fn checkpoint(&self, text: &str) -> Result<(Checkpoint, Epoch), Damage> {
+        let bad = |why: String| Damage::new("L1", why);
+        let (claimed, lines) = Checkpoint::parse(text).map_err(|e| bad(e.to_string()))?;
+        let origin = self.origin().ok_or_else(|| bad("no genesis names the origin".into()))?;
+        if claimed.origin != origin {
+            return Err(bad(format!("the origin is `{}`, not `{origin}`", claimed.origin)));
+        }
+        let mut signer = None;
+        for (epoch, (key, started)) in &self.writers {
+            let hash = note::key_hash(origin, key);
+            if lines.iter().any(|line| line.name == origin && line.hash == hash) {
+                Checkpoint::open(text, key).map_err(|e| bad(e.to_string()))?;
+                signer = Some((*epoch, *started));
+            }
+        }
+        let (epoch, started) =
+            signer.ok_or_else(|| bad("no signature by a certified writer key".into()))?;
+        if claimed.size <= started {
+            return Err(bad(format!("signed by the writer of epoch {epoch} before it started")));
+        }
+        Ok((claimed, epoch))
+    }
+}
+
+fn key(text: &str) -> Option<PublicKey> {
+    let bytes = <[u8; 32]>::try_from(STANDARD.decode(text).ok()?).ok()?;
+    PublicKey::from_bytes(&bytes)
+}
+
+/// Whether the certificate's body speaks of this writer.
+fn certified(body: &[u8], line: &Line, writer: &PublicKey) -> Result<(), String> {
+    let json = Json::parse(body, &Limits::ENTRY).map_err(|e| format!("certificate: {e}"))?;
+    if canonical::bytes(&json) != body {
+        return Err("the certificate is not in canonical form".into());
+    }
+    const MEMBERS: [&str; 6] = ["epoch", "image_digest", "key", "not_after", "pod", "slot"];
+    let members = json.as_object().ok_or("the certificate is not an object")?;
+    if !members.keys().map(String::as_str).eq(MEMBERS) {
+        return Err("the certificate has other members than it may have".into());
+    }
+    if json.get("epoch").and_then(Json::as_u64) != Some(line.entry.epoch) {
+        return Err("the certificate is for another epoch".into());
+    }
+    let certified = json.get("key").and_then(Json::as_str).and_then(key);
+    if certified.as_ref() != Some(writer) {
+        return Err("the certificate is for another key".into());
+    }
+    let until = json
+        .get("not_after")
+        .and_then(Json::as_str)
+        .and_then(Timestamp::parse)
+        .ok_or("the certificate has no `not_after`")?;
+    if line.entry.ts > until {
+        return Err(format!("the certificate had expired at {until}"));
+    }
+    Ok(())
+}

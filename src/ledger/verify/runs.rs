@@ -1,0 +1,183 @@
+//! One run: its own numbering and links, its end, and the life of each of its calls.
+
+use std::collections::BTreeMap;
+
+use super::read::{Damage, Line};
+use crate::domain::decision::Verdict;
+use crate::domain::digest::{Digest, call_digest};
+use crate::domain::id::{CallId, RunId, ToolName};
+use crate::domain::json::Json;
+use crate::ledger::entry::Kind;
+
+/// How far a call got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Held,
+    Authorized,
+    Over,
+}
+
+#[derive(Clone, Debug)]
+struct Call {
+    stage: Stage,
+    tool: Option<ToolName>,
+    /// An entry of a kind this build does not know speaks of it: perhaps its approval.
+    unread: bool,
+}
+
+/// One run as far as it has been read.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    next: u64,
+    prev: Option<Digest>,
+    sealed: bool,
+    calls: BTreeMap<CallId, Call>,
+}
+
+impl Run {
+    /// Whether `run.sealed` has been read.
+    #[must_use]
+    pub const fn sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// Entries read.
+    #[must_use]
+    pub const fn entries(&self) -> u64 {
+        self.next
+    }
+
+    /// Calls without a last word.
+    #[must_use]
+    pub fn open_calls(&self) -> usize {
+        self.calls.values().filter(|call| call.stage != Stage::Over).count()
+    }
+
+    /// Takes the run's next entry.
+    ///
+    /// # Errors
+    /// `S3` numbering and links, `S4` the seal, `S5` the life of a call, `P2` its digest.
+    pub fn accept(&mut self, run: &RunId, line: &Line) -> Result<(), Damage> {
+        let Some(link) = line.entry.run.as_ref().filter(|link| link.run == *run) else {
+            return Err(Damage::new("S3", "the entry is not of this run"));
+        };
+        if self.sealed {
+            return Err(Damage::new("S4", format!("`{}` after the run was sealed", line.kind())));
+        }
+        if link.seq != self.next {
+            let why = format!("`run_seq` is {}, expected {}", link.seq, self.next);
+            return Err(Damage::new("S3", why));
+        }
+        if link.prev != self.prev {
+            return Err(Damage::new("S3", "`run_prev` is not the run's previous entry"));
+        }
+        if (self.next == 0) != line.is(Kind::RunOpened) {
+            return Err(Damage::new("S3", "a run begins with `run.opened`, once"));
+        }
+        self.next = self.next.saturating_add(1);
+        self.prev = Some(line.leaf);
+        if line.is(Kind::RunSealed) {
+            return self.seal(line);
+        }
+        line.entry.draft.call.clone().map_or(Ok(()), |call| self.call(run, call, line))
+    }
+
+    fn seal(&mut self, line: &Line) -> Result<(), Damage> {
+        self.sealed = true;
+        let count = line.entry.draft.data.get("entries").and_then(Json::as_u64);
+        if count != Some(self.next) {
+            let why =
+                format!("the seal counts {} entries, there are {}", count.unwrap_or(0), self.next);
+            return Err(Damage::new("S4", why));
+        }
+        let open = self.calls.iter().find(|(_, call)| call.stage != Stage::Over);
+        open.map_or(Ok(()), |(id, _)| {
+            Err(Damage::new("S5", format!("call `{id}` is open when the run is sealed")))
+        })
+    }
+
+    fn call(&mut self, run: &RunId, id: CallId, line: &Line) -> Result<(), Damage> {
+        let bad = |why: String| Damage::new("S5", format!("call `{id}`: {why}"));
+        let draft = &line.entry.draft;
+        if line.unknown.is_some() {
+            if let Some(call) = self.calls.get_mut(&id) {
+                call.unread = true;
+            }
+            return Ok(());
+        }
+        let before = self.calls.get(&id);
+        let stage = next_stage(before, draft.kind)
+            .ok_or_else(|| bad(format!("`{}` does not follow {}", line.kind(), said(before))))?;
+        if let (Some(was), Some(is)) = (before.and_then(|c| c.tool.as_ref()), &draft.tool)
+            && was != is
+        {
+            return Err(bad(format!("the tool was `{was}` and is `{is}`")));
+        }
+        verdict_fits(line).map_err(bad)?;
+        digest_fits(run, &id, line)?;
+        let tool = draft.tool.clone().or_else(|| before.and_then(|c| c.tool.clone()));
+        let unread = before.is_some_and(|c| c.unread);
+        self.calls.insert(id, Call { stage, tool, unread });
+        Ok(())
+    }
+}
+
+fn said(call: Option<&Call>) -> &'static str {
+    match call.map(|c| c.stage) {
+        None => "nothing",
+        Some(Stage::Held) => "a hold",
+        Some(Stage::Authorized) => "an authorisation",
+        Some(Stage::Over) => "the call's end",
+    }
+}
+
+/// The call automaton of ledger.md §A.
+fn next_stage(before: Option<&Call>, kind: Kind) -> Option<Stage> {
+    match (before.map(|c| c.stage), kind) {
+        (None, Kind::CallAuthorized) => Some(Stage::Authorized),
+        (None, Kind::CallHeld) => Some(Stage::Held),
+        (None, Kind::CallDenied) => Some(Stage::Over),
+        // A hold ends in an authorisation only through an approval, a kind of a later build.
+        (Some(Stage::Held), Kind::CallAuthorized) => {
+            before.is_some_and(|c| c.unread).then_some(Stage::Authorized)
+        }
+        (Some(Stage::Held), Kind::CallDenied | Kind::CallExpired | Kind::CallCancelled)
+        | (
+            Some(Stage::Authorized),
+            Kind::CallCompleted | Kind::CallFailed | Kind::CallCancelled | Kind::CallUnknown,
+        ) => Some(Stage::Over),
+        _ => None,
+    }
+}
+
+/// An authorisation says allow (or deny, not enforced), a denial deny, a hold require_approval.
+fn verdict_fits(line: &Line) -> Result<(), String> {
+    let draft = &line.entry.draft;
+    let enforced = draft.data.get("enforced").and_then(Json::as_bool).unwrap_or(true);
+    let fits = match (draft.kind, draft.verdict) {
+        (Kind::CallAuthorized, Some(Verdict::Allow)) => true,
+        (Kind::CallAuthorized, Some(Verdict::Deny)) => !enforced,
+        (Kind::CallAuthorized, _) => false,
+        (Kind::CallDenied, verdict) => verdict == Some(Verdict::Deny),
+        (Kind::CallHeld, verdict) => verdict == Some(Verdict::RequireApproval),
+        (_, _) => true,
+    };
+    let said = draft.verdict.map_or("none", Verdict::as_str);
+    if fits { Ok(()) } else { Err(format!("`{}` with verdict `{said}`", line.kind())) }
+}
+
+/// The call digest, if the entry has one, is the one of its own commitment.
+fn digest_fits(run: &RunId, id: &CallId, line: &Line) -> Result<(), Damage> {
+    let draft = &line.entry.draft;
+    let Some(said) = line.text("call_digest") else { return Ok(()) };
+    let args = draft.commit.iter().find(|c| c.role == "args").map(|c| c.c);
+    let expected = match (&draft.tool, args) {
+        (Some(tool), Some(args)) => Some(call_digest(run, id, tool, &args)),
+        (None, _) | (_, None) => None,
+    };
+    if expected.is_some() && expected == Digest::parse(said) {
+        Ok(())
+    } else {
+        Err(Damage::new("P2", format!("call `{id}`: `call_digest` is not of this call")))
+    }
+}

@@ -1,0 +1,324 @@
+//! A ledger in memory, written by the rules or, on demand, against them.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use wicketgate::clock::Entropy;
+use wicketgate::crypto::dsse;
+use wicketgate::crypto::keys::SecretKey;
+use wicketgate::crypto::merkle::Frontier;
+use wicketgate::crypto::note::Checkpoint;
+use wicketgate::domain::canonical;
+use wicketgate::domain::decision::Verdict;
+use wicketgate::domain::digest::{Digest, call_digest, commitment};
+use wicketgate::domain::id::{CallId, ChainId, Epoch, RunId, Seq, ToolName};
+use wicketgate::domain::json::{Json, Limits};
+use wicketgate::domain::time::Timestamp;
+use wicketgate::ledger::entry::{Commitment, Draft, Entry, Kind, RunLink};
+use wicketgate::ledger::store::{ChainRow, EntryRow, Head, LedgerReader, PayloadRow, StoreError};
+
+pub const ORIGIN: &str = "wicketgate.dev/default/local/0/0";
+pub const TAR: &[u8] = b"a deterministic tar of policies";
+pub const YAML: &[u8] = b"apiVersion: wicketgate.dev/v1\nkind: AgentManifest\n";
+
+/// Bytes that are the same in every run of the tests.
+pub struct Fixed(pub u8);
+
+impl Entropy for Fixed {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(self.0);
+    }
+}
+
+pub fn key(n: u8) -> SecretKey {
+    SecretKey::generate(&Fixed(n))
+}
+
+pub fn run_id(n: u8) -> RunId {
+    RunId::from_random([n; 16])
+}
+
+pub fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
+}
+
+pub struct Books {
+    pub chain: ChainId,
+    pub enrolment: SecretKey,
+    pub writer: SecretKey,
+    pub epoch: Epoch,
+    pub rows: Vec<EntryRow>,
+    pub payloads: BTreeMap<Digest, PayloadRow>,
+    pub frontier: Frontier,
+    last: Option<(Digest, Timestamp)>,
+    runs: BTreeMap<RunId, (u64, Option<Digest>)>,
+}
+
+impl Books {
+    /// A chain with genesis, writer, policy, manifest and a heartbeat.
+    pub fn new(chain: u8, enrolment: SecretKey) -> Self {
+        let mut books = Self {
+            chain: ChainId::from_bytes([chain; 16]),
+            enrolment,
+            writer: key(20),
+            epoch: 1,
+            rows: Vec::new(),
+            payloads: BTreeMap::new(),
+            frontier: Frontier::default(),
+            last: None,
+            runs: BTreeMap::new(),
+        };
+        let enrolled = STANDARD.encode(books.enrolment.public().to_bytes());
+        books.add(Draft::of(
+            Kind::ChainGenesis,
+            Json::object([("origin", Json::from(ORIGIN)), ("enrolment_key", enrolled.into())]),
+        ));
+        books.start(1, key(20));
+        let mut policy =
+            Draft::of(Kind::PolicyActivated, json(r#"{"name":"main","version":"1","layers":[]}"#));
+        policy.policy = Some(Digest::of(&[TAR]));
+        books.add(policy);
+        let manifest = Digest::of(&[YAML]).prefixed();
+        books.add(Draft::of(
+            Kind::ManifestBound,
+            json(&format!(
+                r#"{{"agent":"reviewer","version":"1.0.0","digest":"{manifest}","binding":"claimed"}}"#
+            )),
+        ));
+        books.beat();
+        books
+    }
+
+    /// Begins an epoch with this writer key.
+    pub fn start(&mut self, epoch: Epoch, writer: SecretKey) {
+        self.epoch = epoch;
+        self.writer = writer;
+        let public = STANDARD.encode(self.writer.public().to_bytes());
+        let body = canonical::bytes(&json(&format!(
+            r#"{{"epoch":{epoch},"image_digest":"","key":"{public}","not_after":"2030-01-01T00:00:00.000Z","pod":"","slot":"local/0"}}"#
+        )));
+        let kind = "application/vnd.wicketgate.writer-certificate.v1+json";
+        let sig = STANDARD.encode(self.enrolment.sign(&dsse::pae(kind, &body)));
+        let (body, keyid) = (STANDARD.encode(body), self.enrolment.public().id());
+        self.add(Draft::of(
+            Kind::WriterStarted,
+            json(&format!(
+                r#"{{"version":"0.1.0","image":"","pod":"","writer_key":"{public}","certificate":{{"body":"{body}","keyid":"{keyid}","sig":"{sig}"}},"prev_epoch":{},"watermark_size":0,"watermark_root":"","reason":"start","settings":[]}}"#,
+                epoch - 1
+            )),
+        ));
+    }
+
+    pub fn beat(&mut self) {
+        self.add(Draft::of(Kind::Heartbeat, json(r#"{"open_runs":0,"rejected":0}"#)));
+    }
+
+    pub fn add(&mut self, draft: Draft) {
+        self.add_with(draft, |_| {});
+    }
+
+    /// Appends an entry after somebody had their way with it.
+    pub fn add_with(&mut self, draft: Draft, change: impl FnOnce(&mut Entry)) {
+        let seq = self.frontier.size();
+        let (prev, ts) = self.last.unwrap_or_else(|| {
+            (Entry::genesis_prev(&self.chain), Timestamp::from_millis(1_795_000_000_000))
+        });
+        let run = draft.run.map(|run| {
+            let (seq, prev) = self.runs.get(&run).copied().unwrap_or((0, None));
+            RunLink { run, seq, prev }
+        });
+        let mut entry = Entry {
+            chain: self.chain,
+            epoch: self.epoch,
+            seq,
+            prev,
+            ts: Timestamp::from_millis(ts.millis() + 7),
+            boot: "00c0ffee".into(),
+            mono: seq * 1000,
+            run,
+            draft,
+        };
+        change(&mut entry);
+        let body = entry.bytes();
+        let leaf = Entry::leaf(&body);
+        if let Some(link) = &entry.run {
+            self.runs.insert(link.run, (link.seq + 1, Some(leaf)));
+        }
+        self.rows.push(EntryRow {
+            seq,
+            prev: entry.prev,
+            leaf,
+            run: entry.run.as_ref().map(|link| link.run),
+            call: entry.draft.call.clone(),
+            kind: entry.draft.kind.as_str().into(),
+            body,
+        });
+        self.frontier.push(leaf);
+        self.last = Some((leaf, entry.ts));
+    }
+
+    pub fn commit(&mut self, role: &str, body: &[u8]) -> Commitment {
+        let salt =
+            *Digest::of(&[role.as_bytes(), body, &self.frontier.size().to_be_bytes()]).as_bytes();
+        let c = commitment(&salt, body);
+        let row = PayloadRow {
+            commitment: c,
+            salt,
+            role: role.into(),
+            media_type: "application/json".into(),
+            body: body.to_vec(),
+        };
+        self.payloads.insert(c, row);
+        Commitment { c, len: body.len() as u64, role: role.into() }
+    }
+
+    pub fn open(&mut self, run: RunId) {
+        let manifest = Digest::of(&[YAML]).prefixed();
+        let mut draft = Draft::of(
+            Kind::RunOpened,
+            json(&format!(
+                r#"{{"agent":"reviewer","version":"1.0.0","manifest":"{manifest}","mode":"enforce","binding":"claimed","labels":[{{"k":"ticket","v":"<script>"}}],"auth":{{"method":"uds","uid":1000}},"model":"m","instructions":[]}}"#
+            )),
+        );
+        draft.run = Some(run);
+        self.add(draft);
+    }
+
+    pub fn decided(&mut self, run: RunId, id: &str, kind: Kind, verdict: Verdict) -> Draft {
+        let (call, tool) = (CallId::parse(id).unwrap(), ToolName::parse("repo.read_file").unwrap());
+        let args = self.commit("args", format!(r#"{{"path":"src/{id}.rs"}}"#).as_bytes());
+        let input = self.commit("policy_input", b"{}");
+        let digest = call_digest(&run, &call, &tool, &args.c).hex();
+        let mut draft = Draft::of(
+            kind,
+            json(&format!(
+                r#"{{"call_digest":"{digest}","tier":"T0","reasons":[{{"code":"policy.denied","detail":"","message":"no <b>writes</b>","rule":"r"}}],"obligations":[],"layers":[],"enforced":true,"binding":"claimed","executor":"sidecar","after":0,"engine":"regorus/0.14.1","auth":{{"method":"uds"}}}}"#
+            )),
+        );
+        draft.run = Some(run);
+        draft.call = Some(call);
+        draft.tool = Some(tool);
+        draft.verdict = Some(verdict);
+        draft.rule = Some("r".into());
+        draft.policy = Some(Digest::of(&[TAR]));
+        draft.commit = vec![args, input];
+        draft
+    }
+
+    pub fn decide(&mut self, run: RunId, id: &str, kind: Kind, verdict: Verdict) {
+        let draft = self.decided(run, id, kind, verdict);
+        self.add(draft);
+    }
+
+    pub fn allow(&mut self, run: RunId, id: &str) {
+        self.decide(run, id, Kind::CallAuthorized, Verdict::Allow);
+    }
+
+    pub fn complete(&mut self, run: RunId, id: &str) {
+        let result = self.commit("result", format!(r#"{{"text":"of {id}"}}"#).as_bytes());
+        let mut draft =
+            Draft::of(Kind::CallCompleted, json(r#"{"us":1200,"status":"200","attempts":1}"#));
+        draft.run = Some(run);
+        draft.call = CallId::parse(id);
+        draft.commit = vec![result];
+        self.add(draft);
+    }
+
+    pub fn end(&mut self, run: RunId, id: &str, kind: Kind, data: &str) {
+        let mut draft = Draft::of(kind, json(data));
+        draft.run = Some(run);
+        draft.call = CallId::parse(id);
+        self.add(draft);
+    }
+
+    pub fn seal(&mut self, run: RunId) {
+        let count = self.runs[&run].0 + 1;
+        let mut draft = Draft::of(
+            Kind::RunSealed,
+            json(&format!(r#"{{"entries":{count},"calls":[{{"k":"completed","v":1}}]}}"#)),
+        );
+        draft.run = Some(run);
+        self.add(draft);
+    }
+
+    /// One allowed and completed call, one denied, one held and cancelled.
+    pub fn whole_run(&mut self, run: RunId) {
+        self.open(run);
+        self.allow(run, "c1");
+        self.complete(run, "c1");
+        self.decide(run, "c2", Kind::CallDenied, Verdict::Deny);
+        self.decide(run, "c3", Kind::CallHeld, Verdict::RequireApproval);
+        self.end(run, "c3", Kind::CallCancelled, r#"{"reason":"sealed"}"#);
+        self.seal(run);
+    }
+
+    pub fn checkpoint(&self, size: usize, key: &SecretKey) -> String {
+        let mut frontier = Frontier::default();
+        self.rows[..size].iter().for_each(|row| frontier.push(row.leaf));
+        Checkpoint { origin: ORIGIN.into(), size: size as u64, root: frontier.root() }.sign(key)
+    }
+
+    pub fn row(&self) -> ChainRow {
+        ChainRow {
+            chain: self.chain,
+            tenant: "default".into(),
+            slot: "local/0".into(),
+            origin: ORIGIN.into(),
+            epoch: self.epoch,
+            head: Head {
+                size: self.frontier.size(),
+                hash: self.rows.last().unwrap().leaf,
+                frontier: self.frontier.to_bytes(),
+                checkpoint: self.checkpoint(self.rows.len(), &self.writer),
+            },
+        }
+    }
+}
+
+#[async_trait]
+impl LedgerReader for Books {
+    async fn chains(&self) -> Result<Vec<ChainRow>, StoreError> {
+        Ok(vec![self.row()])
+    }
+
+    async fn entries(
+        &self,
+        _: &ChainId,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        Ok(self.rows.iter().filter(|r| r.seq >= from).take(limit as usize).cloned().collect())
+    }
+
+    async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
+        Ok(self.rows.iter().any(|r| r.run == Some(*run)).then_some(self.chain))
+    }
+
+    async fn run_entries(&self, _: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
+        Ok(self.rows.iter().filter(|r| r.run == Some(*run)).cloned().collect())
+    }
+
+    async fn entries_of(&self, _: &ChainId, kinds: &[&str]) -> Result<Vec<EntryRow>, StoreError> {
+        let wanted = |r: &&EntryRow| r.run.is_none() && kinds.contains(&r.kind.as_str());
+        Ok(self.rows.iter().filter(wanted).cloned().collect())
+    }
+
+    async fn leaf_hashes(&self, _: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {
+        Ok(self.rows.iter().take(size as usize).map(|r| r.leaf).collect())
+    }
+
+    async fn payload(&self, _: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
+        Ok(self.payloads.get(c).cloned())
+    }
+
+    async fn checkpoint(
+        &self,
+        _: &ChainId,
+        at_least: Seq,
+    ) -> Result<Option<(Seq, String)>, StoreError> {
+        let size = self.frontier.size();
+        Ok((at_least <= size).then(|| (size, Self::checkpoint(self, size as usize, &self.writer))))
+    }
+}

@@ -1,0 +1,143 @@
+//! Whole chains: what `ledger verify` reads, and the damage it names.
+
+use futures_util::FutureExt as _;
+use wicketgate::domain::decision::Verdict;
+use wicketgate::domain::digest::Digest;
+use wicketgate::domain::id::CallId;
+use wicketgate::domain::json::{Json, Limits};
+use wicketgate::ledger::entry::{Entry, Kind};
+use wicketgate::ledger::verify::{Report, chain_of};
+
+use crate::books::{Books, key, run_id};
+use crate::desk::{ENROLMENT, books};
+
+fn read(books: &Books) -> Report {
+    let row = books.row();
+    let trusted = [key(ENROLMENT).public()];
+    chain_of(books, &row, &trusted, &|_| {}).now_or_never().unwrap().unwrap()
+}
+
+fn damaged(books: &Books, seq: u64, check: &str) {
+    let report = read(books);
+    let (at, damage) = report.damage.unwrap();
+    assert_eq!((at, damage.check), (seq, check), "{damage}");
+}
+
+#[test]
+fn a_chain_written_by_the_rules_is_whole() {
+    let report = read(&books());
+    assert!(report.whole(), "{:?}", report.damage);
+    assert_eq!((report.sealed, report.open, report.enrolled), (2, 0, Some(true)));
+    assert_eq!(report.entries, books().rows.len() as u64);
+}
+
+#[test]
+fn more_than_a_page_of_entries_is_read_to_the_end() {
+    let mut books = books();
+    for _ in 0..2100 {
+        books.beat();
+    }
+    assert!(read(&books).whole());
+    books.rows[2000].body.push(b' ');
+    damaged(&books, 2000, "L3");
+}
+
+#[test]
+fn the_first_bad_entry_and_the_kind_of_damage_are_named() {
+    let change = |seq: u64, check: &str, change: &dyn Fn(&mut Books)| {
+        let mut books = books();
+        change(&mut books);
+        damaged(&books, seq, check);
+    };
+    change(7, "S2", &|b| drop(b.rows.remove(7)));
+    change(7, "D1", &|b| b.rows[7].kind = "call.denied".into());
+    change(7, "D1", &|b| b.rows[7].run = Some(run_id(2)));
+    change(7, "D1", &|b| b.rows[7].call = CallId::parse("c9"));
+    change(7, "D2", &|b| b.rows[7].leaf = Digest::of(&[b"x"]));
+    change(7, "D1", &|b| b.rows[7].prev = Digest::of(&[b"x"]));
+    // An edit whose hash was repaired breaks the link of the next entry.
+    change(8, "S2", &|b| {
+        let text = String::from_utf8(b.rows[7].body.clone()).unwrap();
+        b.rows[7].body = text.replace(r#""us":1200"#, r#""us":1201"#).into_bytes();
+        b.rows[7].leaf = Entry::leaf(&b.rows[7].body);
+    });
+}
+
+#[test]
+fn a_head_that_is_not_of_the_entries_is_named() {
+    let good = books();
+    let trusted = [key(ENROLMENT).public()];
+    let with = |change: &dyn Fn(&mut wicketgate::ledger::store::Head)| {
+        let mut row = good.row();
+        change(&mut row.head);
+        let report = chain_of(&good, &row, &trusted, &|_| {}).now_or_never().unwrap().unwrap();
+        report.damage.unwrap().1.check
+    };
+    assert_eq!(with(&|h| h.size += 1), "S2");
+    assert_eq!(with(&|h| h.hash = Digest::of(&[b"x"])), "D2");
+    assert_eq!(with(&|h| h.frontier[3] ^= 1), "D2");
+    assert_eq!(with(&|h| h.checkpoint = good.checkpoint(5, &good.writer)), "L1");
+    assert_eq!(with(&|h| h.checkpoint = good.checkpoint(good.rows.len(), &key(78))), "L1");
+}
+
+#[test]
+fn an_untrusted_enrolment_key_is_not_whole_and_no_key_is_said() {
+    let books = books();
+    let row = books.row();
+    let with =
+        |trusted: &[_]| chain_of(&books, &row, trusted, &|_| {}).now_or_never().unwrap().unwrap();
+    assert!(!with(&[key(90).public()]).whole());
+    assert_eq!(with(&[]).enrolled, None);
+}
+
+#[test]
+fn runs_and_calls_are_held_to_their_rules_across_the_whole_chain() {
+    let mut books = books();
+    books.allow(run_id(1), "late");
+    let last = books.rows.len() as u64 - 1;
+    damaged(&books, last, "S4");
+    let mut books = crate::desk::books();
+    books.open(run_id(3));
+    books.decide(run_id(3), "c1", Kind::CallDenied, Verdict::Deny);
+    books.complete(run_id(3), "c1");
+    let last = books.rows.len() as u64 - 1;
+    damaged(&books, last, "S5");
+    let mut books = crate::desk::books();
+    books.open(run_id(3));
+    books.allow(run_id(3), "c1");
+    let report = read(&books);
+    assert!(report.whole());
+    assert_eq!((report.open, report.open_calls), (1, 1));
+}
+
+#[test]
+fn an_epoch_begins_with_a_writer_the_enrolment_key_certified() {
+    let mut books = books();
+    books.epoch = 2;
+    books.beat();
+    let last = books.rows.len() as u64 - 1;
+    damaged(&books, last, "S1");
+    let mut books = crate::desk::books();
+    books.enrolment = key(91);
+    books.start(2, key(22));
+    let last = books.rows.len() as u64 - 1;
+    damaged(&books, last, "S1");
+}
+
+#[test]
+fn a_kind_of_a_later_version_is_linked_and_counted_but_not_understood() {
+    let mut good = books();
+    let at = good.rows.len() - 1;
+    let text = String::from_utf8(good.rows[at].body.clone()).unwrap();
+    let body = text.replace(r#""kind":"heartbeat""#, r#""kind":"posture.observed""#).into_bytes();
+    assert!(Json::parse(&body, &Limits::ENTRY).is_ok());
+    good.rows[at].leaf = Entry::leaf(&body);
+    good.rows[at].kind = "posture.observed".into();
+    good.rows[at].body = body;
+    let mut frontier = wicketgate::crypto::merkle::Frontier::default();
+    good.rows.iter().for_each(|row| frontier.push(row.leaf));
+    good.frontier = frontier;
+    let report = read(&good);
+    assert!(report.whole(), "{:?}", report.damage);
+    assert_eq!(report.unknown.get("posture.observed"), Some(&1));
+}

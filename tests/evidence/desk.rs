@@ -1,0 +1,135 @@
+//! The exporter's and the auditor's desks: bundles made, changed, signed again and verified.
+
+use futures_util::FutureExt as _;
+use tempfile::TempDir;
+use wicketgate::clock::SystemClock;
+use wicketgate::crypto::dsse;
+use wicketgate::crypto::keys::SecretKey;
+use wicketgate::crypto::note::Checkpoint;
+use wicketgate::domain::digest::Digest;
+use wicketgate::domain::id::{RunId, Seq};
+use wicketgate::domain::json::{Json, Limits};
+use wicketgate::evidence::Error;
+use wicketgate::evidence::artifacts::Artifacts;
+use wicketgate::evidence::bundle::{CHECKPOINT, ENTRIES, ENVELOPE, Files, INCLUSION, MANIFEST};
+use wicketgate::evidence::export::{self, Exported, Order};
+use wicketgate::evidence::statement::{PAYLOAD_TYPE, statement};
+use wicketgate::evidence::trust::{PinnedHead, Trust};
+use wicketgate::evidence::verify::{Report, verify_files};
+
+use crate::books::{Books, ORIGIN, TAR, YAML, key, run_id};
+
+pub const EVIDENCE: u8 = 30;
+pub const ENROLMENT: u8 = 31;
+pub const SIGNER: u8 = 32;
+
+/// Two runs, and something after them.
+pub fn books() -> Books {
+    let mut books = Books::new(1, key(ENROLMENT));
+    books.whole_run(run_id(1));
+    books.whole_run(run_id(2));
+    books.beat();
+    books
+}
+
+pub fn artifacts(dir: &TempDir) -> Artifacts {
+    let artifacts = Artifacts::open(&dir.path().join("artifacts")).unwrap();
+    artifacts.put_policy(&Digest::of(&[TAR]), TAR).unwrap();
+    let kind = "application/vnd.wicketgate.manifest.v1+yaml";
+    let signature = dsse::sign(kind, YAML, &[&key(SIGNER)]);
+    artifacts.put_manifest(&Digest::of(&[YAML]), YAML, &signature).unwrap();
+    artifacts
+}
+
+pub fn try_export(
+    books: &Books,
+    run: RunId,
+    since: &[Seq],
+    dir: &TempDir,
+) -> Result<Exported, Error> {
+    let order = Order {
+        reader: books,
+        run: &run,
+        artifacts: &artifacts(dir),
+        key: &key(EVIDENCE),
+        out: &dir.path().join("bundle"),
+        clock: &SystemClock::new(),
+        version: env!("CARGO_PKG_VERSION"),
+        since,
+    };
+    export::run(&order).now_or_never().unwrap()
+}
+
+pub fn export_of(books: &Books, run: RunId, since: &[Seq]) -> Files {
+    let dir = tempfile::tempdir().unwrap();
+    let exported = try_export(books, run, since, &dir).unwrap();
+    Files::read(&exported.dir).unwrap()
+}
+
+pub fn trust() -> Trust {
+    Trust {
+        evidence: vec![key(EVIDENCE).public()],
+        enrolment: vec![key(ENROLMENT).public()],
+        manifest: vec![key(SIGNER).public()],
+        policies: vec![Digest::of(&[TAR])],
+        ..Trust::default()
+    }
+}
+
+/// The head of these books as an auditor notes it.
+pub fn pin(books: &Books) -> PinnedHead {
+    let (checkpoint, _) = Checkpoint::parse(&books.row().head.checkpoint).unwrap();
+    PinnedHead { origin: ORIGIN.into(), size: checkpoint.size, root: checkpoint.root }
+}
+
+/// Signs the list of files again, keeping what was said about them.
+pub fn resign(files: &mut Files, with: &SecretKey) {
+    let old = Json::parse(files.get(MANIFEST).unwrap(), &Limits::FILE).unwrap();
+    let manifest = statement(files, old.get("predicate").unwrap().clone());
+    files.put(ENVELOPE, dsse::sign(PAYLOAD_TYPE, &manifest, &[with]));
+    files.put(MANIFEST, manifest);
+}
+
+/// A good bundle after this change, signed again by the real evidence key.
+pub fn insider(change: impl FnOnce(&mut Files)) -> Report {
+    let mut files = export_of(&books(), run_id(1), &[]);
+    change(&mut files);
+    resign(&mut files, &key(EVIDENCE));
+    verify_files(&files, &trust())
+}
+
+pub fn caught(report: &Report, by: &str) {
+    assert_eq!(report.exit_code(), 1, "not caught:\n{}", report.to_text());
+    assert!(report.failed().contains(&by), "expected {by}:\n{}", report.to_text());
+    assert_eq!(report.level(), None);
+}
+
+/// Replaces text in a file; the text has to be there.
+pub fn replace(files: &mut Files, name: &str, from: &str, to: &str) {
+    let text = String::from_utf8(files.get(name).unwrap().to_vec()).unwrap();
+    assert!(text.contains(from), "`{name}` has no `{from}`");
+    files.put(name, text.replacen(from, to, 1));
+}
+
+pub fn lines(files: &Files) -> Vec<Vec<u8>> {
+    let text = files.get(ENTRIES).unwrap();
+    text.strip_suffix(b"\n").unwrap().split(|b| *b == b'\n').map(<[u8]>::to_vec).collect()
+}
+
+pub fn set_lines(files: &mut Files, lines: &[Vec<u8>]) {
+    let mut text = lines.join(&b'\n');
+    text.push(b'\n');
+    files.put(ENTRIES, text);
+}
+
+/// Changes the list of inclusion proofs.
+pub fn proofs(files: &mut Files, change: impl FnOnce(&mut Vec<serde_json::Value>)) {
+    let mut json: serde_json::Value =
+        serde_json::from_slice(files.get(INCLUSION).unwrap()).unwrap();
+    change(json["proofs"].as_array_mut().unwrap());
+    files.put(INCLUSION, json.to_string());
+}
+
+pub fn checkpoint(files: &Files) -> String {
+    String::from_utf8(files.get(CHECKPOINT).unwrap().to_vec()).unwrap()
+}

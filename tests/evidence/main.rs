@@ -1,0 +1,18 @@
+//! Bundles that hold, and every way of tampering with one that has to be noticed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::cast_possible_truncation,
+    clippy::needless_pass_by_value,
+    missing_docs,
+    reason = "tests may stop at the first surprise"
+)]
+
+mod books;
+mod chain;
+mod desk;
+mod insider;
+mod tamper;
