@@ -17,25 +17,28 @@ pub(super) struct Hit {
 struct Rule {
     kind: &'static str,
     shape: Regex,
-    check: fn(&str) -> bool,
+    /// Bytes at the start of a shape that really are one; shapes are greedy and run on.
+    fit: fn(&str) -> Option<usize>,
 }
 
 static RULES: LazyLock<[Rule; 4]> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "constant patterns, compiled by every test")]
-    let rule = |kind, shape: &str, check| Rule {
+    let rule = |kind, shape: &str, fit| Rule {
         kind,
         shape: Regex::new(shape).expect("a constant pattern"),
-        check,
+        fit,
     };
     [
         rule(
             "email",
             r"[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}",
-            |_| true,
+            |text| Some(text.len()),
         ),
-        rule("iban", r"\b[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}\b", is_iban),
-        rule("us_ssn", r"\b[0-9]{3}[- ][0-9]{2}[- ][0-9]{4}\b", is_ssn),
-        rule("card", r"\b[0-9](?:[ -]?[0-9]){12,18}\b", is_card),
+        rule("iban", r"\b[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}\b", iban),
+        rule("us_ssn", r"\b[0-9]{3}[- ][0-9]{2}[- ][0-9]{4}\b", |text| {
+            is_ssn(text).then_some(text.len())
+        }),
+        rule("card", r"\b[2-6](?:[ -]?[0-9]){12,36}", card),
     ]
 });
 
@@ -49,34 +52,46 @@ pub(super) fn scan(text: &str) -> Vec<Hit> {
     let digits = text.bytes().any(|b| b.is_ascii_digit());
     for rule in RULES.iter() {
         let possible = if rule.kind == "email" { text.contains('@') } else { digits };
-        if !possible {
-            continue;
-        }
-        for found in rule.shape.find_iter(text) {
-            if rule.kind == "iban" {
-                hits.extend(iban_within(found.as_str(), found.start()));
-            } else if (rule.check)(found.as_str()) {
-                hits.push(Hit { kind: rule.kind, start: found.start(), end: found.end() });
-            }
+        let mut at = 0;
+        while possible && let Some(found) = rule.shape.find_at(text, at) {
+            let start = found.start();
+            // A shape begins with an ASCII character, so the next one starts one byte on.
+            at = match (rule.fit)(found.as_str()) {
+                Some(length) => {
+                    let end = start.saturating_add(length);
+                    hits.push(Hit { kind: rule.kind, start, end });
+                    end
+                }
+                None => start.saturating_add(1),
+            };
         }
     }
     hits
 }
 
-/// The shape is greedy and may run on into the next words; the country says where an IBAN ends.
-fn iban_within(text: &str, start: usize) -> Option<Hit> {
-    let mut length = 0_usize;
-    for (at, c) in text.char_indices() {
-        if !c.is_ascii_alphanumeric() {
-            continue;
-        }
-        length = length.saturating_add(1);
-        let end = at.saturating_add(1);
-        if (15..=34).contains(&length) && text.get(..end).is_some_and(is_iban) {
-            return Some(Hit { kind: "iban", start, end: start.saturating_add(end) });
+/// The country says where an IBAN ends.
+fn iban(text: &str) -> Option<usize> {
+    let country = text.get(..2)?.to_ascii_uppercase();
+    let wanted = IBAN_LENGTHS.iter().find(|(name, _)| *name == country).map(|(_, n)| *n)?;
+    let mut places = text.char_indices().filter(|(_, c)| c.is_ascii_alphanumeric());
+    let end = places.nth(wanted.checked_sub(1)?)?.0.saturating_add(1);
+    text.get(..end).is_some_and(is_iban).then_some(end)
+}
+
+/// The longest run of whole groups of digits that is a card.
+fn card(text: &str) -> Option<usize> {
+    let mut digits = 0_usize;
+    let mut best = None;
+    for (at, c) in text.char_indices().filter(|(_, c)| c.is_ascii_digit()) {
+        digits = digits.saturating_add(1);
+        let end = at.saturating_add(c.len_utf8());
+        let group_ends =
+            !text.get(end..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        if digits >= 13 && group_ends && text.get(..end).is_some_and(is_card) {
+            best = Some(end);
         }
     }
-    None
+    best
 }
 
 /// Luhn's checksum and an issuer that exists.
@@ -212,7 +227,10 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> Vec<(&'static str, String)> {
-        scan(text).into_iter().map(|h| (h.kind, text[h.start..h.end].to_owned())).collect()
+        scan(text)
+            .into_iter()
+            .map(|h| (h.kind, text.get(h.start..h.end).unwrap().to_owned()))
+            .collect()
     }
 
     #[test]
@@ -225,6 +243,15 @@ mod tests {
             [("iban", "GB29 NWBK 6016 1331 9268 19".into())]
         );
         assert!(kinds("GB29 NWBK 6016 1331 9268 18").is_empty());
+        let after = "AB12 DE89 3704 0044 0532 0130 00 x";
+        assert_eq!(kinds(after), [("iban", "DE89 3704 0044 0532 0130 00".into())]);
+        for around in
+            ["order 2235 4111 1111 1111 1111", "4111 1111 1111 1111 2026", "2 4111-1111-1111-1111"]
+        {
+            assert_eq!(kinds(around).len(), 1, "{around}");
+            assert!(kinds(around)[0].1.starts_with("4111") && kinds(around)[0].1.len() == 19);
+        }
+        assert!(kinds("41111111111111112").is_empty(), "a longer number is no card");
         assert_eq!(kinds("ssn 219-09-9999"), [("us_ssn", "219-09-9999".into())]);
         for bad in ["000-12-3456", "666-12-3456", "912-12-3456", "123-00-4567", "123-45-0000"] {
             assert!(kinds(bad).is_empty(), "{bad}");

@@ -102,10 +102,22 @@ impl std::fmt::Debug for Scrub {
 fn forms(secret: &str) -> Vec<String> {
     let mut percent = String::new();
     template::encode(secret, &mut percent);
+    let mut percent_lower = String::new();
+    for byte in secret.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            percent_lower.push(char::from(byte));
+        } else {
+            percent_lower.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    // As JSON inside a text writes it, with and without the escaped slash of some writers.
+    let quoted = secret.replace('\\', "\\\\").replace('"', "\\\"");
     let mut out = vec![
         secret.to_owned(),
-        percent.to_lowercase(),
+        quoted.replace('/', "\\/"),
+        quoted,
         percent,
+        percent_lower,
         hex::encode(secret),
         hex::encode_upper(secret),
         secret.chars().rev().collect(),
@@ -154,6 +166,8 @@ impl ToolExecutor for Scrubbed {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::wildcard_enum_match_arm, reason = "tests may stop at the first surprise")]
+
     use super::*;
     use proptest::prelude::*;
 
@@ -178,6 +192,22 @@ mod tests {
             scrubbed(&echo),
             r#"{"[REDACTED:credential]":1,"body":"you sent Bearer [REDACTED:credential]!"}"#
         );
+    }
+
+    #[test]
+    fn written_for_a_url_or_as_json_in_a_text_it_is_still_found() {
+        for form in [
+            "k=sk-live%2FAbc%2B123%3Dxyz&",
+            "k=sk-live%2fAbc%2b123%3dxyz&",
+            r#"{"k":"sk-live\/Abc+123=xyz"}"#,
+            "zyx=321+cbA/evil-ks",
+        ] {
+            let masked = scrubbed(&Json::from(form));
+            assert!(
+                masked.contains("[REDACTED:credential]") && !masked.contains("Abc"),
+                "{masked}"
+            );
+        }
     }
 
     #[test]

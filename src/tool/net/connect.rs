@@ -208,7 +208,7 @@ mod tests {
         assert!(of(&["93.184.216.34"; 16]).await.is_ok());
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_resolver_that_hangs_is_given_up() {
         let fixed = Arc::new(Fixed { hangs: true, ..Fixed::default() });
         let connector = connector("http://api.test/", &[], &fixed);

@@ -152,11 +152,8 @@ impl Http {
         let Some(ready) = prepared.hold::<Ready>() else {
             return failed(FailureClass::Changed, false, "the call was prepared by another tool");
         };
-        let request = match self.request(ready, prepared.call()) {
-            Ok(request) => request,
-            Err(_) => {
-                return failed(FailureClass::Protocol, false, "the request cannot be written");
-            }
+        let Ok(request) = self.request(ready, prepared.call()) else {
+            return failed(FailureClass::Protocol, false, "the request cannot be written");
         };
         match self.client.send(request).await {
             Ok(response) => self.answer(response).await,
@@ -315,5 +312,4 @@ fn result(status: StatusCode, content_type: &str, body: &[u8]) -> Json {
 }
 
 #[cfg(test)]
-#[path = "http_tests.rs"]
 mod tests;

@@ -260,5 +260,4 @@ fn root(
 }
 
 #[cfg(test)]
-#[path = "check_tests.rs"]
 mod tests;

@@ -253,5 +253,4 @@ fn refused(error: Errno, path: &str) -> Reason {
 }
 
 #[cfg(test)]
-#[path = "file_tests.rs"]
 mod tests;

@@ -14,6 +14,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::id::ToolName;
+use crate::domain::json::Json;
 use crate::domain::prepared::{Prepared, ToolFacts};
 use crate::firewall;
 use crate::identity::manifest::Grant;
@@ -34,19 +35,15 @@ pub struct Tool {
     pub facts: Arc<ToolFacts>,
     /// What agents are told it does.
     pub description: String,
-    /// What arguments it takes; `schema.canonical()` is what agents are shown.
+    /// JSON Schema (2020-12) of its arguments, canonical: what agents are shown.
+    pub input_schema: Vec<u8>,
+    /// The same, compiled.
     pub schema: Arc<Schema>,
     /// How it is reached.
     pub executor: Arc<dyn ToolExecutor>,
 }
 
 impl Tool {
-    /// JSON Schema (2020-12) of its arguments, canonical.
-    #[must_use]
-    pub fn input_schema(&self) -> &[u8] {
-        self.schema.canonical()
-    }
-
     /// The facts as this grant makes them: the greater tier counts.
     #[must_use]
     pub fn facts_for(&self, grant: &Grant) -> Arc<ToolFacts> {
@@ -98,6 +95,8 @@ impl Toolbox {
             .map(|credential| credential.secret.clone())
             .collect();
         let scrub = Scrub::new(&secrets);
+        // The patterns are compiled now and not within the first call.
+        let _ = firewall::findings(&Json::from("a@b 1"));
         let (mut tools, mut errors) = (Vec::new(), Vec::new());
         for binding in bindings {
             let name = binding.name.clone();
@@ -150,6 +149,7 @@ fn tool(binding: Binding, resolve: &Arc<dyn Resolve>) -> Result<Tool, String> {
     Ok(Tool {
         facts: Arc::new(facts),
         description: binding.description,
+        input_schema: binding.schema.canonical().to_vec(),
         schema: Arc::new(binding.schema),
         executor,
     })
@@ -206,5 +206,4 @@ pub fn executor(toolbox: &Toolbox, name: &ToolName) -> Option<Arc<dyn ToolExecut
 }
 
 #[cfg(test)]
-#[path = "toolbox_tests.rs"]
 mod tests;
