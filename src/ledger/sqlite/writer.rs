@@ -85,6 +85,11 @@ impl Sqlite {
         files::drain_reserve(&self.path)
     }
 
+    #[cfg(test)]
+    pub(super) fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
     fn usable(&self) -> Result<(), StoreError> {
         self.broken.lock().clone().map_or(Ok(()), |why| Err(StoreError::Broken(why)))
     }
