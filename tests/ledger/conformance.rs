@@ -90,6 +90,7 @@ on_every_store! {
     a_reader_sees_everything
     a_malformed_batch_is_refused_before_it_is_written
     a_full_batch_fits
+    a_caller_that_goes_away_leaves_all_or_nothing
 }
 
 async fn the_first_lease_is_slot_zero_of_an_empty_chain(rig: Rig) {
@@ -473,4 +474,30 @@ async fn a_full_batch_fits(rig: Rig) {
     let full = beats(&leased.head, 1024);
     store.append(&leased.key, &leased.head, &full).await.unwrap();
     assert_eq!(store.tail(&leased.key, 0, 2000).await.unwrap(), full.entries);
+}
+
+async fn a_caller_that_goes_away_leaves_all_or_nothing(rig: Rig) {
+    let store = rig.store().await;
+    let leased = lease(&*store, 1).await;
+    let mut head = leased.head.clone();
+    for polls in [0, 1, 2, 3, 5, 8, 13, 50, 400] {
+        let mut next = beats(&head, 3);
+        next.payloads = vec![payload(format!("{polls}").as_bytes())];
+        let gone = async {
+            for _ in 0..polls {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = store.append(&leased.key, &head, &next) => {}
+            () = gone => {}
+        }
+        let found = store.head(&leased.key).await.unwrap();
+        assert!(found == head || found == next.head, "{found:?}");
+        // The same bytes again settle it, whatever became of the first.
+        store.append(&leased.key, &head, &next).await.unwrap();
+        head = next.head;
+    }
+    assert_eq!(store.tail(&leased.key, 0, 99).await.unwrap().len(), 27);
 }

@@ -364,6 +364,25 @@ async fn a_server_that_stops_at_once_loses_nothing_it_acknowledged() {
 }
 
 #[tokio::test]
+async fn a_writer_has_two_connections_at_most() {
+    let (db, store, key) = written().await;
+    let mut head = store.head(&key).await.unwrap();
+    for _ in 0..5 {
+        let next = beats(&head, 1);
+        let many = (0..6).map(|_| store.payload(&key, &next.head.hash));
+        let (appended, read) = tokio::join!(store.append(&key, &head, &next), join_all(many));
+        appended.unwrap();
+        assert!(read.iter().all(Result::is_ok));
+        head = next.head;
+    }
+    let open = count(
+        &db,
+        "pg_stat_activity WHERE datname = current_database() AND application_name = 'wicketgate'",
+    );
+    assert!((1..=2).contains(&open.await));
+}
+
+#[tokio::test]
 async fn a_frozen_server_is_answered_for_in_bounded_time() {
     let pg = Pg::own_cluster();
     let db = pg.database().await;

@@ -33,7 +33,7 @@ async fn written() -> (tempfile::TempDir, PathBuf, Leased) {
     );
     first.payloads = vec![payload(b"{}")];
     store.append(&leased.key, &leased.head, &first).await.unwrap();
-    drop(store);
+    store.close().await.unwrap();
     (dir, path, leased)
 }
 

@@ -32,6 +32,8 @@ const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/sqlite/0001_led
 /// One connection, made when needed and thrown away after any doubt.
 struct Lane {
     options: SqliteConnectOptions,
+    /// Whether it writes, and so must read back what makes a commit durable.
+    writes: bool,
     home: Mutex<Option<SqliteConnection>>,
 }
 
@@ -42,8 +44,12 @@ struct Turn<'a> {
 }
 
 impl Lane {
-    fn new(options: SqliteConnectOptions) -> Self {
-        Self { options, home: Mutex::new(None) }
+    fn writing(options: SqliteConnectOptions) -> Self {
+        Self { options, writes: true, home: Mutex::new(None) }
+    }
+
+    fn reading(options: SqliteConnectOptions) -> Self {
+        Self { options, writes: false, home: Mutex::new(None) }
     }
 
     /// The connection, connecting if there is none.
@@ -53,10 +59,14 @@ impl Lane {
         if let Some(conn) = home.take() {
             return Ok(Turn { home, conn });
         }
-        let conn = tokio::time::timeout(CALL_MAX, self.options.connect())
-            .await
-            .map_err(late)?
-            .map_err(|e| before_commit(&e))?;
+        let connected = async {
+            let mut conn = self.options.connect().await.map_err(|e| before_commit(&e))?;
+            if self.writes {
+                assert_durable(&mut conn).await?;
+            }
+            Ok(conn)
+        };
+        let conn = tokio::time::timeout(CALL_MAX, connected).await.map_err(late)??;
         Ok(Turn { home, conn })
     }
 }

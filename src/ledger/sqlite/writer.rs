@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::rows::{self, Which};
 use super::steps::{begin, finish, held, insert_payload, take, write};
-use super::{Lane, assert_durable, before_commit, bounded, files, migrate, options};
+use super::{Lane, before_commit, bounded, files, migrate, options};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, Seq};
 use crate::ledger::store::{
@@ -54,12 +54,11 @@ impl Sqlite {
         let lock = files::lock(path)?;
         let store = Self {
             path: path.to_owned(),
-            lane: Lane::new(options(path)),
+            lane: Lane::writing(options(path)),
             broken: Mutex::new(None),
             _lock: lock,
         };
         call!(store, conn => async {
-            assert_durable(conn).await?;
             migrate(conn).await?;
             // WHY: what a crashed process left in the WAL may be in the page cache only; the
             // checkpoint writes and syncs it anew before anything is built on it.
@@ -67,6 +66,16 @@ impl Sqlite {
             all.map(drop).map_err(|e| before_commit(&e))
         })?;
         Ok(store)
+    }
+
+    /// Closes the file in order and gives up its lock. Dropping it does so too, but later, on the
+    /// driver's own thread.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]; what was acknowledged is in the file all the same.
+    pub async fn close(self) -> Result<(), StoreError> {
+        let Some(conn) = self.lane.home.into_inner() else { return Ok(()) };
+        sqlx::Connection::close(conn).await.map_err(|e| before_commit(&e))
     }
 
     /// Makes the 4 MiB reserve for outcomes whole; `false` if the disk has no space for it.
