@@ -1,72 +1,20 @@
 //! What every store does alike.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use wicketgate::domain::id::ChainId;
 use wicketgate::ledger::entry::Entry;
-use wicketgate::ledger::memory::Memory;
-use wicketgate::ledger::postgres::{Options, Postgres, PostgresReader};
-use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
-use wicketgate::ledger::store::{LeaseKey, LedgerReader, LedgerStore, StoreError};
+use wicketgate::ledger::store::{LeaseKey, StoreError};
 
 use super::books::{LONG, batch, beats, call, lease, payload, request, run};
-use super::support::pg::{Pg, TestDb};
-
-/// One empty store, the ways into it, and whether several writers may share it.
-enum Rig {
-    Memory(Memory),
-    Sqlite(Arc<Sqlite>, tempfile::TempDir),
-    Postgres(TestDb),
-}
-
-impl Rig {
-    fn memory() -> Rig {
-        Rig::Memory(Memory::new())
-    }
-
-    async fn sqlite() -> Rig {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Sqlite::open(&dir.path().join("ledger.db")).await.unwrap();
-        Rig::Sqlite(Arc::new(store), dir)
-    }
-
-    async fn postgres() -> Rig {
-        Rig::Postgres(Pg::cluster().database().await)
-    }
-
-    async fn store(&self) -> Arc<dyn LedgerStore> {
-        match self {
-            Rig::Memory(memory) => Arc::new(memory.clone()),
-            Rig::Sqlite(store, _) => Arc::<Sqlite>::clone(store),
-            Rig::Postgres(db) => {
-                Arc::new(Postgres::connect(&db.writer_url, Options::default()).await.unwrap())
-            }
-        }
-    }
-
-    async fn reader(&self) -> Arc<dyn LedgerReader> {
-        match self {
-            Rig::Memory(memory) => Arc::new(memory.clone()),
-            Rig::Sqlite(_, dir) => {
-                Arc::new(SqliteReader::open(&dir.path().join("ledger.db")).await.unwrap())
-            }
-            Rig::Postgres(db) => Arc::new(PostgresReader::connect(&db.reader_url).await.unwrap()),
-        }
-    }
-
-    /// SQLite's file lock proves every earlier holder dead: it never needs a second slot.
-    fn many_writers(&self) -> bool {
-        !matches!(self, Rig::Sqlite(..))
-    }
-}
+use super::rig::Rig;
 
 macro_rules! on_every_store {
     ($($name:ident)*) => {
-        mod memory { $(#[tokio::test] async fn $name() { super::$name(super::Rig::memory()).await; })* }
-        mod sqlite { $(#[tokio::test] async fn $name() { super::$name(super::Rig::sqlite().await).await; })* }
-        mod postgres { $(#[tokio::test] async fn $name() { super::$name(super::Rig::postgres().await).await; })* }
+        mod memory { $(#[tokio::test] async fn $name() { super::$name(crate::rig::Rig::memory()).await; })* }
+        mod sqlite { $(#[tokio::test] async fn $name() { super::$name(crate::rig::Rig::sqlite().await).await; })* }
+        mod postgres { $(#[tokio::test] async fn $name() { super::$name(crate::rig::Rig::postgres().await).await; })* }
     };
 }
 

@@ -58,13 +58,11 @@ impl Sqlite {
             broken: Mutex::new(None),
             _lock: lock,
         };
-        call!(store, conn => async {
-            migrate(conn).await?;
-            // WHY: what a crashed process left in the WAL may be in the page cache only; the
-            // checkpoint writes and syncs it anew before anything is built on it.
-            let all = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_all(conn).await;
-            all.map(drop).map_err(|e| before_commit(&e))
-        })?;
+        match store.start().await {
+            // With the disk full already, the reserve is what lets open outcomes be recorded.
+            Err(StoreError::Full(_)) if store.release_reserve()? => store.start().await?,
+            answer => answer?,
+        }
         Ok(store)
     }
 
@@ -97,6 +95,16 @@ impl Sqlite {
     #[cfg(test)]
     pub(super) fn lane(&self) -> &Lane {
         &self.lane
+    }
+
+    async fn start(&self) -> Result<(), StoreError> {
+        call!(self, conn => async {
+            migrate(conn).await?;
+            // WHY: what a crashed process left in the WAL may be in the page cache only; the
+            // checkpoint writes and syncs it anew before anything is built on it.
+            let all = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_all(conn).await;
+            all.map(drop).map_err(|e| before_commit(&e))
+        })
     }
 
     fn usable(&self) -> Result<(), StoreError> {
