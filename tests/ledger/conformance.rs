@@ -1,72 +1,20 @@
 //! What every store does alike.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use wicketgate::domain::id::ChainId;
 use wicketgate::ledger::entry::Entry;
-use wicketgate::ledger::memory::Memory;
-use wicketgate::ledger::postgres::{Options, Postgres, PostgresReader};
-use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
-use wicketgate::ledger::store::{LeaseKey, LedgerReader, LedgerStore, StoreError};
+use wicketgate::ledger::store::{LeaseKey, StoreError};
 
 use super::books::{LONG, batch, beats, call, lease, payload, request, run};
-use super::support::pg::{Pg, TestDb};
-
-/// One empty store, the ways into it, and whether several writers may share it.
-enum Rig {
-    Memory(Memory),
-    Sqlite(Arc<Sqlite>, tempfile::TempDir),
-    Postgres(TestDb),
-}
-
-impl Rig {
-    fn memory() -> Rig {
-        Rig::Memory(Memory::new())
-    }
-
-    async fn sqlite() -> Rig {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Sqlite::open(&dir.path().join("ledger.db")).await.unwrap();
-        Rig::Sqlite(Arc::new(store), dir)
-    }
-
-    async fn postgres() -> Rig {
-        Rig::Postgres(Pg::cluster().database().await)
-    }
-
-    async fn store(&self) -> Arc<dyn LedgerStore> {
-        match self {
-            Rig::Memory(memory) => Arc::new(memory.clone()),
-            Rig::Sqlite(store, _) => Arc::<Sqlite>::clone(store),
-            Rig::Postgres(db) => {
-                Arc::new(Postgres::connect(&db.writer_url, Options::default()).await.unwrap())
-            }
-        }
-    }
-
-    async fn reader(&self) -> Arc<dyn LedgerReader> {
-        match self {
-            Rig::Memory(memory) => Arc::new(memory.clone()),
-            Rig::Sqlite(_, dir) => {
-                Arc::new(SqliteReader::open(&dir.path().join("ledger.db")).await.unwrap())
-            }
-            Rig::Postgres(db) => Arc::new(PostgresReader::connect(&db.reader_url).await.unwrap()),
-        }
-    }
-
-    /// SQLite's file lock proves every earlier holder dead: it never needs a second slot.
-    fn many_writers(&self) -> bool {
-        !matches!(self, Rig::Sqlite(..))
-    }
-}
+use super::rig::Rig;
 
 macro_rules! on_every_store {
     ($($name:ident)*) => {
-        mod memory { $(#[tokio::test] async fn $name() { super::$name(super::Rig::memory()).await; })* }
-        mod sqlite { $(#[tokio::test] async fn $name() { super::$name(super::Rig::sqlite().await).await; })* }
-        mod postgres { $(#[tokio::test] async fn $name() { super::$name(super::Rig::postgres().await).await; })* }
+        mod memory { $(#[tokio::test] async fn $name() { super::$name(crate::rig::Rig::memory()).await; })* }
+        mod sqlite { $(#[tokio::test] async fn $name() { super::$name(crate::rig::Rig::sqlite().await).await; })* }
+        mod postgres { $(#[tokio::test] async fn $name() { super::$name(crate::rig::Rig::postgres().await).await; })* }
     };
 }
 
@@ -90,6 +38,7 @@ on_every_store! {
     a_reader_sees_everything
     a_malformed_batch_is_refused_before_it_is_written
     a_full_batch_fits
+    a_caller_that_goes_away_leaves_all_or_nothing
 }
 
 async fn the_first_lease_is_slot_zero_of_an_empty_chain(rig: Rig) {
@@ -473,4 +422,30 @@ async fn a_full_batch_fits(rig: Rig) {
     let full = beats(&leased.head, 1024);
     store.append(&leased.key, &leased.head, &full).await.unwrap();
     assert_eq!(store.tail(&leased.key, 0, 2000).await.unwrap(), full.entries);
+}
+
+async fn a_caller_that_goes_away_leaves_all_or_nothing(rig: Rig) {
+    let store = rig.store().await;
+    let leased = lease(&*store, 1).await;
+    let mut head = leased.head.clone();
+    for polls in [0, 1, 2, 3, 5, 8, 13, 50, 400] {
+        let mut next = beats(&head, 3);
+        next.payloads = vec![payload(format!("{polls}").as_bytes())];
+        let gone = async {
+            for _ in 0..polls {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = store.append(&leased.key, &head, &next) => {}
+            () = gone => {}
+        }
+        let found = store.head(&leased.key).await.unwrap();
+        assert!(found == head || found == next.head, "{found:?}");
+        // The same bytes again settle it, whatever became of the first.
+        store.append(&leased.key, &head, &next).await.unwrap();
+        head = next.head;
+    }
+    assert_eq!(store.tail(&leased.key, 0, 99).await.unwrap().len(), 27);
 }

@@ -13,6 +13,7 @@ mod conformance;
 mod memory;
 mod postgres;
 mod proxy;
+mod rig;
 mod sqlite;
 #[path = "../support/mod.rs"]
 mod support;

@@ -276,7 +276,7 @@ async fn migrating_again_and_at_the_same_time_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_statement_that_waits_too_long_is_aborted_and_the_connection_survives_it() {
+async fn a_statement_that_waits_too_long_is_aborted_and_may_be_tried_again() {
     let (db, store, key) = written().await;
     let head = store.head(&key).await.unwrap();
     let next = beats(&head, 1);
@@ -364,6 +364,25 @@ async fn a_server_that_stops_at_once_loses_nothing_it_acknowledged() {
 }
 
 #[tokio::test]
+async fn a_writer_has_two_connections_at_most() {
+    let (db, store, key) = written().await;
+    let mut head = store.head(&key).await.unwrap();
+    for _ in 0..5 {
+        let next = beats(&head, 1);
+        let many = (0..6).map(|_| store.payload(&key, &next.head.hash));
+        let (appended, read) = tokio::join!(store.append(&key, &head, &next), join_all(many));
+        appended.unwrap();
+        assert!(read.iter().all(Result::is_ok));
+        head = next.head;
+    }
+    let open = count(
+        &db,
+        "pg_stat_activity WHERE datname = current_database() AND application_name = 'wicketgate'",
+    );
+    assert!((1..=2).contains(&open.await));
+}
+
+#[tokio::test]
 async fn a_frozen_server_is_answered_for_in_bounded_time() {
     let pg = Pg::own_cluster();
     let db = pg.database().await;
@@ -403,6 +422,62 @@ async fn nothing_a_writer_sends_stands_in_the_servers_log() {
     assert!(store.append(&old.key, &old.head, &first).await.is_err());
     let log = pg.log();
     assert!(log.contains("fenced"), "{log}");
-    assert!(!log.contains("append_batch("), "{log}");
+    assert!(!log.contains("STATEMENT") && !log.contains("append_batch("), "{log}");
     assert!(!log.contains(&hex::encode("secret of somebody")), "{log}");
+}
+
+/// Makes every append fail with this SQLSTATE, the first `times` times.
+async fn sabotage(admin: &mut PgConnection, code: &str, times: u32) {
+    let sql = format!(
+        "DROP SEQUENCE IF EXISTS public.tries; CREATE SEQUENCE public.tries;
+         GRANT ALL ON SEQUENCE public.tries TO PUBLIC;
+         CREATE OR REPLACE FUNCTION public.sabotage() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+           IF nextval('public.tries') <= {times} THEN RAISE 'sabotage' USING ERRCODE = '{code}'; END IF;
+           RETURN NEW; END $$;
+         CREATE OR REPLACE TRIGGER sabotage BEFORE INSERT ON ledger.checkpoint
+           FOR EACH ROW EXECUTE FUNCTION public.sabotage()"
+    );
+    run(admin, &sql).await.unwrap();
+}
+
+#[tokio::test]
+async fn every_answer_of_the_server_means_what_it_proves() {
+    let (db, store, key) = written().await;
+    let head = store.head(&key).await.unwrap();
+    let next = beats(&head, 1);
+    let mut admin = raw(&db.admin_url).await;
+    for (code, word) in [
+        ("53100", "not written, no space"),
+        ("53200", "not written: 53200"),
+        ("25006", "not written: 25006"),
+        ("58030", "not written: 58030"),
+        ("WG001", "fenced"),
+        ("XX001", "storage failed"),
+        ("XX002", "storage failed"),
+    ] {
+        sabotage(&mut admin, code, 1).await;
+        let error = store.append(&key, &head, &next).await.unwrap_err().to_string();
+        assert!(error.starts_with(word), "{code}: {error}");
+        assert_eq!(store.head(&key).await.unwrap(), head, "{code}");
+    }
+    assert_eq!(count(&db, "ledger.entry").await, 3);
+}
+
+#[tokio::test]
+async fn a_serialization_failure_is_tried_again_at_once_and_not_for_ever() {
+    let (db, store, key) = written().await;
+    let head = store.head(&key).await.unwrap();
+    let next = beats(&head, 1);
+    let mut admin = raw(&db.admin_url).await;
+    for code in ["40001", "40P01"] {
+        sabotage(&mut admin, code, 1000).await;
+        let error = store.append(&key, &head, &next).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+        let tries = "SELECT last_value AS n FROM public.tries";
+        let row = sqlx::raw_sql(tries).fetch_one(&mut admin).await.unwrap();
+        assert_eq!(row.get::<i64, _>("n"), 3);
+    }
+    sabotage(&mut admin, "40001", 2).await;
+    store.append(&key, &head, &next).await.unwrap();
+    assert_eq!(count(&db, "ledger.entry").await, 4);
 }

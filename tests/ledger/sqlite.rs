@@ -33,7 +33,7 @@ async fn written() -> (tempfile::TempDir, PathBuf, Leased) {
     );
     first.payloads = vec![payload(b"{}")];
     store.append(&leased.key, &leased.head, &first).await.unwrap();
-    drop(store);
+    store.close().await.unwrap();
     (dir, path, leased)
 }
 
@@ -226,22 +226,4 @@ async fn a_schema_of_a_newer_build_is_refused() {
     drop(conn);
     assert!(matches!(Sqlite::open(&path).await, Err(StoreError::Broken(_))));
     assert!(matches!(SqliteReader::open(&path).await, Err(StoreError::Broken(_))));
-}
-
-#[tokio::test]
-async fn sixteen_callers_at_a_time_are_written_fast_enough() {
-    let (_dir, _path, store) = fresh().await;
-    let leased = lease(&store, 1).await;
-    let mut head = leased.head.clone();
-    let start = std::time::Instant::now();
-    let rounds = 200;
-    for _ in 0..rounds {
-        let next = beats(&head, 16);
-        store.append(&leased.key, &head, &next).await.unwrap();
-        head = next.head;
-    }
-    let rate = f64::from(rounds * 16) / start.elapsed().as_secs_f64();
-    // The goal is 9,000/s on a quiet machine in release; this catches a fall by an order only.
-    println!("{rate:.0} entries/s");
-    assert!(rate > 500.0, "{rate:.0} entries/s");
 }

@@ -219,9 +219,9 @@ fn unprivileged(mut command: Command) -> Command {
 fn finish(command: &mut Command) {
     // The server inherits what its starter holds: a pipe would keep us waiting for its end.
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let status = status.unwrap_or_else(|e| match e.kind() {
-        ErrorKind::NotFound => panic!("PostgreSQL not found: set PG_BIN to its bin directory"),
-        _ => panic!("{command:?}: {e}"),
+    let status = status.unwrap_or_else(|e| {
+        let hint = if e.kind() == ErrorKind::NotFound { " (set PG_BIN)" } else { "" };
+        panic!("{command:?}: {e}{hint}")
     });
     assert!(status.success(), "{command:?}: {status}");
 }

@@ -213,6 +213,7 @@ async fn silence(conn: &mut PgConnection, login: &Login) -> Result<bool, sqlx::E
     let role = identifier(name);
     let settings = [
         "log_min_error_statement = panic",
+        "log_error_verbosity = terse",
         "log_statement = none",
         "log_min_duration_statement = -1",
     ];

@@ -32,6 +32,8 @@ const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/sqlite/0001_led
 /// One connection, made when needed and thrown away after any doubt.
 struct Lane {
     options: SqliteConnectOptions,
+    /// Whether it writes, and so must read back what makes a commit durable.
+    writes: bool,
     home: Mutex<Option<SqliteConnection>>,
 }
 
@@ -42,8 +44,12 @@ struct Turn<'a> {
 }
 
 impl Lane {
-    fn new(options: SqliteConnectOptions) -> Self {
-        Self { options, home: Mutex::new(None) }
+    fn writing(options: SqliteConnectOptions) -> Self {
+        Self { options, writes: true, home: Mutex::new(None) }
+    }
+
+    fn reading(options: SqliteConnectOptions) -> Self {
+        Self { options, writes: false, home: Mutex::new(None) }
     }
 
     /// The connection, connecting if there is none.
@@ -53,10 +59,14 @@ impl Lane {
         if let Some(conn) = home.take() {
             return Ok(Turn { home, conn });
         }
-        let conn = tokio::time::timeout(CALL_MAX, self.options.connect())
-            .await
-            .map_err(late)?
-            .map_err(|e| before_commit(&e))?;
+        let connected = async {
+            let mut conn = self.options.connect().await.map_err(|e| before_commit(&e))?;
+            if self.writes {
+                assert_durable(&mut conn).await?;
+            }
+            Ok(conn)
+        };
+        let conn = tokio::time::timeout(CALL_MAX, connected).await.map_err(late)??;
         Ok(Turn { home, conn })
     }
 }
@@ -179,4 +189,120 @@ fn known(code: i64, error: &sqlx::Error) -> Option<StoreError> {
 
 fn unreadable(error: &sqlx::Error) -> StoreError {
     StoreError::Broken(format!("a stored row cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::merkle;
+    use crate::domain::id::ChainId;
+    use crate::ledger::store::{Batch, EntryRow, Head, LeaseRequest, LedgerStore};
+
+    #[derive(Debug)]
+    struct Coded(&'static str);
+
+    impl std::fmt::Display for Coded {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl std::error::Error for Coded {}
+
+    impl sqlx::error::DatabaseError for Coded {
+        fn message(&self) -> &str {
+            self.0
+        }
+        fn code(&self) -> Option<std::borrow::Cow<'_, str>> {
+            Some(self.0.into())
+        }
+        fn as_error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+        fn as_error_mut(&mut self) -> &mut (dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+        fn into_error(self: Box<Self>) -> Box<dyn std::error::Error + Send + Sync + 'static> {
+            self
+        }
+        fn kind(&self) -> sqlx::error::ErrorKind {
+            sqlx::error::ErrorKind::Other
+        }
+    }
+
+    fn word(error: &StoreError) -> &'static str {
+        match error {
+            StoreError::Conflict(_) => "conflict",
+            StoreError::Unavailable(_) => "unavailable",
+            StoreError::Full(_) => "full",
+            StoreError::Unknown(_) => "unknown",
+            StoreError::Broken(_) => "broken",
+        }
+    }
+
+    #[test]
+    fn every_result_code_means_what_it_proves() {
+        // Code, before COMMIT, at COMMIT.
+        let table = [
+            ("13", "full", "full"),
+            ("5", "unavailable", "unavailable"),
+            ("261", "unavailable", "unavailable"),
+            ("11", "broken", "broken"),
+            ("267", "broken", "broken"),
+            ("26", "broken", "broken"),
+            ("1034", "broken", "broken"),
+            ("1290", "broken", "broken"),
+            ("778", "unavailable", "unknown"),
+            ("10", "unavailable", "unknown"),
+            ("8", "unavailable", "unknown"),
+        ];
+        for (code, before, at) in table {
+            let error = sqlx::Error::Database(Box::new(Coded(code)));
+            assert_eq!(word(&before_commit(&error)), before, "{code} before");
+            assert_eq!(word(&at_commit(&error)), at, "{code} at");
+        }
+        assert_eq!(word(&at_commit(&sqlx::Error::WorkerCrashed)), "unknown");
+    }
+
+    fn next(head: &Head, bytes: usize) -> Batch {
+        let body = vec![b'x'; bytes];
+        let leaf = merkle::leaf_hash(&body);
+        let entry = EntryRow {
+            seq: head.size,
+            prev: head.hash,
+            leaf,
+            run: None,
+            call: None,
+            kind: "heartbeat".into(),
+            body,
+        };
+        let head = Head { size: head.size + 1, hash: leaf, ..head.clone() };
+        Batch { entries: vec![entry], payloads: Vec::new(), head }
+    }
+
+    #[tokio::test]
+    async fn no_space_writes_nothing_and_the_same_bytes_pass_once_there_is_some() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(&dir.path().join("ledger.db")).await.unwrap();
+        let request = LeaseRequest {
+            tenant: "default".into(),
+            pool: "local".into(),
+            writer: "host".into(),
+            previous: None,
+            secret: [1; 32],
+            chain: ChainId::from_bytes([1; 16]),
+            term: Duration::from_secs(15),
+        };
+        let leased = store.lease(&request).await.unwrap();
+        // SQLite's own limit, on this connection, stands in for the disk's.
+        let mut turn = store.lane().take().await.unwrap();
+        sqlx::raw_sql("PRAGMA max_page_count = 1").execute(&mut turn.conn).await.unwrap();
+        turn.settle(&Ok(()));
+        let batch = next(&leased.head, 65_000);
+        let answer = store.append(&leased.key, &leased.head, &batch).await.unwrap_err();
+        assert_eq!(word(&answer), "full", "{answer}");
+        assert_eq!(store.head(&leased.key).await.unwrap(), leased.head);
+        store.append(&leased.key, &leased.head, &batch).await.unwrap();
+        assert_eq!(store.head(&leased.key).await.unwrap(), batch.head);
+    }
 }

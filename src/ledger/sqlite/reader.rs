@@ -51,7 +51,7 @@ impl SqliteReader {
             .read_only(true)
             .busy_timeout(super::BUSY);
         let reader =
-            Self { lane: Lane::new(sqlx::ConnectOptions::disable_statement_logging(options)) };
+            Self { lane: Lane::reading(sqlx::ConnectOptions::disable_statement_logging(options)) };
         let found = read!(reader, conn => version(conn))?;
         if found == VERSION {
             Ok(reader)

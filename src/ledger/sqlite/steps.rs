@@ -29,7 +29,16 @@ pub(super) async fn finish<T>(
             let committed = sqlx::query("COMMIT").execute(conn).await;
             committed.map(|_| value).map_err(|e| at_commit(&e))
         }
-        Err(error) => run(sqlx::query("ROLLBACK"), conn).await.and(Err(error)),
+        // A lost race keeps the connection, so its rollback must have worked.
+        Err(error @ StoreError::Conflict(_)) => {
+            run(sqlx::query("ROLLBACK"), conn).await.and(Err(error))
+        }
+        // Otherwise the connection is thrown away, which rolls back too; SQLite may have done so
+        // already, and the complaint about that must not hide the cause.
+        Err(error) => {
+            let _ = run(sqlx::query("ROLLBACK"), conn).await;
+            Err(error)
+        }
     }
 }
 

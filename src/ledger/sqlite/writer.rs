@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::rows::{self, Which};
 use super::steps::{begin, finish, held, insert_payload, take, write};
-use super::{Lane, assert_durable, before_commit, bounded, files, migrate, options};
+use super::{Lane, before_commit, bounded, files, migrate, options};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, Seq};
 use crate::ledger::store::{
@@ -54,19 +54,26 @@ impl Sqlite {
         let lock = files::lock(path)?;
         let store = Self {
             path: path.to_owned(),
-            lane: Lane::new(options(path)),
+            lane: Lane::writing(options(path)),
             broken: Mutex::new(None),
             _lock: lock,
         };
-        call!(store, conn => async {
-            assert_durable(conn).await?;
-            migrate(conn).await?;
-            // WHY: what a crashed process left in the WAL may be in the page cache only; the
-            // checkpoint writes and syncs it anew before anything is built on it.
-            let all = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_all(conn).await;
-            all.map(drop).map_err(|e| before_commit(&e))
-        })?;
+        match store.start().await {
+            // With the disk full already, the reserve is what lets open outcomes be recorded.
+            Err(StoreError::Full(_)) if store.release_reserve()? => store.start().await?,
+            answer => answer?,
+        }
         Ok(store)
+    }
+
+    /// Closes the file in order and gives up its lock. Dropping it does so too, but later, on the
+    /// driver's own thread.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]; what was acknowledged is in the file all the same.
+    pub async fn close(self) -> Result<(), StoreError> {
+        let Some(conn) = self.lane.home.into_inner() else { return Ok(()) };
+        sqlx::Connection::close(conn).await.map_err(|e| before_commit(&e))
     }
 
     /// Makes the 4 MiB reserve for outcomes whole; `false` if the disk has no space for it.
@@ -83,6 +90,21 @@ impl Sqlite {
     /// What the disk says.
     pub fn release_reserve(&self) -> Result<bool, StoreError> {
         files::drain_reserve(&self.path)
+    }
+
+    #[cfg(test)]
+    pub(super) fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
+    async fn start(&self) -> Result<(), StoreError> {
+        call!(self, conn => async {
+            migrate(conn).await?;
+            // WHY: what a crashed process left in the WAL may be in the page cache only; the
+            // checkpoint writes and syncs it anew before anything is built on it.
+            let all = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_all(conn).await;
+            all.map(drop).map_err(|e| before_commit(&e))
+        })
     }
 
     fn usable(&self) -> Result<(), StoreError> {
