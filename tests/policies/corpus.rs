@@ -22,7 +22,10 @@ fn pol_007_and_014_an_author_cannot_write_the_decision() {
 #[test]
 fn pol_016_and_017_builtin_errors_are_strict() {
     for (rule, input) in [
-        ("bad if startswith(input.path, \"/etc\")", r#"{"path":["/etc/passwd"],"tool":{"tier":"T0"}}"#),
+        (
+            "bad if startswith(input.path, \"/etc\")",
+            r#"{"path":["/etc/passwd"],"tool":{"tier":"T0"}}"#,
+        ),
         ("bad if regex.match(input.p, \"x\")", r#"{"p":"(","tool":{"tier":"T0"}}"#),
     ] {
         let answer = decide(&agent(&format!("allow if not bad\n{rule}")).unwrap(), input);
