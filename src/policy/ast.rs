@@ -3,22 +3,20 @@
 use regorus::Value;
 use regorus::unstable::{Expr, Literal, Module, Query, Ref, Rule, RuleHead, Span, WithModifier};
 
-/// A dotted path with the place it stands at; `whole` is false when a bracket could not be read.
+/// A dotted path, as far as it is known without evaluating.
 #[derive(Clone, Debug)]
-pub(super) struct Path<'a> {
-    /// Components that are known without evaluating.
+pub(super) struct Path {
+    /// Its components, up to the first bracket that holds no literal.
     pub parts: Vec<String>,
-    /// Where.
-    pub span: &'a Span,
 }
 
 /// What one rule is made of.
 #[derive(Default, Debug)]
 pub(super) struct Parts<'a> {
     /// References, outermost first: `data.a.b`, `input.x`, `local`.
-    pub refs: Vec<Path<'a>>,
+    pub refs: Vec<Path>,
     /// Calls: the function's path and its parameters; `None` when the function is no path.
-    pub calls: Vec<(Option<Path<'a>>, &'a Span, &'a [Ref<Expr>])>,
+    pub calls: Vec<(Option<Path>, &'a Span, &'a [Ref<Expr>])>,
     /// String literals.
     pub strings: Vec<(&'a str, &'a Span)>,
     /// Object members whose key and value are literal strings.
@@ -50,8 +48,7 @@ pub(super) fn parts(rule: &Rule) -> Parts<'_> {
 }
 
 /// The static components of a reference: `a.b["c"][x]` gives `a`, `b`, `c`. `None` if it has no name.
-pub(super) fn path(expr: &Expr) -> Option<Path<'_>> {
-    let span = expr.span();
+pub(super) fn path(expr: &Expr) -> Option<Path> {
     let mut reversed: Vec<Option<String>> = Vec::new();
     let mut at = expr;
     loop {
@@ -72,7 +69,7 @@ pub(super) fn path(expr: &Expr) -> Option<Path<'_>> {
         }
     }
     let parts = reversed.into_iter().rev().map_while(|part| part).collect();
-    Some(Path { parts, span })
+    Some(Path { parts })
 }
 
 /// The text of a string literal.

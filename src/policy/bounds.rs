@@ -18,6 +18,8 @@ pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
 const ITEM_BYTES: usize = 16;
 /// Bytes compared in the worst case.
 const WORK_MAX: usize = 64 << 20;
+/// Bytes of a regular expression.
+const PATTERN_BYTES_MAX: usize = 16 << 10;
 /// Digits of a number in a text.
 const DIGITS_MAX: usize = 400;
 
@@ -220,8 +222,9 @@ pub(super) fn number_text(args: &[Value]) -> Result<(), &'static str> {
     within(text(args, 0).len())
 }
 
+/// Matching takes pattern times text in the worst case.
 pub(super) fn regex(args: &[Value]) -> Result<(), &'static str> {
-    if text(args, 0).len() > 16 << 10 { Err(TOO_LONG) } else { Ok(()) }
+    if text(args, 0).len() > PATTERN_BYTES_MAX { Err(TOO_LONG) } else { work(args) }
 }
 
 pub(super) fn glob(args: &[Value]) -> Result<(), &'static str> {
@@ -238,7 +241,7 @@ pub(super) fn regex_pieces(args: &[Value]) -> Result<(), &'static str> {
 /// an error here: the engine would call it undefined, which a `not` turns into a yes.
 pub(super) fn regex_replace(args: &[Value]) -> Result<(), &'static str> {
     let (all, pattern, new) = (text(args, 0), text(args, 1), text(args, 2));
-    if pattern.len() > 16 << 10 {
+    if pattern.len() > PATTERN_BYTES_MAX {
         return Err(TOO_LONG);
     }
     let valid = regex::RegexBuilder::new(pattern).size_limit(1 << 20).build().is_ok();

@@ -156,6 +156,12 @@ impl Unread {
                 errors.push(LoadError::file("policy.syntax", name, "not UTF-8"));
                 continue;
             };
+            if let Some((line, column)) = layout::too_nested(&text) {
+                let message = "more than 10 brackets within each other".to_owned();
+                let (file, code) = (name.clone(), "policy.nesting");
+                errors.push(LoadError { file, line, column, code, message });
+                continue;
+            }
             let engine = if is_rule(name) { &mut *template } else { &mut tests };
             if let Err(e) = engine.add_policy(name.clone(), text) {
                 let (_, line, column, message) = read_engine_message(&e.to_string());

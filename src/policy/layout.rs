@@ -204,3 +204,38 @@ pub(super) fn parse(file: &str, text: &[u8]) -> Result<Json, LoadError> {
         }
     })
 }
+
+/// Brackets and braces of one rule within each other.
+const NESTING_MAX: usize = 10;
+
+/// Where brackets are nested too deeply, as line and column, if they are.
+///
+/// The engine's parser tries every `[` and `{` as a comprehension first and then again as a literal:
+/// each level doubles its time, and twenty-four take minutes.
+pub(super) fn too_nested(text: &str) -> Option<(u32, u32)> {
+    let (mut line, mut column, mut depth) = (1_u32, 0_u32, 0_usize);
+    let mut chars = text.chars();
+    let mut quote = None;
+    while let Some(c) = chars.next() {
+        column = column.saturating_add(1);
+        match (c, quote) {
+            ('\n', _) => {
+                (line, column) = (line.saturating_add(1), 0);
+                quote = quote.filter(|q| *q == '`');
+            }
+            ('\\', Some('"')) => _ = chars.next(),
+            (_, Some(q)) if c == q && q != '#' => quote = None,
+            (_, Some(_)) => {}
+            ('"' | '`' | '#', None) => quote = Some(c),
+            ('[' | '{', None) => {
+                depth = depth.saturating_add(1);
+                if depth > NESTING_MAX {
+                    return Some((line, column));
+                }
+            }
+            (']' | '}', None) => depth = depth.saturating_sub(1),
+            (_, None) => {}
+        }
+    }
+    None
+}

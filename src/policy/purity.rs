@@ -153,7 +153,7 @@ impl Scope<'_> {
     }
 
     /// The data path a reference reads, unless it is input or a local variable.
-    fn resolve(&self, path: &Path<'_>, imports: &Imports) -> Option<Vec<String>> {
+    fn resolve(&self, path: &Path, imports: &Imports) -> Option<Vec<String>> {
         let (first, rest) = path.parts.split_first()?;
         let mut target = match imports.get(first) {
             Some(import) => import.clone(),
@@ -173,12 +173,7 @@ impl Scope<'_> {
         }
     }
 
-    fn check_builtin(
-        &self,
-        path: &Path<'_>,
-        span: &Span,
-        params: &[Ref<Expr>],
-    ) -> Option<LoadError> {
+    fn check_builtin(&self, path: &Path, span: &Span, params: &[Ref<Expr>]) -> Option<LoadError> {
         let name = path.parts.join(".");
         let Some(builtin) = builtins::admitted(&name) else {
             let message =

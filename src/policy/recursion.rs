@@ -1,4 +1,5 @@
-//! No rule may need itself. A recursive function would overflow the stack and end the process.
+//! No rule may need itself, and no chain of rules may be long: the interpreter goes down one native
+//! stack frame after another, and a stack that overflows ends the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +17,17 @@ pub(super) struct Node {
 /// All rule paths of a bundle.
 pub(super) type Graph = BTreeMap<Vec<String>, Node>;
 
-/// One finding per cycle that is closed.
+/// Rules that may need each other in one line, the composition library's included.
+///
+/// A test fills a thread of 2 MiB with such a chain, every rule 24 calls deep.
+pub(super) const CHAIN_MAX: usize = 24;
+
+/// One finding per cycle, and one per chain that is too long.
 pub(super) fn check(graph: &Graph) -> Vec<LoadError> {
     let names: Vec<&Vec<String>> = graph.keys().collect();
     let edges: Vec<Vec<usize>> = graph.values().map(|node| targets(node, &names)).collect();
     let mut state = vec![State::New; names.len()];
+    let mut depth = vec![1_usize; names.len()];
     let mut errors = Vec::new();
     for start in 0..names.len() {
         let mut road: Vec<(usize, usize)> = Vec::new();
@@ -28,6 +35,14 @@ pub(super) fn check(graph: &Graph) -> Vec<LoadError> {
         while let Some((node, next)) = road.pop() {
             let Some(target) = edges.get(node).and_then(|list| list.get(next)).copied() else {
                 set(&mut state, node, State::Done);
+                let below = edges.get(node).into_iter().flatten().filter_map(|n| depth.get(*n));
+                let own = below.max().copied().unwrap_or(0).saturating_add(1);
+                if let Some(slot) = depth.get_mut(node) {
+                    *slot = own;
+                }
+                if own == CHAIN_MAX.saturating_add(1) {
+                    errors.extend(too_long(graph, &names, node));
+                }
                 continue;
             };
             road.push((node, next.saturating_add(1)));
@@ -67,6 +82,13 @@ fn targets(node: &Node, names: &[&Vec<String>]) -> Vec<usize> {
         node.reads.iter().any(|read| read.starts_with(name) || name.starts_with(read))
     };
     (0..names.len()).filter(|i| names.get(*i).is_some_and(|name| reads(name))).collect()
+}
+
+fn too_long(graph: &Graph, names: &[&Vec<String>], node: usize) -> Option<LoadError> {
+    let name = names.get(node)?;
+    let (file, line, column) = graph.get(*name)?.place.clone();
+    let message = format!("`{}` needs a chain of more than {CHAIN_MAX} rules", name.join("."));
+    Some(LoadError { file, line, column, code: "policy.chain", message })
 }
 
 fn finding(

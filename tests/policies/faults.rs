@@ -69,8 +69,8 @@ fn four_hundred_kilobytes_two_thousand_times_are_refused_in_time_and_without_the
 
 #[test]
 fn values_that_share_their_parts_do_not_explode_when_written_out() {
-    let doubling: String = (1..=40).map(|i| format!("a{i} := [a{0}, a{0}]\n", i - 1)).collect();
-    for call in ["json.marshal(a40)", "sprintf(\"%v\", [a40])"] {
+    let doubling: String = (1..=18).map(|i| format!("a{i} := [a{0}, a{0}]\n", i - 1)).collect();
+    for call in ["json.marshal(a18)", "sprintf(\"%v\", [a18])"] {
         let rules = format!("a0 := [\"x\"]\n{doubling}allow if count({call}) > 0");
         match decide(&agent(&rules).unwrap(), INPUT) {
             Err(EngineError::Evaluation(message)) => {
@@ -103,6 +103,25 @@ fn an_evaluation_that_does_not_end_is_stopped_at_its_deadline() {
     let bundle = load(&[("agent/main.rego", &nested), ("data/many.json", &many)]).unwrap();
     let engine = RegoEngine::new(&bundle, limit).unwrap();
     assert_eq!(engine.decide(INPUT.as_bytes()), Err(EngineError::Deadline(limit)));
+}
+
+#[test]
+fn the_longest_chain_of_the_deepest_rules_fits_a_stack_of_two_mebibytes() {
+    let nested = |inner: &str| format!("{}{inner}{}", "abs(".repeat(24), ")".repeat(24));
+    let chain: String = (1..=18)
+        .map(|i| {
+            let below = nested(&format!("f{}(x)", i - 1));
+            format!("f{i}(x) := y if {{ y := sum([z | z := {below}]) }}\n")
+        })
+        .collect();
+    let rules = format!("f0(x) := count(x)\n{chain}allow if f18(input.tool.tier) == 2");
+    let bundle = agent(&rules).unwrap();
+    let thread = std::thread::Builder::new().stack_size(2 << 20);
+    let answer = thread.spawn(move || decide(&bundle, INPUT)).unwrap().join().unwrap();
+    assert_eq!(answer.unwrap().verdict, Verdict::Allow);
+    let longer: String =
+        (19..=40).map(|i| format!("f{i}(x) := y if {{ y := f{}(x) }}\n", i - 1)).collect();
+    assert_eq!(super::codes(agent(&format!("{rules}\n{longer}"))), ["policy.chain"]);
 }
 
 #[test]

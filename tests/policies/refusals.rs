@@ -188,3 +188,16 @@ fn the_description_is_strict() {
         ["policy.json"]
     );
 }
+
+#[test]
+fn brackets_that_would_keep_the_parser_busy_for_minutes_are_refused_at_once() {
+    let rule =
+        |depth: usize| format!("x := {}1{}\nallow if x", "[".repeat(depth), "]".repeat(depth));
+    assert!(codes(agent(&rule(10))).is_empty());
+    assert_eq!(codes(agent(&rule(11))), ["policy.nesting"]);
+    let braces = format!("x := {}1{}", "{\"k\": ".repeat(30), "}".repeat(30));
+    assert!(codes(agent(&braces)).contains(&"policy.nesting"));
+    let texts =
+        "x := \"[[[[[[[[[[[[\\\"[\"\n# [[[[[[[[[[[[ # [\ny := `[[[[[[[[[[[[\n[`\nallow if x";
+    assert!(codes(agent(texts)).is_empty());
+}
