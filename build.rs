@@ -1,1 +1,18 @@
-fn main() {}
+//! Compiles the protocol without protoc, and keeps the descriptors for reflection and tests.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::{env, fs};
+
+use prost::Message as _;
+
+const PROTOS: [&str; 1] = ["wicketgate/v1/gate.proto"];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=proto");
+    let descriptors = protox::compile(PROTOS, ["proto"])?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets no OUT_DIR")?);
+    fs::write(out.join("wicketgate.v1.bin"), descriptors.encode_to_vec())?;
+    tonic_prost_build::configure().build_transport(true).compile_fds(descriptors)?;
+    Ok(())
+}

@@ -3,6 +3,7 @@
 pub mod catalog;
 pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod crypto;
 pub mod domain;
 pub mod enforce;

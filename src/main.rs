@@ -1,1 +1,10 @@
-fn main() {}
+//! The `wicketgate` program: the command line and nothing else.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // One TLS provider for the whole process, chosen before anything could choose another. It can
+    // only fail when one is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    wicketgate::cli::run(std::env::args_os())
+}

@@ -1,1 +1,45 @@
-//! (catalog)
+//! Tool bindings: how a tool is really reached, as the operator wrote it and as it was checked.
+//!
+//! A `Config` is read from YAML, says everything that is wrong with it at once, and becomes
+//! `Binding`s: hosts and paths are parsed, schemas compiled, secrets read once. A binding that
+//! exists is valid. Nothing here opens a connection.
+
+pub mod address;
+pub mod binding;
+mod check;
+pub mod config;
+mod definition;
+pub mod host;
+mod http;
+pub mod schema;
+pub mod secret;
+pub mod template;
+
+pub use binding::Binding;
+pub use check::Surroundings;
+pub use config::Config;
+
+/// One thing that is wrong with the `tools:` list.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct ConfigError {
+    /// Where: `tools[0].http.url`.
+    pub path: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+/// Everything found wrong so far.
+#[derive(Default)]
+struct Problems(Vec<ConfigError>);
+
+impl Problems {
+    fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
+        self.0.push(ConfigError { path: path.into(), message: message.into() });
+    }
+
+    /// The value, or nothing and one more problem.
+    fn take<T, E: ToString>(&mut self, path: &str, result: Result<T, E>) -> Option<T> {
+        result.map_err(|error| self.add(path, error.to_string())).ok()
+    }
+}

@@ -1,5 +1,150 @@
-//! What people type: one file per command.
+//! The command line: what each command says and with which exit code it ends.
+//!
+//! Results go to standard output, everything else to standard error. Nothing here is coloured but
+//! clap's own help, which heeds `NO_COLOR`.
 
-pub mod evidence;
-pub mod ledger;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+mod config;
+mod evidence;
+mod keygen;
+mod ledger;
+mod manifest;
 pub mod reader;
+
+/// How a command ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exit {
+    /// 0: done, or valid.
+    Ok,
+    /// 1: invalid or denied.
+    Invalid,
+    /// 2: cannot be verified from what is there.
+    Unverifiable,
+    /// 64: the command line is wrong.
+    Usage,
+    /// 75: another process is the writer.
+    Fenced,
+    /// 78: the configuration is wrong.
+    Config,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Ok => 0,
+            Exit::Invalid => 1,
+            Exit::Unverifiable => 2,
+            Exit::Usage => 64,
+            Exit::Fenced => 75,
+            Exit::Config => 78,
+        })
+    }
+}
+
+/// A policy-enforcing sidecar between an AI agent and every tool it can reach.
+#[derive(Parser, Debug)]
+#[command(
+    name = "wicketgate",
+    version,
+    disable_help_subcommand = true,
+    after_help = "Exit codes: 0 ok, 1 invalid or denied, 2 unverifiable, 64 usage, 75 fenced, 78 bad configuration.\n\
+    Fields of the configuration can be set as WICKETGATE__SECTION__FIELD."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+// A new command: one variant here, one arm in `run`.
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Make an ed25519 key pair for signing manifests or policy bundles.
+    Keygen(keygen::Args),
+    /// Write, sign and verify agent manifests.
+    Manifest(manifest::Args),
+    /// Check and show the configuration.
+    Config(config::Args),
+    /// Export runs as evidence, and verify such evidence offline.
+    Evidence(evidence::Args),
+    /// Read, verify and set up ledgers.
+    Ledger(ledger::Args),
+}
+
+/// Runs the command line `args` (the program's name first).
+#[must_use]
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let parsed = Cli::command().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nobody is left to tell if the terminal is gone.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() };
+        }
+    };
+    match cli.command {
+        Command::Keygen(args) => keygen::run(&args),
+        Command::Manifest(args) => manifest::run(&args),
+        Command::Config(args) => config::run(&args),
+        Command::Evidence(args) => evidence::run(&args),
+        Command::Ledger(args) => ledger::run(&args),
+    }
+    .into()
+}
+
+/// Runs one asynchronous command to its end.
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Exit> {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => Ok(runtime.block_on(work)),
+        Err(error) => {
+            complain(format!("error: no runtime: {error}"));
+            Err(Exit::Unverifiable)
+        }
+    }
+}
+
+/// Prints a line of the result.
+fn say(line: impl AsRef<str>) {
+    // A closed pipe (`| head`) is no reason to fail.
+    let _ = writeln!(std::io::stdout(), "{}", line.as_ref());
+}
+
+/// Prints what went wrong.
+fn complain(line: impl AsRef<str>) {
+    let _ = writeln!(std::io::stderr(), "{}", line.as_ref());
+}
+
+/// Writes a file that must not exist yet.
+fn write_new(path: &PathBuf, bytes: &[u8]) -> Result<(), String> {
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .map_err(|e| format!("{}: {e}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed_and_every_part_of_it_explained() {
+        Cli::command().debug_assert();
+        let mut open = vec![Cli::command()];
+        while let Some(command) = open.pop() {
+            let name = command.get_name().to_owned();
+            assert!(command.get_about().is_some(), "`{name}` has no help");
+            for arg in command.get_arguments() {
+                assert!(arg.get_help().is_some(), "`{}` of `{name}` has no help", arg.get_id());
+            }
+            open.extend(command.get_subcommands().cloned());
+        }
+    }
+}

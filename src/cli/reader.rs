@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::config::{self, Config};
+use crate::ledger::postgres::PostgresReader;
+use crate::ledger::sqlite::SqliteReader;
 use crate::ledger::store::{LedgerReader, StoreError};
 
 /// Exactly one of these says where the ledger is.
@@ -45,12 +48,17 @@ impl Source {
 /// Why a ledger cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The place is of a kind that this build does not link.
-    #[error("`{0}`: this build links no store of this kind")]
-    NotLinked(String),
     /// No place was named.
     #[error("name the ledger: `--config`, `--sqlite` or `--postgres-url-file`")]
     Nowhere,
+    /// A file that says where the ledger is cannot be used.
+    #[error("`{path}`: {why}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong with it, one problem a line.
+        why: String,
+    },
     /// The store said no.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -60,21 +68,38 @@ pub enum Error {
 ///
 /// # Errors
 /// It cannot be opened.
-#[expect(clippy::unused_async, reason = "stores connect asynchronously")]
 pub async fn open_reader(source: &Source) -> Result<Arc<dyn LedgerReader>, Error> {
     match source.place().ok_or(Error::Nowhere)? {
-        Place::Config(path) | Place::Sqlite(path) | Place::PostgresUrlFile(path) => {
-            Err(Error::NotLinked(path.display().to_string()))
+        Place::Sqlite(path) => sqlite(path).await,
+        Place::PostgresUrlFile(path) => postgres(&url(path)?).await,
+        Place::Config(path) => {
+            let config = Config::load(path, &config::environment).map_err(|problems| {
+                let why: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                Error::File { path: path.display().to_string(), why: why.join("\n") }
+            })?;
+            match &config.ledger {
+                config::Ledger::Sqlite(ledger) => sqlite(&ledger.path).await,
+                config::Ledger::Postgres(ledger) => postgres(ledger.connect.expose()).await,
+            }
         }
     }
 }
 
-/// Makes roles and schema of a Postgres ledger, or brings them up to date.
+async fn sqlite(path: &Path) -> Result<Arc<dyn LedgerReader>, Error> {
+    Ok(Arc::new(SqliteReader::open(path).await?))
+}
+
+async fn postgres(url: &str) -> Result<Arc<dyn LedgerReader>, Error> {
+    Ok(Arc::new(PostgresReader::connect(url).await?))
+}
+
+/// The URL in a file: its text without the white space around it.
 ///
 /// # Errors
-/// The database said no.
-#[expect(clippy::unused_async, reason = "stores connect asynchronously")]
-pub async fn migrate(admin_url: &str) -> Result<(), Error> {
-    let host = url::Url::parse(admin_url).ok().and_then(|url| url.host_str().map(str::to_owned));
-    Err(Error::NotLinked(host.unwrap_or_else(|| "postgres".to_owned())))
+/// The file cannot be read or is empty.
+pub fn url(path: &Path) -> Result<String, Error> {
+    let bad = |why: String| Error::File { path: path.display().to_string(), why };
+    let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
+    let text = text.trim();
+    if text.is_empty() { Err(bad("empty".into())) } else { Ok(text.to_owned()) }
 }

@@ -33,6 +33,19 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// `completed`, `failed`, `unknown` or `cancelled`.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Completed { .. } => "completed",
+            Self::Failed { .. } => "failed",
+            Self::Unknown { .. } => "unknown",
+            Self::Cancelled { .. } => "cancelled",
+        }
+    }
+}
+
 /// Kinds of known failures (`call.failed.class`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FailureClass {

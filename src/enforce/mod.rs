@@ -1,72 +1,48 @@
 //! The whole road on one screen. Every face calls this and only this.
+//!
+//! `prepare → judge → commit → run → settle → release`: the five lines are in [`Road::walk`]. The rest of
+//! this folder is what surrounds them: open runs (`run`), what callers are told (`answer`), opening,
+//! sealing and expiry (`life`), and the summary of what never got this far (`rejected`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use arc_swap::ArcSwap;
+use tokio::sync::{RwLock, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{Instrument as _, Span};
+
+pub use answer::{Answer, Fault, Released};
+pub use life::{Opened, Opening, ToolView};
+pub use run::{Run, Sealed};
+
+use crate::clock::{Clock, Entropy, random16};
+use crate::domain::call::{Asking, ToolCall};
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
-use crate::domain::id::{CallId, RunId};
-use crate::domain::time::Timestamp;
-use crate::identity::{Caller, Peer};
-use crate::ledger::permit::Receipt;
+use crate::domain::digest::{Digest, Salt};
+use crate::domain::id::CallId;
+use crate::domain::outcome::Outcome;
+use crate::identity::Peer;
+use crate::identity::token::RunTokens;
+use crate::ledger::permit::{Committed, Finished, Settled};
+use crate::ledger::{self, Ledger, Pending};
+use crate::limits::Went;
+use crate::policy::input::RunFacts;
+use crate::policy::{self, Bench, Judged, PolicyEngine};
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::{Stage, trace};
+use crate::tool;
+use crate::tool::toolbox::{self, Toolbox};
+use rejected::Rejected;
+use run::{Admitted, Place, Runs, Waiting};
 
-/// What an agent claims when it opens a run.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Opening {
-    /// Requested model id.
-    pub model: String,
-    /// SHA-256 of the instructions the agent runs with, 64 hex digits each.
-    pub instructions: Vec<String>,
-    /// Tools the agent has loaded.
-    pub tools: Vec<String>,
-    /// `enforce` or empty.
-    pub mode: String,
-    /// Labels: claims, never authority.
-    pub labels: BTreeMap<String, String>,
-    /// W3C trace context from the caller.
-    pub traceparent: Option<String>,
-}
-
-/// A run that was opened. The token is given once and never stored.
-#[derive(Debug)]
-pub struct Opened {
-    /// The run.
-    pub run: RunId,
-    /// The run token.
-    pub token: String,
-    /// Until when the token works at the latest.
-    pub expires: Option<Timestamp>,
-    /// `claimed` or `observed`.
-    pub binding: &'static str,
-    /// Where it is on the books.
-    pub receipt: Receipt,
-}
-
-/// A run that was sealed.
-#[derive(Debug)]
-pub struct Sealed {
-    /// Entries of the run, `run.opened` and `run.sealed` included.
-    pub entries: u64,
-    /// Where it is on the books.
-    pub receipt: Receipt,
-}
-
-/// One tool as the agent is shown it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ToolView {
-    /// Its name.
-    pub name: String,
-    /// What it does.
-    pub description: String,
-    /// JSON Schema (2020-12) of its arguments, canonical.
-    pub input_schema: Vec<u8>,
-    /// Effective tier.
-    pub tier: &'static str,
-    /// Whether it changes nothing.
-    pub read_only: bool,
-    /// `sha256:` definition digest.
-    pub definition: String,
-}
+mod answer;
+mod life;
+mod rejected;
+mod run;
 
 /// One request to run a tool, not yet admitted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -81,108 +57,419 @@ pub struct CallRequest {
     pub traceparent: Option<String>,
 }
 
-/// Something the caller is told that is no result: the source of every error on the wire.
+/// Bounds of the gate.
 #[derive(Clone, Debug)]
-pub struct Fault {
-    /// The stable code.
-    pub code: Code,
-    /// The finer code: `json.duplicate_key`, `schema.required`, …; empty if there is none.
-    pub detail: String,
-    /// For a person.
-    pub message: String,
-    /// The call, once it has an id.
-    pub call: Option<CallId>,
-    /// Every reason of a recorded denial or hold.
-    pub reasons: Vec<Reason>,
-    /// Until when a held call waits.
-    pub expires: Option<Timestamp>,
-    /// When trying again makes sense.
-    pub retry_after: Option<std::time::Duration>,
-    /// Where it is on the books; absent for what was refused before admission.
-    pub receipt: Option<Receipt>,
+pub struct Settings {
+    /// Calls on the road at the same time, all runs together.
+    pub in_flight_max: usize,
+    /// Open runs.
+    pub open_runs_max: usize,
+    /// How long a held call waits.
+    pub hold: Duration,
+    /// How long a caller waits for an outcome to be on the books before it is told `call.unknown`.
+    pub settle_wait: Duration,
+    /// Between two summaries of rejected requests.
+    pub reject_period: Duration,
+    /// Evaluate policies on the blocking pool, so that a slow one does not hold up its neighbours.
+    pub judge_apart: bool,
+    /// Facts the sidecar vouches for (`input.context.attested`).
+    pub attested: BTreeMap<String, String>,
 }
 
-/// A result that may be released, and where it is on the books.
-#[derive(Debug)]
-pub struct Released {
-    /// The call.
-    pub call: CallId,
-    /// UTF-8 JSON.
-    pub result: Vec<u8>,
-    /// The tool's own status.
-    pub status: String,
-    /// Where the outcome is on the books.
-    pub receipt: Receipt,
-}
-
-/// An open run as the faces hold it.
-#[derive(Debug)]
-pub struct Run {
-    id: RunId,
-}
-
-impl Run {
-    /// Its id.
-    #[must_use]
-    pub const fn id(&self) -> &RunId {
-        &self.id
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            in_flight_max: 512,
+            open_runs_max: 20_000,
+            hold: Duration::from_secs(15 * 60),
+            settle_wait: Duration::from_secs(4),
+            reject_period: Duration::from_secs(10),
+            judge_apart: true,
+            attested: BTreeMap::new(),
+        }
     }
 }
+
+/// Everything the gate works with.
+pub struct Parts {
+    /// The books.
+    pub ledger: Ledger,
+    /// The tools.
+    pub toolbox: Toolbox,
+    /// Run tokens.
+    pub tokens: Arc<RunTokens>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+    /// Where to count.
+    pub metrics: Arc<Metrics>,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").finish_non_exhaustive()
+    }
+}
+
+type Engine = Option<Arc<dyn PolicyEngine>>;
 
 /// The gate: the one way to a tool.
-#[derive(Debug)]
-pub struct Road {}
+pub struct Road {
+    settings: Settings,
+    ledger: Ledger,
+    toolbox: Toolbox,
+    tokens: Arc<RunTokens>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    metrics: Arc<Metrics>,
+    engine: ArcSwap<Engine>,
+    /// Read while a decision is made and queued, written while a bundle is activated: a decision
+    /// stands before the activation in the ledger if and only if it was made by the old bundle.
+    turn: RwLock<()>,
+    runs: Runs,
+    rejected: Rejected,
+    slots: Arc<Semaphore>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    /// Keeps fingerprints of arguments in memory from being guessable outside this process.
+    salt: Salt,
+}
+
+impl std::fmt::Debug for Road {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Road").field("runs", &self.runs.len()).finish_non_exhaustive()
+    }
+}
+
+/// One admitted call with everything it is judged by.
+struct Trip {
+    run: Arc<Run>,
+    call: ToolCall,
+    refusals: Vec<Reason>,
+    facts: RunFacts,
+    span: Span,
+}
 
 impl Road {
-    /// Opens a run for this caller, after its claims were held against its manifest.
-    ///
-    /// # Errors
-    /// `manifest.mismatch`, `not_ready`, `ledger.*`, `shutdown`, `overloaded`.
-    pub async fn open_run(&self, _caller: &Caller, _opening: Opening) -> Result<Opened, Fault> {
-        unimplemented!()
-    }
-
-    /// The open run this token belongs to, if this peer may use it. A sealed run is found too.
+    /// The run this token belongs to, if this peer may use it. A sealed run is found too.
     ///
     /// # Errors
     /// `identity.missing`, `run.unknown`.
-    pub fn find_run(&self, _peer: &Peer, _token: &str) -> Result<Arc<Run>, Fault> {
-        unimplemented!()
-    }
-
-    /// The tools that exist for this run's agent, by name.
-    ///
-    /// # Errors
-    /// `run.sealed`.
-    pub fn list_tools(&self, _run: &Arc<Run>) -> Result<Vec<ToolView>, Fault> {
-        unimplemented!()
+    pub fn find_run(&self, peer: &Peer, token: &str) -> Result<Arc<Run>, Fault> {
+        let missing = || Fault::new(Code::IdentityMissing, "no run token");
+        let hash = self.tokens.hash(token).ok_or_else(missing)?;
+        self.runs.find(&hash, peer)
     }
 
     /// Walks one call down the road. The work goes on if the caller hangs up.
     ///
     /// # Errors
     /// Everything that is no result.
-    pub async fn execute(
-        self: &Arc<Self>,
-        _run: &Arc<Run>,
-        _request: CallRequest,
-    ) -> Result<Released, Fault> {
-        unimplemented!()
+    pub async fn execute(self: &Arc<Self>, run: &Arc<Run>, request: CallRequest) -> Answer {
+        match self.admit(run, request) {
+            Ok(Entry::Wait(waiting)) => self.wait(run, waiting).await,
+            Ok(Entry::Recall(call)) => self.recall(run, &call).await,
+            Err(fault) => {
+                if fault.receipt.is_none() {
+                    self.reject(fault.code);
+                }
+                Err(fault)
+            }
+        }
     }
 
-    /// How far a call got, from the books: the same answer `execute` gave or will give.
+    /// How far a call got: the answer `execute` gave, or will give.
     ///
     /// # Errors
     /// As `execute`; `call.not_found`.
-    pub async fn call(&self, _run: &Arc<Run>, _call_id: &str) -> Result<Released, Fault> {
-        unimplemented!()
+    pub async fn call(&self, run: &Arc<Run>, call_id: &str) -> Answer {
+        let missing = || Fault::new(Code::CallNotFound, format!("no call `{call_id}` in this run"));
+        let call = CallId::parse(call_id).ok_or_else(missing)?;
+        let place = run.state.lock().calls.get(&call).cloned();
+        match place {
+            Some(Place::OnRoad { answer, .. }) => self.wait(run, answer).await,
+            Some(Place::Held | Place::Booked) => {
+                let remembered = self.remembered(run, &call).await?;
+                self.give(run, answer::of_recalled(&remembered.recalled))
+            }
+            None => Err(missing()),
+        }
     }
 
-    /// Ends the run: waits for its calls, cancels held ones, writes `run.sealed`.
-    ///
-    /// # Errors
-    /// `run.sealed`, `ledger.*`.
-    pub async fn seal_run(self: &Arc<Self>, _run: &Arc<Run>) -> Result<Sealed, Fault> {
-        unimplemented!()
+    /// Counts a request that was refused before it was admitted; summaries go on the books.
+    pub fn reject(&self, code: Code) {
+        self.metrics.rejected(code.as_str());
+        self.rejected.count(code, self.clock.now());
     }
+
+    fn admit(self: &Arc<Self>, run: &Arc<Run>, request: CallRequest) -> Result<Entry, Fault> {
+        if self.stop.is_cancelled() {
+            return Err(Fault::new(Code::Shutdown, "the gate is draining; nothing ran"));
+        }
+        let call = self.decode(run, request)?;
+        let id = call.id().clone();
+        let fingerprint =
+            Digest::of(&[&self.salt, call.tool().as_str().as_bytes(), &[0], call.canonical()]);
+        // WHY: taken before admission, so that what is shed leaves no trace in the run.
+        let slot = Arc::clone(&self.slots).try_acquire_owned();
+        let admitted = run.admit(&id, fingerprint, &*self.clock, &self.settings.attested)?;
+        let (sender, refusals, facts) = match admitted {
+            Admitted::Join(waiting) => return Ok(Entry::Wait(waiting)),
+            Admitted::Recall => return Ok(Entry::Recall(call)),
+            Admitted::New(sender, refusals, facts) => (sender, refusals, facts),
+        };
+        let Ok(slot) = slot else {
+            run.forget(&id);
+            let mut fault = Fault::new(Code::Overloaded, "too many calls are on the road");
+            fault.retry_after = Some(Duration::from_secs(1));
+            return Err(fault.about(&id));
+        };
+        let waiting = sender.subscribe();
+        let road = Arc::clone(self);
+        let run_id = run.id().to_string();
+        let span = trace::call_span(&trace::Call {
+            tool: call.tool().as_str(),
+            call: id.as_str(),
+            agent: run.agent(),
+            run: &run_id,
+            traceparent: call.traceparent(),
+        });
+        let trip = Trip { run: Arc::clone(run), call, refusals, facts, span: span.clone() };
+        let walking = async move {
+            let _counted = road.metrics.in_flight();
+            road.walk(trip, &sender).await;
+            drop(slot);
+        };
+        self.tasks.spawn(walking.instrument(span));
+        Ok(Entry::Wait(waiting))
+    }
+
+    fn decode(&self, run: &Arc<Run>, request: CallRequest) -> Result<ToolCall, Fault> {
+        let malformed = |detail: &str, message: String| {
+            Fault::new(Code::RequestMalformed, message).detail(detail)
+        };
+        let id = if request.call_id.is_empty() {
+            CallId::parse(&format!("c-{}", hex::encode(random16(&*self.entropy))))
+        } else {
+            CallId::parse(&request.call_id)
+        };
+        let id =
+            id.ok_or_else(|| malformed("call.id", "a call id is [A-Za-z0-9_.-]{1,64}".to_owned()))?;
+        let asking = Asking {
+            run: *run.id(),
+            id,
+            after: run.released.load(std::sync::atomic::Ordering::Acquire),
+            auth: run.auth.clone(),
+            traceparent: request.traceparent.filter(|t| trace::valid_traceparent(t)),
+        };
+        ToolCall::parse(asking, &request.tool, &request.arguments)
+            .map_err(|e| malformed(e.code, e.to_string()))
+    }
+
+    /// The road. Whatever leaves it is on the books, or nothing happened.
+    async fn walk(&self, trip: Trip, caller: &watch::Sender<Option<Answer>>) {
+        let (run, span) = (Arc::clone(&trip.run), trip.span.clone());
+        let (id, tool) = (trip.call.id().clone(), trip.call.tool().clone());
+        let committed = match self.decide(trip).await {
+            Ok(pending) => self.timed(&span, Stage::Commit, pending.wait()).await,
+            Err(error) => Err(error),
+        };
+        if let Ok(committed) = &committed {
+            self.metrics.call(tool.as_str(), committed.verdict().as_str());
+            trace::verdict(&span, committed.verdict().as_str());
+        }
+        match committed {
+            Ok(Committed::Permit(permit)) => {
+                let executor = self.toolbox.get(&tool).map(|t| Arc::clone(&t.executor));
+                let finished = match executor {
+                    Some(executor) => {
+                        let running = tool::run(&executor, &*self.clock, permit);
+                        self.timed(&span, Stage::Tool, running).await
+                    }
+                    None => permit.not_started(),
+                };
+                self.metrics.outcome(tool.as_str(), finished.ended().outcome.word());
+                let settling = self.settle(&run, &id, finished, caller);
+                self.timed(&span, Stage::Settle, settling).await;
+            }
+            Ok(Committed::Refusal(refusal)) => {
+                run.left(&id, Place::Booked, Went::NotRun);
+                run.release(refusal.receipt());
+                caller.send_replace(Some(Err(Fault::from(&refusal))));
+            }
+            Ok(Committed::Held(held)) => {
+                run.left(&id, Place::Held, Went::NotRun);
+                self.watch_hold(&run, &id, held.expires());
+                caller.send_replace(Some(Err(Fault::from(&held))));
+            }
+            Err(error) => self.uncommitted(&run, &id, &error, caller),
+        }
+        if let Some(Err(fault)) = &*caller.borrow() {
+            trace::error(&span, fault.code.as_str());
+        }
+    }
+
+    /// One stage of the road in its own span, its time counted.
+    async fn timed<F: Future>(&self, span: &Span, stage: Stage, work: F) -> F::Output {
+        let started = self.clock.monotonic();
+        let done = work.instrument(trace::stage_span(span, stage)).await;
+        self.metrics.stage(stage, self.clock.monotonic().saturating_sub(started));
+        done
+    }
+
+    /// Prepares and judges, and queues the decision while no bundle can be swapped in between.
+    async fn decide(&self, trip: Trip) -> Result<Pending<Committed>, ledger::Error> {
+        let _turn = self.turn.read().await;
+        let judged = self.judge(trip).await;
+        self.ledger.submit(judged).await
+    }
+
+    async fn judge(&self, trip: Trip) -> Judged {
+        let Trip { run, call, refusals, facts, span } = trip;
+        let grant = run.manifest.grant(call.tool());
+        let preparing = async { toolbox::prepare(&self.toolbox, grant, call) };
+        let prepared = self.timed(&span, Stage::Prepare, preparing).await;
+        let engine = self.engine.load_full();
+        let (now, hold) = (self.clock.now(), self.settings.hold);
+        let apart = self.settings.judge_apart && prepared.is_ready();
+        let judging = move || {
+            let bench = Bench {
+                engine: engine.as_ref().as_ref(),
+                agent: &run.agent,
+                run: &facts,
+                refusals,
+                now,
+                hold,
+            };
+            policy::judge(bench, prepared)
+        };
+        let judging = async move {
+            if apart {
+                // INVARIANT: `judge` is total; it turns even an engine's panic into a denial.
+                let judged = tokio::task::spawn_blocking(judging).await;
+                judged.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+            } else {
+                judging()
+            }
+        };
+        self.timed(&span, Stage::Judge, judging).await
+    }
+
+    /// Nothing is on the books, or it is in doubt.
+    fn uncommitted(
+        &self,
+        run: &Run,
+        id: &CallId,
+        error: &ledger::Error,
+        caller: &watch::Sender<Option<Answer>>,
+    ) {
+        match error {
+            ledger::Error::Unknown | ledger::Error::CallTaken => {
+                run.left(id, Place::Booked, Went::NotRun);
+            }
+            ledger::Error::Overloaded
+            | ledger::Error::Unavailable(_)
+            | ledger::Error::RunNotOpen
+            | ledger::Error::CallsOpen => run.forget(id),
+        }
+        let fault = Fault::of_ledger(error).about(id);
+        self.reject(fault.code);
+        caller.send_replace(Some(Err(fault)));
+    }
+
+    /// Puts the outcome on the books, for as long as it takes; the caller is answered in time.
+    async fn settle(
+        &self,
+        run: &Run,
+        id: &CallId,
+        finished: Finished,
+        caller: &watch::Sender<Option<Answer>>,
+    ) {
+        let went = match &finished.ended().outcome {
+            Outcome::Completed { .. } => Went::Well,
+            Outcome::Failed { .. } | Outcome::Unknown { .. } | Outcome::Cancelled { .. } => {
+                Went::Wrong
+            }
+        };
+        let settling = self.ledger.settle(finished);
+        tokio::pin!(settling);
+        let settled = match tokio::time::timeout(self.settings.settle_wait, &mut settling).await {
+            Ok(settled) => settled,
+            Err(_late) => {
+                caller.send_replace(Some(Err(answer::unknown_for_now(id))));
+                settling.await
+            }
+        };
+        run.left(id, Place::Booked, went);
+        let told = caller.borrow().is_some();
+        match settled {
+            Ok(settled) if !told => {
+                run.release(settled.receipt());
+                caller.send_replace(Some(answer_of(settled)));
+            }
+            Ok(_) => {}
+            Err(_) if !told => {
+                caller.send_replace(Some(Err(answer::unknown_for_now(id))));
+            }
+            Err(_) => {}
+        }
+    }
+
+    async fn wait(&self, run: &Run, mut waiting: Waiting) -> Answer {
+        let lost = || Fault::new(Code::CallUnknown, "the call was lost on the road");
+        let answer = match waiting.wait_for(Option::is_some).await {
+            Ok(answer) => answer.clone().unwrap_or_else(|| Err(lost())),
+            Err(_) => Err(lost()),
+        };
+        self.give(run, answer)
+    }
+
+    /// Whatever is given to the run is what later calls came after.
+    #[expect(clippy::unused_self, reason = "reads as part of the road")]
+    fn give(&self, run: &Run, answer: Answer) -> Answer {
+        let receipt = match &answer {
+            Ok(released) => Some(released.receipt()),
+            Err(fault) => fault.receipt.as_ref(),
+        };
+        if let Some(receipt) = receipt {
+            run.release(receipt);
+        }
+        answer
+    }
+
+    /// The recorded answer, if the books have the same bytes under this id.
+    async fn recall(&self, run: &Run, call: &ToolCall) -> Answer {
+        let remembered = self.remembered(run, call.id()).await?;
+        let same_tool = remembered.tool.as_ref().is_none_or(|tool| tool == call.tool());
+        let same_args = remembered.args.as_ref().is_none_or(|args| args == call.canonical());
+        if !same_tool || !same_args {
+            return Err(run::conflict(call.id()));
+        }
+        self.give(run, answer::of_recalled(&remembered.recalled))
+    }
+
+    async fn remembered(
+        &self,
+        run: &Run,
+        call: &CallId,
+    ) -> Result<ledger::recall::Remembered, Fault> {
+        match self.ledger.recall(run.id(), call).await {
+            Ok(Some(remembered)) => Ok(remembered),
+            // It was queued and is still in doubt.
+            Ok(None) => Err(Fault::of_ledger(&ledger::Error::Unknown).about(call)),
+            Err(error) => Err(Fault::of_ledger(&error).about(call)),
+        }
+    }
+}
+
+/// What `admit` made of a request.
+#[expect(clippy::large_enum_variant, reason = "lives for one match")]
+enum Entry {
+    Wait(Waiting),
+    Recall(ToolCall),
+}
+
+fn answer_of(settled: Settled) -> Answer {
+    answer::of_settled(settled)
 }

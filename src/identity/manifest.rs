@@ -20,6 +20,19 @@ pub enum Status {
     Revoked,
 }
 
+impl Status {
+    /// `active`, `suspended`, `retired` or `revoked`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Suspended => "suspended",
+            Self::Retired => "retired",
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
 /// One accepted set of instructions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Instructions {

@@ -3,11 +3,25 @@
 //! Nothing the caller says about itself is authority. A caller is a Unix-socket peer or the holder of
 //! a token; configuration maps it to exactly one manifest; the run token continues a run.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::domain::call::Auth;
 
+mod bind;
+pub mod callers;
+mod error;
 pub mod manifest;
+mod schema;
+mod sign;
+#[cfg(test)]
+mod tests;
+pub mod token;
+
+pub use bind::{Mismatch, bind};
+pub use error::{Error, IdentityError};
+pub use schema::{read, schema};
+pub use sign::{PAYLOAD_TYPE, envelope_path, sign, succeeds};
 
 /// Where a request came from, as the listener saw it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,6 +30,8 @@ pub struct Peer {
     pub listener: &'static str,
     /// The peer's uid, on a Unix socket.
     pub uid: Option<u32>,
+    /// The socket file it came through, as the configuration names it; `None` on TCP.
+    pub socket: Option<PathBuf>,
 }
 
 /// This peer proved to be this agent, just now.

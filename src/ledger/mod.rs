@@ -1,6 +1,397 @@
-//! The books.
+//! The books: one chain, one writer, nothing released before it is durable.
+//!
+//! `Ledger` is a handle. `commit` turns a judged call into a permit, a refusal or a hold; `settle` turns
+//! an outcome into something that may be released; both only once the entry is durable. Behind the
+//! handle one task (`sequencer`) owns the chain and writes in batches: whatever queued while the
+//! previous commit ran goes into the next, so there is no timer. A batch that was signed is tried
+//! again with the same bytes until it is durable or this writer is fenced; nothing else is ever
+//! signed for its place.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::clock::{Clock, Entropy};
+use crate::domain::id::{CallId, RunId};
+use crate::domain::time::Timestamp;
+use crate::policy::Judged;
+use crate::telemetry::metrics::Metrics;
+use drafts::Written;
+use item::{Claim, Done, Item};
+use permit::{Committed, Finished, Receipt, Settled};
+use store::{LeaseKey, Leased, LedgerStore, StoreError};
+
+pub mod chain;
+pub mod drafts;
 pub mod entry;
+mod item;
+pub mod memory;
 pub mod permit;
+pub mod postgres;
+pub mod recall;
+pub mod recover;
 pub mod schema;
+pub mod sequencer;
+pub mod spool;
+pub mod sqlite;
 pub mod store;
+pub mod tail;
 pub mod verify;
+pub mod writer_key;
+
+/// Why something is not on the books.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Too much is waiting; nothing was written.
+    #[error("the ledger's queue is full")]
+    Overloaded,
+    /// Nothing was written and nothing will be.
+    #[error("the ledger cannot be written: {0}")]
+    Unavailable(String),
+    /// It may become durable later; if it does, nothing is run for it.
+    #[error("the ledger did not confirm in time")]
+    Unknown,
+    /// The run is not open.
+    #[error("the run is not open")]
+    RunNotOpen,
+    /// The call id is taken, or the call is over.
+    #[error("the call is not where this could follow")]
+    CallTaken,
+    /// Calls of the run are still open.
+    #[error("calls of the run are still open")]
+    CallsOpen,
+}
+
+/// How the ledger is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Not writing yet, and why.
+    Starting(String),
+    /// Writing.
+    Ready,
+    /// A batch is being tried again, and why. New intents are refused at once.
+    Failing(String),
+    /// The reserve was spent: outcomes are written, new intents are refused.
+    Full,
+    /// Another writer took the slot. The process ends with code 75.
+    Fenced(String),
+    /// The storage or the chain cannot be trusted. The process ends.
+    Broken(String),
+    /// Ended in order.
+    Stopped,
+}
+
+/// What a writer is told about itself and its bounds.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `default` on one machine.
+    pub tenant: String,
+    /// `local`, or `<namespace>/<service account>`.
+    pub pool: String,
+    /// Host and process, for people.
+    pub writer: String,
+    /// Version of this program.
+    pub version: String,
+    /// Host name or pod.
+    pub pod: String,
+    /// Digest of the image, or `none`.
+    pub image_digest: String,
+    /// A lease without a commit ends after this (15 s).
+    pub lease_term: Duration,
+    /// Idle time before a heartbeat (10 s).
+    pub heartbeat: Duration,
+    /// How long an intent may queue before it is refused (1 s).
+    pub queue_wait: Duration,
+    /// How long a caller waits for its intent in all (4 s).
+    pub commit_wait: Duration,
+    /// Intents that may queue.
+    pub queue_max: usize,
+    /// Facts about the store's durability, recorded in `writer.started`.
+    pub durability: Vec<(String, String)>,
+    /// Start although the clock is more than a day behind the last entry.
+    pub accept_clock_step: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            tenant: "default".into(),
+            pool: "local".into(),
+            writer: String::new(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            pod: "local".into(),
+            image_digest: "none".into(),
+            lease_term: Duration::from_secs(15),
+            heartbeat: Duration::from_secs(10),
+            queue_wait: Duration::from_secs(1),
+            commit_wait: Duration::from_secs(4),
+            queue_max: 1024,
+            durability: Vec::new(),
+            accept_clock_step: false,
+        }
+    }
+}
+
+/// Everything a writer works with.
+pub struct Parts {
+    /// Where entries become durable.
+    pub store: Arc<dyn LedgerStore>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness for ids, salts and keys.
+    pub entropy: Arc<dyn Entropy>,
+    /// Signs the epoch key's certificate.
+    pub signer: Arc<dyn writer_key::Signer>,
+    /// What this machine remembers of its chain.
+    pub journal: Box<dyn spool::Journal>,
+    /// Where it remembers its lease.
+    pub lease_file: Option<spool::LeaseFile>,
+    /// Where to count.
+    pub metrics: Arc<Metrics>,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").finish_non_exhaustive()
+    }
+}
+
+/// A handle on the books. Cheap to clone.
+#[derive(Clone)]
+pub struct Ledger {
+    intents: mpsc::Sender<Item>,
+    owed: mpsc::Sender<Item>,
+    status: watch::Receiver<Status>,
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    settings: Settings,
+    store: Arc<dyn LedgerStore>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    metrics: Arc<Metrics>,
+    leased: OnceLock<Leased>,
+}
+
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ledger").field("status", &*self.status.borrow()).finish_non_exhaustive()
+    }
+}
+
+impl Ledger {
+    /// A handle, and the writer to be driven by one task (`sequencer::Writer::run`).
+    #[must_use]
+    pub fn new(settings: Settings, parts: Parts) -> (Self, sequencer::Writer) {
+        let (intents, intents_in) = mpsc::channel(settings.queue_max);
+        let (owed, owed_in) = mpsc::channel(settings.queue_max);
+        let (status_out, status) = watch::channel(Status::Starting("not started".into()));
+        let shared = Arc::new(Shared {
+            settings,
+            store: Arc::clone(&parts.store),
+            clock: Arc::clone(&parts.clock),
+            entropy: Arc::clone(&parts.entropy),
+            metrics: Arc::clone(&parts.metrics),
+            leased: OnceLock::new(),
+        });
+        let writer =
+            sequencer::Writer::new(parts, Arc::clone(&shared), intents_in, owed_in, status_out);
+        (Self { intents, owed, status, shared }, writer)
+    }
+
+    /// How the ledger is, now and from now on.
+    #[must_use]
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.status.clone()
+    }
+
+    /// The slot, origin and chain being written, once it is known.
+    #[must_use]
+    pub fn leased(&self) -> Option<&Leased> {
+        self.shared.leased.get()
+    }
+
+    fn key(&self) -> Result<&LeaseKey, Error> {
+        let leased = self.shared.leased.get();
+        leased.map(|l| &l.key).ok_or_else(|| Error::Unavailable("no slot is held yet".into()))
+    }
+
+    /// Refuses at once what would only queue behind a store that is failing.
+    fn open_for_intents(&self) -> Result<(), Error> {
+        match &*self.status.borrow() {
+            Status::Ready => Ok(()),
+            Status::Starting(why) | Status::Failing(why) => Err(Error::Unavailable(why.clone())),
+            Status::Full => Err(Error::Unavailable("no space is left for new calls".into())),
+            Status::Fenced(_) => Err(Error::Unavailable("another writer took the slot".into())),
+            Status::Broken(_) => Err(Error::Unavailable("the ledger is broken".into())),
+            Status::Stopped => Err(Error::Unavailable("the ledger is closed".into())),
+        }
+    }
+
+    /// Queues the decision about a call; `Pending::wait` tells what became of it. Decisions become
+    /// durable in the order in which they were queued.
+    ///
+    /// # Errors
+    /// `Overloaded` and `Unavailable`: nothing was written.
+    pub async fn submit(&self, judged: Judged) -> Result<Pending<Committed>, Error> {
+        self.open_for_intents()?;
+        let hold = judged.decision().hold.unwrap_or_default();
+        let expires = self.shared.clock.now().plus(hold);
+        let mut written = drafts::decided(&*self.shared.entropy, &judged, expires);
+        self.park(&mut written).await.map_err(|e| Error::Unavailable(e.to_string()))?;
+        let (reply, answer) = oneshot::channel();
+        let done = Done::Judged { judged: Box::new(judged), expires, reply };
+        self.offer(written, done, answer)
+    }
+
+    /// Queues something that is no call: a run opened or sealed, an activation.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn submit_event(&self, written: Written) -> Result<Pending<Receipt>, Error> {
+        self.open_for_intents()?;
+        let (reply, answer) = oneshot::channel();
+        self.offer(written, Done::Event { reply: Some(reply) }, answer)
+    }
+
+    /// Puts something that is no call on the books.
+    ///
+    /// # Errors
+    /// As [`Pending::wait`].
+    pub async fn record(&self, written: Written) -> Result<Receipt, Error> {
+        self.submit_event(written)?.wait().await
+    }
+
+    /// Puts something on the books that is owed whatever happens (a held call that ended); waits for
+    /// as long as it takes.
+    ///
+    /// # Errors
+    /// The writer ended first, or the entry would break its call's life.
+    pub async fn owe(&self, written: Written) -> Result<Receipt, Error> {
+        let (reply, answer) = oneshot::channel();
+        let done = Done::Event { reply: Some(reply) };
+        let item = Item { written, claim: Claim::default(), done };
+        self.owed.send(item).await.map_err(|_| Error::Unknown)?;
+        answer.await.unwrap_or(Err(Error::Unknown))
+    }
+
+    /// Puts the outcome of a permitted call on the books, for as long as it takes: the outcome is
+    /// owed. Whoever answers the caller earlier must say that the outcome is unknown.
+    ///
+    /// # Errors
+    /// The writer ended first: the next one closes the call as unknown.
+    pub async fn settle(&self, finished: Finished) -> Result<Settled, Error> {
+        let mut written = drafts::ended(&*self.shared.entropy, &finished);
+        let mut pause = Duration::from_millis(20);
+        while let Err(failure) = self.park(&mut written).await {
+            if matches!(failure, StoreError::Conflict(_) | StoreError::Broken(_)) {
+                return Err(Error::Unknown);
+            }
+            tokio::time::sleep(pause).await;
+            pause = pause.saturating_mul(2).min(Duration::from_millis(500));
+        }
+        let (reply, answer) = oneshot::channel();
+        let done = Done::Finished { finished: Box::new(finished), reply };
+        let item = Item { written, claim: Claim::default(), done };
+        self.owed.send(item).await.map_err(|_| Error::Unknown)?;
+        answer.await.unwrap_or(Err(Error::Unknown))
+    }
+
+    /// Stores payloads that are too large for the entry's own transaction, before the entry.
+    async fn park(&self, written: &mut Written) -> Result<(), StoreError> {
+        while let Some(at) = written.payloads.iter().position(|p| p.body.len() > drafts::INLINE_MAX)
+        {
+            let Some(payload) = written.payloads.get(at) else { break };
+            let key = self.key().map_err(|e| StoreError::Unavailable(e.to_string()))?;
+            self.shared.store.put_payload(key, payload).await?;
+            written.payloads.remove(at);
+        }
+        Ok(())
+    }
+
+    fn offer<T>(
+        &self,
+        written: Written,
+        done: Done,
+        answer: oneshot::Receiver<Result<T, Error>>,
+    ) -> Result<Pending<T>, Error> {
+        let claim = Claim::default();
+        let settings = &self.shared.settings;
+        let (queue_wait, commit_wait) = (settings.queue_wait, settings.commit_wait);
+        match self.intents.try_send(Item { written, claim: claim.clone(), done }) {
+            Ok(()) => Ok(Pending { answer, claim, queue_wait, commit_wait }),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(Error::Overloaded),
+            Err(mpsc::error::TrySendError::Closed(_)) => {
+                Err(Error::Unavailable("the ledger is closed".into()))
+            }
+        }
+    }
+}
+
+/// Something queued for the books.
+#[derive(Debug)]
+#[must_use = "whoever queues an intent must learn what became of it"]
+pub struct Pending<T> {
+    answer: oneshot::Receiver<Result<T, Error>>,
+    claim: Claim,
+    queue_wait: Duration,
+    commit_wait: Duration,
+}
+
+impl<T> Pending<T> {
+    /// Waits until it is durable, in two steps: while it only queues it can be withdrawn and nothing
+    /// happened; after that only the store knows.
+    ///
+    /// # Errors
+    /// `Unavailable`: nothing was written. `Unknown`: it may become durable later; an intent is then
+    /// followed by `call.failed{not_started}` and never runs. The others: it may not follow.
+    pub async fn wait(mut self) -> Result<T, Error> {
+        if let Ok(answered) = tokio::time::timeout(self.queue_wait, &mut self.answer).await {
+            return answered.unwrap_or_else(|_| Err(self.abandoned()));
+        }
+        if self.claim.withdraw() {
+            return Err(Error::Unavailable("the ledger is too slow".into()));
+        }
+        let rest = self.commit_wait.saturating_sub(self.queue_wait);
+        if let Ok(answered) = tokio::time::timeout(rest, &mut self.answer).await {
+            return answered.unwrap_or(Err(Error::Unknown));
+        }
+        // After `close` the sequencer's send fails, so a permit cannot get lost in between.
+        self.answer.close();
+        self.answer.try_recv().unwrap_or(Err(Error::Unknown))
+    }
+
+    /// The writer ended with this item: untouched, or in doubt.
+    fn abandoned(&self) -> Error {
+        if self.claim.withdraw() {
+            Error::Unavailable("the ledger is closed".into())
+        } else {
+            Error::Unknown
+        }
+    }
+}
+
+/// A run that was open when the last writer ended, as its entries tell it.
+#[derive(Clone, Debug)]
+pub struct RecoveredRun {
+    /// The run.
+    pub run: RunId,
+    /// Its `run.opened` entry.
+    pub opened: entry::Entry,
+    /// `run_seq` of its last entry.
+    pub last_seq: u64,
+    /// Every call and how far it is.
+    pub calls: Vec<(CallId, tail::Phase)>,
+}
+
+impl RecoveredRun {
+    /// Held calls and when they expire.
+    pub fn held(&self) -> impl Iterator<Item = (&CallId, Timestamp)> {
+        self.calls.iter().filter_map(|(call, phase)| match phase {
+            tail::Phase::Held(expires) => Some((call, *expires)),
+            tail::Phase::Authorized | tail::Phase::Over(_) => None,
+        })
+    }
+}

@@ -263,6 +263,16 @@ pub enum Committed {
 }
 
 impl Committed {
+    /// The verdict that is on the books.
+    #[must_use]
+    pub const fn verdict(&self) -> Verdict {
+        match self {
+            Self::Permit(_) => Verdict::Allow,
+            Self::Refusal(_) => Verdict::Deny,
+            Self::Held(_) => Verdict::RequireApproval,
+        }
+    }
+
     pub(super) fn mint(judged: Judged, expires: Timestamp, receipt: Receipt) -> Self {
         match judged.decision().verdict {
             Verdict::Allow => Self::Permit(Permit::mint(judged, receipt)),

@@ -4,6 +4,7 @@
 //! obligation) comes out as a denial with its own code. A policy error is never a silent allow.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,21 @@ use crate::domain::decision::{Decision, LayerDigest, Obligation, Reason, Verdict
 use crate::domain::digest::Digest;
 use crate::domain::prepared::Prepared;
 
+pub mod activation;
+mod ast;
+mod bounds;
+mod builtins;
+pub mod bundle;
+mod document;
+pub mod fault;
 pub mod input;
+mod layout;
+mod places;
+mod purity;
+mod recursion;
+pub mod rego;
+pub mod selftest;
+mod tar;
 
 use input::{AgentFacts, RunFacts};
 
@@ -160,7 +175,9 @@ fn decide(bench: Bench<'_>, prepared: &Prepared) -> Decision {
         return decision;
     };
     let input = input::document(bench.agent, bench.run, tool, prepared, bench.now);
-    match engine.decide(&input) {
+    // An engine that panics has not answered.
+    let answered = std::panic::catch_unwind(AssertUnwindSafe(|| engine.decide(&input)));
+    match answered.unwrap_or_else(|_| Err(EngineError::Evaluation("the engine panicked".into()))) {
         Ok(answer) => {
             decision.verdict = answer.verdict;
             decision.reasons = answer.reasons;

@@ -1,1 +1,113 @@
-//! (serve)
+//! The edge: decode, call the road, encode.
+//!
+//! A face may not decide, may not reach a tool and may not word an error of its own: what it is
+//! told by `enforce` is rendered by `problem`. Agents and operators come in by different doors: the
+//! agent's listeners speak gRPC (`grpc`), the operator's speaks HTTP (`operator`), and neither
+//! serves a route of the other. `SURFACE` lists all there is; a test holds it against the compiled
+//! protocol and the operator's router.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::watch;
+
+use crate::enforce::{Fault, Road};
+use crate::identity::{Caller, Peer};
+use crate::telemetry::metrics::Metrics;
+
+mod body;
+mod convert;
+mod driver;
+mod edge;
+pub mod grpc;
+pub mod listener;
+pub mod operator;
+pub mod pb;
+pub mod problem;
+mod timeout;
+
+/// How a peer and the credential it shows become a caller; built by the composition root.
+pub type Identify = Arc<dyn Fn(&Peer, Option<&str>) -> Result<Caller, Fault> + Send + Sync>;
+
+/// Whether the gate can do its work right now, and if not, why not.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Readiness {
+    /// Whether an agent's call can be governed.
+    pub ready: bool,
+    /// What is missing, for a person: `no policy bundle is loaded`. Empty when ready.
+    pub reasons: Vec<String>,
+}
+
+/// What every face needs. Cheap to clone.
+#[derive(Clone)]
+pub struct Faces {
+    /// The road, once the books are open. Until it is set every request is answered `not_ready`.
+    pub road: Arc<OnceLock<Arc<Road>>>,
+    /// Who a peer is.
+    pub identify: Identify,
+    /// Fed by whoever knows; read by health and readiness.
+    pub readiness: watch::Receiver<Readiness>,
+    /// Where to count.
+    pub metrics: Arc<Metrics>,
+}
+
+impl std::fmt::Debug for Faces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Faces").field("open", &self.road.get().is_some()).finish_non_exhaustive()
+    }
+}
+
+/// What stands between a request and an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// The whole road: run token, admission, judgement, ledger.
+    Enforced,
+    /// A caller or the holder of a run token, nothing is run.
+    Identified,
+    /// Anybody who can reach the listener; gives away no payload and changes nothing.
+    Open,
+}
+
+/// Everything that can be asked of a sidecar: gRPC methods by full name, operator routes by method
+/// and path.
+pub const SURFACE: &[(&str, Access)] = &[
+    ("wicketgate.v1.Gate/OpenRun", Access::Identified),
+    ("wicketgate.v1.Gate/ListTools", Access::Identified),
+    ("wicketgate.v1.Gate/ExecuteTool", Access::Enforced),
+    ("wicketgate.v1.Gate/GetCall", Access::Identified),
+    ("wicketgate.v1.Gate/ReadResult", Access::Identified),
+    ("wicketgate.v1.Gate/SealRun", Access::Identified),
+    ("grpc.health.v1.Health/Check", Access::Open),
+    ("grpc.health.v1.Health/Watch", Access::Open),
+    ("grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Access::Open),
+    ("GET /livez", Access::Open),
+    ("GET /readyz", Access::Open),
+    ("GET /metrics", Access::Open),
+];
+
+/// What can go wrong with a listener.
+#[derive(thiserror::Error, Debug)]
+pub enum Error {
+    /// The address or path cannot be listened on.
+    #[error("cannot listen on `{place}`: {source}")]
+    Bind {
+        /// The address or path.
+        place: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Somebody else answers on the socket.
+    #[error("cannot listen on `{0}`: another process answers there")]
+    Taken(String),
+    /// The path is there and is no socket, or names no file.
+    #[error("cannot listen on `{0}`: not a socket path")]
+    NotASocket(String),
+    /// Without TLS an agent's TCP listener stays on this machine.
+    #[error("cannot listen on `{0}`: agents' tcp without tls is loopback only")]
+    NotLoopback(std::net::SocketAddr),
+    /// The operator's thread cannot be started.
+    #[error("cannot start the operator's thread: {0}")]
+    Thread(std::io::Error),
+    /// The compiled protocol cannot be reflected.
+    #[error("cannot serve reflection: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+}

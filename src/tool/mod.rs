@@ -4,6 +4,16 @@
 //! effect and never touches the network; `execute` takes the permit, which carries the prepared call.
 //! There are no retries here: one permit, one execution.
 
+pub mod file;
+pub mod http;
+pub mod limit;
+pub mod net;
+mod path;
+pub mod scrub;
+pub mod toolbox;
+
+pub use toolbox::{Tool, Toolbox, executor, prepare};
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +26,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
 use crate::domain::outcome::{Ended, FailureClass, Outcome};
-use crate::domain::prepared::{Hold, Prepared, ToolFacts};
+use crate::domain::prepared::{Hold, ToolFacts};
 use crate::ledger::permit::{Finished, Permit};
 
 /// The port to one bound tool.
@@ -45,7 +55,7 @@ pub async fn run(executor: &Arc<dyn ToolExecutor>, clock: &dyn Clock, permit: Pe
         Ok(Err(_panic)) => Outcome::Unknown { cause: "panic".into() },
         Err(_elapsed) => deadline(permit.prepared().tool()),
     };
-    let outcome = crate::tool::limit::apply(&permit, outcome);
+    let outcome = limit::apply(&permit, outcome);
     let took = clock.monotonic().saturating_sub(started);
     permit.finish(Ended { outcome, took, attempts: 1 })
 }
@@ -62,5 +72,3 @@ fn deadline(tool: Option<&ToolFacts>) -> Outcome {
         Outcome::Unknown { cause: "deadline".into() }
     }
 }
-
-pub mod limit;

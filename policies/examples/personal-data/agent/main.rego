@@ -1,0 +1,27 @@
+# Personal data in arguments is denied; in results it is masked.
+package wicketgate.agent
+
+import rego.v1
+
+allow if input.tool.name in {"crm.search", "tickets.create"}
+
+deny contains {
+	"code": "personal_data",
+	"message": sprintf("the arguments hold personal data (%s at `%s`)", [finding.kind, finding.path]),
+} if {
+	is_array(input.findings)
+	some finding in input.findings
+	finding.kind in kinds
+}
+
+# No list of findings means that nobody looked.
+deny contains {
+	"code": "not_scanned",
+	"message": "the arguments were not looked through for personal data",
+} if {
+	not is_array(input.findings)
+}
+
+obligations contains {"type": "redact", "kinds": kinds}
+
+kinds := ["card", "email", "iban", "us_ssn"]

@@ -1,0 +1,321 @@
+//! The checks of an `http` binding.
+
+use http::{HeaderName, HeaderValue};
+
+use super::address::{Cidr, is_public};
+use super::binding::{self, Place};
+use super::check::Surroundings;
+use super::config;
+use super::host::{Host, Origin};
+use super::schema::Schema;
+use super::secret::Secret;
+use super::template::{Body, BodyTemplate, PathTemplate, Template};
+use super::{ConfigError, Problems};
+use crate::domain::json::{Json, Limits};
+
+const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
+/// Headers the gate writes itself or that change how a message is framed.
+const OURS: &[&str] = &[
+    "host",
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "upgrade",
+    "te",
+    "trailer",
+    "expect",
+    "accept-encoding",
+    "idempotency-key",
+    "x-wicketgate-call",
+    "traceparent",
+    "tracestate",
+    "forwarded",
+    "x-forwarded-for",
+    "via",
+];
+/// Headers whose value is a secret.
+const SECRET: &[&str] = &["authorization", "cookie", "proxy-authorization", "x-api-key", "api-key"];
+/// Bytes of a CA file.
+const CA_BYTES_MAX: u64 = 1 << 20;
+
+pub(super) fn check(
+    tool: &config::Tool,
+    schema: Option<&Schema>,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Option<binding::Http> {
+    let credentials = credentials(&tool.credentials, at, around, problems);
+    let Some(http) = &tool.http else {
+        problems.add(format!("{at}.http"), "a tool of kind `http` needs it");
+        return None;
+    };
+    let at = format!("{at}.http");
+    let method = method(&http.method, &at, problems);
+    let origin = problems.take(&format!("{at}.url"), Origin::parse(&http.url));
+    let ranges: Vec<Cidr> = http
+        .private_addresses
+        .iter()
+        .enumerate()
+        .filter_map(|(i, r)| problems.take(&format!("{at}.private_addresses[{i}]"), Cidr::parse(r)))
+        .collect();
+    if let Some((origin, _)) = &origin {
+        reachable(origin, &ranges, !tool.credentials.is_empty(), &at, problems);
+    }
+    let path = origin
+        .as_ref()
+        .and_then(|(_, path)| problems.take(&format!("{at}.url"), PathTemplate::parse(path)));
+    let query = query(&http.query, &at, problems);
+    let headers = headers(&http.headers, &at, problems);
+    let body = body(http.body.as_ref(), &http.method, &format!("{at}.body"), problems);
+    let ca = ca(http, origin.as_ref().map(|(origin, _)| origin), &at, around, problems);
+    if let Some(schema) = schema {
+        known(schema, path.as_ref(), &query, body.as_ref(), &at, problems);
+    }
+    let (origin, _) = origin?;
+    Some(binding::Http {
+        method: method?,
+        origin,
+        path: path?,
+        query,
+        headers,
+        body: body?,
+        private_addresses: ranges,
+        ca: ca?,
+        credentials,
+    })
+}
+
+fn method(method: &str, at: &str, problems: &mut Problems) -> Option<http::Method> {
+    if !METHODS.contains(&method) {
+        let known = METHODS.join("`, `");
+        problems.add(format!("{at}.method"), format!("`{method}` is none of `{known}`"));
+        return None;
+    }
+    problems.take(&format!("{at}.method"), http::Method::from_bytes(method.as_bytes()))
+}
+
+/// Whether the binding could ever connect: better said at load than at the first call.
+fn reachable(
+    origin: &Origin,
+    ranges: &[Cidr],
+    credentials: bool,
+    at: &str,
+    problems: &mut Problems,
+) {
+    let inside = match &origin.host {
+        Host::Ip(ip) => !is_public(*ip) && !ranges.iter().any(|range| range.contains(*ip)),
+        Host::Name(_) => origin.host.is_internal_name() && ranges.is_empty(),
+    };
+    if inside {
+        let message = format!(
+            "`{}` is not on the public Internet; list its range under `private_addresses`",
+            origin.host
+        );
+        problems.add(format!("{at}.url"), message);
+    }
+    if credentials && !origin.tls && ranges.is_empty() {
+        let message = "credentials travel in clear only to `private_addresses`; use `https`";
+        problems.add(format!("{at}.url"), message);
+    }
+}
+
+fn query(
+    query: &std::collections::BTreeMap<String, String>,
+    at: &str,
+    problems: &mut Problems,
+) -> Vec<(String, Template)> {
+    let mut out = Vec::new();
+    for (name, template) in query {
+        let at = format!("{at}.query.{name}");
+        if name.is_empty() || name.contains(['{', '}']) {
+            problems.add(at.as_str(), "the name of a query parameter is literal");
+        }
+        if let Some(template) = problems.take(&at, Template::parse(template)) {
+            out.push((name.clone(), template));
+        }
+    }
+    out
+}
+
+fn headers(
+    headers: &std::collections::BTreeMap<String, String>,
+    at: &str,
+    problems: &mut Problems,
+) -> Vec<(HeaderName, HeaderValue)> {
+    let mut out = Vec::new();
+    for (name, value) in headers {
+        let at = format!("{at}.headers.{name}");
+        if SECRET.contains(&name.to_ascii_lowercase().as_str()) {
+            problems.add(at.as_str(), "a secret is given under `credentials`, never inline");
+            continue;
+        }
+        let name = header_name(name, &at, problems);
+        let value = problems.take(&at, HeaderValue::from_str(value));
+        if let (Some(name), Some(value)) = (name, value) {
+            out.push((name, value));
+        }
+    }
+    out
+}
+
+fn header_name(name: &str, at: &str, problems: &mut Problems) -> Option<HeaderName> {
+    let lower = name.to_ascii_lowercase();
+    if OURS.contains(&lower.as_str()) || lower.starts_with("proxy-") {
+        problems.add(at, format!("`{name}` is written by the gate itself"));
+        return None;
+    }
+    problems.take(at, HeaderName::from_bytes(lower.as_bytes()))
+}
+
+fn body(
+    body: Option<&serde_json::Value>,
+    method: &str,
+    at: &str,
+    problems: &mut Problems,
+) -> Option<Body> {
+    let Some(value) = body else {
+        if matches!(method, "POST" | "PUT" | "PATCH") {
+            problems.add(at, format!("say what a {method} sends: `none`, `args` or a JSON object"));
+            return None;
+        }
+        return Some(Body::None);
+    };
+    let read = match value.as_str() {
+        Some("none") => Ok(Body::None),
+        Some("args") => Ok(Body::Args),
+        Some(other) => Err(format!("`{other}` is none of `none`, `args` or a JSON object")),
+        None if value.is_object() || value.is_array() => {
+            Json::parse(value.to_string().as_bytes(), &Limits::ARGUMENTS)
+                .map_err(|error| error.to_string())
+                .and_then(|value| BodyTemplate::parse(&value))
+                .map(|template| Body::Json(Box::new(template)))
+        }
+        None => Err("a body is `none`, `args` or a JSON object".into()),
+    };
+    let read = problems.take(at, read)?;
+    if read != Body::None && matches!(method, "GET" | "HEAD") {
+        problems.add(at, format!("a {method} has no body"));
+        return None;
+    }
+    Some(read)
+}
+
+fn ca(
+    http: &config::Http,
+    origin: Option<&Origin>,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Option<Option<Vec<u8>>> {
+    let Some(file) = &http.ca_file else { return Some(None) };
+    let at = format!("{at}.ca_file");
+    if origin.is_some_and(|origin| !origin.tls) {
+        problems.add(at.as_str(), "means nothing without `https`");
+    }
+    let pem = problems.take(&at, around.read(file, CA_BYTES_MAX))?;
+    if !pem.windows(27).any(|w| w == b"-----BEGIN CERTIFICATE-----") {
+        problems.add(at, "holds no certificate");
+        return None;
+    }
+    Some(Some(pem))
+}
+
+fn credentials(
+    list: &[config::Credential],
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Vec<binding::Credential> {
+    list.iter()
+        .enumerate()
+        .filter_map(|(i, c)| credential(c, &format!("{at}.credentials[{i}]"), around, problems))
+        .collect()
+}
+
+fn credential(
+    credential: &config::Credential,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Option<binding::Credential> {
+    if credential.value.is_some() {
+        problems.add(format!("{at}.value"), "a secret is given by `file` or `env`, never inline");
+    }
+    let place = match (&credential.header, &credential.query) {
+        (Some(name), None) => {
+            header_name(name, &format!("{at}.header"), problems).map(Place::Header)
+        }
+        (None, Some(name)) => Some(Place::Query(name.clone())),
+        (None, None) | (Some(_), Some(_)) => {
+            problems.add(at, "give one of `header` and `query`");
+            None
+        }
+    };
+    let prefix = credential.prefix.clone().unwrap_or_default();
+    if !prefix.bytes().all(|b| (0x20..0x7f).contains(&b)) {
+        problems.add(format!("{at}.prefix"), "is visible ASCII");
+    }
+    if !prefix.is_empty() && credential.query.is_some() {
+        problems.add(format!("{at}.prefix"), "stands before a secret in a header only");
+    }
+    let (reference, text) = match (&credential.file, &credential.env) {
+        (Some(file), None) => {
+            let text = around.read(file, 64 * 1024).and_then(|bytes| {
+                String::from_utf8(bytes).map_err(|_| "the secret is not text".to_owned())
+            });
+            (format!("file:{}", file.display()), problems.take(&format!("{at}.file"), text))
+        }
+        (None, Some(name)) => {
+            let text = (around.env)(name).ok_or_else(|| format!("`{name}` is not set"));
+            (format!("env:{name}"), problems.take(&format!("{at}.env"), text))
+        }
+        (None, None) | (Some(_), Some(_)) => {
+            problems.add(at, "give one of `file` and `env`");
+            return None;
+        }
+    };
+    let text = zeroize::Zeroizing::new(text?);
+    let secret = problems.take(at, Secret::parse(&text))?;
+    Some(binding::Credential { place: place?, prefix, secret, reference })
+}
+
+/// Every place must name an argument that exists, and a path cannot do without its own.
+fn known(
+    schema: &Schema,
+    path: Option<&PathTemplate>,
+    query: &[(String, Template)],
+    body: Option<&Body>,
+    at: &str,
+    problems: &mut Problems,
+) {
+    let mut check = |place: String, argument: &str, needed: bool| {
+        if !schema.knows(argument) {
+            problems.0.push(ConfigError {
+                path: place,
+                message: format!("`{argument}` is no argument of the schema"),
+            });
+        } else if needed && !schema.requires(argument) {
+            problems.0.push(ConfigError {
+                path: place,
+                message: format!("`{argument}` fills the path, so the schema must require it"),
+            });
+        }
+    };
+    for argument in path.iter().flat_map(|path| path.arguments()) {
+        check(format!("{at}.url"), argument, true);
+    }
+    for (name, template) in query {
+        for argument in template.arguments() {
+            check(format!("{at}.query.{name}"), argument, false);
+        }
+    }
+    if let Some(Body::Json(template)) = body {
+        for argument in template.arguments() {
+            check(format!("{at}.body"), argument, false);
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! JSON Schema 2020-12 of a tool's arguments: compiled at load, enforced before any policy.
+
+use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
+use serde_json::{Map, Value};
+
+use crate::domain::canonical;
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
+use crate::domain::json::{Json, Limits};
+
+/// Bytes of the largest schema.
+pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+/// Reasons given for one set of arguments.
+const REASONS_MAX: usize = 8;
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// A compiled schema. Unknown arguments are refused even where its author forgot to say so.
+#[derive(Debug)]
+pub struct Schema {
+    json: Json,
+    canonical: Vec<u8>,
+    validator: Validator,
+}
+
+impl Schema {
+    /// Compiles a schema.
+    ///
+    /// # Errors
+    /// What is wrong, for the operator.
+    pub fn compile(schema: &Json) -> Result<Self, String> {
+        let json = closed(schema)?;
+        let canonical = canonical::bytes(&json);
+        if canonical.len() > SCHEMA_BYTES_MAX {
+            return Err(format!("a schema has at most {SCHEMA_BYTES_MAX} bytes"));
+        }
+        let validator = jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .offline()
+            // No backtracking, so no pattern of an operator can be made slow by a caller.
+            .with_pattern_options(PatternOptions::regex().size_limit(1 << 20))
+            .should_validate_formats(true)
+            .with_keyword("type", Kind::factory)
+            .build(&json.to_serde())
+            .map_err(|error| clip(&error.to_string(), 400))?;
+        Ok(Self { json, canonical, validator })
+    }
+
+    /// Reads and compiles schema text.
+    ///
+    /// # Errors
+    /// What is wrong, for the operator.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        let limits = Limits { bytes_max: SCHEMA_BYTES_MAX, ..Limits::ARGUMENTS };
+        Self::compile(&Json::parse(text, &limits).map_err(|error| error.to_string())?)
+    }
+
+    /// The schema as agents are shown it.
+    #[must_use]
+    pub const fn json(&self) -> &Json {
+        &self.json
+    }
+
+    /// Its canonical bytes.
+    #[must_use]
+    pub fn canonical(&self) -> &[u8] {
+        &self.canonical
+    }
+
+    /// Whether this argument can be given at all, as far as the root says.
+    #[must_use]
+    pub fn knows(&self, argument: &str) -> bool {
+        let listed = self.json.get("properties").and_then(|p| p.get(argument)).is_some();
+        listed
+            || !self.is_plain()
+            || self.json.get("additionalProperties") != Some(&Json::Bool(false))
+    }
+
+    /// Whether this argument is always given.
+    #[must_use]
+    pub fn requires(&self, argument: &str) -> bool {
+        let required = self.json.get("required").and_then(Json::as_array).unwrap_or_default();
+        !self.is_plain() || required.iter().any(|name| name.as_str() == Some(argument))
+    }
+
+    fn is_plain(&self) -> bool {
+        self.json.as_object().is_some_and(|root| !composed(root.keys()))
+    }
+
+    /// Why these arguments do not satisfy the schema, at most eight reasons; none if they do.
+    #[must_use]
+    pub fn check(&self, args: &Json) -> Vec<Reason> {
+        let instance = args.to_serde();
+        self.validator.iter_errors(&instance).take(REASONS_MAX).map(|e| reason(&e)).collect()
+    }
+}
+
+fn composed<'a>(mut names: impl Iterator<Item = &'a String>) -> bool {
+    const APPLICATORS: [&str; 10] = [
+        "$ref",
+        "$dynamicRef",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "if",
+        "then",
+        "else",
+        "dependentSchemas",
+        "patternProperties",
+    ];
+    names.any(|name| APPLICATORS.contains(&name.as_str()))
+}
+
+/// The schema with its root closed: an object, and no argument that nobody described.
+fn closed(schema: &Json) -> Result<Json, String> {
+    let mut root = schema.as_object().ok_or("a schema is an object")?.clone();
+    if let Some(dialect) = root.get("$schema")
+        && dialect.as_str().map(|d| d.trim_end_matches('#')) != Some(DIALECT)
+    {
+        return Err(format!("only `{DIALECT}` is understood"));
+    }
+    if root.entry("type".into()).or_insert_with(|| "object".into()).as_str() != Some("object") {
+        return Err("arguments are an object: the root's `type` is `object`".into());
+    }
+    let open =
+        !root.contains_key("additionalProperties") && !root.contains_key("unevaluatedProperties");
+    if open {
+        // Members described inside `allOf` and the like are unknown to the root's own list.
+        let word =
+            if composed(root.keys()) { "unevaluatedProperties" } else { "additionalProperties" };
+        root.insert(word.into(), Json::Bool(false));
+    }
+    Ok(Json::Object(root))
+}
+
+fn reason(error: &ValidationError<'_>) -> Reason {
+    let pointer = error.instance_path().to_string();
+    let place = if pointer.is_empty() { "arguments" } else { pointer.as_str() };
+    // Masked: the value itself is never repeated, it may be large or secret.
+    let said = error.masked().to_string();
+    let mut message = format!("`{}`: {}", clip(place, 128), lower_first(&clip(&said, 200)));
+    while message.ends_with('.') {
+        message.pop();
+    }
+    Reason {
+        code: Code::ArgumentsInvalid,
+        detail: detail(&keyword(error)),
+        message,
+        rule: "schema".into(),
+    }
+}
+
+/// The keyword that failed; for a subschema that is just `false`, the keyword that brought it.
+fn keyword(error: &ValidationError<'_>) -> String {
+    let word = error.kind().keyword();
+    let path = error.schema_path().to_string();
+    let last = path.rsplit('/').next().unwrap_or_default();
+    if word == "falseSchema" && matches!(last, "additionalProperties" | "unevaluatedProperties") {
+        return last.to_owned();
+    }
+    word.to_owned()
+}
+
+fn detail(keyword: &str) -> String {
+    let mut out = String::from("schema.");
+    match keyword {
+        "unevaluatedProperties" => out.push_str("additional_properties"),
+        "$ref" => out.push_str("ref"),
+        plain => {
+            for c in plain.chars() {
+                if c.is_ascii_uppercase() {
+                    out.push('_');
+                }
+                out.push(c.to_ascii_lowercase());
+            }
+        }
+    }
+    out
+}
+
+fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |c| c.to_lowercase().chain(chars).collect())
+}
+
+fn clip(text: &str, chars_max: usize) -> String {
+    if text.chars().count() <= chars_max {
+        return text.to_owned();
+    }
+    text.chars().take(chars_max).chain(['…']).collect()
+}
+
+/// The `type` keyword, with one difference: `1.0` is no integer here.
+///
+/// By the specification it is one, but the tool behind us may read it as something else, so the
+/// wire form has to say what the schema says.
+struct Kind(Vec<String>);
+
+impl Kind {
+    fn factory<'a>(
+        _parent: &'a Map<String, Value>,
+        value: &'a Value,
+        _path: jsonschema::paths::Location,
+    ) -> Result<Box<dyn for<'i> Keyword<'i>>, ValidationError<'a>> {
+        let names = match value {
+            Value::String(name) => vec![name.clone()],
+            Value::Array(names) => {
+                names.iter().filter_map(|n| n.as_str().map(str::to_owned)).collect()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
+        };
+        let known = ["array", "boolean", "integer", "null", "number", "object", "string"];
+        if names.is_empty() || names.iter().any(|name| !known.contains(&name.as_str())) {
+            return Err(ValidationError::schema("`type` names no known type"));
+        }
+        Ok(Box::new(Self(names)))
+    }
+
+    fn fits(&self, instance: &Value) -> bool {
+        self.0.iter().any(|name| match (name.as_str(), instance) {
+            ("integer", Value::Number(n)) => n.is_i64() || n.is_u64(),
+            ("array", Value::Array(_))
+            | ("boolean", Value::Bool(_))
+            | ("null", Value::Null)
+            | ("number", Value::Number(_))
+            | ("object", Value::Object(_))
+            | ("string", Value::String(_)) => true,
+            _ => false,
+        })
+    }
+}
+
+impl<'i> Keyword<'i> for Kind {
+    fn validate(&self, instance: &'i Value) -> Result<(), ValidationError<'i>> {
+        if self.fits(instance) {
+            return Ok(());
+        }
+        Err(ValidationError::custom(format!("is not of type `{}`", self.0.join("`, `"))))
+    }
+
+    fn is_valid(&self, instance: &'i Value) -> bool {
+        self.fits(instance)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes(), &Limits::ARGUMENTS).unwrap()
+    }
+
+    fn details(schema: &str, args: &str) -> Vec<String> {
+        let schema = Schema::parse(schema.as_bytes()).unwrap();
+        schema.check(&json(args)).into_iter().map(|reason| reason.detail).collect()
+    }
+
+    const ORDER: &str = r#"{"type":"object","required":["id"],"properties":{
+        "id":{"type":"string","maxLength":8},"qty":{"type":"integer","maximum":9},
+        "many":{"type":"array","items":{"type":"integer"},"maxItems":2},
+        "or":{"anyOf":[{"type":"integer"},{"type":"null"}]},"price":{"type":"number"}}}"#;
+
+    #[test]
+    fn each_failure_names_its_keyword() {
+        assert_eq!(details(ORDER, r#"{"id":"a","qty":3}"#), Vec::<String>::new());
+        assert_eq!(details(ORDER, "{}"), ["schema.required"]);
+        assert_eq!(details(ORDER, r#"{"id":1}"#), ["schema.type"]);
+        assert_eq!(details(ORDER, r#"{"id":"a","qty":null}"#), ["schema.type"]);
+        assert_eq!(details(ORDER, r#"{"id":"a","x":1}"#), ["schema.additional_properties"]);
+        assert_eq!(details(ORDER, r#"{"id":"123456789"}"#), ["schema.max_length"]);
+        assert_eq!(details(ORDER, r#"{"id":"a","qty":10}"#), ["schema.maximum"]);
+    }
+
+    #[test]
+    fn one_point_zero_is_no_integer_wherever_it_stands() {
+        assert_eq!(details(ORDER, r#"{"id":"a","qty":1.0}"#), ["schema.type"]);
+        assert_eq!(details(ORDER, r#"{"id":"a","qty":1e0}"#), ["schema.type"]);
+        assert_eq!(details(ORDER, r#"{"id":"a","many":[1,1.0]}"#), ["schema.type"]);
+        assert_eq!(details(ORDER, r#"{"id":"a","or":1.0}"#), ["schema.any_of"]);
+        assert_eq!(details(ORDER, r#"{"id":"a","price":1.0}"#), Vec::<String>::new());
+        let bare = r#"{"properties":{"l":{"type":"array","items":{"type":"integer"}}}}"#;
+        assert_eq!(details(bare, r#"{"l":[1.0]}"#), ["schema.type"]);
+        let listed = r#"{"properties":{"l":{"type":["integer","string"]}}}"#;
+        assert_eq!(details(listed, r#"{"l":1.0}"#), ["schema.type"]);
+        let extra = r#"{"type":"object","additionalProperties":{"type":"integer"}}"#;
+        assert_eq!(details(extra, r#"{"l":1.0}"#), ["schema.type"]);
+        assert_eq!(details(extra, r#"{"l":1}"#), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_schema_that_forgot_to_close_itself_is_closed() {
+        assert_eq!(details("{}", r#"{"x":1}"#), ["schema.additional_properties"]);
+        let composed = r#"{"allOf":[{"properties":{"a":{"type":"string"}}}]}"#;
+        assert_eq!(details(composed, r#"{"a":"x"}"#), Vec::<String>::new());
+        assert_eq!(details(composed, r#"{"a":"x","b":1}"#), ["schema.additional_properties"]);
+        assert_eq!(details(r#"{"additionalProperties":true}"#, r#"{"x":1}"#), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_message_points_at_the_place_and_never_repeats_the_value() {
+        let schema = Schema::parse(ORDER.as_bytes()).unwrap();
+        let secret = "s3cr3t-".repeat(1000);
+        let reasons = schema.check(&Json::object([("id", Json::from(secret.as_str()))]));
+        assert!(reasons[0].message.starts_with("`/id`: "), "{}", reasons[0].message);
+        assert!(!reasons[0].message.contains("s3cr3t") && reasons[0].message.len() < 400);
+        let many = format!("{{\"id\":\"a\",\"many\":[{}\"x\"]}}", "\"y\",".repeat(50));
+        assert_eq!(schema.check(&json(&many)).len(), 8);
+    }
+
+    #[test]
+    fn schemas_that_reach_out_or_mean_nothing_do_not_compile() {
+        for bad in [
+            r#"{"$ref":"http://169.254.169.254/schema"}"#,
+            r#"{"properties":{"a":{"$ref":"https://example.com/x.json"}}}"#,
+            r#"{"properties":{"a":{"$ref":"file:///etc/passwd"}}}"#,
+            r#"{"$schema":"http://json-schema.org/draft-07/schema#"}"#,
+            r#"{"type":"array"}"#,
+            r#"{"properties":{"a":{"type":"intger"}}}"#,
+            r#"{"properties":{"a":{"pattern":"(a"}}}"#,
+            r#"{"properties":{"a":{"minLength":"x"}}}"#,
+            r#"[]"#,
+        ] {
+            assert!(Schema::parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+        let local =
+            r##"{"$defs":{"n":{"type":"integer"}},"properties":{"a":{"$ref":"#/$defs/n"}}}"##;
+        assert_eq!(details(local, r#"{"a":1.0}"#), ["schema.type"]);
+        let large = format!(r#"{{"description":"{}"}}"#, "x".repeat(SCHEMA_BYTES_MAX));
+        assert!(Schema::parse(large.as_bytes()).is_err());
+    }
+}

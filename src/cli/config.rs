@@ -1,0 +1,128 @@
+//! `wicketgate config`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Subcommand;
+
+use super::{Exit, complain, say};
+use crate::clock::{Clock as _, SystemClock};
+use crate::config::{self, Config};
+use crate::crypto::keys::PublicKey;
+use crate::identity::callers::{Callers, Trust};
+use crate::identity::token::RunTokens;
+
+/// Check and show the configuration.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Report everything that is wrong with the configuration and the manifests it names.
+    #[command(
+        after_help = "Example:\n  wicketgate config check wicketgate.yaml\n\nEnds with 78 if anything is wrong."
+    )]
+    Check {
+        /// The configuration file.
+        #[arg(default_value = "wicketgate.yaml")]
+        file: PathBuf,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the effective configuration: defaults, file and environment; never a secret.
+    #[command(
+        after_help = "Example:\n  WICKETGATE__LIMITS__IN_FLIGHT_MAX=64 wicketgate config print wicketgate.yaml"
+    )]
+    Print {
+        /// The configuration file.
+        #[arg(default_value = "wicketgate.yaml")]
+        file: PathBuf,
+    },
+    /// Print the JSON Schema of the configuration file.
+    #[command(after_help = "Example:\n  wicketgate config schema > wicketgate.schema.json")]
+    Schema,
+}
+
+/// Runs one of the commands.
+pub fn run(args: &Args) -> Exit {
+    match &args.command {
+        Command::Check { file, json } => check(file, *json),
+        Command::Print { file } => {
+            match load(file).and_then(|c| c.to_yaml().map_err(|e| vec![e])) {
+                Ok(text) => {
+                    say(text.trim_end());
+                    Exit::Ok
+                }
+                Err(problems) => {
+                    problems.iter().for_each(complain);
+                    Exit::Config
+                }
+            }
+        }
+        Command::Schema => {
+            let schema = config::schema();
+            say(serde_json::to_string_pretty(&schema).unwrap_or_else(|_| schema.to_string()));
+            Exit::Ok
+        }
+    }
+}
+
+/// Loads the configuration; every problem as a line, misspelled variables among them.
+fn load(file: &Path) -> Result<Config, Vec<String>> {
+    let present = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let mut problems: Vec<String> = config::stray(present)
+        .into_iter()
+        .map(|name| format!("environment: {name}: no such field"))
+        .collect();
+    match Config::load(file, &config::environment) {
+        Ok(config) if problems.is_empty() => return Ok(config),
+        Ok(_) => {}
+        Err(more) => problems.extend(more.iter().map(ToString::to_string)),
+    }
+    Err(problems)
+}
+
+fn check(file: &Path, json: bool) -> Exit {
+    let problems = match load(file) {
+        Ok(config) => manifests(&config),
+        Err(problems) => problems,
+    };
+    if json {
+        let value = serde_json::json!({"ok": problems.is_empty(), "problems": problems});
+        say(value.to_string());
+    } else if problems.is_empty() {
+        say(format!("{}: ok", file.display()));
+    } else {
+        problems.iter().for_each(complain);
+    }
+    if problems.is_empty() { Exit::Ok } else { Exit::Config }
+}
+
+/// Loads what the agents name, as `serve` will.
+fn manifests(config: &Config) -> Vec<String> {
+    let mut keys = Vec::new();
+    for path in &config.trust.manifest_keys {
+        match PublicKey::load_all(path) {
+            Ok(more) => keys.extend(more),
+            Err(error) => return vec![error.to_string()],
+        }
+    }
+    let socket = config.listen.socket.as_deref();
+    let trust = Trust { keys: &keys, threshold: config.trust.manifest_threshold, socket };
+    // Only the thumbprints depend on this key, and nobody sees them here.
+    let tokens = Arc::new(RunTokens::new([0; 32]));
+    match Callers::load(&config.agents, &trust, &tokens, SystemClock::new().now()) {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors
+            .iter()
+            .flat_map(|error| {
+                let code = error.code();
+                error.to_string().lines().map(|l| format!("{l} ({code})")).collect::<Vec<_>>()
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,251 @@
+//! `wicketgate manifest`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Subcommand;
+
+use super::{Exit, complain, say, write_new};
+use crate::clock::{Clock as _, SystemClock};
+use crate::crypto::keys::{PublicKey, SecretKey};
+use crate::domain::digest::Digest;
+use crate::identity::manifest::Manifest;
+use crate::identity::{self, Error};
+
+/// Write, sign and verify agent manifests.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Write an example manifest with comments, valid for half a year.
+    #[command(
+        after_help = "Example:\n  wicketgate manifest init agent.yaml --name code-review-agent"
+    )]
+    Init {
+        /// The file to write; an existing one is never replaced.
+        #[arg(default_value = "agent.yaml")]
+        file: PathBuf,
+        /// The agent's name: [a-z0-9-]{1,63}.
+        #[arg(long, default_value = "example-agent")]
+        name: String,
+    },
+    /// Sign a manifest; the envelope goes to FILE.sig.json and replaces an older one.
+    #[command(
+        after_help = "Example:\n  wicketgate manifest sign agent.yaml --key keys/a.pem --key keys/b.pem"
+    )]
+    Sign {
+        /// The manifest.
+        file: PathBuf,
+        /// A secret key file; several make several signatures.
+        #[arg(long = "key", value_name = "FILE", required = true)]
+        keys: Vec<PathBuf>,
+    },
+    /// Check signatures, fields and validity of a manifest, and that it is not older than another.
+    #[command(
+        after_help = "Examples:\n  wicketgate manifest verify agent.yaml --trust keys/a.pem.pub\n  \
+        wicketgate manifest verify agent.yaml --trust a.pub --trust b.pub --threshold 2 --json\n  \
+        wicketgate manifest verify new.yaml --previous agent.yaml --trust a.pub"
+    )]
+    Verify {
+        /// The manifest; its envelope is FILE.sig.json.
+        file: PathBuf,
+        /// A public key file (PEM, one or several keys).
+        #[arg(long = "trust", value_name = "PUB", required = true)]
+        trust: Vec<PathBuf>,
+        /// How many distinct trusted keys must have signed.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+        threshold: u8,
+        /// The manifest used before: refuse an older version, or the same version with other bytes.
+        #[arg(long, value_name = "FILE")]
+        previous: Option<PathBuf>,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs one of the commands.
+pub fn run(args: &Args) -> Exit {
+    match &args.command {
+        Command::Init { file, name } => init(file, name),
+        Command::Sign { file, keys } => match sign(file, keys) {
+            Ok(()) => Exit::Ok,
+            Err(error) => refuse(&error, false),
+        },
+        Command::Verify { file, trust, threshold, previous, json } => {
+            match verify(file, trust, usize::from(*threshold), previous.as_deref()) {
+                Ok(manifest) => {
+                    show(&manifest, *json);
+                    Exit::Ok
+                }
+                Err(error) => refuse(&error, *json),
+            }
+        }
+    }
+}
+
+/// Says what is wrong, line by line, with its code.
+fn refuse(error: &Error, json: bool) -> Exit {
+    if json {
+        let text = error.to_string();
+        let lines: Vec<_> = text.lines().collect();
+        say(serde_json::json!({"ok": false, "code": error.code(), "errors": lines}).to_string());
+    } else {
+        for line in error.to_string().lines() {
+            complain(format!("{line} ({})", error.code()));
+        }
+    }
+    match error {
+        // Nothing was found out about the manifest itself.
+        Error::Io { .. } | Error::Key(_) => Exit::Unverifiable,
+        Error::Format(_)
+        | Error::Schema(_)
+        | Error::LimitNotEnforced(_)
+        | Error::Signature { .. }
+        | Error::Threshold { .. }
+        | Error::Algorithm { .. }
+        | Error::Expired { .. }
+        | Error::NotYetValid { .. }
+        | Error::Downgrade { .. }
+        | Error::Equivocation { .. }
+        | Error::Callers { .. }
+        | Error::TokenKey { .. } => Exit::Invalid,
+    }
+}
+
+fn init(file: &PathBuf, name: &str) -> Exit {
+    let now = SystemClock::new().now();
+    let day = |days: u64| {
+        let at = now.plus(Duration::from_secs(days.saturating_mul(86_400))).to_string();
+        format!("{}T00:00:00Z", at.split('T').next().unwrap_or_default())
+    };
+    let text = EXAMPLE
+        .replace("{name}", name)
+        .replace("{not_before}", &day(0))
+        .replace("{not_after}", &day(180));
+    let written = identity::read(text.as_bytes(), &file.display().to_string())
+        .map_err(|e| e.to_string())
+        .and_then(|_| write_new(file, text.as_bytes()));
+    match written {
+        Ok(()) => {
+            say(format!("wrote {0}; next: wicketgate manifest sign {0} --key KEY", file.display()));
+            Exit::Ok
+        }
+        Err(error) => {
+            complain(error);
+            Exit::Invalid
+        }
+    }
+}
+
+fn sign(file: &Path, keys: &[PathBuf]) -> Result<(), Error> {
+    let shown = file.display().to_string();
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |source| Error::Io { path, source }
+    };
+    let yaml = std::fs::read(file).map_err(failed(file))?;
+    let keys = keys.iter().map(|path| SecretKey::load(path)).collect::<Result<Vec<_>, _>>()?;
+    let envelope = identity::sign(&yaml, &shown, &keys.iter().collect::<Vec<_>>())?;
+    let beside = identity::envelope_path(file);
+    // Written aside and renamed, so that nobody ever reads half an envelope.
+    let aside = beside.with_extension("json.new");
+    std::fs::write(&aside, envelope).map_err(failed(&aside))?;
+    std::fs::rename(&aside, &beside).map_err(failed(&beside))?;
+    say(format!("wrote {}", beside.display()));
+    for key in keys {
+        say(format!("signed by {}", key.public().id()));
+    }
+    Ok(())
+}
+
+fn verify(
+    file: &Path,
+    trust: &[PathBuf],
+    threshold: usize,
+    previous: Option<&Path>,
+) -> Result<Manifest, Error> {
+    let mut keys = Vec::new();
+    for path in trust {
+        keys.extend(PublicKey::load_all(path)?);
+    }
+    let manifest = Manifest::load(file, &keys, threshold, SystemClock::new().now())?;
+    if let Some(path) = previous {
+        // Its signature and time are history; only what it says and is counts here.
+        let shown = path.display().to_string();
+        let bytes =
+            std::fs::read(path).map_err(|source| Error::Io { path: shown.clone(), source })?;
+        let previous = identity::read(&bytes, &shown)?;
+        identity::succeeds(Some((&previous.version, &Digest::of(&[&bytes]))), &manifest)?;
+    }
+    Ok(manifest)
+}
+
+fn show(manifest: &Manifest, json: bool) {
+    let tools: Vec<_> = manifest.tools.iter().map(|grant| grant.name.as_str()).collect();
+    if json {
+        let value = serde_json::json!({
+            "ok": true,
+            "name": manifest.name,
+            "version": manifest.version.to_string(),
+            "owner": manifest.owner,
+            "status": manifest.status.as_str(),
+            "digest": manifest.digest.prefixed(),
+            "signers": manifest.signers,
+            "tools": tools,
+            "not_before": manifest.not_before.to_string(),
+            "not_after": manifest.not_after.to_string(),
+        });
+        say(value.to_string());
+        return;
+    }
+    say(format!("{} {} ({})", manifest.name, manifest.version, manifest.status.as_str()));
+    say(format!("digest      {}", manifest.digest.prefixed()));
+    say(format!("valid       {} to {}", manifest.not_before, manifest.not_after));
+    say(format!("tools       {}", tools.join(", ")));
+    for signer in &manifest.signers {
+        say(format!("signed by   {signer}"));
+    }
+}
+
+/// What `manifest init` writes.
+const EXAMPLE: &str = r#"# What this agent may ever use. Sign it: wicketgate manifest sign <this file> --key KEY
+# Every change needs a new version and a new signature.
+apiVersion: wicketgate.dev/v1
+kind: AgentManifest
+metadata:
+  name: {name}                     # [a-z0-9-]{1,63}
+  version: 1.0.0                   # semantic version; it can only grow
+  owner: platform@example.com
+  labels: {team: example}
+spec:
+  status: active                   # active | suspended | retired | revoked
+  model:
+    provider: openai
+    names: [gpt-5-mini]            # exact ids; the agent must name one of them
+  # SHA-256 of the instructions the agent may run with; several are allowed. Once one is listed,
+  # an agent that claims none, or another, cannot open a run.
+  # scope: whole | first_block | prefix:<bytes>
+  instructions: []
+  #  - {sha256: "<64 hex digits>", scope: whole}
+  # Pin of the agent layer of the policy bundle (optional).
+  # policy: {agent: "sha256:<64 hex digits>"}
+  # The only tools that exist for this agent. tier can raise a binding's tier, never lower it.
+  tools:
+    - {name: repo.read_file, tier: T0}
+  # Limits of one run; what is left out is not limited here.
+  limits:
+    calls: 500
+    calls_per_minute: 60
+    concurrency: 4
+    wall_seconds: 3600
+    consecutive_errors: 3
+    repeated_calls: 2
+  validity:
+    not_before: {not_before}
+    not_after: {not_after}
+"#;

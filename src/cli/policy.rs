@@ -1,0 +1,243 @@
+//! `wicketgate policy check | sign | eval`.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its answer")]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use crate::crypto::keys::SecretKey;
+use crate::domain::canonical;
+use crate::domain::decision::{Obligation, Reason};
+use crate::domain::json::{Json, Limits};
+use crate::policy::bundle::Bundle;
+use crate::policy::fault::LoadError;
+use crate::policy::rego::{DEADLINE, RegoEngine};
+use crate::policy::{Answer, PolicyEngine as _, selftest};
+
+/// Checks, signs and tries policy bundles.
+#[derive(Args, Debug)]
+pub struct PolicyArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Reads every rule and data file of a bundle and prints all that is wrong with it
+    Check {
+        /// The bundle's directory
+        dir: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Signs a bundle: writes `bundle.sig.json` beside its files
+    Sign {
+        /// The bundle's directory
+        dir: PathBuf,
+        /// A secret key (PKCS#8 PEM); repeat it for more signatures
+        #[arg(long, required = true)]
+        key: Vec<PathBuf>,
+        /// The bundle's name, when it has no `bundle.json` yet
+        #[arg(long, requires = "version")]
+        name: Option<String>,
+        /// The bundle's version, when it has no `bundle.json` yet
+        #[arg(long, requires = "name")]
+        version: Option<String>,
+    },
+    /// Decides about one input document, as the gate would; exits 0 only for allow
+    Eval {
+        /// The bundle's directory
+        dir: PathBuf,
+        /// The input document (JSON)
+        #[arg(long)]
+        input: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tries a bundle under limits; the gate runs this in a child before it activates one
+    #[command(hide = true)]
+    SelfTest {
+        /// The bundle's directory
+        #[arg(long)]
+        bundle: PathBuf,
+    },
+}
+
+/// Runs one of them.
+#[must_use]
+pub fn run(args: &PolicyArgs) -> ExitCode {
+    let done = match &args.command {
+        Command::Check { dir, json } => check(dir, *json),
+        Command::Sign { dir, key, name, version } => {
+            sign(dir, key, name.as_deref().zip(version.as_deref()))
+        }
+        Command::Eval { dir, input, json } => eval(dir, input, *json),
+        Command::SelfTest { bundle } => self_test(bundle),
+    };
+    match done {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn lines(errors: &[LoadError]) -> String {
+    let lines: Vec<String> = errors.iter().map(|e| format!("\n  {e}")).collect();
+    format!("the bundle does not load:{}", lines.concat())
+}
+
+fn check(dir: &Path, json: bool) -> Result<ExitCode, String> {
+    let loaded = Bundle::load(dir).and_then(|bundle| match RegoEngine::new(&bundle, DEADLINE) {
+        Ok(_) => Ok(bundle),
+        Err(e) => Err(vec![LoadError::file("policy.engine", ".", e.to_string())]),
+    });
+    match (loaded, json) {
+        (Ok(bundle), true) => print_json(&described(&bundle)),
+        (Ok(bundle), false) => {
+            println!("{} {} {}", bundle.name(), bundle.version(), bundle.digest().prefixed());
+            for layer in bundle.layers() {
+                println!("  {:<5} {}", layer.layer, layer.digest.prefixed());
+            }
+        }
+        (Err(errors), true) => {
+            let errors: Vec<Json> = errors.iter().map(error_json).collect();
+            print_json(&Json::object([("errors", errors.into()), ("ok", Json::from(false))]));
+            return Ok(ExitCode::from(1));
+        }
+        (Err(errors), false) => return Err(lines(&errors)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn described(bundle: &Bundle) -> Json {
+    let layer = |layer: &crate::domain::decision::LayerDigest| {
+        Json::object([
+            ("digest", Json::from(layer.digest.prefixed())),
+            ("layer", Json::from(layer.layer.as_str())),
+        ])
+    };
+    Json::object([
+        ("digest", Json::from(bundle.digest().prefixed())),
+        ("layers", bundle.layers().iter().map(layer).collect::<Vec<_>>().into()),
+        ("name", Json::from(bundle.name())),
+        ("ok", Json::from(true)),
+        ("version", Json::from(bundle.version().to_string())),
+    ])
+}
+
+fn error_json(error: &LoadError) -> Json {
+    Json::object([
+        ("code", Json::from(error.code)),
+        ("column", Json::from(u64::from(error.column))),
+        ("file", Json::from(error.file.as_str())),
+        ("line", Json::from(u64::from(error.line))),
+        ("message", Json::from(error.message.as_str())),
+    ])
+}
+
+fn sign(dir: &Path, keys: &[PathBuf], named: Option<(&str, &str)>) -> Result<ExitCode, String> {
+    if let Some((name, version)) = named {
+        let meta = Json::object([("name", Json::from(name)), ("version", Json::from(version))]);
+        write_new(&Bundle::meta_path(dir), &canonical::bytes(&meta))?;
+    }
+    let bundle = Bundle::load(dir).map_err(|errors| lines(&errors))?;
+    RegoEngine::new(&bundle, DEADLINE).map_err(|e| e.to_string())?;
+    let loaded: Result<Vec<SecretKey>, _> = keys.iter().map(|k| SecretKey::load(k)).collect();
+    let loaded = loaded.map_err(|e| e.to_string())?;
+    let envelope = bundle.sign(&loaded.iter().collect::<Vec<_>>());
+    let path = Bundle::signature_path(dir);
+    std::fs::write(&path, envelope).map_err(|e| format!("`{}`: {e}", path.display()))?;
+    println!("{} {} {}", bundle.name(), bundle.version(), bundle.digest().prefixed());
+    for key in &loaded {
+        println!("  signed by {}", key.public().id());
+    }
+    println!("  {}", path.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file that is not there yet; one with these very bytes is as good.
+fn write_new(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    use std::io::Write as _;
+    let shown = path.display();
+    match std::fs::File::create_new(path) {
+        Ok(mut file) => file.write_all(bytes).map_err(|e| format!("`{shown}`: {e}")),
+        Err(_) if std::fs::read(path).is_ok_and(|found| found == bytes) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(format!("`{shown}` says otherwise; change it there"))
+        }
+        Err(e) => Err(format!("`{shown}`: {e}")),
+    }
+}
+
+fn eval(dir: &Path, input: &Path, json: bool) -> Result<ExitCode, String> {
+    let bundle = Bundle::load(dir).map_err(|errors| lines(&errors))?;
+    let engine = RegoEngine::new(&bundle, DEADLINE).map_err(|e| e.to_string())?;
+    let shown = input.display();
+    let text = std::fs::read(input).map_err(|e| format!("`{shown}`: {e}"))?;
+    let text = Json::parse(&text, &Limits::ARGUMENTS).map_err(|e| format!("`{shown}`: {e}"))?;
+    let answer = engine.decide(&canonical::bytes(&text)).map_err(|e| format!("denied: {e}"))?;
+    if json {
+        print_json(&answer_json(&answer, &bundle));
+    } else {
+        println!("{}", answer.verdict.as_str());
+        for reason in &answer.reasons {
+            println!("  {}: {} ({})", reason.detail, reason.message, reason.rule);
+        }
+        for obligation in &answer.obligations {
+            println!("  obligation: {}", canonical::text(&obligation_json(obligation)));
+        }
+    }
+    let allowed = answer.verdict == crate::domain::decision::Verdict::Allow;
+    Ok(if allowed { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn answer_json(answer: &Answer, bundle: &Bundle) -> Json {
+    let reason = |reason: &Reason| {
+        Json::object([
+            ("code", Json::from(reason.detail.as_str())),
+            ("message", Json::from(reason.message.as_str())),
+            ("rule", Json::from(reason.rule.as_str())),
+        ])
+    };
+    Json::object([
+        ("obligations", answer.obligations.iter().map(obligation_json).collect::<Vec<_>>().into()),
+        ("policy", Json::from(bundle.digest().prefixed())),
+        ("reasons", answer.reasons.iter().map(reason).collect::<Vec<_>>().into()),
+        ("verdict", Json::from(answer.verdict.as_str())),
+    ])
+}
+
+fn obligation_json(obligation: &Obligation) -> Json {
+    match obligation {
+        Obligation::Redact { kinds } => {
+            let kinds: Vec<Json> = kinds.iter().map(|kind| Json::from(kind.as_str())).collect();
+            Json::object([("kinds", kinds.into()), ("type", Json::from("redact"))])
+        }
+        Obligation::CapBytes { bytes } => {
+            Json::object([("bytes", Json::from(*bytes)), ("type", Json::from("cap_bytes"))])
+        }
+    }
+}
+
+fn self_test(dir: &Path) -> Result<ExitCode, String> {
+    match selftest::child_main(dir) {
+        Ok(digest) => {
+            println!("{}", digest.prefixed());
+            Ok(ExitCode::SUCCESS)
+        }
+        // The parent reads standard output alone.
+        Err(e) => {
+            println!("{e}");
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
+fn print_json(value: &Json) {
+    println!("{}", canonical::text(value));
+}

@@ -1,0 +1,248 @@
+//! What a schema cannot say: addresses, keys, callers, references. Works on the raw value, so that
+//! one wrong field hides no other.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::Problem;
+use crate::crypto::keys::PublicKey;
+use crate::identity::callers::{self, CallerConfig, Form};
+use crate::yaml::Document;
+
+/// Bytes of a Unix socket's path.
+const SOCKET_PATH_MAX: usize = 107;
+
+struct Check<'a> {
+    document: &'a Document,
+    problems: &'a mut Vec<Problem>,
+}
+
+/// Adds every problem; the connection URL of the ledger, if it has one.
+pub(super) fn check(
+    document: &Document,
+    env: &dyn Fn(&str) -> Option<String>,
+    problems: &mut Vec<Problem>,
+) -> Option<zeroize::Zeroizing<String>> {
+    let mut check = Check { document, problems };
+    if document.value.get("state").is_none() {
+        check.add("/state", "set it: neither XDG_STATE_HOME nor HOME is set");
+    }
+    check.listeners();
+    check.trust();
+    check.agents();
+    check.tools();
+    check.ledger(env)
+}
+
+impl Check<'_> {
+    fn add(&mut self, pointer: &str, message: impl Into<String>) {
+        let problem = self.document.error(pointer, message);
+        self.problems.push(problem);
+    }
+
+    fn text(&self, pointer: &str) -> Option<&str> {
+        self.document.value.pointer(pointer).and_then(Value::as_str)
+    }
+
+    fn list(&self, pointer: &str) -> &[Value] {
+        let list = self.document.value.pointer(pointer).and_then(Value::as_array);
+        list.map_or(&[], Vec::as_slice)
+    }
+
+    fn listeners(&mut self) {
+        for pointer in ["/listen/tcp", "/operator/listen"] {
+            let Some(text) = self.text(pointer).map(str::to_owned) else { continue };
+            match text.parse::<SocketAddr>() {
+                Err(_) => {
+                    self.add(pointer, format!("`{text}` is not an address like `127.0.0.1:7300`"));
+                }
+                Ok(address) if !address.ip().is_loopback() => {
+                    let why = "this build has no TLS and listens on loopback only";
+                    self.add(pointer, format!("`{text}` is not a loopback address: {why}"));
+                }
+                Ok(_) => {}
+            }
+        }
+        if let Some(path) = self.text("/listen/socket").map(str::to_owned) {
+            self.socket("/listen/socket", &path);
+        } else if self.text("/listen/tcp").is_none() {
+            self.add("/listen", "neither `socket` nor `tcp` is on");
+        }
+    }
+
+    fn socket(&mut self, pointer: &str, path: &str) {
+        if path.len() > SOCKET_PATH_MAX {
+            let message = format!(
+                "socket path of {} bytes, at most {SOCKET_PATH_MAX} are possible",
+                path.len()
+            );
+            self.add(pointer, message);
+        }
+    }
+
+    fn trust(&mut self) {
+        let mut owners: BTreeMap<[u8; 32], &str> = BTreeMap::new();
+        for (kind, needed) in
+            [("manifest", true), ("policy", self.text("/policy/bundle").is_some())]
+        {
+            let list = format!("/trust/{kind}_keys");
+            let files: Vec<Option<PathBuf>> =
+                self.list(&list).iter().map(|file| file.as_str().map(PathBuf::from)).collect();
+            let mut count = 0_u64;
+            for (i, file) in files.iter().enumerate() {
+                let Some(file) = file else { continue };
+                let at = format!("{list}/{i}");
+                match PublicKey::load_all(file) {
+                    Err(error) => self.add(&at, error.to_string()),
+                    Ok(keys) => {
+                        for key in keys {
+                            count = count.saturating_add(1);
+                            if let Some(other) = owners.insert(key.to_bytes(), kind) {
+                                self.add(
+                                    &at,
+                                    format!("key `{}` is already a {other} key", key.id()),
+                                );
+                            }
+                        }
+                    }
+                }
+            }
+            if needed && kind == "policy" && files.is_empty() {
+                self.add("/trust", "`policy.bundle` is set and `policy_keys` is empty");
+            }
+            let at = format!("/trust/{kind}_threshold");
+            let threshold = self.document.value.pointer(&at).and_then(Value::as_u64).unwrap_or(1);
+            if !files.is_empty() && threshold > count.max(1) {
+                self.add(
+                    &at,
+                    format!("{threshold} signatures of {count} usable keys can never be reached"),
+                );
+            }
+        }
+    }
+
+    fn agents(&mut self) {
+        let default = self.text("/listen/socket").map(PathBuf::from);
+        let mut seen = BTreeMap::new();
+        let mut wrong = Vec::new();
+        for (i, agent) in self.list("/agents").iter().enumerate() {
+            let manifest = agent.get("manifest").and_then(Value::as_str);
+            if let Some(file) = manifest.filter(|file| !Path::new(file).is_file()) {
+                wrong.push((format!("/agents/{i}/manifest"), format!("`{file}` is no file")));
+            }
+            let callers = agent.get("callers").and_then(Value::as_array);
+            for (j, caller) in callers.into_iter().flatten().enumerate() {
+                // What the schema refused is reported already.
+                let Ok(caller) = CallerConfig::deserialize(caller) else { continue };
+                let at = format!("/agents/{i}/callers/{j}");
+                let form = callers::form(&caller, default.as_deref());
+                let form = form.and_then(|form| {
+                    if let Form::Token(path) = &form {
+                        callers::read_token(path)?;
+                    }
+                    Ok(form)
+                });
+                match form {
+                    Err(message) => wrong.push((at, message)),
+                    Ok(form) => {
+                        if let Some(first) = seen.insert(format!("{form:?}"), at.clone()) {
+                            let first = first.trim_start_matches('/').replace('/', ".");
+                            wrong.push((at, format!("the same caller as `{first}`: nobody could tell which agent it is")));
+                        }
+                    }
+                }
+                if let Some(socket) = &caller.socket {
+                    let bytes = socket.as_os_str().len();
+                    if bytes > SOCKET_PATH_MAX {
+                        wrong.push((format!("/agents/{i}/callers/{j}/socket"), format!("socket path of {bytes} bytes, at most {SOCKET_PATH_MAX} are possible")));
+                    }
+                }
+            }
+        }
+        for (at, message) in wrong {
+            self.add(&at, message);
+        }
+    }
+
+    fn tools(&mut self) {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut wrong = Vec::new();
+        for (i, tool) in self.list("/tools").iter().enumerate() {
+            if let Some(name) = tool.get("name").and_then(Value::as_str)
+                && !seen.insert(name.to_owned())
+            {
+                wrong.push((format!("/tools/{i}/name"), format!("tool `{name}` is bound twice")));
+            }
+        }
+        for (at, message) in wrong {
+            self.add(&at, message);
+        }
+    }
+
+    fn ledger(
+        &mut self,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Option<zeroize::Zeroizing<String>> {
+        let at = "/ledger/postgres";
+        self.document.value.pointer(at)?;
+        let field = |name: &str| self.text(&format!("{at}/{name}")).map(str::to_owned);
+        let given = (field("url"), field("url_file"), field("url_env"));
+        let (pointer, url) = match given {
+            (Some(url), None, None) => {
+                let secret = url::Url::parse(&url).is_ok_and(|u| {
+                    u.password().is_some() || u.query_pairs().any(|(name, _)| name == "password")
+                });
+                if secret {
+                    self.add(
+                        "/ledger/postgres/url",
+                        "holds a password: give it by `url_file` or `url_env`",
+                    );
+                    return None;
+                }
+                ("/ledger/postgres/url", Ok(url))
+            }
+            (None, Some(file), None) => {
+                ("/ledger/postgres/url_file", secret_file(Path::new(&file)))
+            }
+            (None, None, Some(name)) => {
+                let missing = format!("environment variable `{name}` is not set");
+                ("/ledger/postgres/url_env", env(&name).ok_or(missing))
+            }
+            _ => {
+                self.add(at, "expected exactly one of `url`, `url_file` and `url_env`");
+                return None;
+            }
+        };
+        // Neither message may show the value.
+        match url {
+            Ok(url) if ["postgres://", "postgresql://"].iter().any(|s| url.starts_with(s)) => {
+                Some(zeroize::Zeroizing::new(url))
+            }
+            Ok(_) => {
+                self.add(pointer, "expected a postgres:// URL");
+                None
+            }
+            Err(message) => {
+                self.add(pointer, message);
+                None
+            }
+        }
+    }
+}
+
+fn secret_file(path: &Path) -> Result<String, String> {
+    let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
+    let mode = std::fs::metadata(path).map_err(failed)?.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(format!(
+            "`{}` has mode {mode:o}: only its owner may read it (chmod 600)",
+            path.display()
+        ));
+    }
+    std::fs::read_to_string(path).map(|text| text.trim().to_owned()).map_err(failed)
+}

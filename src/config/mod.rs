@@ -1,0 +1,385 @@
+//! `wicketgate.yaml`: one strict file, defaults that are the safe ones, overrides from the
+//! environment, secrets by reference. Everything that is wrong is reported at once.
+//!
+//! Precedence: `WICKETGATE__SECTION__FIELD`, then the file, then the defaults. Relative paths are
+//! relative to the directory of the file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::identity::callers;
+use crate::yaml::{self, Document};
+
+mod check;
+mod overrides;
+mod schema;
+
+pub use overrides::{names, stray};
+pub use schema::schema;
+
+/// One thing wrong with the configuration, and where.
+pub type Problem = yaml::Error;
+
+/// One tool binding (`tools[]`).
+pub type ToolConfig = Value;
+
+/// The whole configuration, checked; every path absolute.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Directory of everything the process keeps.
+    pub state: PathBuf,
+    /// Where agents connect.
+    pub listen: Listen,
+    /// Where operators connect.
+    pub operator: Operator,
+    /// Where entries go.
+    pub ledger: Ledger,
+    /// Whose signatures count.
+    pub trust: Trust,
+    /// What decides.
+    pub policy: Policy,
+    /// Who may be which agent.
+    pub agents: Vec<callers::Config>,
+    /// How tools are really reached.
+    pub tools: Vec<ToolConfig>,
+    /// What the process takes on at once.
+    pub limits: Limits,
+    /// What it tells about itself.
+    pub telemetry: Telemetry,
+    /// `input.context.attested`: labels the operator vouches for.
+    pub attested: BTreeMap<String, String>,
+    /// Directory of the file: where relative paths inside tool bindings start.
+    #[serde(skip)]
+    pub base: PathBuf,
+}
+
+/// `listen`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listen {
+    /// The agent socket; `null` switches it off.
+    pub socket: Option<PathBuf>,
+    /// A loopback address for agents with tokens; off unless set.
+    pub tcp: Option<SocketAddr>,
+}
+
+/// `operator`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operator {
+    /// Health, readiness and metrics; a loopback address.
+    pub listen: SocketAddr,
+}
+
+/// `ledger`: exactly one store.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Ledger {
+    /// One file on this machine.
+    Sqlite(Sqlite),
+    /// A shared database.
+    Postgres(Postgres),
+}
+
+/// `ledger.sqlite`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sqlite {
+    /// The database file.
+    pub path: PathBuf,
+}
+
+/// `ledger.postgres`: exactly one of `url` (without a password), `url_file` and `url_env`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Postgres {
+    /// A connection URL without a password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// A file of mode 0600 that holds the connection URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url_file: Option<PathBuf>,
+    /// An environment variable that holds the connection URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url_env: Option<String>,
+    /// Whose entries these are.
+    pub tenant: String,
+    /// Connections at most.
+    pub pool: u32,
+    /// Directory for outcomes that could not be written yet.
+    pub spool: PathBuf,
+    /// Serve although a fail-over of this database may lose acknowledged entries.
+    pub accept_failover_loss: bool,
+    /// The connection URL, read once.
+    #[serde(skip)]
+    pub connect: Secret,
+}
+
+/// A value that is never shown, logged or printed. Zeroed when dropped.
+#[derive(Clone, Default)]
+pub struct Secret(zeroize::Zeroizing<String>);
+
+impl Secret {
+    /// The value itself, for the one place that needs it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// `trust`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trust {
+    /// Public key files of those who sign manifests.
+    pub manifest_keys: Vec<PathBuf>,
+    /// How many of them must have signed.
+    pub manifest_threshold: usize,
+    /// Public key files of those who sign policy bundles; never the same keys.
+    pub policy_keys: Vec<PathBuf>,
+    /// How many of them must have signed.
+    pub policy_threshold: usize,
+}
+
+/// `policy`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// Directory of the signed bundle. Without one nothing is ready and every call is denied.
+    pub bundle: Option<PathBuf>,
+    /// Milliseconds one evaluation may take.
+    pub deadline_ms: u64,
+}
+
+/// `limits`.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of one call's arguments.
+    pub arguments_bytes_max: u64,
+    /// Calls in progress.
+    pub in_flight_max: u64,
+    /// Open runs.
+    pub open_runs_max: u64,
+    /// Minutes until a held call expires.
+    pub hold_minutes: u64,
+    /// Milliseconds a caller waits for the ledger.
+    pub commit_wait_ms: u64,
+    /// Milliseconds a call waits for its turn.
+    pub queue_wait_ms: u64,
+    /// Seconds calls in progress get at shutdown.
+    pub drain_seconds: u64,
+}
+
+/// `telemetry`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Telemetry {
+    /// `error`, `warn`, `info`, `debug` or `trace`.
+    pub log: String,
+    /// Traces over OTLP; off unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otlp: Option<Otlp>,
+}
+
+/// `telemetry.otlp`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Otlp {
+    /// URL of the collector's gRPC port.
+    pub endpoint: String,
+}
+
+/// The process environment: the one place that reads it.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the one reader of the environment")]
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+impl Config {
+    /// Reads, completes and checks the file. `env` looks up one environment variable.
+    ///
+    /// # Errors
+    /// Everything that is wrong, each with file, line, column and key (or the variable's name).
+    pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, Vec<Problem>> {
+        let file = path.display().to_string();
+        let alone = |message: String| {
+            vec![Problem { file: file.clone(), line: 0, column: 0, key: String::new(), message }]
+        };
+        let bytes = std::fs::read(path).map_err(|e| alone(format!("cannot be read: {e}")))?;
+        let base = std::path::absolute(path).map_err(|e| alone(e.to_string()))?;
+        let base = base.parent().map(Path::to_owned).unwrap_or_default();
+        Self::read(&bytes, &file, &base, env)
+    }
+
+    /// As [`Self::load`], from bytes; `base` is the directory relative paths start from.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn read(
+        bytes: &[u8],
+        file: &str,
+        base: &Path,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, Vec<Problem>> {
+        let schema = schema();
+        let mut document = Document::parse(bytes, file).map_err(|e| vec![e])?;
+        let overridden = overrides::apply(&mut document.value, &schema, env);
+        let mut problems = document
+            .violations(&schema)
+            .map_err(|why| vec![document.error("", format!("the schema is broken: {why}"))])?;
+        complete(&mut document.value, &schema, env);
+        resolve(&mut document.value, base);
+        let connect = check::check(&document, env, &mut problems);
+        let tools = document.value.get("tools").and_then(Value::as_array);
+        for (i, tool) in tools.into_iter().flatten().enumerate() {
+            if let Err(error) = ToolConfig::deserialize(tool) {
+                problems.push(document.error(&format!("/tools/{i}"), error.to_string()));
+            }
+        }
+        if problems.is_empty() {
+            match Self::deserialize(&document.value) {
+                Ok(mut config) => {
+                    base.clone_into(&mut config.base);
+                    if let Ledger::Postgres(postgres) = &mut config.ledger {
+                        postgres.connect = Secret(connect.unwrap_or_default());
+                    }
+                    return Ok(config);
+                }
+                Err(e) => problems.push(document.error("", e.to_string())),
+            }
+        }
+        for problem in &mut problems {
+            if let Some(variable) = overridden.get(&problem.key) {
+                problem.file = "environment".to_owned();
+                (problem.line, problem.column) = (0, 0);
+                problem.key.clone_from(variable);
+            }
+        }
+        problems.sort();
+        problems.dedup();
+        Err(problems)
+    }
+
+    /// Every Unix socket to listen on: the agent socket and those that callers name.
+    #[must_use]
+    pub fn sockets(&self) -> BTreeSet<PathBuf> {
+        let callers = self.agents.iter().flat_map(|agent| &agent.callers);
+        callers.filter_map(|c| c.socket.clone()).chain(self.listen.socket.clone()).collect()
+    }
+
+    /// The effective configuration as YAML. Secrets are not part of it.
+    ///
+    /// # Errors
+    /// A value cannot be written as YAML.
+    pub fn to_yaml(&self) -> Result<String, String> {
+        serde_saphyr::to_string(self).map_err(|e| e.to_string())
+    }
+}
+
+/// Puts in what the file leaves out: the schema's defaults, and what hangs on the state directory.
+fn complete(value: &mut Value, schema: &Value, env: &dyn Fn(&str) -> Option<String>) {
+    defaults(value, schema);
+    if value.get("state").is_none() {
+        let home = || env("HOME").map(|home| format!("{home}/.local/state"));
+        let base = env("XDG_STATE_HOME").filter(|dir| dir.starts_with('/')).or_else(home);
+        if let Some(base) = base {
+            set(value, "/state", Value::from(format!("{base}/wicketgate")));
+        }
+    }
+    let Some(state) = value.get("state").and_then(Value::as_str).map(str::to_owned) else { return };
+    let below = |name: &str| Value::from(format!("{state}/{name}"));
+    if value.pointer("/listen/socket").is_none() {
+        set(value, "/listen/socket", below("agent.sock"));
+    }
+    if value.get("ledger").and_then(Value::as_object).is_none_or(serde_json::Map::is_empty) {
+        set(value, "/ledger", serde_json::json!({"sqlite": {}}));
+    }
+    if value.pointer("/ledger/sqlite").is_some_and(|sqlite| sqlite.get("path").is_none()) {
+        set(value, "/ledger/sqlite/path", below("ledger.sqlite"));
+    }
+    if value.pointer("/ledger/postgres").is_some_and(|postgres| postgres.get("spool").is_none()) {
+        set(value, "/ledger/postgres/spool", below("spool"));
+    }
+}
+
+/// The defaults of a schema, for every object that is there or has a default of its own.
+fn defaults(value: &mut Value, schema: &Value) {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+    let Some(members) = value.as_object_mut() else { return };
+    for (name, schema) in properties {
+        if let (false, Some(default)) = (members.contains_key(name), schema.get("default")) {
+            members.insert(name.clone(), default.clone());
+        }
+        if let Some(member) = members.get_mut(name) {
+            defaults(member, schema);
+        }
+    }
+}
+
+/// Sets the value at a pointer, making the objects on the way; something else there is left alone.
+fn set(value: &mut Value, pointer: &str, to: Value) {
+    let (mut here, mut steps) = (value, pointer.split('/').skip(1).peekable());
+    while let Some(step) = steps.next() {
+        let Value::Object(members) = here else { return };
+        if steps.peek().is_none() {
+            members.insert(step.to_owned(), to);
+            return;
+        }
+        here =
+            members.entry(step.to_owned()).or_insert_with(|| Value::Object(serde_json::Map::new()));
+    }
+}
+
+/// Every path, as an absolute one.
+fn resolve(value: &mut Value, base: &Path) {
+    let one = |path: &mut Value| {
+        if let Some(text) = path.as_str().filter(|text| !text.is_empty()) {
+            *path = Value::from(base.join(text).display().to_string());
+        }
+    };
+    let single = [
+        "/state",
+        "/listen/socket",
+        "/ledger/sqlite/path",
+        "/ledger/postgres/url_file",
+        "/ledger/postgres/spool",
+        "/policy/bundle",
+    ];
+    for pointer in single {
+        value.pointer_mut(pointer).map(one);
+    }
+    for pointer in ["/trust/manifest_keys", "/trust/policy_keys"] {
+        value
+            .pointer_mut(pointer)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+            .for_each(one);
+    }
+    for agent in value.pointer_mut("/agents").and_then(Value::as_array_mut).into_iter().flatten() {
+        agent.get_mut("manifest").map(one);
+        let callers = agent.get_mut("callers").and_then(Value::as_array_mut);
+        for caller in callers.into_iter().flatten() {
+            for name in ["socket", "token_file"] {
+                caller.get_mut(name).map(one);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! The JSON Schema of `wicketgate.yaml`: what `config schema` prints, and what the file is checked by.
+
+use serde_json::{Value, json};
+
+/// JSON Schema 2020-12 with descriptions and defaults. `x-error` is what a person is told instead
+/// of a pattern.
+#[must_use]
+pub fn schema() -> Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "wicketgate.yaml",
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["trust", "agents"],
+        "properties": {
+            "state": described(path(), "directory of everything the process keeps; default $XDG_STATE_HOME/wicketgate, else ~/.local/state/wicketgate"),
+            "listen": section(&json!({
+                "socket": {"type": ["string", "null"], "minLength": 1,
+                    "description": "the agent socket; default agent.sock in the state directory; null switches it off"},
+                "tcp": {"type": ["string", "null"], "default": null,
+                    "description": "loopback address for agents with tokens, such as 127.0.0.1:7300; off unless set"},
+            })),
+            "operator": section(&json!({
+                "listen": {"type": "string", "default": "127.0.0.1:7301",
+                    "description": "loopback address of health, readiness and metrics"},
+            })),
+            "ledger": ledger(),
+            "trust": trust(),
+            "policy": section(&json!({
+                "bundle": {"type": ["string", "null"], "minLength": 1, "default": null,
+                    "description": "directory of the signed policy bundle; without one every call is denied"},
+                "deadline_ms": number(100, 1, 10_000, "milliseconds one evaluation may take"),
+            })),
+            "agents": {"type": "array", "minItems": 1, "maxItems": 256, "items": agent(),
+                "x-error": "expected 1 to 256 agents, each {manifest, callers}"},
+            "tools": {"type": "array", "maxItems": 4096, "default": [], "items": {"type": "object"},
+                "description": "tool bindings"},
+            "limits": limits(),
+            "telemetry": section(&json!({
+                "log": {"enum": ["error", "warn", "info", "debug", "trace"], "type": "string", "default": "info",
+                    "x-error": "expected `error`, `warn`, `info`, `debug` or `trace`"},
+                "otlp": {"type": "object", "additionalProperties": false, "required": ["endpoint"],
+                    "properties": {"endpoint": {"type": "string", "pattern": "^https?://",
+                        "x-error": "expected an http:// or https:// URL",
+                        "description": "gRPC port of an OTLP collector; off unless set"}}},
+            })),
+            "attested": {"type": "object", "maxProperties": 64, "default": {},
+                "description": "labels policies read as input.context.attested",
+                "additionalProperties": {"type": "string", "maxLength": 256, "x-error": "expected text of at most 256 characters"}},
+        },
+    })
+}
+
+fn described(mut schema: Value, text: &str) -> Value {
+    if let Some(members) = schema.as_object_mut() {
+        members.insert("description".into(), text.into());
+    }
+    schema
+}
+
+/// A section that may be left out.
+fn section(properties: &Value) -> Value {
+    json!({"type": "object", "additionalProperties": false, "default": {}, "properties": properties})
+}
+
+fn path() -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": 4096, "x-error": "expected a path"})
+}
+
+fn number(default: u64, least: u64, most: u64, text: &str) -> Value {
+    json!({"type": "integer", "minimum": least, "maximum": most, "default": default,
+        "description": text, "x-error": format!("expected a whole number from {least} to {most}")})
+}
+
+fn keys(text: &str) -> Value {
+    json!({"type": "array", "maxItems": 64, "default": [], "items": path(), "description": text})
+}
+
+fn ledger() -> Value {
+    json!({"type": "object", "additionalProperties": false, "maxProperties": 1, "default": {},
+        "x-error": "expected exactly one of `sqlite` and `postgres`",
+        "properties": {
+        "sqlite": {"type": "object", "additionalProperties": false, "properties": {
+            "path": described(path(), "database file; default ledger.sqlite in the state directory")}},
+        "postgres": {"type": "object", "additionalProperties": false, "properties": {
+            "url": {"type": "string", "description": "connection URL without a password"},
+            "url_file": described(path(), "file of mode 0600 that holds the connection URL"),
+            "url_env": {"type": "string", "minLength": 1, "description": "environment variable that holds the connection URL"},
+            "tenant": {"type": "string", "pattern": "^[a-z0-9_-]{1,63}$", "default": "default",
+                "x-error": "expected a tenant: [a-z0-9_-]{1,63}"},
+            "pool": number(8, 1, 256, "connections at most"),
+            "spool": described(path(), "directory for outcomes that could not be written yet; default spool in the state directory"),
+            "accept_failover_loss": {"type": "boolean", "default": false, "x-error": "expected `true` or `false`",
+                "description": "serve although a fail-over may lose acknowledged entries"},
+        }},
+    }})
+}
+
+fn trust() -> Value {
+    json!({"type": "object", "additionalProperties": false, "required": ["manifest_keys"], "properties": {
+        "manifest_keys": {"type": "array", "minItems": 1, "maxItems": 64, "items": path(),
+            "description": "public key files (PEM) of those who sign manifests",
+            "x-error": "expected 1 to 64 public key files"},
+        "manifest_threshold": number(1, 1, 64, "how many of them must have signed"),
+        "policy_keys": keys("public key files (PEM) of those who sign policy bundles; never the same keys"),
+        "policy_threshold": number(1, 1, 64, "how many of them must have signed"),
+    }})
+}
+
+fn agent() -> Value {
+    json!({"type": "object", "additionalProperties": false, "required": ["manifest", "callers"], "properties": {
+        "manifest": described(path(), "signed manifest; its envelope lies beside it as <file>.sig.json"),
+        "callers": {"type": "array", "minItems": 1, "maxItems": 256, "x-error": "expected 1 to 256 callers",
+            "items": {"type": "object", "additionalProperties": false, "properties": {
+                "socket": path(),
+                "uid": {"type": "integer", "minimum": 0, "maximum": 4_294_967_294_u64, "x-error": "expected a uid"},
+                "token_file": path(),
+                "spiffe": {}, "k8s_service_account": {},
+            }}},
+    }})
+}
+
+fn limits() -> Value {
+    section(&json!({
+        "arguments_bytes_max": number(1_048_576, 1, 1_048_576, "bytes of one call's arguments"),
+        "in_flight_max": number(512, 1, 65_536, "calls in progress"),
+        "open_runs_max": number(1024, 1, 65_536, "open runs"),
+        "hold_minutes": number(15, 1, 1440, "minutes until a held call expires"),
+        "commit_wait_ms": number(4000, 100, 4500, "milliseconds a caller waits for the ledger"),
+        "queue_wait_ms": number(1000, 0, 4000, "milliseconds a call waits for its turn"),
+        "drain_seconds": number(20, 0, 3600, "seconds calls in progress get at shutdown"),
+    }))
+}

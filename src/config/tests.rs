@@ -1,0 +1,200 @@
+//! The configuration through its own eyes: defaults, overrides, and everything wrong at once.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use super::{Config, Ledger, names, schema, stray};
+use crate::clock::SystemEntropy;
+use crate::crypto::keys::SecretKey;
+
+struct Desk(tempfile::TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Self(tempfile::tempdir().unwrap());
+        for name in ["m.pub", "p.pub"] {
+            let key = SecretKey::generate(&SystemEntropy).public();
+            std::fs::write(desk.path(name), key.to_pem()).unwrap();
+        }
+        std::fs::write(desk.path("agent.yaml"), "x").unwrap();
+        desk
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn secret(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+        std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    fn load(&self, text: &str, env: &[(&str, &str)]) -> Result<Config, Vec<String>> {
+        let file = self.path("wicketgate.yaml");
+        std::fs::write(&file, text).unwrap();
+        let env = |name: &str| {
+            let found = env.iter().find(|(key, _)| *key == name);
+            found
+                .map(|(_, value)| (*value).to_owned())
+                .or_else(|| (name == "HOME").then(|| "/home/x".into()))
+        };
+        let base = format!("{}/", self.0.path().display());
+        Config::load(&file, &env)
+            .map_err(|e| e.iter().map(|p| p.to_string().replace(&base, "")).collect())
+    }
+}
+
+const SMALL: &str = "trust: {manifest_keys: [m.pub]}
+agents: [{manifest: agent.yaml, callers: [{uid: 1000}]}]
+";
+
+#[test]
+fn a_small_file_gets_the_safe_defaults() {
+    let desk = Desk::new();
+    let config = desk.load(SMALL, &[]).unwrap();
+    assert_eq!(config.state, PathBuf::from("/home/x/.local/state/wicketgate"));
+    assert_eq!(config.listen.socket.unwrap(), config.state.join("agent.sock"));
+    assert_eq!(config.listen.tcp, None);
+    assert_eq!(config.operator.listen.to_string(), "127.0.0.1:7301");
+    assert!(
+        matches!(config.ledger, Ledger::Sqlite(s) if s.path == config.state.join("ledger.sqlite"))
+    );
+    assert_eq!((config.limits.in_flight_max, config.limits.hold_minutes), (512, 15));
+    assert_eq!((config.limits.commit_wait_ms, config.limits.queue_wait_ms), (4000, 1000));
+    assert_eq!(config.limits.arguments_bytes_max, 1_048_576);
+    assert_eq!(config.agents[0].manifest, desk.path("agent.yaml"));
+    assert_eq!(config.trust.manifest_keys, [desk.path("m.pub")]);
+    assert!(config.telemetry.otlp.is_none() && config.policy.bundle.is_none());
+    let config = desk.load(SMALL, &[("XDG_STATE_HOME", "/s")]).unwrap();
+    assert_eq!(config.state, PathBuf::from("/s/wicketgate"));
+}
+
+#[test]
+fn everything_wrong_is_reported_at_once_with_its_place() {
+    let desk = Desk::new();
+    let text = "listen: {tcp: 0.0.0.0:7300}
+operator: {listen: nonsense}
+trust: {manifest_keys: [none.pub], policy_keys: [m.pub], policy_threshold: 3}
+agents:
+- manifest: agent.yaml
+  callers: [{uid: 1}, {uid: 1}, {spiffe: x}, {token_file: t}]
+limits: {in_flight_max: many, extra: 1}
+ledger: {postgres: {url: postgres://u:secret@h/db}}
+telemetry: {log: loud}
+tools: [{name: a}, {name: a}]
+";
+    let said = desk.load(text, &[]).unwrap_err();
+    let expected = [
+        "wicketgate.yaml:1:10: listen.tcp: `0.0.0.0:7300` is not a loopback address",
+        "wicketgate.yaml:2:12: operator.listen: `nonsense` is not an address",
+        "wicketgate.yaml:3:25: trust.manifest_keys[0]: key file `none.pub`",
+        "wicketgate.yaml:3:58: trust.policy_threshold: 3 signatures of 1",
+        "wicketgate.yaml:6:23: agents[0].callers[1]: the same caller as `agents.0.callers.0`",
+        "wicketgate.yaml:6:33: agents[0].callers[2]: `spiffe` is not supported",
+        "wicketgate.yaml:6:46: agents[0].callers[3]: token file `t`",
+        "wicketgate.yaml:7:10: limits.in_flight_max: expected a whole number from 1 to 65536",
+        "wicketgate.yaml:7:31: limits.extra: unknown field",
+        "wicketgate.yaml:8:21: ledger.postgres.url: holds a password",
+        "wicketgate.yaml:9:13: telemetry.log: expected `error`",
+        "wicketgate.yaml:10:21: tools[1].name: tool `a` is bound twice",
+    ];
+    for (said, expected) in said.iter().zip(expected) {
+        assert!(said.starts_with(expected), "{said}\nexpected {expected}");
+    }
+    assert_eq!(said.len(), expected.len(), "{said:#?}");
+    assert!(!said.join("\n").contains("secret"));
+}
+
+#[test]
+fn the_environment_overrides_single_values_and_is_named_when_wrong() {
+    let desk = Desk::new();
+    let env = [("WICKETGATE__LIMITS__IN_FLIGHT_MAX", "7"), ("WICKETGATE__STATE", "state")];
+    let config = desk.load(SMALL, &env).unwrap();
+    assert_eq!(config.limits.in_flight_max, 7);
+    assert_eq!(config.state, desk.path("state"));
+    let said = desk.load(SMALL, &[("WICKETGATE__LIMITS__IN_FLIGHT_MAX", "x")]).unwrap_err();
+    assert_eq!(
+        said,
+        ["environment: WICKETGATE__LIMITS__IN_FLIGHT_MAX: expected a whole number from 1 to 65536"]
+    );
+    let present = ["WICKETGATE__LIMITS__INFLIGHT", "WICKETGATE__STATE", "PATH"];
+    assert_eq!(stray(present.iter().map(ToString::to_string)), ["WICKETGATE__LIMITS__INFLIGHT"]);
+    assert!(names().contains(&"WICKETGATE__LEDGER__POSTGRES__URL_FILE".to_owned()));
+}
+
+#[test]
+fn a_connection_url_is_read_by_reference_and_never_printed() {
+    let desk = Desk::new();
+    desk.secret("url", "postgres://u:hunter2@h/db\n");
+    let text = format!("{SMALL}ledger: {{postgres: {{url_file: url}}}}\n");
+    let config = desk.load(&text, &[]).unwrap();
+    let Ledger::Postgres(postgres) = &config.ledger else { panic!("not postgres") };
+    assert_eq!(postgres.connect.expose(), "postgres://u:hunter2@h/db");
+    assert_eq!((postgres.tenant.as_str(), postgres.pool), ("default", 8));
+    assert!(!format!("{config:?}").contains("hunter2"));
+    assert!(!config.to_yaml().unwrap().contains("hunter2"));
+    let text = format!("{SMALL}ledger: {{postgres: {{url_env: DB}}}}\n");
+    assert!(desk.load(&text, &[("DB", "postgres://u:hunter2@h/db")]).is_ok());
+    assert!(desk.load(&text, &[]).unwrap_err()[0].contains("`DB` is not set"));
+    let said = desk.load(&text, &[("DB", "mysql://u:hunter2@h")]).unwrap_err();
+    assert!(!said[0].contains("hunter2"), "{said:?}");
+    for bad in ["{}", "{url: 'postgres://h/d', url_env: DB}", "{url: 'postgres://h/d?password=x'}"]
+    {
+        let text = format!("{SMALL}ledger: {{postgres: {bad}}}\n");
+        assert!(desk.load(&text, &[("DB", "postgres://h")]).is_err(), "{bad}");
+    }
+    std::fs::set_permissions(desk.path("url"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let text = format!("{SMALL}ledger: {{postgres: {{url_file: url}}}}\n");
+    assert!(desk.load(&text, &[]).unwrap_err()[0].contains("mode 644"));
+}
+
+#[test]
+fn what_is_printed_can_be_loaded_again() {
+    let desk = Desk::new();
+    desk.secret("url", "postgres://u:p@h/db");
+    for more in [
+        "",
+        "ledger: {postgres: {url_file: url}}\n",
+        "attested: {env: 'no', n: '010'}\n",
+        "listen: {socket: null, tcp: '127.0.0.1:1'}\n",
+    ] {
+        let small = if more.contains("null") {
+            SMALL.replace("{uid: 1000}", "{socket: /s, uid: 1}")
+        } else {
+            SMALL.into()
+        };
+        let once = desk.load(&format!("{small}{more}"), &[]).unwrap().to_yaml().unwrap();
+        let twice =
+            desk.load(&once, &[]).unwrap_or_else(|e| panic!("{e:?}\n{once}")).to_yaml().unwrap();
+        assert_eq!(once, twice);
+    }
+}
+
+#[test]
+fn every_socket_a_caller_names_is_listened_on() {
+    let desk = Desk::new();
+    let text = SMALL.replace("{uid: 1000}", "{uid: 1}, {socket: b.sock, uid: 1}");
+    let config = desk.load(&text, &[("WICKETGATE__STATE", "/s")]).unwrap();
+    assert!(config.sockets().into_iter().eq(["/s/agent.sock".into(), desk.path("b.sock")]));
+}
+
+#[test]
+fn one_key_signs_manifests_or_policies_but_not_both() {
+    let desk = Desk::new();
+    let text = SMALL.replace("[m.pub]", "[m.pub], policy_keys: [p.pub]");
+    assert!(desk.load(&text, &[]).is_ok());
+    let said = desk.load(&text.replace("p.pub", "m.pub"), &[]).unwrap_err();
+    assert!(said[0].contains("is already a manifest key"), "{said:?}");
+    let text = format!("{SMALL}policy: {{bundle: b}}\n");
+    assert!(desk.load(&text, &[]).unwrap_err()[0].contains("`policy_keys` is empty"));
+}
+
+#[test]
+fn the_schema_is_a_schema_and_its_defaults_keep_to_it() {
+    let schema = schema();
+    assert!(jsonschema::meta::is_valid(&schema));
+    let mut value = serde_json::json!({"trust": {"manifest_keys": ["a"]}, "agents": [
+        {"manifest": "a", "callers": [{"uid": 1}]}]});
+    super::defaults(&mut value, &schema);
+    assert!(jsonschema::is_valid(&schema, &value));
+}

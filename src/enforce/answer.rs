@@ -1,0 +1,243 @@
+//! What a caller is told: a result that is on the books, or a fault.
+
+use std::time::Duration;
+
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
+use crate::domain::id::CallId;
+use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::time::Timestamp;
+use crate::ledger;
+use crate::ledger::permit::{Held, Recalled, RecalledState, Receipt, Refusal, Settled};
+
+/// A result that may be released, and where it is on the books. Made only from something durable.
+#[derive(Clone, Debug)]
+pub struct Released {
+    call: CallId,
+    result: Vec<u8>,
+    status: String,
+    receipt: Receipt,
+}
+
+impl Released {
+    /// The call.
+    #[must_use]
+    pub const fn call(&self) -> &CallId {
+        &self.call
+    }
+
+    /// UTF-8 JSON.
+    #[must_use]
+    pub fn result(&self) -> &[u8] {
+        &self.result
+    }
+
+    /// The result's own bytes, for whoever sends them.
+    #[must_use]
+    pub fn into_result(self) -> Vec<u8> {
+        self.result
+    }
+
+    /// The tool's own status.
+    #[must_use]
+    pub fn status(&self) -> &str {
+        &self.status
+    }
+
+    /// Where the outcome is on the books.
+    #[must_use]
+    pub const fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+}
+
+/// Something the caller is told that is no result: the source of every error on the wire.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// The stable code.
+    pub code: Code,
+    /// The finer code: `json.duplicate_key`, `schema.required`, …; empty if there is none.
+    pub detail: String,
+    /// For a person.
+    pub message: String,
+    /// The call, once it has an id.
+    pub call: Option<CallId>,
+    /// Every reason of a recorded denial or hold.
+    pub reasons: Vec<Reason>,
+    /// Until when a held call waits.
+    pub expires: Option<Timestamp>,
+    /// When trying again makes sense.
+    pub retry_after: Option<Duration>,
+    /// Where it is on the books; absent for what was refused before admission.
+    pub receipt: Option<Receipt>,
+}
+
+impl Fault {
+    /// A fault of this code, with nothing on the books.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            detail: String::new(),
+            message: message.into(),
+            call: None,
+            reasons: Vec::new(),
+            expires: None,
+            retry_after: None,
+            receipt: None,
+        }
+    }
+
+    /// The same with a finer code.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = detail.into();
+        self
+    }
+
+    /// The same about this call.
+    #[must_use]
+    pub fn about(mut self, call: &CallId) -> Self {
+        self.call = Some(call.clone());
+        self
+    }
+
+    fn at(mut self, receipt: &Receipt) -> Self {
+        self.receipt = Some(receipt.clone());
+        self
+    }
+
+    fn because(code: Code, reasons: &[Reason]) -> Self {
+        let first = reasons.first();
+        let message = first.map_or_else(|| code.as_str().to_owned(), |r| r.message.clone());
+        let mut fault = Self::new(code, message);
+        fault.detail = first.map(|r| r.detail.clone()).unwrap_or_default();
+        fault.reasons = reasons.to_vec();
+        fault
+    }
+
+    /// What a failing ledger means for whoever waits.
+    #[must_use]
+    pub fn of_ledger(error: &ledger::Error) -> Self {
+        let soon = Some(Duration::from_secs(1));
+        let (code, message, retry_after) = match error {
+            ledger::Error::Overloaded => {
+                (Code::Overloaded, "too many calls are waiting; nothing ran".to_owned(), soon)
+            }
+            ledger::Error::Unavailable(_) => (
+                Code::LedgerUnavailable,
+                "the ledger cannot be written; nothing ran".to_owned(),
+                soon,
+            ),
+            ledger::Error::Unknown => (
+                Code::LedgerUnknown,
+                "the ledger did not confirm in time; nothing ran and nothing will".to_owned(),
+                soon,
+            ),
+            ledger::Error::RunNotOpen => (Code::RunSealed, "the run is sealed".to_owned(), None),
+            ledger::Error::CallTaken => {
+                (Code::CallConflict, "the call id is taken".to_owned(), None)
+            }
+            ledger::Error::CallsOpen => {
+                (Code::LedgerUnavailable, "calls of the run are still open".to_owned(), soon)
+            }
+        };
+        let mut fault = Self::new(code, message);
+        fault.retry_after = retry_after;
+        fault
+    }
+}
+
+/// The answer to one call.
+pub type Answer = Result<Released, Fault>;
+
+impl From<&Refusal> for Fault {
+    fn from(refusal: &Refusal) -> Self {
+        denied(refusal.call(), refusal.reasons(), refusal.receipt())
+    }
+}
+
+fn denied(call: &CallId, reasons: &[Reason], receipt: &Receipt) -> Fault {
+    // Schema and effect refusals are denials to the agent; the detail says which layer spoke.
+    let code = match reasons.first().map(|r| r.code) {
+        Some(code @ (Code::ToolNotGranted | Code::PolicyError | Code::LimitExceeded)) => code,
+        _ => Code::PolicyDenied,
+    };
+    Fault::because(code, reasons).about(call).at(receipt)
+}
+
+impl From<&Held> for Fault {
+    fn from(held: &Held) -> Self {
+        waiting(held.call(), held.reasons(), held.expires(), held.receipt())
+    }
+}
+
+fn waiting(call: &CallId, reasons: &[Reason], expires: Timestamp, receipt: &Receipt) -> Fault {
+    let mut fault = Fault::because(Code::CallHeld, reasons).about(call).at(receipt);
+    fault.message = format!("held for approval until {expires}: {}", fault.message);
+    fault.expires = Some(expires);
+    fault
+}
+
+/// The answer a settled call gives.
+#[must_use = "a settled outcome is somebody's answer"]
+pub fn of_settled(settled: Settled) -> Answer {
+    let (call, outcome, receipt) = settled.into_outcome();
+    of_outcome(call, outcome, receipt)
+}
+
+fn of_outcome(call: CallId, outcome: Outcome, receipt: Receipt) -> Answer {
+    match outcome {
+        Outcome::Completed { result, status } => Ok(Released { call, result, status, receipt }),
+        Outcome::Failed { class, message, .. } => {
+            let code = Code::ToolFailed;
+            let message = match class {
+                FailureClass::NotStarted => "the call never started".to_owned(),
+                FailureClass::ToolError
+                | FailureClass::Timeout
+                | FailureClass::TooLarge
+                | FailureClass::Connect
+                | FailureClass::Protocol
+                | FailureClass::Changed => message,
+            };
+            Err(Fault::new(code, message).detail(class.as_str()).about(&call).at(&receipt))
+        }
+        Outcome::Unknown { cause } => {
+            let message = "the call may have taken effect; its outcome is unknown";
+            Err(Fault::new(Code::CallUnknown, message).detail(cause).about(&call).at(&receipt))
+        }
+        Outcome::Cancelled { reason } => {
+            Err(Fault::new(Code::CallCancelled, reason).about(&call).at(&receipt))
+        }
+    }
+}
+
+/// The answer the books give to a call that was asked for before.
+#[must_use = "a recalled answer is somebody's answer"]
+pub fn of_recalled(recalled: &Recalled) -> Answer {
+    let (call, receipt) = (recalled.call(), recalled.receipt());
+    match recalled.state() {
+        RecalledState::Denied(reasons) => Err(denied(call, reasons, receipt)),
+        RecalledState::Held(reasons, expires) => Err(waiting(call, reasons, *expires, receipt)),
+        RecalledState::Running => Err(unknown_for_now(call).at(receipt)),
+        RecalledState::Ended(outcome) => of_outcome(call.clone(), outcome.clone(), receipt.clone()),
+        RecalledState::ResultUnavailable => {
+            let message = "the call completed; its result is no longer kept";
+            Err(Fault::new(Code::CallResultUnavailable, message).about(call).at(receipt))
+        }
+        RecalledState::Expired => {
+            let message = "no approval came in time";
+            Err(Fault::new(Code::CallExpired, message).about(call).at(receipt))
+        }
+        RecalledState::Cancelled(reason) => {
+            Err(Fault::new(Code::CallCancelled, reason.clone()).about(call).at(receipt))
+        }
+    }
+}
+
+/// It ran, or may have, and its outcome is not on the books yet.
+#[must_use]
+pub fn unknown_for_now(call: &CallId) -> Fault {
+    let message = "the call may have taken effect; its outcome is not on the books yet";
+    Fault::new(Code::CallUnknown, message).detail("unrecorded").about(call)
+}

@@ -1,0 +1,50 @@
+//! What was refused before admission, in summary: at most one entry per code and period.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+use crate::domain::code::Code;
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+use crate::ledger::drafts::Written;
+use crate::ledger::entry::{Draft, Kind};
+
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    count: u64,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+/// Counts of refusals that are not on the books yet.
+#[derive(Debug, Default)]
+pub(super) struct Rejected {
+    tallies: Mutex<BTreeMap<Code, Tally>>,
+}
+
+impl Rejected {
+    pub fn count(&self, code: Code, now: Timestamp) {
+        let mut tallies = self.tallies.lock();
+        let tally = tallies.entry(code).or_insert(Tally { count: 0, first: now, last: now });
+        tally.count = tally.count.saturating_add(1);
+        tally.last = now;
+    }
+
+    /// One draft per code since the last time, and the counts start again.
+    pub fn take(&self) -> Vec<Written> {
+        let tallies = std::mem::take(&mut *self.tallies.lock());
+        tallies
+            .into_iter()
+            .map(|(code, tally)| {
+                let data = Json::object([
+                    ("code", Json::from(code.as_str())),
+                    ("count", Json::from(tally.count)),
+                    ("first", Json::from(tally.first.to_string())),
+                    ("last", Json::from(tally.last.to_string())),
+                ]);
+                Written::bare(Draft::of(Kind::RequestRejected, data))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,244 @@
+//! Open runs in memory: who may continue them, what they used, which of their calls are in flight.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{Notify, watch};
+
+use super::answer::{Answer, Fault};
+use crate::clock::Clock;
+use crate::domain::call::Auth;
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, RunId};
+use crate::domain::time::Timestamp;
+use crate::identity::Peer;
+use crate::identity::manifest::Manifest;
+use crate::ledger::permit::Receipt;
+use crate::limits::{Usage, Went};
+use crate::policy::input::{AgentFacts, RunFacts};
+
+/// Sealed runs that are still known as sealed, so that a late call learns the right thing.
+const SEALED_KEPT: usize = 4096;
+
+/// What an answer in the making looks like to those who wait for it.
+pub(super) type Waiting = watch::Receiver<Option<Answer>>;
+
+/// One open run.
+pub struct Run {
+    pub(super) id: RunId,
+    pub(super) manifest: Arc<Manifest>,
+    pub(super) agent: AgentFacts,
+    pub(super) auth: Auth,
+    pub(super) opened_at: Timestamp,
+    pub(super) expires: Option<Timestamp>,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) token: Digest,
+    pub(super) state: Mutex<State>,
+    /// Highest `run_seq` of an answer that was released to the run.
+    pub(super) released: AtomicU64,
+    /// Told whenever a call leaves the road.
+    pub(super) idle: Notify,
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub usage: Usage,
+    pub calls: BTreeMap<CallId, Place>,
+    pub in_flight: usize,
+    /// No new calls: the run is being sealed.
+    pub closing: bool,
+    pub sealed: Option<Sealed>,
+}
+
+/// Where a call of the run is.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// On the road, with these bytes.
+    OnRoad { fingerprint: Digest, answer: Waiting },
+    /// On the books, waiting for an approval.
+    Held,
+    /// On the books, or in doubt: only the books know.
+    Booked,
+}
+
+/// A run that was sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    /// Entries of the run, `run.opened` and `run.sealed` included.
+    pub entries: u64,
+    /// Where it is on the books.
+    pub receipt: Receipt,
+}
+
+/// What admission says about one call.
+pub(super) enum Admitted {
+    /// New: walk the road with these limits' refusals; answer through the sender.
+    New(watch::Sender<Option<Answer>>, Vec<Reason>, RunFacts),
+    /// The same call is on the road: wait with it.
+    Join(Waiting),
+    /// The books have it.
+    Recall,
+}
+
+impl Run {
+    /// Its id.
+    #[must_use]
+    pub const fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    /// The agent it runs.
+    #[must_use]
+    pub fn agent(&self) -> &str {
+        &self.agent.id
+    }
+
+    /// Whether it is sealed or being sealed.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.state.lock().closing
+    }
+
+    /// Takes up one call: joins it, recalls it, or counts it as new.
+    pub(super) fn admit(
+        &self,
+        call: &CallId,
+        fingerprint: Digest,
+        clock: &dyn Clock,
+        attested: &BTreeMap<String, String>,
+    ) -> Result<Admitted, Fault> {
+        let mut state = self.state.lock();
+        match state.calls.get(call) {
+            Some(Place::OnRoad { fingerprint: of, answer }) if *of == fingerprint => {
+                return Ok(Admitted::Join(answer.clone()));
+            }
+            Some(Place::OnRoad { .. }) => return Err(conflict(call)),
+            Some(Place::Held | Place::Booked) => return Ok(Admitted::Recall),
+            None => {}
+        }
+        if state.closing || self.expires.is_some_and(|expires| expires <= clock.now()) {
+            return Err(Fault::new(Code::RunSealed, "the run is sealed").about(call));
+        }
+        let facts = RunFacts {
+            id: self.id,
+            mode: "enforce".to_owned(),
+            opened_at: self.opened_at,
+            calls: state.usage.calls(),
+            errors: state.usage.errors(),
+            denied: state.usage.denied(),
+            labels: self.labels.clone(),
+            attested: attested.clone(),
+        };
+        let refusals = state.usage.begin(&self.manifest.limits, fingerprint, clock.monotonic());
+        let (sender, answer) = watch::channel(None);
+        state.calls.insert(call.clone(), Place::OnRoad { fingerprint, answer });
+        state.in_flight = state.in_flight.saturating_add(1);
+        Ok(Admitted::New(sender, refusals, facts))
+    }
+
+    /// The call left the road: nothing of it is on the books, so its id is free again.
+    pub(super) fn forget(&self, call: &CallId) {
+        let mut state = self.state.lock();
+        state.calls.remove(call);
+        state.usage.forget();
+        state.in_flight = state.in_flight.saturating_sub(1);
+        drop(state);
+        self.idle.notify_waiters();
+    }
+
+    /// The call left the road and is on the books (or in doubt).
+    pub(super) fn left(&self, call: &CallId, place: Place, went: Went) {
+        let mut state = self.state.lock();
+        state.calls.insert(call.clone(), place);
+        state.usage.end(went);
+        state.in_flight = state.in_flight.saturating_sub(1);
+        drop(state);
+        self.idle.notify_waiters();
+    }
+
+    /// A held call ended without running.
+    pub(super) fn unheld(&self, call: &CallId) {
+        self.state.lock().calls.insert(call.clone(), Place::Booked);
+        self.idle.notify_waiters();
+    }
+
+    /// Waits until no call is on the road.
+    pub(super) async fn quiet(&self) {
+        loop {
+            let told = self.idle.notified();
+            if self.state.lock().in_flight == 0 {
+                return;
+            }
+            told.await;
+        }
+    }
+
+    /// Calls that wait for an approval.
+    pub(super) fn held(&self) -> Vec<CallId> {
+        let state = self.state.lock();
+        let held = state.calls.iter().filter(|(_, place)| matches!(place, Place::Held));
+        held.map(|(call, _)| call.clone()).collect()
+    }
+
+    /// Remembers that this much of the run was released.
+    pub(super) fn release(&self, receipt: &Receipt) {
+        self.released.fetch_max(receipt.run_seq, Ordering::AcqRel);
+    }
+}
+
+/// The same id with other bytes.
+pub(super) fn conflict(call: &CallId) -> Fault {
+    Fault::new(Code::CallConflict, format!("call `{call}` was asked with other bytes")).about(call)
+}
+
+/// All runs this process may continue.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    by_token: RwLock<BTreeMap<Digest, Arc<Run>>>,
+    sealed: Mutex<VecDeque<Digest>>,
+}
+
+impl Runs {
+    pub fn insert(&self, run: &Arc<Run>) {
+        self.by_token.write().insert(run.token, Arc::clone(run));
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_token.read().len().saturating_sub(self.sealed.lock().len())
+    }
+
+    /// The run of this token, if this peer may use it: on a socket, the uid that opened it.
+    pub fn find(&self, token: &Digest, peer: &Peer) -> Result<Arc<Run>, Fault> {
+        let unknown = || Fault::new(Code::RunUnknown, "no such run");
+        let run = self.by_token.read().get(token).cloned().ok_or_else(unknown)?;
+        if run.auth.uid.is_some() && run.auth.uid != peer.uid {
+            return Err(unknown());
+        }
+        Ok(run)
+    }
+
+    pub fn open(&self) -> Vec<Arc<Run>> {
+        self.by_token.read().values().filter(|run| !run.is_over()).cloned().collect()
+    }
+
+    /// Keeps a sealed run known for a while, then forgets the oldest.
+    pub fn sealed(&self, run: &Run) {
+        let mut sealed = self.sealed.lock();
+        sealed.push_back(run.token);
+        if sealed.len() > SEALED_KEPT
+            && let Some(oldest) = sealed.pop_front()
+        {
+            self.by_token.write().remove(&oldest);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Whether what an agent says it runs is what its manifest allows it to run.
+
+use std::collections::BTreeSet;
+
+use super::manifest::{Manifest, Status};
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
+use crate::domain::digest::Digest;
+use crate::domain::tier::Binding;
+
+/// The agent is not the one of its manifest.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}", .reasons.iter().map(|r| r.message.as_str()).collect::<Vec<_>>().join("; "))]
+pub struct Mismatch {
+    /// Every difference; never empty. All have the code `manifest.mismatch`.
+    pub reasons: Vec<Reason>,
+}
+
+/// Compares the claims of `OpenRun` with the manifest: status, exact model id, every claimed
+/// instructions hash (64 hex digits, `sha256:` allowed) listed and at least one claimed if any is
+/// listed, loaded tools all granted. What is claimed stays claimed: the answer is
+/// [`Binding::Claimed`].
+///
+/// # Errors
+/// Every mismatch, not the first.
+pub fn bind(
+    manifest: &Manifest,
+    model: &str,
+    instructions: &[String],
+    tools: &[String],
+) -> Result<Binding, Mismatch> {
+    let mut reasons = Vec::new();
+    let mut add = |detail: &str, message: String| {
+        reasons.push(Reason {
+            code: Code::ManifestMismatch,
+            detail: detail.to_owned(),
+            message,
+            rule: "manifest".to_owned(),
+        });
+    };
+    if manifest.status != Status::Active {
+        let status = manifest.status.as_str();
+        add("manifest.status", format!("the manifest is `{status}`, no run may be opened"));
+    }
+    if !manifest.model_names.iter().any(|name| name == model) {
+        add("manifest.model", format!("model `{model}` is not one of the manifest's"));
+    }
+    if instructions.is_empty() && !manifest.instructions.is_empty() {
+        add("manifest.instructions", "no instructions hash was claimed".to_owned());
+    }
+    for claimed in instructions {
+        let listed = Digest::parse(claimed)
+            .is_some_and(|hash| manifest.instructions.iter().any(|i| i.sha256 == hash));
+        if !listed {
+            let message = format!("instructions `{claimed}` are not listed in the manifest");
+            add("manifest.instructions", message);
+        }
+    }
+    let granted: BTreeSet<&str> = manifest.tools.iter().map(|grant| grant.name.as_str()).collect();
+    for tool in tools {
+        if !granted.contains(tool.as_str()) {
+            add("manifest.tools", format!("loaded tool `{tool}` is not granted"));
+        }
+    }
+    if reasons.is_empty() { Ok(Binding::Claimed) } else { Err(Mismatch { reasons }) }
+}

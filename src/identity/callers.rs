@@ -1,0 +1,252 @@
+//! Who may be which agent: socket peers and token holders, each mapped to exactly one manifest.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq as _;
+
+use super::error::{Error, IdentityError};
+use super::manifest::Manifest;
+use super::token::RunTokens;
+use super::{Caller, Peer};
+use crate::crypto::keys::PublicKey;
+use crate::domain::call::Auth;
+use crate::domain::digest::Digest;
+use crate::domain::time::Timestamp;
+
+/// Least characters of a token.
+pub const TOKEN_CHARS_MIN: usize = 32;
+
+/// `agents[]` of the configuration.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The signed manifest.
+    pub manifest: PathBuf,
+    /// Who is this agent.
+    pub callers: Vec<CallerConfig>,
+}
+
+/// `agents[].callers[]`: `{uid, socket?}` or `{token_file}`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CallerConfig {
+    /// The socket it comes through; absent means the default agent socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket: Option<PathBuf>,
+    /// The peer's uid on that socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// A file of mode 0600 with the token, at least 32 printable characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+    /// Not supported by this build.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spiffe: Option<String>,
+    /// Not supported by this build.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub k8s_service_account: Option<String>,
+}
+
+/// Whose manifests are trusted, and where peers come from when nothing is said.
+#[derive(Clone, Debug)]
+pub struct Trust<'a> {
+    /// Keys that may sign manifests.
+    pub keys: &'a [PublicKey],
+    /// How many of them must.
+    pub threshold: usize,
+    /// The default agent socket, unless switched off.
+    pub socket: Option<&'a Path>,
+}
+
+#[derive(Debug)]
+struct Token {
+    sha256: Digest,
+    thumbprint: String,
+    manifest: Arc<Manifest>,
+}
+
+/// The sockets of one uid, each with the agent it is there.
+type Sockets = Vec<(PathBuf, Arc<Manifest>)>;
+
+/// The map from socket peers and tokens to manifests.
+#[derive(Debug)]
+pub struct Callers {
+    manifests: Vec<Arc<Manifest>>,
+    peers: BTreeMap<u32, Sockets>,
+    tokens: Vec<Token>,
+    thumbprints: Arc<RunTokens>,
+}
+
+impl Callers {
+    /// Loads every manifest and token. `tokens` makes the thumbprints of entries.
+    ///
+    /// # Errors
+    /// Everything that is wrong: a manifest that does not load, two manifests of one agent, a
+    /// caller mapped twice, a form this build does not support, a token others may read.
+    pub fn load(
+        agents: &[Config],
+        trust: &Trust<'_>,
+        tokens: &Arc<RunTokens>,
+        now: Timestamp,
+    ) -> Result<Self, Vec<Error>> {
+        let (manifests, thumbprints) = (Vec::new(), Arc::clone(tokens));
+        let mut callers =
+            Self { manifests, peers: BTreeMap::new(), tokens: Vec::new(), thumbprints };
+        let mut wrong = Vec::new();
+        for (i, agent) in agents.iter().enumerate() {
+            let manifest = match Manifest::load(&agent.manifest, trust.keys, trust.threshold, now) {
+                Ok(manifest) => Arc::new(manifest),
+                Err(error) => {
+                    wrong.push(error);
+                    continue;
+                }
+            };
+            if callers.manifests.iter().any(|other| other.name == manifest.name) {
+                let message = format!("agent `{}` is configured twice", manifest.name);
+                wrong.push(Error::Callers { key: format!("agents[{i}].manifest"), message });
+                continue;
+            }
+            callers.manifests.push(Arc::clone(&manifest));
+            for (j, caller) in agent.callers.iter().enumerate() {
+                if let Err(message) = callers.add(caller, &manifest, trust.socket) {
+                    wrong
+                        .push(Error::Callers { key: format!("agents[{i}].callers[{j}]"), message });
+                }
+            }
+        }
+        if wrong.is_empty() { Ok(callers) } else { Err(wrong) }
+    }
+
+    fn add(
+        &mut self,
+        caller: &CallerConfig,
+        manifest: &Arc<Manifest>,
+        default: Option<&Path>,
+    ) -> Result<(), String> {
+        match form(caller, default)? {
+            Form::Peer { socket, uid } => {
+                let here = self.peers.entry(uid).or_default();
+                if here.iter().any(|(other, _)| *other == socket) {
+                    return Err(format!("uid `{uid}` on `{}` is mapped twice", socket.display()));
+                }
+                here.push((socket, Arc::clone(manifest)));
+            }
+            Form::Token(path) => {
+                let token = read_token(&path)?;
+                let sha256 = Digest::of(&[token.as_bytes()]);
+                if self.tokens.iter().any(|other| other.sha256 == sha256) {
+                    return Err(format!("the token in `{}` is mapped twice", path.display()));
+                }
+                let thumbprint = self.thumbprints.thumbprint(&token);
+                self.tokens.push(Token { sha256, thumbprint, manifest: Arc::clone(manifest) });
+            }
+        }
+        Ok(())
+    }
+
+    /// The one agent this peer or token is. `bearer` is the credential itself, without a scheme.
+    ///
+    /// # Errors
+    /// Any doubt: nobody, an unknown token (whatever the peer), or two different agents.
+    pub fn identify(&self, peer: &Peer, bearer: Option<&str>) -> Result<Caller, IdentityError> {
+        let mapped = self.peer(peer);
+        let Some(bearer) = bearer else {
+            let manifest = mapped.ok_or(IdentityError::Missing)?;
+            let auth = Auth { method: "uds".to_owned(), uid: peer.uid, token: None };
+            return Ok(Caller { manifest: Arc::clone(manifest), auth });
+        };
+        let token = self.token(bearer).ok_or(IdentityError::UnknownToken)?;
+        if mapped.is_some_and(|manifest| manifest.digest != token.manifest.digest) {
+            return Err(IdentityError::Ambiguous);
+        }
+        let thumbprint = Some(token.thumbprint.clone());
+        let auth = Auth { method: "token".to_owned(), uid: peer.uid, token: thumbprint };
+        Ok(Caller { manifest: Arc::clone(&token.manifest), auth })
+    }
+
+    fn peer(&self, peer: &Peer) -> Option<&Arc<Manifest>> {
+        let (socket, uid) = (peer.socket.as_ref()?, peer.uid?);
+        let here = self.peers.get(&uid)?;
+        here.iter().find(|(path, _)| path == socket).map(|(_, manifest)| manifest)
+    }
+
+    /// Looks at every token, so that time tells nothing about where a match stands.
+    fn token(&self, bearer: &str) -> Option<&Token> {
+        let shown = Digest::of(&[bearer.as_bytes()]);
+        self.tokens.iter().fold(None, |found, token| {
+            let same = bool::from(token.sha256.as_bytes().ct_eq(shown.as_bytes()));
+            if same { Some(token) } else { found }
+        })
+    }
+
+    /// Every manifest, in the order of the configuration.
+    #[must_use]
+    pub fn manifests(&self) -> &[Arc<Manifest>] {
+        &self.manifests
+    }
+}
+
+/// What a caller entry says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// A peer on a Unix socket.
+    Peer {
+        /// The socket.
+        socket: PathBuf,
+        /// Its uid.
+        uid: u32,
+    },
+    /// The holder of the token in this file.
+    Token(PathBuf),
+}
+
+/// Reads one caller entry: exactly one form.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn form(caller: &CallerConfig, default: Option<&Path>) -> Result<Form, String> {
+    if caller.spiffe.is_some() {
+        return Err("`spiffe` is not supported by this build".into());
+    }
+    if caller.k8s_service_account.is_some() {
+        return Err("`k8s_service_account` is not supported by this build".into());
+    }
+    match (&caller.socket, caller.uid, &caller.token_file) {
+        (None, None, Some(path)) => Ok(Form::Token(path.clone())),
+        (socket, Some(uid), None) => {
+            let socket = socket.as_deref().or(default);
+            let socket = socket.ok_or("`socket` is missing and `listen.socket` is off")?;
+            Ok(Form::Peer { socket: socket.to_owned(), uid })
+        }
+        (Some(_), None, None) => Err("`socket` needs a `uid`".into()),
+        (None, None, None) => Err("expected `uid` (with `socket`) or `token_file`".into()),
+        (_, _, Some(_)) => Err("`token_file` stands alone".into()),
+    }
+}
+
+/// Reads a token file: mode 0600, at least 32 printable characters, one line.
+///
+/// # Errors
+/// What is wrong with it; never its content.
+pub fn read_token(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
+    let shown = path.display();
+    let failed = |e: std::io::Error| format!("token file `{shown}`: {e}");
+    let mode = std::fs::metadata(path).map_err(failed)?.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(format!(
+            "token file `{shown}` has mode {mode:o}: only its owner may read it (chmod 600)"
+        ));
+    }
+    let text = zeroize::Zeroizing::new(std::fs::read_to_string(path).map_err(failed)?);
+    let token = text.trim_end_matches(['\n', '\r']);
+    if token.len() < TOKEN_CHARS_MIN || !token.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(format!(
+            "token file `{shown}` needs one line of at least {TOKEN_CHARS_MIN} printable characters"
+        ));
+    }
+    Ok(zeroize::Zeroizing::new(token.to_owned()))
+}

@@ -1,0 +1,148 @@
+//! Why a manifest, a caller or a token is refused. Every kind has a stable dotted code.
+
+use crate::crypto::keys;
+use crate::yaml;
+
+/// Why an identity does not hold.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The manifest is no strict YAML.
+    #[error("{0}")]
+    Format(yaml::Error),
+    /// Fields of the manifest are wrong: all of them.
+    #[error("{}", lines(.0))]
+    Schema(Vec<yaml::Error>),
+    /// The manifest sets limits that this build does not enforce.
+    #[error("{}", lines(.0))]
+    LimitNotEnforced(Vec<yaml::Error>),
+    /// The signature is missing, by nobody trusted, or over other bytes.
+    #[error("{path}: signatures: {why}")]
+    Signature {
+        /// The signature file.
+        path: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Too few trusted keys signed.
+    #[error("{path}: signatures: {found} of the {required} required trusted signatures hold")]
+    Threshold {
+        /// The signature file.
+        path: String,
+        /// Distinct trusted keys whose signature holds.
+        found: usize,
+        /// How many are required.
+        required: usize,
+    },
+    /// The envelope names an algorithm, or carries a signature that cannot be Ed25519.
+    #[error("{path}: signatures: {why}")]
+    Algorithm {
+        /// The signature file.
+        path: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A trusted or signing key cannot be used.
+    #[error(transparent)]
+    Key(#[from] keys::Error),
+    /// The manifest's time is over.
+    #[error("{path}: spec.validity.not_after: expired at `{at}`")]
+    Expired {
+        /// The manifest.
+        path: String,
+        /// `not_after`.
+        at: String,
+    },
+    /// The manifest's time has not begun.
+    #[error("{path}: spec.validity.not_before: not valid before `{at}`")]
+    NotYetValid {
+        /// The manifest.
+        path: String,
+        /// `not_before`.
+        at: String,
+    },
+    /// An older version than one already used.
+    #[error(
+        "manifest `{name}`: metadata.version: `{version}` is older than `{previous}`, used before"
+    )]
+    Downgrade {
+        /// The agent.
+        name: String,
+        /// The refused version.
+        version: String,
+        /// The newest version used.
+        previous: String,
+    },
+    /// The same version with other bytes.
+    #[error("manifest `{name}`: metadata.version: `{version}` was used before with other content")]
+    Equivocation {
+        /// The agent.
+        name: String,
+        /// The version.
+        version: String,
+    },
+    /// Callers are not mapped to manifests without doubt.
+    #[error("{key}: {message}")]
+    Callers {
+        /// The field of the configuration: `agents[0].callers[1].token_file`.
+        key: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// The key of the run tokens cannot be used.
+    #[error("{path}: {why}")]
+    TokenKey {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl Error {
+    /// The stable code: `manifest.format`, `manifest.schema`, `manifest.signature`, …
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Io { .. } => "manifest.unreadable",
+            Self::Format(_) => "manifest.format",
+            Self::Schema(_) => "manifest.schema",
+            Self::LimitNotEnforced(_) => "manifest.limit_not_enforced",
+            Self::Signature { .. } => "manifest.signature",
+            Self::Threshold { .. } => "manifest.threshold",
+            Self::Algorithm { .. } => "manifest.alg",
+            Self::Key(_) => "manifest.key",
+            Self::Expired { .. } => "manifest.expired",
+            Self::NotYetValid { .. } => "manifest.not_yet_valid",
+            Self::Downgrade { .. } => "manifest.downgrade",
+            Self::Equivocation { .. } => "manifest.equivocation",
+            Self::Callers { .. } => "callers.config",
+            Self::TokenKey { .. } => "token.key",
+        }
+    }
+}
+
+fn lines(errors: &[yaml::Error]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Why a request has no identity. The caller is told `identity.missing` and nothing more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// Neither a mapped socket peer nor a token.
+    #[error("no credential is mapped to an agent")]
+    Missing,
+    /// A token was shown that nobody was given.
+    #[error("the token is not known")]
+    UnknownToken,
+    /// Token and socket peer are mapped to different agents.
+    #[error("the token and the socket peer belong to different agents")]
+    Ambiguous,
+}

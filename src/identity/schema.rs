@@ -1,0 +1,296 @@
+//! The shape of `agent.yaml`: every error at once, with its place; then the values.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use std::collections::BTreeMap;
+
+use super::error::Error;
+use super::manifest::{Grant, Instructions, Limits, Manifest, Status};
+use crate::domain::digest::Digest;
+use crate::domain::id::ToolName;
+use crate::domain::tier::Tier;
+use crate::domain::time::Timestamp;
+use crate::yaml::{self, Document};
+
+/// The JSON Schema (2020-12) of a manifest. `x-error` is what a person is told instead of the pattern.
+#[must_use]
+pub fn schema() -> Value {
+    let digest = json!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$",
+        "x-error": "expected `sha256:` and 64 lowercase hex digits"});
+    let text = json!({"type": "string", "minLength": 1, "maxLength": 256, "x-error": "expected 1 to 256 characters of text"});
+    let closed = |required: Value, properties: Value| {
+        json!({"type": "object",
+        "additionalProperties": false, "required": required, "properties": properties})
+    };
+    let tool = closed(
+        json!([]),
+        json!({
+            "name": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,128}$",
+                "x-error": "expected a tool name: [A-Za-z0-9_.-]{1,128}"},
+            "tier": {"enum": ["T0", "T1", "T2", "T3"], "x-error": "expected `T0`, `T1`, `T2` or `T3`"},
+            "definition": digest,
+            "server": {}, "lock": {}, "allow": {},
+        }),
+    );
+    let spec = closed(
+        json!(["status", "model", "tools", "validity"]),
+        json!({
+            "status": {"enum": ["active", "suspended", "retired", "revoked"],
+                "x-error": "expected `active`, `suspended`, `retired` or `revoked`"},
+            "model": closed(json!(["provider", "names"]), json!({
+                "provider": text,
+                "names": {"type": "array", "minItems": 1, "maxItems": 64, "items": text,
+                    "x-error": "expected 1 to 64 exact model ids"},
+            })),
+            "instructions": {"type": "array", "maxItems": 256, "items": closed(json!(["sha256", "scope"]), json!({
+                "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$",
+                    "x-error": "expected 64 lowercase hex digits, quoted"},
+                "scope": {"type": "string", "pattern": "^(whole|first_block|prefix:[1-9][0-9]{0,8})$",
+                    "x-error": "expected `whole`, `first_block` or `prefix:<bytes>`"},
+            }))},
+            "policy": closed(json!(["agent"]), json!({"agent": digest})),
+            "tools": {"type": "array", "maxItems": 4096, "items": tool},
+            "limits": limits(),
+            "replay": closed(json!(["mode"]), json!({"mode": {"enum": ["off", "record", "deterministic"],
+                "x-error": "expected `\"off\"`, `record` or `deterministic`"}})),
+            "delegates": {"type": "array"},
+            "validity": closed(json!(["not_before", "not_after"]), json!({
+                "not_before": {"type": "string"}, "not_after": {"type": "string"}})),
+        }),
+    );
+    closed(
+        json!(["apiVersion", "kind", "metadata", "spec"]),
+        json!({
+            "apiVersion": {"const": "wicketgate.dev/v1", "x-error": "expected `wicketgate.dev/v1`"},
+            "kind": {"const": "AgentManifest", "x-error": "expected `AgentManifest`"},
+            "metadata": closed(json!(["name", "version", "owner"]), json!({
+                "name": {"type": "string", "pattern": "^[a-z0-9-]{1,63}$",
+                    "x-error": "expected an agent name: [a-z0-9-]{1,63}"},
+                "version": {"type": "string"},
+                "owner": text,
+                "labels": {"type": "object", "maxProperties": 64, "additionalProperties":
+                    {"type": "string", "maxLength": 256, "x-error": "expected text of at most 256 characters"}},
+            })),
+            "spec": spec,
+        }),
+    )
+}
+
+fn limits() -> Value {
+    let count = json!({"type": "integer", "minimum": 1, "maximum": 9_007_199_254_740_991_i64,
+        "x-error": "expected a whole number from 1"});
+    json!({"type": "object", "additionalProperties": false, "properties": {
+        "calls": count, "calls_per_minute": count, "concurrency": count, "wall_seconds": count,
+        "consecutive_errors": count, "repeated_calls": count, "cost_usd": {}, "tokens": {}}})
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    name: String,
+    version: String,
+    owner: String,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    status: String,
+    model: Model,
+    #[serde(default)]
+    instructions: Vec<RawInstructions>,
+    policy: Option<Policy>,
+    tools: Vec<RawGrant>,
+    #[serde(default)]
+    limits: RawLimits,
+    validity: Validity,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    provider: String,
+    names: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct RawInstructions {
+    sha256: String,
+    scope: String,
+}
+
+#[derive(Deserialize)]
+struct Policy {
+    agent: String,
+}
+
+#[derive(Deserialize)]
+struct RawGrant {
+    name: String,
+    tier: Option<String>,
+    definition: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawLimits {
+    calls: Option<u64>,
+    calls_per_minute: Option<u64>,
+    concurrency: Option<u64>,
+    wall_seconds: Option<u64>,
+    consecutive_errors: Option<u64>,
+    repeated_calls: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Validity {
+    not_before: String,
+    not_after: String,
+}
+
+/// Reads the fields of a manifest. Signature and time are not looked at; `envelope` and `signers`
+/// are empty.
+///
+/// # Errors
+/// Everything that is wrong with the text, with its places.
+pub fn read(bytes: &[u8], file: &str) -> Result<Manifest, Error> {
+    let document = Document::parse(bytes, file).map_err(Error::Format)?;
+    let internal = |why: String| Error::Schema(vec![document.error("", why)]);
+    let mut wrong = document.violations(&schema()).map_err(internal)?;
+    wrong.extend(beyond_schema(&document));
+    if !wrong.is_empty() {
+        wrong.sort();
+        return Err(Error::Schema(wrong));
+    }
+    let unenforced: Vec<_> = ["cost_usd", "tokens"]
+        .iter()
+        .map(|name| format!("/spec/limits/{name}"))
+        .filter(|pointer| document.value.pointer(pointer).is_some())
+        .map(|pointer| document.error(&pointer, "this build does not enforce this limit"))
+        .collect();
+    if !unenforced.is_empty() {
+        return Err(Error::LimitNotEnforced(unenforced));
+    }
+    let raw = Raw::deserialize(&document.value).map_err(|e| internal(e.to_string()))?;
+    values(raw, bytes).ok_or_else(|| internal("a value cannot be read".into()))
+}
+
+/// What a schema cannot say, or says without a good word.
+fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
+    let mut wrong = Vec::new();
+    let mut names = std::collections::BTreeSet::new();
+    let tools = document.value.pointer("/spec/tools").and_then(Value::as_array);
+    for (i, tool) in tools.into_iter().flatten().enumerate() {
+        let at = format!("/spec/tools/{i}");
+        if ["server", "lock", "allow"].iter().any(|field| tool.get(field).is_some()) {
+            wrong.push(document.error(&at, "MCP servers are not supported by this build"));
+        } else if let Some(name) = tool.get("name") {
+            if !names.insert(name.to_string()) {
+                wrong.push(document.error(
+                    &format!("{at}/name"),
+                    format!("tool {} is granted twice", quoted(name)),
+                ));
+            }
+        } else if tool.is_object() {
+            wrong.push(document.error(&at, "missing field `name`"));
+        }
+    }
+    let mode = document.value.pointer("/spec/replay/mode").and_then(Value::as_str);
+    if let Some(mode @ ("record" | "deterministic")) = mode {
+        let message = format!("replay mode `{mode}` is not supported by this build");
+        wrong.push(document.error("/spec/replay/mode", message));
+    }
+    let delegates = document.value.pointer("/spec/delegates").and_then(Value::as_array);
+    if delegates.is_some_and(|list| !list.is_empty()) {
+        wrong.push(document.error("/spec/delegates", "this build does not enforce delegates"));
+    }
+    let version = document.value.pointer("/metadata/version").and_then(Value::as_str);
+    if let Some(version) = version.filter(|text| semver::Version::parse(text).is_err()) {
+        let message = format!("`{version}` is not a semantic version like `1.4.0`");
+        wrong.push(document.error("/metadata/version", message));
+    }
+    let mut times = Vec::new();
+    for field in ["not_before", "not_after"] {
+        let at = format!("/spec/validity/{field}");
+        let Some(text) = document.value.pointer(&at).and_then(Value::as_str) else { continue };
+        match time(text) {
+            Some(time) => times.push(time),
+            None => wrong.push(
+                document.error(&at, format!("`{text}` is not a time like `2026-11-01T00:00:00Z`")),
+            ),
+        }
+    }
+    if let [from, to] = times.as_slice()
+        && from >= to
+    {
+        wrong.push(document.error("/spec/validity/not_after", "is not later than `not_before`"));
+    }
+    wrong
+}
+
+fn quoted(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), |text| format!("`{text}`"))
+}
+
+/// Reads `2026-11-01T00:00:00Z`, with or without milliseconds; only UTC, written as `Z`.
+fn time(text: &str) -> Option<Timestamp> {
+    Timestamp::parse(text)
+        .or_else(|| Timestamp::parse(&format!("{}.000Z", text.strip_suffix('Z')?)))
+}
+
+fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
+    let Raw { metadata, spec } = raw;
+    let status = match spec.status.as_str() {
+        "active" => Status::Active,
+        "suspended" => Status::Suspended,
+        "retired" => Status::Retired,
+        "revoked" => Status::Revoked,
+        _ => return None,
+    };
+    let instructions = spec.instructions.into_iter();
+    let tools = spec.tools.into_iter();
+    let digest = |text: Option<String>| text.map_or(Some(None), |t| Digest::parse(&t).map(Some));
+    let limits = spec.limits;
+    Some(Manifest {
+        name: metadata.name,
+        version: semver::Version::parse(&metadata.version).ok()?,
+        owner: metadata.owner,
+        labels: metadata.labels,
+        status,
+        model_provider: spec.model.provider,
+        model_names: spec.model.names,
+        instructions: instructions
+            .map(|i| Some(Instructions { sha256: Digest::parse(&i.sha256)?, scope: i.scope }))
+            .collect::<Option<_>>()?,
+        policy_agent: digest(spec.policy.map(|p| p.agent))?,
+        tools: tools
+            .map(|tool| {
+                Some(Grant {
+                    name: ToolName::parse(&tool.name)?,
+                    tier: tool.tier.map_or(Some(None), |t| Tier::parse(&t).map(Some))?,
+                    definition: digest(tool.definition)?,
+                })
+            })
+            .collect::<Option<_>>()?,
+        limits: Limits {
+            calls: limits.calls,
+            calls_per_minute: limits.calls_per_minute,
+            concurrency: limits.concurrency,
+            wall_seconds: limits.wall_seconds,
+            consecutive_errors: limits.consecutive_errors,
+            repeated_calls: limits.repeated_calls,
+        },
+        not_before: time(&spec.validity.not_before)?,
+        not_after: time(&spec.validity.not_after)?,
+        digest: Digest::of(&[bytes]),
+        yaml: bytes.to_vec(),
+        envelope: Vec::new(),
+        signers: Vec::new(),
+    })
+}

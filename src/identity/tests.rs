@@ -1,0 +1,411 @@
+//! Manifests and callers, as a table of what is refused and with which code.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::callers::{CallerConfig, Callers, Config, Trust};
+use super::manifest::Manifest;
+use super::token::RunTokens;
+use super::{Error, IdentityError, PAYLOAD_TYPE, Peer, bind, envelope_path, sign, succeeds};
+use crate::clock::SystemEntropy;
+use crate::crypto::dsse;
+use crate::crypto::keys::SecretKey;
+use crate::domain::id::ToolName;
+use crate::domain::tier::{Binding, Tier};
+use crate::domain::time::Timestamp;
+
+const TEXT: &str = r#"apiVersion: wicketgate.dev/v1
+kind: AgentManifest
+metadata: {name: code-review-agent, version: 1.4.0, owner: platform@example.com, labels: {team: payments}}
+spec:
+  status: active
+  model: {provider: openai, names: [gpt-5-mini]}
+  instructions:
+    - {sha256: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", scope: whole}
+    - {sha256: "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", scope: "prefix:4096"}
+  policy: {agent: "sha256:cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"}
+  tools:
+    - {name: repo.read_file, tier: T0}
+    - {name: tickets.create, tier: T2, definition: "sha256:dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"}
+  limits: {calls: 500, calls_per_minute: 60, concurrency: 4, wall_seconds: 3600, consecutive_errors: 3, repeated_calls: 2}
+  replay: {mode: "off"}
+  delegates: []
+  validity: {not_before: 2026-11-01T00:00:00Z, not_after: 2027-05-01T00:00:00Z}
+"#;
+
+fn now() -> Timestamp {
+    Timestamp::parse("2026-11-21T12:00:00.000Z").unwrap()
+}
+
+fn key() -> SecretKey {
+    SecretKey::generate(&SystemEntropy)
+}
+
+fn verify(
+    text: &str,
+    keys: &[&SecretKey],
+    trusted: &[&SecretKey],
+    threshold: usize,
+) -> Result<Manifest, Error> {
+    let trusted: Vec<_> = trusted.iter().map(|k| k.public()).collect();
+    let envelope = dsse::sign(PAYLOAD_TYPE, text.as_bytes(), keys);
+    Manifest::verify("agent.yaml", text.as_bytes(), envelope, &trusted, threshold, now())
+}
+
+fn refused(text: &str) -> (&'static str, String) {
+    let key = key();
+    let error = verify(text, &[&key], &[&key], 1).unwrap_err();
+    (error.code(), error.to_string())
+}
+
+#[test]
+fn a_signed_manifest_is_read_whole() {
+    let key = key();
+    let manifest = verify(TEXT, &[&key], &[&key], 1).unwrap();
+    assert_eq!(manifest.name, "code-review-agent");
+    assert_eq!(manifest.version, semver::Version::new(1, 4, 0));
+    assert_eq!(manifest.labels["team"], "payments");
+    assert_eq!(manifest.instructions[1].scope, "prefix:4096");
+    assert_eq!(manifest.tools[0].tier, Some(Tier::T0));
+    assert!(
+        manifest.grant(&ToolName::parse("tickets.create").unwrap()).unwrap().definition.is_some()
+    );
+    assert_eq!(manifest.limits.repeated_calls, Some(2));
+    assert_eq!(manifest.signers, [key.public().id()]);
+    assert_eq!(manifest.yaml, TEXT.as_bytes());
+    assert!(manifest.policy_agent.is_some());
+}
+
+/// A field, what it becomes, the code and a part of the message.
+const WRONG: &[(&str, &str, &str, &str)] = &[
+    (
+        "kind: AgentManifest",
+        "kind: Agent",
+        "manifest.schema",
+        "agent.yaml:2:1: kind: expected `AgentManifest`",
+    ),
+    ("dev/v1", "dev/v2", "manifest.schema", "apiVersion: expected `wicketgate.dev/v1`"),
+    ("version: 1.4.0", "version: 1.4", "manifest.schema", "metadata.version"),
+    ("version: 1.4.0", "version: v1.4.0", "manifest.schema", "`v1.4.0` is not a semantic version"),
+    (
+        "code-review-agent",
+        "Code_Review",
+        "manifest.schema",
+        "metadata.name: expected an agent name",
+    ),
+    ("names: [gpt-5-mini]", "names: []", "manifest.schema", "spec.model.names: expected 1 to 64"),
+    ("status: active", "status: on", "manifest.schema", "agent.yaml:5:3: spec.status"),
+    ("prefix:4096", "prefix:0", "manifest.schema", "spec.instructions[1].scope: expected `whole`"),
+    ("tier: T0", "tier: T9", "manifest.schema", "spec.tools[0].tier: expected `T0`"),
+    (
+        "name: tickets.create",
+        "name: repo.read_file",
+        "manifest.schema",
+        "`repo.read_file` is granted twice",
+    ),
+    (
+        "{name: repo.read_file, tier: T0}",
+        "{server: github, lock: {signer: x}, allow: [y]}",
+        "manifest.schema",
+        "agent.yaml:12:7: spec.tools[0]: MCP servers are not supported by this build",
+    ),
+    (
+        "{name: repo.read_file, tier: T0}",
+        "{name: a, kind: http}",
+        "manifest.schema",
+        "spec.tools[0].kind: unknown field",
+    ),
+    ("mode: \"off\"", "mode: record", "manifest.schema", "replay mode `record` is not supported"),
+    ("mode: \"off\"", "mode: off", "ok", ""),
+    (
+        "delegates: []",
+        "delegates: [{manifest: x}]",
+        "manifest.schema",
+        "spec.delegates: this build does not enforce",
+    ),
+    ("calls: 500", "calls: 0", "manifest.schema", "spec.limits.calls: expected a whole number"),
+    (
+        "calls: 500",
+        "calls: 500, cost_usd: \"5.00\"",
+        "manifest.limit_not_enforced",
+        "agent.yaml:14:24: spec.limits.cost_usd",
+    ),
+    ("calls: 500", "tokens: 2000000", "manifest.limit_not_enforced", "spec.limits.tokens"),
+    ("calls: 500", "calls: 500, calls: 501", "manifest.format", "duplicate key `calls`"),
+    ("calls: 500", "calls: &a 500", "manifest.format", "anchors are not allowed"),
+    ("calls: 500", "calls: !!python/int 500", "manifest.format", "tags are not allowed"),
+    ("calls: 500", "colls: 500", "manifest.schema", "spec.limits.colls: unknown field"),
+    (
+        "not_after: 2027-05-01T00:00:00Z",
+        "not_after: 2026-11-20T00:00:00Z",
+        "manifest.expired",
+        "spec.validity.not_after: expired",
+    ),
+    (
+        "not_before: 2026-11-01",
+        "not_before: 2026-12-01",
+        "manifest.not_yet_valid",
+        "spec.validity.not_before: not valid before",
+    ),
+    (
+        "not_after: 2027-05-01T00:00:00Z",
+        "not_after: 2027-05-01",
+        "manifest.schema",
+        "is not a time like",
+    ),
+    (
+        "not_after: 2027-05-01T00:00:00Z",
+        "not_after: 2026-10-01T00:00:00Z",
+        "manifest.schema",
+        "not later than",
+    ),
+];
+
+#[test]
+fn each_wrong_field_is_named_with_its_code() {
+    for &(from, to, code, message) in WRONG {
+        assert!(TEXT.contains(from), "{from}");
+        let text = TEXT.replacen(from, to, 1);
+        if code == "ok" {
+            let key = key();
+            verify(&text, &[&key], &[&key], 1).unwrap();
+            continue;
+        }
+        let (found, said) = refused(&text);
+        assert_eq!(found, code, "{to}: {said}");
+        assert!(said.contains(message), "{to}: {said}");
+    }
+}
+
+#[test]
+fn all_wrong_fields_are_reported_at_once() {
+    let text = TEXT.replace("status: active", "status: x").replace("tier: T0", "tier: x, y: 1");
+    let text = text.replace("version: 1.4.0", "version: x");
+    let (_, said) = refused(&text);
+    assert_eq!(said.lines().count(), 4, "{said}");
+}
+
+#[test]
+fn only_enough_trusted_keys_over_the_same_bytes_make_a_manifest() {
+    let (a, b, stranger) = (key(), key(), key());
+    let code = |keys: &[&SecretKey], trusted: &[&SecretKey], threshold| {
+        verify(TEXT, keys, trusted, threshold).map_or_else(|e| e.code(), |_| "ok")
+    };
+    assert_eq!(code(&[&a], &[&a], 1), "ok");
+    assert_eq!(code(&[&a, &b], &[&a, &b], 2), "ok");
+    assert_eq!(code(&[&stranger, &a], &[&a], 1), "ok");
+    assert_eq!(code(&[&stranger], &[&a], 1), "manifest.signature");
+    assert_eq!(code(&[], &[&a], 1), "manifest.signature");
+    assert_eq!(code(&[&a], &[], 1), "manifest.signature");
+    assert_eq!(code(&[&a], &[&a, &b], 2), "manifest.threshold");
+    assert_eq!(code(&[&a, &a], &[&a, &b], 2), "manifest.threshold");
+}
+
+#[test]
+fn changed_bytes_a_bad_second_signature_and_another_type_are_refused() {
+    let (a, b) = (key(), key());
+    let trusted = [a.public(), b.public()];
+    let check = |text: &str, envelope: &str, threshold| {
+        Manifest::verify("agent.yaml", text.as_bytes(), envelope.into(), &trusted, threshold, now())
+            .map_or_else(|e| e.code(), |_| "ok")
+    };
+    let envelope = String::from_utf8(dsse::sign(PAYLOAD_TYPE, TEXT.as_bytes(), &[&a, &b])).unwrap();
+    assert_eq!(check(TEXT, &envelope, 2), "ok");
+    assert_eq!(check(&TEXT.replace("500", "501"), &envelope, 2), "manifest.signature");
+    assert_eq!(check(&format!("{TEXT}\n"), &envelope, 2), "manifest.signature");
+    let other = String::from_utf8(dsse::sign(PAYLOAD_TYPE, b"x", &[&b])).unwrap();
+    let sig = |text: &str| {
+        text.rsplit("\"sig\":\"").next().unwrap().split('"').next().unwrap().to_owned()
+    };
+    let half = envelope.replace(&sig(&envelope), &sig(&other));
+    assert_eq!(check(TEXT, &half, 2), "manifest.threshold");
+    assert_eq!(check(TEXT, &half, 1), "manifest.signature");
+    let policy = dsse::sign("application/vnd.wicketgate.policy", TEXT.as_bytes(), &[&a]);
+    assert_eq!(check(TEXT, &String::from_utf8(policy).unwrap(), 1), "manifest.signature");
+    let none = envelope.replacen("\"keyid\"", "\"alg\":\"none\",\"keyid\"", 1);
+    assert_eq!(check(TEXT, &none, 1), "manifest.alg");
+    let hs256 = envelope
+        .replace(&sig(&envelope), &"A".repeat(43))
+        .replace(&"A".repeat(43), &format!("{}=", "A".repeat(43)));
+    assert_eq!(check(TEXT, &hs256, 1), "manifest.alg");
+}
+
+#[test]
+fn versions_only_grow_and_one_version_is_one_content() {
+    let key = key();
+    let read =
+        |from: &str, to: &str| verify(&TEXT.replacen(from, to, 1), &[&key], &[&key], 1).unwrap();
+    let old = read("1.4.0", "1.4.0");
+    let before = Some((&old.version, &old.digest));
+    let code = |m: &Manifest| succeeds(before, m).map_or_else(|e| e.code(), |()| "ok");
+    assert!(succeeds(None, &old).is_ok());
+    assert_eq!(code(&old), "ok");
+    assert_eq!(code(&read("1.4.0", "1.4.1")), "ok");
+    assert_eq!(code(&read("1.4.0", "1.10.0")), "ok");
+    assert_eq!(code(&read("1.4.0", "1.3.9")), "manifest.downgrade");
+    assert_eq!(code(&read("1.4.0", "1.4.0-rc.1")), "manifest.downgrade");
+    assert_eq!(code(&read("calls: 500", "calls: 501")), "manifest.equivocation");
+    assert_eq!(code(&read("1.4.0", "1.4.0+other")), "manifest.equivocation");
+}
+
+#[test]
+fn a_run_is_bound_only_when_every_claim_fits() {
+    let key = key();
+    let manifest = verify(TEXT, &[&key], &[&key], 1).unwrap();
+    let (a, b, c) = ("a".repeat(64), format!("sha256:{}", "b".repeat(64)), "c".repeat(64));
+    let tool = ["repo.read_file".to_owned()];
+    let details = |manifest: &Manifest, model: &str, instructions: &[String], tools: &[String]| {
+        bind(manifest, model, instructions, tools).map_or_else(
+            |m| m.reasons.into_iter().map(|r| r.detail).collect::<Vec<_>>().join(" "),
+            |binding| binding.as_str().to_owned(),
+        )
+    };
+    assert_eq!(bind(&manifest, "gpt-5-mini", &[a.clone(), b], &tool), Ok(Binding::Claimed));
+    assert_eq!(details(&manifest, "GPT-5-mini", std::slice::from_ref(&a), &[]), "manifest.model");
+    assert_eq!(details(&manifest, "gpt-5-mini", &[], &[]), "manifest.instructions");
+    assert_eq!(
+        details(&manifest, "gpt-5-mini", &[a.clone(), c.clone()], &[]),
+        "manifest.instructions"
+    );
+    assert_eq!(
+        details(&manifest, "gpt-5-mini", std::slice::from_ref(&a), &["rm".into()]),
+        "manifest.tools"
+    );
+    let text = TEXT.replace("status: active", "status: suspended");
+    let suspended = verify(&text, &[&key], &[&key], 1).unwrap();
+    assert_eq!(
+        details(&suspended, "x", &[c], &["rm".into(), "y".into()]),
+        "manifest.status manifest.model manifest.instructions manifest.tools manifest.tools"
+    );
+}
+
+struct Desk {
+    dir: tempfile::TempDir,
+    key: SecretKey,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), key: key() }
+    }
+
+    fn manifest(&self, name: &str) -> PathBuf {
+        let path = self.dir.path().join(format!("{name}.yaml"));
+        let text = TEXT.replace("code-review-agent", name);
+        std::fs::write(&path, &text).unwrap();
+        std::fs::write(envelope_path(&path), sign(text.as_bytes(), "x", &[&self.key]).unwrap())
+            .unwrap();
+        path
+    }
+
+    fn token(&self, name: &str, text: &str, mode: u32) -> CallerConfig {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        CallerConfig { token_file: Some(path), ..CallerConfig::default() }
+    }
+
+    fn load(&self, agents: &[Config]) -> Result<Callers, String> {
+        let trust = Trust {
+            keys: &[self.key.public()],
+            threshold: 1,
+            socket: Some(Path::new("/run/a.sock")),
+        };
+        Callers::load(agents, &trust, &Arc::new(RunTokens::new([1; 32])), now())
+            .map_err(|e| e.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+fn uid(uid: u32) -> CallerConfig {
+    CallerConfig { uid: Some(uid), ..CallerConfig::default() }
+}
+
+fn peer(socket: Option<&str>, uid: Option<u32>) -> Peer {
+    let listener = if socket.is_some() { "uds" } else { "tcp" };
+    Peer { listener, uid, socket: socket.map(PathBuf::from) }
+}
+
+const T1: &str = "0123456789abcdef0123456789abcdef";
+
+#[test]
+fn listener_or_token_fix_the_manifest_and_any_doubt_is_nobody() {
+    let desk = Desk::new();
+    let other = CallerConfig { socket: Some("/run/b.sock".into()), ..uid(1000) };
+    let agents = [
+        Config {
+            manifest: desk.manifest("one"),
+            callers: vec![uid(1000), desk.token("t", &format!("{T1}\n"), 0o600)],
+        },
+        Config { manifest: desk.manifest("two"), callers: vec![other, uid(1001)] },
+    ];
+    let callers = desk.load(&agents).unwrap();
+    let who = |peer: &Peer, bearer| {
+        callers.identify(peer, bearer).map(|c| (c.manifest.name.clone(), c.auth))
+    };
+    let name = |peer: &Peer, bearer| who(peer, bearer).map(|(name, _)| name);
+    assert_eq!(name(&peer(Some("/run/a.sock"), Some(1000)), None).unwrap(), "one");
+    assert_eq!(name(&peer(Some("/run/b.sock"), Some(1000)), None).unwrap(), "two");
+    assert_eq!(name(&peer(Some("/run/a.sock"), Some(1001)), None).unwrap(), "two");
+    assert_eq!(name(&peer(Some("/run/a.sock"), Some(0)), None), Err(IdentityError::Missing));
+    assert_eq!(name(&peer(Some("/run/a.sock"), None), None), Err(IdentityError::Missing));
+    assert_eq!(name(&peer(None, Some(1000)), None), Err(IdentityError::Missing));
+    let (agent, auth) = who(&peer(None, None), Some(T1)).unwrap();
+    assert_eq!((agent.as_str(), auth.method.as_str(), auth.uid), ("one", "token", None));
+    assert_eq!(auth.token.unwrap().len(), 16);
+    let (_, auth) = who(&peer(Some("/run/a.sock"), Some(1000)), None).unwrap();
+    assert_eq!((auth.method.as_str(), auth.uid, auth.token), ("uds", Some(1000), None));
+    let wrong = "x".repeat(32);
+    assert_eq!(
+        name(&peer(Some("/run/a.sock"), Some(1000)), Some(&wrong)),
+        Err(IdentityError::UnknownToken)
+    );
+    assert_eq!(
+        name(&peer(Some("/run/b.sock"), Some(1000)), Some(T1)),
+        Err(IdentityError::Ambiguous)
+    );
+    assert_eq!(name(&peer(None, None), Some("")), Err(IdentityError::UnknownToken));
+}
+
+#[test]
+fn callers_that_are_ambiguous_unsupported_or_careless_are_refused_all_at_once() {
+    let desk = Desk::new();
+    let spiffe = CallerConfig { spiffe: Some("spiffe://x".into()), ..CallerConfig::default() };
+    let k8s = CallerConfig { k8s_service_account: Some("x".into()), ..CallerConfig::default() };
+    let both = CallerConfig { uid: Some(1), ..desk.token("b", T1, 0o600) };
+    let first = vec![
+        uid(1000),
+        uid(1000),
+        spiffe,
+        k8s,
+        both,
+        CallerConfig::default(),
+        desk.token("open", T1, 0o644),
+        desk.token("short", "abc", 0o600),
+        desk.token("ok", T1, 0o600),
+    ];
+    let agents = [
+        Config { manifest: desk.manifest("one"), callers: first },
+        Config { manifest: desk.manifest("two"), callers: vec![desk.token("same", T1, 0o600)] },
+        Config { manifest: desk.dir.path().join("one.yaml"), callers: vec![] },
+        Config { manifest: desk.dir.path().join("none.yaml"), callers: vec![] },
+    ];
+    let said = desk.load(&agents).unwrap_err();
+    let expected = [
+        "agents[0].callers[1]: uid `1000` on `/run/a.sock` is mapped twice",
+        "agents[0].callers[2]: `spiffe` is not supported",
+        "agents[0].callers[3]: `k8s_service_account` is not supported",
+        "agents[0].callers[4]: `token_file` stands alone",
+        "agents[0].callers[5]: expected `uid`",
+        "has mode 644",
+        "at least 32 printable characters",
+        "agents[1].callers[0]: the token in",
+        "agents[2].manifest: agent `one` is configured twice",
+        "none.yaml",
+    ];
+    for part in expected {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+    assert_eq!(said.lines().count(), expected.len(), "{said}");
+    assert!(!said.contains(T1));
+}

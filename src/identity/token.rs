@@ -1,0 +1,173 @@
+//! Run tokens: 256 random bits the agent keeps, of which we keep only a keyed hash.
+
+use std::fmt;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
+use super::error::Error;
+use crate::clock::{Entropy, random16, random32};
+use crate::domain::digest::Digest;
+
+/// What every run token begins with, so that scanners find a leaked one.
+pub const PREFIX: &str = "wgr_";
+
+/// Makes run tokens and the keyed hashes they are found by.
+pub struct RunTokens {
+    key: zeroize::Zeroizing<[u8; 32]>,
+}
+
+impl fmt::Debug for RunTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RunTokens")
+    }
+}
+
+impl RunTokens {
+    /// Tokens hashed under this key.
+    #[must_use]
+    pub fn new(key: [u8; 32]) -> Self {
+        Self { key: zeroize::Zeroizing::new(key) }
+    }
+
+    /// Tokens hashed under the key in `run-token.key` of the state directory. The file (32 bytes,
+    /// mode 0600) is made the first time; without it the tokens of open runs die.
+    ///
+    /// # Errors
+    /// The file cannot be read or made, may be read by others, or is not 32 bytes.
+    pub fn open(state: &Path, entropy: &dyn Entropy) -> Result<Self, Error> {
+        let path = state.join("run-token.key");
+        if !path.exists() {
+            make(state, &path, entropy)?;
+        }
+        let refuse = |why: String| Error::TokenKey { path: path.display().to_string(), why };
+        let mut file = std::fs::File::open(&path).map_err(|e| refuse(e.to_string()))?;
+        let facts = file.metadata().map_err(|e| refuse(e.to_string()))?;
+        if facts.mode() & 0o077 != 0 {
+            return Err(refuse("only its owner may read it (chmod 600)".into()));
+        }
+        let mut key = zeroize::Zeroizing::new([0_u8; 32]);
+        if facts.len() != 32 || file.read_exact(key.as_mut_slice()).is_err() {
+            return Err(refuse("expected exactly 32 bytes".into()));
+        }
+        Ok(Self { key })
+    }
+
+    /// A fresh token (`wgr_` and 256 bits in base64url) and the hash to keep of it.
+    #[must_use]
+    pub fn issue(&self, entropy: &dyn Entropy) -> (String, Digest) {
+        let secret = zeroize::Zeroizing::new(random32(entropy));
+        let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret.as_slice()));
+        let hash = self.keyed(b"wicketgate/run-token/1\0", secret.as_slice());
+        (token, hash)
+    }
+
+    /// The hash this token is found by; `None` if it is no run token at all.
+    #[must_use]
+    pub fn hash(&self, token: &str) -> Option<Digest> {
+        let secret = URL_SAFE_NO_PAD.decode(token.strip_prefix(PREFIX)?).ok()?;
+        (secret.len() == 32).then(|| self.keyed(b"wicketgate/run-token/1\0", &secret))
+    }
+
+    /// 16 hex digits that tell one credential from another in entries, and say nothing about it.
+    #[must_use]
+    pub fn thumbprint(&self, credential: &str) -> String {
+        let hash = self.keyed(b"wicketgate/credential/1\0", credential.as_bytes());
+        hash.hex().chars().take(16).collect()
+    }
+
+    fn keyed(&self, purpose: &[u8], secret: &[u8]) -> Digest {
+        // A short HMAC key is padded with zeros to one block (RFC 2104); done here, it cannot fail.
+        let mut block = zeroize::Zeroizing::new([0_u8; 64]);
+        for (to, from) in block.iter_mut().zip(self.key.iter()) {
+            *to = *from;
+        }
+        let mut mac = Hmac::<Sha256>::new((&*block).into());
+        mac.update(purpose);
+        mac.update(secret);
+        Digest::from_bytes(mac.finalize().into_bytes().into())
+    }
+}
+
+/// Writes the key aside and links it in: of two processes starting at once, one key stays.
+fn make(state: &Path, path: &Path, entropy: &dyn Entropy) -> Result<(), Error> {
+    let refuse = |e: std::io::Error| Error::TokenKey {
+        path: path.display().to_string(),
+        why: e.to_string(),
+    };
+    let aside = state.join(format!(".run-token.{}", hex::encode(random16(entropy))));
+    let key = zeroize::Zeroizing::new(random32(entropy));
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&aside)
+        .and_then(|mut file| file.write_all(key.as_slice()).and_then(|()| file.sync_all()))
+        .map_err(refuse)?;
+    let linked = std::fs::hard_link(&aside, path);
+    std::fs::remove_file(&aside).map_err(refuse)?;
+    match linked {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(refuse(e)),
+        Ok(()) | Err(_) => {
+            std::fs::File::open(state).and_then(|dir| dir.sync_all()).map_err(refuse)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemEntropy;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_token_is_found_by_its_hash_and_only_under_its_key() {
+        let tokens = RunTokens::new([7; 32]);
+        let (token, hash) = tokens.issue(&SystemEntropy);
+        assert_eq!(token.len(), 4 + 43);
+        assert_eq!(tokens.hash(&token), Some(hash));
+        assert_ne!(RunTokens::new([8; 32]).hash(&token), Some(hash));
+        assert_ne!(tokens.issue(&SystemEntropy).1, hash);
+    }
+
+    #[test]
+    fn what_is_no_run_token_has_no_hash() {
+        let tokens = RunTokens::new([7; 32]);
+        let (token, _) = tokens.issue(&SystemEntropy);
+        for other in [
+            "",
+            "wgr_",
+            "wgr_AAAA",
+            token.trim_start_matches(PREFIX),
+            &format!("{token}A"),
+            &format!(" {token}"),
+        ] {
+            assert_eq!(tokens.hash(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_key_is_made_once_kept_and_refused_when_others_may_read_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (token, hash) =
+            RunTokens::open(dir.path(), &SystemEntropy).unwrap().issue(&SystemEntropy);
+        assert_eq!(RunTokens::open(dir.path(), &SystemEntropy).unwrap().hash(&token), Some(hash));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        let file = dir.path().join("run-token.key");
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(RunTokens::open(dir.path(), &SystemEntropy).is_err());
+    }
+
+    #[test]
+    fn a_thumbprint_names_a_credential_without_showing_it() {
+        let tokens = RunTokens::new([7; 32]);
+        assert_eq!(tokens.thumbprint("a").len(), 16);
+        assert_ne!(tokens.thumbprint("a"), tokens.thumbprint("b"));
+    }
+}

@@ -1,0 +1,173 @@
+//! The head of one chain in memory: extends it, links runs, keeps the tree. Pure; owned by the sequencer.
+
+use std::collections::BTreeMap;
+
+use super::entry::{Draft, Entry, Kind, RunLink};
+use super::store::{EntryRow, Head};
+use super::tail::{RunTail, TailError, Tails};
+use crate::crypto::merkle::Frontier;
+use crate::domain::digest::Digest;
+use crate::domain::id::{ChainId, Epoch, RunId, Seq};
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+
+/// A verified chain up to a head, and the runs that are open on it.
+#[derive(Debug)]
+pub struct Chain {
+    id: ChainId,
+    epoch: Epoch,
+    boot: String,
+    size: Seq,
+    hash: Digest,
+    frontier: Frontier,
+    last: Timestamp,
+    tails: Tails,
+}
+
+/// When an entry is written, by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// Wall clock.
+    pub wall: Timestamp,
+    /// Microseconds since the writer started.
+    pub mono: u64,
+}
+
+/// Where a new entry came to stand.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// Index in the chain.
+    pub seq: Seq,
+    /// Leaf hash.
+    pub leaf: Digest,
+    /// Index in the run, 0 when it belongs to none.
+    pub run_seq: u64,
+}
+
+impl Chain {
+    /// The chain as its store has it; `None` if the frontier does not fit the size.
+    #[must_use]
+    pub fn resume(id: ChainId, epoch: Epoch, boot: String, head: &Head) -> Option<Self> {
+        let frontier = Frontier::from_bytes(head.size, &head.frontier)?;
+        let last = Timestamp::from_millis(0);
+        let (size, hash) = (head.size, head.hash);
+        Some(Self { id, epoch, boot, size, hash, frontier, last, tails: Tails::default() })
+    }
+
+    /// The last entry's time, so that time never runs backwards in the chain.
+    pub const fn continue_from(&mut self, last: Timestamp) {
+        self.last = last;
+    }
+
+    /// Takes up an open run where its entries end.
+    pub fn take_up(&mut self, run: RunId, tail: RunTail) {
+        self.tails.insert(run, tail);
+    }
+
+    /// The open runs.
+    #[must_use]
+    pub const fn tails(&self) -> &Tails {
+        &self.tails
+    }
+
+    /// Milliseconds by which this moment lies before the last entry, if it does.
+    #[must_use]
+    pub fn behind(&self, moment: Moment) -> Option<i64> {
+        let delta = self.last.millis().saturating_sub(moment.wall.millis());
+        (delta > 0).then_some(delta)
+    }
+
+    /// Entries so far.
+    #[must_use]
+    pub const fn size(&self) -> Seq {
+        self.size
+    }
+
+    /// Root over all entries.
+    #[must_use]
+    pub fn root(&self) -> Digest {
+        self.frontier.root()
+    }
+
+    /// The head as it will be stored, with this checkpoint.
+    #[must_use]
+    pub fn head(&self, checkpoint: String) -> Head {
+        let frontier = self.frontier.to_bytes();
+        Head { size: self.size, hash: self.hash, frontier, checkpoint }
+    }
+
+    /// Adds one entry: fixes its place, links and time, and moves the head in memory.
+    ///
+    /// A draft that would break its run or its call's life is refused and nothing moves.
+    ///
+    /// # Errors
+    /// What the draft would break.
+    pub fn extend(
+        &mut self,
+        mut draft: Draft,
+        moment: Moment,
+    ) -> Result<(EntryRow, Placed), TailError> {
+        self.tails.admit(&draft)?;
+        let link = draft.run.map(|run| self.link(run));
+        if draft.kind == Kind::RunSealed {
+            seal_data(&mut draft, link.as_ref(), &self.tails);
+        }
+        self.last = self.last.max(moment.wall);
+        let entry = Entry {
+            chain: self.id,
+            epoch: self.epoch,
+            seq: self.size,
+            prev: self.hash,
+            ts: self.last,
+            boot: self.boot.clone(),
+            mono: moment.mono,
+            run: link,
+            draft,
+        };
+        let body = entry.bytes();
+        let leaf = Entry::leaf(&body);
+        self.tails.advance(&entry.draft, leaf);
+        self.frontier.push(leaf);
+        self.hash = leaf;
+        self.size = self.size.saturating_add(1);
+        let run_seq = entry.run.as_ref().map_or(0, |link| link.seq);
+        let placed = Placed { seq: entry.seq, leaf, run_seq };
+        let row = EntryRow {
+            seq: entry.seq,
+            prev: entry.prev,
+            leaf,
+            run: entry.draft.run,
+            call: entry.draft.call,
+            kind: entry.draft.kind.as_str().to_owned(),
+            body,
+        };
+        Ok((row, placed))
+    }
+
+    fn link(&self, run: RunId) -> RunLink {
+        self.tails.get(&run).map_or(RunLink { run, seq: 0, prev: None }, |tail| RunLink {
+            run,
+            seq: tail.next_seq,
+            prev: Some(tail.prev),
+        })
+    }
+}
+
+/// `run.sealed` counts itself and every call by how it ended.
+fn seal_data(draft: &mut Draft, link: Option<&RunLink>, tails: &Tails) {
+    let Some((link, tail)) = link.and_then(|l| tails.get(&l.run).map(|tail| (l, tail))) else {
+        return;
+    };
+    let calls: Vec<Json> = tail
+        .counts()
+        .iter()
+        .map(|(kind, count)| Json::object([("k", Json::from(*kind)), ("v", Json::from(*count))]))
+        .collect();
+    let mut data = draft.data.as_object().cloned().unwrap_or_default();
+    data.insert("entries".to_owned(), Json::from(link.seq.saturating_add(1)));
+    data.insert("calls".to_owned(), calls.into());
+    draft.data = Json::Object(data);
+}
+
+/// Counts by word.
+pub type Counts = BTreeMap<&'static str, u64>;

@@ -1,0 +1,199 @@
+//! What is written about calls: from the road's tokens to drafts and payloads, all salts drawn here.
+
+use std::time::Duration;
+
+use super::entry::{Commitment, Draft, Kind};
+use super::permit::Finished;
+use super::store::PayloadRow;
+use crate::clock::{Entropy, random32};
+use crate::domain::call::Auth;
+use crate::domain::canonical;
+use crate::domain::decision::{Obligation, Reason, Verdict};
+use crate::domain::digest::{Digest, call_digest, commitment};
+use crate::domain::json::Json;
+use crate::domain::outcome::Outcome;
+use crate::domain::tier::Tier;
+use crate::domain::time::Timestamp;
+use crate::policy::Judged;
+
+/// Payloads up to this size commit in the same transaction as their entry.
+pub const INLINE_MAX: usize = 16 * 1024;
+/// Payloads above this size are committed to and not stored.
+pub const STORED_MAX: usize = 1024 * 1024;
+/// Reasons kept in an entry.
+const REASONS_MAX: usize = 16;
+
+/// A draft with the payloads it commits to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Written {
+    /// The entry to be.
+    pub draft: Draft,
+    /// Its payloads, those over the stored limit left out.
+    pub payloads: Vec<PayloadRow>,
+}
+
+impl Written {
+    /// A draft without payloads.
+    #[must_use]
+    pub const fn bare(draft: Draft) -> Self {
+        Self { draft, payloads: Vec::new() }
+    }
+
+    fn add(&mut self, entropy: &dyn Entropy, role: &str, body: &[u8]) -> Digest {
+        let salt = random32(entropy);
+        let c = commitment(&salt, body);
+        let len = u64::try_from(body.len()).unwrap_or(u64::MAX);
+        self.draft.commit.push(Commitment { c, len, role: role.to_owned() });
+        if body.len() <= STORED_MAX {
+            self.payloads.push(PayloadRow {
+                commitment: c,
+                salt,
+                role: role.to_owned(),
+                media_type: "application/json".to_owned(),
+                body: body.to_vec(),
+            });
+        }
+        c
+    }
+}
+
+/// The decision about a call, as it will stand on the books.
+#[must_use]
+pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Written {
+    let (prepared, decision) = (judged.prepared(), judged.decision());
+    let call = prepared.call();
+    let kind = match decision.verdict {
+        Verdict::Allow => Kind::CallAuthorized,
+        Verdict::Deny => Kind::CallDenied,
+        Verdict::RequireApproval => Kind::CallHeld,
+    };
+    let mut written = Written::bare(Draft {
+        run: Some(*call.run()),
+        call: Some(call.id().clone()),
+        tool: Some(call.tool().clone()),
+        verdict: Some(decision.verdict),
+        rule: decision.reasons.first().map(|r| clip(&r.rule, 200)),
+        policy: Some(decision.policy),
+        ..Draft::of(kind, Json::Null)
+    });
+    let args = written.add(entropy, "args", call.canonical());
+    if let Some(input) = &decision.input {
+        written.add(entropy, "policy_input", input);
+    }
+    let digest = call_digest(call.run(), call.id(), call.tool(), &args);
+    let tier = prepared.tool().map_or(Tier::T3, |tool| tool.tier);
+    let mut data = vec![
+        ("call_digest", Json::from(digest.hex())),
+        ("tier", Json::from(tier.as_str())),
+        (
+            "reasons",
+            decision.reasons.iter().take(REASONS_MAX).map(reason).collect::<Vec<_>>().into(),
+        ),
+        ("obligations", decision.obligations.iter().map(obligation).collect::<Vec<_>>().into()),
+        ("layers", decision.layers.iter().map(layer).collect::<Vec<_>>().into()),
+        ("enforced", Json::from(decision.enforced)),
+        ("binding", Json::from(judged.binding())),
+        ("executor", Json::from("sidecar")),
+        ("after", Json::from(call.after())),
+        ("engine", Json::from(decision.engine.as_str())),
+        ("auth", auth(call.auth())),
+    ];
+    data.extend(prepared.tool().map(|t| ("definition", Json::from(t.definition.prefixed()))));
+    if prepared.is_ready() {
+        let effect = Digest::of(&[&canonical::bytes(&prepared.effect().to_json())]);
+        data.push(("effect", Json::from(effect.hex())));
+    }
+    data.extend(call.traceparent().map(|t| ("traceparent", Json::from(t))));
+    if kind == Kind::CallHeld {
+        data.push(("expires", Json::from(expires.to_string())));
+    }
+    written.draft.data = Json::object(data);
+    written
+}
+
+/// The outcome of a permitted call, as it will stand on the books.
+#[must_use]
+pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> Written {
+    let ended = finished.ended();
+    let us = ("us", Json::from(micros(ended.took)));
+    let attempts = ("attempts", Json::from(u64::from(ended.attempts)));
+    let (kind, data) = match &ended.outcome {
+        Outcome::Completed { status, .. } => {
+            let status = ("status", Json::from(clip(status, 64)));
+            (Kind::CallCompleted, Json::object([us, attempts, status]))
+        }
+        Outcome::Failed { class, started, message } => {
+            let class = ("class", Json::from(class.as_str()));
+            let started = ("started", Json::from(*started));
+            let message = ("message", Json::from(clip(message, 256)));
+            (Kind::CallFailed, Json::object([us, attempts, class, started, message]))
+        }
+        Outcome::Unknown { cause } => {
+            (Kind::CallUnknown, Json::object([("cause", Json::from(clip(cause, 256)))]))
+        }
+        Outcome::Cancelled { reason } => {
+            (Kind::CallCancelled, Json::object([("reason", Json::from(clip(reason, 256)))]))
+        }
+    };
+    let mut written = Written::bare(Draft {
+        run: Some(*finished.run()),
+        call: Some(finished.call().clone()),
+        tool: Some(finished.tool().clone()),
+        ..Draft::of(kind, data)
+    });
+    if let Outcome::Completed { result, .. } = &ended.outcome {
+        written.add(entropy, "result", result);
+    }
+    written
+}
+
+/// How a caller proved who it is, as entries show it.
+#[must_use]
+pub fn auth(auth: &Auth) -> Json {
+    let mut members = vec![("method", Json::from(auth.method.as_str()))];
+    members.extend(auth.uid.map(|uid| ("uid", Json::from(u64::from(uid)))));
+    members.extend(auth.token.as_ref().map(|token| ("token", Json::from(token.as_str()))));
+    Json::object(members)
+}
+
+fn reason(reason: &Reason) -> Json {
+    Json::object([
+        ("code", Json::from(reason.code.as_str())),
+        ("detail", Json::from(clip(&reason.detail, 128))),
+        ("message", Json::from(clip(&reason.message, 512))),
+        ("rule", Json::from(clip(&reason.rule, 200))),
+    ])
+}
+
+fn obligation(obligation: &Obligation) -> Json {
+    match obligation {
+        Obligation::Redact { kinds } => Json::object([
+            ("type", Json::from(obligation.name())),
+            ("kinds", kinds.iter().map(|k| Json::from(k.as_str())).collect::<Vec<_>>().into()),
+        ]),
+        Obligation::CapBytes { bytes } => {
+            Json::object([("type", Json::from(obligation.name())), ("bytes", Json::from(*bytes))])
+        }
+    }
+}
+
+fn layer(layer: &crate::domain::decision::LayerDigest) -> Json {
+    Json::object([
+        ("layer", Json::from(layer.layer.as_str())),
+        ("digest", Json::from(layer.digest.prefixed())),
+    ])
+}
+
+/// The first `most` bytes, cut at a character.
+#[must_use]
+pub fn clip(text: &str, most: usize) -> String {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end = end.saturating_sub(1);
+    }
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,65 @@
+//! What travels from the road to the sequencer: a draft, and who waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio::sync::oneshot;
+
+use super::Error;
+use super::drafts::Written;
+use super::permit::{Committed, Finished, Receipt, Settled};
+use crate::domain::time::Timestamp;
+use crate::policy::Judged;
+
+/// One piece of work for the sequencer.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub written: Written,
+    pub claim: Claim,
+    pub done: Done,
+}
+
+/// Who waits, and what they get once the entry is durable.
+#[derive(Debug)]
+pub(super) enum Done {
+    /// A judged call waits to become a permit, a refusal or a hold.
+    Judged { judged: Box<Judged>, expires: Timestamp, reply: Reply<Committed> },
+    /// An outcome waits to be released. Owed even when nobody waits any more.
+    Finished { finished: Box<Finished>, reply: Reply<Settled> },
+    /// Something else waits to be on the books.
+    Event { reply: Option<Reply<Receipt>> },
+}
+
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
+
+impl Done {
+    /// Tells whoever waits that it did not happen.
+    pub fn refuse(self, error: Error) {
+        match self {
+            Self::Judged { reply, .. } => drop(reply.send(Err(error))),
+            Self::Finished { reply, .. } => drop(reply.send(Err(error))),
+            Self::Event { reply } => drop(reply.map(|reply| reply.send(Err(error)))),
+        }
+    }
+}
+
+const QUEUED: u8 = 0;
+const TAKEN: u8 = 1;
+const WITHDRAWN: u8 = 2;
+
+/// Whether an item is still only waiting: the one who waits may withdraw it, the sequencer may take
+/// it, and exactly one of them succeeds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Claim(Arc<AtomicU8>);
+
+impl Claim {
+    /// The sequencer's side: true if the item is now to be written.
+    pub fn take(&self) -> bool {
+        self.0.compare_exchange(QUEUED, TAKEN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The waiter's side: true if the item will certainly not be written.
+    pub fn withdraw(&self) -> bool {
+        self.0.compare_exchange(QUEUED, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}

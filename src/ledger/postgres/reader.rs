@@ -1,0 +1,139 @@
+//! Reading as `ledger_reader`: row-level security decides which tenants are seen.
+
+use async_trait::async_trait;
+use sqlx::postgres::PgRow;
+
+use super::lane::{Lane, Options, Purpose, connect_options};
+use super::literal::{bytes, text_array};
+use super::rows;
+use super::writer::check_version;
+use crate::domain::digest::Digest;
+use crate::domain::id::{ChainId, RunId, Seq};
+use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError};
+
+/// How long one read may take: a whole chain's hashes are more than a writer ever asks for.
+const STATEMENT: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// A database, read through one connection.
+pub struct PostgresReader {
+    lane: Lane,
+}
+
+impl std::fmt::Debug for PostgresReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PostgresReader")
+    }
+}
+
+impl PostgresReader {
+    /// Connects, and checks that the schema is the one this build reads.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the server does not answer or the schema is another.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
+        let reader = Self { lane: Lane::new(connect_options(url)?, options) };
+        check_version(&reader.lane).await?;
+        Ok(reader)
+    }
+
+    async fn rows(&self, sql: &str) -> Result<Vec<PgRow>, StoreError> {
+        self.lane.run(sql, Purpose::Read).await
+    }
+
+    async fn select(&self, chain: &ChainId, rest: &str) -> Result<Vec<EntryRow>, StoreError> {
+        let chain = bytes(chain.as_bytes());
+        let columns = rows::ENTRY;
+        let sql = format!("SELECT {columns} FROM ledger.entry WHERE chain_id = {chain} AND {rest}");
+        self.rows(&sql).await?.iter().map(rows::entry).collect()
+    }
+}
+
+#[async_trait]
+impl LedgerReader for PostgresReader {
+    async fn chains(&self) -> Result<Vec<ChainRow>, StoreError> {
+        let found = self
+            .rows(
+                "SELECT c.chain_id, tenant_id, pool || '/' || slot AS slot, origin, epoch, size,
+                        head_hash, frontier, checkpoint
+                   FROM ledger.chain c JOIN ledger.head h ON h.chain_id = c.chain_id
+                  ORDER BY origin COLLATE \"C\"",
+            )
+            .await?;
+        let chain = |row| {
+            Ok(ChainRow {
+                chain: rows::chain_id(row)?,
+                tenant: rows::get(row, "tenant_id")?,
+                slot: rows::get(row, "slot")?,
+                origin: rows::get(row, "origin")?,
+                epoch: rows::number(row, "epoch")?,
+                head: rows::head(row)?,
+            })
+        };
+        found.iter().map(chain).collect()
+    }
+
+    async fn entries(
+        &self,
+        chain: &ChainId,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        self.select(chain, &format!("seq >= {from} ORDER BY seq LIMIT {limit}")).await
+    }
+
+    async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
+        let sql = format!(
+            "SELECT c.chain_id FROM ledger.chain c WHERE EXISTS
+               (SELECT 1 FROM ledger.entry e WHERE e.chain_id = c.chain_id AND e.run_id = '{run}')
+              ORDER BY origin COLLATE \"C\" LIMIT 1"
+        );
+        self.rows(&sql).await?.first().map(rows::chain_id).transpose()
+    }
+
+    async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
+        self.select(chain, &format!("run_id = '{run}' ORDER BY seq")).await
+    }
+
+    async fn entries_of(
+        &self,
+        chain: &ChainId,
+        kinds: &[&str],
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        let kinds = text_array(kinds.iter().map(|kind| Some(*kind)), "text");
+        self.select(chain, &format!("run_id IS NULL AND kind = ANY ({kinds}) ORDER BY seq")).await
+    }
+
+    async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {
+        let chain = bytes(chain.as_bytes());
+        let sql = format!(
+            "SELECT leaf_hash FROM ledger.entry WHERE chain_id = {chain} AND seq < {size} ORDER BY seq"
+        );
+        self.rows(&sql).await?.iter().map(|row| rows::digest(row, "leaf_hash")).collect()
+    }
+
+    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
+        let sql = format!(
+            "SELECT {} FROM ledger.payload WHERE chain_id = {} AND commitment = {}",
+            rows::PAYLOAD,
+            bytes(chain.as_bytes()),
+            bytes(c.as_bytes()),
+        );
+        self.rows(&sql).await?.first().map(rows::payload).transpose()
+    }
+
+    async fn checkpoint(
+        &self,
+        chain: &ChainId,
+        at_least: Seq,
+    ) -> Result<Option<(Seq, String)>, StoreError> {
+        let sql = format!(
+            "SELECT size, note FROM ledger.checkpoint WHERE chain_id = {} AND size >= {at_least}
+              ORDER BY size LIMIT 1",
+            bytes(chain.as_bytes()),
+        );
+        let found = self.rows(&sql).await?;
+        let read = |row| Ok((rows::number(row, "size")?, rows::get(row, "note")?));
+        found.first().map(read).transpose()
+    }
+}

@@ -1,0 +1,118 @@
+//! What the books say of a call that was asked for before.
+
+use super::entry::{Entry, Kind};
+use super::permit::{Recalled, RecalledState, Receipt};
+use super::store::StoreError;
+use super::{Error, Ledger};
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
+use crate::domain::digest::{Digest, commitment};
+use crate::domain::id::{CallId, RunId, ToolName};
+use crate::domain::json::Json;
+use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::time::Timestamp;
+
+/// A recalled call with what was asked for, to compare a retry with.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Remembered {
+    /// What became of it.
+    pub recalled: Recalled,
+    /// The tool.
+    pub tool: Option<ToolName>,
+    /// The canonical arguments, unless erased or withheld.
+    pub args: Option<Vec<u8>>,
+}
+
+impl Ledger {
+    /// The recorded answer to a call, or `None` if this run never asked it.
+    ///
+    /// # Errors
+    /// The store cannot be read; nothing is known.
+    pub async fn recall(&self, run: &RunId, call: &CallId) -> Result<Option<Remembered>, Error> {
+        let key = self.key()?;
+        let unread = |e: StoreError| Error::Unavailable(e.to_string());
+        let rows = self.shared.store.call_entries(key, run, call).await.map_err(unread)?;
+        let mut entries = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let entry = Entry::parse(&row.body).map_err(|e| Error::Unavailable(e.to_string()))?;
+            entries.push((entry, row.leaf));
+        }
+        let (Some((first, _)), Some((last, leaf))) = (entries.first(), entries.last()) else {
+            return Ok(None);
+        };
+        let leased = self.shared.leased.get();
+        let receipt = Receipt {
+            origin: leased.map_or_else(|| "".into(), |l| l.origin.as_str().into()),
+            chain: key.chain,
+            seq: last.seq,
+            leaf: *leaf,
+            run_seq: last.run.as_ref().map_or(0, |link| link.seq),
+        };
+        let args = self.opening(first, "args").await?;
+        let result = self.opening(last, "result").await?;
+        let state =
+            state(last, result).ok_or_else(|| Error::Unavailable("entry not understood".into()))?;
+        let recalled = Recalled::mint(call.clone(), state, receipt);
+        Ok(Some(Remembered { recalled, tool: first.draft.tool.clone(), args }))
+    }
+
+    /// The payload an entry commits to in this role, if it is there and opens the commitment.
+    async fn opening(&self, entry: &Entry, role: &str) -> Result<Option<Vec<u8>>, Error> {
+        let Some(c) = entry.draft.commit.iter().find(|c| c.role == role) else { return Ok(None) };
+        self.payload(&c.c).await
+    }
+
+    async fn payload(&self, c: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        let found = self.shared.store.payload(self.key()?, c).await;
+        let found = found.map_err(|e| Error::Unavailable(e.to_string()))?;
+        Ok(found.filter(|p| commitment(&p.salt, &p.body) == *c).map(|p| p.body))
+    }
+}
+
+fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
+    let data = &entry.draft.data;
+    let text = |name: &str| data.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+    Some(match entry.draft.kind {
+        Kind::CallAuthorized => RecalledState::Running,
+        Kind::CallDenied => RecalledState::Denied(reasons(data)),
+        Kind::CallHeld => RecalledState::Held(reasons(data), Timestamp::parse(&text("expires"))?),
+        Kind::CallCompleted => result.map_or(RecalledState::ResultUnavailable, |result| {
+            RecalledState::Ended(Outcome::Completed { result, status: text("status") })
+        }),
+        Kind::CallFailed => RecalledState::Ended(Outcome::Failed {
+            class: FailureClass::parse(&text("class"))?,
+            started: data.get("started").and_then(Json::as_bool).unwrap_or(true),
+            message: text("message"),
+        }),
+        Kind::CallUnknown => RecalledState::Ended(Outcome::Unknown { cause: text("cause") }),
+        Kind::CallExpired => RecalledState::Expired,
+        Kind::CallCancelled => RecalledState::Cancelled(text("reason")),
+        Kind::ChainGenesis
+        | Kind::WriterStarted
+        | Kind::WriterStopped
+        | Kind::Heartbeat
+        | Kind::ClockStep
+        | Kind::PolicyActivated
+        | Kind::ManifestBound
+        | Kind::ManifestRefused
+        | Kind::RequestRejected
+        | Kind::RunOpened
+        | Kind::RunSealed
+        | Kind::LedgerRecovered => return None,
+    })
+}
+
+fn reasons(data: &Json) -> Vec<Reason> {
+    let list = data.get("reasons").and_then(Json::as_array).unwrap_or_default();
+    list.iter()
+        .map(|reason| {
+            let text = |name| reason.get(name).and_then(Json::as_str).unwrap_or_default();
+            Reason {
+                code: Code::parse(text("code")).unwrap_or(Code::PolicyDenied),
+                detail: text("detail").to_owned(),
+                message: text("message").to_owned(),
+                rule: text("rule").to_owned(),
+            }
+        })
+        .collect()
+}

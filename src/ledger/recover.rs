@@ -1,0 +1,388 @@
+//! Taking a slot: what the last writer left is checked, healed where possible, and closed.
+//!
+//! Whatever cannot be explained is a refusal to serve. Nothing is ever run again.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::chain::Chain;
+use super::drafts::Written;
+use super::entry::{Draft, Entry, Kind};
+use super::sequencer::{Ending, Sequencer, Writer};
+use super::store::{EntryRow, Head, LeaseRequest, Leased, StoreError};
+use super::tail::{Phase, RunTail};
+use super::writer_key::{Certificate, WriterKey};
+use super::{RecoveredRun, spool};
+use crate::clock::{random16, random32};
+use crate::crypto::merkle::Frontier;
+use crate::crypto::note::Checkpoint;
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, ChainId, RunId};
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+
+/// Entries at the end of the chain that are checked before it is extended.
+const TAIL_CHECKED: u64 = 1000;
+/// A clock this far behind the last entry needs somebody to say that it is right.
+const CLOCK_STEP_MAX_MS: i64 = 24 * 3600 * 1000;
+/// Runs closed or taken up in one batch.
+const RUNS_PER_BATCH: usize = 64;
+
+/// Why a writer did not start.
+pub(super) enum Refused {
+    /// Try again.
+    Later(String),
+    /// Do not.
+    Never(Ending),
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Broken(why) => Self::Never(Ending::Broken(why)),
+            StoreError::Conflict(why)
+            | StoreError::Unavailable(why)
+            | StoreError::Full(why)
+            | StoreError::Unknown(why) => Self::Later(why),
+        }
+    }
+}
+
+impl From<Ending> for Refused {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            // Fenced while starting: somebody else was faster; another slot may be free.
+            Ending::Fenced(why) => Self::Later(why),
+            Ending::Broken(_) | Ending::Stopped => Self::Never(ending),
+        }
+    }
+}
+
+fn broken(why: impl Into<String>) -> Refused {
+    Refused::Never(Ending::Broken(why.into()))
+}
+
+/// Takes a slot and brings its chain to where new work may follow.
+pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<RecoveredRun>), Refused> {
+    let shared = Arc::clone(&writer.shared);
+    let leased = match shared.leased.get() {
+        Some(leased) => refresh(&shared, leased).await?,
+        None => lease(writer).await?,
+    };
+    let mark = writer.journal.watermark(&leased.key.chain).map_err(|e| broken(e.to_string()))?;
+    let (head, healed) = heal(writer, &leased, mark.as_ref()).await?;
+    let tail = check_tail(&shared, &leased, &head).await?;
+    let now = shared.clock.now();
+    let mut boot = [0_u8; 4];
+    shared.entropy.fill(&mut boot);
+    let mut chain = Chain::resume(leased.key.chain, leased.key.epoch, hex::encode(boot), &head)
+        .ok_or_else(|| broken("the stored frontier does not fit the size of the chain"))?;
+    let checkpoint_root = stored_root(&head)?;
+    if checkpoint_root.is_some_and(|root| root != chain.root()) {
+        return Err(broken("the stored checkpoint does not cover the stored tree"));
+    }
+    if let Some(last) = tail.last() {
+        chain.continue_from(last.ts);
+    }
+    let runs = take_up_runs(&shared, &leased, &mut chain).await?;
+    let signing = WriterKey::generate(&*shared.entropy, &leased.origin, now);
+    let origin: Arc<str> = leased.origin.as_str().into();
+    let mut sequencer = Sequencer {
+        key: leased.key.clone(),
+        origin,
+        chain,
+        head: head.clone(),
+        signing,
+        journal: None,
+        status: writer.status(),
+        backlog: std::collections::VecDeque::new(),
+        full: false,
+        forgetful: false,
+        shared: Arc::clone(&shared),
+    };
+    let opening = opening(writer, &leased, &sequencer, mark.as_ref(), healed)?;
+    sequencer.journal = Some(std::mem::replace(&mut writer.journal, Box::new(spool::NoJournal)));
+    let started = sequencer.write(opening).await;
+    let closed = match started {
+        Ok(()) => close(&mut sequencer, &leased, runs).await,
+        Err(ending) => Err(ending),
+    };
+    match closed {
+        Ok(open) => Ok((sequencer, open)),
+        Err(ending) => {
+            if let Some(journal) = sequencer.journal.take() {
+                writer.journal = journal;
+            }
+            Err(ending.into())
+        }
+    }
+}
+
+/// Takes a slot and remembers the lease before anything is written under it.
+async fn lease(writer: &Writer) -> Result<Leased, Refused> {
+    let shared = &writer.shared;
+    let request = LeaseRequest {
+        tenant: shared.settings.tenant.clone(),
+        pool: shared.settings.pool.clone(),
+        writer: shared.settings.writer.clone(),
+        previous: writer.lease_file.as_ref().and_then(spool::LeaseFile::load),
+        secret: random32(&*shared.entropy),
+        chain: ChainId::from_bytes(random16(&*shared.entropy)),
+        term: shared.settings.lease_term,
+    };
+    let leased = shared.store.lease(&request).await?;
+    if let Some(file) = &writer.lease_file {
+        file.store(&leased.key).map_err(|e| broken(format!("the lease cannot be kept: {e}")))?;
+    }
+    drop(shared.leased.set(leased.clone()));
+    Ok(leased)
+}
+
+/// A start that failed after the lease goes on with the same lease and the head as it is now.
+async fn refresh(shared: &super::Shared, leased: &Leased) -> Result<Leased, Refused> {
+    let head = shared.store.head(&leased.key).await?;
+    Ok(Leased { head, ..leased.clone() })
+}
+
+/// Compares the store with what this machine remembers, and heals a store that is behind.
+async fn heal(
+    writer: &Writer,
+    leased: &Leased,
+    mark: Option<&spool::Watermark>,
+) -> Result<(Head, Option<(u64, u64)>), Refused> {
+    let store = &writer.shared.store;
+    let mut head = leased.head.clone();
+    let Some(mark) = mark else { return Ok((head, None)) };
+    if head.size >= mark.size {
+        let at = mark.size.saturating_sub(1);
+        let known = store.tail(&leased.key, at, 1).await?;
+        let same = mark.size == 0 || known.first().is_some_and(|row| row.leaf == mark.hash);
+        return if same {
+            Ok((head, None))
+        } else {
+            Err(broken("the stored chain is not the one this machine wrote (fork)"))
+        };
+    }
+    let behind = head.size;
+    let batches =
+        writer.journal.since(&leased.key.chain, behind).map_err(|e| broken(e.to_string()))?;
+    for batch in batches {
+        let follows =
+            batch.entries.first().is_some_and(|e| e.seq == head.size && e.prev == head.hash);
+        if !follows {
+            break;
+        }
+        store.append(&leased.key, &head, &batch).await?;
+        head = batch.head;
+    }
+    if head.size == mark.size && head.hash == mark.hash {
+        return Ok((head, Some((behind, mark.size))));
+    }
+    Err(broken(format!(
+        "the store has {behind} entries and this machine has signed {}: it was rolled back",
+        mark.size
+    )))
+}
+
+/// Checks the last entries: strict form, links, hashes, and that they end at the head.
+async fn check_tail(
+    shared: &super::Shared,
+    leased: &Leased,
+    head: &Head,
+) -> Result<Vec<Entry>, Refused> {
+    let from = head.size.saturating_sub(TAIL_CHECKED);
+    let rows = shared.store.tail(&leased.key, from, 1000).await?;
+    let mut entries = Vec::with_capacity(rows.len());
+    let mut prev = (from == 0).then(|| Entry::genesis_prev(&leased.key.chain));
+    for (row, seq) in rows.iter().zip(from..) {
+        let entry = check_row(row, seq, prev)?;
+        prev = Some(row.leaf);
+        entries.push(entry);
+    }
+    let complete = u64::try_from(entries.len()).is_ok_and(|n| from.saturating_add(n) == head.size);
+    if !complete || prev.is_some_and(|last| last != head.hash) {
+        return Err(broken("the stored entries do not end at the stored head"));
+    }
+    Ok(entries)
+}
+
+fn check_row(row: &EntryRow, seq: u64, prev: Option<Digest>) -> Result<Entry, Refused> {
+    let entry = Entry::parse(&row.body).map_err(|e| broken(format!("entry {seq}: {e}")))?;
+    let linked = prev.is_none_or(|prev| prev == entry.prev);
+    if entry.seq != seq || row.seq != seq || Entry::leaf(&row.body) != row.leaf || !linked {
+        return Err(broken(format!("entry {seq} does not stand where it says")));
+    }
+    Ok(entry)
+}
+
+fn stored_root(head: &Head) -> Result<Option<Digest>, Refused> {
+    if head.size == 0 {
+        return Ok(None);
+    }
+    let (checkpoint, _) = Checkpoint::parse(&head.checkpoint).map_err(|e| broken(e.to_string()))?;
+    if checkpoint.size != head.size || Frontier::from_bytes(head.size, &head.frontier).is_none() {
+        return Err(broken("the stored checkpoint is of another size than the head"));
+    }
+    Ok(Some(checkpoint.root))
+}
+
+async fn take_up_runs(
+    shared: &super::Shared,
+    leased: &Leased,
+    chain: &mut Chain,
+) -> Result<Vec<RecoveredRun>, Refused> {
+    let mut runs = Vec::new();
+    for run in shared.store.open_runs(&leased.key).await? {
+        let rows = shared.store.run_entries(&leased.key, &run).await?;
+        let entries: Vec<(Entry, Digest)> = rows
+            .iter()
+            .map(|row| Entry::parse(&row.body).map(|entry| (entry, row.leaf)))
+            .collect::<Result<_, _>>()
+            .map_err(|e| broken(format!("run {run}: {e}")))?;
+        let Some(tail) = RunTail::rebuild(&entries) else {
+            return Err(broken(format!("the entries of run {run} are no run")));
+        };
+        let Some((opened, _)) = entries.first().cloned() else { continue };
+        let calls = tail.calls.iter().map(|(call, phase)| (call.clone(), *phase)).collect();
+        let last_seq = tail.next_seq.saturating_sub(1);
+        chain.take_up(run, tail);
+        runs.push(RecoveredRun { run, opened, last_seq, calls });
+    }
+    Ok(runs)
+}
+
+/// The first entries of an epoch: genesis where there is none, the clock's step, the writer.
+fn opening(
+    writer: &Writer,
+    leased: &Leased,
+    sequencer: &Sequencer,
+    mark: Option<&spool::Watermark>,
+    healed: Option<(u64, u64)>,
+) -> Result<Vec<Written>, Refused> {
+    let settings = &writer.shared.settings;
+    let mut opening = Vec::new();
+    if leased.head.size == 0 && healed.is_none() {
+        let key = STANDARD.encode(writer.signer.public().to_bytes());
+        let data = Json::object([
+            ("origin", Json::from(leased.origin.as_str())),
+            ("enrolment_key", Json::from(key)),
+        ]);
+        opening.push(Written::bare(Draft::of(Kind::ChainGenesis, data)));
+    }
+    let certificate = Certificate {
+        slot: leased.slot.clone(),
+        epoch: leased.key.epoch,
+        key: sequencer.signing.public(),
+        pod: settings.pod.clone(),
+        image_digest: settings.image_digest.clone(),
+        not_after: sequencer.signing.not_after(),
+    };
+    let issued = certificate.issue(&*writer.signer).map_err(Refused::Later)?;
+    let durability = settings
+        .durability
+        .iter()
+        .map(|(k, v)| Json::object([("k", Json::from(k.as_str())), ("v", Json::from(v.as_str()))]));
+    let reason = match (leased.head.size, leased.same_writer) {
+        (0, _) => "new",
+        (_, true) => "restart",
+        (_, false) => "take_over",
+    };
+    let data = Json::object([
+        ("version", Json::from(settings.version.as_str())),
+        ("image", Json::from(settings.image_digest.as_str())),
+        ("pod", Json::from(settings.pod.as_str())),
+        ("writer_key", Json::from(STANDARD.encode(sequencer.signing.public().to_bytes()))),
+        ("certificate", issued),
+        ("prev_epoch", Json::from(leased.key.epoch.saturating_sub(1))),
+        ("watermark_size", Json::from(mark.map_or(0, |m| m.size))),
+        ("watermark_root", Json::from(mark.map_or_else(String::new, |m| m.root.hex()))),
+        ("reason", Json::from(reason)),
+        ("settings", durability.collect::<Vec<_>>().into()),
+    ]);
+    opening.push(Written::bare(Draft::of(Kind::WriterStarted, data)));
+    if let Some(delta) = sequencer.chain.behind(sequencer.moment()) {
+        if delta > CLOCK_STEP_MAX_MS && !settings.accept_clock_step {
+            return Err(broken(format!("the clock is {delta} ms behind the last entry")));
+        }
+        let data = Json::object([("delta_ms", Json::from(format!("-{delta}")))]);
+        opening.push(Written::bare(Draft::of(Kind::ClockStep, data)));
+    }
+    if let Some((from, to)) = healed {
+        let data = Json::object([
+            ("from", Json::from(from)),
+            ("to", Json::from(to)),
+            ("source", Json::from("spool")),
+        ]);
+        opening.push(Written::bare(Draft::of(Kind::LedgerRecovered, data)));
+    }
+    Ok(opening)
+}
+
+/// Closes what the last writer left open. Its own restart keeps runs and held calls; anybody else
+/// cannot honour their tokens and seals them.
+async fn close(
+    sequencer: &mut Sequencer,
+    leased: &Leased,
+    runs: Vec<RecoveredRun>,
+) -> Result<Vec<RecoveredRun>, Ending> {
+    let mut open = Vec::new();
+    for group in runs.chunks(RUNS_PER_BATCH) {
+        let mut events = Vec::new();
+        for run in group {
+            for (call, phase) in &run.calls {
+                events.extend(closing(run.run, call, *phase, leased.same_writer));
+            }
+            if !leased.same_writer {
+                events.push(sealing(run.run, "orphaned"));
+            }
+        }
+        sequencer.write(events).await?;
+    }
+    if leased.same_writer {
+        for mut run in runs {
+            if let Some(tail) = sequencer.chain.tails().get(&run.run) {
+                run.last_seq = tail.next_seq.saturating_sub(1);
+                run.calls = tail.calls.iter().map(|(c, p)| (c.clone(), *p)).collect();
+            }
+            open.push(run);
+        }
+    }
+    Ok(open)
+}
+
+fn closing(run: RunId, call: &CallId, phase: Phase, same_writer: bool) -> Option<Written> {
+    let (kind, data) = match phase {
+        Phase::Authorized => {
+            (Kind::CallUnknown, Json::object([("cause", Json::from("writer_lost"))]))
+        }
+        Phase::Held(_) if !same_writer => {
+            (Kind::CallCancelled, Json::object([("reason", Json::from("orphaned"))]))
+        }
+        Phase::Held(_) | Phase::Over(_) => return None,
+    };
+    let draft = Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(kind, data) };
+    Some(Written::bare(draft))
+}
+
+/// The draft that seals a run; the chain adds the counts.
+#[must_use]
+pub fn sealing(run: RunId, reason: &str) -> Written {
+    let data = Json::object([("reason", Json::from(reason))]);
+    Written::bare(Draft { run: Some(run), ..Draft::of(Kind::RunSealed, data) })
+}
+
+/// The draft that ends a held call.
+#[must_use]
+pub fn held_ended(run: RunId, call: &CallId, expired: bool, reason: &str) -> Written {
+    let kind = if expired { Kind::CallExpired } else { Kind::CallCancelled };
+    let data = Json::object([("reason", Json::from(reason))]);
+    Written::bare(Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(kind, data) })
+}
+
+/// Instants that compare as the chain compares them.
+#[must_use]
+pub fn is_due(expires: Timestamp, now: Timestamp) -> bool {
+    expires <= now
+}

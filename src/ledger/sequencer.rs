@@ -1,0 +1,404 @@
+//! The one task that owns the chain: takes what queued, links, signs, commits, answers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::chain::{Chain, Moment, Placed};
+use super::drafts::{self, Written};
+use super::entry::{Draft, Kind};
+use super::item::{Claim, Done, Item};
+use super::permit::{Committed, Receipt, Settled};
+use super::spool::{Journal, LeaseFile};
+use super::store::{Batch, EntryRow, Head, LeaseKey, PayloadRow, StoreError};
+use super::tail::TailError;
+use super::writer_key::{Signer, WriterKey};
+use super::{Error, Parts, RecoveredRun, Shared, Status, recover};
+use crate::domain::json::Json;
+
+/// Entries of one batch at most.
+const BATCH_ENTRIES: usize = 1024;
+/// Payload bytes of one batch, after which it takes no more.
+const BATCH_BYTES: usize = 1024 * 1024;
+/// Longest pause between two tries of one batch.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// A writer that has not started yet.
+pub struct Writer {
+    pub(super) shared: Arc<Shared>,
+    pub(super) signer: Arc<dyn Signer>,
+    pub(super) journal: Box<dyn Journal>,
+    pub(super) lease_file: Option<LeaseFile>,
+    intents: mpsc::Receiver<Item>,
+    owed: mpsc::Receiver<Item>,
+    status: watch::Sender<Status>,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
+    }
+}
+
+/// A writer that holds a slot and has its chain in hand. Fields are owned by its one task.
+pub(super) struct Sequencer {
+    pub(super) shared: Arc<Shared>,
+    pub(super) key: LeaseKey,
+    pub(super) origin: Arc<str>,
+    pub(super) chain: Chain,
+    pub(super) head: Head,
+    pub(super) signing: WriterKey,
+    pub(super) journal: Option<Box<dyn Journal>>,
+    pub(super) status: watch::Sender<Status>,
+    /// Owed entries that the sequencer itself makes: permits nobody waits for any more.
+    pub(super) backlog: VecDeque<Item>,
+    /// The reserve was spent and is not whole again.
+    pub(super) full: bool,
+    /// The journal could not keep the last batch.
+    pub(super) forgetful: bool,
+}
+
+/// Why a writer ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// It was asked to, and `writer.stopped` is on the books.
+    Stopped,
+    /// Another writer took the slot: exit 75.
+    Fenced(String),
+    /// The storage or the chain cannot be trusted.
+    Broken(String),
+}
+
+/// A built batch with those who wait for it.
+struct Built {
+    batch: Batch,
+    waiting: Vec<(Done, Placed)>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        parts: Parts,
+        shared: Arc<Shared>,
+        intents: mpsc::Receiver<Item>,
+        owed: mpsc::Receiver<Item>,
+        status: watch::Sender<Status>,
+    ) -> Self {
+        let Parts { signer, journal, lease_file, .. } = parts;
+        Self { shared, signer, journal, lease_file, intents, owed, status }
+    }
+
+    /// Takes a slot, recovers its chain, hands over the open runs, then writes until `stop`.
+    ///
+    /// A store that cannot be reached yet is tried again for as long as it takes; `status` says why.
+    pub async fn run(
+        mut self,
+        stop: CancellationToken,
+        recovered: oneshot::Sender<Vec<RecoveredRun>>,
+    ) -> Ending {
+        let mut pause = Duration::from_millis(20);
+        let (mut sequencer, runs) = loop {
+            match recover::start(&mut self).await {
+                Ok(started) => break started,
+                Err(recover::Refused::Later(why)) => {
+                    self.status.send_replace(Status::Starting(why));
+                }
+                Err(recover::Refused::Never(ending)) => {
+                    self.refuse_all(&ending);
+                    return ending;
+                }
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ending::Stopped,
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = pause.saturating_mul(2).min(PAUSE_MAX);
+        };
+        sequencer.status = self.status.clone();
+        sequencer.status.send_replace(Status::Ready);
+        drop(recovered.send(runs));
+        let ending = sequencer.serve(&mut self.intents, &mut self.owed, &stop).await;
+        self.refuse_all(&ending);
+        ending
+    }
+
+    fn refuse_all(&mut self, ending: &Ending) {
+        self.status.send_replace(match ending {
+            Ending::Stopped => Status::Stopped,
+            Ending::Fenced(why) => Status::Fenced(why.clone()),
+            Ending::Broken(why) => Status::Broken(why.clone()),
+        });
+        self.intents.close();
+        while let Ok(item) = self.intents.try_recv() {
+            item.done.refuse(Error::Unavailable("the ledger is closed".into()));
+        }
+        self.owed.close();
+        while let Ok(item) = self.owed.try_recv() {
+            item.done.refuse(Error::Unknown);
+        }
+    }
+
+    pub(super) fn status(&self) -> watch::Sender<Status> {
+        self.status.clone()
+    }
+}
+
+impl Sequencer {
+    async fn serve(
+        &mut self,
+        intents: &mut mpsc::Receiver<Item>,
+        owed: &mut mpsc::Receiver<Item>,
+        stop: &CancellationToken,
+    ) -> Ending {
+        loop {
+            let heartbeat = self.shared.settings.heartbeat;
+            let mut work: Vec<Item> = self.backlog.drain(..).collect();
+            if work.is_empty() {
+                tokio::select! {
+                    biased;
+                    item = owed.recv() => work.extend(item),
+                    item = intents.recv() => work.extend(item),
+                    () = stop.cancelled() => return self.finish().await,
+                    () = tokio::time::sleep(heartbeat) => work.push(self.heartbeat()),
+                }
+            }
+            gather(&mut work, owed, intents);
+            let queued = intents.len().saturating_add(owed.len());
+            self.shared.metrics.queue_depth(i64::try_from(queued).unwrap_or(i64::MAX));
+            let built = self.build(work);
+            if built.batch.entries.is_empty() {
+                continue;
+            }
+            if let Err(ending) = self.commit(built, Some(stop)).await {
+                return ending;
+            }
+        }
+    }
+
+    fn heartbeat(&self) -> Item {
+        let open = u64::try_from(self.chain.tails().len()).unwrap_or(u64::MAX);
+        let data = Json::object([("open_runs", Json::from(open))]);
+        event(Written::bare(Draft::of(Kind::Heartbeat, data)))
+    }
+
+    /// The last entry of an orderly end, and the slot given back.
+    async fn finish(&mut self) -> Ending {
+        let data = Json::object([("reason", Json::from("stopped"))]);
+        let last = event(Written::bare(Draft::of(Kind::WriterStopped, data)));
+        let built = self.build(vec![last]);
+        // WHY: an end that cannot be written in time is no reason to hang; the lease runs out instead.
+        let done = tokio::time::timeout(Duration::from_secs(3), self.commit(built, None)).await;
+        match done {
+            Ok(Ok(())) => {
+                drop(self.shared.store.release(&self.key).await);
+                Ending::Stopped
+            }
+            Ok(Err(ending)) => ending,
+            Err(_late) => Ending::Stopped,
+        }
+    }
+
+    pub(super) fn moment(&self) -> Moment {
+        let mono = u64::try_from(self.shared.clock.monotonic().as_micros()).unwrap_or(u64::MAX);
+        Moment { wall: self.shared.clock.now(), mono }
+    }
+
+    /// Links and places everything that may be written; answers what may not.
+    fn build(&mut self, work: Vec<Item>) -> Built {
+        let mut entries: Vec<EntryRow> = Vec::with_capacity(work.len());
+        let mut payloads: Vec<PayloadRow> = Vec::new();
+        let mut waiting = Vec::with_capacity(work.len());
+        for item in work {
+            if !item.claim.take() {
+                continue;
+            }
+            let moment = self.moment();
+            match self.chain.extend(item.written.draft, moment) {
+                Ok((row, placed)) => {
+                    entries.push(row);
+                    payloads.extend(item.written.payloads);
+                    waiting.push((item.done, placed));
+                }
+                Err(misfit) => item.done.refuse(misfit.into()),
+            }
+        }
+        let checkpoint = self.signing.checkpoint(self.chain.size(), self.chain.root());
+        let head = self.chain.head(checkpoint);
+        Built { batch: Batch { entries, payloads, head }, waiting }
+    }
+
+    /// Makes a signed batch durable: the same bytes again and again until it is, or we are fenced.
+    async fn commit(
+        &mut self,
+        built: Built,
+        stop: Option<&CancellationToken>,
+    ) -> Result<(), Ending> {
+        let Built { batch, waiting } = built;
+        let mut batch = Arc::new(batch);
+        let mut pause = Duration::from_millis(20);
+        let mut doubtful = false;
+        let started = self.shared.clock.monotonic();
+        loop {
+            let tried = self.try_once(&mut batch).await;
+            if let Err(failure) = &tried {
+                self.shared.metrics.ledger_error(failure.word());
+            }
+            let why = match tried {
+                Ok(()) => break,
+                Err(StoreError::Conflict(why)) => {
+                    let error = if doubtful {
+                        Error::Unknown
+                    } else {
+                        Error::Unavailable("another writer took the slot".into())
+                    };
+                    for (done, _) in waiting {
+                        done.refuse(error.clone());
+                    }
+                    return Err(Ending::Fenced(why));
+                }
+                Err(StoreError::Broken(why)) => return Err(Ending::Broken(why)),
+                Err(StoreError::Full(why)) => {
+                    self.full = true;
+                    self.shared.store.relieve().await;
+                    why
+                }
+                Err(StoreError::Unavailable(why)) => why,
+                Err(StoreError::Unknown(why)) => {
+                    doubtful = true;
+                    why
+                }
+            };
+            self.status.send_replace(Status::Failing(why));
+            if stop.is_some_and(CancellationToken::is_cancelled) {
+                // What is in doubt stays in doubt; the next writer closes it.
+                return Err(Ending::Stopped);
+            }
+            tokio::time::sleep(pause).await;
+            pause = pause.saturating_mul(2).min(PAUSE_MAX);
+        }
+        let took = self.shared.clock.monotonic().saturating_sub(started);
+        self.shared.metrics.commit(took, u32::try_from(batch.entries.len()).unwrap_or(u32::MAX));
+        self.head = batch.head.clone();
+        if self.full && self.shared.store.replenish().await {
+            self.full = false;
+        }
+        self.publish();
+        self.answer(waiting);
+        Ok(())
+    }
+
+    /// One try: the journal and the store at the same time, the store's answer decides.
+    async fn try_once(&mut self, batch: &mut Arc<Batch>) -> Result<(), StoreError> {
+        let Some(mut journal) = self.journal.take() else {
+            return self.shared.store.append(&self.key, &self.head, batch).await;
+        };
+        if !journal.waits() {
+            let appended = self.shared.store.append(&self.key, &self.head, batch).await;
+            if appended.is_ok() {
+                self.forgetful = journal.keep(&self.key, batch).is_err();
+            }
+            self.journal = Some(journal);
+            return appended;
+        }
+        let (key, kept) = (self.key.clone(), Arc::clone(batch));
+        let keeping = tokio::task::spawn_blocking(move || {
+            let result = journal.keep(&key, &kept);
+            (journal, result)
+        });
+        let appending = self.shared.store.append(&self.key, &self.head, batch);
+        let (kept, appended) = tokio::join!(keeping, appending);
+        let (journal, result) =
+            kept.map_err(|_| StoreError::Broken("the spool's thread panicked".into()))?;
+        self.journal = Some(journal);
+        self.forgetful = result.is_err();
+        appended
+    }
+
+    fn publish(&self) {
+        let next = if self.full {
+            Status::Full
+        } else if self.forgetful {
+            Status::Failing("the spool cannot be written".into())
+        } else {
+            Status::Ready
+        };
+        self.status.send_if_modified(|now| {
+            let changed = *now != next;
+            if changed {
+                *now = next;
+            }
+            changed
+        });
+    }
+
+    /// Everything in the batch is durable: tokens are minted now and nowhere else.
+    fn answer(&mut self, waiting: Vec<(Done, Placed)>) {
+        for (done, placed) in waiting {
+            let receipt = Receipt {
+                origin: Arc::clone(&self.origin),
+                chain: self.key.chain,
+                seq: placed.seq,
+                leaf: placed.leaf,
+                run_seq: placed.run_seq,
+            };
+            match done {
+                Done::Judged { judged, expires, reply } => {
+                    let committed = Committed::mint(*judged, expires, receipt);
+                    if let Err(Ok(Committed::Permit(permit))) = reply.send(Ok(committed)) {
+                        // Its caller was told `ledger.unknown`: it must never run.
+                        let finished = permit.not_started();
+                        let written = drafts::ended(&*self.shared.entropy, &finished);
+                        self.backlog.push_back(event(written));
+                    }
+                }
+                Done::Finished { finished, reply } => {
+                    drop(reply.send(Ok(Settled::mint(*finished, receipt))));
+                }
+                Done::Event { reply } => drop(reply.map(|reply| reply.send(Ok(receipt)))),
+            }
+        }
+    }
+
+    /// Writes these events now; recovery goes through the same door as everything else.
+    pub(super) async fn write(&mut self, events: Vec<Written>) -> Result<(), Ending> {
+        let built = self.build(events.into_iter().map(event).collect());
+        if built.batch.entries.is_empty() { Ok(()) } else { self.commit(built, None).await }
+    }
+}
+
+fn event(written: Written) -> Item {
+    Item { written, claim: Claim::default(), done: Done::Event { reply: None } }
+}
+
+/// Takes what else is queued, outcomes first, without waiting for more.
+fn gather(
+    work: &mut Vec<Item>,
+    owed: &mut mpsc::Receiver<Item>,
+    intents: &mut mpsc::Receiver<Item>,
+) {
+    let mut bytes = work.iter().map(weight).fold(0_usize, usize::saturating_add);
+    for lane in [owed, intents] {
+        while work.len() < BATCH_ENTRIES && bytes < BATCH_BYTES {
+            let Ok(item) = lane.try_recv() else { break };
+            bytes = bytes.saturating_add(weight(&item));
+            work.push(item);
+        }
+    }
+}
+
+fn weight(item: &Item) -> usize {
+    item.written.payloads.iter().map(|p| p.body.len()).fold(0, usize::saturating_add)
+}
+
+impl From<TailError> for Error {
+    fn from(misfit: TailError) -> Self {
+        match misfit {
+            TailError::RunNotOpen | TailError::RunOpen => Self::RunNotOpen,
+            TailError::CallTaken | TailError::CallNotOpen => Self::CallTaken,
+            TailError::CallsOpen => Self::CallsOpen,
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! What this machine remembers of its own chain: the lease it held, and the last heads it signed.
+//!
+//! A database that is behind its writer's memory was rolled back. With the spool's bytes the writer
+//! heals it by appending exactly those again; without them it refuses to serve.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::entry::Entry;
+use super::store::{Batch, EntryRow, Head, LeaseKey, PayloadRow};
+use crate::crypto::note::Checkpoint;
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::id::ChainId;
+use crate::domain::json::{Json, Limits};
+
+/// The last head this machine knows it signed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Watermark {
+    /// The chain.
+    pub chain: ChainId,
+    /// Entries.
+    pub size: u64,
+    /// Leaf hash of the last entry.
+    pub hash: Digest,
+    /// Merkle root.
+    pub root: Digest,
+}
+
+/// What a writer remembers between lives.
+pub trait Journal: Send + 'static {
+    /// Keeps this batch, on disk when it returns if this journal promises that.
+    ///
+    /// # Errors
+    /// The file system's; the writer takes no new intent until a later batch is kept.
+    fn keep(&mut self, key: &LeaseKey, batch: &Batch) -> io::Result<()>;
+    /// The last head kept for this chain.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read or understood: refuse to serve.
+    fn watermark(&self, chain: &ChainId) -> io::Result<Option<Watermark>>;
+    /// The kept batches that end after this size, oldest first.
+    ///
+    /// # Errors
+    /// As `watermark`.
+    fn since(&self, chain: &ChainId, size: u64) -> io::Result<Vec<Batch>>;
+    /// Whether `keep` waits for the disk, so that it is worth a thread of its own.
+    fn waits(&self) -> bool;
+}
+
+/// Remembers nothing: for simulation, where the store cannot be rolled back.
+#[derive(Debug, Default)]
+pub struct NoJournal;
+
+impl Journal for NoJournal {
+    fn keep(&mut self, _key: &LeaseKey, _batch: &Batch) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn watermark(&self, _chain: &ChainId) -> io::Result<Option<Watermark>> {
+        Ok(None)
+    }
+
+    fn since(&self, _chain: &ChainId, _size: u64) -> io::Result<Vec<Batch>> {
+        Ok(Vec::new())
+    }
+
+    fn waits(&self) -> bool {
+        false
+    }
+}
+
+/// Remembers the last head only: for a store on the same disk, which loses nothing the disk keeps.
+///
+/// Written without waiting for the disk: after a power cut it may be older than the truth, never newer.
+#[derive(Debug)]
+pub struct HeadFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl HeadFile {
+    /// Opens or makes the file.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = private().read(true).write(true).create(true).truncate(false).open(path)?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+}
+
+impl Journal for HeadFile {
+    fn keep(&mut self, key: &LeaseKey, batch: &Batch) -> io::Result<()> {
+        let mut line = format!("{} {} {}\n", key.chain, batch.head.size, batch.head.hash);
+        line.push_str(&root_of(&batch.head)?.hex());
+        line.push('\n');
+        self.file.write_all_at(line.as_bytes(), 0)?;
+        self.file.set_len(u64::try_from(line.len()).unwrap_or(0))
+    }
+
+    fn watermark(&self, chain: &ChainId) -> io::Result<Option<Watermark>> {
+        let text = std::fs::read_to_string(&self.path)?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let mark = read_mark(&text).ok_or_else(|| garbled(&self.path))?;
+        Ok((mark.chain == *chain).then_some(mark))
+    }
+
+    fn since(&self, _chain: &ChainId, _size: u64) -> io::Result<Vec<Batch>> {
+        Ok(Vec::new())
+    }
+
+    fn waits(&self) -> bool {
+        false
+    }
+}
+
+fn read_mark(text: &str) -> Option<Watermark> {
+    let mut words = text.split_whitespace();
+    let mark = Watermark {
+        chain: ChainId::parse(words.next()?)?,
+        size: words.next()?.parse().ok()?,
+        hash: Digest::parse(words.next()?)?,
+        root: Digest::parse(words.next()?)?,
+    };
+    words.next().is_none().then_some(mark)
+}
+
+/// Bytes after which the spool starts a new file and forgets the one before the last.
+const SPOOL_FILE_MAX: u64 = 32 * 1024 * 1024;
+
+/// Remembers the exact bytes of the last batches, on disk before they are acknowledged.
+#[derive(Debug)]
+pub struct Spool {
+    dir: PathBuf,
+    file: File,
+    written: u64,
+}
+
+impl Spool {
+    /// Opens or makes the spool in this directory.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn open(dir: &Path) -> io::Result<Self> {
+        std::fs::create_dir_all(dir)?;
+        let path = dir.join("current.spool");
+        let file = private().append(true).create(true).open(&path)?;
+        let written = file.metadata()?.len();
+        Ok(Self { dir: dir.to_owned(), file, written })
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        let current = self.dir.join("current.spool");
+        std::fs::rename(&current, self.dir.join("previous.spool"))?;
+        self.file = private().append(true).create_new(true).open(&current)?;
+        File::open(&self.dir)?.sync_all()?;
+        self.written = 0;
+        Ok(())
+    }
+
+    fn batches(&self, chain: &ChainId) -> io::Result<VecDeque<Batch>> {
+        let mut batches = VecDeque::new();
+        for name in ["previous.spool", "current.spool"] {
+            let file = match File::open(self.dir.join(name)) {
+                Ok(file) => file,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(e),
+            };
+            for line in BufReader::new(file).split(b'\n') {
+                // A torn line was never acknowledged by this spool.
+                if let Some((of, batch)) = read_batch(&line?)
+                    && of == *chain
+                {
+                    batches.push_back(batch);
+                }
+            }
+        }
+        Ok(batches)
+    }
+}
+
+impl Journal for Spool {
+    fn keep(&mut self, key: &LeaseKey, batch: &Batch) -> io::Result<()> {
+        let mut line = canonical::bytes(&batch_json(&key.chain, batch));
+        // A leading newline ends whatever an earlier crash tore.
+        line.insert(0, b'\n');
+        line.push(b'\n');
+        self.file.write_all(&line)?;
+        self.file.sync_data()?;
+        self.written = self.written.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
+        if self.written > SPOOL_FILE_MAX {
+            self.rotate()?;
+        }
+        Ok(())
+    }
+
+    fn watermark(&self, chain: &ChainId) -> io::Result<Option<Watermark>> {
+        let batches = self.batches(chain)?;
+        let Some(last) = batches.back() else { return Ok(None) };
+        let root = root_of(&last.head)?;
+        Ok(Some(Watermark { chain: *chain, size: last.head.size, hash: last.head.hash, root }))
+    }
+
+    fn since(&self, chain: &ChainId, size: u64) -> io::Result<Vec<Batch>> {
+        let batches = self.batches(chain)?;
+        Ok(batches.into_iter().filter(|batch| batch.head.size > size).collect())
+    }
+
+    fn waits(&self) -> bool {
+        true
+    }
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+fn garbled(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("`{}` cannot be understood", path.display()))
+}
+
+fn root_of(head: &Head) -> io::Result<Digest> {
+    let (checkpoint, _) = Checkpoint::parse(&head.checkpoint)
+        .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+    Ok(checkpoint.root)
+}
+
+fn batch_json(chain: &ChainId, batch: &Batch) -> Json {
+    let entries: Vec<Json> =
+        batch.entries.iter().map(|row| Json::from(STANDARD.encode(&row.body))).collect();
+    let payloads: Vec<Json> = batch
+        .payloads
+        .iter()
+        .map(|p| {
+            Json::object([
+                ("salt", Json::from(hex::encode(p.salt))),
+                ("role", Json::from(p.role.as_str())),
+                ("media_type", Json::from(p.media_type.as_str())),
+                ("body", Json::from(STANDARD.encode(&p.body))),
+            ])
+        })
+        .collect();
+    Json::object([
+        ("chain", Json::from(chain.to_string())),
+        ("entries", entries.into()),
+        ("payloads", payloads.into()),
+        ("frontier", Json::from(hex::encode(&batch.head.frontier))),
+        ("checkpoint", Json::from(batch.head.checkpoint.as_str())),
+    ])
+}
+
+fn read_batch(line: &[u8]) -> Option<(ChainId, Batch)> {
+    let json = Json::parse(line, &Limits::FILE).ok()?;
+    let text = |name| json.get(name).and_then(Json::as_str);
+    let chain = ChainId::parse(text("chain")?)?;
+    let entries: Vec<EntryRow> =
+        json.get("entries")?.as_array()?.iter().map(read_row).collect::<Option<_>>()?;
+    let payloads: Vec<PayloadRow> =
+        json.get("payloads")?.as_array()?.iter().map(read_payload).collect::<Option<_>>()?;
+    let last = entries.last()?;
+    let head = Head {
+        size: last.seq.checked_add(1)?,
+        hash: last.leaf,
+        frontier: hex::decode(text("frontier")?).ok()?,
+        checkpoint: text("checkpoint")?.to_owned(),
+    };
+    Some((chain, Batch { entries, payloads, head }))
+}
+
+fn read_row(json: &Json) -> Option<EntryRow> {
+    let body = STANDARD.decode(json.as_str()?).ok()?;
+    let entry = Entry::parse(&body).ok()?;
+    Some(EntryRow {
+        seq: entry.seq,
+        prev: entry.prev,
+        leaf: Entry::leaf(&body),
+        run: entry.draft.run,
+        call: entry.draft.call,
+        kind: entry.draft.kind.as_str().to_owned(),
+        body,
+    })
+}
+
+fn read_payload(json: &Json) -> Option<PayloadRow> {
+    let text = |name| json.get(name).and_then(Json::as_str);
+    let salt = <[u8; 32]>::try_from(hex::decode(text("salt")?).ok()?).ok()?;
+    let body = STANDARD.decode(text("body")?).ok()?;
+    Some(PayloadRow {
+        commitment: crate::domain::digest::commitment(&salt, &body),
+        salt,
+        role: text("role")?.to_owned(),
+        media_type: text("media_type")?.to_owned(),
+        body,
+    })
+}
+
+/// Keeps the lease of this machine in a file of mode 0600, so that a restart takes up its own slot.
+#[derive(Clone, Debug)]
+pub struct LeaseFile {
+    path: PathBuf,
+}
+
+impl LeaseFile {
+    /// The lease file at this path.
+    #[must_use]
+    pub const fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// The lease of the last life, if one is remembered. A file that cannot be read is no lease.
+    #[must_use]
+    pub fn load(&self) -> Option<LeaseKey> {
+        let text = std::fs::read_to_string(&self.path).ok()?;
+        let mut words = text.split_whitespace();
+        let chain = ChainId::parse(words.next()?)?;
+        let epoch = words.next()?.parse().ok()?;
+        let secret = <[u8; 32]>::try_from(hex::decode(words.next()?).ok()?).ok()?;
+        Some(LeaseKey { chain, epoch, secret })
+    }
+
+    /// Remembers this lease, on disk when it returns.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn store(&self, key: &LeaseKey) -> io::Result<()> {
+        let next = self.path.with_extension("new");
+        let mut file = private().write(true).create(true).truncate(true).open(&next)?;
+        writeln!(file, "{} {} {}", key.chain, key.epoch, hex::encode(key.secret))?;
+        file.sync_all()?;
+        std::fs::rename(&next, &self.path)?;
+        self.path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+    }
+}

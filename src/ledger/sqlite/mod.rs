@@ -1,0 +1,182 @@
+//! The books in one SQLite file: one machine, one writing process, many readers.
+//!
+//! Durable means a WAL commit with `synchronous=FULL`; both are read back, not assumed.
+
+mod files;
+mod reader;
+mod rows;
+mod steps;
+mod writer;
+
+use std::time::Duration;
+
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow, SqliteSynchronous,
+};
+use sqlx::{ConnectOptions, Row};
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::store::StoreError;
+
+pub use reader::SqliteReader;
+pub use writer::Sqlite;
+
+/// One call takes this long at most; a disk that stalls longer leaves the outcome unknown.
+const CALL_MAX: Duration = Duration::from_secs(5);
+/// How long SQLite itself waits for another connection's lock.
+const BUSY: Duration = Duration::from_millis(1000);
+/// What `PRAGMA user_version` says of the newest schema this build knows.
+const VERSION: i64 = 1;
+const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/sqlite/0001_ledger.sql")];
+
+/// One connection, made when needed and thrown away after any doubt.
+struct Lane {
+    options: SqliteConnectOptions,
+    home: Mutex<Option<SqliteConnection>>,
+}
+
+/// A connection on loan; unless it is given back it is dropped, and a transaction with it.
+struct Turn<'a> {
+    home: MutexGuard<'a, Option<SqliteConnection>>,
+    conn: SqliteConnection,
+}
+
+impl Lane {
+    fn new(options: SqliteConnectOptions) -> Self {
+        Self { options, home: Mutex::new(None) }
+    }
+
+    /// The connection, connecting if there is none.
+    async fn take(&self) -> Result<Turn<'_>, StoreError> {
+        let late = |_| StoreError::Unavailable("the storage is busy".into());
+        let mut home = tokio::time::timeout(CALL_MAX, self.home.lock()).await.map_err(late)?;
+        if let Some(conn) = home.take() {
+            return Ok(Turn { home, conn });
+        }
+        let conn = tokio::time::timeout(CALL_MAX, self.options.connect())
+            .await
+            .map_err(late)?
+            .map_err(|e| before_commit(&e))?;
+        Ok(Turn { home, conn })
+    }
+}
+
+impl Turn<'_> {
+    /// Ends the loan. Only an answer that leaves nothing in doubt keeps the connection.
+    fn settle<T>(mut self, answer: &Result<T, StoreError>) {
+        if matches!(answer, Ok(_) | Err(StoreError::Conflict(_))) {
+            *self.home = Some(self.conn);
+        }
+    }
+}
+
+/// Bounds one call; what is not known at the bound is unknown.
+async fn bounded<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    tokio::time::timeout(CALL_MAX, work)
+        .await
+        .unwrap_or_else(|_| Err(StoreError::Unknown("the disk does not answer".into())))
+}
+
+fn options(path: &std::path::Path) -> SqliteConnectOptions {
+    // WHY: a logged statement would carry arguments and results into the logs.
+    SqliteConnectOptions::new()
+        .filename(path)
+        .page_size(8192)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .pragma("recursive_triggers", "ON")
+        .busy_timeout(BUSY)
+        .statement_cache_capacity(128)
+        .disable_statement_logging()
+}
+
+/// Reads back what makes a commit durable.
+async fn assert_durable(conn: &mut SqliteConnection) -> Result<(), StoreError> {
+    let wanted = [
+        ("PRAGMA journal_mode", "wal"),
+        ("PRAGMA synchronous", "2"),
+        ("PRAGMA recursive_triggers", "1"),
+        ("PRAGMA foreign_keys", "1"),
+    ];
+    for (pragma, value) in wanted {
+        let row = sqlx::query(pragma).fetch_one(&mut *conn).await.map_err(|e| before_commit(&e))?;
+        let found = row
+            .try_get::<String, _>(0)
+            .or_else(|_| row.try_get::<i64, _>(0).map(|n| n.to_string()))
+            .map_err(|e| unreadable(&e))?;
+        if found != value {
+            return Err(StoreError::Broken(format!("{pragma} is `{found}`, not `{value}`")));
+        }
+    }
+    Ok(())
+}
+
+/// Makes or upgrades the schema, each step in a transaction of its own.
+async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
+    let found = version(conn).await?;
+    if found > VERSION {
+        return Err(StoreError::Broken(format!("schema {found} is newer than this build")));
+    }
+    for (step, text) in (1_i64..).zip(MIGRATIONS).filter(|(step, _)| *step > found) {
+        let text = format!("BEGIN IMMEDIATE; {text}; PRAGMA user_version = {step}; COMMIT;");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(text))
+            .execute(&mut *conn)
+            .await
+            .map_err(|e| before_commit(&e))?;
+    }
+    Ok(())
+}
+
+async fn version(conn: &mut SqliteConnection) -> Result<i64, StoreError> {
+    let row: SqliteRow =
+        sqlx::query("PRAGMA user_version").fetch_one(conn).await.map_err(|e| before_commit(&e))?;
+    row.try_get(0).map_err(|e| unreadable(&e))
+}
+
+/// What a failure means before COMMIT was sent: the transaction is rolled back with the connection.
+fn before_commit(error: &sqlx::Error) -> StoreError {
+    match result_code(error) {
+        Some(code) => {
+            known(code, error).unwrap_or_else(|| StoreError::Unavailable(error.to_string()))
+        }
+        None => StoreError::Unavailable(error.to_string()),
+    }
+}
+
+/// What a failure of COMMIT itself means: unknown, unless SQLite says that it rolled back.
+fn at_commit(error: &sqlx::Error) -> StoreError {
+    result_code(error)
+        .and_then(|code| known(code, error))
+        .unwrap_or_else(|| StoreError::Unknown(error.to_string()))
+}
+
+fn result_code(error: &sqlx::Error) -> Option<i64> {
+    error.as_database_error()?.code()?.parse().ok()
+}
+
+/// Codes that mean the same at any moment (<https://www.sqlite.org/rescode.html>).
+fn known(code: i64, error: &sqlx::Error) -> Option<StoreError> {
+    const BUSY: i64 = 5;
+    const LOCKED: i64 = 6;
+    const CORRUPT: i64 = 11;
+    const FULL: i64 = 13;
+    const NOTADB: i64 = 26;
+    const IOERR_FSYNC: i64 = 1034;
+    const IOERR_DIR_FSYNC: i64 = 1290;
+    // After a failed fsync the kernel may have dropped the pages: a second one proves nothing.
+    if code == IOERR_FSYNC || code == IOERR_DIR_FSYNC {
+        return Some(StoreError::Broken(error.to_string()));
+    }
+    let text = || error.to_string();
+    match code & 0xff {
+        CORRUPT | NOTADB => Some(StoreError::Broken(text())),
+        FULL => Some(StoreError::Full(text())),
+        BUSY | LOCKED => Some(StoreError::Unavailable(text())),
+        _ => None,
+    }
+}
+
+fn unreadable(error: &sqlx::Error) -> StoreError {
+    StoreError::Broken(format!("a stored row cannot be read: {error}"))
+}

@@ -1,0 +1,163 @@
+//! Reading the file: works beside a live writer, and writes nothing.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+
+use super::rows::{self, Which};
+use super::{Lane, VERSION, before_commit, bounded, version};
+use crate::domain::digest::Digest;
+use crate::domain::id::{ChainId, RunId, Seq};
+use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError};
+
+/// A database file, read-only.
+pub struct SqliteReader {
+    lane: Lane,
+}
+
+impl std::fmt::Debug for SqliteReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SqliteReader")
+    }
+}
+
+/// Borrows the connection for one read; a read has nothing to be unknown about.
+macro_rules! read {
+    ($self:ident, $conn:ident => $work:expr) => {{
+        let mut turn = $self.lane.take().await?;
+        let $conn = &mut turn.conn;
+        let answer = bounded($work).await.map_err(|error| match error {
+            StoreError::Unknown(why) => StoreError::Unavailable(why),
+            other @ (StoreError::Conflict(_)
+            | StoreError::Unavailable(_)
+            | StoreError::Full(_)
+            | StoreError::Broken(_)) => other,
+        });
+        turn.settle(&answer);
+        answer
+    }};
+}
+
+impl SqliteReader {
+    /// Opens the file for reading.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if it is not there, [`StoreError::Broken`] if its schema is not
+    /// the one this build reads.
+    pub async fn open(path: &Path) -> Result<Self, StoreError> {
+        // WHY: a read-only handle must not try to set the journal mode; it takes what it finds.
+        let options = sqlx::sqlite::SqliteConnectOptions::new()
+            .filename(path)
+            .read_only(true)
+            .busy_timeout(super::BUSY);
+        let reader =
+            Self { lane: Lane::new(sqlx::ConnectOptions::disable_statement_logging(options)) };
+        let found = read!(reader, conn => version(conn))?;
+        if found == VERSION {
+            Ok(reader)
+        } else {
+            Err(StoreError::Broken(format!("schema {found}, this build reads {VERSION}")))
+        }
+    }
+}
+
+#[async_trait]
+impl LedgerReader for SqliteReader {
+    async fn chains(&self) -> Result<Vec<ChainRow>, StoreError> {
+        read!(self, conn => async {
+            let rows = sqlx::query(
+                "SELECT c.chain_id, tenant, pool || '/' || slot AS slot, origin, epoch, size, hash,
+                        frontier, checkpoint
+                   FROM chain c JOIN head h ON h.chain_id = c.chain_id ORDER BY origin",
+            )
+            .fetch_all(conn)
+            .await
+            .map_err(|e| before_commit(&e))?;
+            let chain = |row| {
+                Ok(ChainRow {
+                    chain: rows::chain_id(row)?,
+                    tenant: rows::get(row, "tenant")?,
+                    slot: rows::get(row, "slot")?,
+                    origin: rows::get(row, "origin")?,
+                    epoch: rows::unsigned(rows::get(row, "epoch")?)?,
+                    head: rows::head(row)?,
+                })
+            };
+            rows.iter().map(chain).collect()
+        })
+    }
+
+    async fn entries(
+        &self,
+        chain: &ChainId,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        read!(self, conn => rows::entries(conn, chain, Which::From(from, limit)))
+    }
+
+    async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
+        read!(self, conn => async {
+            let row = sqlx::query(
+                "SELECT c.chain_id FROM chain c WHERE EXISTS
+                   (SELECT 1 FROM entry e WHERE e.chain_id = c.chain_id AND e.run_id = ?)
+                  ORDER BY origin LIMIT 1",
+            )
+            .bind(run.to_string())
+            .fetch_optional(conn)
+            .await
+            .map_err(|e| before_commit(&e))?;
+            row.as_ref().map(rows::chain_id).transpose()
+        })
+    }
+
+    async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
+        read!(self, conn => rows::entries(conn, chain, Which::Run(run)))
+    }
+
+    async fn entries_of(
+        &self,
+        chain: &ChainId,
+        kinds: &[&str],
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        read!(self, conn => rows::entries(conn, chain, Which::Lone(kinds)))
+    }
+
+    async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {
+        read!(self, conn => async {
+            let rows = sqlx::query(
+                "SELECT leaf FROM entry WHERE chain_id = ? AND seq < ? ORDER BY seq",
+            )
+            .bind(chain.as_bytes().to_vec())
+            .bind(rows::signed(size)?)
+            .fetch_all(conn)
+            .await
+            .map_err(|e| before_commit(&e))?;
+            rows.iter().map(|row| rows::digest(row, "leaf")).collect()
+        })
+    }
+
+    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
+        read!(self, conn => rows::payload(conn, chain, c))
+    }
+
+    async fn checkpoint(
+        &self,
+        chain: &ChainId,
+        at_least: Seq,
+    ) -> Result<Option<(Seq, String)>, StoreError> {
+        read!(self, conn => async {
+            let row = sqlx::query(
+                "SELECT size, note FROM checkpoint WHERE chain_id = ? AND size >= ?
+                  ORDER BY size LIMIT 1",
+            )
+            .bind(chain.as_bytes().to_vec())
+            .bind(rows::signed(at_least)?)
+            .fetch_optional(conn)
+            .await
+            .map_err(|e| before_commit(&e))?;
+            let Some(row) = row else { return Ok(None) };
+            Ok(Some((rows::unsigned(rows::get(&row, "size")?)?, rows::get(&row, "note")?)))
+        })
+    }
+}

@@ -1,0 +1,258 @@
+//! The writer's transactions, statement by statement.
+
+use sqlx::QueryBuilder;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+
+use super::{at_commit, before_commit, rows};
+use crate::domain::digest::Digest;
+use crate::domain::id::ChainId;
+use crate::ledger::entry::{Entry, Kind};
+use crate::ledger::store::{
+    Batch, EntryRow, Head, LeaseKey, LeaseRequest, Leased, PayloadRow, StoreError,
+};
+
+/// Rows of one INSERT; a small number keeps the statement cache useful.
+const ROWS: usize = 64;
+
+/// Starts a transaction that already holds the write lock.
+pub(super) async fn begin(conn: &mut SqliteConnection) -> Result<(), StoreError> {
+    run(sqlx::query("BEGIN IMMEDIATE"), conn).await
+}
+
+/// Commits what went well and rolls back the rest.
+pub(super) async fn finish<T>(
+    conn: &mut SqliteConnection,
+    answer: Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    match answer {
+        Ok(value) => {
+            let committed = sqlx::query("COMMIT").execute(conn).await;
+            committed.map(|_| value).map_err(|e| at_commit(&e))
+        }
+        Err(error) => run(sqlx::query("ROLLBACK"), conn).await.and(Err(error)),
+    }
+}
+
+type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
+
+async fn run(query: Query<'_>, conn: &mut SqliteConnection) -> Result<(), StoreError> {
+    query.execute(conn).await.map(drop).map_err(|e| before_commit(&e))
+}
+
+/// The head row, if the key holds the lease.
+pub(super) async fn held(
+    conn: &mut SqliteConnection,
+    key: &LeaseKey,
+) -> Result<SqliteRow, StoreError> {
+    sqlx::query(
+        "SELECT size, hash, frontier, checkpoint FROM head
+          WHERE chain_id = ? AND epoch = ? AND secret_hash = ?",
+    )
+    .bind(key.chain.as_bytes().to_vec())
+    .bind(rows::signed(key.epoch)?)
+    .bind(hash(&key.secret))
+    .fetch_optional(conn)
+    .await
+    .map_err(|e| before_commit(&e))?
+    .ok_or_else(|| StoreError::Conflict("the lease is lost".into()))
+}
+
+fn hash(secret: &[u8; 32]) -> Vec<u8> {
+    Digest::of(&[secret]).as_bytes().to_vec()
+}
+
+/// Takes the slot of this writer, else the lowest: the lock on the file proves its holder dead.
+pub(super) async fn take(
+    conn: &mut SqliteConnection,
+    request: &LeaseRequest,
+) -> Result<Leased, StoreError> {
+    let mine = hash(&request.secret);
+    let before = request.previous.as_ref().map(|key| hash(&key.secret));
+    let found = sqlx::query(
+        "SELECT c.chain_id,
+                coalesce(h.secret_hash = ?2 OR (h.secret_hash = ?1 AND h.replaced = ?2), 0) AS same
+           FROM chain c JOIN head h ON h.chain_id = c.chain_id WHERE tenant = ?3 AND pool = ?4
+          ORDER BY h.secret_hash = ?1 DESC, coalesce(h.secret_hash = ?2, 0) DESC, slot LIMIT 1",
+    )
+    .bind(mine.clone())
+    .bind(before)
+    .bind(request.tenant.clone())
+    .bind(request.pool.clone())
+    .fetch_optional(&mut *conn)
+    .await
+    .map_err(|e| before_commit(&e))?;
+    let (chain, same_writer) = match found {
+        Some(row) => {
+            let chain = rows::chain_id(&row)?;
+            raise(conn, &chain, request).await?;
+            (chain, rows::get::<i64>(&row, "same")? != 0)
+        }
+        None => (create(conn, request).await?, false),
+    };
+    leased(conn, chain, request, same_writer).await
+}
+
+async fn raise(
+    conn: &mut SqliteConnection,
+    chain: &ChainId,
+    request: &LeaseRequest,
+) -> Result<(), StoreError> {
+    let update = sqlx::query(
+        "UPDATE head SET epoch = epoch + 1, writer = ?2,
+                replaced = CASE WHEN secret_hash = ?3 THEN replaced ELSE secret_hash END,
+                secret_hash = ?3 WHERE chain_id = ?1",
+    )
+    .bind(chain.as_bytes().to_vec())
+    .bind(request.writer.clone())
+    .bind(hash(&request.secret));
+    run(update, conn).await
+}
+
+async fn create(
+    conn: &mut SqliteConnection,
+    request: &LeaseRequest,
+) -> Result<ChainId, StoreError> {
+    let id = request.chain.as_bytes().to_vec();
+    // No slot of the pool was found, so this is its first; a second one is never needed here.
+    let chain = sqlx::query(
+        "INSERT INTO chain (chain_id, tenant, pool, slot, origin) VALUES (?1, ?2, ?3, 0,
+           'wicketgate.dev/' || ?2 || '/' || ?3 || '/0/0')",
+    )
+    .bind(id.clone())
+    .bind(request.tenant.clone())
+    .bind(request.pool.clone());
+    run(chain, conn).await?;
+    let head = sqlx::query("INSERT INTO head VALUES (?, 1, ?, ?, NULL, 0, ?, x'', '')")
+        .bind(id)
+        .bind(request.writer.clone())
+        .bind(hash(&request.secret))
+        .bind(Entry::genesis_prev(&request.chain).as_bytes().to_vec());
+    run(head, conn).await?;
+    Ok(request.chain)
+}
+
+async fn leased(
+    conn: &mut SqliteConnection,
+    chain: ChainId,
+    request: &LeaseRequest,
+    same_writer: bool,
+) -> Result<Leased, StoreError> {
+    let row = sqlx::query(
+        "SELECT epoch, pool || '/' || slot AS slot, origin, size, hash, frontier, checkpoint
+           FROM chain c JOIN head h ON h.chain_id = c.chain_id WHERE c.chain_id = ?",
+    )
+    .bind(chain.as_bytes().to_vec())
+    .fetch_one(conn)
+    .await
+    .map_err(|e| before_commit(&e))?;
+    let epoch = rows::unsigned(rows::get(&row, "epoch")?)?;
+    Ok(Leased {
+        key: LeaseKey { chain, epoch, secret: request.secret },
+        slot: rows::get(&row, "slot")?,
+        origin: rows::get(&row, "origin")?,
+        same_writer,
+        head: rows::head(&row)?,
+    })
+}
+
+/// The compare-and-swap and everything that becomes durable with it.
+pub(super) async fn write(
+    conn: &mut SqliteConnection,
+    key: &LeaseKey,
+    expected: &Head,
+    batch: &Batch,
+) -> Result<(), StoreError> {
+    let now = rows::head(&held(conn, key).await?)?;
+    if now == batch.head {
+        return Ok(());
+    }
+    if now.size != expected.size || now.hash != expected.hash {
+        return Err(StoreError::Conflict("the head moved".into()));
+    }
+    for rows in batch.entries.chunks(ROWS) {
+        insert_entries(conn, &key.chain, rows).await?;
+    }
+    for payload in &batch.payloads {
+        insert_payload(conn, &key.chain, payload).await?;
+    }
+    project(conn, &key.chain, &batch.entries).await?;
+    let chain = key.chain.as_bytes().to_vec();
+    let size = rows::signed(batch.head.size)?;
+    let checkpoint = sqlx::query("INSERT INTO checkpoint VALUES (?, ?, ?, ?)")
+        .bind(chain.clone())
+        .bind(size)
+        .bind(rows::signed(key.epoch)?)
+        .bind(batch.head.checkpoint.clone());
+    run(checkpoint, conn).await?;
+    let head = sqlx::query(
+        "UPDATE head SET size = ?2, hash = ?3, frontier = ?4, checkpoint = ?5 WHERE chain_id = ?1",
+    )
+    .bind(chain)
+    .bind(size)
+    .bind(batch.head.hash.as_bytes().to_vec())
+    .bind(batch.head.frontier.clone())
+    .bind(batch.head.checkpoint.clone());
+    run(head, conn).await
+}
+
+async fn insert_entries(
+    conn: &mut SqliteConnection,
+    chain: &ChainId,
+    entries: &[EntryRow],
+) -> Result<(), StoreError> {
+    let mut insert = QueryBuilder::new(
+        "INSERT INTO entry (chain_id, seq, leaf, prev, run_id, call_id, kind, body) ",
+    );
+    let entries = entries.iter().map(|e| Ok((rows::signed(e.seq)?, e)));
+    let entries = entries.collect::<Result<Vec<_>, StoreError>>()?;
+    insert.push_values(entries, |mut row, (seq, entry)| {
+        row.push_bind(chain.as_bytes().to_vec())
+            .push_bind(seq)
+            .push_bind(entry.leaf.as_bytes().to_vec())
+            .push_bind(entry.prev.as_bytes().to_vec())
+            .push_bind(entry.run.map(|run| run.to_string()))
+            .push_bind(entry.call.as_ref().map(ToString::to_string))
+            .push_bind(entry.kind.clone())
+            .push_bind(entry.body.clone());
+    });
+    run(insert.build(), conn).await
+}
+
+pub(super) async fn insert_payload(
+    conn: &mut SqliteConnection,
+    chain: &ChainId,
+    payload: &PayloadRow,
+) -> Result<(), StoreError> {
+    let insert = sqlx::query(
+        "INSERT INTO payload SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS
+           (SELECT 1 FROM payload WHERE chain_id = ?1 AND commitment = ?2)",
+    )
+    .bind(chain.as_bytes().to_vec())
+    .bind(payload.commitment.as_bytes().to_vec())
+    .bind(payload.salt.to_vec())
+    .bind(payload.role.clone())
+    .bind(payload.media_type.clone())
+    .bind(payload.body.clone());
+    run(insert, conn).await
+}
+
+/// Keeps `open_run` in step with the entries.
+async fn project(
+    conn: &mut SqliteConnection,
+    chain: &ChainId,
+    entries: &[EntryRow],
+) -> Result<(), StoreError> {
+    for entry in entries {
+        let Some(run_id) = entry.run else { continue };
+        let text = if entry.kind == Kind::RunOpened.as_str() {
+            "INSERT OR IGNORE INTO open_run VALUES (?, ?)"
+        } else if entry.kind == Kind::RunSealed.as_str() {
+            "DELETE FROM open_run WHERE chain_id = ? AND run_id = ?"
+        } else {
+            continue;
+        };
+        let change = sqlx::query(text).bind(chain.as_bytes().to_vec()).bind(run_id.to_string());
+        run(change, conn).await?;
+    }
+    Ok(())
+}

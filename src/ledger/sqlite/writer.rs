@@ -1,0 +1,201 @@
+//! The one writer of the file.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+
+use super::rows::{self, Which};
+use super::steps::{begin, finish, held, insert_payload, take, write};
+use super::{Lane, assert_durable, before_commit, bounded, files, migrate, options};
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, RunId, Seq};
+use crate::ledger::store::{
+    Batch, EntryRow, Head, LeaseKey, LeaseRequest, Leased, LedgerStore, PayloadRow, StoreError,
+};
+
+/// A database file, held by this process alone until this value is dropped.
+pub struct Sqlite {
+    path: PathBuf,
+    lane: Lane,
+    /// Why the storage can no longer be trusted, once it cannot.
+    broken: Mutex<Option<String>>,
+    _lock: File,
+}
+
+impl std::fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Sqlite({})", self.path.display())
+    }
+}
+
+/// Borrows the connection for one call.
+macro_rules! call {
+    ($self:ident, $conn:ident => $work:expr) => {{
+        $self.usable()?;
+        let mut turn = $self.lane.take().await.inspect_err(|e| $self.note(e))?;
+        let $conn = &mut turn.conn;
+        let answer = bounded($work).await;
+        turn.settle(&answer);
+        answer.inspect_err(|e| $self.note(e))
+    }};
+}
+
+impl Sqlite {
+    /// Opens or makes the file, takes its lock, makes or upgrades its schema, and reads back the
+    /// settings that make a commit durable.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] if another process has it, [`StoreError::Broken`] if it is not a
+    /// sound database, else what the disk says.
+    pub async fn open(path: &Path) -> Result<Self, StoreError> {
+        files::prepare(path)?;
+        let lock = files::lock(path)?;
+        let store = Self {
+            path: path.to_owned(),
+            lane: Lane::new(options(path)),
+            broken: Mutex::new(None),
+            _lock: lock,
+        };
+        call!(store, conn => async {
+            assert_durable(conn).await?;
+            migrate(conn).await?;
+            // WHY: what a crashed process left in the WAL may be in the page cache only; the
+            // checkpoint writes and syncs it anew before anything is built on it.
+            let all = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").fetch_all(conn).await;
+            all.map(drop).map_err(|e| before_commit(&e))
+        })?;
+        Ok(store)
+    }
+
+    /// Makes the 4 MiB reserve for outcomes whole; `false` if the disk has no space for it.
+    ///
+    /// # Errors
+    /// What the disk says, other than that it is full.
+    pub fn ensure_reserve(&self) -> Result<bool, StoreError> {
+        files::fill_reserve(&self.path)
+    }
+
+    /// Gives the reserve's space back to the disk; `true` if there was any.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn release_reserve(&self) -> Result<bool, StoreError> {
+        files::drain_reserve(&self.path)
+    }
+
+    fn usable(&self) -> Result<(), StoreError> {
+        self.broken.lock().clone().map_or(Ok(()), |why| Err(StoreError::Broken(why)))
+    }
+
+    fn note(&self, error: &StoreError) {
+        if let StoreError::Broken(why) = error {
+            *self.broken.lock() = Some(why.clone());
+        }
+    }
+}
+
+#[async_trait]
+impl LedgerStore for Sqlite {
+    async fn lease(&self, request: &LeaseRequest) -> Result<Leased, StoreError> {
+        call!(self, conn => async {
+            begin(conn).await?;
+            let leased = take(conn, request).await;
+            finish(conn, leased).await
+        })
+    }
+
+    async fn append(
+        &self,
+        key: &LeaseKey,
+        expected: &Head,
+        batch: &Batch,
+    ) -> Result<(), StoreError> {
+        batch.check(expected)?;
+        call!(self, conn => async {
+            begin(conn).await?;
+            let written = write(conn, key, expected, batch).await;
+            finish(conn, written).await
+        })
+    }
+
+    async fn put_payload(&self, key: &LeaseKey, payload: &PayloadRow) -> Result<(), StoreError> {
+        call!(self, conn => async {
+            begin(conn).await?;
+            let written = async {
+                held(conn, key).await?;
+                insert_payload(conn, &key.chain, payload).await
+            };
+            let written = written.await;
+            finish(conn, written).await
+        })
+    }
+
+    async fn release(&self, key: &LeaseKey) -> Result<(), StoreError> {
+        // The lock on the file is the lease; there is nothing to give back but to check it.
+        call!(self, conn => async { held(conn, key).await.map(drop) })
+    }
+
+    async fn head(&self, key: &LeaseKey) -> Result<Head, StoreError> {
+        call!(self, conn => async { rows::head(&held(conn, key).await?) })
+    }
+
+    async fn tail(
+        &self,
+        key: &LeaseKey,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        call!(self, conn => async {
+            held(conn, key).await?;
+            rows::entries(conn, &key.chain, Which::From(from, limit)).await
+        })
+    }
+
+    async fn open_runs(&self, key: &LeaseKey) -> Result<Vec<RunId>, StoreError> {
+        call!(self, conn => async {
+            held(conn, key).await?;
+            let rows = sqlx::query("SELECT run_id FROM open_run WHERE chain_id = ? ORDER BY run_id")
+                .bind(key.chain.as_bytes().to_vec())
+                .fetch_all(conn)
+                .await
+                .map_err(|e| before_commit(&e))?;
+            rows.iter().map(|row| rows::run_id(&rows::get::<String>(row, "run_id")?)).collect()
+        })
+    }
+
+    async fn run_entries(&self, key: &LeaseKey, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
+        call!(self, conn => async {
+            held(conn, key).await?;
+            rows::entries(conn, &key.chain, Which::Run(run)).await
+        })
+    }
+
+    async fn call_entries(
+        &self,
+        key: &LeaseKey,
+        run: &RunId,
+        call: &CallId,
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        call!(self, conn => async {
+            held(conn, key).await?;
+            rows::entries(conn, &key.chain, Which::Call(run, call)).await
+        })
+    }
+
+    async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
+        call!(self, conn => async {
+            held(conn, key).await?;
+            rows::payload(conn, &key.chain, c).await
+        })
+    }
+
+    async fn relieve(&self) -> bool {
+        self.release_reserve().unwrap_or(false)
+    }
+
+    async fn replenish(&self) -> bool {
+        self.ensure_reserve().unwrap_or(false)
+    }
+}

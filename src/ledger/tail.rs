@@ -1,0 +1,183 @@
+//! Where each open run stands, and which entry may follow: the call automaton on the writing side.
+
+use std::collections::BTreeMap;
+
+use super::chain::Counts;
+use super::entry::{Draft, Entry, Kind};
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, RunId};
+use crate::domain::time::Timestamp;
+
+/// How far a call is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Waits for an approval until this instant.
+    Held(Timestamp),
+    /// Allowed, the outcome is owed.
+    Authorized,
+    /// Over, by this kind of entry.
+    Over(Kind),
+}
+
+/// The end of one open run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RunTail {
+    /// `run_seq` of the next entry.
+    pub next_seq: u64,
+    /// Leaf hash of the last entry.
+    pub prev: Digest,
+    /// Every call of the run.
+    pub calls: BTreeMap<CallId, Phase>,
+}
+
+impl RunTail {
+    /// Calls by how they stand: `completed`, `denied`, …
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::new();
+        for phase in self.calls.values() {
+            let word = match phase {
+                Phase::Held(_) => "held",
+                Phase::Authorized => "authorized",
+                Phase::Over(kind) => kind.as_str().strip_prefix("call.").unwrap_or("other"),
+            };
+            let count = counts.entry(word).or_default();
+            *count = count.saturating_add(1);
+        }
+        counts
+    }
+
+    /// Rebuilds the tail of a run from its entries, ascending. `None` if they are no run.
+    #[must_use]
+    pub fn rebuild(entries: &[(Entry, Digest)]) -> Option<Self> {
+        let mut tails = Tails::default();
+        let run = entries.first()?.0.draft.run?;
+        for (entry, leaf) in entries {
+            tails.admit(&entry.draft).ok()?;
+            tails.advance(&entry.draft, *leaf);
+        }
+        tails.runs.remove(&run)
+    }
+}
+
+/// Why an entry may not follow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum TailError {
+    /// The run is not open.
+    #[error("the run is not open")]
+    RunNotOpen,
+    /// The run is open already.
+    #[error("the run is open already")]
+    RunOpen,
+    /// The call id is taken.
+    #[error("the call id is taken")]
+    CallTaken,
+    /// The call is not where this entry could follow.
+    #[error("the call is not open")]
+    CallNotOpen,
+    /// Calls of the run are still open.
+    #[error("calls of the run are still open")]
+    CallsOpen,
+}
+
+/// The ends of all open runs.
+#[derive(Debug, Default)]
+pub struct Tails {
+    runs: BTreeMap<RunId, RunTail>,
+}
+
+impl Tails {
+    /// The end of this run, if it is open.
+    #[must_use]
+    pub fn get(&self, run: &RunId) -> Option<&RunTail> {
+        self.runs.get(run)
+    }
+
+    /// Open runs.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Whether no run is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    pub(super) fn insert(&mut self, run: RunId, tail: RunTail) {
+        self.runs.insert(run, tail);
+    }
+
+    /// Whether this draft may follow.
+    pub(super) fn admit(&self, draft: &Draft) -> Result<(), TailError> {
+        let Some(run) = draft.run else { return Ok(()) };
+        let tail = self.runs.get(&run);
+        if draft.kind == Kind::RunOpened {
+            return if tail.is_some() { Err(TailError::RunOpen) } else { Ok(()) };
+        }
+        let tail = tail.ok_or(TailError::RunNotOpen)?;
+        if draft.kind == Kind::RunSealed {
+            let open = tail.calls.values().any(|phase| !matches!(phase, Phase::Over(_)));
+            return if open { Err(TailError::CallsOpen) } else { Ok(()) };
+        }
+        let Some(call) = &draft.call else { return Ok(()) };
+        let phase = tail.calls.get(call);
+        match draft.kind {
+            Kind::CallAuthorized | Kind::CallDenied => match phase {
+                None | Some(Phase::Held(_)) => Ok(()),
+                Some(Phase::Authorized | Phase::Over(_)) => Err(TailError::CallTaken),
+            },
+            Kind::CallHeld => phase.map_or(Ok(()), |_| Err(TailError::CallTaken)),
+            Kind::CallCompleted | Kind::CallFailed | Kind::CallUnknown => {
+                if phase == Some(&Phase::Authorized) { Ok(()) } else { Err(TailError::CallNotOpen) }
+            }
+            Kind::CallCancelled => match phase {
+                Some(Phase::Held(_) | Phase::Authorized) => Ok(()),
+                None | Some(Phase::Over(_)) => Err(TailError::CallNotOpen),
+            },
+            Kind::CallExpired => match phase {
+                Some(Phase::Held(_)) => Ok(()),
+                None | Some(Phase::Authorized | Phase::Over(_)) => Err(TailError::CallNotOpen),
+            },
+            Kind::ChainGenesis
+            | Kind::WriterStarted
+            | Kind::WriterStopped
+            | Kind::Heartbeat
+            | Kind::ClockStep
+            | Kind::PolicyActivated
+            | Kind::ManifestBound
+            | Kind::ManifestRefused
+            | Kind::RequestRejected
+            | Kind::RunOpened
+            | Kind::RunSealed
+            | Kind::LedgerRecovered => Ok(()),
+        }
+    }
+
+    /// Moves the run's end past an admitted entry.
+    pub(super) fn advance(&mut self, draft: &Draft, leaf: Digest) {
+        let Some(run) = draft.run else { return };
+        if draft.kind == Kind::RunSealed {
+            self.runs.remove(&run);
+            return;
+        }
+        let fresh = RunTail { next_seq: 0, prev: leaf, calls: BTreeMap::new() };
+        let tail = self.runs.entry(run).or_insert(fresh);
+        tail.next_seq = tail.next_seq.saturating_add(1);
+        tail.prev = leaf;
+        if let Some(call) = &draft.call {
+            if draft.kind == Kind::CallAuthorized {
+                tail.calls.insert(call.clone(), Phase::Authorized);
+            } else if draft.kind == Kind::CallHeld {
+                let expires = draft.data.get("expires").and_then(|e| e.as_str());
+                let expires = expires.and_then(Timestamp::parse);
+                // An expiry that cannot be read has passed.
+                let expires = expires.unwrap_or(Timestamp::from_millis(0));
+                tail.calls.insert(call.clone(), Phase::Held(expires));
+            } else if draft.kind.ends_call() {
+                tail.calls.insert(call.clone(), Phase::Over(draft.kind));
+            }
+        }
+    }
+}

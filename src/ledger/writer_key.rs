@@ -1,0 +1,145 @@
+//! The key of one epoch: made in memory, certified by the enrolment key, gone with the process.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::clock::Entropy;
+use crate::crypto::dsse;
+use crate::crypto::keys::{PublicKey, SecretKey};
+use crate::crypto::note::Checkpoint;
+use crate::domain::canonical;
+use crate::domain::id::Epoch;
+use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
+
+/// DSSE payload type of a writer's certificate.
+pub const CERTIFICATE_TYPE: &str = "application/vnd.wicketgate.writer-certificate.v1+json";
+/// How long a certificate is good for; a writer older than that stops and must be restarted.
+pub const CERTIFICATE_TERM: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// What signs certificates of epoch keys. Standalone: a key file; with a hub: the hub.
+pub trait Signer: Send + Sync + std::fmt::Debug + 'static {
+    /// The public half, pinned by verifiers.
+    fn public(&self) -> PublicKey;
+    /// Signs these bytes.
+    ///
+    /// # Errors
+    /// The key cannot be reached; the writer does not start.
+    fn sign(&self, message: &[u8]) -> Result<[u8; 64], String>;
+}
+
+impl Signer for SecretKey {
+    fn public(&self) -> PublicKey {
+        Self::public(self)
+    }
+
+    fn sign(&self, message: &[u8]) -> Result<[u8; 64], String> {
+        Ok(Self::sign(self, message))
+    }
+}
+
+/// What a certificate says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Certificate {
+    /// `local/0`.
+    pub slot: String,
+    /// The epoch this key is for.
+    pub epoch: Epoch,
+    /// The key.
+    pub key: PublicKey,
+    /// Host name or pod.
+    pub pod: String,
+    /// Digest of the image, or `none`.
+    pub image_digest: String,
+    /// The key signs nothing after this.
+    pub not_after: Timestamp,
+}
+
+impl Certificate {
+    fn body(&self) -> Vec<u8> {
+        canonical::bytes(&Json::object([
+            ("slot", Json::from(self.slot.as_str())),
+            ("epoch", Json::from(self.epoch)),
+            ("key", Json::from(STANDARD.encode(self.key.to_bytes()))),
+            ("pod", Json::from(self.pod.as_str())),
+            ("image_digest", Json::from(self.image_digest.as_str())),
+            ("not_after", Json::from(self.not_after.to_string())),
+        ]))
+    }
+
+    /// The certificate as it stands in `writer.started`.
+    ///
+    /// # Errors
+    /// The signer's.
+    pub fn issue(&self, signer: &dyn Signer) -> Result<Json, String> {
+        let body = self.body();
+        let signature = signer.sign(&dsse::pae(CERTIFICATE_TYPE, &body))?;
+        Ok(Json::object([
+            ("body", Json::from(STANDARD.encode(&body))),
+            ("keyid", Json::from(signer.public().id())),
+            ("sig", Json::from(STANDARD.encode(signature))),
+        ]))
+    }
+
+    /// Reads a certificate and checks that this enrolment key signed it.
+    #[must_use]
+    pub fn open(json: &Json, enrolment: &PublicKey) -> Option<Self> {
+        let text = |name| json.get(name).and_then(Json::as_str);
+        let body = STANDARD.decode(text("body")?).ok()?;
+        let signature = <[u8; 64]>::try_from(STANDARD.decode(text("sig")?).ok()?).ok()?;
+        let signed = text("keyid")? == enrolment.id()
+            && enrolment.verifies(&dsse::pae(CERTIFICATE_TYPE, &body), &signature);
+        if !signed {
+            return None;
+        }
+        let fields = Json::parse(&body, &Limits::ENTRY).ok()?;
+        let text = |name| fields.get(name).and_then(Json::as_str);
+        let key = <[u8; 32]>::try_from(STANDARD.decode(text("key")?).ok()?).ok()?;
+        let read = Self {
+            slot: text("slot")?.to_owned(),
+            epoch: fields.get("epoch")?.as_u64()?,
+            key: PublicKey::from_bytes(&key)?,
+            pod: text("pod")?.to_owned(),
+            image_digest: text("image_digest")?.to_owned(),
+            not_after: Timestamp::parse(text("not_after")?)?,
+        };
+        (read.body() == body).then_some(read)
+    }
+}
+
+/// The secret half of an epoch's key.
+#[derive(Debug)]
+pub struct WriterKey {
+    key: SecretKey,
+    origin: String,
+    not_after: Timestamp,
+}
+
+impl WriterKey {
+    /// A fresh key for one epoch of this log.
+    #[must_use]
+    pub fn generate(entropy: &dyn Entropy, origin: &str, now: Timestamp) -> Self {
+        let key = SecretKey::generate(entropy);
+        Self { key, origin: origin.to_owned(), not_after: now.plus(CERTIFICATE_TERM) }
+    }
+
+    /// The public half.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        self.key.public()
+    }
+
+    /// When it stops signing.
+    #[must_use]
+    pub const fn not_after(&self) -> Timestamp {
+        self.not_after
+    }
+
+    /// The signed checkpoint over a tree of this size and root.
+    #[must_use]
+    pub fn checkpoint(&self, size: u64, root: crate::domain::digest::Digest) -> String {
+        Checkpoint { origin: self.origin.clone(), size, root }.sign(&self.key)
+    }
+}

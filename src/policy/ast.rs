@@ -1,0 +1,232 @@
+//! Reading regorus's syntax tree: every reference, call, literal and `with` of a rule, without recursion.
+
+use regorus::Value;
+use regorus::unstable::{Expr, Literal, Module, Query, Ref, Rule, RuleHead, Span, WithModifier};
+
+/// A dotted path with the place it stands at; `whole` is false when a bracket could not be read.
+#[derive(Clone, Debug)]
+pub(super) struct Path<'a> {
+    /// Components that are known without evaluating.
+    pub parts: Vec<String>,
+    /// Where.
+    pub span: &'a Span,
+}
+
+/// What one rule is made of.
+#[derive(Default, Debug)]
+pub(super) struct Parts<'a> {
+    /// References, outermost first: `data.a.b`, `input.x`, `local`.
+    pub refs: Vec<Path<'a>>,
+    /// Calls: the function's path and its parameters; `None` when the function is no path.
+    pub calls: Vec<(Option<Path<'a>>, &'a Span, &'a [Ref<Expr>])>,
+    /// String literals.
+    pub strings: Vec<(&'a str, &'a Span)>,
+    /// Object members whose key and value are literal strings.
+    pub members: Vec<(&'a str, &'a str)>,
+    /// `with` modifiers.
+    pub withs: Vec<&'a WithModifier>,
+    exprs: Vec<&'a Expr>,
+    queries: Vec<&'a Query>,
+}
+
+/// Everything in the head and the bodies of a rule.
+pub(super) fn parts(rule: &Rule) -> Parts<'_> {
+    let mut out = Parts::default();
+    match rule {
+        Rule::Default { args, value, .. } => {
+            out.exprs.extend(args.iter().map(AsRef::as_ref));
+            out.exprs.push(value);
+        }
+        Rule::Spec { head, bodies, .. } => {
+            out.head(head);
+            for body in bodies {
+                out.exprs.extend(body.assign.iter().map(|a| a.value.as_ref()));
+                out.queries.push(&body.query);
+            }
+        }
+    }
+    out.drain();
+    out
+}
+
+/// The static components of a reference: `a.b["c"][x]` gives `a`, `b`, `c`. `None` if it has no name.
+pub(super) fn path(expr: &Expr) -> Option<Path<'_>> {
+    let span = expr.span();
+    let mut reversed: Vec<Option<String>> = Vec::new();
+    let mut at = expr;
+    loop {
+        match at {
+            Expr::Var { value, .. } => {
+                reversed.push(Some(text(value)?.to_owned()));
+                break;
+            }
+            Expr::RefDot { refr, field, .. } => {
+                reversed.push(text(&field.1).map(str::to_owned));
+                at = refr;
+            }
+            Expr::RefBrack { refr, index, .. } => {
+                reversed.push(literal(index).map(str::to_owned));
+                at = refr;
+            }
+            _other => return None,
+        }
+    }
+    let parts = reversed.into_iter().rev().map_while(|part| part).collect();
+    Some(Path { parts, span })
+}
+
+/// The text of a string literal.
+pub(super) fn literal(expr: &Expr) -> Option<&str> {
+    if let Expr::String { value, .. } | Expr::RawString { value, .. } = expr {
+        text(value)
+    } else {
+        None
+    }
+}
+
+/// The reference a rule's head defines.
+pub(super) fn head(rule: &Rule) -> &Expr {
+    match rule {
+        Rule::Default { refr, .. } => refr,
+        Rule::Spec { head, .. } => match head {
+            RuleHead::Compr { refr, .. }
+            | RuleHead::Set { refr, .. }
+            | RuleHead::Func { refr, .. } => refr,
+        },
+    }
+}
+
+/// Whether the rule defines a function.
+pub(super) fn is_function(rule: &Rule) -> bool {
+    match rule {
+        Rule::Default { args, .. } => !args.is_empty(),
+        Rule::Spec { head, .. } => matches!(head, RuleHead::Func { .. }),
+    }
+}
+
+/// The package of a module: `wicketgate`, `agent`.
+pub(super) fn package(module: &Module) -> Vec<String> {
+    path(&module.package.refr).map(|path| path.parts).unwrap_or_default()
+}
+
+/// The name of the file a module was read from.
+pub(super) fn file(module: &Module) -> &str {
+    module.package.span.source.get_path()
+}
+
+fn text(value: &Value) -> Option<&str> {
+    if let Value::String(text) = value { Some(text) } else { None }
+}
+
+impl<'a> Parts<'a> {
+    fn head(&mut self, head: &'a RuleHead) {
+        match head {
+            RuleHead::Compr { refr, assign, .. } => {
+                self.indices(refr);
+                self.exprs.extend(assign.iter().map(|a| a.value.as_ref()));
+            }
+            RuleHead::Set { refr, key, .. } => {
+                self.indices(refr);
+                self.exprs.extend(key.iter().map(AsRef::as_ref));
+            }
+            RuleHead::Func { refr, args, assign, .. } => {
+                self.indices(refr);
+                self.exprs.extend(args.iter().map(AsRef::as_ref));
+                self.exprs.extend(assign.iter().map(|a| a.value.as_ref()));
+            }
+        }
+    }
+
+    /// The brackets of a reference are expressions of their own; its base may be one.
+    fn indices(&mut self, expr: &'a Expr) {
+        let mut at = expr;
+        loop {
+            match at {
+                Expr::RefDot { refr, .. } => at = refr,
+                Expr::RefBrack { refr, index, .. } => {
+                    self.exprs.push(index);
+                    at = refr;
+                }
+                Expr::Var { .. } => return,
+                _other => return self.exprs.push(at),
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        loop {
+            if let Some(expr) = self.exprs.pop() {
+                self.expr(expr);
+            } else if let Some(query) = self.queries.pop() {
+                self.query(query);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn query(&mut self, query: &'a Query) {
+        for stmt in &query.stmts {
+            for with in &stmt.with_mods {
+                self.withs.push(with);
+                self.exprs.push(&with.r#as);
+            }
+            match &stmt.literal {
+                Literal::SomeVars { .. } => {}
+                Literal::SomeIn { key, value, collection, .. } => {
+                    self.exprs.extend(key.iter().map(AsRef::as_ref));
+                    self.exprs.extend([value.as_ref(), collection.as_ref()]);
+                }
+                Literal::Expr { expr, .. } | Literal::NotExpr { expr, .. } => self.exprs.push(expr),
+                Literal::Every { domain, query, .. } => {
+                    self.exprs.push(domain);
+                    self.queries.push(query);
+                }
+            }
+        }
+    }
+
+    fn expr(&mut self, expr: &'a Expr) {
+        match expr {
+            Expr::String { span, .. } | Expr::RawString { span, .. } => {
+                self.strings.extend(literal(expr).map(|text| (text, span)));
+            }
+            Expr::Number { .. } | Expr::Bool { .. } | Expr::Null { .. } => {}
+            Expr::Var { .. } | Expr::RefDot { .. } | Expr::RefBrack { .. } => {
+                self.refs.extend(path(expr));
+                self.indices(expr);
+            }
+            Expr::Array { items, .. } | Expr::Set { items, .. } => {
+                self.exprs.extend(items.iter().map(AsRef::as_ref));
+            }
+            Expr::Object { fields, .. } => {
+                for (_, key, value) in fields {
+                    self.members.extend(literal(key).zip(literal(value)));
+                    self.exprs.extend([key.as_ref(), value.as_ref()]);
+                }
+            }
+            Expr::ArrayCompr { term, query, .. } | Expr::SetCompr { term, query, .. } => {
+                self.exprs.push(term);
+                self.queries.push(query);
+            }
+            Expr::ObjectCompr { key, value, query, .. } => {
+                self.exprs.extend([key.as_ref(), value.as_ref()]);
+                self.queries.push(query);
+            }
+            Expr::Call { span, fcn, params, .. } => {
+                self.calls.push((path(fcn), span, params));
+                self.indices(fcn);
+                self.exprs.extend(params.iter().map(AsRef::as_ref));
+            }
+            Expr::UnaryExpr { expr, .. } => self.exprs.push(expr),
+            Expr::BinExpr { lhs, rhs, .. }
+            | Expr::BoolExpr { lhs, rhs, .. }
+            | Expr::ArithExpr { lhs, rhs, .. }
+            | Expr::AssignExpr { lhs, rhs, .. } => self.exprs.extend([lhs.as_ref(), rhs.as_ref()]),
+            Expr::Membership { key, value, collection, .. } => {
+                self.exprs.extend(key.iter().map(AsRef::as_ref));
+                self.exprs.extend([value.as_ref(), collection.as_ref()]);
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Before a builtin runs whose output or work can exceed its input: an upper bound of what it will make.
+//!
+//! regorus checks its deadline between statements, not inside a builtin, and a builtin may ask for a
+//! gigabyte in one call. So these are asked first, and above 1 MiB the call fails: a policy error,
+//! which is a denial.
+
+use std::sync::Arc;
+
+use regorus::unstable::{BUILTINS, Expr, Ref, Span};
+use regorus::{Engine, Source, Value};
+
+use super::builtins::ADMITTED;
+use super::fault::Error;
+
+/// Bytes one builtin call may make.
+pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Bytes one value of a collection is counted as.
+const ITEM_BYTES: usize = 16;
+/// Bytes compared in the worst case.
+const WORK_MAX: usize = 64 << 20;
+/// Digits of a number in a text.
+const DIGITS_MAX: usize = 400;
+
+/// Says why a call with these arguments is refused. Wrong types are left to the builtin itself.
+pub(super) type Check = fn(&[Value]) -> Result<(), &'static str>;
+
+const TOO_MUCH: &str = "the result would exceed 1 MiB";
+const TOO_LONG: &str = "the arguments are too large for this builtin";
+
+/// Puts the bounded form of every admitted builtin that needs one in the place of the engine's own.
+pub(super) fn install(engine: &mut Engine) -> Result<(), Error> {
+    let refused = |e: anyhow::Error| Error::Engine(e.to_string());
+    let source = Source::from_contents("builtin".to_owned(), "-".to_owned()).map_err(refused)?;
+    let span = Span { source, line: 1, col: 1, start: 0, end: 1 };
+    for builtin in ADMITTED {
+        let Some(check) = builtin.check else { continue };
+        let missing = || Error::Engine(format!("no builtin `{}`", builtin.name));
+        let (original, arity) = *BUILTINS.get(builtin.name).ok_or_else(missing)?;
+        let span = span.clone();
+        let param = || Ref::new(Expr::Null { span: span.clone(), value: Value::Null, eidx: 0 });
+        let params: Arc<[Ref<Expr>]> = (0..arity).map(|_| param()).collect();
+        let name = builtin.name;
+        let span = span.clone();
+        let call = move |args: Vec<Value>| {
+            check(&args).map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
+            original(&span, &params, &args, true)
+        };
+        engine.add_extension(name.to_owned(), arity, Box::new(call)).map_err(refused)?;
+    }
+    Ok(())
+}
+
+fn within(bytes: usize) -> Result<(), &'static str> {
+    if bytes > OUTPUT_BYTES_MAX { Err(TOO_MUCH) } else { Ok(()) }
+}
+
+fn text(args: &[Value], index: usize) -> &str {
+    if let Some(Value::String(text)) = args.get(index) { text } else { "" }
+}
+
+fn length(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.len(),
+        Value::Set(items) => items.len(),
+        Value::Object(members) => members.len(),
+        Value::String(text) => text.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Undefined => 1,
+    }
+}
+
+/// The members of a collection, keys included.
+fn members(value: &Value) -> Vec<&Value> {
+    match value {
+        Value::Array(items) => items.iter().collect(),
+        Value::Set(items) => items.iter().collect(),
+        Value::Object(members) => members.iter().flat_map(|(k, v)| [k, v]).collect(),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::Undefined => {
+            Vec::new()
+        }
+    }
+}
+
+/// Upper bound of a value written out, or of its paths; stops counting once past the limit.
+///
+/// A value may share its parts, so its tree can be exponentially larger than its memory.
+pub(super) fn weight(value: &Value) -> usize {
+    let mut total = 0_usize;
+    let mut todo = vec![value];
+    while let Some(value) = todo.pop() {
+        let own = match value {
+            Value::String(text) => text.len().saturating_mul(6).saturating_add(4),
+            Value::Number(_) => 32,
+            Value::Null
+            | Value::Bool(_)
+            | Value::Array(_)
+            | Value::Set(_)
+            | Value::Object(_)
+            | Value::Undefined => 8,
+        };
+        total = total.saturating_add(own);
+        if total > OUTPUT_BYTES_MAX {
+            return total;
+        }
+        let inner = members(value);
+        if inner.len() > OUTPUT_BYTES_MAX / 8 {
+            return usize::MAX;
+        }
+        todo.extend(inner);
+    }
+    total
+}
+
+pub(super) fn marshal(args: &[Value]) -> Result<(), &'static str> {
+    within(args.iter().map(weight).fold(0, usize::saturating_add))
+}
+
+pub(super) fn items(args: &[Value]) -> Result<(), &'static str> {
+    within(args.iter().map(length).fold(0, usize::saturating_add).saturating_mul(ITEM_BYTES))
+}
+
+pub(super) fn nested_items(args: &[Value]) -> Result<(), &'static str> {
+    let inner = args.iter().flat_map(members).map(length).fold(0, usize::saturating_add);
+    within(inner.saturating_mul(ITEM_BYTES))
+}
+
+pub(super) fn doubled(args: &[Value]) -> Result<(), &'static str> {
+    within(text(args, 0).len().saturating_mul(2))
+}
+
+pub(super) fn concat(args: &[Value]) -> Result<(), &'static str> {
+    let pieces = args.get(1).map(members).unwrap_or_default();
+    let joints = pieces.len().saturating_mul(text(args, 0).len());
+    within(pieces.into_iter().map(length).fold(joints, usize::saturating_add))
+}
+
+pub(super) fn replace(args: &[Value]) -> Result<(), &'static str> {
+    within(replaced(text(args, 0).len(), text(args, 0), text(args, 1), text(args, 2)))
+}
+
+fn replaced(len: usize, text: &str, old: &str, new: &str) -> usize {
+    len.saturating_add(text.matches(old).count().saturating_mul(new.len()))
+}
+
+/// regorus replaces pattern by pattern, each in the result of the one before.
+pub(super) fn replace_n(args: &[Value]) -> Result<(), &'static str> {
+    let Some(Value::Object(patterns)) = args.first() else { return Ok(()) };
+    let mut now = text(args, 1).to_owned();
+    for (old, new) in patterns.iter_sorted() {
+        let (Value::String(old), Value::String(new)) = (old, new) else { return Ok(()) };
+        within(replaced(now.len(), &now, old, new))?;
+        now = now.replace(&**old, new);
+    }
+    Ok(())
+}
+
+pub(super) fn split(args: &[Value]) -> Result<(), &'static str> {
+    let (all, delimiter) = (text(args, 0), text(args, 1));
+    let pieces = if delimiter.is_empty() { all.len() } else { all.matches(delimiter).count() };
+    within(pieces.saturating_mul(ITEM_BYTES).saturating_add(all.len()))
+}
+
+pub(super) fn sprintf(args: &[Value]) -> Result<(), &'static str> {
+    let format = text(args, 0);
+    let quoted = format.contains(['q', 'x', 'X']);
+    let base = format.len().saturating_add(format.matches('%').count().saturating_mul(400));
+    let values = args.get(1).map(members).unwrap_or_default();
+    within(values.into_iter().fold(base, |sum, value| {
+        let own = match value {
+            Value::String(text) if !quoted => text.len(),
+            other => weight(other).saturating_mul(if quoted { 2 } else { 1 }),
+        };
+        sum.saturating_add(own)
+    }))
+}
+
+/// Every position is compared with the whole needle, and each may be a match of its own.
+pub(super) fn positions(args: &[Value]) -> Result<(), &'static str> {
+    work(args)?;
+    within(text(args, 0).len().saturating_mul(4))
+}
+
+/// Every character of the one may be compared with every character of the other.
+pub(super) fn work(args: &[Value]) -> Result<(), &'static str> {
+    let work = text(args, 0).len().saturating_mul(text(args, 1).len());
+    if work > WORK_MAX { Err(TOO_LONG) } else { Ok(()) }
+}
+
+/// Every text of the one with every text of the other.
+pub(super) fn pairs(args: &[Value]) -> Result<(), &'static str> {
+    let texts = |index: usize| match args.get(index) {
+        Some(Value::String(text)) => (1, text.len()),
+        other => {
+            let texts = other.map(members).unwrap_or_default();
+            (texts.len(), texts.into_iter().map(length).fold(0, usize::saturating_add))
+        }
+    };
+    let ((left, left_bytes), (right, right_bytes)) = (texts(0), texts(1));
+    let work = left_bytes.saturating_mul(right).min(right_bytes.saturating_mul(left));
+    if work.max(left.saturating_mul(right)) > WORK_MAX { Err(TOO_LONG) } else { Ok(()) }
+}
+
+pub(super) fn few(args: &[Value]) -> Result<(), &'static str> {
+    if args.first().map_or(0, length) > 256 { Err(TOO_LONG) } else { Ok(()) }
+}
+
+pub(super) fn number(args: &[Value]) -> Result<(), &'static str> {
+    let long = args.iter().any(|v| matches!(v, Value::Number(n) if n.as_f64().is_none()));
+    if long { Err(TOO_LONG) } else { Ok(()) }
+}
+
+/// Reading a number of a million digits takes seconds.
+pub(super) fn number_text(args: &[Value]) -> Result<(), &'static str> {
+    let mut run = 0_usize;
+    for byte in text(args, 0).bytes() {
+        run = if byte.is_ascii_digit() { run.saturating_add(1) } else { 0 };
+        if run > DIGITS_MAX {
+            return Err(TOO_LONG);
+        }
+    }
+    within(text(args, 0).len())
+}
+
+pub(super) fn regex(args: &[Value]) -> Result<(), &'static str> {
+    if text(args, 0).len() > 16 << 10 { Err(TOO_LONG) } else { Ok(()) }
+}
+
+pub(super) fn glob(args: &[Value]) -> Result<(), &'static str> {
+    if text(args, 0).len() > 1 << 10 { Err(TOO_LONG) } else { Ok(()) }
+}
+
+/// One match per byte at worst, each a value of its own.
+pub(super) fn regex_pieces(args: &[Value]) -> Result<(), &'static str> {
+    regex(args)?;
+    within(text(args, 1).len().saturating_mul(ITEM_BYTES / 4))
+}
+
+/// A match per byte at worst; `$` in the replacement repeats what was matched. An invalid pattern is
+/// an error here: the engine would call it undefined, which a `not` turns into a yes.
+pub(super) fn regex_replace(args: &[Value]) -> Result<(), &'static str> {
+    let (all, pattern, new) = (text(args, 0), text(args, 1), text(args, 2));
+    if pattern.len() > 16 << 10 {
+        return Err(TOO_LONG);
+    }
+    let valid = regex::RegexBuilder::new(pattern).size_limit(1 << 20).build().is_ok();
+    if !valid {
+        return Err("the pattern is not a valid regular expression");
+    }
+    let inserted = all.len().saturating_add(1).saturating_mul(new.len());
+    let repeated = new.matches('$').count().saturating_mul(all.len());
+    within(all.len().saturating_add(inserted).saturating_add(repeated))
+}

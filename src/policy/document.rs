@@ -1,0 +1,189 @@
+//! The closed decision document: exactly this shape, or no answer.
+
+use regorus::Value;
+
+use super::places::Places;
+use super::{Answer, EngineError};
+use crate::domain::code::Code;
+use crate::domain::decision::{Obligation, Reason, Verdict};
+
+const REASONS_MAX: usize = 32;
+const MESSAGE_CHARS_MAX: usize = 512;
+const KINDS_MAX: usize = 64;
+
+fn bad(why: impl Into<String>) -> EngineError {
+    EngineError::Document(why.into())
+}
+
+/// Reads `data.wicketgate.decision`.
+///
+/// Reasons beyond 32 and characters of a message beyond 512 are dropped: the verdict stands without
+/// them and an entry stays small.
+pub(super) fn read(document: &Value, places: &Places) -> Result<Answer, EngineError> {
+    if document == &Value::Undefined {
+        return Err(EngineError::Undefined);
+    }
+    let [verdict, reasons, obligations] =
+        members(document, ["verdict", "reasons", "obligations"], "the decision")?;
+    let verdict = match text(verdict, "`verdict`")? {
+        "allow" => Verdict::Allow,
+        "deny" => Verdict::Deny,
+        "require_approval" => Verdict::RequireApproval,
+        _ => return Err(bad("unknown verdict")),
+    };
+    let listed = list(reasons, "`reasons`")?;
+    let mut reasons = Vec::with_capacity(listed.len().min(REASONS_MAX));
+    for reason in listed.into_iter().take(REASONS_MAX) {
+        reasons.push(read_reason(reason, verdict, places)?);
+    }
+    let obligations = read_obligations(list(obligations, "`obligations`")?)?;
+    match verdict {
+        Verdict::Allow if !reasons.is_empty() => Err(bad("an allow with reasons")),
+        Verdict::Deny if !obligations.is_empty() => Err(bad("a deny with obligations")),
+        Verdict::Deny | Verdict::RequireApproval if reasons.is_empty() => {
+            Err(bad("a refusal without a reason"))
+        }
+        Verdict::Allow | Verdict::Deny | Verdict::RequireApproval => {
+            Ok(Answer { verdict, reasons, obligations, enforced: true })
+        }
+    }
+}
+
+fn read_reason(value: &Value, verdict: Verdict, places: &Places) -> Result<Reason, EngineError> {
+    let [code, message, rule] = members(value, ["code", "message", "rule"], "a reason")?;
+    let (detail, message) = (text(code, "`code`")?, text(message, "`message`")?);
+    let rule = text(rule, "`rule`")?;
+    if !is_word(detail) {
+        return Err(bad("the code of a reason is [a-z0-9_.-]{1,64}"));
+    }
+    let code = match verdict {
+        Verdict::RequireApproval => Code::CallHeld,
+        Verdict::Deny | Verdict::Allow => Code::PolicyDenied,
+    };
+    let rule = places.name(rule, detail, message);
+    let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
+    Ok(Reason { code, detail: detail.to_owned(), message, rule })
+}
+
+/// One `redact` with every kind named, one `cap_bytes` with the smallest number.
+fn read_obligations(values: Vec<&Value>) -> Result<Vec<Obligation>, EngineError> {
+    let mut redact = std::collections::BTreeSet::new();
+    let mut cap: Option<u64> = None;
+    for value in values {
+        let kind = value.as_object().ok().and_then(|o| o.get(&Value::from("type")));
+        match text(kind.unwrap_or(&Value::Undefined), "the `type` of an obligation")? {
+            "redact" => {
+                let [_, kinds] = members(value, ["type", "kinds"], "`redact`")?;
+                for kind in list(kinds, "`kinds`")? {
+                    redact.insert(text(kind, "a kind")?.to_owned());
+                }
+                if redact.is_empty()
+                    || redact.len() > KINDS_MAX
+                    || !redact.iter().all(|k| is_word(k))
+                {
+                    return Err(bad("the kinds of `redact` are one to 64 of [a-z0-9_.-]{1,64}"));
+                }
+            }
+            "cap_bytes" => {
+                let [_, bytes] = members(value, ["type", "bytes"], "`cap_bytes`")?;
+                let bytes = bytes.as_u64().map_err(|_| bad("`bytes` is no whole number"))?;
+                cap = Some(cap.map_or(bytes, |least| least.min(bytes)));
+            }
+            _ => return Err(bad("unknown obligation")),
+        }
+    }
+    let redact =
+        (!redact.is_empty()).then(|| Obligation::Redact { kinds: redact.into_iter().collect() });
+    Ok(redact.into_iter().chain(cap.map(|bytes| Obligation::CapBytes { bytes })).collect())
+}
+
+/// Exactly these members.
+fn members<'a, const N: usize>(
+    value: &'a Value,
+    names: [&str; N],
+    what: &str,
+) -> Result<[&'a Value; N], EngineError> {
+    let object = value.as_object().map_err(|_| bad(format!("{what} is no object")))?;
+    if object.len() != N {
+        return Err(bad(format!("{what} has other members than `{}`", names.join("`, `"))));
+    }
+    let mut found = [value; N];
+    for (slot, name) in found.iter_mut().zip(names) {
+        let member = object.get(&Value::from(name));
+        *slot = member.ok_or_else(|| bad(format!("{what} has no `{name}`")))?;
+    }
+    Ok(found)
+}
+
+fn text<'a>(value: &'a Value, what: &str) -> Result<&'a str, EngineError> {
+    if let Value::String(text) = value { Ok(text) } else { Err(bad(format!("{what} is no text"))) }
+}
+
+fn list<'a>(value: &'a Value, what: &str) -> Result<Vec<&'a Value>, EngineError> {
+    match value {
+        Value::Array(items) => Ok(items.iter().collect()),
+        Value::Set(items) => Ok(items.iter_sorted().collect()),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Object(_)
+        | Value::Undefined => Err(bad(format!("{what} is no list"))),
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_.-".contains(&b);
+    (1..=64).contains(&text.len()) && text.bytes().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_json(text: &str) -> Result<Answer, EngineError> {
+        read(&Value::from_json_str(text).unwrap(), &Places::default())
+    }
+
+    #[test]
+    fn anything_but_the_exact_document_is_no_answer() {
+        for text in [
+            "[]",
+            "null",
+            "true",
+            "{}",
+            r#"{"verdict":"allow"}"#,
+            r#"{"verdict":"Allow","reasons":[],"obligations":[]}"#,
+            r#"{"verdict":true,"reasons":[],"obligations":[]}"#,
+            r#"{"verdict":"allow","reasons":[],"obligations":[],"extra":1}"#,
+            r#"{"verdict":"allow","reasons":{},"obligations":[]}"#,
+            r#"{"verdict":"deny","reasons":[],"obligations":[]}"#,
+            r#"{"verdict":"require_approval","reasons":[],"obligations":[]}"#,
+            r#"{"verdict":"allow","reasons":[],"obligations":[{"type":"email"}]}"#,
+            r#"{"verdict":"allow","reasons":[],"obligations":[{"type":"cap_bytes","bytes":"1"}]}"#,
+            r#"{"verdict":"allow","reasons":[],"obligations":[{"type":"cap_bytes","bytes":-1}]}"#,
+            r#"{"verdict":"allow","reasons":[],"obligations":[{"type":"cap_bytes","bytes":1,"x":1}]}"#,
+            r#"{"verdict":"allow","reasons":[],"obligations":[{"type":"redact","kinds":[]}]}"#,
+            r#"{"verdict":"allow","reasons":[],"obligations":[{"type":"redact","kinds":[1]}]}"#,
+            r#"{"verdict":"deny","reasons":[{"code":"A B","message":"m","rule":"r"}],"obligations":[]}"#,
+        ] {
+            assert!(matches!(read_json(text), Err(EngineError::Document(_))), "{text}");
+        }
+        assert_eq!(read(&Value::Undefined, &Places::default()), Err(EngineError::Undefined));
+    }
+
+    #[test]
+    fn obligations_of_one_kind_become_the_strictest_one() {
+        let answer = read_json(
+            r#"{"verdict":"allow","reasons":[],"obligations":[
+                {"type":"cap_bytes","bytes":9},{"type":"redact","kinds":["iban"]},
+                {"type":"cap_bytes","bytes":5},{"type":"redact","kinds":["email","iban"]}]}"#,
+        )
+        .unwrap();
+        let kinds = vec!["email".to_owned(), "iban".to_owned()];
+        assert_eq!(
+            answer.obligations,
+            [Obligation::Redact { kinds }, Obligation::CapBytes { bytes: 5 }]
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! What can be wrong with a bundle: every finding names its file, line and column.
+
+use std::fmt;
+
+use crate::crypto::dsse;
+use crate::domain::digest::Digest;
+
+/// One thing wrong with one file of a bundle.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LoadError {
+    /// The file, relative to the bundle; `.` for the bundle itself.
+    pub file: String,
+    /// Line, from 1; 0 when the whole file is meant.
+    pub line: u32,
+    /// Column, from 1; 0 when the whole file is meant.
+    pub column: u32,
+    /// Stable dotted code: `policy.syntax`, `policy.banned_builtin`, …
+    pub code: &'static str,
+    /// What is wrong, for a person.
+    pub message: String,
+}
+
+impl LoadError {
+    /// A finding about a whole file.
+    #[must_use]
+    pub fn file(code: &'static str, file: &str, message: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line: 0, column: 0, code, message: message.into() }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line == 0 {
+            write!(f, "{}: {}: {}", self.file, self.code, self.message)
+        } else {
+            let Self { file, line, column, code, message } = self;
+            write!(f, "{file}:{line}:{column}: {code}: {message}")
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// Why a bundle is not put in force.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its files are not a bundle.
+    #[error("the bundle does not load: {}", list(.0))]
+    Load(Vec<LoadError>),
+    /// There is no `bundle.sig.json`.
+    #[error("the bundle is not signed (no `bundle.sig.json`)")]
+    Unsigned,
+    /// The envelope does not hold.
+    #[error("the bundle's signature does not hold: {0}")]
+    Signature(#[from] dsse::Error),
+    /// The envelope holds, for other bytes.
+    #[error("the signature is for other bytes than this bundle's")]
+    OtherBytes,
+    /// Not yet, or no longer.
+    #[error("the bundle is valid from {from} until {until}, not now")]
+    Validity {
+        /// `not_before`, or `always`.
+        from: String,
+        /// `not_after`, or `always`.
+        until: String,
+    },
+    /// The bundle names the manifests it is for, and this is none of them.
+    #[error("the bundle is not for manifest `{0}`")]
+    OtherManifest(String),
+    /// An older version than the one in force.
+    #[error("version {found} is older than {active}, which is in force")]
+    Rollback {
+        /// Version of the candidate.
+        found: semver::Version,
+        /// Version in force.
+        active: semver::Version,
+    },
+    /// The version in force with other bytes.
+    #[error("version {version} is in force with other bytes ({active})")]
+    Equivocation {
+        /// The version both claim.
+        version: semver::Version,
+        /// Digest in force.
+        active: Digest,
+    },
+    /// The bundle's name is not the one in force.
+    #[error("bundle `{found}` cannot follow bundle `{active}`")]
+    OtherName {
+        /// Name of the candidate.
+        found: String,
+        /// Name in force.
+        active: String,
+    },
+    /// The engine refuses it.
+    #[error("the engine refuses the bundle: {0}")]
+    Engine(String),
+    /// The candidate did not survive its trial in a child process.
+    #[error("the bundle failed its self-test: {0}")]
+    SelfTest(String),
+    /// The archive is not the deterministic tar of a bundle.
+    #[error("not a bundle archive: {0}")]
+    Archive(String),
+}
+
+fn list(errors: &[LoadError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// Where an engine's message points, and what it says, without the source text it quotes.
+///
+/// Values that are not plain names are masked: they may come from a call's arguments.
+pub(super) fn read_engine_message(text: &str) -> (String, u32, u32, String) {
+    let place = text.lines().find_map(|line| line.strip_prefix("--> "));
+    let mut parts = place.unwrap_or_default().rsplitn(3, ':');
+    let column = parts.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let line = parts.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let file = parts.next().unwrap_or(".").to_owned();
+    let message = text
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("error: "))
+        .unwrap_or_else(|| text.lines().next().unwrap_or_default());
+    (file, line, column, mask(message))
+}
+
+fn mask(message: &str) -> String {
+    let message = message.split(". Got").next().unwrap_or_default();
+    let masked: Vec<&str> = message
+        .split('`')
+        .enumerate()
+        .map(|(i, part)| if i % 2 == 1 && !is_name(part) { "…" } else { part })
+        .collect();
+    masked.join("`").chars().take(256).collect()
+}
+
+fn is_name(text: &str) -> bool {
+    text.len() <= 64 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_message_gives_its_place_and_keeps_arguments_to_itself() {
+        let text = "\n--> agent/a.rego:3:7\n  |\n3 | x if startswith(input.a, \"b\")\n  |       ^\nerror: `startswith` expects string argument. Got `[\"secret\"]` instead";
+        let (file, line, column, message) = read_engine_message(text);
+        assert_eq!((file.as_str(), line, column), ("agent/a.rego", 3, 7));
+        assert_eq!(message, "`startswith` expects string argument");
+        assert_eq!(read_engine_message("bad `4111 1111`").3, "bad `…`");
+    }
+}

@@ -1,0 +1,64 @@
+//! The one archive form of a set of files: ustar, sorted names, mode 0644, no owner, no time.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+
+use super::fault::Error;
+
+/// Bytes of a name at most: what the first field of a ustar header holds.
+pub(super) const NAME_BYTES_MAX: usize = 100;
+
+/// The archive of these files.
+pub(super) fn write(files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, Error> {
+    let bad = |e: std::io::Error| Error::Archive(e.to_string());
+    let mut builder = tar::Builder::new(Vec::new());
+    for (name, bytes) in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(tar::EntryType::Regular);
+        header.set_mode(0o644);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
+        header.set_size(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        builder.append_data(&mut header, name, bytes.as_slice()).map_err(bad)?;
+    }
+    builder.into_inner().map_err(bad)
+}
+
+/// The files of an archive that is, byte for byte, what [`write`] makes of them.
+pub(super) fn read(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+    let bad = |e: std::io::Error| Error::Archive(e.to_string());
+    let mut files = BTreeMap::new();
+    for entry in tar::Archive::new(archive).entries().map_err(bad)? {
+        let mut entry = entry.map_err(bad)?;
+        let name = entry.path_bytes().into_owned();
+        let name = String::from_utf8(name).map_err(|_| Error::Archive("a name".into()))?;
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).map_err(bad)?;
+        files.insert(name, bytes);
+    }
+    if write(&files)? == archive {
+        Ok(files)
+    } else {
+        Err(Error::Archive("not in the deterministic form".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_reads_back_and_any_other_form_of_it_is_refused() {
+        let files: BTreeMap<_, _> =
+            [("b/x".to_owned(), b"1".to_vec()), ("a".to_owned(), vec![0; 700])].into();
+        let archive = write(&files).unwrap();
+        assert_eq!(read(&archive).unwrap(), files);
+        let mut late = archive.clone();
+        late[136] = b'1'; // mtime
+        assert!(read(&late).is_err());
+        let mut long = archive.clone();
+        long.extend_from_slice(&[0; 512]);
+        assert!(read(&long).is_err());
+    }
+}

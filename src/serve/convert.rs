@@ -1,0 +1,208 @@
+//! Between the protocol's messages and the road's values. No decision is made here.
+
+use std::pin::Pin;
+
+use tokio_stream::Stream;
+
+use super::pb;
+use super::problem::Problem;
+use crate::domain::code::Code;
+use crate::domain::digest::Digest;
+use crate::enforce::{Opened, Opening, Released, ToolView};
+use crate::ledger::permit::Receipt;
+
+/// Results up to here travel inside the answer; larger ones are read with `ReadResult`.
+pub(super) const INLINE_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of one piece of a streamed result.
+pub(super) const PIECE_BYTES: usize = 64 * 1024;
+
+const TEXT_BYTES_MAX: usize = 256;
+const INSTRUCTIONS_MAX: usize = 64;
+const TOOLS_MAX: usize = 1024;
+const LABELS_MAX: usize = 64;
+
+/// The pieces of one result, in order.
+pub(super) type Pieces =
+    Pin<Box<dyn Stream<Item = Result<pb::ReadResultResponse, tonic::Status>> + Send>>;
+
+pub(super) fn receipt(receipt: &Receipt) -> pb::Receipt {
+    pb::Receipt {
+        origin: receipt.origin.to_string(),
+        chain: receipt.chain.to_string(),
+        seq: receipt.seq,
+        hash: receipt.leaf.hex(),
+        run_seq: receipt.run_seq,
+    }
+}
+
+/// What the agent claims, if it is of a bearable size.
+pub(super) fn opening(
+    request: pb::OpenRunRequest,
+    traceparent: Option<String>,
+) -> Result<Opening, Box<Problem>> {
+    let texts = request.instructions_sha256.iter().chain(&request.tools);
+    let labels = request.labels.iter().flat_map(|(key, value)| [key, value]);
+    let short = [&request.model, &request.mode].into_iter().chain(texts).chain(labels);
+    let too_long = short.into_iter().any(|text| text.len() > TEXT_BYTES_MAX);
+    if too_long
+        || request.instructions_sha256.len() > INSTRUCTIONS_MAX
+        || request.tools.len() > TOOLS_MAX
+        || request.labels.len() > LABELS_MAX
+    {
+        let message = "an opening claims at most 64 instructions, 1024 tools and 64 labels of at \
+                       most 256 bytes each";
+        return Err(Box::new(Problem::new(Code::RequestMalformed, "opening.size", message)));
+    }
+    Ok(Opening {
+        model: request.model,
+        instructions: request.instructions_sha256,
+        tools: request.tools,
+        mode: request.mode,
+        labels: request.labels.into_iter().collect(),
+        traceparent,
+    })
+}
+
+pub(super) fn opened(opened: Opened) -> pb::OpenRunResponse {
+    pb::OpenRunResponse {
+        run_id: opened.run.to_string(),
+        run_token: opened.token,
+        expires: opened.expires.map(|at| at.to_string()).unwrap_or_default(),
+        binding: opened.binding.to_owned(),
+        receipt: Some(receipt(&opened.receipt)),
+    }
+}
+
+pub(super) fn tool(view: ToolView) -> pb::Tool {
+    pb::Tool {
+        name: view.name,
+        description: view.description,
+        input_schema: view.input_schema,
+        tier: view.tier.to_owned(),
+        read_only: view.read_only,
+        definition: view.definition,
+    }
+}
+
+/// A released result as both `ExecuteTool` and `GetCall` give it.
+pub(super) fn released(released: Released) -> pb::ExecuteToolResponse {
+    let call_id = released.call().as_str().to_owned();
+    let receipt = receipt(released.receipt());
+    let status = released.status().to_owned();
+    let body = if released.result().len() <= INLINE_BYTES_MAX {
+        pb::result::Body::Inline(released.into_result())
+    } else {
+        pb::result::Body::Ref(pb::ResultRef {
+            call_id: call_id.clone(),
+            size: length(released.result()),
+            sha256: Digest::of(&[released.result()]).hex(),
+        })
+    };
+    pb::ExecuteToolResponse {
+        call_id,
+        status,
+        result: Some(pb::Result { body: Some(body) }),
+        receipt: Some(receipt),
+    }
+}
+
+/// The result from `offset` on, in pieces; an empty result is one empty piece.
+pub(super) fn pieces(released: Released, offset: u64) -> Result<Pieces, Box<Problem>> {
+    let size = length(released.result());
+    if offset > size {
+        let message = format!("offset `{offset}` is beyond the end of the result, `{size}`");
+        return Err(Box::new(Problem::new(Code::RequestMalformed, "result.offset", message)));
+    }
+    let last = receipt(released.receipt());
+    let mut next = usize::try_from(offset).ok();
+    let stream = std::iter::from_fn(move || {
+        let start = next?;
+        let rest = released.result().get(start..)?;
+        let data = rest.get(..PIECE_BYTES).unwrap_or(rest).to_vec();
+        let ends = data.len() == rest.len();
+        next = (!ends).then_some(start + data.len());
+        let offset = u64::try_from(start).unwrap_or(u64::MAX);
+        let receipt = ends.then(|| last.clone());
+        Some(Ok(pb::ReadResultResponse { data, offset, size, receipt }))
+    });
+    Ok(Box::pin(tokio_stream::iter(stream)))
+}
+
+fn length(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio_stream::StreamExt as _;
+
+    use super::*;
+    use crate::domain::id::{CallId, ChainId};
+
+    fn of(bytes: usize) -> Released {
+        Released {
+            call: CallId::parse("c1").unwrap(),
+            result: (0..bytes).map(|i| u8::try_from(i % 251).unwrap()).collect(),
+            status: "ok".into(),
+            receipt: Receipt {
+                origin: Arc::from("example/log"),
+                chain: ChainId::from_bytes([7; 16]),
+                seq: 9,
+                leaf: Digest::from_bytes([1; 32]),
+                run_seq: 3,
+            },
+        }
+    }
+
+    #[tokio::test]
+    async fn the_pieces_of_a_result_join_to_the_result() {
+        for bytes in [0, 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES] {
+            let whole = of(bytes).result;
+            let pieces: Vec<_> = pieces(of(bytes), 0).unwrap().map(Result::unwrap).collect().await;
+            let joined: Vec<u8> = pieces.iter().flat_map(|p| p.data.clone()).collect();
+            assert_eq!(joined, whole);
+            let receipts: Vec<_> = pieces.iter().map(|p| p.receipt.is_some()).collect();
+            assert_eq!(receipts.iter().filter(|there| **there).count(), 1);
+            assert!(receipts.last().unwrap());
+        }
+    }
+
+    #[tokio::test]
+    async fn reading_goes_on_from_an_offset_and_not_beyond_the_end() {
+        let tail: Vec<_> = pieces(of(10), 7).unwrap().map(Result::unwrap).collect().await;
+        assert_eq!((tail[0].offset, tail[0].data.as_slice()), (7, &[7, 8, 9][..]));
+        let beyond = pieces(of(10), 11).err().unwrap();
+        assert_eq!(beyond.detail, "result.offset");
+    }
+
+    #[test]
+    fn a_result_of_more_than_a_mebibyte_is_sent_as_a_reference() {
+        let inline = released(of(INLINE_BYTES_MAX)).result.unwrap().body.unwrap();
+        assert!(matches!(inline, pb::result::Body::Inline(_)));
+        let large = released(of(INLINE_BYTES_MAX + 1)).result.unwrap().body.unwrap();
+        let pb::result::Body::Ref(reference) = large else { panic!("sent inline") };
+        assert_eq!(reference.size, 1_048_577);
+    }
+
+    #[test]
+    fn an_opening_of_unbearable_size_is_refused() {
+        let most = || pb::OpenRunRequest {
+            model: "m".repeat(256),
+            tools: vec!["t".repeat(256); 1024],
+            ..pb::OpenRunRequest::default()
+        };
+        assert!(opening(most(), None).is_ok());
+        let label = |key: &str, value: String| [(key.to_owned(), value)].into();
+        for refused in [
+            pb::OpenRunRequest { model: "m".repeat(257), ..most() },
+            pb::OpenRunRequest { tools: vec![String::new(); 1025], ..most() },
+            pb::OpenRunRequest { labels: label("team", "x".repeat(257)), ..most() },
+            pb::OpenRunRequest { instructions_sha256: vec![String::new(); 65], ..most() },
+        ] {
+            assert_eq!(opening(refused, None).unwrap_err().detail, "opening.size");
+        }
+    }
+}

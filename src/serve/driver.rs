@@ -1,0 +1,164 @@
+//! Accepts connections and drives them: limits, back-off and drain in one place for every door.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::listener::{Listener, Stream};
+use crate::identity::Peer;
+
+const HEADERS_BYTES_MAX: u32 = 16 * 1024;
+const STREAMS_MAX: u32 = 256;
+const RESETS_MAX: usize = 32;
+const BACKOFF_MIN: Duration = Duration::from_millis(5);
+const BACKOFF_MAX: Duration = Duration::from_secs(1);
+const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Bounds of one listener.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Connections at the same time.
+    pub(super) connections: usize,
+    /// How long connections may take to end after shutdown.
+    pub(super) drain: Duration,
+}
+
+/// Accepts until `shutdown`, gives each connection to `serve`, then waits for them to end.
+///
+/// A connection over the limit is closed at once: a client that is told "no" can try elsewhere, one
+/// that waits in a queue cannot. A failing `accept` (no descriptors left) is tried again, ever more
+/// slowly; it never ends the listener.
+pub(super) async fn run<S, F>(
+    listener: Listener,
+    limits: Limits,
+    shutdown: CancellationToken,
+    serve: S,
+) where
+    S: Fn(Stream, Peer, CancellationToken) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
+    tracing::info!(place = listener.place(), "listening");
+    let room = Arc::new(Semaphore::new(limits.connections));
+    let mut open = JoinSet::new();
+    let mut backoff = BACKOFF_MIN;
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => break,
+            Some(_) = open.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                backoff = BACKOFF_MIN;
+                let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
+                    tracing::warn!(listener = peer.listener, "too many connections, closing one");
+                    continue;
+                };
+                let served = serve(stream, peer, shutdown.clone());
+                open.spawn(async move {
+                    served.await;
+                    drop(place);
+                });
+            }
+            Err(error) if of_one_connection(&error) => {
+                tracing::debug!(%error, "a connection ended before it began");
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept connections, trying again");
+                tokio::select! {
+                    biased;
+                    () = shutdown.cancelled() => break,
+                    () = tokio::time::sleep(backoff) => {}
+                }
+                backoff = (backoff * 2).min(BACKOFF_MAX);
+            }
+        }
+    }
+    drop(listener);
+    let ended = async { while open.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits.drain, ended).await.is_err() {
+        tracing::warn!(connections = open.len(), "closing connections that did not end in time");
+    }
+    open.shutdown().await;
+}
+
+fn of_one_connection(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind as K;
+    [
+        K::ConnectionAborted,
+        K::ConnectionReset,
+        K::ConnectionRefused,
+        K::Interrupted,
+        K::NotConnected,
+    ]
+    .contains(&error.kind())
+}
+
+/// Drives one HTTP/2 connection to its end.
+pub(super) async fn http2<S>(stream: Stream, service: S, closing: CancellationToken)
+where
+    S: hyper::service::Service<
+            http::Request<Incoming>,
+            Response = http::Response<tonic::body::Body>,
+            Error = std::convert::Infallible,
+        > + Send,
+    S::Future: Send + 'static,
+{
+    let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEADERS_BYTES_MAX)
+        .max_pending_accept_reset_streams(RESETS_MAX)
+        .max_local_error_reset_streams(RESETS_MAX)
+        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(20));
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        biased;
+        ended = connection.as_mut() => ended,
+        () = closing.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended badly");
+    }
+}
+
+/// Drives one HTTP/1.1 connection to its end.
+pub(super) async fn http1<S, B>(stream: Stream, service: S, closing: CancellationToken)
+where
+    S: hyper::service::Service<
+            http::Request<Incoming>,
+            Response = http::Response<B>,
+            Error = std::convert::Infallible,
+        >,
+    B: hyper::body::Body + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_headers(64);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        biased;
+        ended = connection.as_mut() => ended,
+        () = closing.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended badly");
+    }
+}

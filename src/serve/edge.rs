@@ -1,0 +1,305 @@
+//! What every gRPC request passes before a method sees it, and every answer after.
+//!
+//! Browsers are turned away (a page can reach a loopback port), the caller's deadline is kept, and
+//! what tonic words by itself is put in the contract's words.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{HOST, HeaderMap, ORIGIN};
+use http::uri::Authority;
+use hyper::body::Incoming;
+use tokio::sync::Semaphore;
+use tonic::Status;
+use tonic::service::Routes;
+use tower::ServiceExt as _;
+
+use super::body::Timely;
+use super::problem::Problem;
+use super::timeout;
+use crate::domain::code::Code;
+use crate::identity::Peer;
+use crate::telemetry::metrics::Metrics;
+
+/// Path of every method of the gate.
+const GATE: &str = "/wicketgate.v1.";
+
+/// How long a request's message may take to arrive.
+const MESSAGE_WITHIN: Duration = Duration::from_secs(30);
+
+type Answer = http::Response<tonic::body::Body>;
+
+/// The agent's side of the gate, before it is known which peer is there.
+#[derive(Clone)]
+pub(super) struct Edge {
+    routes: Routes,
+    metrics: Arc<Metrics>,
+    hosts: Arc<[String]>,
+    room: Arc<Semaphore>,
+}
+
+impl Edge {
+    /// `requests_max` bounds requests of the gate that wait for an answer, over all connections;
+    /// health and reflection are not counted, so that a busy gate can still say how it is.
+    pub(super) fn new(
+        routes: Routes,
+        metrics: Arc<Metrics>,
+        hosts: Vec<String>,
+        requests_max: usize,
+    ) -> Self {
+        let room = Arc::new(Semaphore::new(requests_max));
+        Self { routes: routes.prepare(), metrics, hosts: hosts.into(), room }
+    }
+
+    /// The same for one connection of this peer.
+    pub(super) fn at(&self, peer: Peer) -> Door {
+        Door { edge: self.clone(), peer }
+    }
+}
+
+/// One connection's side of the gate.
+#[derive(Clone)]
+pub(super) struct Door {
+    edge: Edge,
+    peer: Peer,
+}
+
+impl hyper::service::Service<http::Request<Incoming>> for Door {
+    type Response = Answer;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+
+    fn call(&self, mut request: http::Request<Incoming>) -> Self::Future {
+        let door = self.clone();
+        Box::pin(async move {
+            if let Err(problem) = door.admit(&request) {
+                return Ok(door.refusal(&problem));
+            }
+            let ours = request.uri().path().starts_with(GATE);
+            let place = match Arc::clone(&door.edge.room).try_acquire_owned() {
+                Ok(place) if ours => Some(place),
+                Err(_) if ours => return Ok(door.refusal(&overloaded())),
+                Ok(_) | Err(_) => None,
+            };
+            request.extensions_mut().insert(door.peer.clone());
+            let deadline = deadline(request.headers());
+            let request = request.map(|body| match ours {
+                true => tonic::body::Body::new(Timely::new(body, MESSAGE_WITHIN)),
+                false => tonic::body::Body::new(body),
+            });
+            let routed = door.edge.routes.clone().oneshot(request);
+            let answer = match deadline {
+                None => routed.await,
+                Some(wait) => match tokio::time::timeout(wait, routed).await {
+                    Ok(answer) => answer,
+                    Err(_) => return Ok(overdue().into_http()),
+                },
+            };
+            drop(place);
+            Ok(match answer {
+                Ok(answer) => door.reworded(answer),
+                Err(never) => match never {},
+            })
+        })
+    }
+}
+
+impl Door {
+    fn admit(&self, request: &http::Request<Incoming>) -> Result<(), Box<Problem>> {
+        let refuse = |detail: &str, message: &str| {
+            Err(Box::new(Problem::new(Code::RequestMalformed, detail, message)))
+        };
+        let headers = request.headers();
+        if headers.contains_key(ORIGIN) {
+            return refuse("http.origin", "browsers are not served here");
+        }
+        // WHY: on a Unix socket there is no name to rebind, and clients make one up.
+        let named = || one_host(request).is_some_and(|host| is_local(&host, &self.edge.hosts));
+        if self.peer.listener != "uds" && !named() {
+            return refuse("http.host", "the host is not a name of this machine");
+        }
+        Ok(())
+    }
+
+    fn refusal(&self, problem: &Problem) -> Answer {
+        self.edge.metrics.rejected(problem.code.as_str());
+        problem.status().into_http()
+    }
+
+    /// What tonic answered by itself about a message it could not read, in the contract's words.
+    fn reworded(&self, answer: Answer) -> Answer {
+        let headers = answer.headers();
+        let worded = headers.contains_key("grpc-status-details-bin");
+        let Some(status) = headers.get("grpc-status").filter(|_| !worded) else { return answer };
+        let code = tonic::Code::from_bytes(status.as_bytes());
+        let (detail, message) = if code == tonic::Code::OutOfRange {
+            ("message.size", "the message is larger than 4 MiB")
+        } else if code == tonic::Code::Internal {
+            ("message.protobuf", "the message cannot be read")
+        } else {
+            // The protocol's own, and in need of no words of ours: OK, UNIMPLEMENTED.
+            return answer;
+        };
+        self.refusal(&Problem::new(Code::RequestMalformed, detail, message))
+    }
+}
+
+fn overloaded() -> Problem {
+    Problem::new(Code::Overloaded, "requests", "too many requests are waiting")
+}
+
+fn deadline(headers: &HeaderMap) -> Option<Duration> {
+    timeout::parse(headers.get("grpc-timeout")?.to_str().ok()?)
+}
+
+fn overdue() -> Status {
+    Status::deadline_exceeded(
+        "the deadline passed while waiting; a call that was admitted goes on, ask for it by its id",
+    )
+}
+
+/// The host a request is for, if exactly one is named.
+pub(super) fn one_host<B>(request: &http::Request<B>) -> Option<String> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let header = hosts.next().map(|value| value.to_str().ok()?.parse::<Authority>().ok());
+    if hosts.next().is_some() {
+        return None;
+    }
+    let target = request.uri().authority();
+    let host = match (header, target) {
+        (Some(None), _) | (None, None) => return None,
+        (Some(Some(header)), Some(target)) if header != *target => return None,
+        (Some(Some(header)), _) => header,
+        (None, Some(target)) => target.clone(),
+    };
+    Some(host.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase())
+}
+
+/// Whether this is a name of this machine: loopback, or one the operator listed.
+pub(super) fn is_local(host: &str, listed: &[String]) -> bool {
+    let loopback = host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    loopback || host == "localhost" || listed.iter().any(|name| name.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use tokio::net::UnixStream;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::serve::pb::gate_server::{Gate, GateServer};
+    use crate::serve::{convert, driver, listener, pb};
+
+    /// A gate that answers nothing, ever.
+    struct Silent;
+
+    macro_rules! silent {
+        ($($name:ident($request:ident) -> $answer:ty;)*) => {
+            #[tonic::async_trait]
+            impl Gate for Silent {
+                type ReadResultStream = convert::Pieces;
+                $(async fn $name(
+                    &self,
+                    _: tonic::Request<pb::$request>,
+                ) -> Result<tonic::Response<$answer>, Status> {
+                    std::future::pending().await
+                })*
+            }
+        };
+    }
+
+    silent! {
+        open_run(OpenRunRequest) -> pb::OpenRunResponse;
+        list_tools(ListToolsRequest) -> pb::ListToolsResponse;
+        execute_tool(ExecuteToolRequest) -> pb::ExecuteToolResponse;
+        get_call(GetCallRequest) -> pb::GetCallResponse;
+        read_result(ReadResultRequest) -> convert::Pieces;
+        seal_run(SealRunRequest) -> pb::SealRunResponse;
+    }
+
+    #[tokio::test]
+    async fn waiting_is_bounded_by_the_callers_deadline_by_room_and_by_the_drain() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.sock");
+        let door = listener::socket(&path).await.unwrap();
+        let metrics = Arc::new(Metrics::new([], "0", "test"));
+        let edge = Edge::new(Routes::new(GateServer::new(Silent)), metrics, Vec::new(), 1);
+        let limits = driver::Limits { connections: 4, drain: Duration::ZERO };
+        let shutdown = CancellationToken::new();
+        let served = driver::run(door, limits, shutdown.clone(), move |io, peer, closing| {
+            driver::http2(io, edge.at(peer), closing)
+        });
+        let served = tokio::spawn(served);
+        let stream = TokioIo::new(UnixStream::connect(&path).await.unwrap());
+        let (mut client, connection) =
+            hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+                .handshake(stream)
+                .await
+                .unwrap();
+        tokio::spawn(connection);
+        // WHY: by hand, because tonic's client keeps the deadline too and would answer first.
+        let empty = || http_body_util::Full::new(hyper::body::Bytes::from_static(&[0; 5]));
+        let ask = || {
+            http::Request::post("http://gate/wicketgate.v1.Gate/ExecuteTool")
+                .header("content-type", "application/grpc")
+                .header("te", "trailers")
+        };
+        let late = ask().header("grpc-timeout", "20m").body(empty()).unwrap();
+        let late = client.send_request(late).await.unwrap();
+        let status = Status::from_header_map(late.headers()).unwrap();
+        assert_eq!(status.code(), tonic::Code::DeadlineExceeded);
+        assert!(status.message().contains("goes on"), "{status:?}");
+
+        // Its place is free again; the next request takes it, and there is no other.
+        let mut busy = client.clone();
+        let first = tokio::spawn(client.send_request(ask().body(empty()).unwrap()));
+        let refused = loop {
+            let next = ask().header("grpc-timeout", "20m").body(empty()).unwrap();
+            let next = busy.send_request(next).await.unwrap();
+            let status = Status::from_header_map(next.headers()).unwrap();
+            if status.code() != tonic::Code::DeadlineExceeded {
+                break status;
+            }
+        };
+        assert_eq!(refused.code(), tonic::Code::Unavailable);
+
+        // A request that never ends does not hold up shutdown beyond the drain time.
+        shutdown.cancel();
+        served.await.unwrap();
+        assert!(first.await.unwrap().is_err());
+    }
+
+    fn host(uri: &str, headers: &[&str]) -> Option<String> {
+        let mut request = http::Request::builder().uri(uri);
+        for value in headers {
+            request = request.header(HOST, *value);
+        }
+        one_host(&request.body(()).unwrap())
+    }
+
+    #[test]
+    fn exactly_one_host_is_read() {
+        assert_eq!(host("/", &["LocalHost:7301"]).as_deref(), Some("localhost"));
+        assert_eq!(host("/", &["[::1]:7301"]).as_deref(), Some("::1"));
+        assert_eq!(host("http://127.0.0.1:1/", &[]).as_deref(), Some("127.0.0.1"));
+        assert_eq!(host("/", &[]), None);
+        assert_eq!(host("/", &["localhost", "localhost"]), None);
+        assert_eq!(host("http://localhost/", &["evil.example"]), None);
+        assert_eq!(host("/", &["not a host"]), None);
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_local() {
+        let listed = ["gate.example".to_owned()];
+        for name in ["localhost", "127.0.0.1", "127.9.9.9", "::1", "gate.example"] {
+            assert!(is_local(name, &listed), "{name}");
+        }
+        for name in ["localhost.evil.example", "10.0.0.1", "evil.example", "", "0.0.0.0"] {
+            assert!(!is_local(name, &listed), "{name}");
+        }
+    }
+}

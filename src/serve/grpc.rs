@@ -1,0 +1,328 @@
+//! `wicketgate.v1.Gate` over gRPC: reads a request, calls the road, writes the answer.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tonic::metadata::MetadataMap;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use super::convert::{self, Pieces};
+use super::driver::{self, Limits};
+use super::edge::Edge;
+use super::listener::{self, Listener};
+use super::pb::gate_server::{Gate as GateService, GateServer, SERVICE_NAME};
+use super::problem::{self, Problem};
+use super::{Error, Faces, pb};
+use crate::domain::code::Code;
+use crate::enforce::{CallRequest, Released, Road, Run};
+use crate::identity::Peer;
+use crate::telemetry::trace;
+
+/// Bytes of one request message. Larger than any acceptable arguments, so that arguments of one byte
+/// too many are refused by the reader of arguments, with its own words.
+pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+const CREDENTIAL_BYTES_MAX: usize = 4096;
+
+/// Where agents come in, and how many.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The Unix sockets and loopback addresses to listen on; each is bound before any is served.
+    pub places: Vec<Place>,
+    /// Connections at the same time, on each listener. More are closed at once.
+    pub connections_max: usize,
+    /// Requests waiting for an answer at the same time, over all listeners. More are `overloaded`.
+    pub requests_max: usize,
+    /// How long open requests may take to end once shutdown is asked for.
+    pub drain: Duration,
+    /// Names besides loopback ones that TCP clients may use for this machine.
+    pub hosts: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            places: Vec::new(),
+            connections_max: 1024,
+            requests_max: 1024,
+            drain: Duration::from_secs(25),
+            hosts: Vec::new(),
+        }
+    }
+}
+
+/// One place agents can connect to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A Unix socket in the file system.
+    Socket(std::path::PathBuf),
+    /// A loopback address; port 0 lets the system choose.
+    Tcp(SocketAddr),
+}
+
+/// Agents' listeners, bound and not yet served.
+#[derive(Debug)]
+pub struct Bound {
+    listeners: Vec<Listener>,
+    settings: Settings,
+}
+
+/// Binds every place, or none.
+///
+/// # Errors
+/// What place cannot be listened on, and why.
+pub async fn bind(settings: Settings) -> Result<Bound, Error> {
+    let mut listeners = Vec::new();
+    for place in &settings.places {
+        listeners.push(match place {
+            Place::Socket(path) => listener::socket(path).await?,
+            Place::Tcp(addr) if addr.ip().is_loopback() => listener::tcp(*addr).await?,
+            Place::Tcp(addr) => return Err(Error::NotLoopback(*addr)),
+        });
+    }
+    Ok(Bound { listeners, settings })
+}
+
+impl Bound {
+    /// The TCP addresses that were bound, in order, with the ports the system chose.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(Listener::address).collect()
+    }
+
+    /// Serves until `shutdown` and then for at most the drain time; every socket is gone after.
+    ///
+    /// Requests still open after the drain time lose their connection, not their calls.
+    ///
+    /// # Errors
+    /// The protocol cannot be reflected.
+    pub async fn serve(self, faces: Faces, shutdown: CancellationToken) -> Result<(), Error> {
+        let (health, routes) = routes(&faces)?;
+        // WHY: the reporter begins with "serving", which nobody has said yet.
+        say(&health, ServingStatus::NotServing).await;
+        let Settings { connections_max, requests_max, drain, hosts, .. } = self.settings;
+        let edge = Edge::new(routes, Arc::clone(&faces.metrics), hosts, requests_max);
+        let limits = Limits { connections: connections_max, drain };
+        let mut doors = tokio::task::JoinSet::new();
+        for listener in self.listeners {
+            let (edge, shutdown) = (edge.clone(), shutdown.clone());
+            doors.spawn(driver::run(listener, limits, shutdown, move |io, peer, closing| {
+                driver::http2(io, edge.at(peer), closing)
+            }));
+        }
+        let doors = async { while doors.join_next().await.is_some() {} };
+        tokio::join!(doors, report(health, faces, shutdown));
+        Ok(())
+    }
+}
+
+/// Everything agents' listeners answer.
+fn routes(faces: &Faces) -> Result<(HealthReporter, Routes), Error> {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(pb::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()?;
+    let gate = GateServer::new(Gate { faces: faces.clone() })
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    Ok((reporter, Routes::new(gate).add_service(health).add_service(reflection)))
+}
+
+/// Tells gRPC health what readiness says, until shutdown; then: not serving.
+async fn report(health: HealthReporter, faces: Faces, shutdown: CancellationToken) {
+    let mut readiness = faces.readiness;
+    loop {
+        let ready = readiness.borrow_and_update().ready;
+        let status = if ready { ServingStatus::Serving } else { ServingStatus::NotServing };
+        say(&health, status).await;
+        let changed = async { readiness.changed().await.is_ok() };
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => break,
+            // WHY: nobody left to say "ready" is no reason to go on saying it.
+            more = changed => if !more { break },
+        }
+    }
+    say(&health, ServingStatus::NotServing).await;
+}
+
+async fn say(health: &HealthReporter, status: ServingStatus) {
+    for service in ["", SERVICE_NAME] {
+        health.set_service_status(service, status).await;
+    }
+}
+
+/// The service.
+#[derive(Debug)]
+struct Gate {
+    faces: Faces,
+}
+
+impl Gate {
+    fn road(&self) -> Result<&Arc<Road>, Status> {
+        self.faces.road.get().ok_or_else(|| {
+            self.refuse(Problem::new(Code::NotReady, "starting", "the gate is not ready yet"))
+        })
+    }
+
+    fn refuse(&self, problem: impl Into<Problem>) -> Status {
+        let problem = problem.into();
+        if problem.receipt.is_none() {
+            self.faces.metrics.rejected(problem.code.as_str());
+        }
+        problem.status()
+    }
+
+    /// The run whose token is shown, if this peer may use it.
+    fn run<T>(&self, request: &Request<T>) -> Result<Arc<Run>, Status> {
+        let peer = peer(request).map_err(|problem| self.refuse(problem))?;
+        let token = bearer(request.metadata()).map_err(|problem| self.refuse(problem))?;
+        let Some(token) = token else {
+            let message = "show the run token as `authorization: Bearer`";
+            return Err(self.refuse(Problem::new(Code::IdentityMissing, "token", message)));
+        };
+        self.road()?.find_run(peer, token).map_err(|fault| self.refuse(fault))
+    }
+
+    async fn recorded(&self, run: &Arc<Run>, call_id: &str) -> Result<Released, Status> {
+        // WHY: boxed, because the road's future is large and this one is held per request.
+        Box::pin(self.road()?.call(run, call_id)).await.map_err(|fault| self.refuse(fault))
+    }
+}
+
+impl From<Box<Problem>> for Problem {
+    fn from(problem: Box<Problem>) -> Self {
+        *problem
+    }
+}
+
+#[tonic::async_trait]
+impl GateService for Gate {
+    async fn open_run(
+        &self,
+        request: Request<pb::OpenRunRequest>,
+    ) -> Result<Response<pb::OpenRunResponse>, Status> {
+        let peer = peer(&request).map_err(|problem| self.refuse(problem))?;
+        let credential = bearer(request.metadata()).map_err(|problem| self.refuse(problem))?;
+        let identify = &self.faces.identify;
+        let caller = identify(peer, credential).map_err(|fault| self.refuse(fault))?;
+        let traceparent = traceparent(request.metadata());
+        let opening = convert::opening(request.into_inner(), traceparent)
+            .map_err(|problem| self.refuse(problem))?;
+        let road = self.road()?;
+        let opened = Box::pin(road.open_run(&caller, opening)).await;
+        let opened = opened.map_err(|fault| self.refuse(fault))?;
+        let receipt = opened.receipt.clone();
+        Ok(stamped(convert::opened(opened), &receipt))
+    }
+
+    async fn list_tools(
+        &self,
+        request: Request<pb::ListToolsRequest>,
+    ) -> Result<Response<pb::ListToolsResponse>, Status> {
+        let run = self.run(&request)?;
+        let tools = self.road()?.list_tools(&run).map_err(|fault| self.refuse(fault))?;
+        let tools = tools.into_iter().map(convert::tool).collect();
+        Ok(Response::new(pb::ListToolsResponse { tools }))
+    }
+
+    async fn execute_tool(
+        &self,
+        request: Request<pb::ExecuteToolRequest>,
+    ) -> Result<Response<pb::ExecuteToolResponse>, Status> {
+        let run = self.run(&request)?;
+        let traceparent = traceparent(request.metadata());
+        let pb::ExecuteToolRequest { tool, arguments, call_id } = request.into_inner();
+        let call = CallRequest { tool, arguments, call_id, traceparent };
+        // INVARIANT: dropping this future (the client hung up, its deadline passed) abandons only
+        // the waiting; the road runs the call on its own task.
+        let released = Box::pin(self.road()?.execute(&run, call)).await;
+        let released = released.map_err(|fault| self.refuse(fault))?;
+        let receipt = released.receipt().clone();
+        Ok(stamped(convert::released(released), &receipt))
+    }
+
+    async fn get_call(
+        &self,
+        request: Request<pb::GetCallRequest>,
+    ) -> Result<Response<pb::GetCallResponse>, Status> {
+        let run = self.run(&request)?;
+        let released = self.recorded(&run, &request.get_ref().call_id).await?;
+        let place = released.receipt().clone();
+        let pb::ExecuteToolResponse { call_id, status, result, receipt } =
+            convert::released(released);
+        Ok(stamped(pb::GetCallResponse { call_id, status, result, receipt }, &place))
+    }
+
+    type ReadResultStream = Pieces;
+
+    async fn read_result(
+        &self,
+        request: Request<pb::ReadResultRequest>,
+    ) -> Result<Response<Pieces>, Status> {
+        let run = self.run(&request)?;
+        let pb::ReadResultRequest { call_id, offset } = request.get_ref();
+        let released = self.recorded(&run, call_id).await?;
+        let receipt = released.receipt().clone();
+        let pieces = convert::pieces(released, *offset).map_err(|problem| self.refuse(problem))?;
+        Ok(stamped(pieces, &receipt))
+    }
+
+    async fn seal_run(
+        &self,
+        request: Request<pb::SealRunRequest>,
+    ) -> Result<Response<pb::SealRunResponse>, Status> {
+        let run = self.run(&request)?;
+        let sealed = Box::pin(self.road()?.seal_run(&run)).await;
+        let sealed = sealed.map_err(|fault| self.refuse(fault))?;
+        let receipt = Some(convert::receipt(&sealed.receipt));
+        let run_id = run.id().to_string();
+        let response = pb::SealRunResponse { run_id, entries: sealed.entries, receipt };
+        Ok(stamped(response, &sealed.receipt))
+    }
+}
+
+fn stamped<T>(message: T, receipt: &crate::ledger::permit::Receipt) -> Response<T> {
+    let mut response = Response::new(message);
+    problem::stamp(response.metadata_mut(), receipt);
+    response
+}
+
+/// The peer, as the listener saw it.
+fn peer<T>(request: &Request<T>) -> Result<&Peer, Box<Problem>> {
+    request.extensions().get::<Peer>().ok_or_else(|| {
+        Box::new(Problem::new(Code::IdentityMissing, "peer", "the peer is not known"))
+    })
+}
+
+/// The one credential that is shown, if any.
+fn bearer(metadata: &MetadataMap) -> Result<Option<&str>, Box<Problem>> {
+    let refuse = |message: &str| {
+        Box::new(Problem::new(Code::RequestMalformed, "http.authorization", message))
+    };
+    let mut values = metadata.get_all("authorization").iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(refuse("`authorization` is given more than once"));
+    }
+    let text = value.to_str().map_err(|_| refuse("`authorization` is not plain text"))?;
+    let bearer = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    match bearer {
+        Some((_, token)) if !token.is_empty() && token.len() <= CREDENTIAL_BYTES_MAX => {
+            Ok(Some(token))
+        }
+        Some(_) | None => Err(refuse("`authorization` is not `Bearer` and a credential")),
+    }
+}
+
+/// The caller's trace context, if it is one.
+fn traceparent(metadata: &MetadataMap) -> Option<String> {
+    let value = metadata.get("traceparent")?.to_str().ok()?;
+    trace::valid_traceparent(value).then(|| value.to_owned())
+}

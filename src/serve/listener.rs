@@ -1,0 +1,299 @@
+//! Where connections come from: Unix sockets whose peer the kernel names, and TCP.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
+};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Mode};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+use super::Error;
+use crate::identity::Peer;
+
+const BACKLOG: i32 = 1024;
+
+/// Mode of an agent's socket: its owner and its group, nobody else.
+const SOCKET_MODE: u32 = 0o660;
+
+/// Bytes every client sends first: the preface of HTTP/2, and less than any HTTP/1.1 request.
+const PREFACE_BYTES: usize = 16;
+const PREFACE_WITHIN: Duration = Duration::from_secs(10);
+
+/// A bound listener. A Unix socket's file is gone when this is dropped.
+#[derive(Debug)]
+pub struct Listener(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Socket(UnixListener, SocketFile),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// The address, for TCP.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.0 {
+            Kind::Socket(..) => None,
+            Kind::Tcp(listener) => listener.local_addr().ok(),
+        }
+    }
+
+    /// Where this listens, for a person.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match &self.0 {
+            Kind::Socket(_, file) => file.path.display().to_string(),
+            Kind::Tcp(_) => self.address().map(|addr| addr.to_string()).unwrap_or_default(),
+        }
+    }
+
+    /// Waits for a connection and says who is there.
+    ///
+    /// # Errors
+    /// What the system said. The listener is as good as before.
+    pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
+        match &self.0 {
+            Kind::Socket(listener, file) => {
+                let (stream, _) = listener.accept().await?;
+                let uid = Some(stream.peer_cred()?.uid());
+                let socket = Some(file.path.clone());
+                Ok((
+                    Stream::new(Wire::Socket(stream), PREFACE_WITHIN),
+                    Peer { listener: "uds", uid, socket },
+                ))
+            }
+            Kind::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok((
+                    Stream::new(Wire::Tcp(stream), PREFACE_WITHIN),
+                    Peer { listener: "tcp", uid: None, socket: None },
+                ))
+            }
+        }
+    }
+}
+
+/// Listens on a TCP address.
+///
+/// # Errors
+/// The address cannot be bound.
+pub async fn tcp(addr: SocketAddr) -> Result<Listener, Error> {
+    let bound = TcpListener::bind(addr).await;
+    let bound = bound.map_err(|source| Error::Bind { place: addr.to_string(), source })?;
+    Ok(Listener(Kind::Tcp(bound)))
+}
+
+/// Listens with a socket that was bound outside of the runtime.
+pub(super) fn adopt(bound: std::net::TcpListener) -> io::Result<Listener> {
+    bound.set_nonblocking(true)?;
+    Ok(Listener(Kind::Tcp(TcpListener::from_std(bound)?)))
+}
+
+/// Listens on a Unix socket in the file system, mode 0660; a missing folder is made, mode 0700.
+///
+/// A socket nobody answers on is a left-over and removed. Abstract sockets have no owner and no
+/// mode and are refused.
+///
+/// # Errors
+/// Somebody answers, the path is something else, or the system refuses.
+pub async fn socket(path: &Path) -> Result<Listener, Error> {
+    let place = path.display().to_string();
+    let folder = path.parent().filter(|_| path.is_absolute() && path.file_name().is_some());
+    let folder = folder.ok_or_else(|| Error::NotASocket(place.clone()))?;
+    let failed = |source| Error::Bind { place: place.clone(), source };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    // WHY: two processes that start together must not each remove the other's new socket.
+    let lock = std::fs::File::open(folder).map_err(failed)?;
+    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| Error::Taken(place.clone()))?;
+    clear(path, &place).await?;
+    let bound = bind(path).map_err(failed)?;
+    let file = SocketFile::of(path).map_err(failed)?;
+    let bound = UnixListener::from_std(bound).map_err(failed)?;
+    drop(lock);
+    Ok(Listener(Kind::Socket(bound, file)))
+}
+
+/// Removes a left-over socket.
+async fn clear(path: &Path, place: &str) -> Result<(), Error> {
+    let failed = |source| Error::Bind { place: place.to_owned(), source };
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(Error::NotASocket(place.to_owned()));
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path).await {
+        Ok(_) => Err(Error::Taken(place.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Binds with the right mode from the first instant, whatever the umask says.
+fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // WHY: Linux gives the file the mode of the descriptor, less the umask: there is no moment in
+    // which everybody can connect.
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(SOCKET_MODE))?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE))?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// The file of a socket we bound; removed on drop if it is still that one.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), identity: identity(path)? })
+    }
+}
+
+/// Device and inode.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let ours = identity(&self.path).is_ok_and(|found| found == self.identity);
+        if ours && let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the socket");
+        }
+    }
+}
+
+/// One connection. A client that does not begin to speak within 10 seconds is hung up on.
+#[derive(Debug)]
+pub struct Stream {
+    wire: Wire,
+    // `None` once enough was read.
+    preface: Option<(usize, Pin<Box<tokio::time::Sleep>>)>,
+}
+
+#[derive(Debug)]
+enum Wire {
+    Socket(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    fn new(wire: Wire, within: Duration) -> Self {
+        Self { wire, preface: Some((0, Box::pin(tokio::time::sleep(within)))) }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Some((_, deadline)) = &mut self.preface
+            && deadline.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let before = buf.filled().len();
+        ready!(match &mut self.wire {
+            Wire::Socket(stream) => Pin::new(stream).poll_read(cx, buf),
+            Wire::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+        })?;
+        if let Some((read, _)) = &mut self.preface {
+            *read += buf.filled().len() - before;
+            if *read >= PREFACE_BYTES {
+                self.preface = None;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.wire {
+            Wire::Socket(stream) => Pin::new(stream).poll_write(cx, buf),
+            Wire::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.wire {
+            Wire::Socket(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Wire::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.wire {
+            Wire::Socket(stream) => Pin::new(stream).poll_flush(cx),
+            Wire::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.wire {
+            Wire::Socket(stream) => Pin::new(stream).poll_shutdown(cx),
+            Wire::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_does_not_begin_to_speak_is_hung_up_on() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let mut server = Stream::new(Wire::Socket(server), Duration::from_millis(20));
+        client.write_all(&[0; PREFACE_BYTES - 1]).await.unwrap();
+        let error = server.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_has_spoken_may_be_silent() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let mut server = Stream::new(Wire::Socket(server), Duration::from_secs(60));
+        client.write_all(&[0; PREFACE_BYTES]).await.unwrap();
+        server.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap();
+        assert!(server.preface.is_none());
+    }
+}

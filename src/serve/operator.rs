@@ -1,0 +1,207 @@
+//! The operator's door: is it alive, is it ready, what does it count. Read only, no payloads.
+//!
+//! On an address of its own, so that an agent cannot reach it through its socket.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
+use http::{Method, StatusCode};
+use hyper_util::service::TowerToHyperService;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::driver::{self, Limits};
+use super::listener::{self, Listener};
+use super::{Error, Readiness, edge};
+use crate::telemetry::metrics::Metrics;
+
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Where operators come in.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The address.
+    pub addr: SocketAddr,
+    /// Names besides loopback ones and `addr` under which this machine may be asked.
+    pub hosts: Vec<String>,
+    /// Connections at the same time. More are closed at once.
+    pub connections_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let addr = SocketAddr::from(([127, 0, 0, 1], 7301));
+        Self { addr, hosts: Vec::new(), connections_max: 64 }
+    }
+}
+
+/// What the operator's door shows.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Whether the gate can do its work.
+    pub readiness: watch::Receiver<Readiness>,
+    /// What was counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl View {
+    fn now(&self) -> Readiness {
+        // WHY: with nobody left to say so, the last "ready" is worth nothing.
+        if self.readiness.has_changed().is_err() {
+            let reasons = vec!["the gate has stopped".to_owned()];
+            return Readiness { ready: false, reasons };
+        }
+        self.readiness.borrow().clone()
+    }
+}
+
+/// The operator's door on a thread of its own.
+#[derive(Debug)]
+pub struct Running {
+    address: SocketAddr,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Running {
+    /// The address, with the port the system chose.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether the door is closed for good.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits until the door is closed: at most two seconds after shutdown. Blocks: not for a task.
+    pub fn join(self) {
+        if self.thread.join().is_err() {
+            tracing::error!("the operator's thread panicked");
+        }
+    }
+}
+
+/// Binds the operator's address and serves it until `shutdown`, on a thread and a runtime of its own:
+/// somebody who looks cannot starve the road, and a busy road cannot hide from somebody who looks.
+///
+/// # Errors
+/// The address cannot be bound, or the thread cannot be started.
+pub fn serve(
+    settings: Settings,
+    view: View,
+    shutdown: CancellationToken,
+) -> Result<Running, Error> {
+    let failed = |source| Error::Bind { place: settings.addr.to_string(), source };
+    let bound = std::net::TcpListener::bind(settings.addr).map_err(failed)?;
+    let address = bound.local_addr().map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(Error::Thread)?;
+    let entered = runtime.enter();
+    let listener = listener::adopt(bound).map_err(failed)?;
+    drop(entered);
+    let thread = std::thread::Builder::new()
+        .name("operator".into())
+        .spawn(move || runtime.block_on(open(listener, &settings, view, shutdown)))
+        .map_err(Error::Thread)?;
+    Ok(Running { address, thread })
+}
+
+async fn open(listener: Listener, settings: &Settings, view: View, shutdown: CancellationToken) {
+    let limits = Limits { connections: settings.connections_max, drain: DRAIN };
+    let router = router(view, settings);
+    let serve = move |stream, _, closing| {
+        driver::http1(stream, TowerToHyperService::new(router.clone()), closing)
+    };
+    driver::run(listener, limits, shutdown, serve).await;
+}
+
+fn router(view: View, settings: &Settings) -> Router {
+    let names = Names { hosts: settings.hosts.clone().into(), addr: settings.addr };
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .layer(middleware::from_fn_with_state(names, guard))
+        .with_state(view)
+}
+
+/// Under which names this machine may be asked.
+#[derive(Clone)]
+struct Names {
+    hosts: Arc<[String]>,
+    addr: SocketAddr,
+}
+
+impl Names {
+    fn include(&self, host: &str) -> bool {
+        // WHY: a page that rebinds a name cannot make the browser send a bare address, so where the
+        // operator opened the door to the network, addresses are taken (probes use the pod's).
+        let ip = host.parse::<std::net::IpAddr>();
+        let bound = ip.is_ok_and(|ip| ip == self.addr.ip() || self.addr.ip().is_unspecified());
+        bound || edge::is_local(host, &self.hosts)
+    }
+}
+
+async fn guard(State(names): State<Names>, request: Request, next: Next) -> Response {
+    if request.headers().contains_key(ORIGIN) {
+        return refusal(StatusCode::FORBIDDEN, "browsers are not served here");
+    }
+    if !edge::one_host(&request).is_some_and(|host| names.include(&host)) {
+        return refusal(StatusCode::FORBIDDEN, "the host is not a name of this machine");
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return refusal(StatusCode::METHOD_NOT_ALLOWED, "nothing can be changed here");
+    }
+    let mut response = next.run(request).await;
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn refusal(status: StatusCode, message: &str) -> Response {
+    let body = json!({"type": "about:blank", "status": status.as_u16(), "detail": message});
+    typed(status, "application/problem+json", body.to_string())
+}
+
+async fn livez() -> Response {
+    typed(StatusCode::OK, "text/plain; charset=utf-8", "ok\n".into())
+}
+
+async fn readyz(State(view): State<View>, headers: HeaderMap) -> Response {
+    let Readiness { ready, reasons } = view.now();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let plain = headers.get(ACCEPT).is_some_and(|accept| accept.as_bytes() == b"text/plain");
+    if plain {
+        let first = if ready { "ready" } else { "not ready" };
+        let text = reasons.iter().fold(format!("{first}\n"), |text, reason| text + reason + "\n");
+        return typed(status, "text/plain; charset=utf-8", text);
+    }
+    let body = json!({"ready": ready, "reasons": reasons});
+    typed(status, "application/json", body.to_string())
+}
+
+async fn metrics(State(view): State<View>) -> Response {
+    view.metrics.ready(view.now().ready);
+    match view.metrics.text() {
+        Ok(text) => typed(
+            StatusCode::OK,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            text,
+        ),
+        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be written"),
+    }
+}
+
+fn typed(status: StatusCode, kind: &'static str, body: String) -> Response {
+    (status, [(CONTENT_TYPE, HeaderValue::from_static(kind))], Body::from(body)).into_response()
+}

@@ -1,0 +1,287 @@
+//! What is counted, and under which names. Labels take values from small closed sets only.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::Stage;
+
+/// The tool label of every tool that is not in the configuration: an agent cannot make up series.
+pub const OTHER: &str = "other";
+
+// 50 µs to about 26 s, doubling: a decision takes microseconds, a slow tool half a minute.
+const FIRST_BUCKET: f64 = 0.000_05;
+const BUCKETS: u16 = 20;
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ToolVerdict {
+    tool: String,
+    verdict: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ToolOutcome {
+    tool: String,
+    outcome: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct StageLabel {
+    stage: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct CodeLabel {
+    code: &'static str,
+}
+
+type Latencies = Family<StageLabel, Histogram, fn() -> Histogram>;
+
+/// Everything that is counted. One per process; counting never blocks for long and never fails.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    tools: BTreeSet<String>,
+    calls: Family<ToolVerdict, Counter>,
+    outcomes: Family<ToolOutcome, Counter>,
+    call_duration: Latencies,
+    decision_duration: Histogram,
+    decision_errors: Counter,
+    commits: Counter,
+    commit_duration: Histogram,
+    batch_entries: Histogram,
+    queue_depth: Gauge,
+    ledger_errors: Family<Kind, Counter>,
+    rejected: Family<CodeLabel, Counter>,
+    open_runs: Gauge,
+    in_flight: Gauge,
+    held_calls: Gauge,
+    ready: Gauge,
+}
+
+impl Metrics {
+    /// All at zero. `tools` are the configured names, the only ones that become labels; `version`
+    /// and `revision` describe the build.
+    #[must_use]
+    pub fn new(
+        tools: impl IntoIterator<Item = String>,
+        version: &'static str,
+        revision: &'static str,
+    ) -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("wicketgate"),
+            tools: tools.into_iter().collect(),
+            calls: Family::default(),
+            outcomes: Family::default(),
+            call_duration: Latencies::new_with_constructor(latency),
+            decision_duration: latency(),
+            decision_errors: Counter::default(),
+            commits: Counter::default(),
+            commit_duration: latency(),
+            batch_entries: Histogram::new((0..11).map(|power| f64::from(1_u32 << power))),
+            queue_depth: Gauge::default(),
+            ledger_errors: Family::default(),
+            rejected: Family::default(),
+            open_runs: Gauge::default(),
+            in_flight: Gauge::default(),
+            held_calls: Gauge::default(),
+            ready: Gauge::default(),
+        };
+        metrics.register(version, revision);
+        metrics
+    }
+
+    fn register(&mut self, version: &'static str, revision: &'static str) {
+        let r = &mut self.registry;
+        r.register("calls", "Calls that were decided and recorded", self.calls.clone());
+        r.register("outcomes", "Permitted calls by how they ended", self.outcomes.clone());
+        let help = "Time of one call by stage of the road";
+        r.register_with_unit("call_duration", help, Unit::Seconds, self.call_duration.clone());
+        let help = "Time of one policy evaluation";
+        let duration = self.decision_duration.clone();
+        r.register_with_unit("decision_duration", help, Unit::Seconds, duration);
+        let help = "Policy evaluations that gave no decision";
+        r.register("decision_errors", help, self.decision_errors.clone());
+        r.register("ledger_commits", "Durable batches of entries", self.commits.clone());
+        let help = "Time until a batch was durable";
+        let duration = self.commit_duration.clone();
+        r.register_with_unit("ledger_commit_duration", help, Unit::Seconds, duration);
+        r.register("ledger_batch_entries", "Entries of one batch", self.batch_entries.clone());
+        let help = "Entries waiting for the ledger's writer";
+        r.register("ledger_queue_depth", help, self.queue_depth.clone());
+        r.register("ledger_errors", "Failed batches by kind", self.ledger_errors.clone());
+        let help = "Requests refused before admission, by code";
+        r.register("rejected", help, self.rejected.clone());
+        r.register("open_runs", "Runs that are not sealed", self.open_runs.clone());
+        r.register("in_flight", "Calls on the road", self.in_flight.clone());
+        r.register("held_calls", "Calls waiting for an approval", self.held_calls.clone());
+        r.register("ready", "1 if calls can be governed, else 0", self.ready.clone());
+        let build = Info::new(vec![("version", version), ("revision", revision)]);
+        r.register("build", "What was built", build);
+    }
+
+    /// A call was decided and the decision is durable: `allow`, `deny`, `require_approval`.
+    pub fn call(&self, tool: &str, verdict: &'static str) {
+        let tool = self.known(tool);
+        self.calls.get_or_create(&ToolVerdict { tool, verdict }).inc();
+    }
+
+    /// A permitted call ended: `completed`, `failed`, `unknown`, `cancelled`.
+    pub fn outcome(&self, tool: &str, outcome: &'static str) {
+        let tool = self.known(tool);
+        self.outcomes.get_or_create(&ToolOutcome { tool, outcome }).inc();
+    }
+
+    /// A call passed a stage in this time.
+    pub fn stage(&self, stage: Stage, took: Duration) {
+        let label = StageLabel { stage: stage.as_str() };
+        self.call_duration.get_or_create(&label).observe(took.as_secs_f64());
+    }
+
+    /// The policy was asked and took this long; `failed` if it gave no decision.
+    pub fn decision(&self, took: Duration, failed: bool) {
+        self.decision_duration.observe(took.as_secs_f64());
+        if failed {
+            self.decision_errors.inc();
+        }
+    }
+
+    /// A batch of entries became durable.
+    pub fn commit(&self, took: Duration, entries: u32) {
+        self.commits.inc();
+        self.commit_duration.observe(took.as_secs_f64());
+        self.batch_entries.observe(f64::from(entries));
+    }
+
+    /// A batch did not become durable: `conflict`, `unavailable`, `unknown`, `fenced`.
+    pub fn ledger_error(&self, kind: &'static str) {
+        self.ledger_errors.get_or_create(&Kind { kind }).inc();
+    }
+
+    /// So many entries wait for the writer.
+    pub fn queue_depth(&self, entries: i64) {
+        self.queue_depth.set(entries);
+    }
+
+    /// A request was refused before admission, with this code of the contract.
+    pub fn rejected(&self, code: &'static str) {
+        self.rejected.get_or_create(&CodeLabel { code }).inc();
+    }
+
+    /// So many runs are open.
+    pub fn open_runs(&self, runs: i64) {
+        self.open_runs.set(runs);
+    }
+
+    /// So many calls wait for an approval.
+    pub fn held_calls(&self, calls: i64) {
+        self.held_calls.set(calls);
+    }
+
+    /// Counts one more call on the road until the returned value is dropped.
+    pub fn in_flight(&self) -> InFlight {
+        self.in_flight.inc();
+        InFlight(self.in_flight.clone())
+    }
+
+    /// Whether calls can be governed.
+    pub fn ready(&self, ready: bool) {
+        self.ready.set(i64::from(ready));
+    }
+
+    /// Everything, as OpenMetrics text.
+    ///
+    /// # Errors
+    /// A value cannot be formatted.
+    pub fn text(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+
+    fn known(&self, tool: &str) -> String {
+        let name = self.tools.get(tool).map_or(OTHER, String::as_str);
+        name.to_owned()
+    }
+}
+
+/// A call on the road.
+#[derive(Debug)]
+#[must_use = "the call is counted until this is dropped"]
+pub struct InFlight(Gauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+fn latency() -> Histogram {
+    use prometheus_client::metrics::histogram::exponential_buckets;
+    Histogram::new(exponential_buckets(FIRST_BUCKET, 2.0, BUCKETS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_that_are_not_configured_share_one_series() {
+        let metrics = Metrics::new(["known".to_owned()], "1", "abc");
+        for tool in ["known", "a", "b", "c"] {
+            metrics.call(tool, "deny");
+        }
+        let text = metrics.text().unwrap();
+        assert!(text.contains(r#"wicketgate_calls_total{tool="known",verdict="deny"} 1"#));
+        assert!(text.contains(r#"wicketgate_calls_total{tool="other",verdict="deny"} 3"#));
+        assert_eq!(text.matches("wicketgate_calls_total{").count(), 2);
+    }
+
+    #[test]
+    fn every_family_has_its_documented_name() {
+        let metrics = Metrics::new([], "1.2.3", "abc");
+        for stage in Stage::ALL {
+            metrics.stage(stage, Duration::from_millis(1));
+        }
+        metrics.commit(Duration::from_millis(2), 3);
+        metrics.outcome("x", "completed");
+        metrics.ledger_error("unknown");
+        metrics.rejected("overloaded");
+        metrics.decision(Duration::from_micros(90), true);
+        let flying = metrics.in_flight();
+        let text = metrics.text().unwrap();
+        for line in [
+            r#"wicketgate_call_duration_seconds_count{stage="judge"} 1"#,
+            r#"wicketgate_outcomes_total{tool="other",outcome="completed"} 1"#,
+            "wicketgate_decision_duration_seconds_count 1",
+            "wicketgate_decision_errors_total 1",
+            "wicketgate_ledger_commits_total 1",
+            "wicketgate_ledger_commit_duration_seconds_sum 0.002",
+            "wicketgate_ledger_batch_entries_sum 3.0",
+            "wicketgate_ledger_queue_depth 0",
+            r#"wicketgate_ledger_errors_total{kind="unknown"} 1"#,
+            r#"wicketgate_rejected_total{code="overloaded"} 1"#,
+            "wicketgate_open_runs 0",
+            "wicketgate_in_flight 1",
+            "wicketgate_held_calls 0",
+            "wicketgate_ready 0",
+            r#"wicketgate_build_info{version="1.2.3",revision="abc"} 1"#,
+        ] {
+            assert!(text.contains(line), "`{line}` is not in\n{text}");
+        }
+        drop(flying);
+        assert!(metrics.text().unwrap().contains("wicketgate_in_flight 0"));
+    }
+}

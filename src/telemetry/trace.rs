@@ -1,0 +1,385 @@
+//! Logs to standard error and, if configured, traces to an OpenTelemetry collector.
+//!
+//! Span and attribute names follow the GenAI semantic conventions. There is one trace per call: a root
+//! `execute_tool {tool}` and a child for each stage of the road. No argument, result or credential is
+//! ever an attribute.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::time::Duration;
+
+use opentelemetry::trace::{
+    SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState, TracerProvider as _,
+};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing_subscriber::filter::{EnvFilter, FilterFn};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer as _, Registry};
+
+use super::Stage;
+
+/// What is done: always [`EXECUTE_TOOL`] here.
+pub const OPERATION_NAME: &str = "gen_ai.operation.name";
+/// Name of the tool.
+pub const TOOL_NAME: &str = "gen_ai.tool.name";
+/// Id of the call.
+pub const TOOL_CALL_ID: &str = "gen_ai.tool.call.id";
+/// Name of the agent, from its manifest.
+pub const AGENT_NAME: &str = "gen_ai.agent.name";
+/// Id of the run.
+pub const RUN_ID: &str = "wicketgate.run.id";
+/// `allow`, `deny` or `require_approval`.
+pub const VERDICT: &str = "wicketgate.verdict";
+/// Stable code of what went wrong.
+pub const ERROR_TYPE: &str = "error.type";
+/// The operation every root span is about.
+pub const EXECUTE_TOOL: &str = "execute_tool";
+
+const EXPORT_WITHIN: Duration = Duration::from_secs(5);
+const FLUSH_WITHIN: Duration = Duration::from_secs(3);
+
+/// Where traces go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Otlp {
+    /// OTLP/gRPC endpoint: `http://127.0.0.1:4317`.
+    pub endpoint: String,
+    /// `service.name` of this process.
+    pub service_name: String,
+}
+
+/// Why logs or traces cannot be set up.
+#[derive(thiserror::Error, Debug)]
+pub enum Error {
+    /// The filter cannot be read.
+    #[error("cannot read log filter `{filter}`: {source}")]
+    Filter {
+        /// The text.
+        filter: String,
+        /// What is wrong with it.
+        source: tracing_subscriber::filter::ParseError,
+    },
+    /// The exporter cannot be built.
+    #[error("cannot export traces to `{endpoint}`: {source}")]
+    Exporter {
+        /// Where to.
+        endpoint: String,
+        /// What is wrong with it.
+        source: opentelemetry_otlp::ExporterBuildError,
+    },
+    /// The exporter's thread cannot be started.
+    #[error("cannot start the exporter: {0}")]
+    Runtime(#[from] io::Error),
+    /// Logging was set up before, by somebody else.
+    #[error("logging is set up already: {0}")]
+    Twice(#[from] tracing_subscriber::util::TryInitError),
+}
+
+/// Keeps traces flowing while it lives.
+#[derive(Debug)]
+#[must_use = "spans that were not sent are lost when this is dropped"]
+pub struct Guard {
+    exporter: Option<Exporter>,
+}
+
+impl Guard {
+    /// Sends what was not sent yet, for at most 3 seconds. Blocks: not for a task.
+    pub fn flush(mut self) {
+        if let Some(exporter) = self.exporter.take() {
+            exporter.close(FLUSH_WITHIN);
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(exporter) = self.exporter.take() {
+            exporter.close(FLUSH_WITHIN);
+        }
+    }
+}
+
+/// The way to a collector, on a thread of its own: it shares nothing with the road.
+#[derive(Debug)]
+struct Exporter {
+    provider: SdkTracerProvider,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Exporter {
+    fn new(otlp: &Otlp) -> Result<Self, Error> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("otlp")
+            .enable_all()
+            .build()?;
+        let entered = runtime.enter();
+        let exporter = SpanExporter::builder()
+            .with_tonic()
+            .with_endpoint(otlp.endpoint.clone())
+            .with_timeout(EXPORT_WITHIN)
+            .build()
+            .map_err(|source| Error::Exporter { endpoint: otlp.endpoint.clone(), source })?;
+        drop(entered);
+        let resource = Resource::builder_empty()
+            .with_service_name(otlp.service_name.clone())
+            .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+            .build();
+        let provider = SdkTracerProvider::builder()
+            .with_batch_exporter(exporter)
+            .with_resource(resource)
+            .build();
+        Ok(Self { provider, runtime })
+    }
+
+    fn close(self, within: Duration) {
+        // A collector that is down loses spans, not the shutdown.
+        let _ = self.provider.shutdown_with_timeout(within);
+        self.runtime.shutdown_background();
+    }
+}
+
+/// Sets up logs at the levels `log` names (`info,wicketgate=debug`), as JSON lines or as text, and
+/// traces if a collector is configured.
+///
+/// Text is coloured only on a terminal and not when `NO_COLOR` is set; control characters of values
+/// are escaped, so one event is one line.
+///
+/// # Errors
+/// The filter or the endpoint cannot be read, or logging was set up before.
+pub fn init(log: &str, json: bool, otlp: Option<&Otlp>) -> Result<Guard, Error> {
+    let filter = EnvFilter::try_new(log)
+        .map_err(|source| Error::Filter { filter: log.to_owned(), source })?;
+    let terminal = io::stderr().is_terminal();
+    let writer = Lines { terminal: terminal && !json };
+    let layer = tracing_subscriber::fmt::layer().with_writer(writer);
+    let logs = match (json, terminal) {
+        (true, _) => layer.json().with_current_span(false).with_span_list(false).boxed(),
+        // WHY: with_ansi(true) would overrule NO_COLOR, which the layer reads by itself.
+        (false, true) => layer.boxed(),
+        (false, false) => layer.with_ansi(false).boxed(),
+    };
+    let exporter = otlp.map(Exporter::new).transpose()?;
+    // WHY: only our own spans; the exporter's connection must not trace itself.
+    let traces = exporter.as_ref().map(|exporter| {
+        tracing_opentelemetry::layer::<Layered>()
+            .with_tracer(exporter.provider.tracer("wicketgate"))
+            .with_location(false)
+            .with_threads(false)
+            .with_filter(FilterFn::new(|meta| meta.is_span() && meta.target() == TARGET))
+    });
+    tracing_subscriber::registry().with(logs.with_filter(filter)).with(traces).try_init()?;
+    Ok(Guard { exporter })
+}
+
+type Layered = tracing_subscriber::layer::Layered<Filtered, Registry>;
+type Filtered = tracing_subscriber::filter::Filtered<
+    Box<dyn tracing_subscriber::Layer<Registry> + Send + Sync>,
+    EnvFilter,
+    Registry,
+>;
+
+/// Target of every span that is exported.
+const TARGET: &str = "wicketgate::call";
+
+/// What a call's root span says.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// Name of the tool.
+    pub tool: &'a str,
+    /// Id of the call.
+    pub call: &'a str,
+    /// Name of the agent, from its manifest.
+    pub agent: &'a str,
+    /// Id of the run.
+    pub run: &'a str,
+    /// W3C trace context from the caller.
+    pub traceparent: Option<&'a str>,
+}
+
+/// Opens the root span of one call, as a child of the caller's span if it gave one.
+///
+/// Fill [`VERDICT`] and [`ERROR_TYPE`] with [`verdict`] and [`error`].
+#[must_use]
+pub fn call_span(call: &Call<'_>) -> Span {
+    let span = tracing::info_span!(
+        target: TARGET,
+        "execute_tool",
+        otel.name = format_args!("{EXECUTE_TOOL} {}", call.tool),
+        otel.kind = "internal",
+        otel.status_code = tracing::field::Empty,
+        gen_ai.operation.name = EXECUTE_TOOL,
+        gen_ai.tool.name = call.tool,
+        gen_ai.tool.call.id = call.call,
+        gen_ai.agent.name = call.agent,
+        wicketgate.run.id = call.run,
+        wicketgate.verdict = tracing::field::Empty,
+        error.r#type = tracing::field::Empty,
+    );
+    if let Some(parent) = call.traceparent.and_then(parent) {
+        // Without a collector there is nobody to be told.
+        let _ = span.set_parent(parent);
+    }
+    span
+}
+
+/// Opens the span of one stage, as a child of the call's.
+#[must_use]
+pub fn stage_span(call: &Span, stage: Stage) -> Span {
+    match stage {
+        Stage::Prepare => tracing::info_span!(target: TARGET, parent: call, "prepare"),
+        Stage::Judge => tracing::info_span!(target: TARGET, parent: call, "judge"),
+        Stage::Commit => tracing::info_span!(target: TARGET, parent: call, "commit"),
+        Stage::Tool => tracing::info_span!(target: TARGET, parent: call, "tool"),
+        Stage::Settle => tracing::info_span!(target: TARGET, parent: call, "settle"),
+    }
+}
+
+/// Notes the verdict on a call's root span.
+pub fn verdict(call: &Span, verdict: &'static str) {
+    call.record(VERDICT, verdict);
+}
+
+/// Notes on a call's root span that it ended in an error of this code.
+pub fn error(call: &Span, code: &'static str) {
+    call.record(ERROR_TYPE, code);
+    call.record("otel.status_code", "ERROR");
+}
+
+/// The W3C trace context of a span, to be handed to the tool or recorded. `None` if not traced.
+#[must_use]
+pub fn traceparent(span: &Span) -> Option<String> {
+    let context = span.context();
+    let here = context.span().span_context().clone();
+    if !here.is_valid() {
+        return None;
+    }
+    let flags = here.trace_flags().to_u8();
+    Some(format!("00-{}-{}-{flags:02x}", here.trace_id(), here.span_id()))
+}
+
+/// Whether this is a W3C `traceparent` of version 00: the only ones kept and recorded.
+#[must_use]
+pub fn valid_traceparent(text: &str) -> bool {
+    let mut parts = text.split('-');
+    let mut field = |length: usize| {
+        parts.next().filter(|part| part.len() == length && part.bytes().all(lower_hex))
+    };
+    let (version, trace, span, flags) = (field(2), field(32), field(16), field(2));
+    let some = |part: Option<&str>| part.is_some_and(|part| part.bytes().any(|b| b != b'0'));
+    version == Some("00") && some(trace) && some(span) && flags.is_some() && parts.next().is_none()
+}
+
+const fn lower_hex(byte: u8) -> bool {
+    byte.is_ascii_digit() || matches!(byte, b'a'..=b'f')
+}
+
+fn parent(traceparent: &str) -> Option<Context> {
+    let mut parts = Some(traceparent).filter(|text| valid_traceparent(text))?.split('-').skip(1);
+    let trace = TraceId::from_hex(parts.next()?).ok()?;
+    let span = SpanId::from_hex(parts.next()?).ok()?;
+    let flags = TraceFlags::new(u8::from_str_radix(parts.next()?, 16).ok()?);
+    let there = SpanContext::new(trace, span, flags, true, TraceState::default());
+    Some(Context::new().with_remote_span_context(there))
+}
+
+/// Standard error, one event per line.
+#[derive(Clone, Copy, Debug)]
+struct Lines {
+    terminal: bool,
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line;
+
+    fn make_writer(&'a self) -> Line {
+        Line { terminal: self.terminal }
+    }
+}
+
+/// Writes one event.
+#[derive(Debug)]
+struct Line {
+    terminal: bool,
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        io::stderr().lock().write_all(one_line(&text, self.terminal).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().lock().flush()
+    }
+}
+
+/// The text with control characters escaped, but for the newline at its end.
+///
+/// Colours are escape sequences too: on a terminal those pass, and the formatter has escaped those
+/// that came with values.
+fn one_line(text: &str, terminal: bool) -> String {
+    let (body, end) = text.strip_suffix('\n').map_or((text, ""), |body| (body, "\n"));
+    let mut line = String::with_capacity(text.len());
+    for character in body.chars() {
+        if character.is_control() && !(terminal && character == '\u{1b}') {
+            line.extend(character.escape_unicode());
+        } else {
+            line.push(character);
+        }
+    }
+    line + end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_event_is_one_line() {
+        assert_eq!(one_line("a\nb\tc\u{1b}[2J\n", false), "a\\u{a}b\\u{9}c\\u{1b}[2J\n");
+        assert_eq!(one_line("\u{1b}[32mok\u{1b}[0m\n", true), "\u{1b}[32mok\u{1b}[0m\n");
+        assert_eq!(one_line("\u{9b}31m", true), "\\u{9b}31m");
+    }
+
+    #[test]
+    fn a_collector_that_is_down_costs_spans_and_nothing_else() {
+        use opentelemetry::trace::Tracer as _;
+        let there = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let endpoint = format!("http://{}", there.local_addr().unwrap());
+        drop(there);
+        let otlp = Otlp { endpoint, service_name: "test".into() };
+        let exporter = Exporter::new(&otlp).unwrap();
+        let tracer = exporter.provider.tracer("test");
+        // Many times what the queue holds: starting and ending spans never waits for room.
+        for _ in 0..20_000 {
+            drop(tracer.start("call"));
+        }
+        exporter.close(Duration::from_millis(50));
+    }
+
+    #[test]
+    fn only_a_whole_trace_context_of_version_00_is_kept() {
+        let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        assert!(valid_traceparent(good));
+        for bad in [
+            "",
+            "00",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
+            "00-4bf92f3577b34da6a3ce929d0e0e473g-00f067aa0ba902b7-01",
+        ] {
+            assert!(!valid_traceparent(bad), "{bad}");
+        }
+    }
+}

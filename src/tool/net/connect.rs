@@ -1,0 +1,254 @@
+//! From a literal host to a connection with an address that was checked.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use crate::catalog::address::{Cidr, is_public};
+use crate::catalog::host::{Host, Origin};
+
+/// Answers of one name that are looked at; a name with more is refused.
+const ANSWERS_MAX: usize = 16;
+/// How long a name may take.
+const RESOLVE: Duration = Duration::from_secs(2);
+/// How long TCP may take, all addresses together.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Why no connection was made. Nothing was sent.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refused {
+    /// The name did not resolve in time.
+    #[error("the name of the tool's host does not resolve")]
+    Name,
+    /// The name has more addresses than anybody looks at.
+    #[error("the name of the tool's host has more than {ANSWERS_MAX} addresses")]
+    Answers,
+    /// One of the name's addresses is out of bounds, so none is used.
+    #[error("the tool's host has an address that is not allowed")]
+    Address(IpAddr),
+    /// Nobody answered.
+    #[error("the tool's host does not answer")]
+    Unreachable,
+    /// The connection leads elsewhere than asked.
+    #[error("the connection leads to another address")]
+    Elsewhere,
+}
+
+/// Asks for the addresses of a name.
+#[async_trait]
+pub trait Resolve: Send + Sync + std::fmt::Debug + 'static {
+    /// Every address of the name, with this port.
+    ///
+    /// # Errors
+    /// What the resolver says.
+    async fn lookup(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
+}
+
+/// The machine's resolver.
+#[derive(Debug)]
+pub struct System;
+
+#[async_trait]
+impl Resolve for System {
+    async fn lookup(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        Ok(tokio::net::lookup_host((name, port))
+            .await?
+            .take(ANSWERS_MAX.saturating_add(1))
+            .collect())
+    }
+}
+
+/// Connects to one origin, whatever it is asked for.
+#[derive(Clone, Debug)]
+pub struct Connector {
+    origin: Arc<Origin>,
+    open: Arc<[Cidr]>,
+    resolve: Arc<dyn Resolve>,
+}
+
+impl Connector {
+    /// A connector to this origin; `open` are the ranges beyond the public Internet it may reach.
+    #[must_use]
+    pub fn new(origin: Origin, open: Vec<Cidr>, resolve: Arc<dyn Resolve>) -> Self {
+        Self { origin: Arc::new(origin), open: open.into(), resolve }
+    }
+
+    fn allows(&self, address: IpAddr) -> bool {
+        is_public(address) || self.open.iter().any(|range| range.contains(address))
+    }
+
+    /// The addresses to connect to: all of them allowed, or none.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub async fn addresses(&self) -> Result<Vec<SocketAddr>, Refused> {
+        let port = self.origin.port;
+        let addresses = match &self.origin.host {
+            Host::Ip(ip) => vec![SocketAddr::new(*ip, port)],
+            Host::Name(name) => {
+                // A trailing dot keeps the resolver from trying search domains. Names inside a
+                // private network may depend on them or on a hosts file; addresses are checked alike.
+                let absolute = format!("{name}.");
+                let asked = if self.open.is_empty() { absolute.as_str() } else { name.as_str() };
+                tokio::time::timeout(RESOLVE, self.resolve.lookup(asked, port))
+                    .await
+                    .map_err(|_elapsed| Refused::Name)?
+                    .map_err(|_error| Refused::Name)?
+            }
+        };
+        if addresses.is_empty() {
+            return Err(Refused::Name);
+        }
+        if addresses.len() > ANSWERS_MAX {
+            return Err(Refused::Answers);
+        }
+        if let Some(bad) = addresses.iter().find(|address| !self.allows(address.ip())) {
+            return Err(Refused::Address(bad.ip()));
+        }
+        Ok(addresses.iter().map(|address| SocketAddr::new(address.ip(), port)).collect())
+    }
+
+    /// A connection to one of the checked addresses.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn connect(&self) -> Result<TcpStream, Refused> {
+        let addresses = self.addresses().await?;
+        let trying = async {
+            for address in &addresses {
+                let Ok(stream) = TcpStream::connect(address).await else { continue };
+                let _ = stream.set_nodelay(true);
+                return match stream.peer_addr() {
+                    Ok(peer) if peer == *address => Ok(stream),
+                    Ok(_) | Err(_) => Err(Refused::Elsewhere),
+                };
+            }
+            Err(Refused::Unreachable)
+        };
+        tokio::time::timeout(CONNECT, trying).await.unwrap_or(Err(Refused::Unreachable))
+    }
+}
+
+impl tower::Service<http::Uri> for Connector {
+    type Response = TokioIo<TcpStream>;
+    type Error = Refused;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Refused>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Refused>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// The URI is not looked at: host and port are the binding's.
+    fn call(&mut self, _: http::Uri) -> Self::Future {
+        let connector = self.clone();
+        Box::pin(async move { connector.connect().await.map(TokioIo::new) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+
+    #[derive(Debug, Default)]
+    struct Fixed {
+        answers: Vec<&'static str>,
+        asked: Mutex<Vec<String>>,
+        hangs: bool,
+    }
+
+    #[async_trait]
+    impl Resolve for Fixed {
+        async fn lookup(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+            self.asked.lock().push(name.to_owned());
+            if self.hangs {
+                std::future::pending::<()>().await;
+            }
+            if self.answers.is_empty() {
+                return Err(io::Error::other("SERVFAIL"));
+            }
+            Ok(self.answers.iter().map(|a| SocketAddr::new(a.parse().unwrap(), port)).collect())
+        }
+    }
+
+    fn connector(url: &str, open: &[&str], fixed: &Arc<Fixed>) -> Connector {
+        let (origin, _) = Origin::parse(url).unwrap();
+        let open = open.iter().map(|r| Cidr::parse(r).unwrap()).collect();
+        Connector::new(origin, open, Arc::<Fixed>::clone(fixed) as Arc<dyn Resolve>)
+    }
+
+    async fn of(answers: &[&'static str]) -> Result<Vec<SocketAddr>, Refused> {
+        let fixed = Arc::new(Fixed { answers: answers.to_vec(), ..Fixed::default() });
+        let result = connector("http://api.test/", &[], &fixed).addresses().await;
+        assert_eq!(*fixed.asked.lock(), ["api.test."], "one question, absolute");
+        result
+    }
+
+    #[tokio::test]
+    async fn one_bad_answer_refuses_the_whole_name() {
+        for bad in ["10.0.0.1", "::ffff:10.0.0.1", "169.254.169.254", "64:ff9b::a9fe:a9fe", "::1"] {
+            let refused = of(&["93.184.216.34", bad]).await.unwrap_err();
+            assert_eq!(refused, Refused::Address(bad.parse().unwrap()));
+        }
+        assert_eq!(of(&["93.184.216.34", "2606:4700::1111"]).await.unwrap().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn no_answer_and_too_many_answers_are_refused() {
+        assert_eq!(of(&[]).await, Err(Refused::Name));
+        assert_eq!(of(&["93.184.216.34"; 17]).await, Err(Refused::Answers));
+        assert!(of(&["93.184.216.34"; 16]).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_resolver_that_hangs_is_given_up() {
+        let fixed = Arc::new(Fixed { hangs: true, ..Fixed::default() });
+        let connector = connector("http://api.test/", &[], &fixed);
+        assert_eq!(connector.addresses().await, Err(Refused::Name));
+    }
+
+    #[tokio::test]
+    async fn a_private_address_opens_only_by_its_own_range() {
+        let fixed = Arc::new(Fixed { answers: vec!["10.1.2.3"], ..Fixed::default() });
+        let open = connector("http://db.internal/", &["10.1.0.0/16"], &fixed);
+        assert!(open.addresses().await.is_ok());
+        let other = connector("http://db.internal/", &["10.2.0.0/16"], &fixed);
+        assert!(other.addresses().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn no_listener_on_a_refused_literal_ever_sees_a_connection() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let fixed = Arc::new(Fixed::default());
+        for host in [
+            "127.0.0.1",
+            "[::ffff:127.0.0.1]",
+            "[::ffff:7f00:1]",
+            "[::127.0.0.1]",
+            "[64:ff9b::7f00:1]",
+            "[2002:7f00:1::1]",
+            "0.0.0.0",
+            "[::]",
+            "[::1]",
+            "127.255.255.254",
+        ] {
+            let connector = connector(&format!("http://{host}:{port}/"), &[], &fixed);
+            assert!(matches!(connector.connect().await, Err(Refused::Address(_))), "{host}");
+        }
+        assert!(fixed.asked.lock().is_empty());
+        // The listener is alive: the one connection it sees is the allowed one made last.
+        let open = connector(&format!("http://127.0.0.1:{port}/"), &["127.0.0.1/32"], &fixed);
+        let stream = open.connect().await.unwrap();
+        let (_, from) = listener.accept().await.unwrap();
+        assert_eq!(from, stream.local_addr().unwrap());
+    }
+}

@@ -1,0 +1,252 @@
+//! Paths as callers give them: refused by their text before anything is opened.
+//!
+//! Defence in depth and good messages; what is really opened is decided by the kernel beneath a
+//! root. Protected names are denied whether they exist or not.
+
+use unicode_normalization::UnicodeNormalization as _;
+
+/// Bytes of one name.
+const NAME_BYTES_MAX: usize = 255;
+/// Names in one path.
+const NAMES_MAX: usize = 64;
+/// Bytes of a path.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// Names nobody is given, anywhere below a root: secrets, and files that steer tools and agents.
+const PROTECTED: &[&str] = &[
+    ".git",
+    ".ssh",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".bashrc",
+    ".profile",
+    ".mcp.json",
+    ".cursor",
+    ".claude",
+    ".vscode",
+    "claude.md",
+    "agents.md",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".gnupg",
+    ".pgpass",
+    ".git-credentials",
+    ".bash_history",
+    ".bash_profile",
+    ".zshrc",
+    ".zsh_history",
+    ".gitconfig",
+    ".htpasswd",
+    ".vault-token",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "id_ecdsa_sk",
+    "id_ed25519_sk",
+];
+const PROTECTED_PAIRS: &[(&str, &str)] = &[(".github", "workflows"), (".config", "gcloud")];
+/// Devices by name on some systems, with or without an extension.
+const RESERVED: &[&str] = &[
+    "con", "prn", "aux", "nul", "com0", "com1", "com2", "com3", "com4", "com5", "com6", "com7",
+    "com8", "com9", "lpt0", "lpt1", "lpt2", "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9",
+    "conin$", "conout$",
+];
+
+/// Why a path is refused by its text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Refusal {
+    /// Out of bounds or ambiguous, with the reason.
+    Path(&'static str),
+    /// A name nobody is given.
+    Protected,
+}
+
+/// Whether this is a plain relative path below a root.
+pub(super) fn check(path: &str) -> Result<(), Refusal> {
+    if path.is_empty() || path.len() > PATH_BYTES_MAX {
+        return Err(Refusal::Path("has 1 to 4096 bytes"));
+    }
+    if path.starts_with('/') {
+        return Err(Refusal::Path("is relative to the root"));
+    }
+    if path.chars().any(is_hidden) {
+        return Err(Refusal::Path("has no control, bidirectional or invisible characters"));
+    }
+    if path.contains('\\') {
+        return Err(Refusal::Path("has no backslash"));
+    }
+    if !path.nfc().eq(path.chars()) {
+        return Err(Refusal::Path("is in unicode normal form c"));
+    }
+    // Look-alikes such as `‥` and `／` are dots and slashes to somebody.
+    let folded: String = path.nfkc().collect();
+    names(path)?;
+    if folded != path {
+        names(&folded)?;
+        if folded.matches('/').count() != path.matches('/').count() || folded.contains('\\') {
+            return Err(Refusal::Path("has no look-alikes of separators"));
+        }
+    }
+    Ok(())
+}
+
+fn names(path: &str) -> Result<(), Refusal> {
+    let names: Vec<String> = path.split('/').map(str::to_lowercase).collect();
+    if names.len() > NAMES_MAX {
+        return Err(Refusal::Path("has at most 64 names"));
+    }
+    for name in &names {
+        plain(name)?;
+    }
+    let pairs = names.iter().zip(names.iter().skip(1));
+    let protected =
+        names.iter().any(|name| name.starts_with(".env") || PROTECTED.contains(&name.as_str()));
+    if protected || pairs.into_iter().any(|(a, b)| PROTECTED_PAIRS.contains(&(a, b))) {
+        return Err(Refusal::Protected);
+    }
+    Ok(())
+}
+
+fn plain(name: &str) -> Result<(), Refusal> {
+    if matches!(name, "" | "." | "..") {
+        return Err(Refusal::Path("has no empty, `.` or `..` names"));
+    }
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Refusal::Path("has names of at most 255 bytes"));
+    }
+    if name.ends_with(['.', ' ']) || name.starts_with(' ') {
+        return Err(Refusal::Path("has no names that begin or end with a space or end with a dot"));
+    }
+    if name.starts_with('~') {
+        return Err(Refusal::Path("has no names that begin with `~`"));
+    }
+    let stem = name.split(['.', ':']).next().unwrap_or_default().trim_end();
+    if RESERVED.contains(&stem) || name.contains(':') {
+        return Err(Refusal::Path("has no device names or `:`"));
+    }
+    Ok(())
+}
+
+/// Control, bidirectional, line-separating and default-ignorable characters (Unicode 16).
+const fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}'
+        | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffd}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn paths_that_leave_hide_or_mislead_are_refused() {
+        for bad in [
+            "",
+            "/etc/passwd",
+            "..",
+            "../x",
+            "a/../b",
+            "a//b",
+            "a/",
+            "./a",
+            "‥/x",
+            "．．/x",
+            "a／b",
+            "ok.txt\u{200b}",
+            "a\u{202e}txt.exe",
+            "a\0b",
+            "a\nb",
+            "a\\b",
+            "a＼b",
+            "CON",
+            "con.txt",
+            "a/NUL",
+            "Lpt1.log",
+            "x.",
+            "x ",
+            " x",
+            "~/x",
+            "~root",
+            "file.txt:stream",
+            "C:x",
+            "e\u{301}.txt",
+            "/proc/self/environ",
+            "a\u{feff}",
+            "x\u{e0041}",
+            "COM1 .txt",
+        ] {
+            assert!(matches!(check(bad), Err(Refusal::Path(_))), "{bad:?}: {:?}", check(bad));
+        }
+        assert!(check(&"a/".repeat(64)).is_err() && check(&"x".repeat(256)).is_err());
+    }
+
+    #[test]
+    fn protected_names_are_refused_in_any_case_and_anywhere() {
+        for bad in [
+            ".env",
+            ".env.local",
+            ".ENV",
+            "a/.envrc",
+            ".git/config",
+            "sub/.git/hooks/x",
+            ".SSH/id",
+            ".ssh",
+            "id_rsa",
+            "home/ID_ED25519",
+            ".claude/settings.json",
+            "CLAUDE.md",
+            "x/agents.md",
+            ".github/workflows/ci.yml",
+            ".cursor/mcp.json",
+            ".mcp.json",
+            ".npmrc",
+            "．ｅｎｖ",
+            ".ｇit/x",
+            ".aws/credentials",
+            ".kube/config",
+        ] {
+            assert_eq!(check(bad), Err(Refusal::Protected), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn ordinary_paths_are_fine() {
+        for fine in [
+            "ok.txt",
+            "src/main.rs",
+            "a b/c.txt",
+            "été/naïve.md",
+            "日本語.txt",
+            ".gitignore",
+            ".github/x",
+            "git/config",
+            "env",
+            "a-b_c+d@e.txt",
+            "x.tar.gz",
+            "id_rsa.pub.md",
+            "console.log",
+        ] {
+            assert_eq!(check(fine), Ok(()), "{fine}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_accepted_path_has_a_dot_dot_or_leading_slash_in_any_form(path in "[./a‥．／\u{200b}~]{0,12}") {
+            if check(&path).is_ok() {
+                for form in [path.clone(), path.nfkc().collect::<String>(), path.nfkd().collect()] {
+                    prop_assert!(!form.starts_with('/'));
+                    prop_assert!(form.split('/').all(|n| !matches!(n, "" | "." | "..")), "{:?}", path);
+                }
+            }
+        }
+    }
+}

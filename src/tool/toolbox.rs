@@ -1,0 +1,210 @@
+//! Every bound tool of this process, opened at start; and `prepare`, the road's way to all of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::ToolExecutor;
+use super::file::FileRead;
+use super::http::Http;
+use super::net::{Resolve, System};
+use super::scrub::{Scrub, Scrubbed};
+use crate::catalog::binding::{Binding, Kind};
+use crate::catalog::schema::Schema;
+use crate::domain::call::ToolCall;
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
+use crate::domain::id::ToolName;
+use crate::domain::prepared::{Prepared, ToolFacts};
+use crate::firewall;
+use crate::identity::manifest::Grant;
+
+/// One binding that cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("tool `{tool}`: {message}")]
+pub struct Error {
+    /// The tool.
+    pub tool: ToolName,
+    /// Why.
+    pub message: String,
+}
+
+/// One tool, ready to be prepared.
+pub struct Tool {
+    /// What policies and entries know about it; the tier is the binding's own.
+    pub facts: Arc<ToolFacts>,
+    /// What agents are told it does.
+    pub description: String,
+    /// What arguments it takes; `schema.canonical()` is what agents are shown.
+    pub schema: Arc<Schema>,
+    /// How it is reached.
+    pub executor: Arc<dyn ToolExecutor>,
+}
+
+impl Tool {
+    /// JSON Schema (2020-12) of its arguments, canonical.
+    #[must_use]
+    pub fn input_schema(&self) -> &[u8] {
+        self.schema.canonical()
+    }
+
+    /// The facts as this grant makes them: the greater tier counts.
+    #[must_use]
+    pub fn facts_for(&self, grant: &Grant) -> Arc<ToolFacts> {
+        match grant.tier {
+            Some(tier) if tier > self.facts.tier => {
+                Arc::new(ToolFacts { tier, ..ToolFacts::clone(&self.facts) })
+            }
+            Some(_) | None => Arc::clone(&self.facts),
+        }
+    }
+}
+
+impl std::fmt::Debug for Tool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tool").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}
+
+/// Every bound tool, by name.
+#[derive(Debug, Default)]
+pub struct Toolbox {
+    tools: BTreeMap<ToolName, Tool>,
+    scrub: Scrub,
+}
+
+impl Toolbox {
+    /// Opens roots and makes clients. Reaches no network.
+    ///
+    /// # Errors
+    /// Every binding that cannot be opened.
+    pub fn build(bindings: Vec<Binding>) -> Result<Self, Vec<Error>> {
+        Self::build_with(bindings, &(Arc::new(System) as Arc<dyn Resolve>))
+    }
+
+    /// As `build`, with a resolver of one's own.
+    ///
+    /// # Errors
+    /// As `build`.
+    pub fn build_with(
+        bindings: Vec<Binding>,
+        resolve: &Arc<dyn Resolve>,
+    ) -> Result<Self, Vec<Error>> {
+        let secrets: Vec<_> = bindings
+            .iter()
+            .flat_map(|binding| match &binding.kind {
+                Kind::Http(http) => http.credentials.as_slice(),
+                Kind::FileRead(_) => &[],
+            })
+            .map(|credential| credential.secret.clone())
+            .collect();
+        let scrub = Scrub::new(&secrets);
+        let (mut tools, mut errors) = (Vec::new(), Vec::new());
+        for binding in bindings {
+            let name = binding.name.clone();
+            match tool(binding, resolve) {
+                Ok(tool) => tools.push(tool),
+                Err(message) => errors.push(Error { tool: name, message }),
+            }
+        }
+        if errors.is_empty() { Ok(Self::of(tools, scrub)) } else { Err(errors) }
+    }
+
+    /// A toolbox of these tools. Whatever their executors answer, `scrub`'s secrets are masked.
+    #[must_use]
+    pub fn of(tools: Vec<Tool>, scrub: Scrub) -> Self {
+        let guarded = tools.into_iter().map(|tool| {
+            let executor = Scrubbed { inner: tool.executor, scrub: scrub.clone() };
+            (tool.facts.name.clone(), Tool { executor: Arc::new(executor), ..tool })
+        });
+        Self { tools: guarded.collect(), scrub }
+    }
+
+    /// The tool of this name.
+    #[must_use]
+    pub fn get(&self, name: &ToolName) -> Option<&Tool> {
+        self.tools.get(name)
+    }
+
+    /// Every tool in name order.
+    pub fn iter(&self) -> impl Iterator<Item = &Tool> {
+        self.tools.values()
+    }
+}
+
+fn tool(binding: Binding, resolve: &Arc<dyn Resolve>) -> Result<Tool, String> {
+    let facts = ToolFacts {
+        name: binding.name,
+        kind: binding.kind.as_str().to_owned(),
+        tier: binding.tier,
+        read_only: binding.read_only,
+        idempotent: binding.idempotent,
+        definition: binding.definition,
+        timeout: binding.timeout,
+        result_bytes_max: binding.result_bytes_max,
+    };
+    let most = facts.result_bytes_max;
+    let executor: Arc<dyn ToolExecutor> = match binding.kind {
+        Kind::Http(http) => Arc::new(Http::new(*http, facts.read_only, most, Arc::clone(resolve))?),
+        Kind::FileRead(root) => Arc::new(FileRead::new(&root, most)?),
+    };
+    Ok(Tool {
+        facts: Arc::new(facts),
+        description: binding.description,
+        schema: Arc::new(binding.schema),
+        executor,
+    })
+}
+
+/// Opens and resolves one call. Total: what stands against it comes back in the value.
+pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prepared {
+    let granted = grant.filter(|grant| &grant.name == call.tool());
+    let (Some(grant), Some(tool)) = (granted, toolbox.get(call.tool())) else {
+        // The same words whether nobody bound it or nobody granted it: names are not to be probed.
+        let reason = Reason {
+            code: Code::ToolNotGranted,
+            detail: String::new(),
+            message: format!("tool `{}` is not granted to this agent", call.tool()),
+            rule: "manifest".into(),
+        };
+        return Prepared::refused(call, None, vec![reason]);
+    };
+    let facts = tool.facts_for(grant);
+    let mut reasons = Vec::new();
+    if grant.definition.is_some_and(|pinned| pinned != facts.definition) {
+        reasons.push(Reason {
+            code: Code::ToolNotGranted,
+            detail: "tool.definition".into(),
+            message: format!("tool `{}` is not the one the manifest pins", call.tool()),
+            rule: "manifest".into(),
+        });
+    }
+    if toolbox.scrub.finds(call.args()) {
+        reasons.push(Reason {
+            code: Code::EffectRefused,
+            detail: "firewall.credential".into(),
+            message: "the arguments hold a credential of this gate".into(),
+            rule: "firewall".into(),
+        });
+    }
+    reasons.extend(tool.schema.check(call.args()));
+    if !reasons.is_empty() {
+        return Prepared::refused(call, Some(facts), reasons);
+    }
+    match tool.executor.prepare(&call) {
+        Ok((effect, hold)) => {
+            let findings = firewall::findings(call.args());
+            Prepared::ready(call, facts, effect, findings, hold)
+        }
+        Err(reasons) => Prepared::refused(call, Some(facts), reasons),
+    }
+}
+
+/// The executor of this tool.
+#[must_use]
+pub fn executor(toolbox: &Toolbox, name: &ToolName) -> Option<Arc<dyn ToolExecutor>> {
+    toolbox.get(name).map(|tool| Arc::clone(&tool.executor))
+}
+
+#[cfg(test)]
+#[path = "toolbox_tests.rs"]
+mod tests;

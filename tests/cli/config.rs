@@ -1,0 +1,83 @@
+//! The configuration, through the built program.
+
+use crate::desk::Desk;
+
+const SMALL: &str = "trust: {manifest_keys: [k.pub]}
+agents:
+- manifest: agent.yaml
+  callers: [{uid: 1000}]
+";
+
+fn desk(text: &str) -> Desk {
+    let desk = Desk::with_manifest();
+    desk.write("wicketgate.yaml", text);
+    desk
+}
+
+#[test]
+fn a_small_configuration_is_fine_and_printed_in_full() {
+    let desk = desk(SMALL);
+    desk.run(&["config", "check"]).ends(0);
+    let printed = desk.run(&["config", "print", "wicketgate.yaml"]).ends(0);
+    assert!(printed.out.contains("in_flight_max: 512"), "{}", printed.out);
+    assert!(printed.out.contains(".local/state/wicketgate/agent.sock"), "{}", printed.out);
+    desk.write("printed.yaml", &printed.out);
+    assert_eq!(desk.run(&["config", "print", "printed.yaml"]).ends(0).out, printed.out);
+}
+
+#[test]
+fn five_errors_are_five_lines_and_the_exit_code_is_78() {
+    let text = format!(
+        "{SMALL}listen: {{tcp: 0.0.0.0:1}}\nlimits: {{extra: 1, hold_minutes: 0}}\n\
+         telemetry: {{log: loud}}\nledger: {{postgres: {{url: 'postgres://u:hunter2@h/d'}}}}\n"
+    );
+    let said = desk(&text).run(&["config", "check", "wicketgate.yaml"]).ends(78);
+    let expected = [
+        "wicketgate.yaml:5:10: listen.tcp: ",
+        "wicketgate.yaml:6:10: limits.extra: unknown field",
+        "wicketgate.yaml:6:20: limits.hold_minutes: expected a whole number from 1 to 1440",
+        "wicketgate.yaml:7:13: telemetry.log: ",
+        "wicketgate.yaml:8:21: ledger.postgres.url: holds a password",
+    ];
+    for (line, expected) in said.err.lines().zip(expected) {
+        assert!(line.starts_with(expected), "{line}\nexpected {expected}");
+    }
+    assert_eq!(said.err.lines().count(), 5, "{}", said.err);
+    assert!(!said.err.contains("hunter2"));
+}
+
+#[test]
+fn the_manifests_are_loaded_too() {
+    let desk = desk(SMALL);
+    desk.edit("agent.yaml", "calls: 500", "calls: 501");
+    desk.run(&["config", "check"]).ends(78).says("(manifest.signature)");
+    desk.write("wicketgate.yaml", "trust: {manifest_keys: [k.pub]}\nagents: &a []\n");
+    desk.run(&["config", "check"]).ends(78).says("wicketgate.yaml:2:12: agents: anchors are not");
+    desk.run(&["config", "check", "none.yaml"]).ends(78).says("none.yaml: cannot be read");
+}
+
+#[test]
+fn the_environment_overrides_and_a_misspelled_variable_is_an_error() {
+    let desk = desk(SMALL);
+    let print = ["config", "print", "wicketgate.yaml"];
+    let printed = desk.run_with(&print, &[("WICKETGATE__LIMITS__HOLD_MINUTES", "3")]).ends(0);
+    assert!(printed.out.contains("hold_minutes: 3"), "{}", printed.out);
+    desk.run_with(&print, &[("WICKETGATE__LIMITS__HOLD_MINUTE", "3")])
+        .ends(78)
+        .says("environment: WICKETGATE__LIMITS__HOLD_MINUTE: no such field");
+}
+
+#[test]
+fn the_printed_schema_accepts_what_is_accepted_and_refuses_the_rest() {
+    let desk = desk(SMALL);
+    let schema = desk.run(&["config", "schema"]).ends(0).out;
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let value = |text: &str| -> serde_json::Value {
+        wicketgate::yaml::from_str(text, "wicketgate.yaml").unwrap()
+    };
+    assert!(validator.is_valid(&value(SMALL)));
+    let printed = desk.run(&["config", "print"]).ends(0).out;
+    assert!(validator.is_valid(&value(&printed)), "{printed}");
+    assert!(!validator.is_valid(&value(&format!("{SMALL}extra: 1\n"))));
+}

@@ -1,0 +1,65 @@
+//! The built program on real files: what it says about wrong ones, and how it ends.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests may stop at the first surprise"
+)]
+
+mod config;
+mod desk;
+mod manifest;
+
+use desk::Desk;
+use std::os::unix::fs::PermissionsExt as _;
+
+#[test]
+fn keygen_makes_a_private_secret_key_a_public_key_and_never_replaces_either() {
+    let desk = Desk::new();
+    let made = desk.run(&["keygen", "--out", "k"]).ends(0);
+    let mode = std::fs::metadata(desk.path("k")).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+    assert!(desk.read("k").starts_with("-----BEGIN PRIVATE KEY-----"));
+    assert!(desk.read("k.pub").starts_with("-----BEGIN PUBLIC KEY-----"));
+    let id = made.out.lines().last().unwrap().split_whitespace().last().unwrap();
+    assert_eq!(id.len(), 64);
+    let before = (desk.read("k"), desk.read("k.pub"));
+    desk.run(&["keygen", "--out", "k"]).ends(1);
+    std::fs::remove_file(desk.path("k")).unwrap();
+    desk.run(&["keygen", "--out", "k"]).ends(1).says("k.pub: exists");
+    assert!(!desk.path("k").exists());
+    assert_eq!(desk.read("k.pub"), before.1);
+    let json = desk.run(&["keygen", "--out", "k2", "--json"]).ends(0);
+    let value: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(value["public"], "k2.pub");
+}
+
+#[test]
+fn openssl_form_keys_are_what_keygen_writes() {
+    // RFC 8410: the fixed prefix of an Ed25519 SubjectPublicKeyInfo, then the 32 raw bytes.
+    let desk = Desk::new();
+    desk.run(&["keygen", "--out", "k"]).ends(0);
+    let pem = desk.read("k.pub");
+    let body = pem.lines().nth(1).unwrap();
+    assert!(body.starts_with("MCowBQYDK2VwAyEA"), "{pem}");
+}
+
+#[test]
+fn a_wrong_command_line_ends_with_64_and_help_with_0() {
+    let desk = Desk::new();
+    desk.run(&["keygen"]).ends(64).says("--out");
+    desk.run(&["no-such-command"]).ends(64);
+    desk.run(&[]).ends(64).says("Usage");
+    desk.run(&["manifest", "verify", "agent.yaml"]).ends(64).says("--trust");
+    desk.run(&["manifest", "verify", "a", "--trust", "b", "--threshold", "0"]).ends(64);
+    for args in [&["--help"][..], &["manifest", "verify", "--help"], &["config", "check", "--help"]]
+    {
+        let help = desk.run(args).ends(0);
+        assert!(!help.out.contains('\u{1b}'), "no colour into a pipe");
+    }
+    let help = desk.run(&["manifest", "verify", "--help"]).ends(0);
+    assert!(help.out.contains("Examples:"), "{}", help.out);
+    desk.run(&["--version"]).ends(0);
+}

@@ -1,0 +1,147 @@
+//! Manifests that must not be accepted, through the built program.
+
+use crate::desk::{Desk, Ran};
+
+const VERIFY: [&str; 5] = ["manifest", "verify", "agent.yaml", "--trust", "k.pub"];
+
+fn resigned(desk: &Desk, from: &str, to: &str) -> Ran {
+    desk.edit("agent.yaml", from, to);
+    desk.run(&["manifest", "sign", "agent.yaml", "--key", "k"])
+}
+
+#[test]
+fn a_fresh_example_is_signed_and_verified_and_never_overwritten() {
+    let desk = Desk::with_manifest();
+    let shown = desk.run(&VERIFY).ends(0);
+    assert!(shown.out.starts_with("example-agent 1.0.0 (active)"), "{}", shown.out);
+    let json = desk.run(&[&VERIFY[..], &["--json"]].concat()).ends(0);
+    let value: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&value["ok"], &value["tools"][0]), (&true.into(), &"repo.read_file".into()));
+    desk.run(&["manifest", "init", "agent.yaml"]).ends(1).says("agent.yaml: ");
+    desk.run(&["manifest", "init", "b.yaml", "--name", "No Name"]).ends(1).says("metadata.name");
+}
+
+#[test]
+fn a_changed_byte_is_refused() {
+    let desk = Desk::with_manifest();
+    desk.edit("agent.yaml", "calls: 500", "calls: 501");
+    desk.run(&VERIFY).ends(1).says("agent.yaml.sig.json: signatures: they are over other bytes");
+    let desk = Desk::with_manifest();
+    desk.edit("agent.yaml", "# What", "#  What");
+    desk.run(&VERIFY).ends(1).says("(manifest.signature)");
+}
+
+#[test]
+fn an_unsigned_manifest_and_one_by_a_stranger_are_refused() {
+    let desk = Desk::with_manifest();
+    desk.run(&["manifest", "verify", "agent.yaml", "--trust", "k2.pub"])
+        .ends(1)
+        .says("agent.yaml.sig.json: signatures: none is by a trusted key (manifest.signature)");
+    desk.write("agent.yaml.sig.json", "{\"payload\":\"\",\"payloadType\":\"x\",\"signatures\":[]}");
+    desk.run(&VERIFY).ends(1).says("(manifest.signature)");
+    std::fs::remove_file(desk.path("agent.yaml.sig.json")).unwrap();
+    desk.run(&VERIFY).ends(1).says("`agent.yaml` is not signed");
+}
+
+#[test]
+fn two_of_two_need_two_distinct_keys() {
+    let desk = Desk::with_manifest();
+    let two = [
+        "manifest",
+        "verify",
+        "agent.yaml",
+        "--trust",
+        "k.pub",
+        "--trust",
+        "k2.pub",
+        "--threshold",
+        "2",
+    ];
+    desk.run(&two).ends(1).says("1 of the 2 required trusted signatures hold (manifest.threshold)");
+    desk.run(&["manifest", "sign", "agent.yaml", "--key", "k", "--key", "k"]).ends(0);
+    desk.run(&two).ends(1).says("(manifest.threshold)");
+    desk.run(&["manifest", "sign", "agent.yaml", "--key", "k", "--key", "k2"]).ends(0);
+    desk.run(&two).ends(0);
+}
+
+#[test]
+fn an_expired_and_a_future_manifest_are_refused_by_field() {
+    let desk = Desk::with_manifest();
+    let text = desk.read("agent.yaml");
+    let line = |name: &str| text.lines().find(|l| l.contains(name)).unwrap().to_owned();
+    let (from, to) = (line("not_before:"), line("not_after:"));
+    resigned(&desk, &to, "    not_after: 2020-01-02T00:00:00Z").ends(1).says("not later than");
+    desk.edit("agent.yaml", &from, "    not_before: 2020-01-01T00:00:00Z");
+    desk.run(&["manifest", "sign", "agent.yaml", "--key", "k"]).ends(0);
+    desk.run(&VERIFY).ends(1).says("agent.yaml: spec.validity.not_after: expired at");
+    resigned(&desk, "2020-01-02", "2999-01-02").ends(0);
+    desk.run(&VERIFY).ends(0);
+    resigned(&desk, "2020-01-01", "2998-01-01").ends(0);
+    desk.run(&VERIFY).ends(1).says("spec.validity.not_before: not valid before");
+}
+
+#[test]
+fn an_older_version_and_other_bytes_of_the_same_version_are_refused() {
+    let desk = Desk::with_manifest();
+    let again = [&VERIFY[..], &["--previous", "old.yaml"]].concat();
+    desk.write("old.yaml", desk.read("agent.yaml"));
+    desk.run(&again).ends(0);
+    resigned(&desk, "calls: 500", "calls: 501").ends(0);
+    desk.run(&again).ends(1).says("metadata.version: `1.0.0` was used before with other content");
+    resigned(&desk, "version: 1.0.0", "version: 0.9.0").ends(0);
+    desk.run(&again)
+        .ends(1)
+        .says("`0.9.0` is older than `1.0.0`, used before (manifest.downgrade)");
+    resigned(&desk, "version: 0.9.0", "version: 1.0.1").ends(0);
+    desk.run(&again).ends(0);
+}
+
+#[test]
+fn a_small_order_key_and_a_readable_secret_key_cannot_be_used() {
+    let desk = Desk::with_manifest();
+    // The identity point, in SubjectPublicKeyInfo: every message has a signature under it.
+    desk.write("weak.pub", "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n-----END PUBLIC KEY-----\n");
+    desk.run(&["manifest", "verify", "agent.yaml", "--trust", "weak.pub"])
+        .ends(2)
+        .says("`weak.pub` holds no usable ed25519 key: a small-order point");
+    desk.run(&["manifest", "verify", "agent.yaml", "--trust", "none.pub"]).ends(2).says("none.pub");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(desk.path("k"), open).unwrap();
+    desk.run(&["manifest", "sign", "agent.yaml", "--key", "k"]).ends(2).says("mode 644");
+}
+
+#[test]
+fn what_is_no_strict_yaml_is_refused_with_its_place_before_it_is_signed() {
+    let cases = [
+        (
+            "calls: 500",
+            "calls: &a 500",
+            "agent.yaml:27:15: spec.limits.calls: anchors are not allowed (manifest.format)",
+        ),
+        ("calls: 500", "calls: !!python/object:x 500", "tags are not allowed"),
+        (
+            "calls: 500",
+            "calls: 500\n    calls: 1",
+            "agent.yaml:28:5: spec.limits.calls: duplicate key",
+        ),
+        ("calls: 500", "call: 500", "spec.limits.call: unknown field (manifest.schema)"),
+        (
+            "calls: 500",
+            "cost_usd: \"5.00\"",
+            "spec.limits.cost_usd: this build does not enforce this limit (manifest.limit_not_enforced)",
+        ),
+        (
+            "name: repo.read_file, tier: T0",
+            "server: github",
+            "MCP servers are not supported by this build",
+        ),
+        ("status: active", "status: yes", "spec.status: expected `active`"),
+    ];
+    for (from, to, says) in cases {
+        let desk = Desk::with_manifest();
+        resigned(&desk, from, to).ends(1).says(says);
+    }
+    let desk = Desk::with_manifest();
+    let both = resigned(&desk, "status: active", "status: x\n  more: 1").ends(1);
+    assert_eq!(both.err.lines().count(), 2, "{}", both.err);
+}

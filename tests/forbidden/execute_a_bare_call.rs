@@ -1,0 +1,10 @@
+//! Running what an agent asked for, without a decision.
+use wicketgate::domain::call::ToolCall;
+use wicketgate::domain::outcome::Outcome;
+use wicketgate::tool::ToolExecutor;
+
+pub async fn run(executor: &dyn ToolExecutor, call: &ToolCall) -> Outcome {
+    executor.execute(call).await
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+//! Running a call that was judged, before the decision is on the books.
+use wicketgate::domain::outcome::Outcome;
+use wicketgate::policy::Judged;
+use wicketgate::tool::ToolExecutor;
+
+pub async fn run(executor: &dyn ToolExecutor, judged: &Judged) -> Outcome {
+    executor.execute(judged).await
+}
+
+fn main() {}

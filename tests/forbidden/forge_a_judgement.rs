@@ -1,0 +1,10 @@
+//! A decision nobody made.
+use wicketgate::domain::decision::Decision;
+use wicketgate::domain::prepared::Prepared;
+use wicketgate::policy::Judged;
+
+pub fn forge(prepared: Prepared, decision: Decision) -> Judged {
+    Judged { prepared, decision, binding: "observed" }
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+//! A prepared call whose target nobody opened.
+use std::sync::Arc;
+
+use wicketgate::domain::call::ToolCall;
+use wicketgate::domain::effect::Effect;
+use wicketgate::domain::prepared::{Prepared, ToolFacts};
+
+pub fn forge(call: ToolCall, tool: Arc<ToolFacts>) -> Prepared {
+    Prepared::ready(call, tool, Effect::None, Vec::new(), Box::new(()))
+}
+
+fn main() {}

@@ -1,0 +1,476 @@
+//! What every store does alike.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use wicketgate::domain::id::ChainId;
+use wicketgate::ledger::entry::Entry;
+use wicketgate::ledger::memory::Memory;
+use wicketgate::ledger::postgres::{Options, Postgres, PostgresReader};
+use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
+use wicketgate::ledger::store::{LeaseKey, LedgerReader, LedgerStore, StoreError};
+
+use super::books::{LONG, batch, beats, call, lease, payload, request, run};
+use super::support::pg::{Pg, TestDb};
+
+/// One empty store, the ways into it, and whether several writers may share it.
+enum Rig {
+    Memory(Memory),
+    Sqlite(Arc<Sqlite>, tempfile::TempDir),
+    Postgres(TestDb),
+}
+
+impl Rig {
+    fn memory() -> Rig {
+        Rig::Memory(Memory::new())
+    }
+
+    async fn sqlite() -> Rig {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(&dir.path().join("ledger.db")).await.unwrap();
+        Rig::Sqlite(Arc::new(store), dir)
+    }
+
+    async fn postgres() -> Rig {
+        Rig::Postgres(Pg::cluster().database().await)
+    }
+
+    async fn store(&self) -> Arc<dyn LedgerStore> {
+        match self {
+            Rig::Memory(memory) => Arc::new(memory.clone()),
+            Rig::Sqlite(store, _) => Arc::<Sqlite>::clone(store),
+            Rig::Postgres(db) => {
+                Arc::new(Postgres::connect(&db.writer_url, Options::default()).await.unwrap())
+            }
+        }
+    }
+
+    async fn reader(&self) -> Arc<dyn LedgerReader> {
+        match self {
+            Rig::Memory(memory) => Arc::new(memory.clone()),
+            Rig::Sqlite(_, dir) => {
+                Arc::new(SqliteReader::open(&dir.path().join("ledger.db")).await.unwrap())
+            }
+            Rig::Postgres(db) => Arc::new(PostgresReader::connect(&db.reader_url).await.unwrap()),
+        }
+    }
+
+    /// SQLite's file lock proves every earlier holder dead: it never needs a second slot.
+    fn many_writers(&self) -> bool {
+        !matches!(self, Rig::Sqlite(..))
+    }
+}
+
+macro_rules! on_every_store {
+    ($($name:ident)*) => {
+        mod memory { $(#[tokio::test] async fn $name() { super::$name(super::Rig::memory()).await; })* }
+        mod sqlite { $(#[tokio::test] async fn $name() { super::$name(super::Rig::sqlite().await).await; })* }
+        mod postgres { $(#[tokio::test] async fn $name() { super::$name(super::Rig::postgres().await).await; })* }
+    };
+}
+
+on_every_store! {
+    the_first_lease_is_slot_zero_of_an_empty_chain
+    what_is_appended_comes_back_byte_for_byte
+    the_same_bytes_again_are_accepted_and_kept_once
+    a_stale_head_is_refused_and_writes_nothing
+    of_two_batches_after_one_head_exactly_one_is_kept
+    an_older_epoch_and_a_wrong_secret_are_fenced_everywhere
+    a_writer_that_shows_its_secret_gets_its_slot_back_at_once
+    a_lease_asked_for_again_after_a_lost_answer_keeps_slot_and_writer
+    a_live_lease_is_left_alone
+    an_expired_lease_is_taken_over_lowest_slot_first
+    a_stopped_writer_frees_its_slot_in_its_own_epoch_only
+    a_released_slot_is_free
+    leases_that_race_never_share_an_epoch
+    open_runs_are_those_opened_and_not_sealed
+    entries_of_a_run_and_of_a_call_are_found
+    payloads_are_kept_once_and_by_chain
+    a_reader_sees_everything
+    a_malformed_batch_is_refused_before_it_is_written
+    a_full_batch_fits
+}
+
+async fn the_first_lease_is_slot_zero_of_an_empty_chain(rig: Rig) {
+    let leased = lease(&*rig.store().await, 1).await;
+    let chain = ChainId::from_bytes([1; 16]);
+    assert_eq!(leased.key, LeaseKey { chain, epoch: 1, secret: [1; 32] });
+    assert_eq!(leased.slot, "local/0");
+    assert_eq!(leased.origin, "wicketgate.dev/default/local/0/0");
+    assert!(!leased.same_writer);
+    assert_eq!((leased.head.size, leased.head.hash), (0, Entry::genesis_prev(&chain)));
+    assert!(leased.head.frontier.is_empty() && leased.head.checkpoint.is_empty());
+}
+
+async fn what_is_appended_comes_back_byte_for_byte(rig: Rig) {
+    let store = rig.store().await;
+    let leased = lease(&*store, 1).await;
+    let lines = [
+        ("run.opened", Some(run(1)), None),
+        ("call.authorized", Some(run(1)), Some("c-1")),
+        ("heartbeat", None, None),
+    ];
+    let first = batch(&leased.head, &lines);
+    store.append(&leased.key, &leased.head, &first).await.unwrap();
+    let second = beats(&first.head, 2);
+    store.append(&leased.key, &first.head, &second).await.unwrap();
+
+    assert_eq!(store.head(&leased.key).await.unwrap(), second.head);
+    let all = [first.entries.clone(), second.entries.clone()].concat();
+    assert_eq!(store.tail(&leased.key, 0, 100).await.unwrap(), all);
+    assert_eq!(store.tail(&leased.key, 2, 2).await.unwrap(), all[2..4]);
+    assert_eq!(store.tail(&leased.key, 5, 2).await.unwrap(), []);
+}
+
+async fn the_same_bytes_again_are_accepted_and_kept_once(rig: Rig) {
+    let store = rig.store().await;
+    let leased = lease(&*store, 1).await;
+    let mut first = beats(&leased.head, 3);
+    first.payloads.push(payload(b"{}"));
+    for _ in 0..3 {
+        store.append(&leased.key, &leased.head, &first).await.unwrap();
+    }
+    assert_eq!(store.tail(&leased.key, 0, 100).await.unwrap(), first.entries);
+    assert_eq!(store.head(&leased.key).await.unwrap(), first.head);
+    // Once something stands after it, it is no longer the head.
+    let second = beats(&first.head, 1);
+    store.append(&leased.key, &first.head, &second).await.unwrap();
+    let late = store.append(&leased.key, &leased.head, &first).await;
+    assert!(matches!(late, Err(StoreError::Conflict(_))), "{late:?}");
+}
+
+async fn a_stale_head_is_refused_and_writes_nothing(rig: Rig) {
+    let store = rig.store().await;
+    let leased = lease(&*store, 1).await;
+    let first = beats(&leased.head, 1);
+    store.append(&leased.key, &leased.head, &first).await.unwrap();
+    let mut stale = beats(&leased.head, 2);
+    stale.payloads.push(payload(b"stale"));
+    let answer = store.append(&leased.key, &leased.head, &stale).await;
+    assert!(matches!(answer, Err(StoreError::Conflict(_))), "{answer:?}");
+    // Same size, another history.
+    let mut forked = first.head.clone();
+    forked.hash = stale.head.hash;
+    let fork = beats(&forked, 1);
+    let answer = store.append(&leased.key, &forked, &fork).await;
+    assert!(matches!(answer, Err(StoreError::Conflict(_))), "{answer:?}");
+    assert_eq!(store.tail(&leased.key, 0, 100).await.unwrap(), first.entries);
+    let c = stale.payloads[0].commitment;
+    assert_eq!(store.payload(&leased.key, &c).await.unwrap(), None);
+}
+
+async fn of_two_batches_after_one_head_exactly_one_is_kept(rig: Rig) {
+    let (a, b) = (rig.store().await, rig.store().await);
+    let leased = lease(&*a, 1).await;
+    let one = beats(&leased.head, 1);
+    let two = batch(&leased.head, &[("clock.step", None, None)]);
+    let answers = tokio::join!(
+        a.append(&leased.key, &leased.head, &one),
+        b.append(&leased.key, &leased.head, &two)
+    );
+    let kept = match answers {
+        (Ok(()), Err(StoreError::Conflict(_))) => one,
+        (Err(StoreError::Conflict(_)), Ok(())) => two,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(a.tail(&leased.key, 0, 100).await.unwrap(), kept.entries);
+}
+
+async fn an_older_epoch_and_a_wrong_secret_are_fenced_everywhere(rig: Rig) {
+    let store = rig.store().await;
+    let old = lease(&*store, 1).await;
+    let first = beats(&old.head, 1);
+    store.append(&old.key, &old.head, &first).await.unwrap();
+    let mut again = request(2);
+    again.previous = Some(old.key.clone());
+    let new = store.lease(&again).await.unwrap();
+    let liar = LeaseKey { secret: [9; 32], ..new.key.clone() };
+    let stranger = LeaseKey { chain: ChainId::from_bytes([9; 16]), ..new.key.clone() };
+    for key in [old.key, liar, stranger] {
+        let next = beats(&first.head, 1);
+        let fenced = [
+            store.append(&key, &first.head, &next).await.unwrap_err(),
+            store.append(&key, &old.head, &first).await.unwrap_err(),
+            store.put_payload(&key, &payload(b"x")).await.unwrap_err(),
+            store.release(&key).await.unwrap_err(),
+            store.head(&key).await.unwrap_err(),
+            store.tail(&key, 0, 1).await.unwrap_err(),
+            store.open_runs(&key).await.unwrap_err(),
+            store.run_entries(&key, &run(1)).await.unwrap_err(),
+            store.call_entries(&key, &run(1), &call("c")).await.unwrap_err(),
+            store.payload(&key, &payload(b"x").commitment).await.unwrap_err(),
+        ];
+        for error in fenced {
+            assert!(matches!(error, StoreError::Conflict(_)), "{error:?}");
+        }
+    }
+    assert_eq!(store.tail(&new.key, 0, 9).await.unwrap(), first.entries);
+}
+
+async fn a_writer_that_shows_its_secret_gets_its_slot_back_at_once(rig: Rig) {
+    let store = rig.store().await;
+    let old = lease(&*store, 1).await;
+    let first = beats(&old.head, 1);
+    store.append(&old.key, &old.head, &first).await.unwrap();
+    let mut again = request(2);
+    again.previous = Some(old.key.clone());
+    let new = store.lease(&again).await.unwrap();
+    assert!(new.same_writer);
+    assert_eq!((new.key.chain, new.key.epoch), (old.key.chain, 2));
+    assert_eq!(new.head, first.head);
+}
+
+async fn a_lease_asked_for_again_after_a_lost_answer_keeps_slot_and_writer(rig: Rig) {
+    let store = rig.store().await;
+    let old = lease(&*store, 1).await;
+    let mut again = request(2);
+    again.previous = Some(old.key.clone());
+    let lost = store.lease(&again).await.unwrap();
+    let new = store.lease(&again).await.unwrap();
+    assert!(lost.same_writer && new.same_writer);
+    assert_eq!((new.key.chain, new.key.epoch), (old.key.chain, 3));
+    // And so for one that never had a lease: no second slot is made.
+    let mut fresh = request(7);
+    fresh.pool = "ns/agents".into();
+    let lost = store.lease(&fresh).await.unwrap();
+    let new = store.lease(&fresh).await.unwrap();
+    assert_eq!((new.slot, new.key.epoch), (lost.slot, 2));
+    assert!(!new.same_writer);
+}
+
+async fn a_live_lease_is_left_alone(rig: Rig) {
+    let (store, other) = (rig.store().await, rig.store().await);
+    let one = lease(&*store, 1).await;
+    let two = lease(&*other, 2).await;
+    assert!(!two.same_writer);
+    if rig.many_writers() {
+        assert_eq!((two.slot.as_str(), two.key.epoch), ("local/1", 1));
+        assert_eq!(two.origin, "wicketgate.dev/default/local/1/0");
+        let first = beats(&one.head, 1);
+        store.append(&one.key, &one.head, &first).await.unwrap();
+        other.append(&two.key, &two.head, &beats(&two.head, 1)).await.unwrap();
+    } else {
+        assert_eq!((two.slot.as_str(), two.key.epoch), ("local/0", 2));
+    }
+}
+
+async fn an_expired_lease_is_taken_over_lowest_slot_first(rig: Rig) {
+    let store = rig.store().await;
+    let mut brief = request(1);
+    brief.term = Duration::ZERO;
+    let one = store.lease(&brief).await.unwrap();
+    let two = lease(&*store, 2).await;
+    assert_eq!((two.slot.as_str(), two.key.epoch), ("local/0", 2));
+    assert!(!two.same_writer);
+    let late = store.append(&one.key, &one.head, &beats(&one.head, 1)).await;
+    assert!(matches!(late, Err(StoreError::Conflict(_))), "{late:?}");
+}
+
+async fn a_stopped_writer_frees_its_slot_in_its_own_epoch_only(rig: Rig) {
+    let store = rig.store().await;
+    let one = lease(&*store, 1).await;
+    let last = batch(&one.head, &[("heartbeat", None, None), ("writer.stopped", None, None)]);
+    store.append(&one.key, &one.head, &last).await.unwrap();
+    let two = lease(&*store, 2).await;
+    assert_eq!((two.slot.as_str(), two.key.epoch), ("local/0", 2));
+    // The last entry is still `writer.stopped`, but the slot is writer 2's now.
+    let three = lease(&*store, 3).await;
+    if rig.many_writers() {
+        assert_eq!(three.slot, "local/1");
+        store.append(&two.key, &two.head, &beats(&two.head, 1)).await.unwrap();
+    }
+}
+
+async fn a_released_slot_is_free(rig: Rig) {
+    let store = rig.store().await;
+    let one = lease(&*store, 1).await;
+    store.release(&one.key).await.unwrap();
+    let two = lease(&*store, 2).await;
+    assert_eq!((two.slot.as_str(), two.key.epoch), ("local/0", 2));
+}
+
+async fn leases_that_race_never_share_an_epoch(rig: Rig) {
+    // Two free slots (one in the case of SQLite), and six writers that start together.
+    let store = rig.store().await;
+    for n in [1, 2] {
+        let one = lease(&*store, n).await;
+        if rig.many_writers() {
+            assert_eq!(one.slot, format!("local/{}", n - 1));
+        }
+    }
+    let freed = [request(1), request(2)].map(|mut r| {
+        r.term = Duration::ZERO;
+        r
+    });
+    for r in &freed {
+        let _ = store.lease(r).await.unwrap();
+    }
+    let mut stores = Vec::new();
+    for _ in 0..6 {
+        stores.push(rig.store().await);
+    }
+    let requests: Vec<_> = (11..17).map(request).collect();
+    let taken = join_all(stores.iter().zip(&requests).map(|(s, r)| s.lease(r))).await;
+    let taken: Vec<_> = taken.into_iter().map(Result::unwrap).collect();
+    let mut tokens: Vec<_> = taken.iter().map(|l| (l.slot.clone(), l.key.epoch)).collect();
+    tokens.sort();
+    tokens.dedup();
+    assert_eq!(tokens.len(), 6, "{tokens:?}");
+    let mut winners = 0;
+    for (one, store) in taken.iter().zip(&stores) {
+        if store.append(&one.key, &one.head, &beats(&one.head, 1)).await.is_ok() {
+            winners += 1;
+        }
+    }
+    // Every slot has exactly one writer.
+    assert_eq!(winners, if rig.many_writers() { 6 } else { 1 });
+    let slots = rig.reader().await.chains().await.unwrap().len();
+    assert_eq!(slots, winners);
+}
+
+async fn open_runs_are_those_opened_and_not_sealed(rig: Rig) {
+    let store = rig.store().await;
+    let leased = lease(&*store, 1).await;
+    let (open, seal) = ("run.opened", "run.sealed");
+    let lines = [
+        (open, Some(run(1)), None),
+        (open, Some(run(2)), None),
+        (open, Some(run(3)), None),
+        (seal, Some(run(3)), None),
+    ];
+    let first = batch(&leased.head, &lines);
+    store.append(&leased.key, &leased.head, &first).await.unwrap();
+    assert_eq!(store.open_runs(&leased.key).await.unwrap(), [run(1), run(2)]);
+    let second = batch(&first.head, &[(seal, Some(run(1)), None)]);
+    store.append(&leased.key, &first.head, &second).await.unwrap();
+    store.append(&leased.key, &first.head, &second).await.unwrap();
+    assert_eq!(store.open_runs(&leased.key).await.unwrap(), [run(2)]);
+}
+
+async fn entries_of_a_run_and_of_a_call_are_found(rig: Rig) {
+    let store = rig.store().await;
+    let leased = lease(&*store, 1).await;
+    let lines = [
+        ("run.opened", Some(run(1)), None),
+        ("run.opened", Some(run(2)), None),
+        ("call.authorized", Some(run(1)), Some("a")),
+        ("call.authorized", Some(run(2)), Some("a")),
+        ("heartbeat", None, None),
+        ("call.denied", Some(run(1)), Some("b")),
+        ("call.completed", Some(run(1)), Some("a")),
+    ];
+    let first = batch(&leased.head, &lines);
+    store.append(&leased.key, &leased.head, &first).await.unwrap();
+    let places = |rows: Vec<wicketgate::ledger::store::EntryRow>| -> Vec<u64> {
+        rows.iter().map(|row| row.seq).collect()
+    };
+    let of_run = store.run_entries(&leased.key, &run(1)).await.unwrap();
+    assert_eq!(places(of_run), [0, 2, 5, 6]);
+    let of_call = store.call_entries(&leased.key, &run(1), &call("a")).await.unwrap();
+    assert_eq!(places(of_call), [2, 6]);
+    let none = store.call_entries(&leased.key, &run(2), &call("b")).await.unwrap();
+    assert_eq!(none, []);
+}
+
+async fn payloads_are_kept_once_and_by_chain(rig: Rig) {
+    let store = rig.store().await;
+    let leased = lease(&*store, 1).await;
+    let small = payload(b"{\"a\":\"it's \\ \\u0000 \"}");
+    let mut first = beats(&leased.head, 1);
+    first.payloads = vec![small.clone()];
+    store.append(&leased.key, &leased.head, &first).await.unwrap();
+    let large = payload(&vec![0xA5; 1024 * 1024]);
+    store.put_payload(&leased.key, &large).await.unwrap();
+    store.put_payload(&leased.key, &large).await.unwrap();
+    // A batch may carry what was stored before.
+    let mut second = beats(&first.head, 1);
+    second.payloads = vec![small.clone()];
+    store.append(&leased.key, &first.head, &second).await.unwrap();
+    for wanted in [&small, &large] {
+        let found = store.payload(&leased.key, &wanted.commitment).await.unwrap();
+        assert_eq!(found.as_ref(), Some(wanted));
+    }
+    assert_eq!(store.payload(&leased.key, &leased.head.hash).await.unwrap(), None);
+
+    let mut elsewhere = request(2);
+    elsewhere.pool = "ns/other".into();
+    let other = store.lease(&elsewhere).await.unwrap();
+    assert_eq!(store.payload(&other.key, &small.commitment).await.unwrap(), None);
+}
+
+async fn a_reader_sees_everything(rig: Rig) {
+    let store = rig.store().await;
+    let leased = lease(&*store, 1).await;
+    let lines = [
+        ("chain.genesis", None, None),
+        ("writer.started", None, None),
+        ("run.opened", Some(run(1)), None),
+        ("call.denied", Some(run(1)), Some("a")),
+    ];
+    let mut first = batch(&leased.head, &lines);
+    first.payloads = vec![payload(b"[1]")];
+    store.append(&leased.key, &leased.head, &first).await.unwrap();
+    let second = beats(&first.head, 2);
+    store.append(&leased.key, &first.head, &second).await.unwrap();
+    let mut elsewhere = request(2);
+    elsewhere.pool = "a/b".into();
+    let other = store.lease(&elsewhere).await.unwrap();
+
+    let reader = rig.reader().await;
+    let chain = leased.key.chain;
+    let chains = reader.chains().await.unwrap();
+    let origins: Vec<&str> = chains.iter().map(|c| c.origin.as_str()).collect();
+    assert_eq!(origins, [other.origin.as_str(), leased.origin.as_str()]);
+    assert_eq!((chains[1].chain, chains[1].epoch), (chain, 1));
+    assert_eq!((chains[1].tenant.as_str(), chains[1].slot.as_str()), ("default", "local/0"));
+    assert_eq!(chains[1].head, second.head);
+    let all = [first.entries.clone(), second.entries.clone()].concat();
+    assert_eq!(reader.entries(&chain, 1, 3).await.unwrap(), all[1..4]);
+    assert_eq!(reader.find_run(&run(1)).await.unwrap(), Some(chain));
+    assert_eq!(reader.find_run(&run(2)).await.unwrap(), None);
+    assert_eq!(reader.run_entries(&chain, &run(1)).await.unwrap(), all[2..4]);
+    let lone = reader.entries_of(&chain, &["writer.started", "heartbeat", "run.opened"]).await;
+    let places: Vec<u64> = lone.unwrap().iter().map(|row| row.seq).collect();
+    assert_eq!(places, [1, 4, 5]);
+    assert_eq!(reader.entries_of(&chain, &[]).await.unwrap(), []);
+    let leaves: Vec<_> = all.iter().take(5).map(|row| row.leaf).collect();
+    assert_eq!(reader.leaf_hashes(&chain, 5).await.unwrap(), leaves);
+    let c = first.payloads[0].commitment;
+    assert_eq!(reader.payload(&chain, &c).await.unwrap().as_ref(), first.payloads.first());
+    assert_eq!(reader.payload(&other.key.chain, &c).await.unwrap(), None);
+    let note =
+        |b: &wicketgate::ledger::store::Batch| Some((b.head.size, b.head.checkpoint.clone()));
+    assert_eq!(reader.checkpoint(&chain, 0).await.unwrap(), note(&first));
+    assert_eq!(reader.checkpoint(&chain, 4).await.unwrap(), note(&first));
+    assert_eq!(reader.checkpoint(&chain, 5).await.unwrap(), note(&second));
+    assert_eq!(reader.checkpoint(&chain, 7).await.unwrap(), None);
+}
+
+async fn a_malformed_batch_is_refused_before_it_is_written(rig: Rig) {
+    let store = rig.store().await;
+    let leased = lease(&*store, 1).await;
+    let good = beats(&leased.head, 2);
+    let mut flawed = vec![good.clone(), good.clone(), good.clone(), good.clone(), good.clone()];
+    flawed[0].entries.clear();
+    flawed[1].entries[1].seq = 7;
+    flawed[2].entries[1].prev = leased.head.hash;
+    flawed[3].entries[0].body.push(b' ');
+    flawed[4].head.size = 9;
+    for batch in flawed {
+        let answer = store.append(&leased.key, &leased.head, &batch).await;
+        assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+    }
+    assert_eq!(store.tail(&leased.key, 0, 9).await.unwrap(), []);
+    store.append(&leased.key, &leased.head, &good).await.unwrap();
+}
+
+async fn a_full_batch_fits(rig: Rig) {
+    let store = rig.store().await;
+    let mut long = request(1);
+    long.term = LONG;
+    let leased = store.lease(&long).await.unwrap();
+    let full = beats(&leased.head, 1024);
+    store.append(&leased.key, &leased.head, &full).await.unwrap();
+    assert_eq!(store.tail(&leased.key, 0, 2000).await.unwrap(), full.entries);
+}

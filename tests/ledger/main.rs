@@ -1,0 +1,18 @@
+//! The three stores: what they share, and what each alone promises.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "tests may stop at the first surprise"
+)]
+
+mod books;
+mod conformance;
+mod memory;
+mod postgres;
+mod proxy;
+mod sqlite;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,55 @@
+//! Faults of the simulated disk.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use wicketgate::ledger::memory::{Fault, Memory, Step};
+use wicketgate::ledger::store::{LedgerStore, StoreError};
+
+use super::books::{beats, lease};
+
+#[tokio::test]
+async fn an_answer_that_is_lost_leaves_the_batch_applied_once() {
+    let store = Memory::new();
+    let leased = lease(&store, 1).await;
+    let first = beats(&leased.head, 2);
+    store.set_faults(|step: Step<'_>| match step {
+        Step::Append(_) => Fault::ApplyThenFail(StoreError::Unknown("lost".into())),
+        Step::Lease(_) | Step::PutPayload(_) => Fault::Proceed,
+    });
+    let answer = store.append(&leased.key, &leased.head, &first).await;
+    assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
+    store.clear_faults();
+    // A writer that restarts finds the same store.
+    let again = store.clone();
+    assert_eq!(again.head(&leased.key).await.unwrap(), first.head);
+    again.append(&leased.key, &leased.head, &first).await.unwrap();
+    assert_eq!(again.tail(&leased.key, 0, 9).await.unwrap(), first.entries);
+}
+
+#[tokio::test]
+async fn a_refused_batch_is_not_applied() {
+    let store = Memory::new();
+    let leased = lease(&store, 1).await;
+    let first = beats(&leased.head, 1);
+    store.set_faults(|_: Step<'_>| Fault::Refuse(StoreError::Full("simulated".into())));
+    let answer = store.append(&leased.key, &leased.head, &first).await;
+    assert!(matches!(answer, Err(StoreError::Full(_))), "{answer:?}");
+    assert_eq!(store.head(&leased.key).await.unwrap(), leased.head);
+}
+
+#[tokio::test]
+async fn a_delay_is_asked_for_once_and_then_applied() {
+    let store = Memory::new();
+    let leased = lease(&store, 1).await;
+    let asked = std::sync::Arc::new(AtomicU32::new(0));
+    let counter = std::sync::Arc::clone(&asked);
+    store.set_faults(move |_: Step<'_>| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        Fault::Delay(Duration::from_millis(30))
+    });
+    let before = tokio::time::Instant::now();
+    store.append(&leased.key, &leased.head, &beats(&leased.head, 1)).await.unwrap();
+    assert!(before.elapsed() >= Duration::from_millis(30));
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}

@@ -1,0 +1,141 @@
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use wicketgate::serve::operator::{self, Running, Settings, View};
+use wicketgate::serve::{Readiness, SURFACE};
+
+use crate::faces;
+
+struct Served {
+    addr: SocketAddr,
+    tell: Option<watch::Sender<Readiness>>,
+    shutdown: CancellationToken,
+    running: Running,
+}
+
+fn serve(connections_max: usize) -> Served {
+    let (faces, tell, _) = faces();
+    let addr = SocketAddr::from(([127, 0, 0, 1], 0));
+    let hosts = vec!["gate.example".to_owned()];
+    let settings = Settings { addr, hosts, connections_max };
+    let shutdown = CancellationToken::new();
+    let view = View { readiness: faces.readiness, metrics: faces.metrics };
+    let running = operator::serve(settings, view, shutdown.clone()).unwrap();
+    Served { addr: running.address(), tell: Some(tell), shutdown, running }
+}
+
+impl Served {
+    async fn ask(&self, line: &str, headers: &str) -> String {
+        let mut stream = TcpStream::connect(self.addr).await.unwrap();
+        let request = format!("{line} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+}
+
+#[tokio::test]
+async fn every_listed_route_answers_and_nothing_else_does() {
+    let served = serve(8);
+    for (name, _) in SURFACE.iter().filter(|(name, _)| name.contains(' ')) {
+        let answer = served.ask(name, "Host: localhost\r\n").await;
+        assert!(!answer.starts_with("HTTP/1.1 40"), "{name}: {answer}");
+    }
+    for path in ["/", "/debug", "/wicketgate.v1.Gate/OpenRun", "/metrics/x", "/admin"] {
+        let answer = served.ask(&format!("GET {path}"), "Host: localhost\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 404"), "{path}: {answer}");
+    }
+    let answer = served.ask("POST /livez", "Host: localhost\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_browser_is_turned_away_whatever_origin_it_names() {
+    let served = serve(8);
+    for origin in ["https://evil.example", "http://localhost:7301", "null", ""] {
+        let headers = format!("Host: localhost\r\nOrigin: {origin}\r\n");
+        let answer = served.ask("GET /metrics", &headers).await;
+        assert!(answer.starts_with("HTTP/1.1 403"), "{origin}: {answer}");
+        assert!(!answer.contains("wicketgate_"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn only_names_of_this_machine_are_answered() {
+    let served = serve(8);
+    let named = |host: &'static str| served.ask("GET /livez", host);
+    for good in ["Host: localhost\r\n", "Host: 127.0.0.1:7301\r\n", "Host: gate.example\r\n"] {
+        assert!(named(good).await.starts_with("HTTP/1.1 200"), "{good}");
+    }
+    for bad in [
+        "Host: evil.example\r\n",
+        "Host: localhost.evil.example\r\n",
+        "Host: 10.1.2.3\r\n",
+        "Host: localhost\r\nHost: localhost\r\n",
+        "",
+    ] {
+        let answer = named(bad).await;
+        assert!(answer.starts_with("HTTP/1.1 40"), "{bad}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn readiness_tells_the_truth_and_why() {
+    let mut served = serve(8);
+    let tell = served.tell.take().unwrap();
+    let reasons = vec!["no policy bundle is loaded".to_owned()];
+    tell.send(Readiness { ready: false, reasons }).unwrap();
+    let answer = served.ask("GET /readyz", "Host: localhost\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    let body = r#"{"ready":false,"reasons":["no policy bundle is loaded"]}"#;
+    assert!(answer.ends_with(body), "{answer}");
+    let answer = served.ask("GET /readyz", "Host: localhost\r\nAccept: text/plain\r\n").await;
+    assert!(answer.ends_with("not ready\nno policy bundle is loaded\n"), "{answer}");
+
+    tell.send(Readiness { ready: true, reasons: Vec::new() }).unwrap();
+    let answer = served.ask("GET /readyz", "Host: localhost\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let answer = served.ask("GET /metrics", "Host: localhost\r\n").await;
+    assert!(answer.contains("application/openmetrics-text"), "{answer}");
+    assert!(answer.contains("wicketgate_ready 1"), "{answer}");
+
+    drop(tell);
+    let answer = served.ask("GET /readyz", "Host: localhost\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_connection_over_the_limit_is_closed_and_the_next_one_is_served() {
+    let served = serve(1);
+    let mut first = TcpStream::connect(served.addr).await.unwrap();
+    let request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    first.write_all(request).await.unwrap();
+    assert!(first.read(&mut [0; 256]).await.unwrap() > 0);
+
+    let mut second = TcpStream::connect(served.addr).await.unwrap();
+    let closed = second.read(&mut [0; 16]).await;
+    assert!(closed.is_err() || closed.is_ok_and(|read| read == 0));
+
+    // The place is free once the first connection's end was seen, some time after it hung up.
+    drop(first);
+    loop {
+        let mut third = TcpStream::connect(served.addr).await.unwrap();
+        let mut answer = [0; 15];
+        if third.write_all(request).await.is_ok() && third.read_exact(&mut answer).await.is_ok() {
+            assert_eq!(&answer, b"HTTP/1.1 200 OK");
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn shutdown_closes_the_door() {
+    let served = serve(8);
+    served.shutdown.cancel();
+    tokio::task::spawn_blocking(|| served.running.join()).await.unwrap();
+    assert!(TcpStream::connect(served.addr).await.is_err());
+}

@@ -1,0 +1,59 @@
+use std::collections::BTreeSet;
+
+use prost::Message as _;
+use prost_types::FileDescriptorSet;
+use wicketgate::serve::{Access, SURFACE, pb};
+
+fn methods(descriptors: &[u8]) -> Vec<String> {
+    let set = FileDescriptorSet::decode(descriptors).unwrap();
+    let mut methods = Vec::new();
+    for file in &set.file {
+        for service in &file.service {
+            for method in &service.method {
+                methods.push(format!("{}.{}/{}", file.package(), service.name(), method.name()));
+            }
+        }
+    }
+    methods
+}
+
+#[test]
+fn the_surface_lists_every_compiled_method_and_no_other() {
+    let compiled: BTreeSet<String> = [
+        pb::DESCRIPTORS,
+        tonic_health::pb::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+    ]
+    .into_iter()
+    .flat_map(methods)
+    .collect();
+    let listed: BTreeSet<String> = SURFACE
+        .iter()
+        .filter(|(name, _)| !name.contains(' '))
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
+    assert_eq!(listed, compiled);
+}
+
+#[test]
+fn no_method_of_the_gate_is_open_and_only_one_runs_a_tool() {
+    let gate: Vec<_> = SURFACE.iter().filter(|(name, _)| name.contains(".Gate/")).collect();
+    assert!(gate.iter().all(|(_, access)| *access != Access::Open));
+    let enforced: Vec<_> =
+        gate.iter().filter(|(_, access)| *access == Access::Enforced).map(|(n, _)| *n).collect();
+    assert_eq!(enforced, ["wicketgate.v1.Gate/ExecuteTool"]);
+}
+
+#[test]
+fn every_field_and_method_of_the_protocol_is_documented() {
+    let proto = include_str!("../../proto/wicketgate/v1/gate.proto");
+    let mut before = "";
+    for line in proto.lines().map(str::trim) {
+        let declares = line.starts_with("rpc ")
+            || line.starts_with("message ")
+            || line.starts_with("service ")
+            || (line.contains(" = ") && line.ends_with(';') && !line.starts_with("syntax"));
+        assert!(!declares || before.starts_with("//"), "`{line}` says nothing about itself");
+        before = line;
+    }
+}

@@ -1,0 +1,213 @@
+//! Words that belong to one place, and words that belong nowhere.
+
+use regex::Regex;
+
+use crate::source::{Source, line_of};
+
+/// A word, the places it may stand in, and why nowhere else.
+struct Confined {
+    word: &'static str,
+    homes: &'static [&'static str],
+    why: &'static str,
+}
+
+const CONFINED: [Confined; 9] = [
+    Confined {
+        word: r"\b(?:Permit|Settled|Refusal|Held|Recalled|Committed)::mint\b|\bPermit\s*\{",
+        homes: &["src/ledger/"],
+        why: "only the ledger makes tokens",
+    },
+    Confined {
+        word: r"\bPrepared::(?:ready|refused)\s*\(",
+        homes: &["src/tool/"],
+        why: "only `tool::prepare` opens and resolves",
+    },
+    Confined {
+        word: r"\bJudged\s*\{",
+        homes: &["src/policy/mod.rs"],
+        why: "only `policy::judge` pairs a call with a decision",
+    },
+    Confined {
+        word: r"\bhyper_util::client\b|\bhyper_util::\{[^;]*\bclient\b|\bhyper::client\b|\breqwest\b|\bhyper_rustls\b|\bTcpStream::connect\b|\blookup_host\b|\bTcpSocket\b",
+        homes: &["src/tool/net"],
+        why: "only the guarded connector reaches out",
+    },
+    Confined {
+        word: r"\btokio::spawn\b|\btask::spawn\b",
+        homes: &["src/app.rs", "src/app/", "src/serve/", "src/ledger/sequencer", "src/enforce/"],
+        why: "a task nobody joins can be lost",
+    },
+    Confined { word: r"\bunsafe\b", homes: &[], why: "nothing here needs it" },
+    Confined {
+        word: r"\benv::vars?(?:_os)?\b",
+        homes: &["src/config.rs", "src/config/", "src/main.rs"],
+        why: "the environment is read once",
+    },
+    Confined {
+        word: r"#!?\[allow\(clippy::disallowed",
+        homes: &[],
+        why: "an exception is an `expect` with a reason",
+    },
+    Confined { word: r"#\[path\s*=", homes: &[], why: "a module lives where its name says" },
+];
+
+/// Words outside their home, in the product's code.
+pub fn confined(tree: &[Source]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for rule in &CONFINED {
+        let word = Regex::new(rule.word).unwrap();
+        for source in tree.iter().filter(|s| s.is_product()) {
+            if rule.homes.iter().any(|home| source.path.starts_with(home)) {
+                continue;
+            }
+            let code = source.code();
+            for seen in word.find_iter(&code).filter(|seen| !names_a_type(&code, seen)) {
+                let (line, text) = (line_of(&code, seen.start()), seen.as_str());
+                wrong.push(format!("{}:{line}: `{text}`: {}", source.path, rule.why));
+            }
+        }
+    }
+    wrong
+}
+
+/// `-> Permit {` opens a function, it makes no permit.
+fn names_a_type(code: &str, seen: &regex::Match<'_>) -> bool {
+    let before = code[..seen.start()].trim_end();
+    seen.as_str().ends_with('{') && (before.ends_with("->") || before.ends_with(" for"))
+}
+
+/// What was left behind: reminders, debugging, tests that are switched off.
+pub fn leftovers(tree: &[Source]) -> Vec<String> {
+    let reminder =
+        Regex::new(&format!(r"\b(?:{}|{}|{}|{})\b", "TO\x44O", "FIX\x4dE", "X\x58X", "HA\x43K"));
+    let reminder = reminder.unwrap();
+    let code_only = Regex::new(r"\bdbg!|#\[ignore\b|#\[should_panic\]").unwrap();
+    let mut wrong = Vec::new();
+    for source in tree.iter().filter(|s| !s.path.ends_with(".lock")) {
+        for seen in reminder.find_iter(&source.text) {
+            let line = line_of(&source.text, seen.start());
+            wrong.push(format!("{}:{line}: `{}`", source.path, seen.as_str()));
+        }
+        if source.is_rust() {
+            let code = source.all_code();
+            for seen in code_only.find_iter(&code) {
+                let line = line_of(&code, seen.start());
+                wrong.push(format!("{}:{line}: `{}`", source.path, seen.as_str()));
+            }
+        }
+    }
+    wrong
+}
+
+/// Tests that may sleep, and what they wait for that cannot be waited for otherwise.
+const SLEEPERS: &[(&str, &str)] = &[];
+
+/// Tests that sleep: they are slow when they pass and flaky when they do not.
+pub fn sleeps(tree: &[Source]) -> Vec<String> {
+    let sleep = Regex::new(r"\bsleep(?:_until)?\s*\(").unwrap();
+    let mut wrong = Vec::new();
+    let tests = tree.iter().filter(|s| s.path.starts_with("tests/"));
+    for source in tests.filter(|s| !SLEEPERS.iter().any(|(path, _)| *path == s.path)) {
+        let code = if source.is_rust() {
+            source.all_code()
+        } else if source.path.ends_with(".py") {
+            source.text.clone()
+        } else {
+            continue;
+        };
+        for seen in sleep.find_iter(&code) {
+            let line = line_of(&code, seen.start());
+            wrong.push(format!("{}:{line}: wait for what the test needs instead", source.path));
+        }
+    }
+    let stale = SLEEPERS.iter().filter(|(path, _)| !tree.iter().any(|s| s.path == *path));
+    wrong.extend(stale.map(|(path, _)| format!("{path} may sleep and does not exist")));
+    wrong
+}
+
+/// Names of one machine or of one place to fetch from: they mean nothing in another clone.
+pub fn machine_names(tree: &[Source]) -> Vec<String> {
+    // Put together here, so that this file does not break its own rule.
+    let hosts = ["pypi", "registry.npmjs", "files.pythonhosted", "deb.debian"];
+    let hosts = hosts.map(|host| format!(r"{}\.org\b", host.replace('.', r"\.")));
+    let folders =
+        ["work", "root", "home/[a-z]+"].map(|name| format!(r#"(?:^|[\s"'`=(:])/{name}/"#));
+    let all = Regex::new(&format!("(?m){}|{}", hosts.join("|"), folders.join("|"))).unwrap();
+    let mut wrong = Vec::new();
+    for source in tree.iter().filter(|s| s.path != "Cargo.lock") {
+        for seen in all.find_iter(&source.text) {
+            let line = line_of(&source.text, seen.start());
+            wrong.push(format!("{}:{line}: `{}`", source.path, seen.as_str().trim()));
+        }
+    }
+    wrong
+}
+
+#[test]
+fn a_confined_word_may_not_leave_its_home() {
+    let broken = [
+        ("src/enforce/mod.rs", "let p = Permit { prepared };"),
+        ("src/enforce/mod.rs", "Permit::mint(judged, receipt)"),
+        ("src/tool/mod.rs", "Settled::mint(finished, receipt)"),
+        ("src/tool/mod.rs", "Refusal::mint(judged, receipt)"),
+        ("src/enforce/mod.rs", "Held::mint(judged, expires, receipt)"),
+        ("src/enforce/mod.rs", "Recalled::mint(call, state, receipt)"),
+        ("src/enforce/mod.rs", "Prepared::ready(call, tool)"),
+        ("src/enforce/mod.rs", "Prepared::refused(call, None, refusals)"),
+        ("src/policy/rego.rs", "Judged { prepared, decision }"),
+        ("src/tool/http.rs", "use hyper_util::client::legacy::Client;"),
+        ("src/tool/http.rs", "use hyper_util::{client::legacy, rt};"),
+        ("src/enforce/mod.rs", "tokio::net::TcpStream::connect(addr)"),
+        ("src/serve/mod.rs", "tokio::net::lookup_host(name)"),
+        ("src/tool/http.rs", "tokio::spawn(work)"),
+        ("src/domain/id.rs", "unsafe { x }"),
+        ("src/cli/mod.rs", "std::env::var_os(NAME)"),
+        ("src/cli/mod.rs", "#[path = \"x.rs\"] mod y;"),
+    ];
+    for (path, text) in broken {
+        assert_eq!(confined(&[Source::of(path, text)]).len(), 1, "{path}: {text}");
+    }
+    let fine = [
+        ("src/ledger/permit.rs", "Self::Permit(Permit::mint(judged, receipt))"),
+        ("src/tool/mod.rs", "fn f() -> Permit {"),
+        ("src/tool/mod.rs", "Prepared::ready(call)"),
+        ("src/tool/net/connect.rs", "TcpStream::connect(addr)"),
+        ("src/tool/net.rs", "TcpStream::connect(addr)"),
+        ("src/ledger/sequencer.rs", "tokio::spawn(work)"),
+        ("src/config.rs", "std::env::var(NAME)"),
+        ("src/domain/prepared.rs", "#[cfg(test)]\nmod tests {\n    Prepared::refused(call)\n}\n"),
+        ("src/domain/id.rs", "// nothing unsafe here\n"),
+        ("tests/support/mod.rs", "tokio::spawn(work)"),
+    ];
+    for (path, text) in fine {
+        assert_eq!(confined(&[Source::of(path, text)]), Vec::<String>::new(), "{path}: {text}");
+    }
+}
+
+#[test]
+fn a_leftover_is_found() {
+    for text in ["// TO\x44O: later", "// FIX\x4dE", "d\x62g!(x);", "#[ig\x6eore]\nfn f() {}"] {
+        assert_eq!(leftovers(&[Source::of("src/a.rs", text)]).len(), 1, "{text}");
+    }
+    assert_eq!(leftovers(&[Source::of("README.md", "TO\x44O")]).len(), 1);
+    assert_eq!(leftovers(&[Source::of("src/a.rs", "\"a XXXXXX template\"")]), Vec::<String>::new());
+}
+
+#[test]
+fn a_sleeping_test_is_found() {
+    assert_eq!(sleeps(&[Source::of("tests/a.rs", "std::thread::sleep(d);")]).len(), 1);
+    assert_eq!(sleeps(&[Source::of("tests/a/b.py", "time.sleep(1)")]).len(), 1);
+    let fine = [Source::of("tests/a.rs", "// sleep(x)\n"), Source::of("src/a.rs", "sleep(d)")];
+    assert_eq!(sleeps(&fine), Vec::<String>::new());
+    assert!(SLEEPERS.iter().all(|(_, reason)| reason.len() > 20), "a sleeper says why");
+}
+
+#[test]
+fn a_machine_name_is_found() {
+    let (work, host) = ("see /w\x6frk/main/x", "https://pyp\x69.org/simple");
+    for text in [work, host, "\"/ro\x6ft/.cargo\"", "/h\x6fme/someone/x"] {
+        assert_eq!(machine_names(&[Source::of("README.md", text)]).len(), 1, "{text}");
+    }
+    let fine = Source::of("README.md", "target/work/x, src/root/y, ./home/agent");
+    assert_eq!(machine_names(&[fine]), Vec::<String>::new());
+}
