@@ -1,5 +1,6 @@
 //! Wicketgate: a sidecar between an AI agent and every tool it can reach.
 
+pub mod app;
 pub mod catalog;
 pub mod cli;
 pub mod clock;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::catalog::{self, Binding, Surroundings};
 use crate::identity::callers;
 use crate::yaml::{self, Document};
 
@@ -110,9 +111,9 @@ pub struct Postgres {
     pub url_env: Option<String>,
     /// Whose entries these are.
     pub tenant: String,
-    /// Connections at most.
-    pub pool: u32,
-    /// Directory for outcomes that could not be written yet.
+    /// The pool of slots this sidecar takes one of: `local`, or `<namespace>/<service account>`.
+    pub slots: String,
+    /// Directory for the exact bytes of the last batches, kept before they are acknowledged.
     pub spool: PathBuf,
     /// Serve although a fail-over of this database may lose acknowledged entries.
     pub accept_failover_loss: bool,
@@ -167,14 +168,12 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Bytes of one call's arguments.
-    pub arguments_bytes_max: u64,
     /// Calls in progress.
     pub in_flight_max: u64,
     /// Open runs.
     pub open_runs_max: u64,
-    /// Minutes until a held call expires.
-    pub hold_minutes: u64,
+    /// Seconds until a held call expires.
+    pub hold_seconds: u64,
     /// Milliseconds a caller waits for the ledger.
     pub commit_wait_ms: u64,
     /// Milliseconds a call waits for its turn.
@@ -246,7 +245,7 @@ impl Config {
         let connect = check::check(&document, env, &mut problems);
         let tools = document.value.get("tools").and_then(Value::as_array);
         for (i, tool) in tools.into_iter().flatten().enumerate() {
-            if let Err(error) = ToolConfig::deserialize(tool) {
+            if let Err(error) = catalog::config::Tool::deserialize(tool) {
                 problems.push(document.error(&format!("/tools/{i}"), error.to_string()));
             }
         }
@@ -272,6 +271,22 @@ impl Config {
         problems.sort();
         problems.dedup();
         Err(problems)
+    }
+
+    /// The tool bindings, with everything they name read and compiled.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, each with its key.
+    pub fn bindings(
+        &self,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Vec<Binding>, Vec<String>> {
+        let list = Value::Array(self.tools.clone());
+        let tools = catalog::Config::deserialize(list).map_err(|e| vec![format!("tools: {e}")])?;
+        let mut forbidden = vec![self.state.clone()];
+        forbidden.extend(self.policy.bundle.clone());
+        let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden };
+        tools.check(&around).map_err(|all| all.iter().map(ToString::to_string).collect())
     }
 
     /// Every Unix socket to listen on: the agent socket and those that callers name.

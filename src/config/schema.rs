@@ -88,8 +88,8 @@ fn ledger() -> Value {
             "url_env": {"type": "string", "minLength": 1, "description": "environment variable that holds the connection URL"},
             "tenant": {"type": "string", "pattern": "^[a-z0-9_-]{1,63}$", "default": "default",
                 "x-error": "expected a tenant: [a-z0-9_-]{1,63}"},
-            "pool": number(8, 1, 256, "connections at most"),
-            "spool": described(path(), "directory for outcomes that could not be written yet; default spool in the state directory"),
+            "slots": {"type": "string", "default": "local", "pattern": "^[a-z0-9-]{1,63}(/[a-z0-9-]{1,63})?$", "description": "the pool of slots this sidecar takes one of: local, or <namespace>/<service account>"},
+            "spool": described(path(), "directory for the exact bytes of the last batches; default spool in the state directory"),
             "accept_failover_loss": {"type": "boolean", "default": false, "x-error": "expected `true` or `false`",
                 "description": "serve although a fail-over may lose acknowledged entries"},
         }},
@@ -122,10 +122,9 @@ fn agent() -> Value {
 
 fn limits() -> Value {
     section(&json!({
-        "arguments_bytes_max": number(1_048_576, 1, 1_048_576, "bytes of one call's arguments"),
         "in_flight_max": number(512, 1, 65_536, "calls in progress"),
         "open_runs_max": number(1024, 1, 65_536, "open runs"),
-        "hold_minutes": number(15, 1, 1440, "minutes until a held call expires"),
+        "hold_seconds": number(900, 1, 86_400, "seconds until a held call expires"),
         "commit_wait_ms": number(4000, 100, 4500, "milliseconds a caller waits for the ledger"),
         "queue_wait_ms": number(1000, 0, 4000, "milliseconds a call waits for its turn"),
         "drain_seconds": number(20, 0, 3600, "seconds calls in progress get at shutdown"),

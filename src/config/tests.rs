@@ -59,9 +59,8 @@ fn a_small_file_gets_the_safe_defaults() {
     assert!(
         matches!(config.ledger, Ledger::Sqlite(s) if s.path == config.state.join("ledger.sqlite"))
     );
-    assert_eq!((config.limits.in_flight_max, config.limits.hold_minutes), (512, 15));
+    assert_eq!((config.limits.in_flight_max, config.limits.hold_seconds), (512, 900));
     assert_eq!((config.limits.commit_wait_ms, config.limits.queue_wait_ms), (4000, 1000));
-    assert_eq!(config.limits.arguments_bytes_max, 1_048_576);
     assert_eq!(config.agents[0].manifest, desk.path("agent.yaml"));
     assert_eq!(config.trust.manifest_keys, [desk.path("m.pub")]);
     assert!(config.telemetry.otlp.is_none() && config.policy.bundle.is_none());
@@ -130,7 +129,7 @@ fn a_connection_url_is_read_by_reference_and_never_printed() {
     let config = desk.load(&text, &[]).unwrap();
     let Ledger::Postgres(postgres) = &config.ledger else { panic!("not postgres") };
     assert_eq!(postgres.connect.expose(), "postgres://u:hunter2@h/db");
-    assert_eq!((postgres.tenant.as_str(), postgres.pool), ("default", 8));
+    assert_eq!((postgres.tenant.as_str(), postgres.slots.as_str()), ("default", "local"));
     assert!(!format!("{config:?}").contains("hunter2"));
     assert!(!config.to_yaml().unwrap().contains("hunter2"));
     let text = format!("{SMALL}ledger: {{postgres: {{url_env: DB}}}}\n");

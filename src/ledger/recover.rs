@@ -67,6 +67,7 @@ fn broken(why: impl Into<String>) -> Refused {
 /// Takes a slot and brings its chain to where new work may follow.
 pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<RecoveredRun>), Refused> {
     let shared = Arc::clone(&writer.shared);
+    let durability = shared.store.durability().await?;
     let leased = match shared.leased.get() {
         Some(leased) => refresh(&shared, leased).await?,
         None => lease(writer).await?,
@@ -102,7 +103,8 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
         forgetful: false,
         shared: Arc::clone(&shared),
     };
-    let opening = opening(writer, &leased, &sequencer, mark.as_ref(), healed)?;
+    let found = Found { mark: mark.as_ref(), healed, durability };
+    let opening = opening(writer, &leased, &sequencer, &found)?;
     sequencer.journal = Some(std::mem::replace(&mut writer.journal, Box::new(spool::NoJournal)));
     let started = sequencer.write(opening).await;
     let closed = match started {
@@ -253,15 +255,25 @@ async fn take_up_runs(
     Ok(runs)
 }
 
+/// What was found before the first entry of an epoch.
+struct Found<'a> {
+    /// The last head this machine remembers.
+    mark: Option<&'a spool::Watermark>,
+    /// Entries that were put back, from and to.
+    healed: Option<(u64, u64)>,
+    /// The store's own settings.
+    durability: Vec<(String, String)>,
+}
+
 /// The first entries of an epoch: genesis where there is none, the clock's step, the writer.
 fn opening(
     writer: &Writer,
     leased: &Leased,
     sequencer: &Sequencer,
-    mark: Option<&spool::Watermark>,
-    healed: Option<(u64, u64)>,
+    found: &Found<'_>,
 ) -> Result<Vec<Written>, Refused> {
     let settings = &writer.shared.settings;
+    let (mark, healed) = (found.mark, found.healed);
     let mut opening = Vec::new();
     if leased.head.size == 0 && healed.is_none() {
         let key = STANDARD.encode(writer.signer.public().to_bytes());

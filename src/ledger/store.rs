@@ -188,6 +188,13 @@ impl Batch {
 /// What a writer does. Every method shows the lease; a lost lease is `Conflict`.
 #[async_trait]
 pub trait LedgerStore: Send + Sync + 'static {
+    /// Checks that a commit will be durable, and says by which settings, for `writer.started`.
+    ///
+    /// A schema of another version or a setting that loses commits is `Unavailable`.
+    async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(Vec::new())
+    }
+
     /// Takes a slot by raising its epoch: the previous one if its secret is shown, else the lowest
     /// whose lease has expired or whose last entry is `writer.stopped`, else a new one.
     ///

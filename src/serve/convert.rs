@@ -88,37 +88,36 @@ pub(super) fn tool(view: ToolView) -> pb::Tool {
 /// A released result as both `ExecuteTool` and `GetCall` give it.
 pub(super) fn released(released: Released) -> pb::ExecuteToolResponse {
     let call_id = released.call().as_str().to_owned();
-    let receipt = receipt(released.receipt());
+    let receipt = Some(receipt(released.receipt()));
     let status = released.status().to_owned();
-    let body = if released.result().len() <= INLINE_BYTES_MAX {
-        pb::result::Body::Inline(released.into_result())
-    } else {
-        pb::result::Body::Ref(pb::ResultRef {
-            call_id: call_id.clone(),
-            size: length(released.result()),
-            sha256: Digest::of(&[released.result()]).hex(),
-        })
-    };
-    pb::ExecuteToolResponse {
-        call_id,
-        status,
-        result: Some(pb::Result { body: Some(body) }),
-        receipt: Some(receipt),
+    let body = Some(body(&call_id, released.into_result()));
+    pb::ExecuteToolResponse { call_id, status, result: Some(pb::Result { body }), receipt }
+}
+
+fn body(call_id: &str, result: Vec<u8>) -> pb::result::Body {
+    if result.len() <= INLINE_BYTES_MAX {
+        return pb::result::Body::Inline(result);
     }
+    let (size, sha256) = (length(&result), Digest::of(&[&result]).hex());
+    pb::result::Body::Ref(pb::ResultRef { call_id: call_id.to_owned(), size, sha256 })
 }
 
 /// The result from `offset` on, in pieces; an empty result is one empty piece.
 pub(super) fn pieces(released: Released, offset: u64) -> Result<Pieces, Box<Problem>> {
-    let size = length(released.result());
+    let last = receipt(released.receipt());
+    cut(released.into_result(), last, offset)
+}
+
+fn cut(result: Vec<u8>, last: pb::Receipt, offset: u64) -> Result<Pieces, Box<Problem>> {
+    let size = length(&result);
     if offset > size {
         let message = format!("offset `{offset}` is beyond the end of the result, `{size}`");
         return Err(Box::new(Problem::new(Code::RequestMalformed, "result.offset", message)));
     }
-    let last = receipt(released.receipt());
     let mut next = usize::try_from(offset).ok();
     let stream = std::iter::from_fn(move || {
         let start = next?;
-        let rest = released.result().get(start..)?;
+        let rest = result.get(start..)?;
         let data = rest.get(..PIECE_BYTES).unwrap_or(rest).to_vec();
         let ends = data.len() == rest.len();
         next = (!ends).then_some(start + data.len());
@@ -135,35 +134,25 @@ fn length(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tokio_stream::StreamExt as _;
 
     use super::*;
-    use crate::domain::id::{CallId, ChainId};
 
-    fn of(bytes: usize) -> Released {
-        Released {
-            call: CallId::parse("c1").unwrap(),
-            result: (0..bytes).map(|i| u8::try_from(i % 251).unwrap()).collect(),
-            status: "ok".into(),
-            receipt: Receipt {
-                origin: Arc::from("example/log"),
-                chain: ChainId::from_bytes([7; 16]),
-                seq: 9,
-                leaf: Digest::from_bytes([1; 32]),
-                run_seq: 3,
-            },
-        }
+    fn of(bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|i| u8::try_from(i % 251).unwrap()).collect()
+    }
+
+    async fn read(bytes: usize, offset: u64) -> Vec<pb::ReadResultResponse> {
+        let pieces = cut(of(bytes), pb::Receipt::default(), offset).unwrap();
+        pieces.map(Result::unwrap).collect().await
     }
 
     #[tokio::test]
     async fn the_pieces_of_a_result_join_to_the_result() {
         for bytes in [0, 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES] {
-            let whole = of(bytes).result;
-            let pieces: Vec<_> = pieces(of(bytes), 0).unwrap().map(Result::unwrap).collect().await;
+            let pieces = read(bytes, 0).await;
             let joined: Vec<u8> = pieces.iter().flat_map(|p| p.data.clone()).collect();
-            assert_eq!(joined, whole);
+            assert_eq!(joined, of(bytes));
             let receipts: Vec<_> = pieces.iter().map(|p| p.receipt.is_some()).collect();
             assert_eq!(receipts.iter().filter(|there| **there).count(), 1);
             assert!(receipts.last().unwrap());
@@ -172,19 +161,19 @@ mod tests {
 
     #[tokio::test]
     async fn reading_goes_on_from_an_offset_and_not_beyond_the_end() {
-        let tail: Vec<_> = pieces(of(10), 7).unwrap().map(Result::unwrap).collect().await;
+        let tail = read(10, 7).await;
         assert_eq!((tail[0].offset, tail[0].data.as_slice()), (7, &[7, 8, 9][..]));
-        let beyond = pieces(of(10), 11).err().unwrap();
+        let beyond = cut(of(10), pb::Receipt::default(), 11).err().unwrap();
         assert_eq!(beyond.detail, "result.offset");
     }
 
     #[test]
     fn a_result_of_more_than_a_mebibyte_is_sent_as_a_reference() {
-        let inline = released(of(INLINE_BYTES_MAX)).result.unwrap().body.unwrap();
+        let inline = body("c1", of(INLINE_BYTES_MAX));
         assert!(matches!(inline, pb::result::Body::Inline(_)));
-        let large = released(of(INLINE_BYTES_MAX + 1)).result.unwrap().body.unwrap();
+        let large = body("c1", of(INLINE_BYTES_MAX + 1));
         let pb::result::Body::Ref(reference) = large else { panic!("sent inline") };
-        assert_eq!(reference.size, 1_048_577);
+        assert_eq!((reference.call_id.as_str(), reference.size), ("c1", 1_048_577));
     }
 
     #[test]

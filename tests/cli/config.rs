@@ -28,14 +28,14 @@ fn a_small_configuration_is_fine_and_printed_in_full() {
 #[test]
 fn five_errors_are_five_lines_and_the_exit_code_is_78() {
     let text = format!(
-        "{SMALL}listen: {{tcp: 0.0.0.0:1}}\nlimits: {{extra: 1, hold_minutes: 0}}\n\
+        "{SMALL}listen: {{tcp: 0.0.0.0:1}}\nlimits: {{extra: 1, hold_seconds: 0}}\n\
          telemetry: {{log: loud}}\nledger: {{postgres: {{url: 'postgres://u:hunter2@h/d'}}}}\n"
     );
     let said = desk(&text).run(&["config", "check", "wicketgate.yaml"]).ends(78);
     let expected = [
         "wicketgate.yaml:5:10: listen.tcp: ",
         "wicketgate.yaml:6:10: limits.extra: unknown field",
-        "wicketgate.yaml:6:20: limits.hold_minutes: expected a whole number from 1 to 1440",
+        "wicketgate.yaml:6:20: limits.hold_seconds: expected a whole number from 1 to 86400",
         "wicketgate.yaml:7:13: telemetry.log: ",
         "wicketgate.yaml:8:21: ledger.postgres.url: holds a password",
     ];
@@ -61,7 +61,7 @@ fn the_environment_overrides_and_a_misspelled_variable_is_an_error() {
     let desk = desk(SMALL);
     let print = ["config", "print", "wicketgate.yaml"];
     let printed = desk.run_with(&print, &[("WICKETGATE__LIMITS__HOLD_MINUTES", "3")]).ends(0);
-    assert!(printed.out.contains("hold_minutes: 3"), "{}", printed.out);
+    assert!(printed.out.contains("hold_seconds: 3"), "{}", printed.out);
     desk.run_with(&print, &[("WICKETGATE__LIMITS__HOLD_MINUTE", "3")])
         .ends(78)
         .says("environment: WICKETGATE__LIMITS__HOLD_MINUTE: no such field");

@@ -93,7 +93,9 @@ async fn the_listener_says_who_the_peer_is_and_the_caller_cannot() {
     let refused = tcp.open_run(request).await.unwrap_err();
     assert_eq!(refused.message(), "key");
     let uid = Some(rustix::process::getuid().as_raw());
-    let peers = [Peer { listener: "uds", uid }, Peer { listener: "tcp", uid: None }];
+    let socket = Some(served.socket());
+    let unix = Peer { listener: "uds", uid, socket };
+    let peers = [unix, Peer { listener: "tcp", uid: None, socket: None }];
     assert_eq!(*served.seen.lock(), peers);
     let counted = served.metrics.text().unwrap();
     assert!(counted.contains(r#"wicketgate_rejected_total{code="identity.missing"} 2"#));

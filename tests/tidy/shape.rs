@@ -62,10 +62,29 @@ pub fn length(tree: &[Source]) -> Vec<String> {
     tree.iter().filter(|s| s.is_product()).filter_map(long).collect()
 }
 
-/// Files of the product that no module names: nobody compiles them.
+/// Files of the product that no module names: nobody compiles them. Only a test is named by its path.
 pub fn reachable(tree: &[Source]) -> Vec<String> {
+    let by_path = Regex::new(r#"#\[path\s*=\s*"([^"]*)"\]"#).unwrap();
     let mut wrong = Vec::new();
+    let mut named_by_path = Vec::new();
     for source in tree.iter().filter(|s| s.is_product()) {
+        for seen in by_path.captures_iter(&source.text) {
+            if seen[1].ends_with("_tests.rs") && !seen[1].contains('/') {
+                named_by_path.push(format!(
+                    "{}/{}",
+                    source.path.rsplit_once('/').unwrap().0,
+                    &seen[1]
+                ));
+            } else {
+                wrong.push(format!(
+                    "{}: `{}`: a module lives where its name says",
+                    source.path, &seen[1]
+                ));
+            }
+        }
+    }
+    let product = tree.iter().filter(|s| s.is_product() && !named_by_path.contains(&s.path));
+    for source in product {
         let module = source.path.trim_end_matches(".rs").trim_end_matches("/mod");
         if ["src/lib", "src/main"].contains(&module) {
             continue;
@@ -74,7 +93,7 @@ pub fn reachable(tree: &[Source]) -> Vec<String> {
         let parents = if folder == "src" {
             vec!["src/lib.rs".to_owned(), "src/main.rs".to_owned()]
         } else {
-            vec![format!("{folder}/mod.rs")]
+            vec![format!("{folder}/mod.rs"), format!("{folder}.rs")]
         };
         let named = Regex::new(&format!(r"\bmod\s+{}\s*;", regex::escape(name))).unwrap();
         let is_named = |s: &Source| parents.contains(&s.path) && named.is_match(&s.all_code());
@@ -129,6 +148,12 @@ fn a_file_that_nobody_compiles_is_found() {
     let (lost, old) = (Source::of("src/ledger/lost.rs", ""), Source::of("src/old.rs", ""));
     let wrong = reachable(&[lib, folder, entry, tests, lost, old]);
     assert_eq!(wrong.len(), 2, "{wrong:?}");
+    let lib = || Source::of("src/lib.rs", "mod a;\n");
+    let beside = Source::of("src/a.rs", "#[cfg(test)]\n#[path = \"a_tests.rs\"]\nmod tests;\n");
+    let tests = Source::of("src/a_tests.rs", "");
+    assert_eq!(reachable(&[lib(), beside, tests]), Vec::<String>::new());
+    let elsewhere = Source::of("src/a.rs", "#[path = \"x.rs\"]\nmod y;\n");
+    assert_eq!(reachable(&[lib(), elsewhere]).len(), 1);
 }
 
 #[test]

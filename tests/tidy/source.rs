@@ -26,11 +26,12 @@ impl Source {
         self.path.ends_with(".rs")
     }
 
-    /// Whether the whole file is a test: `tests.rs`, or below a folder `tests`.
+    /// Whether the whole file is a test: `tests.rs`, `…_tests.rs`, or below a folder `tests`.
     pub fn is_test(&self) -> bool {
         self.path.starts_with("tests/")
             || self.path.contains("/tests/")
             || self.path.ends_with("/tests.rs")
+            || self.path.ends_with("_tests.rs")
     }
 
     /// The text before the tests at its end; nothing if the file is a test.

@@ -4,9 +4,10 @@ use regex::Regex;
 
 use crate::source::{Source, line_of};
 
-/// A word, the places it may stand in, and why nowhere else.
+/// A word, where it means what we think, the places it may stand in there, and why nowhere else.
 struct Confined {
     word: &'static str,
+    realm: &'static str,
     homes: &'static [&'static str],
     why: &'static str,
 }
@@ -14,41 +15,54 @@ struct Confined {
 const CONFINED: [Confined; 9] = [
     Confined {
         word: r"\b(?:Permit|Settled|Refusal|Held|Recalled|Committed)::mint\b|\bPermit\s*\{",
+        realm: "src/",
         homes: &["src/ledger/"],
         why: "only the ledger makes tokens",
     },
     Confined {
         word: r"\bPrepared::(?:ready|refused)\s*\(",
+        realm: "src/",
         homes: &["src/tool/"],
         why: "only `tool::prepare` opens and resolves",
     },
     Confined {
+        // Elsewhere the compiler sees to it: the fields are private, but not to the folder's own files.
         word: r"\bJudged\s*\{",
+        realm: "src/policy/",
         homes: &["src/policy/mod.rs"],
         why: "only `policy::judge` pairs a call with a decision",
     },
     Confined {
         word: r"\bhyper_util::client\b|\bhyper_util::\{[^;]*\bclient\b|\bhyper::client\b|\breqwest\b|\bhyper_rustls\b|\bTcpStream::connect\b|\blookup_host\b|\bTcpSocket\b",
+        realm: "src/",
         homes: &["src/tool/net"],
         why: "only the guarded connector reaches out",
     },
     Confined {
         word: r"\btokio::spawn\b|\btask::spawn\b",
+        realm: "src/",
         homes: &["src/app.rs", "src/app/", "src/serve/", "src/ledger/sequencer", "src/enforce/"],
         why: "a task nobody joins can be lost",
     },
-    Confined { word: r"\bunsafe\b", homes: &[], why: "nothing here needs it" },
+    Confined { word: r"\bunsafe\b", realm: "src/", homes: &[], why: "nothing here needs it" },
+    Confined {
+        word: r"\banyhow\b",
+        realm: "src/",
+        homes: &["src/policy/"],
+        why: "an error has a type; only the policy engine's builtins must return this one",
+    },
     Confined {
         word: r"\benv::vars?(?:_os)?\b",
+        realm: "src/",
         homes: &["src/config.rs", "src/config/", "src/main.rs"],
         why: "the environment is read once",
     },
     Confined {
         word: r"#!?\[allow\(clippy::disallowed",
+        realm: "src/",
         homes: &[],
         why: "an exception is an `expect` with a reason",
     },
-    Confined { word: r"#\[path\s*=", homes: &[], why: "a module lives where its name says" },
 ];
 
 /// Words outside their home, in the product's code.
@@ -56,7 +70,7 @@ pub fn confined(tree: &[Source]) -> Vec<String> {
     let mut wrong = Vec::new();
     for rule in &CONFINED {
         let word = Regex::new(rule.word).unwrap();
-        for source in tree.iter().filter(|s| s.is_product()) {
+        for source in tree.iter().filter(|s| s.is_product() && s.path.starts_with(rule.realm)) {
             if rule.homes.iter().any(|home| source.path.starts_with(home)) {
                 continue;
             }
@@ -130,8 +144,7 @@ pub fn machine_names(tree: &[Source]) -> Vec<String> {
     // Put together here, so that this file does not break its own rule.
     let hosts = ["pypi", "registry.npmjs", "files.pythonhosted", "deb.debian"];
     let hosts = hosts.map(|host| format!(r"{}\.org\b", host.replace('.', r"\.")));
-    let folders =
-        ["work", "root", "home/[a-z]+"].map(|name| format!(r#"(?:^|[\s"'`=(:])/{name}/"#));
+    let folders = ["work", "root"].map(|name| format!(r#"(?:^|[\s"'`=(:])/{name}/"#));
     let all = Regex::new(&format!("(?m){}|{}", hosts.join("|"), folders.join("|"))).unwrap();
     let mut wrong = Vec::new();
     for source in tree.iter().filter(|s| s.path != "Cargo.lock") {
@@ -161,8 +174,8 @@ fn a_confined_word_may_not_leave_its_home() {
         ("src/serve/mod.rs", "tokio::net::lookup_host(name)"),
         ("src/tool/http.rs", "tokio::spawn(work)"),
         ("src/domain/id.rs", "unsafe { x }"),
+        ("src/serve/mod.rs", "fn f() -> anyhow::Result<()> {}"),
         ("src/cli/mod.rs", "std::env::var_os(NAME)"),
-        ("src/cli/mod.rs", "#[path = \"x.rs\"] mod y;"),
     ];
     for (path, text) in broken {
         assert_eq!(confined(&[Source::of(path, text)]).len(), 1, "{path}: {text}");
@@ -171,6 +184,8 @@ fn a_confined_word_may_not_leave_its_home() {
         ("src/ledger/permit.rs", "Self::Permit(Permit::mint(judged, receipt))"),
         ("src/tool/mod.rs", "fn f() -> Permit {"),
         ("src/tool/mod.rs", "Prepared::ready(call)"),
+        ("src/ledger/item.rs", "enum Item { Judged { at: u64 } }"),
+        ("src/tool/http_tests.rs", "TcpStream::connect(addr)"),
         ("src/tool/net/connect.rs", "TcpStream::connect(addr)"),
         ("src/tool/net.rs", "TcpStream::connect(addr)"),
         ("src/ledger/sequencer.rs", "tokio::spawn(work)"),
@@ -205,7 +220,7 @@ fn a_sleeping_test_is_found() {
 #[test]
 fn a_machine_name_is_found() {
     let (work, host) = ("see /w\x6frk/main/x", "https://pyp\x69.org/simple");
-    for text in [work, host, "\"/ro\x6ft/.cargo\"", "/h\x6fme/someone/x"] {
+    for text in [work, host, "\"/ro\x6ft/.cargo\""] {
         assert_eq!(machine_names(&[Source::of("README.md", text)]).len(), 1, "{text}");
     }
     let fine = Source::of("README.md", "target/work/x, src/root/y, ./home/agent");

@@ -48,13 +48,20 @@ impl Postgres {
     /// # Errors
     /// [`StoreError::Unavailable`] if the server does not answer or the schema is another.
     pub async fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
-        let connect = connect_options(url)?;
-        let store = Self {
-            appends: Lane::new(connect.clone(), options.clone()),
-            others: Lane::new(connect, options),
-        };
+        let store = Self::lazy(url, options)?;
         store.check_version().await?;
         Ok(store)
+    }
+
+    /// Reads the address and connects when there is something to do: a sidecar may start before its
+    /// database.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the address cannot be understood.
+    pub fn lazy(url: &str, options: Options) -> Result<Self, StoreError> {
+        let connect = connect_options(url)?;
+        let appends = Lane::new(connect.clone(), options.clone());
+        Ok(Self { appends, others: Lane::new(connect, options) })
     }
 
     /// Checks that the schema is the one this build writes.
@@ -129,6 +136,11 @@ fn shown(key: &LeaseKey) -> String {
 
 #[async_trait]
 impl LedgerStore for Postgres {
+    async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.check_version().await?;
+        Ok(self.assert_durable().await?.values)
+    }
+
     async fn lease(&self, request: &LeaseRequest) -> Result<Leased, StoreError> {
         let previous = request.previous.as_ref().map(|key| key.secret.as_slice());
         let sql = format!(

@@ -1,0 +1,95 @@
+//! Which store, journal and settings the writer works with, from the configuration.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Checked, Error};
+use crate::config;
+use crate::ledger::postgres::Postgres;
+use crate::ledger::spool::{HeadFile, Journal, LeaseFile, Spool};
+use crate::ledger::sqlite::Sqlite;
+use crate::ledger::store::{LedgerStore, StoreError};
+use crate::ledger::{Parts, Settings, postgres};
+
+/// The writer's parts.
+pub(super) struct Books {
+    pub settings: Settings,
+    pub parts: Parts,
+}
+
+struct Chosen {
+    store: Arc<dyn LedgerStore>,
+    journal: Box<dyn Journal>,
+    durability: Vec<(String, String)>,
+    tenant: String,
+    slots: String,
+}
+
+pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
+    let config = &checked.config;
+    let chosen = match &config.ledger {
+        config::Ledger::Sqlite(sqlite) => sqlite_books(sqlite).await?,
+        config::Ledger::Postgres(postgres) => postgres_books(postgres)?,
+    };
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let settings = Settings {
+        tenant: chosen.tenant,
+        pool: chosen.slots,
+        writer: format!("{host}/{}", std::process::id()),
+        pod: host,
+        queue_wait: Duration::from_millis(config.limits.queue_wait_ms),
+        commit_wait: Duration::from_millis(config.limits.commit_wait_ms),
+        durability: chosen.durability,
+        ..Settings::default()
+    };
+    let signer = Arc::clone(&checked.enrolment);
+    let parts = Parts {
+        store: chosen.store,
+        clock: Arc::clone(&checked.clock),
+        entropy: Arc::clone(&checked.entropy),
+        signer,
+        journal: chosen.journal,
+        lease_file: Some(LeaseFile::at(config.state.join("lease"))),
+        metrics: Arc::clone(&checked.metrics),
+    };
+    Ok(Books { settings, parts })
+}
+
+async fn sqlite_books(sqlite: &config::Sqlite) -> Result<Chosen, Error> {
+    let store = Sqlite::open(&sqlite.path).await.map_err(|e| cannot(&e))?;
+    let mut mark = sqlite.path.clone().into_os_string();
+    mark.push(".head");
+    let journal = HeadFile::open(mark.as_ref()).map_err(|e| Error::System(e.to_string()))?;
+    let durability = [("engine", "sqlite"), ("journal_mode", "wal"), ("synchronous", "full")];
+    Ok(Chosen {
+        store: Arc::new(store),
+        journal: Box::new(journal),
+        durability: durability.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
+        tenant: "default".to_owned(),
+        slots: "local".to_owned(),
+    })
+}
+
+/// Waits for the database for as long as it takes: a sidecar may start before it.
+fn postgres_books(config: &config::Postgres) -> Result<Chosen, Error> {
+    let spool = Spool::open(&config.spool)
+        .map_err(|e| Error::System(format!("spool `{}`: {e}", config.spool.display())))?;
+    let store = Postgres::lazy(config.connect.expose(), postgres::Options::default())
+        .map_err(|e| cannot(&e))?;
+    let loss = config.accept_failover_loss.to_string();
+    Ok(Chosen {
+        store: Arc::new(store),
+        journal: Box::new(spool),
+        durability: vec![
+            ("engine".to_owned(), "postgres".to_owned()),
+            ("spool".to_owned(), "on".to_owned()),
+            ("accept_failover_loss".to_owned(), loss),
+        ],
+        tenant: config.tenant.clone(),
+        slots: config.slots.clone(),
+    })
+}
+
+fn cannot(error: &StoreError) -> Error {
+    Error::System(format!("ledger: {error}"))
+}

@@ -1,0 +1,57 @@
+//! Loading, trying and activating the policy bundle; a broken one leaves the old one in force.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Checked, Running, versions};
+use crate::enforce::Road;
+use crate::policy::activation::{Candidate, load_signed};
+
+/// Puts the configured bundle in force when the gate opens. Without one nothing is ready.
+pub(super) async fn load(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>) {
+    if let Err(why) = try_load(checked, road).await {
+        tracing::error!(%why, "no policy bundle is in force");
+    }
+    running.tell();
+}
+
+/// Puts the configured bundle in force again after somebody changed it.
+pub(super) async fn reload(checked: &Arc<Checked>, running: &Arc<Running>) {
+    let Some(road) = running.road.get() else { return };
+    match try_load(checked, road).await {
+        Ok(digest) => tracing::info!(%digest, "policy bundle activated"),
+        Err(why) => tracing::error!(%why, "the policy bundle was refused; the old one stays in force"),
+    }
+    running.tell();
+}
+
+async fn try_load(checked: &Arc<Checked>, road: &Arc<Road>) -> Result<String, String> {
+    let Some(dir) = checked.config.policy.bundle.clone() else {
+        return Err("`policy.bundle` is not set".to_owned());
+    };
+    let (trust, now) = (checked.policy_trust.clone(), checked.clock.now());
+    let deadline = Duration::from_millis(checked.config.policy.deadline_ms);
+    // Blocks for the trial in a child process.
+    let loading = tokio::task::spawn_blocking(move || {
+        load_signed(&dir, &trust, now, Path::new("/proc/self/exe"), deadline)
+    });
+    let loaded = loading.await.map_err(|_| "loading panicked".to_owned())?;
+    let Candidate { bundle, engine, .. } = loaded.map_err(|e| e.to_string())?;
+    let (name, version) = (bundle.name().to_owned(), bundle.version().to_string());
+    let digest = engine.digest();
+    for manifest in checked.callers.manifests() {
+        bundle.check_manifest(&manifest.name).map_err(|e| e.to_string())?;
+        let agent = bundle.layers().iter().find(|layer| layer.layer == "agent");
+        let pinned = manifest.policy_agent;
+        if pinned.is_some() && pinned != agent.map(|layer| layer.digest) {
+            return Err(format!("agent `{}` pins another agent layer", manifest.name));
+        }
+    }
+    let state = &checked.config.state;
+    versions::check_bundle(state, &name, &version, &digest)?;
+    checked.artifacts.put_policy(&digest, bundle.tar()).map_err(|e| e.to_string())?;
+    road.activate(engine, &name, &version).await.map_err(|e| e.to_string())?;
+    versions::keep_bundle(state, &name, &version, &digest).map_err(|e| e.to_string())?;
+    Ok(digest.prefixed())
+}
