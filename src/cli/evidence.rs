@@ -1,11 +1,9 @@
 //! `wicketgate evidence export | verify`.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "commands talk to people")]
-
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use super::reader::{self, Source};
+use super::{Exit, block_on, complain, say};
 use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::keys::SecretKey;
 use crate::domain::canonical;
@@ -16,14 +14,16 @@ use crate::evidence::export::{self, Exported, Order};
 use crate::evidence::trust::Trust;
 use crate::evidence::verify::verify;
 
-/// Nothing could be told: unreadable ledger, missing proof.
-const UNVERIFIABLE: u8 = 2;
-/// The command line or a file it names is wrong.
-const USAGE: u8 = 64;
+/// Export runs as evidence, and verify such evidence offline.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
 
 /// What to do with evidence.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+enum Command {
     /// Write one run as a bundle that can be checked offline
     Export(Export),
     /// Check a bundle offline, against trust roots that are not from the bundle
@@ -32,7 +32,7 @@ pub enum Command {
 
 /// `evidence export`.
 #[derive(Debug, clap::Args)]
-pub struct Export {
+struct Export {
     #[command(flatten)]
     source: Source,
     /// The run
@@ -57,7 +57,7 @@ pub struct Export {
 
 /// `evidence verify`.
 #[derive(Debug, clap::Args)]
-pub struct Verify {
+struct Verify {
     /// Your trust roots: keys, approved policies, heads you noted (see `VERIFY.md` in a bundle)
     #[arg(long, value_name = "FILE")]
     trust: PathBuf,
@@ -79,28 +79,30 @@ fn run_id(text: &str) -> Result<RunId, String> {
     RunId::parse(text).ok_or_else(|| "a run id is a lowercase UUID with hyphens".to_owned())
 }
 
-/// Runs the command.
-pub async fn run(command: &Command) -> ExitCode {
-    match command {
-        Command::Export(export) => match write(export).await {
-            Ok(exported) => {
+/// Runs the command. Only an export needs a runtime; verifying touches no network.
+pub fn run(args: &Args) -> Exit {
+    match &args.command {
+        Command::Export(export) => match block_on(write(export)) {
+            Ok(Ok(exported)) => {
                 print_exported(&exported, export.json);
-                ExitCode::SUCCESS
+                Exit::Ok
             }
-            Err((code, why)) => {
-                eprintln!("error: {why}");
-                ExitCode::from(code)
+            Ok(Err((exit, why))) => {
+                complain(format!("error: {why}"));
+                exit
             }
+            Err(exit) => exit,
         },
         Command::Verify(command) => check(command),
     }
 }
 
-async fn write(command: &Export) -> Result<Exported, (u8, String)> {
-    let usage = |why: String| (USAGE, why);
+async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
+    let usage = |why: String| (Exit::Usage, why);
     let key = SecretKey::load(&command.key).map_err(|e| usage(e.to_string()))?;
-    let reader =
-        reader::open_reader(&command.source).await.map_err(|e| (UNVERIFIABLE, e.to_string()))?;
+    let reader = reader::open_reader(&command.source)
+        .await
+        .map_err(|e| (Exit::Unverifiable, e.to_string()))?;
     let order = Order {
         reader: reader.as_ref(),
         run: &command.run,
@@ -113,13 +115,13 @@ async fn write(command: &Export) -> Result<Exported, (u8, String)> {
     };
     export::run(&order).await.map_err(|error| {
         let code = match &error {
-            crate::evidence::Error::Store(_) => UNVERIFIABLE,
-            crate::evidence::Error::Occupied(_) => USAGE,
+            crate::evidence::Error::Store(_) => Exit::Unverifiable,
+            crate::evidence::Error::Occupied(_) => Exit::Usage,
             crate::evidence::Error::Io { .. }
             | crate::evidence::Error::NoRun(_)
             | crate::evidence::Error::Ledger { .. }
             | crate::evidence::Error::Artifact { .. }
-            | crate::evidence::Error::Trust { .. } => 1,
+            | crate::evidence::Error::Trust { .. } => Exit::Invalid,
         };
         (code, error.to_string())
     })
@@ -137,47 +139,51 @@ fn print_exported(exported: &Exported, json: bool) {
             ("sealed", Json::from(exported.sealed)),
             ("missing", missing().collect::<Vec<_>>().into()),
         ]);
-        println!("{}", canonical::text(&told));
+        say(canonical::text(&told));
         return;
     }
-    println!(
+    say(format!(
         "wrote {}: {} files, {} entries under the checkpoint of size {}",
         exported.dir.display(),
         exported.files,
         exported.entries,
         exported.checkpoint.size
-    );
+    ));
     if !exported.sealed {
-        println!("the run is open: no check of this bundle will call it complete");
+        say(format!("the run is open: no check of this bundle will call it complete"));
     }
     for digest in &exported.missing {
-        println!("not kept, and so not in the bundle: {}", digest.prefixed());
+        say(format!("not kept, and so not in the bundle: {}", digest.prefixed()));
     }
 }
 
-fn check(command: &Verify) -> ExitCode {
+fn check(command: &Verify) -> Exit {
     let mut trust = match Trust::load(&command.trust) {
         Ok(trust) => trust,
         Err(error) => {
-            eprintln!("error: {error}");
-            return ExitCode::from(USAGE);
+            complain(format!("error: {error}"));
+            return Exit::Usage;
         }
     };
     if !command.bundle.is_dir() {
-        eprintln!("error: `{}` is no directory", command.bundle.display());
-        return ExitCode::from(USAGE);
+        complain(format!("error: `{}` is no directory", command.bundle.display()));
+        return Exit::Usage;
     }
     trust.run = command.run;
     trust.now = Some(SystemClock::new().now());
     let report = verify(&command.bundle, &trust);
     if command.json {
-        println!("{}", canonical::text(&report.to_json()));
+        say(canonical::text(&report.to_json()));
     } else {
-        print!("{}", report.to_text());
+        say(report.to_text().trim_end());
     }
     let short = command.level.is_some_and(|wanted| report.level().is_none_or(|is| is < wanted));
-    let code = report.exit_code();
-    ExitCode::from(if code == 0 && short { UNVERIFIABLE } else { code })
+    match report.exit_code() {
+        0 if short => Exit::Unverifiable,
+        0 => Exit::Ok,
+        1 => Exit::Invalid,
+        _ => Exit::Unverifiable,
+    }
 }
 
 #[cfg(test)]

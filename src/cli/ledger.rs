@@ -1,18 +1,16 @@
 //! `wicketgate ledger verify | tail | head | migrate`.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "commands talk to people")]
-
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use super::reader::{self, Source};
+use super::{Exit, block_on, complain, say};
 use crate::crypto::keys::PublicKey;
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::evidence::trust::{PinnedHead, Trust};
 use crate::ledger::entry::Entry;
-use crate::ledger::postgres::{self, Login};
+use crate::ledger::postgres::Login;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
 use crate::ledger::verify::{self, Report};
 
@@ -22,9 +20,16 @@ const USAGE: u8 = 64;
 /// Entries between two lines of progress.
 const PROGRESS: u64 = 50_000;
 
+/// Read, verify and set up ledgers.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
 /// What to do with the ledger.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+enum Command {
     /// Read every chain from its genesis and check every rule of the format
     Verify(Verify),
     /// Print the newest entries of every chain
@@ -37,7 +42,7 @@ pub enum Command {
 
 /// `ledger verify`.
 #[derive(Debug, clap::Args)]
-pub struct Verify {
+struct Verify {
     #[command(flatten)]
     source: Source,
     /// Trust roots: enrolment keys, heads you noted
@@ -53,7 +58,7 @@ pub struct Verify {
 
 /// `ledger tail`.
 #[derive(Debug, clap::Args)]
-pub struct Tail {
+struct Tail {
     #[command(flatten)]
     source: Source,
     /// Entries of each chain
@@ -69,7 +74,7 @@ pub struct Tail {
 
 /// `ledger head`.
 #[derive(Debug, clap::Args)]
-pub struct Head {
+struct Head {
     #[command(flatten)]
     source: Source,
     /// Print one JSON object per chain, with the signed note
@@ -79,46 +84,50 @@ pub struct Head {
 
 /// `ledger migrate`.
 #[derive(Debug, clap::Args)]
-pub struct Migrate {
+struct Migrate {
     /// URL of a role that may make roles and schemas; a file keeps it out of process lists
     #[arg(long, value_name = "URL", required_unless_present = "admin_url_file")]
     admin_url: Option<String>,
     /// File that holds the URL
     #[arg(long, value_name = "FILE", conflicts_with = "admin_url")]
     admin_url_file: Option<PathBuf>,
-    /// Make or keep this login for sidecars of the tenant
+    /// A login that may write the chains of one tenant; set its password yourself
+    #[arg(long, value_name = "ROLE=TENANT", value_parser = writer_login)]
+    writer: Vec<(String, String)>,
+    /// A login that may read everything; set its password yourself
     #[arg(long, value_name = "ROLE")]
-    writer: Option<String>,
-    /// File that holds its password
-    #[arg(long, value_name = "FILE", requires = "writer")]
-    writer_password_file: Option<PathBuf>,
-    /// Make or keep this login for auditors of the tenant
-    #[arg(long, value_name = "ROLE")]
-    reader: Option<String>,
-    /// File that holds its password
-    #[arg(long, value_name = "FILE", requires = "reader")]
-    reader_password_file: Option<PathBuf>,
-    /// The tenant of these logins
-    #[arg(long, default_value = "default")]
-    tenant: String,
+    reader: Vec<String>,
 }
 
 type Failure = (u8, String);
 
 /// Runs the command.
-pub async fn run(command: &Command) -> ExitCode {
-    let done = match command {
+pub fn run(args: &Args) -> Exit {
+    match block_on(dispatch(&args.command)) {
+        Ok(Ok(code)) => exit(code),
+        Ok(Err((code, why))) => {
+            complain(format!("error: {why}"));
+            exit(code)
+        }
+        Err(exit) => exit,
+    }
+}
+
+async fn dispatch(command: &Command) -> Result<u8, Failure> {
+    match command {
         Command::Verify(command) => check(command).await,
         Command::Tail(command) => tail(command).await,
         Command::Head(command) => head(command).await,
         Command::Migrate(command) => migrate(command).await,
-    };
-    match done {
-        Ok(code) => ExitCode::from(code),
-        Err((code, why)) => {
-            eprintln!("error: {why}");
-            ExitCode::from(code)
-        }
+    }
+}
+
+const fn exit(code: u8) -> Exit {
+    match code {
+        0 => Exit::Ok,
+        INVALID => Exit::Invalid,
+        USAGE => Exit::Usage,
+        _ => Exit::Unverifiable,
     }
 }
 
@@ -144,14 +153,14 @@ async fn check(command: &Verify) -> Result<u8, Failure> {
     let mut worst = 0;
     let rows = chains(reader.as_ref(), command.chain.as_deref()).await?;
     if rows.is_empty() {
-        eprintln!("the ledger has no chain");
+        complain(format!("the ledger has no chain"));
         worst = UNVERIFIABLE;
     }
     for row in rows {
         let (report, pins) = one(reader.as_ref(), &row, &trust).await?;
         let code = code(&report, pins.as_ref());
         if command.json {
-            println!("{}", canonical::text(&told(&report, pins.as_ref(), code)));
+            say(canonical::text(&told(&report, pins.as_ref(), code)));
         } else {
             print_report(&report, pins.as_ref(), code);
         }
@@ -159,7 +168,7 @@ async fn check(command: &Verify) -> Result<u8, Failure> {
         worst = if code == INVALID || worst == INVALID { INVALID } else { worst.max(code) };
     }
     if let Some(missing) = gone(&trust, reader.as_ref(), command.chain.as_deref()).await? {
-        eprintln!("error: the log `{missing}` is pinned and is not in this ledger");
+        complain(format!("error: the log `{missing}` is pinned and is not in this ledger"));
         worst = INVALID;
     }
     Ok(worst)
@@ -181,7 +190,7 @@ async fn one(
         let last = said.load(std::sync::atomic::Ordering::Relaxed);
         if done.saturating_sub(last) >= PROGRESS {
             said.store(done, std::sync::atomic::Ordering::Relaxed);
-            eprintln!("{}: {done} of {total} entries", row.origin);
+            complain(format!("{}: {done} of {total} entries", row.origin));
         }
     };
     let report = verify::chain_of(reader, row, trusted, &progress).await.map_err(unreadable)?;
@@ -240,7 +249,7 @@ const fn word(code: u8) -> &'static str {
 }
 
 fn print_report(report: &Report, pins: Option<&String>, code: u8) {
-    println!(
+    say(format!(
         "{} {}: {} entries, {} runs sealed, {} open, root {}",
         word(code),
         report.chain.origin,
@@ -248,9 +257,9 @@ fn print_report(report: &Report, pins: Option<&String>, code: u8) {
         report.sealed,
         report.open,
         report.root
-    );
+    ));
     if let Some((seq, damage)) = &report.damage {
-        println!("  seq {seq}: {damage}");
+        say(format!("  seq {seq}: {damage}"));
     }
     match report.enrolled {
         Some(true) => {}
@@ -258,10 +267,12 @@ fn print_report(report: &Report, pins: Option<&String>, code: u8) {
         None => println!("  its enrolment key was not checked: no `--trust`"),
     }
     if let Some(why) = pins {
-        println!("  {why}");
+        say(format!("  {why}"));
     }
     for (kind, count) in &report.unknown {
-        println!("  {count} entries of kind `{kind}`: their meaning is not known to this version");
+        say(format!(
+            "  {count} entries of kind `{kind}`: their meaning is not known to this version"
+        ));
     }
 }
 
@@ -300,13 +311,13 @@ async fn tail(command: &Tail) -> Result<u8, Failure> {
         let from = row.head.size.saturating_sub(u64::from(command.number));
         let rows = reader.entries(&row.chain, from, command.number).await.map_err(unreadable)?;
         if !command.json {
-            println!("{} ({} entries)", row.origin, row.head.size);
+            say(format!("{} ({} entries)", row.origin, row.head.size));
         }
         for entry in &rows {
             if command.json {
-                println!("{}", String::from_utf8_lossy(&entry.body));
+                say(String::from_utf8_lossy(&entry.body));
             } else {
-                println!("{}", line(entry));
+                say(line(entry));
             }
         }
     }
@@ -344,39 +355,44 @@ async fn head(command: &Head) -> Result<u8, Failure> {
                 ("size", Json::from(row.head.size)),
                 ("checkpoint", Json::from(row.head.checkpoint.as_str())),
             ]);
-            println!("{}", canonical::text(&told));
+            say(canonical::text(&told));
         } else if let Ok((checkpoint, _)) = Checkpoint::parse(&row.head.checkpoint) {
-            println!("head {} {} {}", checkpoint.origin, checkpoint.size, checkpoint.root);
+            say(format!("head {} {} {}", checkpoint.origin, checkpoint.size, checkpoint.root));
         } else {
-            println!("# {}: empty", row.origin);
+            say(format!("# {}: empty", row.origin));
         }
     }
     Ok(0)
 }
 
 async fn migrate(command: &Migrate) -> Result<u8, Failure> {
-    let file = |path: &PathBuf| reader::secret(path).map_err(|e| (USAGE, e.to_string()));
+    let usage = |why: String| (USAGE, why);
     let url = match (&command.admin_url, &command.admin_url_file) {
         (Some(url), _) => url.clone(),
-        (None, Some(path)) => file(path)?,
-        (None, None) => return Err((USAGE, "name the database: `--admin-url`".into())),
+        (None, Some(path)) => reader::url(path).map_err(|e| usage(e.to_string()))?,
+        (None, None) => return Err(usage("name the database: `--admin-url`".into())),
     };
-    let password = |path: &Option<PathBuf>| path.as_ref().map(file).transpose();
     let mut logins = Vec::new();
-    if let Some(name) = command.writer.clone() {
-        let password = password(&command.writer_password_file)?;
-        logins.push(Login::Writer { name, password, tenant: command.tenant.clone() });
+    for (name, tenant) in &command.writer {
+        let (name, tenant) = (name.clone(), tenant.clone());
+        logins.push(Login::Writer { name, password: None, tenant });
     }
-    if let Some(name) = command.reader.clone() {
-        let password = password(&command.reader_password_file)?;
-        logins.push(Login::Reader { name, password, tenant: Some(command.tenant.clone()) });
+    for name in &command.reader {
+        logins.push(Login::Reader { name: name.clone(), password: None, tenant: None });
     }
-    let done = postgres::migrate(&url, &logins).await.map_err(unreadable)?;
-    println!("ledger schema: version {} (was {})", done.to, done.from);
+    let done = crate::ledger::postgres::migrate(&url, &logins).await.map_err(unreadable)?;
+    say(format!("the ledger schema is at version {} (was {})", done.to, done.from));
     if !done.quiet {
-        println!("note: only a superuser can keep failing statements out of the server's log");
+        say(
+            "the server may log failing statements with their values: only a superuser can stop that",
+        );
     }
     Ok(0)
+}
+
+fn writer_login(text: &str) -> Result<(String, String), String> {
+    let (name, tenant) = text.split_once('=').ok_or("a writer is ROLE=TENANT")?;
+    Ok((name.to_owned(), tenant.to_owned()))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod keygen;
 mod ledger;
 mod manifest;
 mod policy;
-mod reader;
+pub mod reader;
 mod serve;
 
 /// How a command ends.
@@ -74,14 +74,12 @@ enum Command {
     Manifest(manifest::Args),
     /// Check, sign and try policy bundles.
     Policy(policy::PolicyArgs),
-    /// Export runs as evidence and verify it.
-    #[command(subcommand)]
-    Evidence(evidence::Command),
-    /// Verify, show and prepare the ledger.
-    #[command(subcommand)]
-    Ledger(ledger::Command),
     /// Check and show the configuration.
     Config(config::Args),
+    /// Export runs as evidence, and verify such evidence offline.
+    Evidence(evidence::Args),
+    /// Read, verify and set up ledgers.
+    Ledger(ledger::Args),
 }
 
 /// Runs the command line `args` (the program's name first).
@@ -102,19 +100,19 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Config(args) => config::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Policy(args) => return policy::run(&args),
-        Command::Evidence(command) => return wait(evidence::run(&command)),
-        Command::Ledger(command) => return wait(ledger::run(&command)),
+        Command::Evidence(args) => evidence::run(&args),
+        Command::Ledger(args) => ledger::run(&args),
     }
     .into()
 }
 
-/// Runs a command that waits for things, on one thread.
-fn wait(command: impl Future<Output = ExitCode>) -> ExitCode {
+/// Runs one asynchronous command to its end.
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Exit> {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(command),
+        Ok(runtime) => Ok(runtime.block_on(work)),
         Err(error) => {
-            complain(format!("error: {error}"));
-            ExitCode::FAILURE
+            complain(format!("error: no runtime: {error}"));
+            Err(Exit::Unverifiable)
         }
     }
 }

@@ -48,12 +48,17 @@ impl Source {
 /// Why a ledger cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The configuration or the file with the URL cannot be used.
-    #[error("{0}")]
-    Place(String),
     /// No place was named.
     #[error("name the ledger: `--config`, `--sqlite` or `--postgres-url-file`")]
     Nowhere,
+    /// A file that says where the ledger is cannot be used.
+    #[error("`{path}`: {why}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong with it, one problem a line.
+        why: String,
+    },
     /// The store said no.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -66,16 +71,15 @@ pub enum Error {
 pub async fn open_reader(source: &Source) -> Result<Arc<dyn LedgerReader>, Error> {
     match source.place().ok_or(Error::Nowhere)? {
         Place::Sqlite(path) => sqlite(path).await,
-        Place::PostgresUrlFile(path) => postgres(&secret(path)?).await,
+        Place::PostgresUrlFile(path) => postgres(&url(path)?).await,
         Place::Config(path) => {
-            let lines = |all: Vec<config::Problem>| {
-                let lines: Vec<String> = all.iter().map(ToString::to_string).collect();
-                Error::Place(lines.join("\n"))
-            };
-            let config = Config::load(path, &config::environment).map_err(lines)?;
+            let config = Config::load(path, &config::environment).map_err(|problems| {
+                let why: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                Error::File { path: path.display().to_string(), why: why.join("\n") }
+            })?;
             match &config.ledger {
-                config::Ledger::Sqlite(at) => sqlite(&at.path).await,
-                config::Ledger::Postgres(at) => postgres(at.connect.expose()).await,
+                config::Ledger::Sqlite(ledger) => sqlite(&ledger.path).await,
+                config::Ledger::Postgres(ledger) => postgres(ledger.connect.expose()).await,
             }
         }
     }
@@ -89,12 +93,13 @@ async fn postgres(url: &str) -> Result<Arc<dyn LedgerReader>, Error> {
     Ok(Arc::new(PostgresReader::connect(url).await?))
 }
 
-/// The one line of a file that keeps a secret out of process lists.
+/// The URL in a file: its text without the white space around it.
 ///
 /// # Errors
-/// The file cannot be read.
-pub fn secret(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path)
-        .map(|text| text.trim().to_owned())
-        .map_err(|e| Error::Place(format!("`{}`: {e}", path.display())))
+/// The file cannot be read or is empty.
+pub fn url(path: &Path) -> Result<String, Error> {
+    let bad = |why: String| Error::File { path: path.display().to_string(), why };
+    let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
+    let text = text.trim();
+    if text.is_empty() { Err(bad("empty".into())) } else { Ok(text.to_owned()) }
 }
