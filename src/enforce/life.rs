@@ -309,7 +309,7 @@ impl Road {
                 pinned.then(|| ToolView {
                     name: grant.name.to_string(),
                     description: tool.description.clone(),
-                    input_schema: tool.input_schema().to_vec(),
+                    input_schema: tool.input_schema.clone(),
                     tier: tier.as_str(),
                     read_only: tool.facts.read_only,
                     definition: tool.facts.definition.prefixed(),

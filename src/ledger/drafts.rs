@@ -40,11 +40,15 @@ impl Written {
     }
 
     fn add(&mut self, entropy: &dyn Entropy, role: &str, body: &[u8]) -> Digest {
+        self.commit(entropy, role, body, body.len() <= STORED_MAX)
+    }
+
+    fn commit(&mut self, entropy: &dyn Entropy, role: &str, body: &[u8], keep: bool) -> Digest {
         let salt = random32(entropy);
         let c = commitment(&salt, body);
         let len = u64::try_from(body.len()).unwrap_or(u64::MAX);
         self.draft.commit.push(Commitment { c, len, role: role.to_owned() });
-        if body.len() <= STORED_MAX {
+        if keep {
             self.payloads.push(PayloadRow {
                 commitment: c,
                 salt,
@@ -76,7 +80,10 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
         policy: Some(decision.policy),
         ..Draft::of(kind, Json::Null)
     });
-    let args = written.add(entropy, "args", call.canonical());
+    // Arguments the firewall refused hold a secret: they are committed to and never stored (I9).
+    let secret = decision.reasons.iter().any(|r| r.detail.starts_with("firewall."));
+    let keep = !secret && call.canonical().len() <= STORED_MAX;
+    let args = written.commit(entropy, "args", call.canonical(), keep);
     if let Some(input) = &decision.input {
         written.add(entropy, "policy_input", input);
     }
