@@ -25,6 +25,7 @@ pub mod chain;
 pub mod drafts;
 pub mod entry;
 mod item;
+pub mod memory;
 pub mod permit;
 pub mod recall;
 pub mod recover;

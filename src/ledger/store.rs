@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::crypto::merkle;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
 
@@ -140,6 +141,36 @@ pub struct Batch {
     pub head: Head,
 }
 
+impl Batch {
+    /// Checks that the batch continues `expected`: gapless, linked, hashed, and ending in its head.
+    ///
+    /// Every store asks this first, so that a mistake of the caller is refused in the same way
+    /// everywhere and never reaches a disk.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], naming the first flaw; nothing was written.
+    pub fn check(&self, expected: &Head) -> Result<(), StoreError> {
+        let flaw = |what: String| Err(StoreError::Unavailable(format!("malformed batch: {what}")));
+        if self.entries.is_empty() {
+            return flaw("no entries".into());
+        }
+        let (mut seq, mut prev) = (expected.size, expected.hash);
+        for entry in &self.entries {
+            if entry.seq != seq || entry.prev != prev {
+                return flaw(format!("entry {} does not follow {seq}", entry.seq));
+            }
+            if entry.leaf != merkle::leaf_hash(&entry.body) {
+                return flaw(format!("leaf hash of entry {seq}"));
+            }
+            (seq, prev) = (seq.saturating_add(1), entry.leaf);
+        }
+        if self.head.size != seq || self.head.hash != prev {
+            return flaw("head is not that of the last entry".into());
+        }
+        Ok(())
+    }
+}
+
 /// What a writer does. Every method shows the lease; a lost lease is `Conflict`.
 #[async_trait]
 pub trait LedgerStore: Send + Sync + 'static {
@@ -194,13 +225,12 @@ pub trait LedgerStore: Send + Sync + 'static {
     /// A payload of this chain, unless it was erased or never stored.
     async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError>;
 
-    /// Gives up the space held in reserve, so that owed outcomes can still be written. True if there
-    /// was any.
+    /// After [`StoreError::Full`]: frees the space kept back for outcomes. `true` if some was freed.
     async fn relieve(&self) -> bool {
         false
     }
 
-    /// Takes the reserve again. True once it is whole.
+    /// `true` once the space kept back for outcomes is whole again; new intents wait for that.
     async fn replenish(&self) -> bool {
         true
     }

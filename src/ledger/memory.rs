@@ -1,0 +1,430 @@
+//! The books in memory: the reference the other stores are compared with, and the simulation's disk.
+//!
+//! Nothing here survives the process; clones share one store, so that a "restarted" writer finds what
+//! the one before left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::entry::{Entry, Kind};
+use super::store::{
+    Batch, ChainRow, EntryRow, Head, LeaseKey, LeaseRequest, Leased, LedgerReader, LedgerStore,
+    PayloadRow, StoreError,
+};
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
+
+/// What the store is about to do when it asks [`Faults`].
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// A slot is about to be taken.
+    Lease(&'a LeaseRequest),
+    /// A batch is about to be appended.
+    Append(&'a Batch),
+    /// A payload is about to be stored.
+    PutPayload(&'a PayloadRow),
+}
+
+/// What goes wrong, if anything.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// Nothing.
+    Proceed,
+    /// The step is not done, and fails like this.
+    Refuse(StoreError),
+    /// The step is done, and its answer is lost: it fails like this.
+    ApplyThenFail(StoreError),
+    /// The step is done this much later (tokio's clock).
+    Delay(Duration),
+}
+
+/// Decides, before every write, what goes wrong.
+pub trait Faults: Send + Sync + 'static {
+    /// Asked once per write, before anything is done.
+    fn before(&self, step: Step<'_>) -> Fault;
+}
+
+impl<F: Fn(Step<'_>) -> Fault + Send + Sync + 'static> Faults for F {
+    fn before(&self, step: Step<'_>) -> Fault {
+        self(step)
+    }
+}
+
+/// The store. Cheap to clone; clones are the same store.
+#[derive(Clone, Default)]
+pub struct Memory {
+    state: Arc<Mutex<State>>,
+    faults: Arc<Mutex<Option<Arc<dyn Faults>>>>,
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Memory({} chains)", self.state.lock().chains.len())
+    }
+}
+
+#[derive(Default)]
+struct State {
+    chains: BTreeMap<ChainId, Chain>,
+}
+
+struct Chain {
+    tenant: String,
+    pool: String,
+    slot: u64,
+    epoch: Epoch,
+    secret: Digest,
+    replaced: Option<Digest>,
+    until: Instant,
+    term: Duration,
+    stopped: bool,
+    head: Head,
+    entries: Vec<EntryRow>,
+    payloads: BTreeMap<Digest, PayloadRow>,
+    checkpoints: BTreeMap<Seq, String>,
+    open_runs: BTreeSet<RunId>,
+}
+
+impl Chain {
+    fn slot_name(&self) -> String {
+        format!("{}/{}", self.pool, self.slot)
+    }
+
+    fn origin(&self) -> String {
+        format!("wicketgate.dev/{}/{}/0", self.tenant, self.slot_name())
+    }
+
+    fn select(&self, wanted: impl Fn(&EntryRow) -> bool) -> Vec<EntryRow> {
+        self.entries.iter().filter(|entry| wanted(entry)).cloned().collect()
+    }
+
+    fn from(&self, from: Seq, limit: u32) -> Vec<EntryRow> {
+        let skip = usize::try_from(from).unwrap_or(usize::MAX);
+        let take = usize::try_from(limit).unwrap_or(usize::MAX);
+        self.entries.iter().skip(skip).take(take).cloned().collect()
+    }
+}
+
+impl State {
+    fn held(&mut self, key: &LeaseKey) -> Result<&mut Chain, StoreError> {
+        self.chains
+            .get_mut(&key.chain)
+            .filter(|c| c.epoch == key.epoch && c.secret == Digest::of(&[&key.secret]))
+            .ok_or_else(|| StoreError::Conflict("the lease is lost".into()))
+    }
+
+    /// The slot to take: this request's own (tried before), the previous one, the lowest free one.
+    fn free_slot(&self, request: &LeaseRequest, now: Instant) -> Option<ChainId> {
+        let mine = Digest::of(&[&request.secret]);
+        let before = request.previous.as_ref().map(|key| Digest::of(&[&key.secret]));
+        let mut slots: Vec<(&ChainId, &Chain)> = self
+            .chains
+            .iter()
+            .filter(|(_, c)| c.tenant == request.tenant && c.pool == request.pool)
+            .collect();
+        slots.sort_by_key(|(_, chain)| chain.slot);
+        let find = |wanted: &dyn Fn(&Chain) -> bool| {
+            slots.iter().find(|(_, chain)| wanted(chain)).map(|(id, _)| **id)
+        };
+        find(&|c| c.secret == mine)
+            .or_else(|| find(&|c| Some(c.secret) == before))
+            .or_else(|| find(&|c| c.until <= now || c.stopped))
+    }
+
+    fn take(&mut self, request: &LeaseRequest, now: Instant) -> Result<Leased, StoreError> {
+        let secret = Digest::of(&[&request.secret]);
+        let before = request.previous.as_ref().map(|key| Digest::of(&[&key.secret]));
+        let until = now.checked_add(request.term).unwrap_or(now);
+        let mut same_writer = false;
+        let id = match self.free_slot(request, now) {
+            Some(id) => id,
+            None => self.create(request, secret, until)?,
+        };
+        let chain = self
+            .chains
+            .get_mut(&id)
+            .ok_or_else(|| StoreError::Broken(format!("chain {id} vanished")))?;
+        if let Some(before) = before {
+            same_writer = chain.secret == before
+                || (chain.secret == secret && chain.replaced == Some(before));
+        }
+        if chain.secret != secret {
+            chain.replaced = Some(chain.secret);
+        }
+        chain.epoch = chain.epoch.saturating_add(1);
+        chain.secret = secret;
+        chain.until = until;
+        chain.term = request.term;
+        // `writer.stopped` frees a slot in its own epoch only.
+        chain.stopped = false;
+        Ok(Leased {
+            key: LeaseKey { chain: id, epoch: chain.epoch, secret: request.secret },
+            slot: chain.slot_name(),
+            origin: chain.origin(),
+            same_writer,
+            head: chain.head.clone(),
+        })
+    }
+
+    /// Makes a chain in epoch 0, for [`State::take`] to raise.
+    fn create(
+        &mut self,
+        request: &LeaseRequest,
+        secret: Digest,
+        until: Instant,
+    ) -> Result<ChainId, StoreError> {
+        if self.chains.contains_key(&request.chain) {
+            return Err(StoreError::Unavailable(format!("chain {} exists", request.chain)));
+        }
+        let slot = self
+            .chains
+            .values()
+            .filter(|c| c.tenant == request.tenant && c.pool == request.pool)
+            .map(|c| c.slot.saturating_add(1))
+            .max()
+            .unwrap_or(0);
+        let head = Head {
+            size: 0,
+            hash: Entry::genesis_prev(&request.chain),
+            frontier: Vec::new(),
+            checkpoint: String::new(),
+        };
+        let chain = Chain {
+            tenant: request.tenant.clone(),
+            pool: request.pool.clone(),
+            slot,
+            epoch: 0,
+            secret,
+            replaced: None,
+            until,
+            term: request.term,
+            stopped: false,
+            head,
+            entries: Vec::new(),
+            payloads: BTreeMap::new(),
+            checkpoints: BTreeMap::new(),
+            open_runs: BTreeSet::new(),
+        };
+        self.chains.insert(request.chain, chain);
+        Ok(request.chain)
+    }
+
+    fn append(&mut self, key: &LeaseKey, expected: &Head, batch: &Batch) -> Result<(), StoreError> {
+        let chain = self.held(key)?;
+        let now = Instant::now();
+        let until = now.checked_add(chain.term).unwrap_or(now);
+        if chain.head == batch.head {
+            chain.until = until;
+            return Ok(());
+        }
+        if chain.head.size != expected.size || chain.head.hash != expected.hash {
+            return Err(StoreError::Conflict("the head moved".into()));
+        }
+        chain.until = until;
+        for entry in &batch.entries {
+            if let Some(run) = entry.run {
+                if entry.kind == Kind::RunOpened.as_str() {
+                    chain.open_runs.insert(run);
+                } else if entry.kind == Kind::RunSealed.as_str() {
+                    chain.open_runs.remove(&run);
+                }
+            }
+            chain.stopped = entry.kind == Kind::WriterStopped.as_str();
+            chain.entries.push(entry.clone());
+        }
+        for payload in &batch.payloads {
+            chain.payloads.entry(payload.commitment).or_insert_with(|| payload.clone());
+        }
+        chain.checkpoints.insert(batch.head.size, batch.head.checkpoint.clone());
+        chain.head = batch.head.clone();
+        Ok(())
+    }
+}
+
+impl Memory {
+    /// An empty store without faults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks `faults` before every write from now on, for all clones.
+    pub fn set_faults(&self, faults: impl Faults) {
+        *self.faults.lock() = Some(Arc::new(faults));
+    }
+
+    /// Nothing goes wrong any more.
+    pub fn clear_faults(&self) {
+        *self.faults.lock() = None;
+    }
+
+    /// Erases a payload and its salt; `true` if it was there.
+    #[must_use]
+    pub fn erase(&self, chain: &ChainId, commitment: &Digest) -> bool {
+        let mut state = self.state.lock();
+        state.chains.get_mut(chain).is_some_and(|c| c.payloads.remove(commitment).is_some())
+    }
+
+    async fn write<T>(
+        &self,
+        step: Step<'_>,
+        apply: impl FnOnce(&mut State) -> Result<T, StoreError> + Send,
+    ) -> Result<T, StoreError> {
+        let faults = self.faults.lock().clone();
+        match faults.map_or(Fault::Proceed, |faults| faults.before(step)) {
+            Fault::Proceed => apply(&mut self.state.lock()),
+            Fault::Refuse(error) => Err(error),
+            Fault::ApplyThenFail(error) => apply(&mut self.state.lock()).and(Err(error)),
+            Fault::Delay(duration) => {
+                tokio::time::sleep(duration).await;
+                apply(&mut self.state.lock())
+            }
+        }
+    }
+
+    fn held<T>(&self, key: &LeaseKey, read: impl FnOnce(&Chain) -> T) -> Result<T, StoreError> {
+        self.state.lock().held(key).map(|chain| read(chain))
+    }
+
+    fn read<T: Default>(&self, chain: &ChainId, read: impl FnOnce(&Chain) -> T) -> T {
+        self.state.lock().chains.get(chain).map(read).unwrap_or_default()
+    }
+}
+
+#[async_trait]
+impl LedgerStore for Memory {
+    async fn lease(&self, request: &LeaseRequest) -> Result<Leased, StoreError> {
+        self.write(Step::Lease(request), |state| state.take(request, Instant::now())).await
+    }
+
+    async fn append(
+        &self,
+        key: &LeaseKey,
+        expected: &Head,
+        batch: &Batch,
+    ) -> Result<(), StoreError> {
+        batch.check(expected)?;
+        self.write(Step::Append(batch), |state| state.append(key, expected, batch)).await
+    }
+
+    async fn put_payload(&self, key: &LeaseKey, payload: &PayloadRow) -> Result<(), StoreError> {
+        self.write(Step::PutPayload(payload), |state| {
+            let chain = state.held(key)?;
+            chain.payloads.entry(payload.commitment).or_insert_with(|| payload.clone());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn release(&self, key: &LeaseKey) -> Result<(), StoreError> {
+        self.state.lock().held(key).map(|chain| chain.until = Instant::now())
+    }
+
+    async fn head(&self, key: &LeaseKey) -> Result<Head, StoreError> {
+        self.held(key, |chain| chain.head.clone())
+    }
+
+    async fn tail(
+        &self,
+        key: &LeaseKey,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        self.held(key, |chain| chain.from(from, limit))
+    }
+
+    async fn open_runs(&self, key: &LeaseKey) -> Result<Vec<RunId>, StoreError> {
+        self.held(key, |chain| chain.open_runs.iter().copied().collect())
+    }
+
+    async fn run_entries(&self, key: &LeaseKey, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
+        self.held(key, |chain| chain.select(|e| e.run.as_ref() == Some(run)))
+    }
+
+    async fn call_entries(
+        &self,
+        key: &LeaseKey,
+        run: &RunId,
+        call: &CallId,
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        let wanted = |e: &EntryRow| e.run.as_ref() == Some(run) && e.call.as_ref() == Some(call);
+        self.held(key, |chain| chain.select(wanted))
+    }
+
+    async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
+        self.held(key, |chain| chain.payloads.get(c).cloned())
+    }
+}
+
+#[async_trait]
+impl LedgerReader for Memory {
+    async fn chains(&self) -> Result<Vec<ChainRow>, StoreError> {
+        let state = self.state.lock();
+        let row = |(id, chain): (&ChainId, &Chain)| ChainRow {
+            chain: *id,
+            tenant: chain.tenant.clone(),
+            slot: chain.slot_name(),
+            origin: chain.origin(),
+            epoch: chain.epoch,
+            head: chain.head.clone(),
+        };
+        let mut rows: Vec<ChainRow> = state.chains.iter().map(row).collect();
+        rows.sort_by(|a, b| a.origin.cmp(&b.origin));
+        Ok(rows)
+    }
+
+    async fn entries(
+        &self,
+        chain: &ChainId,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        Ok(self.read(chain, |c| c.from(from, limit)))
+    }
+
+    async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
+        let state = self.state.lock();
+        let has = |chain: &Chain| chain.entries.iter().any(|e| e.run.as_ref() == Some(run));
+        let mut found: Vec<(String, ChainId)> =
+            state.chains.iter().filter(|(_, c)| has(c)).map(|(id, c)| (c.origin(), *id)).collect();
+        found.sort();
+        Ok(found.first().map(|(_, id)| *id))
+    }
+
+    async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
+        Ok(self.read(chain, |c| c.select(|e| e.run.as_ref() == Some(run))))
+    }
+
+    async fn entries_of(
+        &self,
+        chain: &ChainId,
+        kinds: &[&str],
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        let wanted = |e: &EntryRow| e.run.is_none() && kinds.contains(&e.kind.as_str());
+        Ok(self.read(chain, |c| c.select(wanted)))
+    }
+
+    async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        Ok(self.read(chain, |c| c.entries.iter().take(size).map(|e| e.leaf).collect()))
+    }
+
+    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
+        Ok(self.read(chain, |chain| chain.payloads.get(c).cloned()))
+    }
+
+    async fn checkpoint(
+        &self,
+        chain: &ChainId,
+        at_least: Seq,
+    ) -> Result<Option<(Seq, String)>, StoreError> {
+        Ok(self.read(chain, |c| {
+            c.checkpoints.range(at_least..).next().map(|(size, note)| (*size, note.clone()))
+        }))
+    }
+}
