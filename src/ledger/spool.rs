@@ -34,7 +34,7 @@ pub struct Watermark {
 }
 
 /// What a writer remembers between lives.
-pub trait Journal: Send + 'static {
+pub trait Journal: Send + Sync + 'static {
     /// Keeps this batch, on disk when it returns if this journal promises that.
     ///
     /// # Errors
