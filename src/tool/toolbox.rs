@@ -1,5 +1,7 @@
 //! temporary
 use crate::domain::call::ToolCall;
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
 use crate::domain::id::ToolName;
 use crate::domain::prepared::{Prepared, ToolFacts};
 use crate::identity::manifest::Grant;
@@ -16,6 +18,11 @@ pub struct Tool {
     /// e
     pub executor: Arc<dyn super::ToolExecutor>,
 }
+impl std::fmt::Debug for Tool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tool")
+    }
+}
 /// t
 #[derive(Default)]
 pub struct Toolbox {
@@ -27,13 +34,31 @@ impl std::fmt::Debug for Toolbox {
     }
 }
 impl Toolbox {
+    /// The tools as they are.
+    #[must_use]
+    pub fn of(tools: Vec<Tool>) -> Self {
+        Self { tools: tools.into_iter().map(|t| (t.facts.name.clone(), t)).collect() }
+    }
     /// g
     pub fn get(&self, name: &ToolName) -> Option<&Tool> {
         self.tools.get(name)
     }
 }
 /// p
-pub fn prepare(toolbox: &Toolbox, _grant: Option<&Grant>, call: ToolCall) -> Prepared {
-    let tool = toolbox.get(call.tool()).map(|t| Arc::clone(&t.facts));
-    Prepared::refused(call, tool, Vec::new())
+pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prepared {
+    let tool = toolbox.get(call.tool());
+    let (Some(tool), Some(_)) = (tool, grant) else {
+        let reason = Reason {
+            code: Code::ToolNotGranted,
+            detail: "tool.not_granted".into(),
+            message: "the tool is not granted".into(),
+            rule: "manifest.tools".into(),
+        };
+        return Prepared::refused(call, None, vec![reason]);
+    };
+    let facts = Arc::clone(&tool.facts);
+    match tool.executor.prepare(&call) {
+        Ok((effect, hold)) => Prepared::ready(call, facts, effect, Vec::new(), hold),
+        Err(reasons) => Prepared::refused(call, Some(facts), reasons),
+    }
 }
