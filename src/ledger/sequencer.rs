@@ -159,8 +159,8 @@ impl Sequencer {
             if work.is_empty() {
                 tokio::select! {
                     biased;
-                    item = owed.recv() => work.extend(item),
-                    item = intents.recv() => work.extend(item),
+                    Some(item) = owed.recv() => work.push(item),
+                    Some(item) = intents.recv() => work.push(item),
                     () = stop.cancelled() => return self.finish().await,
                     () = tokio::time::sleep(heartbeat) => work.push(self.heartbeat()),
                 }

@@ -201,6 +201,7 @@ async fn worsen(world: &World, life: &Life, dice: &mut Dice) -> bool {
 /// With the faults off, a process comes up and serves: as it was, after a crash, or after an end in order.
 async fn settle(world: &Arc<World>, dice: &mut Dice) -> Arc<Life> {
     let before = world.current.borrow().clone();
+    world.kill_all_but(before.as_deref());
     if let Some(before) = before {
         match dice.below(3) {
             0 if !before.is_over() => return before,
@@ -238,9 +239,20 @@ async fn ask_again(world: &World, life: &Life, made: &[(Known, Vec<CallRequest>)
     }
 }
 
+/// Labels that cannot be written are refused; the next try has others.
+async fn open_plain(world: &World, life: &Life) -> Option<Known> {
+    for _ in 0..4 {
+        let known = world.open(life, None).await;
+        if known.is_some() {
+            return known;
+        }
+    }
+    None
+}
+
 /// A fresh run, one call of each sort: nothing is lost, late or refused for the ledger's sake.
 async fn all_is_well(world: &World, life: &Life) {
-    let Some(known) = world.open(life, None).await.or(world.open(life, None).await) else {
+    let Some(known) = open_plain(world, life).await else {
         return world.flaw("(9) with the faults off, no run could be opened");
     };
     let cases = [

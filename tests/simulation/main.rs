@@ -69,6 +69,19 @@ fn report(total: &[Report]) {
     println!("answers: {answers:?}");
 }
 
+/// A world that spins without its time moving cannot be timed out from inside.
+fn watch(next: &AtomicU64, seeds: u64, running: &Mutex<BTreeMap<u64, std::time::Instant>>) {
+    while next.load(Ordering::Relaxed) < seeds || !running.lock().is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        for (seed, since) in running.lock().iter() {
+            if since.elapsed() > std::time::Duration::from_secs(20) {
+                eprintln!("seed {seed} failed: (8) it spins");
+                std::process::abort();
+            }
+        }
+    }
+}
+
 #[test]
 fn the_road_keeps_its_promises_under_seeded_faults() {
     quiet();
@@ -79,16 +92,21 @@ fn the_road_keeps_its_promises_under_seeded_faults() {
     };
     let (next, reports) = (AtomicU64::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let running = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
+        scope.spawn(|| watch(&next, seeds.len() as u64, &running));
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
                     let at = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap();
                     let Some(seed) = seeds.get(at) else { break };
-                    if reports.lock().iter().filter(|r: &&Report| !r.flaws.is_empty()).count() >= 3 {
+                    if reports.lock().iter().filter(|r: &&Report| !r.flaws.is_empty()).count() >= number("WICKETGATE_FLAWED").map_or(3, |n| n as usize) {
+                        next.fetch_add(seeds.len() as u64, Ordering::Relaxed);
                         break;
                     }
+                    running.lock().insert(*seed, std::time::Instant::now());
                     let report = life::world(*seed);
+                    running.lock().remove(seed);
                     reports.lock().push(report);
                 }
             });

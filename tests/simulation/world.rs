@@ -69,6 +69,8 @@ pub struct World {
     signer: Arc<SecretKey>,
     dir: tempfile::TempDir,
     lives: AtomicU64,
+    /// Every process that was ever started.
+    processes: Mutex<Vec<CancellationToken>>,
     in_flight_max: usize,
 }
 
@@ -125,6 +127,7 @@ impl World {
             signer: Arc::new(signer),
             dir: dir.unwrap(),
             lives: AtomicU64::new(0),
+            processes: Mutex::default(),
             in_flight_max,
             dice: Mutex::new(dice),
         })
@@ -143,6 +146,7 @@ impl World {
         let number = self.lives.fetch_add(1, Ordering::Relaxed);
         let entropy = Arc::new(Seeded(Mutex::new(Dice::new(self.dice.lock().next()))));
         let dead = CancellationToken::new();
+        self.processes.lock().push(dead.clone());
         let disk =
             Disk { memory: self.memory.clone(), sky: Arc::clone(&self.sky), dead: dead.clone() };
         let parts = ledger::Parts {
@@ -253,6 +257,15 @@ impl World {
                 return life;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Kills every process but this one.
+    pub fn kill_all_but(&self, life: Option<&Life>) {
+        for (at, dead) in self.processes.lock().iter().enumerate() {
+            if life.is_none_or(|life| life.number != at as u64) {
+                dead.cancel();
+            }
         }
     }
 
