@@ -57,7 +57,17 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
         return Prepared::refused(call, None, vec![reason]);
     };
     let facts = Arc::clone(&tool.facts);
-    match tool.executor.prepare(&call) {
+    // A panic is a refusal too, and goes on the books as one.
+    let prepared = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        tool.executor.prepare(&call)
+    }));
+    let panicked = || Reason {
+        code: Code::EffectRefused,
+        detail: "prepare.panic".into(),
+        message: "the tool could not be prepared".into(),
+        rule: "tool.prepare".into(),
+    };
+    match prepared.unwrap_or_else(|_| Err(vec![panicked()])) {
         Ok((effect, hold)) => Prepared::ready(call, facts, effect, Vec::new(), hold),
         Err(reasons) => Prepared::refused(call, Some(facts), reasons),
     }

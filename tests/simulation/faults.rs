@@ -176,7 +176,7 @@ impl Sky {
         } else if hits(weather.lose_write) {
             Fate::LoseWrite
         } else if hits(weather.delay) {
-            Fate::Delay(if dice.chance(300) { dice.millis(800, 2600) } else { dice.millis(1, 200) })
+            Fate::Delay(if dice.chance(600) { dice.millis(500, 2600) } else { dice.millis(1, 200) })
         } else {
             Fate::Proceed
         }

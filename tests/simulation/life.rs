@@ -111,7 +111,7 @@ fn weather(dice: &mut Dice) -> Weather {
         refuse: some(150),
         lose_answer: some(150),
         lose_write: some(100),
-        delay: some(200),
+        delay: some(300),
         full: some(80),
         steal: some(20),
         crash_before: some(30),
