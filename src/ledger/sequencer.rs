@@ -339,12 +339,17 @@ impl Sequencer {
             match done {
                 Done::Judged { judged, expires, reply } => {
                     let committed = Committed::mint(*judged, expires, receipt);
-                    if let Err(Ok(Committed::Permit(permit))) = reply.send(Ok(committed)) {
-                        // Its caller was told `ledger.unknown`: it must never run.
-                        let finished = permit.not_started();
-                        let written = drafts::ended(&*self.shared.entropy, &finished);
-                        self.backlog.push_back(event(written));
-                    }
+                    // Its caller was told `ledger.unknown`: it must never run, nor wait for anybody.
+                    let written = match reply.send(Ok(committed)) {
+                        Err(Ok(Committed::Permit(permit))) => {
+                            drafts::ended(&*self.shared.entropy, &permit.not_started())
+                        }
+                        Err(Ok(Committed::Held(held))) => {
+                            recover::held_ended(*held.run(), held.call(), false, "not_started")
+                        }
+                        Ok(()) | Err(Ok(Committed::Refusal(_)) | Err(_)) => continue,
+                    };
+                    self.backlog.push_back(event(written));
                 }
                 Done::Finished { finished, reply } => {
                     drop(reply.send(Ok(Settled::mint(*finished, receipt))));
