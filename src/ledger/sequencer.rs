@@ -13,7 +13,7 @@ use super::entry::{Draft, Kind};
 use super::item::{Claim, Done, Item};
 use super::permit::{Committed, Receipt, Settled};
 use super::spool::{Journal, LeaseFile};
-use super::store::{Batch, EntryRow, Head, LeaseKey, PayloadRow, StoreError};
+use super::store::{Batch, EntryRow, Head, LeaseKey, LeaseRequest, PayloadRow, StoreError};
 use super::tail::TailError;
 use super::writer_key::{Signer, WriterKey};
 use super::{Error, Parts, RecoveredRun, Shared, Status, recover};
@@ -32,6 +32,8 @@ pub struct Writer {
     pub(super) signer: Arc<dyn Signer>,
     pub(super) journal: Box<dyn Journal>,
     pub(super) lease_file: Option<LeaseFile>,
+    /// What was asked of the store and not answered yet.
+    pub(super) request: Option<LeaseRequest>,
     intents: mpsc::Receiver<Item>,
     owed: mpsc::Receiver<Item>,
     status: watch::Sender<Status>,
@@ -87,7 +89,7 @@ impl Writer {
         status: watch::Sender<Status>,
     ) -> Self {
         let Parts { signer, journal, lease_file, .. } = parts;
-        Self { shared, signer, journal, lease_file, intents, owed, status }
+        Self { shared, signer, journal, lease_file, request: None, intents, owed, status }
     }
 
     /// Takes a slot, recovers its chain, hands over the open runs, then writes until `stop`.
