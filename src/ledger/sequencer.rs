@@ -398,6 +398,7 @@ impl From<TailError> for Error {
             TailError::RunNotOpen | TailError::RunOpen => Self::RunNotOpen,
             TailError::CallTaken | TailError::CallNotOpen => Self::CallTaken,
             TailError::CallsOpen => Self::CallsOpen,
+            TailError::TooLong => Self::Unavailable(misfit.to_string()),
         }
     }
 }
