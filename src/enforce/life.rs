@@ -138,7 +138,8 @@ impl Road {
     /// ledger, every one made after stands behind it.
     ///
     /// # Errors
-    /// The ledger's; the old bundle stays in force.
+    /// The ledger's; the old bundle stays in force, except after `Unknown`: the activation may be
+    /// on the books, and then nothing judged by the old one may follow it.
     pub async fn activate(
         &self,
         engine: Arc<dyn PolicyEngine>,
@@ -159,9 +160,13 @@ impl Road {
         let policy = Some(engine.digest());
         let written = Written::bare(Draft { policy, ..Draft::of(Kind::PolicyActivated, data) });
         let _turn = self.turn.write().await;
-        let receipt = self.ledger.record(written).await?;
-        self.engine.store(Arc::new(Some(engine)));
-        Ok(receipt)
+        let recorded = self.ledger.record(written).await;
+        // WHY: in doubt, the new bundle is the right one. Everything judged by it from here on stands
+        // behind the activation in the same chain, and cannot become durable without it.
+        if matches!(recorded, Ok(_) | Err(ledger::Error::Unknown)) {
+            self.engine.store(Arc::new(Some(engine)));
+        }
+        recorded
     }
 
     /// Records that this manifest is the one in force for its agent.
