@@ -58,9 +58,8 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
     };
     let facts = Arc::clone(&tool.facts);
     // A panic is a refusal too, and goes on the books as one.
-    let prepared = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        tool.executor.prepare(&call)
-    }));
+    let prepared =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tool.executor.prepare(&call)));
     let panicked = || Reason {
         code: Code::EffectRefused,
         detail: "prepare.panic".into(),
