@@ -75,8 +75,7 @@ impl Shadow {
             for row in new {
                 let json: Value = serde_json::from_slice(&row.body).unwrap_or(Value::Null);
                 let leaf = *row.leaf.as_bytes();
-                let link =
-                    Link { chain: chain.chain, seq: row.seq, leaf, body: row.body, json };
+                let link = Link { chain: chain.chain, seq: row.seq, leaf, body: row.body, json };
                 let (run, call) = (link.text("run").to_owned(), link.text("call").to_owned());
                 if !call.is_empty() {
                     self.calls.entry((run, call)).or_default().push((chain.chain, links.len()));
@@ -121,7 +120,9 @@ fn chain_holds(chain: &ChainId, links: &[Link], memory: &Memory, flaws: &mut Vec
         if link.json.is_null() || link.body.len() > 65_535 {
             flaw("not an entry of at most 65535 bytes");
         }
-        if serde_json_canonicalizer::to_vec(&link.json).ok().as_deref() != Some(link.body.as_slice()) {
+        if serde_json_canonicalizer::to_vec(&link.json).ok().as_deref()
+            != Some(link.body.as_slice())
+        {
             flaw("not in canonical form");
         }
         if sha(&[&[0], &link.body]) != link.leaf || link.seq != at as u64 {
@@ -164,12 +165,8 @@ fn checkpoint_holds(
     }
     let note = &row.head.checkpoint;
     let mut leaves: Vec<Hash> = links.iter().map(|l| l.leaf).collect();
-    let expected = format!(
-        "{}\n{}\n{}\n",
-        row.origin,
-        links.len(),
-        STANDARD.encode(root(&mut leaves))
-    );
+    let expected =
+        format!("{}\n{}\n{}\n", row.origin, links.len(), STANDARD.encode(root(&mut leaves)));
     if !note.starts_with(&expected) {
         flaws.push("(3) the checkpoint does not cover the tree".into());
     }
@@ -212,8 +209,7 @@ fn runs_hold(links: &[Link], flaws: &mut Vec<String>) {
                 flaw("sub-chain broken");
             }
             let last = at + 1 == entries.len();
-            if (link.kind() == "run.opened") != (at == 0)
-                || (link.kind() == "run.sealed" && !last)
+            if (link.kind() == "run.opened") != (at == 0) || (link.kind() == "run.sealed" && !last)
             {
                 flaw("opened or sealed in the wrong place");
             }
@@ -241,10 +237,9 @@ fn calls_hold(shadow: &Shadow, flaws: &mut Vec<String>) {
         let legal = match kinds.as_slice() {
             ["call.denied" | "call.held" | "call.authorized"]
             | ["call.held", "call.expired" | "call.cancelled"] => true,
-            ["call.authorized", end] => matches!(
-                *end,
-                "call.completed" | "call.failed" | "call.unknown" | "call.cancelled"
-            ),
+            ["call.authorized", end] => {
+                matches!(*end, "call.completed" | "call.failed" | "call.unknown" | "call.cancelled")
+            }
             _ => false,
         };
         if !legal {

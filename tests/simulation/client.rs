@@ -13,9 +13,7 @@ use wicketgate::identity::{Caller, Peer};
 use crate::checks::Link;
 use crate::faults::Dice;
 use crate::script::PLANTED;
-use crate::world::{
-    COMMIT_WAIT, Life, QUEUE_WAIT, SETTLE_WAIT, TOOL_TIMEOUT, Track, World, since,
-};
+use crate::world::{COMMIT_WAIT, Life, QUEUE_WAIT, SETTLE_WAIT, TOOL_TIMEOUT, Track, World, since};
 
 /// A run somebody has the token of.
 #[derive(Clone, Debug)]
@@ -37,7 +35,9 @@ const TRANSIENT: [&str; 7] = [
 
 /// Longest anybody may wait: for a bundle's activation, the commit, the tool, the outcome.
 const PATIENCE: Duration = Duration::from_millis(
-    (QUEUE_WAIT.as_millis() + 2 * COMMIT_WAIT.as_millis() + TOOL_TIMEOUT.as_millis()
+    (QUEUE_WAIT.as_millis()
+        + 2 * COMMIT_WAIT.as_millis()
+        + TOOL_TIMEOUT.as_millis()
         + SETTLE_WAIT.as_millis()
         + 100) as u64,
 );
@@ -69,7 +69,8 @@ impl World {
         book.shadow.refresh(&self.memory);
         book.opened.insert(opened.run.to_string());
         let link = book.shadow.at(&opened.receipt.chain, opened.receipt.seq);
-        if link.is_none_or(|l| l.kind() != "run.opened" || l.text("run") != opened.run.to_string()) {
+        if link.is_none_or(|l| l.kind() != "run.opened" || l.text("run") != opened.run.to_string())
+        {
             book.flaws.push("(6) a run was given away that is not on the books".into());
         }
         Some(Known { run: opened.run.to_string(), token: opened.token })
@@ -208,7 +209,8 @@ impl World {
         flaws.extend(without_receipt(track, answer, receipt.is_some(), id));
         flaws.extend(told_before(track, answer, link, bytes, &links, id, &self.memory));
         if let Err(fault) = answer {
-            let texts = fault.reasons.iter().map(|r| format!("{}{}{}", r.detail, r.message, r.rule));
+            let texts =
+                fault.reasons.iter().map(|r| format!("{}{}{}", r.detail, r.message, r.rule));
             let text = texts.collect::<String>() + &fault.message + &fault.detail;
             if text.contains(PLANTED) {
                 flaws.push(format!("(13) the answer `{word}` gives away a payload"));
@@ -254,7 +256,14 @@ fn told_before(
         let fine = word == "call.conflict" || TRANSIENT.contains(&word);
         return (!fine).then(|| format!("(7) other bytes under {id} were answered `{word}`"));
     }
-    let finals = ["call.denied", "call.completed", "call.failed", "call.unknown", "call.cancelled", "call.expired"];
+    let finals = [
+        "call.denied",
+        "call.completed",
+        "call.failed",
+        "call.unknown",
+        "call.cancelled",
+        "call.expired",
+    ];
     let now = link.filter(|l| finals.contains(&l.kind())).map(|_| format!("{word}@{seq:?}"));
     match (&track.told, now) {
         (None, now) => {
@@ -322,7 +331,8 @@ async fn vanish(after: Option<Duration>) {
 /// A request whose arguments say what happens.
 pub fn request(dice: &mut Dice, id: String) -> CallRequest {
     let act = ["ok", "ok", "ok", "slow", "error", "hang", "panic", "flood"];
-    let verdict = ["allow", "allow", "allow", "allow", "allow", "flip", "deny", "hold", "error", "panic"];
+    let verdict =
+        ["allow", "allow", "allow", "allow", "allow", "flip", "deny", "hold", "error", "panic"];
     let act = act[usize::try_from(dice.below(8)).unwrap()];
     let verdict = verdict[usize::try_from(dice.below(10)).unwrap()];
     let mut args = json!({
@@ -382,9 +392,10 @@ pub async fn client(
             }
         }
         let Some((known, asked)) = made.last_mut() else { continue };
-        let old = asked.len().checked_sub(1).map(|_| {
-            asked[usize::try_from(dice.below(asked.len() as u64)).unwrap()].clone()
-        });
+        let old = asked
+            .len()
+            .checked_sub(1)
+            .map(|_| asked[usize::try_from(dice.below(asked.len() as u64)).unwrap()].clone());
         let hang_up = dice.chance(120).then(|| dice.millis(0, 300));
         let answer = match (dice.below(12), old) {
             (0 | 1, Some(old)) => world.ask(&life, known, &old, hang_up).await,

@@ -286,7 +286,12 @@ impl LedgerStore for Disk {
         self.memory.head(key).await
     }
 
-    async fn tail(&self, key: &LeaseKey, from: Seq, most: u32) -> Result<Vec<EntryRow>, StoreError> {
+    async fn tail(
+        &self,
+        key: &LeaseKey,
+        from: Seq,
+        most: u32,
+    ) -> Result<Vec<EntryRow>, StoreError> {
         self.alive().await;
         self.memory.tail(key, from, most).await
     }

@@ -55,7 +55,11 @@ fn finish(world: &Arc<World>) -> Report {
             _ => track.executions == 0,
         };
         if !fits {
-            flaws.push(format!("(12) {call} ended `{}`, ran {} times", last.kind(), track.executions));
+            flaws.push(format!(
+                "(12) {call} ended `{}`, ran {} times",
+                last.kind(),
+                track.executions
+            ));
         }
         let kept = last.payload(&world.memory, "result");
         if last.kind() == "call.completed" && kept != track.result {
@@ -202,6 +206,8 @@ async fn worsen(world: &World, life: &Life, dice: &mut Dice) -> bool {
 async fn settle(world: &Arc<World>, dice: &mut Dice) -> Arc<Life> {
     let before = world.current.borrow().clone();
     world.kill_all_but(before.as_deref());
+    // A heartbeat later, whoever was fenced by one of the dead knows it.
+    tokio::time::sleep(Duration::from_secs(2)).await;
     if let Some(before) = before {
         match dice.below(3) {
             0 if !before.is_over() => return before,
@@ -325,7 +331,10 @@ async fn seal_all(world: &World, life: &Life, made: &[(Known, Vec<CallRequest>)]
     for run in runs("run.sealed") {
         open.remove(&run);
     }
-    let strays: Vec<&String> = open.iter().filter(|r| !book.open_vanished && !made.iter().any(|(k, _)| k.run == **r)).collect();
+    let strays: Vec<&String> = open
+        .iter()
+        .filter(|r| !book.open_vanished && !made.iter().any(|(k, _)| k.run == **r))
+        .collect();
     if !strays.is_empty() {
         book.flaws.push(format!("(9) runs {strays:?} are open and nobody has their token"));
     }

@@ -11,6 +11,8 @@
     clippy::string_slice,
     clippy::print_stdout,
     clippy::disallowed_methods,
+    missing_docs,
+    missing_debug_implementations,
     reason = "tests may stop at the first surprise"
 )]
 
@@ -85,7 +87,8 @@ fn watch(next: &AtomicU64, seeds: u64, running: &Mutex<BTreeMap<u64, std::time::
 #[test]
 fn the_road_keeps_its_promises_under_seeded_faults() {
     quiet();
-    let kept = include_str!("seeds.txt").lines().filter_map(|l| l.split('#').next()?.trim().parse().ok());
+    let kept =
+        include_str!("seeds.txt").lines().filter_map(|l| l.split('#').next()?.trim().parse().ok());
     let seeds: Vec<u64> = match number("WICKETGATE_SEED") {
         Some(seed) => vec![seed],
         None => kept.chain(1..=number("WICKETGATE_SEEDS").unwrap_or(200)).collect(),
@@ -100,7 +103,9 @@ fn the_road_keeps_its_promises_under_seeded_faults() {
                 loop {
                     let at = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap();
                     let Some(seed) = seeds.get(at) else { break };
-                    if reports.lock().iter().filter(|r: &&Report| !r.flaws.is_empty()).count() >= number("WICKETGATE_FLAWED").map_or(3, |n| n as usize) {
+                    if reports.lock().iter().filter(|r: &&Report| !r.flaws.is_empty()).count()
+                        >= number("WICKETGATE_FLAWED").map_or(3, |n| n as usize)
+                    {
                         next.fetch_add(seeds.len() as u64, Ordering::Relaxed);
                         break;
                     }
@@ -119,9 +124,15 @@ fn the_road_keeps_its_promises_under_seeded_faults() {
         for flaw in bad.flaws.iter().take(12) {
             println!("  {flaw}");
         }
-        println!("  again: WICKETGATE_SEED={} cargo test --test simulation -- --nocapture", bad.seed);
+        println!(
+            "  again: WICKETGATE_SEED={} cargo test --test simulation -- --nocapture",
+            bad.seed
+        );
     }
-    assert!(reports.iter().all(|r| r.flaws.is_empty()), "add the seed to tests/simulation/seeds.txt");
+    assert!(
+        reports.iter().all(|r| r.flaws.is_empty()),
+        "add the seed to tests/simulation/seeds.txt"
+    );
 }
 
 #[test]

@@ -290,11 +290,8 @@ impl World {
 pub type Recovered = oneshot::Receiver<Vec<ledger::RecoveredRun>>;
 
 fn manifest(wall_seconds: Option<u64>) -> Manifest {
-    let grant = |name: &str| Grant {
-        name: ToolName::parse(name).unwrap(),
-        tier: None,
-        definition: None,
-    };
+    let grant =
+        |name: &str| Grant { name: ToolName::parse(name).unwrap(), tier: None, definition: None };
     Manifest {
         name: "sim-agent".into(),
         version: semver::Version::new(1, 0, 0),
