@@ -25,7 +25,9 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 TREE = TARGET / "mutants" / "tree"
 COPIED = ["Cargo.toml", "Cargo.lock", "build.rs", "clippy.toml", "src", "proto", "policies", "migrations",
           "tests/simulation"]
-TEST = ["cargo", "test", "--offline", "--locked", "--test", "simulation"]
+# Debug information of the crate itself would only be linked thirty times.
+TEST = ["cargo", "--config", "profile.dev.package.wicketgate.debug=false",
+        "test", "--offline", "--locked", "--test", "simulation"]
 
 
 def copy() -> None:
@@ -47,6 +49,7 @@ def copy() -> None:
 
 def run(args: list[str], limit: int) -> tuple[int, str]:
     environment = dict(os.environ, CARGO_TARGET_DIR=str(TARGET), CARGO_TERM_COLOR="never")
+    environment["WICKETGATE_FLAWED"] = "1"
     environment.pop("WICKETGATE_SEED", None)
     process = subprocess.Popen(args, cwd=TREE, env=environment, text=True, start_new_session=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -34,13 +34,12 @@ const TRANSIENT: [&str; 7] = [
 ];
 
 /// Longest anybody may wait: for a bundle's activation, the commit, the tool, the outcome.
-const PATIENCE: Duration = Duration::from_millis(
-    (QUEUE_WAIT.as_millis()
-        + 2 * COMMIT_WAIT.as_millis()
-        + TOOL_TIMEOUT.as_millis()
-        + SETTLE_WAIT.as_millis()
-        + 100) as u64,
-);
+const PATIENCE: Duration = Duration::from_millis(100)
+    .saturating_add(QUEUE_WAIT)
+    .saturating_add(COMMIT_WAIT)
+    .saturating_add(COMMIT_WAIT)
+    .saturating_add(TOOL_TIMEOUT)
+    .saturating_add(SETTLE_WAIT);
 
 impl World {
     pub async fn open(&self, life: &Life, hang_up: Option<Duration>) -> Option<Known> {

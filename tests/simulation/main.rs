@@ -10,7 +10,13 @@
     clippy::indexing_slicing,
     clippy::string_slice,
     clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::cast_possible_truncation,
     clippy::disallowed_methods,
+    clippy::panic_in_result_fn,
+    clippy::type_complexity,
+    clippy::too_many_arguments,
+    clippy::too_many_lines,
     missing_docs,
     missing_debug_implementations,
     reason = "tests may stop at the first surprise"
