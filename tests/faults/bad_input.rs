@@ -48,7 +48,8 @@ async fn arguments_that_cannot_be_read_are_refused_by_name_and_run_nothing() {
     let refused = agent.call("work.do", "no/such id", "{}").await.unwrap_err();
     assert_eq!(refused.code, "request.malformed");
     assert_eq!(tool.count(), 0);
-    assert_eq!(agent.call("work.do", "good", r#"{"n":1}"#).await.unwrap(), r#"{"done":true}"#);
+    let good = agent.call("work.do", "good", r#"{"n":1}"#).await.unwrap();
+    assert!(good.contains(r#""done":true"#), "{good}");
     sidecar.stop().await;
     let summary = check(&estate.books, &tool, &estate.receipts);
     assert!(kinds(&summary, "request.rejected") >= 1, "{summary}");
@@ -211,7 +212,7 @@ async fn a_bundle_that_is_tampered_with_older_or_unsigned_serves_nothing() {
     let meta = r#"{"name":"test","version":"3.0.0","not_before":"2020-01-01T00:00:00Z","not_after":"2021-01-01T00:00:00Z"}"#;
     std::fs::write(estate.path("bundle/bundle.json"), meta).unwrap();
     run(&estate.path("."), &["policy", "sign", "bundle", "--key", &crate::sidecar::key("policy")]);
-    refuses(&estate, "expired").await;
+    refuses(&estate, "until 2021-01-01T00:00:00.000Z, not now").await;
     assert_eq!(tool.count(), 0);
     check(&estate.books, &tool, &estate.receipts);
 }

@@ -21,12 +21,15 @@ mod sidecar;
 mod tool;
 
 mod bad_input;
+mod crash;
+mod database;
+mod ending;
 
 #[path = "../support/mod.rs"]
 mod support;
 
 /// How long anything may take that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits for something that must happen.
 pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {

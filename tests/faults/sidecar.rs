@@ -224,7 +224,7 @@ pub struct Sidecar {
 impl Sidecar {
     /// What it wrote to standard error.
     pub fn said(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap()
+        std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     fn operator(&self) -> Option<String> {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -105,9 +107,9 @@ impl Drop for Inside<'_> {
     }
 }
 
-async fn work(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> String {
+async fn work(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     shared.enter(&headers).await;
-    r#"{"done":true}"#.to_owned()
+    ([(CONTENT_TYPE, "application/json")], r#"{"done":true}"#).into_response()
 }
 
 async fn fail(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> (StatusCode, String) {
