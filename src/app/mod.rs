@@ -324,8 +324,7 @@ async fn open_gate(
     for manifest in checked.callers.manifests() {
         road.bind_manifest(manifest).await.map_err(|e| Error::System(e.to_string()))?;
     }
-    versions::keep(&checked.config.state, &checked.callers)
-        .map_err(|e| Error::System(e.to_string()))?;
+    versions::keep(&checked.config.state, &checked.callers).map_err(Error::System)?;
     road.resume(runs, checked.callers.manifests());
     road.summarise();
     drop(running.road.set(Arc::clone(&road)));

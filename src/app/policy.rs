@@ -22,7 +22,7 @@ pub(super) async fn reload(checked: &Arc<Checked>, running: &Arc<Running>) {
     match try_load(checked, road).await {
         Ok(digest) => tracing::info!(%digest, "policy bundle activated"),
         Err(why) => {
-            tracing::error!(%why, "the policy bundle was refused; the old one stays in force")
+            tracing::error!(%why, "the policy bundle was refused; the old one stays in force");
         }
     }
     running.tell();
@@ -54,6 +54,6 @@ async fn try_load(checked: &Arc<Checked>, road: &Arc<Road>) -> Result<String, St
     versions::check_bundle(state, &name, &version, &digest)?;
     checked.artifacts.put_policy(&digest, bundle.tar()).map_err(|e| e.to_string())?;
     road.activate(engine, &name, &version).await.map_err(|e| e.to_string())?;
-    versions::keep_bundle(state, &name, &version, &digest).map_err(|e| e.to_string())?;
+    versions::keep_bundle(state, &name, &version, &digest)?;
     Ok(digest.prefixed())
 }

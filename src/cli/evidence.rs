@@ -150,7 +150,7 @@ fn print_exported(exported: &Exported, json: bool) {
         exported.checkpoint.size
     ));
     if !exported.sealed {
-        say(format!("the run is open: no check of this bundle will call it complete"));
+        say("the run is open: no check of this bundle will call it complete");
     }
     for digest in &exported.missing {
         say(format!("not kept, and so not in the bundle: {}", digest.prefixed()));

@@ -153,7 +153,7 @@ async fn check(command: &Verify) -> Result<u8, Failure> {
     let mut worst = 0;
     let rows = chains(reader.as_ref(), command.chain.as_deref()).await?;
     if rows.is_empty() {
-        complain(format!("the ledger has no chain"));
+        complain("the ledger has no chain");
         worst = UNVERIFIABLE;
     }
     for row in rows {
@@ -263,8 +263,8 @@ fn print_report(report: &Report, pins: Option<&String>, code: u8) {
     }
     match report.enrolled {
         Some(true) => {}
-        Some(false) => println!("  its enrolment key is not trusted"),
-        None => println!("  its enrolment key was not checked: no `--trust`"),
+        Some(false) => say("  its enrolment key is not trusted"),
+        None => say("  its enrolment key was not checked: no `--trust`"),
     }
     if let Some(why) = pins {
         say(format!("  {why}"));

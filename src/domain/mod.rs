@@ -13,5 +13,6 @@ pub mod id;
 pub mod json;
 pub mod outcome;
 pub mod prepared;
+mod reader;
 pub mod tier;
 pub mod time;

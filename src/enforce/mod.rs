@@ -342,7 +342,7 @@ impl Road {
                 now,
                 hold,
             };
-            policy::judge(bench, prepared)
+            policy::judge(&bench, prepared)
         };
         let judging = async move {
             if apart {
@@ -464,7 +464,6 @@ impl Road {
 }
 
 /// What `admit` made of a request.
-#[expect(clippy::large_enum_variant, reason = "lives for one match")]
 enum Entry {
     Wait(Waiting),
     Recall(ToolCall),

@@ -292,10 +292,10 @@ fn opening(
         not_after: sequencer.signing.not_after(),
     };
     let issued = certificate.issue(&*writer.signer).map_err(Refused::Later)?;
-    let durability = settings
-        .durability
-        .iter()
-        .map(|(k, v)| Json::object([("k", Json::from(k.as_str())), ("v", Json::from(v.as_str()))]));
+    let durability =
+        settings.durability.iter().chain(&found.durability).map(|(k, v)| {
+            Json::object([("k", Json::from(k.as_str())), ("v", Json::from(v.as_str()))])
+        });
     let reason = match (leased.head.size, leased.same_writer) {
         (0, _) => "new",
         (_, true) => "restart",

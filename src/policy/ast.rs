@@ -10,13 +10,16 @@ pub(super) struct Path {
     pub parts: Vec<String>,
 }
 
+/// A call: the function's path if it is one, where it stands, its parameters.
+pub(super) type Call<'a> = (Option<Path>, &'a Span, &'a [Ref<Expr>]);
+
 /// What one rule is made of.
 #[derive(Default, Debug)]
 pub(super) struct Parts<'a> {
     /// References, outermost first: `data.a.b`, `input.x`, `local`.
     pub refs: Vec<Path>,
     /// Calls: the function's path and its parameters; `None` when the function is no path.
-    pub calls: Vec<(Option<Path>, &'a Span, &'a [Ref<Expr>])>,
+    pub calls: Vec<Call<'a>>,
     /// String literals.
     pub strings: Vec<(&'a str, &'a Span)>,
     /// Object members whose key and value are literal strings.
@@ -48,6 +51,7 @@ pub(super) fn parts(rule: &Rule) -> Parts<'_> {
 }
 
 /// The static components of a reference: `a.b["c"][x]` gives `a`, `b`, `c`. `None` if it has no name.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
 pub(super) fn path(expr: &Expr) -> Option<Path> {
     let mut reversed: Vec<Option<String>> = Vec::new();
     let mut at = expr;
@@ -135,6 +139,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The brackets of a reference are expressions of their own; its base may be one.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
     fn indices(&mut self, expr: &'a Expr) {
         let mut at = expr;
         loop {

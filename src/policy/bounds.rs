@@ -161,6 +161,7 @@ pub(super) fn split(args: &[Value]) -> Result<(), &'static str> {
     within(pieces.saturating_mul(ITEM_BYTES).saturating_add(all.len()))
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the engine's enum, not ours")]
 pub(super) fn sprintf(args: &[Value]) -> Result<(), &'static str> {
     let format = text(args, 0);
     let quoted = format.contains(['q', 'x', 'X']);

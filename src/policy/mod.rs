@@ -102,7 +102,6 @@ pub struct Judged {
 
 impl Judged {
     /// The call that was judged.
-    #[must_use]
     pub const fn prepared(&self) -> &Prepared {
         &self.prepared
     }
@@ -143,13 +142,13 @@ pub struct Bench<'a> {
 }
 
 /// Decides about one prepared call. Total: every doubt is a denial.
-pub fn judge(bench: Bench<'_>, prepared: Prepared) -> Judged {
+pub fn judge(bench: &Bench<'_>, prepared: Prepared) -> Judged {
     let binding = bench.agent.binding.as_str();
     let decision = decide(bench, &prepared);
     Judged { prepared, decision, binding }
 }
 
-fn decide(bench: Bench<'_>, prepared: &Prepared) -> Decision {
+fn decide(bench: &Bench<'_>, prepared: &Prepared) -> Decision {
     let mut refusals = prepared.refusals().to_vec();
     refusals.extend(bench.refusals.iter().cloned());
     let (policy, layers, engine_name) = bench.engine.map_or_else(

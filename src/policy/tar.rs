@@ -57,7 +57,7 @@ mod tests {
         let mut late = archive.clone();
         late[136] = b'1'; // mtime
         assert!(read(&late).is_err());
-        let mut long = archive.clone();
+        let mut long = archive;
         long.extend_from_slice(&[0; 512]);
         assert!(read(&long).is_err());
     }
