@@ -98,7 +98,7 @@ impl Desk {
         let config = format!(
             "state: {}\noperator: {{listen: \"127.0.0.1:{port}\"}}\nledger: {ledger}\ntrust: {{manifest_keys: \
              [m.pem.pub], policy_keys: [p.pem.pub]}}\npolicy: {{bundle: {policy}}}\nagents: [{{manifest: agent.yaml, \
-             callers: [{{uid: {uid}}}]}}]\ntelemetry: {{log: warn}}\ntools:\n{}{}",
+             callers: [{{uid: {uid}}}]}}]\ntools:\n{}{}",
             state.display(),
             binding("small"),
             binding("large")
@@ -139,12 +139,17 @@ impl Sidecar {
             .arg(&self.config)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
+            .stderr(std::fs::File::create(self.config.with_extension("log")).unwrap())
             .spawn()
             .unwrap();
         let mut running = Running { child, ready_after: Duration::ZERO };
         while !self.ready() {
             assert!(started.elapsed() < Duration::from_secs(30), "not ready in 30 s");
-            assert!(running.child.try_wait().unwrap().is_none(), "the gate ended");
+            assert!(
+                running.child.try_wait().unwrap().is_none(),
+                "the gate ended: {}",
+                std::fs::read_to_string(self.config.with_extension("log")).unwrap_or_default()
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
         running.ready_after = started.elapsed();
