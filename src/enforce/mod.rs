@@ -5,10 +5,12 @@
 //! sealing and expiry (`life`), and the summary of what never got this far (`rejected`).
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use futures_util::FutureExt as _;
 use tokio::sync::{RwLock, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -241,7 +243,13 @@ impl Road {
         let trip = Trip { run: Arc::clone(run), call, refusals, facts, span: span.clone() };
         let walking = async move {
             let _counted = road.metrics.in_flight();
-            road.walk(trip, &sender).await;
+            let run = Arc::clone(&trip.run);
+            let walking = AssertUnwindSafe(road.walk(trip, &sender)).catch_unwind();
+            if walking.await.is_err() {
+                // WHY: a panic on the road (an executor's `prepare`) must not leave the run with a
+                // call that never ends; dropping `sender` tells whoever waits.
+                run.left(&id, Place::Booked, Went::Wrong);
+            }
             drop(slot);
         };
         self.tasks.spawn(walking.instrument(span));
