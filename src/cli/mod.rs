@@ -16,6 +16,7 @@ mod keygen;
 mod ledger;
 mod manifest;
 mod policy;
+mod quickstart;
 pub mod reader;
 mod serve;
 
@@ -66,6 +67,11 @@ struct Cli {
 // A new command: one variant here, one arm in `run`.
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Watch one agent's calls being allowed, denied, held, recorded and proven, on this machine alone.
+    Quickstart(quickstart::Args),
+    /// The tools that the quickstart starts.
+    #[command(hide = true)]
+    QuickstartTools,
     /// Run the gate: everything on the call path, until a signal.
     Serve(serve::Args),
     /// Make an ed25519 key pair for signing manifests or policy bundles.
@@ -95,6 +101,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     match cli.command {
+        Command::Quickstart(args) => quickstart::run(&args),
+        Command::QuickstartTools => quickstart::tools::serve(),
         Command::Keygen(args) => keygen::run(&args),
         Command::Manifest(args) => manifest::run(&args),
         Command::Config(args) => config::run(&args),

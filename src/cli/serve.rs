@@ -17,10 +17,19 @@ pub struct Args {
     /// Log JSON lines.
     #[arg(long)]
     json: bool,
+    /// Drain and end when this process, which has to be the parent, ends.
+    #[arg(long, value_name = "PID", hide = true)]
+    parent: Option<u32>,
 }
 
 /// Runs it.
 pub fn run(args: &Args) -> Exit {
+    if let Some(parent) = args.parent
+        && let Err(why) = end_with(parent)
+    {
+        complain(format!("error: {why}"));
+        return Exit::Invalid;
+    }
     let config = match config::load(&args.config) {
         Ok(config) => config,
         Err(problems) => {
@@ -41,4 +50,13 @@ pub fn run(args: &Args) -> Exit {
             Exit::Invalid
         }
     }
+}
+
+/// Asks the kernel for SIGTERM when the parent ends.
+fn end_with(parent: u32) -> Result<(), String> {
+    use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+    set_parent_process_death_signal(Some(Signal::TERM)).map_err(|e| e.to_string())?;
+    // It may have ended before the kernel was asked.
+    let now = getppid().map(|pid| pid.as_raw_nonzero().get());
+    if now == i32::try_from(parent).ok() { Ok(()) } else { Err("the parent has ended".into()) }
 }

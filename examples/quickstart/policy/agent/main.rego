@@ -1,0 +1,9 @@
+# What the support agent may do on its own. What it must not do is said in the files beside this one.
+package wicketgate.agent
+
+import rego.v1
+
+allow if {
+	input.tool.name == "handbook.read"
+	input.tool.read_only == true
+}

@@ -1,0 +1,200 @@
+//! The agent's part: a run, five calls, the seal. Each act says what has to happen and fails if it does not.
+
+use serde_json::{Value, json};
+
+use super::agent::{Agent, Answer, Refused};
+use super::desk::{Desk, INSTRUCTIONS};
+use super::story::Story;
+use super::tools::ToolServer;
+use crate::domain::digest::Digest;
+
+const MODEL: &str = "gpt-5-mini";
+/// The call that is held.
+const HELD: &str = "pay-2500";
+
+/// What has to become of a call.
+enum Fate {
+    /// It runs, and its result holds the first text and not the second.
+    Allowed { holds: &'static str, hides: &'static str, because: &'static str },
+    /// It is refused with this code by the rule whose name begins so.
+    Refused { label: &'static str, code: &'static str, rule: &'static str, file: &'static str },
+}
+
+/// One call of the play.
+struct Act {
+    id: &'static str,
+    tool: &'static str,
+    arguments: Value,
+    fate: Fate,
+}
+
+fn acts() -> [Act; 5] {
+    let allowed = |holds, hides, because| Fate::Allowed { holds, hides, because };
+    [
+        Act {
+            id: "read-1",
+            tool: "handbook.read",
+            arguments: json!({"path": "refunds.md"}),
+            fate: allowed("More than that needs two people", "", ""),
+        },
+        Act {
+            id: "find-1",
+            tool: "crm.search",
+            arguments: json!({"name": "Berg"}),
+            fate: allowed(
+                "[REDACTED:email]",
+                "anna.berg@",
+                "the policy masked the address; the tool got a credential the agent never saw",
+            ),
+        },
+        Act {
+            id: "pay-250",
+            tool: "payments.transfer",
+            arguments: json!({"customer": "C-1042", "amount": 250}),
+            fate: allowed("booked", "", ""),
+        },
+        Act {
+            id: "note-1",
+            tool: "tickets.create",
+            arguments: json!({"title": "paid twice", "text": "tell anna.berg@customer.example"}),
+            fate: Fate::Refused {
+                label: "denied",
+                code: "policy.denied",
+                rule: "wicketgate.agent.deny",
+                file: "agent/personal_data.rego:",
+            },
+        },
+        Act {
+            id: HELD,
+            tool: "payments.transfer",
+            arguments: json!({"customer": "C-1042", "amount": 2500}),
+            fate: Fate::Refused {
+                label: "held",
+                code: "call.held",
+                rule: "wicketgate.agent.require_approval",
+                file: "agent/amount.rego:",
+            },
+        },
+    ]
+}
+
+/// Opens the run; another model is refused first. The run's id.
+pub async fn open(agent: &mut Agent, story: &mut Story) -> Result<String, String> {
+    let hash = Digest::of(&[INSTRUCTIONS.as_bytes()]).hex();
+    let other = match agent.open("some-other-model", &hash).await {
+        Err(refused) if refused.code == "manifest.mismatch" => refused,
+        Err(refused) => return Err(format!("another model was refused with {refused}")),
+        Ok(_) => return Err("a run was opened for another model".to_owned()),
+    };
+    let opened = agent.open(MODEL, &hash).await.map_err(|r| format!("no run: {r}"))?;
+    let tools = agent.tools().await.map_err(|r| format!("no tools: {r}"))?;
+    let names: Vec<_> = tools.iter().map(|tool| format!("{} {}", tool.name, tool.tier)).collect();
+    if tools.len() != 4 {
+        return Err(format!("the agent sees {} tools and not four", tools.len()));
+    }
+    let line = format!("`support-agent` opened run {}", opened.run_id);
+    let facts = json!({"run": opened.run_id, "binding": opened.binding, "other_model": other.code,
+        "tools": tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>()});
+    story.step("run", "run", &line, &facts);
+    story
+        .more("model and instructions are those of its signed manifest; another model was refused");
+    story.more(&format!("it sees {}, and nothing else", names.join(", ")));
+    story.gap();
+    Ok(opened.run_id)
+}
+
+/// Plays every call.
+pub async fn calls(agent: &mut Agent, desk: &Desk, story: &mut Story) -> Result<(), String> {
+    for act in acts() {
+        let answer = agent.call(act.id, act.tool, &act.arguments).await;
+        told(&act, answer, desk, story).map_err(|why| format!("call `{}`: {why}", act.id))?;
+    }
+    story.gap();
+    Ok(())
+}
+
+fn told(act: &Act, answer: Answer, desk: &Desk, story: &mut Story) -> Result<(), String> {
+    let line = format!("{} {}", act.tool, act.arguments);
+    match (&act.fate, answer) {
+        (Fate::Allowed { holds, hides, because }, Answer::Ran { status, result, entry }) => {
+            if !result.contains(holds) || (!hides.is_empty() && result.contains(hides)) {
+                return Err(format!("the result is `{result}`"));
+            }
+            if result.contains(desk.tool_token()) {
+                return Err("the result holds a credential".to_owned());
+            }
+            let facts = json!({"call": act.id, "tool": act.tool, "verdict": "allowed",
+                "status": status, "result": result, "entry": entry});
+            story.step("call", "allowed", &line, &facts);
+            story.more(&format!("{} (entry {entry})", shortened(&result)));
+            story.more(because);
+            Ok(())
+        }
+        (Fate::Refused { label, code, rule, file }, Answer::Refused(refused)) => {
+            let spoke = |said: &&String| said.starts_with(*rule) && said.contains(file);
+            let Some(by) = refused.rules.iter().find(spoke).filter(|_| refused.code == *code)
+            else {
+                return Err(format!("{refused} by {:?}", refused.rules));
+            };
+            let facts = json!({"call": act.id, "tool": act.tool, "verdict": label,
+                "code": refused.code, "grpc": refused.grpc, "message": refused.message,
+                "rule": by, "expires": refused.expires});
+            story.step("call", label, &line, &facts);
+            story.more(&refused.to_string());
+            story.more(&format!("said by {by}"));
+            Ok(())
+        }
+        (Fate::Allowed { .. }, Answer::Refused(refused)) => Err(refused.to_string()),
+        (Fate::Refused { label, .. }, Answer::Ran { .. }) => Err(format!("it ran, not {label}")),
+    }
+}
+
+/// At most one line that fits.
+fn shortened(result: &str) -> String {
+    const CHARS_MAX: usize = 96;
+    let line = result.replace('\n', " ");
+    if line.chars().count() <= CHARS_MAX {
+        return line;
+    }
+    line.chars().take(CHARS_MAX).chain("…".chars()).collect()
+}
+
+/// Holds what the tool server counted to what was allowed.
+pub async fn count(tools: &mut ToolServer, story: &mut Story) -> Result<(), String> {
+    let is = |act: &&Act| act.tool != "handbook.read" && matches!(act.fate, Fate::Allowed { .. });
+    let allowed = u64::try_from(acts().iter().filter(is).count()).unwrap_or(0);
+    let hits = tools.hits().await?;
+    if hits.get("all") != Some(&json!(allowed)) {
+        return Err(format!("{allowed} calls were allowed and the tool server counted {hits}"));
+    }
+    let line = format!(
+        "the tool server was asked {allowed} times: by the {allowed} HTTP calls that were allowed"
+    );
+    story.step("count", "counted", &line, &json!({"allowed": allowed, "hits": hits}));
+    Ok(())
+}
+
+/// Seals the run. The name of the held call, which the seal cancelled.
+pub async fn seal(agent: &mut Agent, story: &mut Story) -> Result<String, String> {
+    waits(agent.recorded(HELD).await)?;
+    let sealed = agent.seal().await.map_err(|r| format!("the run was not sealed: {r}"))?;
+    let dead = match agent.tools().await {
+        Err(refused) if refused.code == "run.sealed" || refused.code == "run.unknown" => refused,
+        Err(refused) => return Err(format!("after the seal: {refused}")),
+        Ok(_) => return Err("the run token outlived its run".to_owned()),
+    };
+    let line =
+        format!("{} entries; the held call is cancelled, the run token is dead", sealed.entries);
+    let facts = json!({"entries": sealed.entries, "run": sealed.run_id, "token": dead.code,
+        "cancelled": HELD});
+    story.step("seal", "sealed", &line, &facts);
+    Ok(HELD.to_owned())
+}
+
+fn waits(recorded: Result<(), Refused>) -> Result<(), String> {
+    match recorded {
+        Err(refused) if refused.code == "call.held" => Ok(()),
+        Err(refused) => Err(format!("the held call: {refused}")),
+        Ok(()) => Err("the held call ran".to_owned()),
+    }
+}

@@ -1,0 +1,145 @@
+//! The agent: a plain gRPC client on the gate's socket. It knows nothing of the gate but its address.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+use tonic_types::StatusExt as _;
+
+use super::PATIENCE;
+use crate::serve::pb::gate_client::GateClient;
+use crate::serve::pb::{
+    self, ExecuteToolRequest, GetCallRequest, ListToolsRequest, OpenRunRequest, OpenRunResponse,
+    SealRunRequest, SealRunResponse, Tool,
+};
+
+/// The gate's address as gRPC wants it.
+pub fn endpoint(socket: &Path) -> Result<Endpoint, String> {
+    let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display()));
+    endpoint.map(|endpoint| endpoint.timeout(PATIENCE)).map_err(|e| e.to_string())
+}
+
+/// A connected agent.
+pub struct Agent {
+    gate: GateClient<Channel>,
+    token: Option<MetadataValue<Ascii>>,
+}
+
+/// What the gate said to one call.
+pub enum Answer {
+    /// It ran: the tool's status, its result, and where that is on the books.
+    Ran { status: String, result: String, entry: u64 },
+    /// It did not run, or not well.
+    Refused(Refused),
+}
+
+/// A refusal, read from the status and its `google.rpc.ErrorInfo`.
+pub struct Refused {
+    /// The dotted code: `policy.denied`.
+    pub code: String,
+    /// The gRPC status.
+    pub grpc: String,
+    /// For a person.
+    pub message: String,
+    /// Which rules spoke: `wicketgate.agent.deny agent/main.rego:9`.
+    pub rules: Vec<String>,
+    /// Until when a held call waits.
+    pub expires: Option<String>,
+}
+
+impl Agent {
+    /// Connects through the socket.
+    pub async fn connect(socket: &Path) -> Result<Self, String> {
+        let channel = endpoint(socket)?.connect().await.map_err(|e| format!("the gate: {e}"))?;
+        Ok(Self { gate: GateClient::new(channel), token: None })
+    }
+
+    /// Opens the run and keeps its token.
+    pub async fn open(&mut self, model: &str, hash: &str) -> Result<OpenRunResponse, Refused> {
+        let claims = OpenRunRequest {
+            model: model.to_owned(),
+            instructions_sha256: vec![hash.to_owned()],
+            ..OpenRunRequest::default()
+        };
+        let opened = self.gate.open_run(claims).await.map_err(|s| refused(&s))?.into_inner();
+        self.token = format!("Bearer {}", opened.run_token).parse().ok();
+        Ok(opened)
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        if let Some(token) = &self.token {
+            request.metadata_mut().insert("authorization", token.clone());
+        }
+        request
+    }
+
+    /// The tools that exist for it.
+    pub async fn tools(&mut self) -> Result<Vec<Tool>, Refused> {
+        let request = self.request(ListToolsRequest {});
+        let listed = self.gate.list_tools(request).await.map_err(|s| refused(&s))?;
+        Ok(listed.into_inner().tools)
+    }
+
+    /// Asks for one call.
+    pub async fn call(&mut self, id: &str, tool: &str, arguments: &Value) -> Answer {
+        let request = self.request(ExecuteToolRequest {
+            tool: tool.to_owned(),
+            arguments: arguments.to_string().into_bytes(),
+            call_id: id.to_owned(),
+        });
+        match self.gate.execute_tool(request).await {
+            Ok(answer) => {
+                let answer = answer.into_inner();
+                Answer::Ran {
+                    status: answer.status,
+                    result: text(answer.result),
+                    entry: answer.receipt.map(|receipt| receipt.seq).unwrap_or_default(),
+                }
+            }
+            Err(status) => Answer::Refused(refused(&status)),
+        }
+    }
+
+    /// Asks how a call went; every refusal is an answer here.
+    pub async fn recorded(&mut self, id: &str) -> Result<(), Refused> {
+        let request = self.request(GetCallRequest { call_id: id.to_owned() });
+        self.gate.get_call(request).await.map(|_| ()).map_err(|s| refused(&s))
+    }
+
+    /// Ends the run.
+    pub async fn seal(&mut self) -> Result<SealRunResponse, Refused> {
+        let request = self.request(SealRunRequest {});
+        self.gate.seal_run(request).await.map(tonic::Response::into_inner).map_err(|s| refused(&s))
+    }
+}
+
+fn text(result: Option<pb::Result>) -> String {
+    match result.and_then(|result| result.body) {
+        Some(pb::result::Body::Inline(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
+        Some(pb::result::Body::Ref(place)) => format!("{} bytes", place.size),
+        None => String::new(),
+    }
+}
+
+fn refused(status: &Status) -> Refused {
+    let info = status.get_details_error_info();
+    let fact = |name: &str| info.as_ref().and_then(|info| info.metadata.get(name)).cloned();
+    let reasons: Value = fact("reasons").and_then(|t| t.parse().ok()).unwrap_or(json!([]));
+    let rule = |reason: &Value| reason.get("rule").and_then(Value::as_str).map(str::to_owned);
+    Refused {
+        code: info.as_ref().map(|info| info.reason.clone()).unwrap_or_default(),
+        grpc: format!("{:?}", status.code()),
+        message: status.message().to_owned(),
+        rules: reasons.as_array().into_iter().flatten().filter_map(rule).collect(),
+        expires: fact("expires"),
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}

@@ -1,0 +1,226 @@
+//! The directory of one quickstart, and every file in it. The files are those of
+//! `examples/quickstart` and `policies/examples`, compiled in.
+
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::clock::{SystemEntropy, random32};
+use crate::crypto::keys::SecretKey;
+use crate::domain::time::Timestamp;
+use crate::identity;
+use crate::policy::bundle::Bundle;
+
+const CONFIG: &str = include_str!("../../../examples/quickstart/wicketgate.yaml");
+const MANIFEST: &str = include_str!("../../../examples/quickstart/agent.yaml");
+/// What the agent is told to be. Its hash is in the manifest.
+pub const INSTRUCTIONS: &str = include_str!("../../../examples/quickstart/instructions.txt");
+
+/// Every other file: where it goes, what is in it.
+const FILES: [(&str, &str); 10] = [
+    ("instructions.txt", INSTRUCTIONS),
+    ("handbook/refunds.md", include_str!("../../../examples/quickstart/handbook/refunds.md")),
+    ("policy/bundle.json", include_str!("../../../examples/quickstart/policy/bundle.json")),
+    ("policy/agent/main.rego", include_str!("../../../examples/quickstart/policy/agent/main.rego")),
+    (
+        "policy/agent/personal_data.rego",
+        include_str!("../../../policies/examples/personal-data/agent/main.rego"),
+    ),
+    (
+        "policy/agent/amount.rego",
+        include_str!("../../../policies/examples/amount-approval/agent/main.rego"),
+    ),
+    (
+        "policy/team/hosts.rego",
+        include_str!("../../../policies/examples/example-hosts/team/hosts.rego"),
+    ),
+    ("policy/data/hosts.json", include_str!("../../../examples/quickstart/policy/data/hosts.json")),
+    (
+        "policy/org/freeze.rego",
+        include_str!("../../../policies/examples/no-friday-writes/org/freeze.rego"),
+    ),
+    (
+        "policy/data/freeze.json",
+        include_str!("../../../policies/examples/no-friday-writes/data/freeze.json"),
+    ),
+];
+
+/// What the example files say where only this machine knows better.
+const EXAMPLE_ADDRESS: &str = "127.0.0.1:7400";
+const EXAMPLE_UID: &str = "uid: 1000";
+const EXAMPLE_FROM: &str = "2026-11-01T00:00:00Z";
+const EXAMPLE_UNTIL: &str = "2027-05-01T00:00:00Z";
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// The directory.
+pub struct Desk {
+    dir: PathBuf,
+    token: String,
+}
+
+impl Desk {
+    /// Makes the directory, for this user alone.
+    pub fn make(wanted: Option<&Path>) -> Result<Self, String> {
+        let random = hex::encode(random32(&SystemEntropy));
+        let name = random.get(..8).unwrap_or_default();
+        let dir = match wanted {
+            Some(dir) => dir.to_owned(),
+            None => std::env::temp_dir().join(format!("wicketgate-quickstart-{name}")),
+        };
+        let failed = |e: std::io::Error| format!("`{}`: {e}", dir.display());
+        match std::fs::read_dir(&dir).map(|mut entries| entries.next().is_some()) {
+            Ok(true) => return Err(format!("`{}` is not empty", dir.display())),
+            Ok(false) => {}
+            Err(_) => {
+                std::fs::DirBuilder::new()
+                    .recursive(wanted.is_some())
+                    .mode(0o700)
+                    .create(&dir)
+                    .map_err(failed)?;
+            }
+        }
+        let dir = dir.canonicalize().map_err(failed)?;
+        Ok(Self { dir, token: hex::encode(random32(&SystemEntropy)) })
+    }
+
+    /// Writes and signs everything. The ids of the keys, by what they sign.
+    pub fn furnish(&self, tools: &str, now: Timestamp) -> Result<Value, String> {
+        for (name, text) in FILES {
+            self.write(name, text, 0o644)?;
+        }
+        let mut ids = serde_json::Map::new();
+        let mut key = |name: &str| -> Result<SecretKey, String> {
+            let key = SecretKey::generate(&SystemEntropy);
+            ids.insert(name.to_owned(), json!(key.public().id()));
+            self.write(&format!("keys/{name}.pem.pub"), &key.public().to_pem(), 0o644)?;
+            key.store(&self.path(&format!("keys/{name}.pem"))).map_err(|e| e.to_string())?;
+            Ok(key)
+        };
+        let (manifest, policy) = (key("manifest")?, key("policy")?);
+        key("evidence")?;
+        self.write("keys/crm.token", &self.token, 0o600)?;
+
+        let day = |at: Timestamp| {
+            format!("{}T00:00:00Z", at.to_string().split('T').next().unwrap_or_default())
+        };
+        let half_a_year = DAY.saturating_mul(180);
+        let agent = fill(MANIFEST, EXAMPLE_FROM, &day(now))?;
+        let agent = fill(&agent, EXAMPLE_UNTIL, &day(now.plus(half_a_year)))?;
+        self.write("agent.yaml", &agent, 0o644)?;
+        let signed = identity::sign(agent.as_bytes(), "agent.yaml", &[&manifest]);
+        let signed = signed.map_err(|e| e.to_string())?;
+        self.write_bytes("agent.yaml.sig.json", &signed, 0o644)?;
+
+        let uid = rustix::process::getuid().as_raw();
+        let config = fill(CONFIG, EXAMPLE_ADDRESS, tools)?;
+        let config = fill(&config, EXAMPLE_UID, &format!("uid: {uid}"))?;
+        self.write("wicketgate.yaml", &config, 0o644)?;
+
+        let bundle = Bundle::load(&self.path("policy"));
+        let bundle = bundle.map_err(|e| format!("the policy bundle: {e:?}"))?;
+        self.write_bytes("policy/bundle.sig.json", &bundle.sign(&[&policy]), 0o644)?;
+        self.trust(&bundle)?;
+        Ok(Value::Object(ids))
+    }
+
+    /// The auditor's own directory: what they were given by hand, before anything happened.
+    fn trust(&self, bundle: &Bundle) -> Result<(), String> {
+        let text = format!(
+            "# Whom this auditor trusts. None of it comes from the bundle that is checked.\n\
+             evidence-key ../keys/evidence.pem.pub\n\
+             manifest-key ../keys/manifest.pem.pub\n\
+             enrolment-key ../state/enrolment.key.pub\n\
+             policy {}\n",
+            bundle.digest().prefixed()
+        );
+        self.write("auditor/trust.txt", &text, 0o644)
+    }
+
+    /// Adds one line to the auditor's trust file.
+    pub fn note(&self, line: &str) -> Result<(), String> {
+        let path = self.path("auditor/trust.txt");
+        let opened = std::fs::OpenOptions::new().append(true).open(&path);
+        opened
+            .and_then(|mut file| writeln!(file, "{line}"))
+            .map_err(|e| format!("`{}`: {e}", path.display()))
+    }
+
+    fn write(&self, name: &str, text: &str, mode: u32) -> Result<(), String> {
+        self.write_bytes(name, text.as_bytes(), mode)
+    }
+
+    fn write_bytes(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), String> {
+        let path = self.path(name);
+        let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+        }
+        std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&path)
+            .and_then(|mut file| file.write_all(bytes))
+            .map_err(failed)
+    }
+
+    /// A file or directory in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// The directory itself.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The directory, for a person.
+    pub fn shown(&self) -> String {
+        self.dir.display().to_string()
+    }
+
+    /// Where the agent connects.
+    pub fn socket(&self) -> PathBuf {
+        self.path("state/agent.sock")
+    }
+
+    /// The credential that one of the tools asks for.
+    pub fn tool_token(&self) -> &str {
+        &self.token
+    }
+}
+
+/// Replaces what the example says. An example without it would be played as somebody else's.
+fn fill(text: &str, example: &str, real: &str) -> Result<String, String> {
+    if text.contains(example) {
+        Ok(text.replace(example, real))
+    } else {
+        Err(format!("the example does not say `{example}`"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::digest::Digest;
+
+    #[test]
+    fn the_manifest_of_the_example_lists_the_instructions_of_the_example() {
+        let manifest = identity::read(MANIFEST.as_bytes(), "agent.yaml").unwrap();
+        let listed: Vec<_> = manifest.instructions.iter().map(|i| i.sha256).collect();
+        assert_eq!(listed, [Digest::of(&[INSTRUCTIONS.as_bytes()])]);
+    }
+
+    #[test]
+    fn a_directory_with_something_in_it_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Desk::make(Some(dir.path())).is_ok());
+        std::fs::write(dir.path().join("x"), "").unwrap();
+        assert!(Desk::make(Some(dir.path())).is_err_and(|why| why.contains("is not empty")));
+        assert!(fill("a", "b", "c").is_err());
+    }
+}

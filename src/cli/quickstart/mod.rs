@@ -1,0 +1,124 @@
+//! `wicketgate quickstart`: the main job once, in front of your eyes, on this machine alone.
+//!
+//! Everything is real and separate: the gate is `serve` of this very binary in a process of its own,
+//! the tools are an HTTP server in another, the agent speaks gRPC through the socket, and the auditor's
+//! part is the commands an auditor would type.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Exit, block_on, complain};
+use crate::clock::{Clock as _, SystemClock};
+
+mod acts;
+mod agent;
+mod desk;
+mod gate;
+mod own;
+mod proof;
+mod story;
+pub mod tools;
+
+use agent::Agent;
+use desk::Desk;
+use gate::Gate;
+use own::Own;
+use story::Story;
+use tools::ToolServer;
+
+/// Watch one agent's calls being allowed, denied, held, recorded and proven.
+///
+/// Makes keys, signs a manifest and a policy bundle, starts a tool server and the gate, plays an agent's
+/// calls through gRPC, seals the run, exports the evidence, verifies it, changes one byte of a copy and
+/// verifies that too. Needs no network and no fixed port; each time it starts from nothing.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  wicketgate quickstart\n  wicketgate quickstart --dir demo --keep\n\n\
+    Ends with 0 only if every step went as told."
+)]
+pub struct Args {
+    /// Where everything is written; it may not exist, or has to be empty. Default: a new directory below the system's temporary one.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Leave the gate and the tools running at the end, for calls of your own, until Ctrl-C.
+    #[arg(long)]
+    keep: bool,
+    /// Print one line of JSON per step.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Plays it.
+pub fn run(args: &Args) -> Exit {
+    let mut story = Story::new(args.json);
+    match block_on(play(args, &mut story)) {
+        Ok(Ok(())) => Exit::Ok,
+        Ok(Err(why)) => {
+            story.failed(&why);
+            complain(format!("error: {why}"));
+            Exit::Invalid
+        }
+        Err(exit) => exit,
+    }
+}
+
+async fn play(args: &Args, story: &mut Story) -> Result<(), String> {
+    let clock = SystemClock::new();
+    story.begin();
+    let own = Own::new()?;
+    let desk = Desk::make(args.dir.as_deref())?;
+    let mut tools = ToolServer::start(&own, desk.tool_token()).await?;
+    let keys = desk.furnish(&tools.address(), clock.now())?;
+    story.step("files", "files", &desk.shown(), &json!({"dir": desk.shown(), "keys": keys}));
+    story.more("three keys, a signed manifest, a signed policy bundle, wicketgate.yaml");
+    let facts = json!({"process": tools.process(), "address": tools.address()});
+    let line = format!("an HTTP server, process {}, at {}", tools.process(), tools.address());
+    story.step("tools", "tools", &line, &facts);
+
+    let began = clock.monotonic();
+    let mut gate = Gate::start(&own, &desk)?;
+    gate.ready(&desk.socket()).await?;
+    let took = clock.monotonic().saturating_sub(began).as_millis();
+    let facts = json!({"process": gate.process(), "ready_ms": u64::try_from(took).unwrap_or(0)});
+    let line = format!("wicketgate serve, process {}, ready in {took} ms", gate.process());
+    story.step("gate", "gate", &line, &facts);
+
+    let pinned = proof::pin(&own, &desk, story).await?;
+    let mut agent = Agent::connect(&desk.socket()).await?;
+    let run = acts::open(&mut agent, story).await?;
+    acts::calls(&mut agent, &desk, story).await?;
+    acts::count(&mut tools, story).await?;
+    let held = acts::seal(&mut agent, story).await?;
+    proof::tail(&own, &desk, story).await?;
+    proof::export(&own, &desk, &run, pinned, story).await?;
+    proof::verify(&own, &desk, story).await?;
+    proof::tamper(&own, &desk, story).await?;
+    if args.keep {
+        stay(&desk, &mut gate, story).await?;
+    }
+    gate.stop().await?;
+    tools.stop().await?;
+    proof::ledger(&own, &desk, story).await?;
+    let took = clock.monotonic();
+    story.end(&desk, &held, took);
+    Ok(())
+}
+
+/// Leaves everything running until a signal, or until the gate ends by itself.
+async fn stay(desk: &Desk, gate: &mut Gate, story: &mut Story) -> Result<(), String> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).map_err(|e| e.to_string())?;
+    let socket = desk.socket().display().to_string();
+    let line = format!("the gate answers at {socket} until Ctrl-C");
+    story.step("keep", "running", &line, &json!({"socket": socket}));
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted.map_err(|e| e.to_string()),
+        _ = terminate.recv() => Ok(()),
+        why = gate.ended() => Err(why),
+    }
+}
+
+/// How long anything of this may take before it is called broken.
+const PATIENCE: Duration = Duration::from_secs(20);

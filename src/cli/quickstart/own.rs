@@ -1,0 +1,58 @@
+//! This very program, run again.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use super::PATIENCE;
+use crate::config;
+
+/// Where this program is.
+pub struct Own {
+    exe: PathBuf,
+}
+
+/// What one command said.
+pub struct Ran {
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+    /// Exit code; `None` after a signal.
+    pub code: Option<i32>,
+}
+
+impl Own {
+    /// Finds it.
+    pub fn new() -> Result<Self, String> {
+        let exe = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
+        Ok(Self { exe })
+    }
+
+    /// The command line `wicketgate <args>`, untouched by overrides in the environment. Ends when it
+    /// is dropped.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.exe);
+        command.args(args).kill_on_drop(true);
+        for name in config::variables() {
+            if name.starts_with("WICKETGATE__") {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+
+    /// Runs one command in a directory to its end.
+    pub async fn run(&self, dir: &Path, args: &[&str]) -> Result<Ran, String> {
+        let name = format!("wicketgate {}", args.join(" "));
+        let mut command = self.command(args);
+        let output = command.current_dir(dir).stdin(Stdio::null()).output();
+        let done = tokio::time::timeout(PATIENCE, output)
+            .await
+            .map_err(|_| format!("`{name}` did not end"))?
+            .map_err(|e| format!("`{name}`: {e}"))?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Ran { out: text(done.stdout), err: text(done.stderr), code: done.status.code() })
+    }
+}

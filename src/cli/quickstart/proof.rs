@@ -1,0 +1,194 @@
+//! The auditor's part: commands that anybody could type in the quickstart's directory.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::desk::Desk;
+use super::own::{Own, Ran};
+use super::story::Story;
+
+const CONFIG: &str = "wicketgate.yaml";
+const TRUST: &str = "auditor/trust.txt";
+
+/// Notes the head of the log before the run. Its size.
+pub async fn pin(own: &Own, desk: &Desk, story: &mut Story) -> Result<u64, String> {
+    let args = ["ledger", "head", "--config", CONFIG];
+    let ran = own.run(desk.dir(), &args).await?;
+    let line = ran.out.trim();
+    let size = line.split(' ').nth(2).and_then(|size| size.parse().ok());
+    let size = size.filter(|_| ran.code == Some(0) && line.starts_with("head "));
+    let size: u64 = size.ok_or_else(|| unexpected(&args, &ran))?;
+    desk.note(line)?;
+    let told = format!("an auditor notes the head of the log, {size} entries, and goes away");
+    story.step("pin", "auditor", &told, &json!({"size": size, "head": line}));
+    Ok(size)
+}
+
+/// Shows the end of the ledger; the held call has to be cancelled in it.
+pub async fn tail(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), String> {
+    let args = ["ledger", "tail", "--config", CONFIG, "-n", "8"];
+    let ran = own.run(desk.dir(), &args).await?;
+    if ran.code != Some(0) || !ran.out.contains("run.sealed") || !ran.out.contains("call.cancelled")
+    {
+        return Err(unexpected(&args, &ran));
+    }
+    let lines: Vec<&str> = ran.out.lines().collect();
+    story.step("tail", "ledger", "its newest entries", &json!({"lines": lines}));
+    story.command(&args);
+    for line in &lines {
+        story.more(&without_run(line));
+    }
+    story.gap();
+    Ok(())
+}
+
+/// A line of `ledger tail` without the run's long name.
+fn without_run(line: &str) -> String {
+    match line.split_once(" run ") {
+        Some((before, after)) => {
+            let (_, after) = after.split_once(' ').unwrap_or((after, ""));
+            format!("{before} {after}")
+        }
+        None => line.to_owned(),
+    }
+}
+
+/// Writes the evidence of the run.
+pub async fn export(
+    own: &Own,
+    desk: &Desk,
+    run: &str,
+    since: u64,
+    story: &mut Story,
+) -> Result<(), String> {
+    let since = since.to_string();
+    let args = [
+        "evidence",
+        "export",
+        "--config",
+        CONFIG,
+        "--run",
+        run,
+        "--out",
+        "evidence",
+        "--key",
+        "keys/evidence.pem",
+        "--artifacts",
+        "state/artifacts",
+        "--since",
+        &since,
+        "--json",
+    ];
+    let ran = own.run(desk.dir(), &args).await?;
+    let told: Value = ran.out.parse().unwrap_or_default();
+    if ran.code != Some(0) || told.get("sealed") != Some(&json!(true)) {
+        return Err(unexpected(&args, &ran));
+    }
+    let number = |name: &str| told.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let line = format!("evidence/: {} files, {} entries", number("files"), number("entries"));
+    story.step("export", "exported", &line, &told);
+    Ok(())
+}
+
+/// Verifies it, offline, against what the auditor had.
+pub async fn verify(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), String> {
+    let args = ["evidence", "verify", "--trust", TRUST, "evidence"];
+    let (ran, report) = verified(own, desk, &args).await?;
+    let checks = report.get("checks").and_then(Value::as_array).map_or(0, Vec::len);
+    if ran.code != Some(0) || checks == 0 {
+        return Err(unexpected(&args, &ran));
+    }
+    let level = report.get("level").cloned().unwrap_or_default();
+    let line =
+        format!("{checks} checks hold, level {level}: the log extends what the auditor noted");
+    story.step("verify", "verified", &line, &json!({"exit": 0, "checks": checks, "level": level}));
+    story.command(&args);
+    Ok(())
+}
+
+/// Changes one byte in a copy, and verifies that.
+pub async fn tamper(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), String> {
+    let (file, from, to) = forge(&desk.path("evidence"), &desk.path("evidence-tampered"))?;
+    let args = ["evidence", "verify", "--trust", TRUST, "evidence-tampered"];
+    let (ran, report) = verified(own, desk, &args).await?;
+    let failed = failed(&report);
+    if ran.code != Some(1) || failed.is_empty() {
+        return Err(unexpected(&args, &ran));
+    }
+    let line = format!("in a copy, {file} now says `{to}` where it said `{from}`: INVALID, exit 1");
+    let facts = json!({"exit": 1, "file": file, "from": from, "to": to, "failed": failed});
+    story.step("tamper", "tampered", &line, &facts);
+    story.command(&args);
+    for check in failed.iter().filter_map(Value::as_object) {
+        let of = |name: &str| check.get(name).and_then(Value::as_str).unwrap_or_default();
+        story.more(&format!("{} {}: {}", of("id"), of("title"), of("detail")));
+    }
+    Ok(())
+}
+
+/// Verifies the whole ledger once the gate has ended.
+pub async fn ledger(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), String> {
+    let args = ["ledger", "verify", "--config", CONFIG, "--trust", TRUST];
+    let ran = own.run(desk.dir(), &args).await?;
+    if ran.code != Some(0) {
+        return Err(unexpected(&args, &ran));
+    }
+    story.step("ledger", "ledger", ran.out.trim(), &json!({"exit": 0, "says": ran.out.trim()}));
+    story.command(&args);
+    Ok(())
+}
+
+async fn verified(own: &Own, desk: &Desk, args: &[&str]) -> Result<(Ran, Value), String> {
+    let with_json: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
+    let ran = own.run(desk.dir(), &with_json).await?;
+    let report = ran.out.parse().map_err(|_| unexpected(&with_json, &ran))?;
+    Ok((ran, report))
+}
+
+/// The checks of a report that do not hold.
+fn failed(report: &Value) -> Vec<Value> {
+    let checks = report.get("checks").and_then(Value::as_array);
+    let invalid = |check: &&Value| check.get("outcome") == Some(&json!("INVALID"));
+    checks.into_iter().flatten().filter(invalid).cloned().collect()
+}
+
+/// Copies the evidence and makes 250 into 950 where a payload says it. The file, before, after.
+fn forge(from: &Path, to: &Path) -> Result<(String, &'static str, &'static str), String> {
+    const BEFORE: &str = "\"amount\":250,";
+    const AFTER: &str = "\"amount\":950,";
+    copy(from, to).map_err(|e| format!("`{}`: {e}", to.display()))?;
+    let payloads = to.join("payloads");
+    let failed = |e: std::io::Error| format!("`{}`: {e}", payloads.display());
+    for entry in std::fs::read_dir(&payloads).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        if text.contains(BEFORE) {
+            std::fs::write(&path, text.replacen(BEFORE, AFTER, 1)).map_err(failed)?;
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let (start, _) = name.split_at_checked(8).unwrap_or((&name, ""));
+            return Ok((format!("payloads/{start}….bin"), "\"amount\":250", "\"amount\":950"));
+        }
+    }
+    Err("no payload of the evidence holds the amount".to_owned())
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+fn unexpected(args: &[&str], ran: &Ran) -> String {
+    let code = ran.code.map_or_else(|| "a signal".to_owned(), |code| code.to_string());
+    let said = format!("{}{}", ran.out, ran.err);
+    format!("`wicketgate {}` ended with {code}: {}", args.join(" "), said.trim())
+}

@@ -1,0 +1,148 @@
+//! What the user reads: one line per step for a person, or one JSON object per step for a program.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::say;
+use super::desk::Desk;
+use crate::config;
+
+/// The width of the first column.
+const MARGIN: usize = 11;
+
+/// How a step is marked on a terminal.
+#[derive(Clone, Copy)]
+enum Ink {
+    Plain,
+    Green,
+    Red,
+    Yellow,
+}
+
+impl Ink {
+    fn of(label: &str) -> Self {
+        match label {
+            "allowed" | "verified" => Self::Green,
+            "denied" | "tampered" => Self::Red,
+            "held" => Self::Yellow,
+            _ => Self::Plain,
+        }
+    }
+
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "1",
+            Self::Green => "1;32",
+            Self::Red => "1;31",
+            Self::Yellow => "1;33",
+        }
+    }
+}
+
+/// The story as it is told.
+pub struct Story {
+    json: bool,
+    coloured: bool,
+}
+
+impl Story {
+    /// A story for a program or for a person.
+    pub fn new(json: bool) -> Self {
+        let wanted = config::environment("NO_COLOR").is_none_or(|value| value.is_empty());
+        let dumb = config::environment("TERM").is_some_and(|term| term == "dumb");
+        Self { json, coloured: wanted && !dumb && !json && std::io::stdout().is_terminal() }
+    }
+
+    /// The first lines.
+    pub fn begin(&self) {
+        if !self.json {
+            say("An agent, four tools, and the gate between them. Nothing leaves this machine.\n");
+        }
+    }
+
+    /// One step that went as told.
+    pub fn step(&mut self, step: &str, label: &str, line: &str, facts: &Value) {
+        if self.json {
+            let mut object = serde_json::Map::new();
+            object.insert("step".into(), json!(step));
+            object.insert("ok".into(), json!(true));
+            object.extend(facts.as_object().cloned().unwrap_or_default());
+            say(Value::Object(object).to_string());
+            return;
+        }
+        let padded = format!("{label:<MARGIN$}");
+        if self.coloured {
+            let ink = Ink::of(label).code();
+            say(format!("\u{1b}[{ink}m{padded}\u{1b}[0m{line}"));
+        } else {
+            say(format!("{padded}{line}"));
+        }
+    }
+
+    /// More about the step before.
+    pub fn more(&self, text: &str) {
+        if self.json {
+            return;
+        }
+        for line in text.lines() {
+            say(format!("{:<MARGIN$}{line}", ""));
+        }
+    }
+
+    /// A command that the user can type as well.
+    pub fn command(&self, args: &[&str]) {
+        self.more(&format!("$ wicketgate {}", args.join(" ")));
+    }
+
+    /// Leaves a line empty.
+    pub fn gap(&self) {
+        if !self.json {
+            say("");
+        }
+    }
+
+    /// The step that did not go as told.
+    pub fn failed(&self, why: &str) {
+        if self.json {
+            say(json!({"step": "failed", "ok": false, "why": why}).to_string());
+        }
+    }
+
+    /// The story in plain words.
+    pub fn end(&mut self, desk: &Desk, held: &str, took: Duration) {
+        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        if self.json {
+            self.step("end", "", "", &json!({"dir": desk.shown(), "ms": millis}));
+            return;
+        }
+        say("\nWhat happened");
+        say(format!(
+            "  The agent could only ask. For each call the gate looked at what would be touched, asked the\n  \
+            policy, wrote the decision down, and only then ran the tool, with a credential the agent never\n  \
+            saw; the answer was written down before the agent read it. What the policy denied never ran.\n  \
+            The call that needs two people ({held}) was held: it would run once they approve, which this\n  \
+            build cannot do yet, so the end of the run cancelled it."
+        ));
+        say("\nWhat is left");
+        for (path, what) in [
+            ("wicketgate.yaml", "the configuration; agent.yaml and policy/ are what was signed"),
+            ("state/ledger.sqlite", "the ledger, and beside it the gate's own keys"),
+            (
+                "evidence/report.html",
+                "what an auditor opens first; evidence/VERIFY.md needs no wicketgate",
+            ),
+            (
+                "auditor/trust.txt",
+                "whom the auditor trusts, and the head they had noted before the run",
+            ),
+            ("evidence-tampered/", "the copy with one byte changed"),
+        ] {
+            say(format!("  {:<21} {what}", path));
+        }
+        say(format!("  all below {}", desk.shown()));
+        let seconds = took.as_secs_f64();
+        say(format!("\nEverything went as told, in {seconds:.1} s. No process was left running."));
+    }
+}

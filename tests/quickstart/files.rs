@@ -1,0 +1,127 @@
+//! What the play wrote: valid for every other command, verifiable, and without secrets.
+
+use std::path::{Path, PathBuf};
+
+use crate::stage::{Played, Stage};
+
+fn played() -> (Stage, Played) {
+    let stage = Stage::new();
+    let played = stage.play(&["quickstart", "--json", "--dir", "demo"]).ends(0);
+    (stage, played)
+}
+
+/// Every file below a directory.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_refusal_names_the_file_and_line_of_the_rule_that_said_no() {
+    let (stage, played) = played();
+    for (verdict, rule) in [("denied", "deny contains"), ("held", "require_approval contains")] {
+        let call = played.calls().find(|call| call["verdict"] == verdict).unwrap();
+        let (_, place) = call["rule"].as_str().unwrap().split_once(' ').unwrap();
+        let (file, line) = place.split_once(':').unwrap();
+        let text = std::fs::read_to_string(stage.path("demo/policy").join(file)).unwrap();
+        let line = text.lines().nth(line.parse::<usize>().unwrap() - 1).unwrap();
+        assert!(line.starts_with(rule), "{place}: {line}");
+    }
+}
+
+#[test]
+fn the_files_it_writes_are_valid_for_the_commands_that_check_them() {
+    let (stage, _) = played();
+    for args in [
+        &["config", "check", "demo/wicketgate.yaml"][..],
+        &["policy", "check", "demo/policy"],
+        &["manifest", "verify", "demo/agent.yaml", "--trust", "demo/keys/manifest.pem.pub"],
+    ] {
+        stage.play(args).ends(0);
+    }
+    // Three signers, three keys.
+    stage
+        .play(&["manifest", "verify", "demo/agent.yaml", "--trust", "demo/keys/policy.pem.pub"])
+        .ends(1);
+}
+
+#[test]
+fn the_ledger_it_leaves_can_be_verified_and_read() {
+    let (stage, _) = played();
+    let ledger = ["--sqlite", "demo/state/ledger.sqlite"];
+    let on = |args: &[&str]| stage.play(&[args, &ledger].concat());
+    let said = on(&["ledger", "verify", "--trust", "demo/auditor/trust.txt"]).ends(0).out;
+    assert!(said.contains("VALID") && said.contains("1 runs sealed, 0 open"), "{said}");
+    // Whom nobody trusts, nobody vouches for.
+    on(&["ledger", "verify"]).ends(2);
+    let tail = on(&["ledger", "tail", "-n", "100"]).ends(0).out;
+    for kind in [
+        "chain.genesis",
+        "manifest.bound",
+        "policy.activated",
+        "run.opened",
+        "call.authorized",
+        "call.completed",
+        "call.denied",
+        "call.held",
+        "call.cancelled",
+        "run.sealed",
+        "writer.stopped",
+    ] {
+        assert!(tail.contains(kind), "`{kind}` is not in:\n{tail}");
+    }
+}
+
+#[test]
+fn the_evidence_verifies_and_its_tampered_copy_fails_by_name() {
+    let (stage, played) = played();
+    let verify = |dir: &str| {
+        stage.play(&[
+            "evidence",
+            "verify",
+            "--trust",
+            "demo/auditor/trust.txt",
+            "--level",
+            "2",
+            dir,
+        ])
+    };
+    verify("demo/evidence").ends(0);
+    let said = verify("demo/evidence-tampered").ends(1).out;
+    assert!(said.contains("INVALID       B3"), "{said}");
+    let failed = &played.step("tamper")["failed"];
+    assert_eq!(failed[0]["id"], "B3", "{failed}");
+    // Exactly one byte differs.
+    let (mut files_differing, mut bytes_differing) = (0, 0);
+    let top = stage.path("demo/evidence");
+    for path in files(&top) {
+        let copy = stage.path("demo/evidence-tampered").join(path.strip_prefix(&top).unwrap());
+        let (a, b) = (std::fs::read(&path).unwrap(), std::fs::read(copy).unwrap());
+        assert_eq!(a.len(), b.len());
+        files_differing += usize::from(a != b);
+        bytes_differing += a.iter().zip(&b).filter(|(a, b)| a != b).count();
+    }
+    assert_eq!((files_differing, bytes_differing), (1, 1));
+}
+
+#[test]
+fn no_credential_is_in_the_ledger_the_evidence_or_the_log() {
+    let (stage, _) = played();
+    let token = std::fs::read_to_string(stage.path("demo/keys/crm.token")).unwrap();
+    assert_eq!(token.len(), 64);
+    let holds = |path: &PathBuf| {
+        let bytes = std::fs::read(path).unwrap();
+        bytes.windows(token.len()).any(|window| window == token.as_bytes())
+            || bytes.windows(4).any(|window| window == b"wgr_")
+    };
+    let holding: Vec<_> = files(&stage.path("demo")).into_iter().filter(holds).collect();
+    assert_eq!(holding, [stage.path("demo/keys/crm.token")]);
+}

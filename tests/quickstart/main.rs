@@ -1,0 +1,86 @@
+//! The README's first command, through the built binary: every step, its files, and what is left behind.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests may stop at the first surprise"
+)]
+
+mod files;
+mod play;
+mod stage;
+
+use serde_json::json;
+use stage::Stage;
+
+const STEPS: [&str; 18] = [
+    "files", "tools", "gate", "pin", "run", "call", "call", "call", "call", "call", "count",
+    "seal", "tail", "export", "verify", "tamper", "ledger", "end",
+];
+
+#[test]
+fn every_step_goes_as_told_nothing_is_left_running_and_it_can_be_played_again() {
+    let stage = Stage::new();
+    let first = stage.play(&["quickstart", "--json"]).ends(0);
+    assert_eq!(first.names(), STEPS);
+    let again = stage.play(&["quickstart", "--json"]).ends(0);
+    assert_eq!(again.names(), STEPS);
+    assert_ne!(first.step("end")["dir"], again.step("end")["dir"]);
+    assert_ne!(first.step("files")["keys"], again.step("files")["keys"]);
+    assert_eq!(stage.processes(), Vec::<String>::new());
+    // Nothing is written where the user did not ask for it.
+    assert_eq!(std::fs::read_dir(stage.home()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_tools_counted_exactly_the_calls_that_were_allowed() {
+    let stage = Stage::new();
+    let played = stage.play(&["quickstart", "--json", "--dir", "demo"]).ends(0);
+    let verdicts: Vec<_> = played.calls().map(|call| call["verdict"].clone()).collect();
+    assert_eq!(verdicts, ["allowed", "allowed", "allowed", "denied", "held"]);
+    let http =
+        |call: &&serde_json::Value| call["verdict"] == "allowed" && call["tool"] != "handbook.read";
+    let allowed = played.calls().filter(http).count();
+    let hits = &played.step("count")["hits"];
+    assert_eq!(*hits, json!({"all": allowed, "customers": 1, "tickets": 0, "transfers": 1}));
+    assert_eq!(played.step("seal")["cancelled"], "pay-2500");
+    assert_eq!(played.step("run")["other_model"], "manifest.mismatch");
+}
+
+#[test]
+fn the_plain_story_names_the_rule_and_the_paths_and_has_no_colours_in_a_pipe() {
+    let stage = Stage::new();
+    let played = stage.play(&["quickstart", "--dir", "demo"]).ends(0);
+    assert!(!played.out.contains('\u{1b}'), "{}", played.out);
+    for part in [
+        "said by wicketgate.agent.deny agent/personal_data.rego:",
+        "said by wicketgate.agent.require_approval agent/amount.rego:",
+        "the tool server was asked 2 times",
+        "INVALID, exit 1",
+        "VALID wicketgate.dev/",
+        "No process was left running",
+        &stage.path("demo").display().to_string(),
+    ] {
+        assert!(played.out.contains(part), "`{part}` is not in:\n{}", played.out);
+    }
+}
+
+#[test]
+fn a_directory_with_something_in_it_is_refused_and_left_alone() {
+    let stage = Stage::new();
+    std::fs::create_dir(stage.path("demo")).unwrap();
+    std::fs::write(stage.path("demo/mine"), "x").unwrap();
+    let played = stage.play(&["quickstart", "--json", "--dir", "demo"]).ends(1);
+    assert_eq!(played.names(), ["failed"]);
+    assert!(played.err.contains("is not empty"), "{}", played.err);
+    assert_eq!(std::fs::read_dir(stage.path("demo")).unwrap().count(), 1);
+}
+
+#[test]
+fn overrides_in_the_environment_do_not_reach_the_play() {
+    let stage = Stage::new();
+    let env = [("WICKETGATE__POLICY__BUNDLE", "/nowhere"), ("WICKETGATE__STATE", "/nowhere")];
+    stage.play_with(&["quickstart", "--json"], &env).ends(0);
+}

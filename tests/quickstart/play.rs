@@ -1,0 +1,110 @@
+//! A play that goes on: other clients can call, and whatever ends it ends all of it.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::stage::Stage;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A play that was told to stay, and did.
+struct Staying {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    gate: u64,
+    tools: u64,
+    socket: String,
+}
+
+fn stay(stage: &Stage) -> Staying {
+    let mut command = stage.command(&["quickstart", "--json", "--keep", "--dir", "demo"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let (mut gate, mut tools) = (0, 0);
+    loop {
+        let mut line = String::new();
+        assert_ne!(out.read_line(&mut line).unwrap(), 0, "it ended");
+        let step: Value = serde_json::from_str(&line).unwrap();
+        match step["step"].as_str().unwrap() {
+            "gate" => gate = step["process"].as_u64().unwrap(),
+            "tools" => tools = step["process"].as_u64().unwrap(),
+            "keep" => {
+                let socket = step["socket"].as_str().unwrap().to_owned();
+                return Staying { child, out, gate, tools, socket };
+            }
+            _ => {}
+        }
+    }
+}
+
+fn runs(process: u64) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // What nobody has waited for yet has ended as well.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+#[track_caller]
+fn ends(process: u64) {
+    let began = Instant::now();
+    while runs(process) {
+        assert!(began.elapsed() < PATIENCE, "process {process} still runs");
+        std::thread::yield_now();
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let done = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    assert!(done.success());
+}
+
+#[test]
+fn a_play_that_is_told_to_end_drains_the_gate_and_verifies_the_ledger() {
+    let stage = Stage::new();
+    let mut staying = stay(&stage);
+    assert!(runs(staying.gate) && runs(staying.tools));
+    signal(&staying.child, "-TERM");
+    let rest: Vec<String> = staying.out.lines().map(Result::unwrap).collect();
+    assert!(rest.iter().any(|line| line.contains(r#""step":"ledger""#)), "{rest:?}");
+    assert_eq!(staying.child.wait().unwrap().code(), Some(0));
+    assert_eq!(stage.processes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_play_that_is_killed_leaves_no_process_behind_and_a_ledger_that_verifies() {
+    let stage = Stage::new();
+    let mut staying = stay(&stage);
+    staying.child.kill().unwrap();
+    staying.child.wait().unwrap();
+    ends(staying.gate);
+    ends(staying.tools);
+    let args = ["--sqlite", "demo/state/ledger.sqlite", "--trust", "demo/auditor/trust.txt"];
+    stage.play(&[&["ledger", "verify"][..], &args].concat()).ends(0);
+}
+
+/// The agent of `examples/python`, when the packages it needs are there (`tests/run` sees to that).
+#[test]
+fn the_example_agent_in_python_gets_its_answers_from_the_gate() {
+    let Some(python) = std::env::var_os("WICKETGATE_TEST_PYTHON") else {
+        eprintln!("not asked: WICKETGATE_TEST_PYTHON is not set; tests/run sets it");
+        return;
+    };
+    let stage = Stage::new();
+    let mut staying = stay(&stage);
+    let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/python/agent.py");
+    let done = Command::new(python)
+        .args([agent, &staying.socket])
+        .arg(stage.path("demo/instructions.txt"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .unwrap();
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{out}\n{err}");
+    for part in ["crm.search: {", "[REDACTED:email]", "refused: policy.denied", "call.held"] {
+        assert!(out.contains(part), "`{part}` is not in: {out}\n{err}");
+    }
+    signal(&staying.child, "-TERM");
+    assert_eq!(staying.child.wait().unwrap().code(), Some(0));
+}
