@@ -14,7 +14,7 @@ use crate::echo::EchoServer;
 use crate::load::{self, Seen, short};
 use crate::pg::TestDb;
 use crate::table::{Row, Table, Target};
-use crate::{Plan, floor, tool};
+use crate::{Plan, delay, floor, pg, tool};
 
 /// Connections at most; callers share them evenly.
 const CONNECTIONS: usize = 8;
@@ -189,6 +189,25 @@ pub async fn measure(plan: &Plan, desk: &Desk, database: &TestDb, table: &mut Ta
     let sidecar = desk.configure("calls-small", &store, "small", tool);
     let running = sidecar.start();
     single(plan, &sidecar, &floors, table).await;
+    running.stop();
+    let far = delay::start(pg::Pg::cluster().port());
+    let near = format!(":{}/", pg::Pg::cluster().port());
+    let store = Store::Postgres(database.writer_url.replace(&near, &format!(":{}/", far.port())));
+    let sidecar = desk.configure("calls-far", &store, "fifteen", tool);
+    let running = sidecar.start();
+    for many in [1, 128] {
+        let seen = governed(plan, &sidecar.socket, many, SMALL).await;
+        let bare = floors.of(many, SMALL);
+        table.add(Row {
+            what: format!(
+                "the same, {many} callers, 1 ms added to each round trip to Postgres, 256 B + 256 B"
+            ),
+            ours: seen.words("calls"),
+            floor: format!("echo: {}", bare.words("calls")),
+            ratio: Some(seen.per_second / bare.per_second),
+            target: None,
+        });
+    }
     running.stop();
 }
 

@@ -19,6 +19,7 @@
 
 mod calls;
 mod decide;
+mod delay;
 mod desk;
 mod echo;
 mod floor;
