@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::answer::Fault;
+use super::docket::Docket;
 use super::rejected::Rejected;
 use super::run::{Place, Run, Runs, Sealed, State};
 use super::{Engine, Parts, Road, Settings};
@@ -107,6 +108,7 @@ impl Road {
             entropy,
             metrics,
             engine: ArcSwap::from_pointee(None),
+            docket: Docket::new(),
             turn: RwLock::new(()),
             runs: Runs::default(),
             rejected: Rejected::default(),
@@ -166,6 +168,7 @@ impl Road {
         // behind the activation in the same chain, and cannot become durable without it.
         if matches!(recorded, Ok(_) | Err(ledger::Error::Unknown)) {
             self.engine.store(Arc::new(Some(engine)));
+            self.docket.forget();
         }
         recorded
     }
