@@ -17,7 +17,8 @@ use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span};
 
 pub use answer::{Answer, Fault, Released};
-pub use life::{Opened, Opening, ToolView};
+pub use life::ToolView;
+pub use opening::{Opened, Opening};
 pub use run::{Run, Sealed};
 
 use crate::clock::{Clock, Entropy, random16};
@@ -45,7 +46,9 @@ use run::{Admitted, Place, Runs, Waiting};
 mod answer;
 mod docket;
 mod life;
+mod opening;
 mod rejected;
+mod resume;
 mod run;
 
 /// One request to run a tool, not yet admitted.
