@@ -40,7 +40,9 @@ def why(error):
 def main(socket, instructions):
     with open(instructions, "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
-    with grpc.insecure_channel("unix:" + os.path.abspath(socket)) as channel:
+    # gRPC's C core would send the socket's path as the authority, which is none in HTTP/2's eyes.
+    options = [("grpc.default_authority", "localhost")]
+    with grpc.insecure_channel("unix:" + os.path.abspath(socket), options=options) as channel:
         gate = services.GateStub(channel)
         run = gate.OpenRun(pb.OpenRunRequest(model="gpt-5-mini", instructions_sha256=[digest]))
         token = [("authorization", "Bearer " + run.run_token)]
