@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::answer::Fault;
+use super::docket::Docket;
 use super::rejected::Rejected;
 use super::run::{Place, Run, Runs, Sealed, State};
 use super::{Engine, Parts, Road, Settings};
@@ -107,6 +108,7 @@ impl Road {
             entropy,
             metrics,
             engine: ArcSwap::from_pointee(None),
+            docket: Docket::new(),
             turn: RwLock::new(()),
             runs: Runs::default(),
             rejected: Rejected::default(),
@@ -139,7 +141,8 @@ impl Road {
     /// ledger, every one made after stands behind it.
     ///
     /// # Errors
-    /// The ledger's; the old bundle stays in force.
+    /// The ledger's; the old bundle stays in force, except after `Unknown`: the activation may be
+    /// on the books, and then nothing judged by the old one may follow it.
     pub async fn activate(
         &self,
         engine: Arc<dyn PolicyEngine>,
@@ -160,9 +163,14 @@ impl Road {
         let policy = Some(engine.digest());
         let written = Written::bare(Draft { policy, ..Draft::of(Kind::PolicyActivated, data) });
         let _turn = self.turn.write().await;
-        let receipt = self.ledger.record(written).await?;
-        self.engine.store(Arc::new(Some(engine)));
-        Ok(receipt)
+        let recorded = self.ledger.record(written).await;
+        // WHY: in doubt, the new bundle is the right one. Everything judged by it from here on stands
+        // behind the activation in the same chain, and cannot become durable without it.
+        if matches!(recorded, Ok(_) | Err(ledger::Error::Unknown)) {
+            self.engine.store(Arc::new(Some(engine)));
+            self.docket.forget();
+        }
+        recorded
     }
 
     /// Records that this manifest is the one in force for its agent.
@@ -188,7 +196,11 @@ impl Road {
         caller: &Caller,
         opening: Opening,
     ) -> Result<Opened, Fault> {
-        let opened = self.try_open(caller, opening).await;
+        // On a task of its own: a caller that hangs up must not leave a run nobody watches.
+        let (road, caller) = (Arc::clone(self), caller.clone());
+        let opening = self.tasks.spawn(async move { road.try_open(&caller, opening).await });
+        let lost = |_| Err(Fault::new(Code::LedgerUnknown, "the opening was lost"));
+        let opened = opening.await.unwrap_or_else(lost);
         if let Err(fault) = &opened {
             self.reject(fault.code);
         }
@@ -209,8 +221,15 @@ impl Road {
         let expires = manifest.limits.wall_seconds.map(|s| now.plus(Duration::from_secs(s)));
         let data = run_opened(caller, &opening, binding, &hash, expires);
         let draft = Draft { run: Some(id), ..Draft::of(Kind::RunOpened, data) };
-        let receipt =
-            self.ledger.record(Written::bare(draft)).await.map_err(|e| Fault::of_ledger(&e))?;
+        let receipt = match self.ledger.record(Written::bare(draft)).await {
+            Ok(receipt) => receipt,
+            Err(error) => {
+                if error == ledger::Error::Unknown {
+                    self.seal_stray(id);
+                }
+                return Err(Fault::of_ledger(&error));
+            }
+        };
         let run = Arc::new(Run {
             id,
             manifest: Arc::clone(manifest),
@@ -349,11 +368,12 @@ impl Road {
                 Err(error) => return Err(Fault::of_ledger(&error)),
             }
         }
-        let receipt = self
-            .ledger
-            .record(recover::sealing(run.id, reason))
-            .await
-            .map_err(|e| Fault::of_ledger(&e))?;
+        let receipt = match self.ledger.record(recover::sealing(run.id, reason)).await {
+            // An earlier try was in doubt and is on the books.
+            Err(ledger::Error::RunNotOpen) => self.ledger.seal_of(&run.id).await,
+            recorded => recorded,
+        };
+        let receipt = receipt.map_err(|e| Fault::of_ledger(&e))?;
         let sealed = Sealed { entries: receipt.run_seq.saturating_add(1), receipt };
         run.state.lock().sealed = Some(sealed.clone());
         self.runs.sealed(run);
@@ -421,6 +441,14 @@ impl Road {
                 None => self.seal_orphan(found),
             }
         }
+    }
+
+    /// A run that may have been opened after its caller was answered: nobody has its token.
+    fn seal_stray(&self, id: RunId) {
+        let ledger = self.ledger.clone();
+        self.tasks.spawn(async move {
+            drop(ledger.owe(recover::sealing(id, "not_started")).await);
+        });
     }
 
     fn seal_orphan(&self, found: RecoveredRun) {

@@ -5,10 +5,12 @@
 //! sealing and expiry (`life`), and the summary of what never got this far (`rejected`).
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use futures_util::FutureExt as _;
 use tokio::sync::{RwLock, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -36,10 +38,12 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{Stage, trace};
 use crate::tool;
 use crate::tool::toolbox::{self, Toolbox};
+use docket::Docket;
 use rejected::Rejected;
 use run::{Admitted, Place, Runs, Waiting};
 
 mod answer;
+mod docket;
 mod life;
 mod rejected;
 mod run;
@@ -70,7 +74,7 @@ pub struct Settings {
     pub settle_wait: Duration,
     /// Between two summaries of rejected requests.
     pub reject_period: Duration,
-    /// Evaluate policies on the blocking pool, so that a slow one does not hold up its neighbours.
+    /// Evaluate policies apart, so that a slow one does not hold up its neighbours.
     pub judge_apart: bool,
     /// Facts the sidecar vouches for (`input.context.attested`).
     pub attested: BTreeMap<String, String>,
@@ -124,6 +128,7 @@ pub struct Road {
     entropy: Arc<dyn Entropy>,
     metrics: Arc<Metrics>,
     engine: ArcSwap<Engine>,
+    docket: Docket,
     /// Read while a decision is made and queued, written while a bundle is activated: a decision
     /// stands before the activation in the ledger if and only if it was made by the old bundle.
     turn: RwLock<()>,
@@ -238,7 +243,13 @@ impl Road {
         let trip = Trip { run: Arc::clone(run), call, refusals, facts, span: span.clone() };
         let walking = async move {
             let _counted = road.metrics.in_flight();
-            road.walk(trip, &sender).await;
+            let run = Arc::clone(&trip.run);
+            let walking = AssertUnwindSafe(road.walk(trip, &sender)).catch_unwind();
+            if walking.await.is_err() {
+                // WHY: a panic on the road (an executor's `prepare`) must not leave the run with a
+                // call that never ends; dropping `sender` tells whoever waits.
+                run.left(&id, Place::Booked, Went::Wrong);
+            }
             drop(slot);
         };
         self.tasks.spawn(walking.instrument(span));
@@ -344,14 +355,8 @@ impl Road {
             };
             policy::judge(&bench, prepared)
         };
-        let judging = async move {
-            if apart {
-                // INVARIANT: `judge` is total; it turns even an engine's panic into a denial.
-                let judged = tokio::task::spawn_blocking(judging).await;
-                judged.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
-            } else {
-                judging()
-            }
+        let judging = async {
+            if apart { self.docket.evaluate(&self.clock, judging).await } else { judging() }
         };
         self.timed(&span, Stage::Judge, judging).await
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::entry::{Draft, Entry, Kind, RunLink};
+use super::entry::{BYTES_MAX, Draft, Entry, Kind, RunLink};
 use super::store::{EntryRow, Head};
 use super::tail::{RunTail, TailError, Tails};
 use crate::crypto::merkle::Frontier;
@@ -112,19 +112,23 @@ impl Chain {
         if draft.kind == Kind::RunSealed {
             seal_data(&mut draft, link.as_ref(), &self.tails);
         }
-        self.last = self.last.max(moment.wall);
+        let last = self.last.max(moment.wall);
         let entry = Entry {
             chain: self.id,
             epoch: self.epoch,
             seq: self.size,
             prev: self.hash,
-            ts: self.last,
+            ts: last,
             boot: self.boot.clone(),
             mono: moment.mono,
             run: link,
             draft,
         };
         let body = entry.bytes();
+        if body.len() > BYTES_MAX {
+            return Err(TailError::TooLong);
+        }
+        self.last = last;
         let leaf = Entry::leaf(&body);
         self.tails.advance(&entry.draft, leaf);
         self.frontier.push(leaf);

@@ -240,7 +240,12 @@ impl Ledger {
         let hold = judged.decision().hold.unwrap_or_default();
         let expires = self.shared.clock.now().plus(hold);
         let mut written = drafts::decided(&*self.shared.entropy, &judged, expires);
-        self.park(&mut written).await.map_err(|e| Error::Unavailable(e.to_string()))?;
+        let parked = tokio::time::timeout(self.shared.settings.queue_wait, self.park(&mut written));
+        match parked.await {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => return Err(Error::Unavailable(failure.to_string())),
+            Err(_late) => return Err(Error::Unavailable("the ledger is too slow".into())),
+        }
         let (reply, answer) = oneshot::channel();
         let done = Done::Judged { judged: Box::new(judged), expires, reply };
         self.offer(written, done, answer)

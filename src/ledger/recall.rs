@@ -40,20 +40,40 @@ impl Ledger {
         let (Some((first, _)), Some((last, leaf))) = (entries.first(), entries.last()) else {
             return Ok(None);
         };
-        let leased = self.shared.leased.get();
-        let receipt = Receipt {
-            origin: leased.map_or_else(|| "".into(), |l| l.origin.as_str().into()),
-            chain: key.chain,
-            seq: last.seq,
-            leaf: *leaf,
-            run_seq: last.run.as_ref().map_or(0, |link| link.seq),
-        };
+        let receipt = self.receipt(last, *leaf);
         let args = self.opening(first, "args").await?;
         let result = self.opening(last, "result").await?;
         let state =
             state(last, result).ok_or_else(|| Error::Unavailable("entry not understood".into()))?;
         let recalled = Recalled::mint(call.clone(), state, receipt);
         Ok(Some(Remembered { recalled, tool: first.draft.tool.clone(), args }))
+    }
+
+    /// Where the seal of this run is on the books.
+    ///
+    /// # Errors
+    /// `RunNotOpen`: it has none. `Unavailable`: nothing is known.
+    pub async fn seal_of(&self, run: &RunId) -> Result<Receipt, Error> {
+        let unread = |e: StoreError| Error::Unavailable(e.to_string());
+        let rows = self.shared.store.run_entries(self.key()?, run).await.map_err(unread)?;
+        let row = rows.last().ok_or(Error::RunNotOpen)?;
+        let last = Entry::parse(&row.body).map_err(|e| Error::Unavailable(e.to_string()))?;
+        if last.draft.kind == Kind::RunSealed {
+            Ok(self.receipt(&last, row.leaf))
+        } else {
+            Err(Error::RunNotOpen)
+        }
+    }
+
+    fn receipt(&self, entry: &Entry, leaf: Digest) -> Receipt {
+        let leased = self.shared.leased.get();
+        Receipt {
+            origin: leased.map_or_else(|| "".into(), |l| l.origin.as_str().into()),
+            chain: entry.chain,
+            seq: entry.seq,
+            leaf,
+            run_seq: entry.run.as_ref().map_or(0, |link| link.seq),
+        }
     }
 
     /// The payload an entry commits to in this role, if it is there and opens the commitment.

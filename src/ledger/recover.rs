@@ -42,21 +42,18 @@ impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Broken(why) => Self::Never(Ending::Broken(why)),
-            StoreError::Conflict(why)
-            | StoreError::Unavailable(why)
-            | StoreError::Full(why)
-            | StoreError::Unknown(why) => Self::Later(why),
+            StoreError::Conflict(why) => Self::Never(Ending::Fenced(why)),
+            StoreError::Unavailable(why) | StoreError::Full(why) | StoreError::Unknown(why) => {
+                Self::Later(why)
+            }
         }
     }
 }
 
 impl From<Ending> for Refused {
     fn from(ending: Ending) -> Self {
-        match ending {
-            // Fenced while starting: somebody else was faster; another slot may be free.
-            Ending::Fenced(why) => Self::Later(why),
-            Ending::Broken(_) | Ending::Stopped => Self::Never(ending),
-        }
+        // Fenced while starting: the lease is gone for good; the next process takes another.
+        Self::Never(ending)
     }
 }
 
@@ -123,9 +120,12 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
 }
 
 /// Takes a slot and remembers the lease before anything is written under it.
-async fn lease(writer: &Writer) -> Result<Leased, Refused> {
-    let shared = &writer.shared;
-    let request = LeaseRequest {
+///
+/// The same request is made until it is answered: a slot taken by a request whose answer was lost is
+/// found again by its secret, with the runs of this writer's last life in it.
+async fn lease(writer: &mut Writer) -> Result<Leased, Refused> {
+    let shared = Arc::clone(&writer.shared);
+    let request = writer.request.get_or_insert_with(|| LeaseRequest {
         tenant: shared.settings.tenant.clone(),
         pool: shared.settings.pool.clone(),
         writer: shared.settings.writer.clone(),
@@ -133,8 +133,11 @@ async fn lease(writer: &Writer) -> Result<Leased, Refused> {
         secret: random32(&*shared.entropy),
         chain: ChainId::from_bytes(random16(&*shared.entropy)),
         term: shared.settings.lease_term,
+    });
+    let leased = match shared.store.lease(request).await {
+        Err(StoreError::Conflict(why)) => return Err(Refused::Later(why)),
+        answered => answered?,
     };
-    let leased = shared.store.lease(&request).await?;
     if let Some(file) = &writer.lease_file {
         file.store(&leased.key).map_err(|e| broken(format!("the lease cannot be kept: {e}")))?;
     }

@@ -13,7 +13,7 @@ use super::entry::{Draft, Kind};
 use super::item::{Claim, Done, Item};
 use super::permit::{Committed, Receipt, Settled};
 use super::spool::{Journal, LeaseFile};
-use super::store::{Batch, EntryRow, Head, LeaseKey, PayloadRow, StoreError};
+use super::store::{Batch, EntryRow, Head, LeaseKey, LeaseRequest, PayloadRow, StoreError};
 use super::tail::TailError;
 use super::writer_key::{Signer, WriterKey};
 use super::{Error, Parts, RecoveredRun, Shared, Status, recover};
@@ -32,6 +32,8 @@ pub struct Writer {
     pub(super) signer: Arc<dyn Signer>,
     pub(super) journal: Box<dyn Journal>,
     pub(super) lease_file: Option<LeaseFile>,
+    /// What was asked of the store and not answered yet.
+    pub(super) request: Option<LeaseRequest>,
     intents: mpsc::Receiver<Item>,
     owed: mpsc::Receiver<Item>,
     status: watch::Sender<Status>,
@@ -87,7 +89,7 @@ impl Writer {
         status: watch::Sender<Status>,
     ) -> Self {
         let Parts { signer, journal, lease_file, .. } = parts;
-        Self { shared, signer, journal, lease_file, intents, owed, status }
+        Self { shared, signer, journal, lease_file, request: None, intents, owed, status }
     }
 
     /// Takes a slot, recovers its chain, hands over the open runs, then writes until `stop`.
@@ -159,8 +161,8 @@ impl Sequencer {
             if work.is_empty() {
                 tokio::select! {
                     biased;
-                    item = owed.recv() => work.extend(item),
-                    item = intents.recv() => work.extend(item),
+                    Some(item) = owed.recv() => work.push(item),
+                    Some(item) = intents.recv() => work.push(item),
                     () = stop.cancelled() => return self.finish().await,
                     () = tokio::time::sleep(heartbeat) => work.push(self.heartbeat()),
                 }
@@ -347,12 +349,17 @@ impl Sequencer {
             match done {
                 Done::Judged { judged, expires, reply } => {
                     let committed = Committed::mint(*judged, expires, receipt);
-                    if let Err(Ok(Committed::Permit(permit))) = reply.send(Ok(committed)) {
-                        // Its caller was told `ledger.unknown`: it must never run.
-                        let finished = permit.not_started();
-                        let written = drafts::ended(&*self.shared.entropy, &finished);
-                        self.backlog.push_back(event(written));
-                    }
+                    // Its caller was told `ledger.unknown`: it must never run, nor wait for anybody.
+                    let written = match reply.send(Ok(committed)) {
+                        Err(Ok(Committed::Permit(permit))) => {
+                            drafts::ended(&*self.shared.entropy, &permit.not_started())
+                        }
+                        Err(Ok(Committed::Held(held))) => {
+                            recover::held_ended(*held.run(), held.call(), false, "not_started")
+                        }
+                        Ok(()) | Err(Ok(Committed::Refusal(_)) | Err(_)) => continue,
+                    };
+                    self.backlog.push_back(event(written));
                 }
                 Done::Finished { finished, reply } => {
                     drop(reply.send(Ok(Settled::mint(*finished, receipt))));
@@ -399,6 +406,7 @@ impl From<TailError> for Error {
             TailError::RunNotOpen | TailError::RunOpen => Self::RunNotOpen,
             TailError::CallTaken | TailError::CallNotOpen => Self::CallTaken,
             TailError::CallsOpen => Self::CallsOpen,
+            TailError::TooLong => Self::Unavailable(misfit.to_string()),
         }
     }
 }

@@ -78,6 +78,9 @@ pub enum TailError {
     /// Calls of the run are still open.
     #[error("calls of the run are still open")]
     CallsOpen,
+    /// The entry would be longer than any reader accepts.
+    #[error("the entry would be too long")]
+    TooLong,
 }
 
 /// The ends of all open runs.

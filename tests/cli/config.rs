@@ -60,11 +60,11 @@ fn the_manifests_are_loaded_too() {
 fn the_environment_overrides_and_a_misspelled_variable_is_an_error() {
     let desk = desk(SMALL);
     let print = ["config", "print", "wicketgate.yaml"];
-    let printed = desk.run_with(&print, &[("WICKETGATE__LIMITS__HOLD_MINUTES", "3")]).ends(0);
+    let printed = desk.run_with(&print, &[("WICKETGATE__LIMITS__HOLD_SECONDS", "3")]).ends(0);
     assert!(printed.out.contains("hold_seconds: 3"), "{}", printed.out);
-    desk.run_with(&print, &[("WICKETGATE__LIMITS__HOLD_MINUTE", "3")])
+    desk.run_with(&print, &[("WICKETGATE__LIMITS__HOLD_SECOND", "3")])
         .ends(78)
-        .says("environment: WICKETGATE__LIMITS__HOLD_MINUTE: no such field");
+        .says("environment: WICKETGATE__LIMITS__HOLD_SECOND: no such field");
 }
 
 #[test]

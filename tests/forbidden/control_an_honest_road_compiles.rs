@@ -9,7 +9,7 @@ use wicketgate::policy::{Bench, Judged, judge};
 use wicketgate::tool::{ToolExecutor, run};
 
 pub fn judged(bench: Bench<'_>, prepared: Prepared) -> Judged {
-    judge(bench, prepared)
+    judge(&bench, prepared)
 }
 
 pub async fn once(executor: Arc<dyn ToolExecutor>, clock: &dyn Clock, permit: Permit) -> Finished {

@@ -1,0 +1,69 @@
+//! The reader of the books that shares no code with the product.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::agent::Receipts;
+use crate::tool::Tool;
+
+/// Where the books are.
+#[derive(Clone, Debug)]
+pub enum Books {
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+/// The Python the tests were given.
+pub fn python() -> String {
+    std::env::var("WICKETGATE_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned())
+}
+
+/// Asserts every invariant, with every call closed and what the tool counted; gives the summary.
+#[track_caller]
+pub fn check(books: &Books, tool: &Tool, receipts: &Receipts) -> Value {
+    assert_eq!(tool.repeated(), Vec::<String>::new(), "calls that ran twice");
+    read(books, &["--counter", &tool.count().to_string()], receipts)
+}
+
+/// As [`check`], with calls that may still be under way.
+#[track_caller]
+pub fn check_running(books: &Books, tool: &Tool, receipts: &Receipts) -> Value {
+    assert_eq!(tool.repeated(), Vec::<String>::new(), "calls that ran twice");
+    read(books, &["--allow-open", "--counter", &tool.count().to_string()], receipts)
+}
+
+#[track_caller]
+fn read(books: &Books, more: &[&str], receipts: &Receipts) -> Value {
+    let given = tempfile::NamedTempFile::new().unwrap();
+    let lines: Vec<String> = receipts.lines();
+    std::fs::write(given.path(), lines.join("\n")).unwrap();
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new(python());
+    command.arg("-B").arg(top.join("tests/checker/check_ledger.py"));
+    match books {
+        Books::Sqlite(path) => command.arg("--sqlite").arg(path),
+        Books::Postgres(url) => command.arg("--postgres").arg(url).arg("--psql").arg(psql()),
+    };
+    let done = command.args(more).arg("--acknowledged").arg(given.path()).output().unwrap();
+    let out = String::from_utf8_lossy(&done.stdout).into_owned();
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "the checker found: {out}{err}");
+    serde_json::from_str(&out).unwrap()
+}
+
+fn psql() -> PathBuf {
+    let dir = std::env::var_os("PG_BIN").unwrap_or_else(|| "/usr/lib/postgresql/15/bin".into());
+    PathBuf::from(dir).join("psql")
+}
+
+/// How many calls ended in that state.
+pub fn calls(summary: &Value, state: &str) -> u64 {
+    summary["calls"][state].as_u64().unwrap_or(0)
+}
+
+/// How many entries are of that kind.
+pub fn kinds(summary: &Value, kind: &str) -> u64 {
+    summary["kinds"][kind].as_u64().unwrap_or(0)
+}

@@ -1,0 +1,205 @@
+//! Postgres stops, freezes, or answers late, at each point of a call.
+
+use std::time::{Duration, Instant};
+
+use crate::agent::{Agent, Refused};
+use crate::checker::{calls, check};
+use crate::proxy::{Proxy, Way};
+use crate::sidecar::{Estate, Sidecar};
+use crate::support::pg::{Pg, TestDb};
+use crate::tool::Tool;
+
+/// A gate on a cluster of its own, through a proxy.
+struct Served {
+    agent: Agent,
+    sidecar: Sidecar,
+    estate: Estate,
+    proxy: Proxy,
+    pg: Pg,
+    tool: Tool,
+}
+
+/// The URL of a database through another port.
+pub fn through(url: &str, from: u16, to: u16) -> String {
+    url.replace(&format!(":{from}/"), &format!(":{to}/"))
+}
+
+async fn served() -> Served {
+    let tool = Tool::start().await;
+    let pg = tokio::task::spawn_blocking(Pg::own_cluster).await.unwrap();
+    let TestDb { admin_url, writer_url, .. } = pg.database().await;
+    let proxy = Proxy::to(pg.port()).await;
+    let url = through(&writer_url, pg.port(), proxy.port);
+    let estate = Estate::postgres(&tool, &url, &admin_url, "local");
+    let sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "before", r#"{"n":1}"#).await.unwrap();
+    Served { tool, pg, proxy, estate, sidecar, agent }
+}
+
+/// An answer, and in time: five seconds are promised, the machine gets three more.
+async fn answered(work: impl Future<Output = Result<String, Refused>>) -> Result<String, Refused> {
+    let began = Instant::now();
+    let answer = crate::within("an answer", work).await;
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}: {answer:?}", began.elapsed());
+    answer
+}
+
+#[track_caller]
+fn nothing_ran(answer: &Result<String, Refused>) {
+    let refused = answer.as_ref().unwrap_err();
+    assert!(
+        matches!(refused.code.as_str(), "ledger.unavailable" | "ledger.unknown"),
+        "{refused:?}"
+    );
+}
+
+impl Served {
+    /// Service is back by itself; `id` is now run once or proven never to have started.
+    async fn resumes(mut self, id: &str) {
+        self.sidecar.ready().await;
+        let again = self.agent.call("work.do", id, r#"{"n":2}"#).await;
+        match again {
+            Ok(_) => assert_eq!(self.tool.count_of(id), 1),
+            Err(refused) => {
+                assert_eq!((refused.code.as_str(), refused.message.as_str()), ("tool.failed", "the call never started"));
+                assert_eq!(self.tool.count_of(id), 0);
+            }
+        }
+        self.agent.call("work.do", "after", r#"{"n":3}"#).await.unwrap();
+        self.agent.seal().await.unwrap();
+        self.sidecar.stop().await;
+        let summary = check(&self.estate.books, &self.tool, &self.estate.receipts);
+        assert_eq!(calls(&summary, "unknown"), 0, "{summary}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_stopped_before_the_commit_lets_nothing_run_and_service_resumes() {
+    let served = served().await;
+    served.pg.stop_immediate();
+    let answer = answered(served.agent.call("work.do", "a", r#"{"n":2}"#)).await;
+    nothing_ran(&answer);
+    assert_eq!(served.tool.count(), 1);
+    let refused = Agent::try_open(&served.estate.socket(), &served.estate.receipts).await;
+    assert!(refused.is_err());
+    served.sidecar.not_ready("ledger").await;
+    served.pg.start();
+    served.resumes("a").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_froze_before_the_commit_lets_nothing_run_and_service_resumes() {
+    let served = served().await;
+    served.pg.freeze();
+    let answer = answered(served.agent.call("work.do", "a", r#"{"n":2}"#)).await;
+    nothing_ran(&answer);
+    assert_eq!(served.tool.count(), 1);
+    served.pg.thaw();
+    served.resumes("a").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_stopped_between_commit_and_execution_lets_nothing_run() {
+    let served = served().await;
+    served.proxy.answered(Way::Held);
+    let call = answered(served.agent.call("work.do", "a", r#"{"n":2}"#));
+    let stop = async {
+        served.proxy.caught().await;
+        served.pg.stop_immediate();
+        served.proxy.answered(Way::Cut);
+    };
+    let (answer, ()) = tokio::join!(call, stop);
+    nothing_ran(&answer);
+    assert_eq!(served.tool.count(), 1);
+    served.proxy.answered(Way::Open);
+    served.pg.start();
+    served.resumes("a").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_acknowledged_too_late_is_never_run_and_the_books_say_so() {
+    let served = served().await;
+    served.proxy.answered(Way::Held);
+    let answer = answered(served.agent.call("work.do", "a", r#"{"n":2}"#)).await;
+    nothing_ran(&answer);
+    served.proxy.answered(Way::Open);
+    served.resumes("a").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_is_held_up_is_answered_in_time_and_never_run_later() {
+    let served = served().await;
+    served.proxy.asked(Way::Held);
+    let answer = answered(served.agent.call("work.do", "a", r#"{"n":2}"#)).await;
+    nothing_ran(&answer);
+    served.proxy.asked(Way::Open);
+    served.resumes("a").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_acknowledgement_is_asked_for_again_and_the_call_runs_once() {
+    let served = served().await;
+    served.proxy.answered(Way::Cut);
+    let call = answered(served.agent.call("work.do", "a", r#"{"n":2}"#));
+    let heal = async {
+        served.proxy.caught().await;
+        served.proxy.answered(Way::Open);
+    };
+    let (answer, ()) = tokio::join!(call, heal);
+    answer.unwrap();
+    assert_eq!(served.tool.count_of("a"), 1);
+    served.resumes("a").await;
+}
+
+/// The tool ran while the database went away: nobody reads the result before it is on the books.
+async fn outcome_owed(away: impl Fn(&Pg), back: impl Fn(&Pg)) {
+    let mut served = served().await;
+    served.tool.hold();
+    let began = Instant::now();
+    let agent = served.agent.clone();
+    let call = tokio::spawn(async move { agent.call("work.do", "a", r#"{"n":2}"#).await });
+    served.tool.entered(1).await;
+    away(&served.pg);
+    served.tool.release();
+    let refused = crate::within("an answer", call).await.unwrap().unwrap_err();
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!(refused.code, "call.unknown", "{refused:?}");
+    let asked = answered(served.agent.get("a")).await;
+    assert!(asked.is_err(), "released before it is on the books: {asked:?}");
+    back(&served.pg);
+    served.sidecar.ready().await;
+    let got = answered(served.agent.get("a")).await.unwrap();
+    assert!(got.contains("done"), "{got}");
+    let again = answered(served.agent.call("work.do", "a", r#"{"n":2}"#)).await.unwrap();
+    assert_eq!((again, served.tool.count_of("a")), (got, 1));
+    served.sidecar.stop().await;
+    let summary = check(&served.estate.books, &served.tool, &served.estate.receipts);
+    assert_eq!(calls(&summary, "completed"), 2, "{summary}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_waits_for_a_database_that_stopped_during_the_call() {
+    outcome_owed(Pg::stop_immediate, Pg::start).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_waits_for_a_database_that_froze_during_the_call() {
+    outcome_owed(Pg::freeze, Pg::thaw).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gate_that_starts_before_its_database_waits_for_it() {
+    let tool = Tool::start().await;
+    let pg = tokio::task::spawn_blocking(Pg::own_cluster).await.unwrap();
+    let TestDb { admin_url, writer_url, .. } = pg.database().await;
+    pg.stop_immediate();
+    let estate = Estate::postgres(&tool, &writer_url, &admin_url, "local");
+    let mut sidecar = estate.start();
+    sidecar.not_ready("ledger: starting").await;
+    pg.start();
+    sidecar.ready().await;
+    sidecar.open().await.call("work.do", "a", "{}").await.unwrap();
+    sidecar.stop().await;
+    check(&estate.books, &tool, &estate.receipts);
+}

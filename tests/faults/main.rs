@@ -1,0 +1,46 @@
+//! Bad input and faults, through the built program: a real process, a real database, a real tool that
+//! counts for itself, and books that are read by code that is not ours.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
+)]
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+mod agent;
+mod checker;
+mod proxy;
+mod sidecar;
+mod tool;
+
+mod bad_input;
+mod crash;
+mod database;
+mod ending;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+/// How long anything may take that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits for something that must happen.
+pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| panic!("waited for {what}"))
+}
+
+/// Asks another process again and again until it is so.
+pub async fn until<F: Future<Output = bool>>(what: &str, mut so: impl FnMut() -> F) {
+    let began = Instant::now();
+    while !so().await {
+        assert!(began.elapsed() < PATIENCE, "waited for {what}");
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+}

@@ -1,0 +1,339 @@
+//! One gate: the files it needs, and the process.
+
+use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::agent::{Agent, Receipts};
+use crate::checker::Books;
+use crate::tool::Tool;
+
+const GATE: &str = env!("CARGO_BIN_EXE_wicketgate");
+
+/// The rules of the example agent, one for each way to go wrong.
+const RULES: &str = r#"package wicketgate.agent
+import rego.v1
+
+allow if input.tool.name in {"work.do", "work.fail", "policy.extra", "work.unbound"}
+allow if { input.tool.name == "policy.error"; not bad(input.args.n) }
+bad(n) if 1 / n == 1
+allow if { input.tool.name == "policy.loop"; endless(1) }
+endless(_) if {
+	x := count([1 | some i in data.many; some j in data.many; some k in data.many; i + j + k > 0])
+	x == 0
+}
+allow if { input.tool.name == "policy.concat"; large(input.args.s) }
+large(s) if count(concat("", [s | some _ in data.many])) > 0
+require_approval contains "a person has to look" if input.tool.name == "work.held"
+obligations contains {"type": "cap_bytes", "bytes": 1, "also": 2} if input.tool.name == "policy.extra"
+"#;
+
+/// Tools that are bound and granted.
+const GRANTED: [&str; 8] = [
+    "work.do",
+    "work.fail",
+    "work.held",
+    "policy.error",
+    "policy.undefined",
+    "policy.extra",
+    "policy.loop",
+    "policy.concat",
+];
+
+/// Keys of the test run.
+fn keys() -> &'static TempDir {
+    static KEYS: OnceLock<TempDir> = OnceLock::new();
+    KEYS.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["manifest", "policy", "stranger"] {
+            run(dir.path(), &["keygen", "--out", name]);
+        }
+        dir
+    })
+}
+
+/// The path of a key of the test run.
+pub fn key(name: &str) -> String {
+    keys().path().join(name).display().to_string()
+}
+
+/// Runs one command of the program to its end.
+#[track_caller]
+pub fn run(dir: &Path, args: &[&str]) -> String {
+    let done = Command::new(GATE).args(args).current_dir(dir).output().unwrap();
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{args:?}: {err}");
+    String::from_utf8(done.stdout).unwrap()
+}
+
+/// Everything one sidecar needs, in a directory of its own.
+pub struct Estate {
+    dir: TempDir,
+    pub books: Books,
+    pub receipts: Receipts,
+    starts: std::cell::Cell<u32>,
+}
+
+impl Estate {
+    /// On a SQLite file.
+    pub fn sqlite(tool: &Tool) -> Estate {
+        let dir = tempfile::Builder::new().prefix("wgf").tempdir().unwrap();
+        let books = Books::Sqlite(dir.path().join("state/ledger.sqlite"));
+        Self::furnish(dir, books, &json!({"sqlite": {}}), tool)
+    }
+
+    /// On Postgres; the sidecar connects by `url`, the checker reads by `admin`.
+    pub fn postgres(tool: &Tool, url: &str, admin: &str, slots: &str) -> Estate {
+        let dir = tempfile::Builder::new().prefix("wgf").tempdir().unwrap();
+        let books = Books::Postgres(admin.to_owned());
+        let ledger = json!({"postgres": {"url": url, "slots": slots}});
+        Self::furnish(dir, books, &ledger, tool)
+    }
+
+    fn furnish(dir: TempDir, books: Books, ledger: &Value, tool: &Tool) -> Estate {
+        let starts = std::cell::Cell::new(0);
+        let estate = Estate { dir, books, receipts: Receipts::default(), starts };
+        estate.manifest("1.0.0", "manifest", |text| text);
+        estate.bundle("1.0.0", RULES, "policy");
+        let bind = |name: &str| {
+            let place = if name == "work.fail" { "fail" } else { "do" };
+            json!({"name": name, "description": "does work", "kind": "http", "tier": "T1",
+                "input_schema": {"type": "object", "properties": {
+                    "n": {"type": "integer"}, "s": {"type": "string"}}, "additionalProperties": true},
+                "http": {"method": "POST", "url": format!("http://127.0.0.1:{}/{place}", tool.port),
+                    "body": "args", "private_addresses": ["127.0.0.0/8"]}})
+        };
+        let tools: Vec<Value> =
+            GRANTED.into_iter().chain(["work.unbound"]).map(bind).collect();
+        let config = json!({
+            "state": "state",
+            "listen": {"socket": "s/agent.sock"},
+            "operator": {"listen": "127.0.0.1:0"},
+            "ledger": ledger,
+            "trust": {"manifest_keys": [key("manifest.pub")], "policy_keys": [key("policy.pub")]},
+            "policy": {"bundle": "bundle", "deadline_ms": 200},
+            "agents": [{"manifest": "agent.yaml",
+                "callers": [{"uid": rustix::process::getuid().as_raw()}]}],
+            "tools": tools,
+            "limits": {},
+            "telemetry": {"log": "info"},
+        });
+        std::fs::create_dir(estate.path("s")).unwrap();
+        estate.write_config(&config);
+        estate
+    }
+
+    fn write_config(&self, config: &Value) {
+        let text = serde_json::to_string_pretty(config).unwrap();
+        std::fs::write(self.path("wicketgate.yaml"), text).unwrap();
+    }
+
+    /// Changes the configuration.
+    pub fn configure(&self, change: impl FnOnce(&mut Value)) {
+        let text = std::fs::read_to_string(self.path("wicketgate.yaml")).unwrap();
+        let mut config = serde_json::from_str(&text).unwrap();
+        change(&mut config);
+        self.write_config(&config);
+    }
+
+    /// Writes and signs the manifest.
+    pub fn manifest(&self, version: &str, signer: &str, edit: impl FnOnce(String) -> String) {
+        let tools: Vec<Value> =
+            GRANTED.iter().map(|name| json!({"name": name, "tier": "T1"})).collect();
+        let manifest = json!({
+            "apiVersion": "wicketgate.dev/v1", "kind": "AgentManifest",
+            "metadata": {"name": "test-agent", "version": version, "owner": "tests@example.com"},
+            "spec": {"status": "active",
+                "model": {"provider": "example", "names": ["test-model"]},
+                "instructions": [{"sha256": "ab".repeat(32), "scope": "whole"}],
+                "tools": tools,
+                "validity": {"not_before": "2020-01-01T00:00:00Z", "not_after": "2099-01-01T00:00:00Z"}},
+        });
+        let text = edit(serde_json::to_string_pretty(&manifest).unwrap());
+        std::fs::write(self.path("agent.yaml"), text).unwrap();
+        run(self.dir.path(), &["manifest", "sign", "agent.yaml", "--key", &key(signer)]);
+    }
+
+    /// Writes and signs the bundle.
+    pub fn bundle(&self, version: &str, rules: &str, signer: &str) {
+        let dir = self.path("bundle");
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(dir.join("agent")).unwrap();
+        std::fs::create_dir_all(dir.join("data")).unwrap();
+        std::fs::write(dir.join("agent/main.rego"), rules).unwrap();
+        std::fs::write(dir.join("data/many.json"), format!("[{}0]", "0,".repeat(1999))).unwrap();
+        let named = ["--name", "test", "--version", version];
+        let sign = ["policy", "sign", "bundle", "--key", &key(signer)];
+        run(self.dir.path(), &[&sign[..], &named[..]].concat());
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.path("s/agent.sock")
+    }
+
+    /// Starts the process.
+    pub fn start(&self) -> Sidecar {
+        self.start_under(&[])
+    }
+
+    /// Starts the process under another program.
+    pub fn start_under(&self, before: &[&str]) -> Sidecar {
+        self.starts.set(self.starts.get() + 1);
+        let log = self.path(&format!("stderr.{}", self.starts.get()));
+        let words: Vec<&str> = before.iter().copied().chain([GATE]).collect();
+        let child = Command::new(words[0])
+            .args(&words[1..])
+            .args(["serve", "--config", "wicketgate.yaml"])
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&log).unwrap())
+            .process_group(0)
+            .spawn()
+            .unwrap_or_else(|e| panic!("`{}` (tests/run installs it): {e}", words[0]));
+        Sidecar { child, log, socket: self.socket(), receipts: self.receipts.clone(), done: None }
+    }
+
+    /// Starts it and waits until it serves.
+    pub async fn serve(&self) -> Sidecar {
+        let mut sidecar = self.start();
+        sidecar.ready().await;
+        sidecar
+    }
+}
+
+/// A process of `wicketgate serve`. Killed when dropped.
+pub struct Sidecar {
+    child: Child,
+    log: PathBuf,
+    socket: PathBuf,
+    receipts: Receipts,
+    done: Option<ExitStatus>,
+}
+
+impl Sidecar {
+    /// What it wrote to standard error.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn operator(&self) -> Option<String> {
+        let said = self.said();
+        let line = said.lines().find(|line| line.contains("operators look here"))?;
+        let at = line.find("127.0.0.1:")?;
+        let digits = &line[at..];
+        let end = digits.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'));
+        Some(digits[..end.unwrap_or(digits.len())].to_owned())
+    }
+
+    /// `/readyz`: status line and body; none while nobody listens.
+    pub async fn readiness(&self) -> Option<(bool, String)> {
+        let mut stream = tokio::net::TcpStream::connect(self.operator()?).await.ok()?;
+        let request = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(request).await.ok()?;
+        let mut text = String::new();
+        let read = stream.read_to_string(&mut text);
+        tokio::time::timeout(std::time::Duration::from_secs(2), read).await.ok()?.ok()?;
+        Some((text.starts_with("HTTP/1.1 200"), text))
+    }
+
+    /// Waits until it serves.
+    pub async fn ready(&mut self) {
+        let began = std::time::Instant::now();
+        loop {
+            if self.readiness().await.is_some_and(|(ready, _)| ready) {
+                return;
+            }
+            if let Some(status) = self.ended() {
+                panic!("ended with {status}: {}", self.said());
+            }
+            assert!(began.elapsed() < crate::PATIENCE, "not ready: {}", self.said());
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until it says it is not ready, for a reason that contains this.
+    pub async fn not_ready(&self, reason: &str) {
+        crate::until(&format!("`{reason}` in {}", self.said()), || async {
+            self.readiness().await.is_some_and(|(ready, text)| !ready && text.contains(reason))
+        })
+        .await;
+    }
+
+    /// How it ended, if it did.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        if self.done.is_none() {
+            self.done = self.child.try_wait().unwrap();
+        }
+        self.done
+    }
+
+    /// Waits for its end.
+    pub async fn end(&mut self) -> ExitStatus {
+        let began = std::time::Instant::now();
+        loop {
+            if let Some(status) = self.ended() {
+                return status;
+            }
+            assert!(began.elapsed() < crate::PATIENCE, "did not end: {}", self.said());
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits for its end with this exit code.
+    pub async fn ends(&mut self, code: i32) {
+        let status = self.end().await;
+        assert_eq!(status.code(), Some(code), "{status}: {}", self.said());
+    }
+
+    pub fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.child)
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub fn kill(&mut self) {
+        let _ = rustix::process::kill_process_group(self.pid(), rustix::process::Signal::KILL);
+        let status = self.child.wait().unwrap();
+        assert!(self.done.is_some() || status.signal() == Some(9), "{status}: {}", self.said());
+        self.done = Some(status);
+    }
+
+    /// SIGTERM, and waits for an end in order.
+    pub async fn stop(&mut self) {
+        self.signal(rustix::process::Signal::TERM);
+        self.ends(0).await;
+    }
+
+    pub async fn open(&self) -> Agent {
+        match Agent::try_open(&self.socket, &self.receipts).await {
+            Ok(agent) => agent,
+            Err(status) => panic!("{status:?}: {}", self.said()),
+        }
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        if self.ended().is_none() {
+            let _ = rustix::process::kill_process_group(self.pid(), rustix::process::Signal::KILL);
+            let _ = self.child.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("--- {}\n{}", self.log.display(), self.said());
+        }
+    }
+}

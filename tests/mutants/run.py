@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Breaks the product on purpose, one line at a time; the simulation must notice every time.
+
+run.py            all mutants, after the unbroken tree has passed
+run.py NAME...    these mutants
+run.py --list     their names
+
+Each mutant is a file in this directory's list (mutants.py): file, text that occurs exactly once, text
+to put there instead. Works on a copy under target/mutants/tree; dependencies are taken from the main
+target directory, so only the crate itself is compiled again.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from mutants import MUTANTS
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+TREE = TARGET / "mutants" / "tree"
+COPIED = ["Cargo.toml", "Cargo.lock", "build.rs", "clippy.toml", "src", "proto", "policies", "migrations",
+          "tests/simulation"]
+# Debug information of the crate itself would only be linked thirty times.
+TEST = ["cargo", "--config", "profile.dev.package.wicketgate.debug=false",
+        "test", "--offline", "--locked", "--test", "simulation"]
+
+
+def copy() -> None:
+    """Brings the copy up to date, leaving unchanged files (and their times) alone."""
+    wanted = set()
+    for name in COPIED:
+        top = ROOT / name
+        files = [top] if top.is_file() else [f for f in top.rglob("*") if f.is_file()]
+        for file in files:
+            to = TREE / file.relative_to(ROOT)
+            wanted.add(to)
+            if not to.exists() or to.read_bytes() != file.read_bytes():
+                to.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, to)
+    for old in TREE.rglob("*"):
+        if old.is_file() and old not in wanted:
+            old.unlink()
+
+
+def run(args: list[str], limit: int) -> tuple[int, str]:
+    environment = dict(os.environ, CARGO_TARGET_DIR=str(TARGET), CARGO_TERM_COLOR="never")
+    environment["WICKETGATE_FLAWED"] = "1"
+    environment.pop("WICKETGATE_SEED", None)
+    process = subprocess.Popen(args, cwd=TREE, env=environment, text=True, start_new_session=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        output, _ = process.communicate(timeout=limit)
+        return process.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        output, _ = process.communicate()
+        return -9, output + "\n  (8) the test did not end\n"
+
+
+def check() -> list[str]:
+    flaws = []
+    for name, file, old, new in MUTANTS:
+        found = (ROOT / file).read_text().count(old)
+        if found != 1 or old == new:
+            flaws.append(f"{name}: its text occurs {found} times in {file}")
+    return flaws
+
+
+def mutant(name: str, file: str, old: str, new: str) -> bool:
+    start = time.monotonic()
+    original = (ROOT / file).read_text()
+    (TREE / file).write_text(original.replace(old, new))
+    try:
+        code, output = run([*TEST, "--no-run"], 600)
+        if code != 0:
+            print(f"ERROR    {name}: does not compile\n{output[-3000:]}", flush=True)
+            return False
+        code, output = run([*TEST, "promises", "--", "--nocapture"], 240)
+    finally:
+        (TREE / file).write_text(original)
+    seconds = time.monotonic() - start
+    found = re.findall(r"\((\d+)\)", output)
+    checks = ",".join(sorted(set(found), key=int)) if found else "-"
+    seed = re.search(r"seed (\d+) failed", output)
+    if code == 0:
+        print(f"SURVIVED {name}  ({seconds:.0f} s)", flush=True)
+        return False
+    at = seed.group(1) if seed else "?"
+    print(f"caught   {name}  by check {checks}, seed {at}  ({seconds:.0f} s)", flush=True)
+    return True
+
+
+def main() -> int:
+    names = sys.argv[1:]
+    if names == ["--list"]:
+        print("\n".join(m[0] for m in MUTANTS))
+        return 0
+    flaws = check()
+    unknown = set(names) - {m[0] for m in MUTANTS}
+    if flaws or unknown:
+        print("\n".join([*flaws, *(f"no mutant `{name}`" for name in unknown)]))
+        return 1
+    start = time.monotonic()
+    copy()
+    code, output = run([*TEST, "promises", "--", "--nocapture"], 900)
+    if code != 0:
+        print(f"the unbroken tree fails\n{output[-3000:]}")
+        return 1
+    print(f"unbroken: passes  ({time.monotonic() - start:.0f} s)", flush=True)
+    chosen = [m for m in MUTANTS if not names or m[0] in names]
+    caught = sum(mutant(*m) for m in chosen)
+    print(f"{caught} of {len(chosen)} mutants caught in {time.monotonic() - start:.0f} s")
+    return 0 if caught == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

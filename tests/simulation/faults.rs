@@ -1,0 +1,331 @@
+//! What goes wrong: one seeded generator, a disk that fails, a clock that steps, tools that misbehave.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use wicketgate::clock::{Clock, Entropy};
+use wicketgate::domain::digest::Digest;
+use wicketgate::domain::id::{CallId, ChainId, RunId, Seq};
+use wicketgate::domain::time::Timestamp;
+use wicketgate::ledger::memory::Memory;
+use wicketgate::ledger::store::{
+    Batch, EntryRow, Head, LeaseKey, LeaseRequest, Leased, LedgerStore, PayloadRow, StoreError,
+};
+
+/// SplitMix64: small, seeded, good enough to choose faults with.
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    pub const fn new(seed: u64) -> Self {
+        Self(seed ^ 0x5752_4943_4b45_5447)
+    }
+
+    pub const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`.
+    pub const fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    /// True `per_mille` times in 1000.
+    pub const fn chance(&mut self, per_mille: u64) -> bool {
+        self.below(1000) < per_mille
+    }
+
+    pub const fn millis(&mut self, from: u64, to: u64) -> Duration {
+        Duration::from_millis(from + self.below(to - from))
+    }
+}
+
+/// Bytes that are the same for the same seed.
+pub struct Seeded(pub Mutex<Dice>);
+
+impl Entropy for Seeded {
+    fn fill(&self, bytes: &mut [u8]) {
+        let mut dice = self.0.lock();
+        for chunk in bytes.chunks_mut(8) {
+            let word = dice.next().to_le_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
+}
+
+/// Wall time follows tokio's paused time and can be stepped; monotonic time only follows.
+pub struct ManualClock {
+    start: Instant,
+    step: AtomicI64,
+}
+
+impl ManualClock {
+    pub fn new() -> Self {
+        Self { start: Instant::now(), step: AtomicI64::new(0) }
+    }
+
+    pub fn step(&self, millis: i64) {
+        self.step.fetch_add(millis, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        let elapsed = i64::try_from(self.start.elapsed().as_millis()).unwrap();
+        // 2026-11-21T20:00:00Z
+        Timestamp::from_millis(1_795_291_200_000 + elapsed + self.step.load(Ordering::Relaxed))
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.start.elapsed()
+    }
+}
+
+/// How often the disk does what, in thousandths of all writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Weather {
+    /// Not written, and said so.
+    pub refuse: u64,
+    /// Written, and the answer lost.
+    pub lose_answer: u64,
+    /// Not written, and the answer lost.
+    pub lose_write: u64,
+    /// Written late, up to beyond every wait.
+    pub delay: u64,
+    /// No space.
+    pub full: u64,
+    /// Somebody else takes the slot first.
+    pub steal: u64,
+    /// The process dies before the write.
+    pub crash_before: u64,
+    /// The process dies after the write, before it learns of it.
+    pub crash_after: u64,
+    /// The storage fails for good in this process.
+    pub broken: u64,
+    /// The outage: nothing is written until then.
+    pub down_until: Option<Instant>,
+}
+
+enum Fate {
+    Proceed,
+    Refuse(StoreError),
+    LoseAnswer,
+    LoseWrite,
+    Delay(Duration),
+    Steal,
+    CrashBefore,
+    CrashAfter,
+}
+
+/// The sky over all disks of one world.
+pub struct Sky {
+    pub weather: Mutex<Weather>,
+    pub dice: Mutex<Dice>,
+    /// Faults that were injected, for the report.
+    pub faults: std::sync::atomic::AtomicU64,
+    pub broke: AtomicBool,
+}
+
+impl Sky {
+    fn fate(&self) -> Fate {
+        let weather = *self.weather.lock();
+        let mut dice = self.dice.lock();
+        let fate = Self::choose(&weather, &mut dice);
+        if !matches!(fate, Fate::Proceed) {
+            self.faults.fetch_add(1, Ordering::Relaxed);
+        }
+        if matches!(fate, Fate::Refuse(StoreError::Broken(_))) {
+            self.broke.store(true, Ordering::Relaxed);
+        }
+        fate
+    }
+
+    fn choose(weather: &Weather, dice: &mut Dice) -> Fate {
+        let down = weather.down_until.is_some_and(|until| Instant::now() < until);
+        let mut roll = dice.below(1000);
+        let mut hits = |share: u64| {
+            let hit = roll < share;
+            roll = roll.saturating_sub(share);
+            hit && share > 0
+        };
+        if hits(weather.crash_before) {
+            Fate::CrashBefore
+        } else if hits(weather.crash_after) {
+            Fate::CrashAfter
+        } else if hits(weather.steal) {
+            Fate::Steal
+        } else if hits(weather.broken) {
+            Fate::Refuse(StoreError::Broken("simulated: fsync failed".into()))
+        } else if down {
+            Fate::Refuse(StoreError::Unavailable("simulated: down".into()))
+        } else if hits(weather.refuse) {
+            Fate::Refuse(StoreError::Unavailable("simulated: refused".into()))
+        } else if hits(weather.full) {
+            Fate::Refuse(StoreError::Full("simulated: no space".into()))
+        } else if hits(weather.lose_answer) {
+            Fate::LoseAnswer
+        } else if hits(weather.lose_write) {
+            Fate::LoseWrite
+        } else if hits(weather.delay) {
+            Fate::Delay(if dice.chance(600) { dice.millis(500, 2600) } else { dice.millis(1, 200) })
+        } else {
+            Fate::Proceed
+        }
+    }
+}
+
+/// One life's way to the one store: when the life is over, nothing passes any more.
+pub struct Disk {
+    pub memory: Memory,
+    pub sky: Arc<Sky>,
+    pub dead: CancellationToken,
+}
+
+impl Disk {
+    /// A dead process neither sees nor does anything again.
+    async fn alive(&self) {
+        if self.dead.is_cancelled() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn die<T>(&self) -> T {
+        self.dead.cancel();
+        std::future::pending().await
+    }
+
+    async fn write<T>(
+        &self,
+        steal: Option<&LeaseKey>,
+        apply: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        // A turn of the scheduler, so that others queue behind a write as they do in life.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        self.alive().await;
+        let done = match self.sky.fate() {
+            Fate::Proceed => apply.await,
+            Fate::Refuse(error) => Err(error),
+            Fate::LoseAnswer => {
+                apply.await.and(Err(StoreError::Unknown("simulated: answer lost".into())))
+            }
+            Fate::LoseWrite => Err(StoreError::Unknown("simulated: nothing came back".into())),
+            Fate::Delay(time) => {
+                tokio::time::sleep(time).await;
+                self.alive().await;
+                apply.await
+            }
+            Fate::Steal => {
+                if let Some(key) = steal {
+                    self.rob(key).await;
+                }
+                apply.await
+            }
+            Fate::CrashBefore => self.die().await,
+            Fate::CrashAfter => {
+                drop(apply.await);
+                self.die().await
+            }
+        };
+        self.alive().await;
+        done
+    }
+
+    /// Another writer that knows the lease's secret takes the slot, and is never heard of again.
+    async fn rob(&self, key: &LeaseKey) {
+        let mut secret = [0_u8; 32];
+        secret[..8].copy_from_slice(&self.sky.dice.lock().next().to_le_bytes());
+        let request = LeaseRequest {
+            tenant: "default".into(),
+            pool: "local".into(),
+            writer: "a robber".into(),
+            previous: Some(key.clone()),
+            secret,
+            chain: ChainId::from_bytes([0xee; 16]),
+            term: Duration::from_secs(2),
+        };
+        if self.memory.head(key).await.is_ok() {
+            drop(self.memory.lease(&request).await);
+        }
+    }
+}
+
+#[async_trait]
+impl LedgerStore for Disk {
+    async fn lease(&self, request: &LeaseRequest) -> Result<Leased, StoreError> {
+        self.write(None, self.memory.lease(request)).await
+    }
+
+    async fn append(
+        &self,
+        key: &LeaseKey,
+        expected: &Head,
+        batch: &Batch,
+    ) -> Result<(), StoreError> {
+        self.write(Some(key), self.memory.append(key, expected, batch)).await
+    }
+
+    async fn put_payload(&self, key: &LeaseKey, payload: &PayloadRow) -> Result<(), StoreError> {
+        self.write(Some(key), self.memory.put_payload(key, payload)).await
+    }
+
+    async fn release(&self, key: &LeaseKey) -> Result<(), StoreError> {
+        self.write(None, self.memory.release(key)).await
+    }
+
+    async fn head(&self, key: &LeaseKey) -> Result<Head, StoreError> {
+        self.alive().await;
+        self.memory.head(key).await
+    }
+
+    async fn tail(
+        &self,
+        key: &LeaseKey,
+        from: Seq,
+        most: u32,
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        self.alive().await;
+        self.memory.tail(key, from, most).await
+    }
+
+    async fn open_runs(&self, key: &LeaseKey) -> Result<Vec<RunId>, StoreError> {
+        self.alive().await;
+        self.memory.open_runs(key).await
+    }
+
+    async fn run_entries(&self, key: &LeaseKey, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
+        self.alive().await;
+        LedgerStore::run_entries(&self.memory, key, run).await
+    }
+
+    async fn call_entries(
+        &self,
+        key: &LeaseKey,
+        run: &RunId,
+        call: &CallId,
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        self.alive().await;
+        self.memory.call_entries(key, run, call).await
+    }
+
+    async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
+        self.alive().await;
+        LedgerStore::payload(&self.memory, key, c).await
+    }
+
+    async fn relieve(&self) -> bool {
+        true
+    }
+
+    async fn replenish(&self) -> bool {
+        self.sky.weather.lock().full == 0 || self.sky.dice.lock().chance(500)
+    }
+}

@@ -1,0 +1,152 @@
+//! The whole road and its ledger under seeded faults, with paused time.
+//!
+//! One seed is one world: a store, processes that crash and restart on it, callers, faults. After
+//! each world the store's bytes are read from the first (`checks`). 200 seeds by default;
+//! `WICKETGATE_SEEDS=10000 cargo test --test simulation` for more, `WICKETGATE_SEED=7` for one.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::cast_possible_truncation,
+    clippy::disallowed_methods,
+    clippy::panic_in_result_fn,
+    clippy::type_complexity,
+    clippy::too_many_arguments,
+    clippy::too_many_lines,
+    missing_docs,
+    missing_debug_implementations,
+    reason = "tests may stop at the first surprise"
+)]
+
+mod checks;
+mod client;
+mod faults;
+mod life;
+mod script;
+mod world;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// What one world was like.
+pub struct Report {
+    pub seed: u64,
+    pub flaws: Vec<String>,
+    pub entries: u64,
+    pub executions: u64,
+    pub faults: u64,
+    pub lives: u64,
+    pub answers: BTreeMap<String, u64>,
+    /// Leaf hash of every last entry: the same seed gives the same books.
+    pub heads: Vec<checks::Hash>,
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+fn quiet() {
+    std::panic::set_hook(Box::new(|panic| {
+        let text = panic.to_string();
+        if !text.contains("scripted panic") {
+            eprintln!("{text}");
+        }
+    }));
+}
+
+fn report(total: &[Report]) {
+    let sum = |of: fn(&Report) -> u64| total.iter().map(of).sum::<u64>();
+    println!(
+        "{} worlds: {} entries, {} executions, {} store faults, {} process lives",
+        total.len(),
+        sum(|r| r.entries),
+        sum(|r| r.executions),
+        sum(|r| r.faults),
+        sum(|r| r.lives)
+    );
+    let mut answers: BTreeMap<&str, u64> = BTreeMap::new();
+    for (word, count) in total.iter().flat_map(|r| &r.answers) {
+        *answers.entry(word).or_default() += count;
+    }
+    println!("answers: {answers:?}");
+}
+
+/// A world that spins without its time moving cannot be timed out from inside.
+fn watch(next: &AtomicU64, seeds: u64, running: &Mutex<BTreeMap<u64, std::time::Instant>>) {
+    while next.load(Ordering::Relaxed) < seeds || !running.lock().is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        for (seed, since) in running.lock().iter() {
+            if since.elapsed() > std::time::Duration::from_secs(20) {
+                eprintln!("seed {seed} failed: (8) it spins");
+                std::process::abort();
+            }
+        }
+    }
+}
+
+#[test]
+fn the_road_keeps_its_promises_under_seeded_faults() {
+    quiet();
+    let kept =
+        include_str!("seeds.txt").lines().filter_map(|l| l.split('#').next()?.trim().parse().ok());
+    let seeds: Vec<u64> = match number("WICKETGATE_SEED") {
+        Some(seed) => vec![seed],
+        None => kept.chain(1..=number("WICKETGATE_SEEDS").unwrap_or(200)).collect(),
+    };
+    let (next, reports) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let running = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| watch(&next, seeds.len() as u64, &running));
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let at = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap();
+                    let Some(seed) = seeds.get(at) else { break };
+                    if reports.lock().iter().filter(|r: &&Report| !r.flaws.is_empty()).count()
+                        >= number("WICKETGATE_FLAWED").map_or(3, |n| n as usize)
+                    {
+                        next.fetch_add(seeds.len() as u64, Ordering::Relaxed);
+                        break;
+                    }
+                    running.lock().insert(*seed, std::time::Instant::now());
+                    let report = life::world(*seed);
+                    running.lock().remove(seed);
+                    reports.lock().push(report);
+                }
+            });
+        }
+    });
+    let reports = reports.into_inner();
+    report(&reports);
+    for bad in reports.iter().filter(|r| !r.flaws.is_empty()) {
+        println!("seed {} failed:", bad.seed);
+        for flaw in bad.flaws.iter().take(12) {
+            println!("  {flaw}");
+        }
+        println!(
+            "  again: WICKETGATE_SEED={} cargo test --test simulation -- --nocapture",
+            bad.seed
+        );
+    }
+    assert!(
+        reports.iter().all(|r| r.flaws.is_empty()),
+        "add the seed to tests/simulation/seeds.txt"
+    );
+}
+
+#[test]
+fn the_same_seed_gives_the_same_books() {
+    quiet();
+    for seed in [3, 4] {
+        let (one, other) = (life::world(seed), life::world(seed));
+        assert!(!one.heads.is_empty());
+        assert_eq!(one.heads, other.heads, "seed {seed} is not repeatable");
+    }
+}

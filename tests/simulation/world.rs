@@ -1,0 +1,323 @@
+//! One world per seed: a store that outlives its processes, the processes ("lives"), and what each
+//! caller was told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use wicketgate::crypto::keys::SecretKey;
+use wicketgate::domain::digest::Digest;
+use wicketgate::domain::id::ToolName;
+use wicketgate::domain::time::Timestamp;
+use wicketgate::enforce::{self, Road};
+use wicketgate::identity::manifest::{Grant, Limits, Manifest, Status};
+use wicketgate::identity::token::RunTokens;
+use wicketgate::ledger::memory::Memory;
+use wicketgate::ledger::sequencer::Ending;
+use wicketgate::ledger::spool::{LeaseFile, NoJournal};
+use wicketgate::ledger::{self, Ledger};
+use wicketgate::telemetry::metrics::Metrics;
+
+use crate::checks::Shadow;
+use crate::faults::{Dice, Disk, ManualClock, Seeded, Sky, Weather};
+use crate::script::{self, Rules};
+
+pub const QUEUE_WAIT: Duration = Duration::from_millis(200);
+pub const COMMIT_WAIT: Duration = Duration::from_millis(800);
+pub const SETTLE_WAIT: Duration = Duration::from_millis(600);
+pub const TOOL_TIMEOUT: Duration = Duration::from_millis(400);
+pub const LEASE_TERM: Duration = Duration::from_secs(2);
+pub const HOLD: Duration = Duration::from_secs(1);
+
+/// What is known of one call from outside: what was asked, what ran, what was told.
+#[derive(Default)]
+pub struct Track {
+    pub asked: BTreeSet<Vec<u8>>,
+    pub executions: u32,
+    pub result: Option<Vec<u8>>,
+    /// Callers who wait, or hung up, by life.
+    pub waiting: BTreeMap<u64, i64>,
+    /// The final answer that was given.
+    pub told: Option<String>,
+}
+
+#[derive(Default)]
+pub struct Book {
+    pub shadow: Shadow,
+    pub tracks: BTreeMap<(String, String), Track>,
+    pub flaws: Vec<String>,
+    /// Runs somebody knows, or hung up on while opening.
+    pub opened: BTreeSet<String>,
+    pub open_vanished: bool,
+    pub answers: BTreeMap<String, u64>,
+}
+
+pub struct World {
+    pub seed: u64,
+    pub memory: Memory,
+    pub sky: Arc<Sky>,
+    pub clock: Arc<ManualClock>,
+    pub book: Mutex<Book>,
+    pub dice: Mutex<Dice>,
+    pub manifest: Arc<Manifest>,
+    pub current: watch::Sender<Option<Arc<Life>>>,
+    pub version: AtomicU64,
+    signer: Arc<SecretKey>,
+    dir: tempfile::TempDir,
+    lives: AtomicU64,
+    /// Every process that was ever started.
+    processes: Mutex<Vec<CancellationToken>>,
+    in_flight_max: usize,
+}
+
+/// One process life.
+pub struct Life {
+    pub number: u64,
+    pub road: Arc<Road>,
+    pub ledger: Ledger,
+    /// The process is gone: it sees nothing and does nothing any more.
+    pub dead: CancellationToken,
+    /// Asks the writer to end in order.
+    pub stop: CancellationToken,
+    pub ended: watch::Receiver<Option<Ending>>,
+}
+
+impl Life {
+    pub fn is_over(&self) -> bool {
+        self.dead.is_cancelled() || self.ended.borrow().is_some()
+    }
+
+    pub async fn over(&self) {
+        let mut ended = self.ended.clone();
+        tokio::select! {
+            biased;
+            () = self.dead.cancelled() => {}
+            _ = ended.wait_for(Option::is_some) => {}
+        }
+    }
+}
+
+impl World {
+    pub fn new(seed: u64) -> Arc<Self> {
+        let mut dice = Dice::new(seed);
+        let sky = Sky {
+            weather: Mutex::new(Weather::default()),
+            dice: Mutex::new(Dice::new(dice.next())),
+            faults: AtomicU64::new(0),
+            broke: false.into(),
+        };
+        let signer = SecretKey::generate(&Seeded(Mutex::new(Dice::new(dice.next()))));
+        let wall = dice.chance(250).then(|| 3 + dice.below(4));
+        let in_flight_max = if dice.chance(150) { 3 } else { 64 };
+        let shm = std::path::Path::new("/dev/shm");
+        let dir = if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() };
+        Arc::new(Self {
+            seed,
+            memory: Memory::new(),
+            sky: Arc::new(sky),
+            clock: Arc::new(ManualClock::new()),
+            book: Mutex::default(),
+            manifest: Arc::new(manifest(wall)),
+            current: watch::Sender::new(None),
+            version: AtomicU64::new(0),
+            signer: Arc::new(signer),
+            dir: dir.unwrap(),
+            lives: AtomicU64::new(0),
+            processes: Mutex::default(),
+            in_flight_max,
+            dice: Mutex::new(dice),
+        })
+    }
+
+    pub fn flaw(&self, what: impl Into<String>) {
+        self.book.lock().flaws.push(what.into());
+    }
+
+    pub fn forget_lease(&self) {
+        drop(std::fs::remove_file(self.dir.path().join("lease")));
+    }
+
+    /// A new process on the same store. It takes calls once `current` names it.
+    pub fn born(self: &Arc<Self>, remembers: bool) -> (Arc<Life>, Recovered) {
+        let number = self.lives.fetch_add(1, Ordering::Relaxed);
+        let entropy = Arc::new(Seeded(Mutex::new(Dice::new(self.dice.lock().next()))));
+        let dead = CancellationToken::new();
+        self.processes.lock().push(dead.clone());
+        let disk =
+            Disk { memory: self.memory.clone(), sky: Arc::clone(&self.sky), dead: dead.clone() };
+        let metrics = Arc::new(Metrics::new(Vec::new(), "0", "simulation"));
+        let parts = ledger::Parts {
+            store: Arc::new(disk),
+            clock: Arc::clone(&self.clock) as _,
+            entropy: Arc::clone(&entropy) as _,
+            signer: Arc::clone(&self.signer) as _,
+            journal: Box::new(NoJournal),
+            lease_file: remembers.then(|| LeaseFile::at(self.dir.path().join("lease"))),
+            metrics: Arc::clone(&metrics),
+        };
+        let settings = ledger::Settings {
+            writer: format!("life {number}"),
+            lease_term: LEASE_TERM,
+            heartbeat: Duration::from_millis(700),
+            queue_wait: QUEUE_WAIT,
+            commit_wait: COMMIT_WAIT,
+            queue_max: 256,
+            ..ledger::Settings::default()
+        };
+        let (ledger, writer) = Ledger::new(settings, parts);
+        let (recovered_out, recovered) = oneshot::channel();
+        let (ended_out, ended) = watch::channel(None);
+        let stop = CancellationToken::new();
+        let (dying, stopping) = (dead.clone(), stop.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = dying.cancelled() => {}
+                ending = writer.run(stopping, recovered_out) => {
+                    ended_out.send_replace(Some(ending));
+                }
+            }
+        });
+        let road = Road::new(
+            enforce::Settings {
+                in_flight_max: self.in_flight_max,
+                hold: HOLD,
+                settle_wait: SETTLE_WAIT,
+                reject_period: Duration::from_millis(900),
+                judge_apart: false,
+                ..enforce::Settings::default()
+            },
+            enforce::Parts {
+                ledger: ledger.clone(),
+                toolbox: script::toolbox(self, number, &dead),
+                tokens: Arc::new(RunTokens::new([7; 32])),
+                clock: Arc::clone(&self.clock) as _,
+                entropy,
+                metrics,
+            },
+        );
+        (Arc::new(Life { number, road, ledger, dead, stop, ended }), recovered)
+    }
+
+    /// Starts a process as the app does: take the slot, take up runs, activate the bundle, serve.
+    pub async fn start(self: &Arc<Self>, remembers: bool) -> Arc<Life> {
+        let (life, recovered) = self.born(remembers);
+        let runs = tokio::select! {
+            biased;
+            () = life.over() => None,
+            runs = recovered => runs.ok(),
+        };
+        let Some(runs) = runs else { return life };
+        life.road.resume(runs, &[Arc::clone(&self.manifest)]);
+        life.road.summarise();
+        while !life.is_over() {
+            let activating = self.activate(&life);
+            tokio::select! {
+                biased;
+                () = life.over() => {}
+                done = activating => if done {
+                    self.current.send_replace(Some(Arc::clone(&life)));
+                    break;
+                },
+            }
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+        life
+    }
+
+    /// Puts the next bundle in force; its receipt must stand on the books.
+    pub async fn activate(&self, life: &Life) -> bool {
+        let rules = Rules::of(self.version.fetch_add(1, Ordering::Relaxed));
+        let digest = rules.digest.prefixed();
+        let Ok(receipt) = life.road.activate(Arc::new(rules), "sim", "1").await else {
+            return false;
+        };
+        let mut book = self.book.lock();
+        book.shadow.refresh(&self.memory);
+        let on_books = book.shadow.at(&receipt.chain, receipt.seq).is_some_and(|link| {
+            link.leaf == *receipt.leaf.as_bytes()
+                && link.kind() == "policy.activated"
+                && link.text("policy") == digest
+        });
+        if !on_books {
+            book.flaws.push("(6) an activation was acknowledged and is not on the books".into());
+        }
+        true
+    }
+
+    /// The process that serves now; waits until there is one.
+    pub async fn life(&self) -> Arc<Life> {
+        let mut current = self.current.subscribe();
+        loop {
+            let now = current.borrow_and_update().clone();
+            if let Some(life) = now
+                && !life.is_over()
+            {
+                return life;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Kills every process but this one.
+    pub fn kill_all_but(&self, life: Option<&Life>) {
+        for (at, dead) in self.processes.lock().iter().enumerate() {
+            if life.is_none_or(|life| life.number != at as u64) {
+                dead.cancel();
+            }
+        }
+    }
+
+    /// Ends a process in order, as the app does on SIGTERM.
+    pub async fn stop(&self, life: &Life) {
+        drop(tokio::time::timeout(Duration::from_secs(3), life.road.drain()).await);
+        life.stop.cancel();
+        drop(tokio::time::timeout(Duration::from_secs(8), life.over()).await);
+        life.dead.cancel();
+    }
+
+    /// Whether the life ended for a reason that may be.
+    pub fn judge_ending(&self, life: &Life) {
+        if let Some(Ending::Broken(why)) = &*life.ended.borrow()
+            && !self.sky.broke.load(Ordering::Relaxed)
+        {
+            self.flaw(format!("(9) life {} broke: {why}", life.number));
+        }
+    }
+}
+
+pub type Recovered = oneshot::Receiver<Vec<ledger::RecoveredRun>>;
+
+fn manifest(wall_seconds: Option<u64>) -> Manifest {
+    let grant =
+        |name: &str| Grant { name: ToolName::parse(name).unwrap(), tier: None, definition: None };
+    Manifest {
+        name: "sim-agent".into(),
+        version: semver::Version::new(1, 0, 0),
+        owner: "sim@example.com".into(),
+        labels: BTreeMap::new(),
+        status: Status::Active,
+        model_provider: "none".into(),
+        model_names: vec!["m".into()],
+        instructions: Vec::new(),
+        policy_agent: None,
+        tools: ["t.read", "t.write", "t.ghost"].map(grant).into(),
+        limits: Limits { wall_seconds, ..Limits::default() },
+        not_before: Timestamp::from_millis(0),
+        not_after: Timestamp::from_millis(4_000_000_000_000),
+        digest: Digest::of(&[b"manifest"]),
+        yaml: Vec::new(),
+        envelope: Vec::new(),
+        signers: Vec::new(),
+    }
+}
+
+/// How long since.
+pub fn since(start: Instant) -> Duration {
+    Instant::now().saturating_duration_since(start)
+}
