@@ -105,7 +105,8 @@ fn wicketgate(args: &[&str]) -> String {
 fn command_lines(text: &str) -> Vec<String> {
     let joined = text.replace("\\\n", " ");
     let line =
-        Regex::new(r"(?m)(?:^\s*(?:\$ )?|`|&& )(?:wicketgate|cargo run --) ([a-z][^`\n#&|]*)").unwrap();
+        Regex::new(r"(?m)(?:^\s*(?:\$ )?|`|&& )(?:wicketgate|cargo run --) ([a-z][^`\n#&|]*)")
+            .unwrap();
     line.captures_iter(&joined).map(|seen| seen[1].trim().to_owned()).collect()
 }
 
@@ -127,7 +128,8 @@ fn unknown(line: &str) -> Vec<String> {
             break;
         } else if word.starts_with('-') {
             let flag = word.split('=').next().unwrap();
-            let known = Regex::new(&format!(r"(?m)^\s.*{}(?:[ ,]|$)", regex::escape(flag))).unwrap();
+            let known =
+                Regex::new(&format!(r"(?m)^\s.*{}(?:[ ,]|$)", regex::escape(flag))).unwrap();
             if !known.is_match(&help) {
                 wrong.push(format!("`{}` has no `{flag}`", path.join(" ")));
             }

@@ -62,7 +62,10 @@ impl Served {
         match again {
             Ok(_) => assert_eq!(self.tool.count_of(id), 1),
             Err(refused) => {
-                assert_eq!((refused.code.as_str(), refused.message.as_str()), ("tool.failed", "the call never started"));
+                assert_eq!(
+                    (refused.code.as_str(), refused.message.as_str()),
+                    ("tool.failed", "the call never started")
+                );
                 assert_eq!(self.tool.count_of(id), 0);
             }
         }
