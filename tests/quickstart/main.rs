@@ -5,6 +5,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
     reason = "tests may stop at the first surprise"
 )]
 
