@@ -123,8 +123,11 @@ fn weather(dice: &mut Dice) -> Weather {
         broken: some(10),
         down_until: None,
     };
-    if dice.chance(50) {
-        weather = Weather::default();
+    match dice.below(20) {
+        0 => weather = Weather::default(),
+        // Late writes: the weather in which callers are told `ledger.unknown`.
+        1..=5 => weather.delay = 350,
+        _ => {}
     }
     weather
 }
