@@ -24,7 +24,6 @@ use crate::ledger::drafts::{self, Written, clip};
 use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self};
-use crate::policy::PolicyEngine;
 use crate::policy::input::AgentFacts;
 use crate::telemetry::trace;
 

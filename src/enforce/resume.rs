@@ -19,7 +19,6 @@ use crate::ledger::entry::Kind;
 use crate::ledger::tail::Phase;
 use crate::ledger::{RecoveredRun, recover};
 use crate::limits::Usage;
-use crate::policy::PolicyEngine;
 
 use super::opening::agent_facts;
 
