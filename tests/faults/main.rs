@@ -23,7 +23,10 @@ mod tool;
 mod bad_input;
 mod crash;
 mod database;
+mod disk;
 mod ending;
+mod slots;
+mod syscalls;
 
 #[path = "../support/mod.rs"]
 mod support;
