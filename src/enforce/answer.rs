@@ -146,6 +146,16 @@ impl Fault {
         fault.retry_after = retry_after;
         fault
     }
+
+    /// The books cannot be read now, so nothing can be said about what is on them.
+    #[must_use]
+    pub fn unread(error: &ledger::Error) -> Self {
+        let mut fault = Self::of_ledger(error);
+        if fault.code == Code::LedgerUnavailable {
+            "the ledger cannot be read; ask again with the same id".clone_into(&mut fault.message);
+        }
+        fault
+    }
 }
 
 /// The answer to one call.

@@ -465,7 +465,7 @@ impl Road {
             Ok(Some(remembered)) => Ok(remembered),
             // It was queued and is still in doubt.
             Ok(None) => Err(Fault::of_ledger(&ledger::Error::Unknown).about(call)),
-            Err(error) => Err(Fault::of_ledger(&error).about(call)),
+            Err(error) => Err(Fault::unread(&error).about(call)),
         }
     }
 }

@@ -55,7 +55,9 @@ pub async fn run(executor: &Arc<dyn ToolExecutor>, clock: &dyn Clock, permit: Pe
         Ok(Err(_panic)) => Outcome::Unknown { cause: "panic".into() },
         Err(_elapsed) => deadline(permit.prepared().tool()),
     };
-    let outcome = limit::apply(&permit, outcome);
+    // A panic over a result that was already there: what may be released is unknown.
+    let applied = std::panic::catch_unwind(AssertUnwindSafe(|| limit::apply(&permit, outcome)));
+    let outcome = applied.unwrap_or_else(|_| Outcome::Unknown { cause: "panic".into() });
     let took = clock.monotonic().saturating_sub(started);
     permit.finish(Ended { outcome, took, attempts: 1 })
 }
