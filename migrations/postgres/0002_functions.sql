@@ -92,7 +92,7 @@ END $$;
 CREATE FUNCTION ledger.append_batch(p_chain bytea, p_epoch bigint, p_secret bytea, p_size bigint, p_head bytea,
   p_leaves bytea[], p_runs uuid[], p_calls text[], p_kinds text[], p_bodies bytea[],
   p_frontier bytea, p_checkpoint text,
-  p_commitments bytea[], p_salts bytea[], p_roles text[], p_media text[], p_payloads bytea[])
+  p_commitments bytea[], p_salts bytea[], p_roles text[], p_media text[], p_payloads bytea[], p_signed bigint)
 RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 DECLARE n int := cardinality(p_leaves); v_secret bytea := sha256(p_secret); mine text := ledger.tenant();
 BEGIN
@@ -133,7 +133,8 @@ BEGIN
     DELETE FROM ledger.open_run o USING unnest(p_runs, p_kinds) t(r, k)
      WHERE o.chain_id = p_chain AND o.run_id = r AND k = 'run.sealed';
   END IF;
-  INSERT INTO ledger.checkpoint VALUES (p_chain, p_size + n, p_epoch, p_checkpoint);
+  -- A batch that a spool kept was signed in an earlier epoch than the one it is healed in.
+  INSERT INTO ledger.checkpoint VALUES (p_chain, p_size + n, least(p_signed, p_epoch), p_checkpoint);
   RETURN true;
 END $$;
 

@@ -23,6 +23,7 @@ struct Chosen {
     durability: Vec<(String, String)>,
     tenant: String,
     slots: String,
+    lease: Duration,
 }
 
 pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
@@ -40,6 +41,9 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
         queue_wait: Duration::from_millis(config.limits.queue_wait_ms),
         commit_wait: Duration::from_millis(config.limits.commit_wait_ms),
         durability: chosen.durability,
+        lease_term: chosen.lease,
+        // An idle writer commits well within its lease: every 10 s of 15.
+        heartbeat: chosen.lease.saturating_mul(2) / 3,
         ..Settings::default()
     };
     let signer = Arc::clone(&checked.enrolment);
@@ -67,6 +71,7 @@ async fn sqlite_books(sqlite: &config::Sqlite) -> Result<Chosen, Error> {
         durability: durability.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
         tenant: "default".to_owned(),
         slots: "local".to_owned(),
+        lease: Settings::default().lease_term,
     })
 }
 
@@ -87,9 +92,17 @@ fn postgres_books(config: &config::Postgres) -> Result<Chosen, Error> {
         ],
         tenant: config.tenant.clone(),
         slots: config.slots.clone(),
+        lease: Duration::from_secs(config.lease_seconds),
     })
 }
 
 fn cannot(error: &StoreError) -> Error {
-    Error::System(format!("ledger: {error}"))
+    let why = format!("ledger: {error}");
+    match error {
+        StoreError::Conflict(_) => Error::Taken(why),
+        StoreError::Unavailable(_)
+        | StoreError::Full(_)
+        | StoreError::Unknown(_)
+        | StoreError::Broken(_) => Error::System(why),
+    }
 }

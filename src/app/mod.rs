@@ -20,7 +20,7 @@ use crate::evidence::artifacts::Artifacts;
 use crate::identity::callers::{Callers, Trust};
 use crate::identity::token::RunTokens;
 use crate::ledger::sequencer::Ending;
-use crate::ledger::{Ledger, RecoveredRun, Status};
+use crate::ledger::{self, Ledger, RecoveredRun, Status};
 use crate::serve::{Faces, Readiness, grpc, operator};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::trace;
@@ -30,12 +30,18 @@ mod books;
 mod policy;
 mod versions;
 
+/// Between two tries to put the opening of the gate on the books.
+const PAUSE: Duration = Duration::from_millis(200);
+
 /// Why the gate did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The configuration, or something it names, is wrong: everything that is.
     #[error("{}", .0.join("\n"))]
     Config(Vec<String>),
+    /// Another process has the ledger.
+    #[error("{0}")]
+    Taken(String),
     /// The machine did not give what was asked for.
     #[error("{0}")]
     System(String),
@@ -322,7 +328,12 @@ async fn open_gate(
         },
     );
     for manifest in checked.callers.manifests() {
-        road.bind_manifest(manifest).await.map_err(|e| Error::System(e.to_string()))?;
+        while let Err(error) = road.bind_manifest(manifest).await {
+            if !running.passes(&error) {
+                return Err(Error::System(error.to_string()));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
     versions::keep(&checked.config.state, &checked.callers).map_err(Error::System)?;
     road.resume(runs, checked.callers.manifests());
@@ -376,6 +387,22 @@ fn ended(ending: Result<Ending, tokio::task::JoinError>) -> Ended {
 }
 
 impl Running {
+    /// Whether it makes sense to ask the ledger again: the store is away, and somebody still writes.
+    fn passes(&self, error: &ledger::Error) -> bool {
+        let over = match &*self.ledger.status().borrow() {
+            Status::Ready | Status::Starting(_) | Status::Failing(_) | Status::Full => false,
+            Status::Fenced(_) | Status::Broken(_) | Status::Stopped => true,
+        };
+        match error {
+            ledger::Error::Unavailable(_) | ledger::Error::Unknown | ledger::Error::Overloaded => {
+                !over
+            }
+            ledger::Error::RunNotOpen | ledger::Error::CallTaken | ledger::Error::CallsOpen => {
+                false
+            }
+        }
+    }
+
     /// Says whether calls can be governed, and if not, everything that is missing.
     fn tell(&self) {
         let mut reasons = Vec::new();

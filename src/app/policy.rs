@@ -4,13 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Checked, Running, versions};
+use super::{Checked, PAUSE, Running, versions};
 use crate::enforce::Road;
+use crate::ledger;
 use crate::policy::activation::{Candidate, load_signed};
 
 /// Puts the configured bundle in force when the gate opens. Without one nothing is ready.
 pub(super) async fn load(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>) {
-    if let Err(why) = try_load(checked, road).await {
+    // WHY: a store that is away just now must not leave the gate shut for good.
+    let again = |error: &ledger::Error| running.passes(error);
+    if let Err(why) = try_load(checked, road, again).await {
         tracing::error!(%why, "no policy bundle is in force");
     }
     running.tell();
@@ -19,7 +22,7 @@ pub(super) async fn load(checked: &Arc<Checked>, running: &Running, road: &Arc<R
 /// Puts the configured bundle in force again after somebody changed it.
 pub(super) async fn reload(checked: &Arc<Checked>, running: &Arc<Running>) {
     let Some(road) = running.road.get() else { return };
-    match try_load(checked, road).await {
+    match try_load(checked, road, |_| false).await {
         Ok(digest) => tracing::info!(%digest, "policy bundle activated"),
         Err(why) => {
             tracing::error!(%why, "the policy bundle was refused; the old one stays in force");
@@ -28,7 +31,11 @@ pub(super) async fn reload(checked: &Arc<Checked>, running: &Arc<Running>) {
     running.tell();
 }
 
-async fn try_load(checked: &Arc<Checked>, road: &Arc<Road>) -> Result<String, String> {
+async fn try_load(
+    checked: &Arc<Checked>,
+    road: &Arc<Road>,
+    again: impl Fn(&ledger::Error) -> bool,
+) -> Result<String, String> {
     let Some(dir) = checked.config.policy.bundle.clone() else {
         return Err("`policy.bundle` is not set".to_owned());
     };
@@ -53,7 +60,12 @@ async fn try_load(checked: &Arc<Checked>, road: &Arc<Road>) -> Result<String, St
     let state = &checked.config.state;
     versions::check_bundle(state, &name, &version, &digest)?;
     checked.artifacts.put_policy(&digest, bundle.tar()).map_err(|e| e.to_string())?;
-    road.activate(engine, &name, &version).await.map_err(|e| e.to_string())?;
+    while let Err(error) = road.activate(Arc::clone(&engine), &name, &version).await {
+        if !again(&error) {
+            return Err(error.to_string());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
     versions::keep_bundle(state, &name, &version, &digest)?;
     Ok(digest.prefixed())
 }

@@ -45,7 +45,11 @@ pub fn run(args: &Args) -> Exit {
             problems.iter().for_each(complain);
             Exit::Config
         }
-        Err(error) => {
+        Err(error @ app::Error::Taken(_)) => {
+            complain(format!("error: {error}"));
+            Exit::Fenced
+        }
+        Err(error @ app::Error::System(_)) => {
             complain(format!("error: {error}"));
             Exit::Invalid
         }

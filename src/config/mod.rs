@@ -115,6 +115,8 @@ pub struct Postgres {
     pub slots: String,
     /// Directory for the exact bytes of the last batches, kept before they are acknowledged.
     pub spool: PathBuf,
+    /// Seconds after which the slot of a sidecar that went silent may be taken over.
+    pub lease_seconds: u64,
     /// Serve although a fail-over of this database may lose acknowledged entries.
     pub accept_failover_loss: bool,
     /// The connection URL, read once.

@@ -90,6 +90,7 @@ fn ledger() -> Value {
                 "x-error": "expected a tenant: [a-z0-9_-]{1,63}"},
             "slots": {"type": "string", "default": "local", "pattern": "^[a-z0-9-]{1,63}(/[a-z0-9-]{1,63})?$", "description": "the pool of slots this sidecar takes one of: local, or <namespace>/<service account>"},
             "spool": described(path(), "directory for the exact bytes of the last batches; default spool in the state directory"),
+            "lease_seconds": number(15, 2, 300, "seconds after which the slot of a sidecar that went silent may be taken over"),
             "accept_failover_loss": {"type": "boolean", "default": false, "x-error": "expected `true` or `false`",
                 "description": "serve although a fail-over may lose acknowledged entries"},
         }},

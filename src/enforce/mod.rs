@@ -17,7 +17,8 @@ use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span};
 
 pub use answer::{Answer, Fault, Released};
-pub use life::{Opened, Opening, ToolView};
+pub use life::ToolView;
+pub use opening::{Opened, Opening};
 pub use run::{Run, Sealed};
 
 use crate::clock::{Clock, Entropy, random16};
@@ -45,7 +46,9 @@ use run::{Admitted, Place, Runs, Waiting};
 mod answer;
 mod docket;
 mod life;
+mod opening;
 mod rejected;
+mod resume;
 mod run;
 
 /// One request to run a tool, not yet admitted.
@@ -194,9 +197,9 @@ impl Road {
         let place = run.state.lock().calls.get(&call).cloned();
         match place {
             Some(Place::OnRoad { answer, .. }) => self.wait(run, answer).await,
-            Some(Place::Held | Place::Booked) => {
+            Some(Place::Held | Place::Booked | Place::Doubted) => {
                 let remembered = self.remembered(run, &call).await?;
-                self.give(run, answer::of_recalled(&remembered.recalled))
+                self.give(run, recalled(run, &remembered.recalled))
             }
             None => Err(missing()),
         }
@@ -370,9 +373,8 @@ impl Road {
         caller: &watch::Sender<Option<Answer>>,
     ) {
         match error {
-            ledger::Error::Unknown | ledger::Error::CallTaken => {
-                run.left(id, Place::Booked, Went::NotRun);
-            }
+            ledger::Error::Unknown => run.left(id, Place::Doubted, Went::NotRun),
+            ledger::Error::CallTaken => run.left(id, Place::Booked, Went::NotRun),
             ledger::Error::Overloaded
             | ledger::Error::Unavailable(_)
             | ledger::Error::RunNotOpen
@@ -451,7 +453,7 @@ impl Road {
         if !same_tool || !same_args {
             return Err(run::conflict(call.id()));
         }
-        self.give(run, answer::of_recalled(&remembered.recalled))
+        self.give(run, recalled(run, &remembered.recalled))
     }
 
     async fn remembered(
@@ -472,6 +474,17 @@ impl Road {
 enum Entry {
     Wait(Waiting),
     Recall(ToolCall),
+}
+
+/// What the books say. A decision that came on the books too late was not run and never will be, also
+/// while the entry that says so is still on its way.
+fn recalled(run: &Run, recalled: &ledger::permit::Recalled) -> Answer {
+    let running = matches!(recalled.state(), ledger::permit::RecalledState::Running);
+    let doubted = matches!(run.state.lock().calls.get(recalled.call()), Some(Place::Doubted));
+    if running && doubted {
+        return Err(Fault::of_ledger(&ledger::Error::Unknown).about(recalled.call()));
+    }
+    answer::of_recalled(recalled)
 }
 
 fn answer_of(settled: Settled) -> Answer {

@@ -67,8 +67,10 @@ pub(super) enum Place {
     OnRoad { fingerprint: Digest, answer: Waiting },
     /// On the books, waiting for an approval.
     Held,
-    /// On the books, or in doubt: only the books know.
+    /// On the books.
     Booked,
+    /// Its caller was told `ledger.unknown`: it may be on the books, and will never run.
+    Doubted,
 }
 
 /// A run that was sealed.
@@ -123,7 +125,7 @@ impl Run {
                 return Ok(Admitted::Join(answer.clone()));
             }
             Some(Place::OnRoad { .. }) => return Err(conflict(call)),
-            Some(Place::Held | Place::Booked) => return Ok(Admitted::Recall),
+            Some(Place::Held | Place::Booked | Place::Doubted) => return Ok(Admitted::Recall),
             None => {}
         }
         if state.closing || self.expires.is_some_and(|expires| expires <= clock.now()) {

@@ -156,6 +156,14 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// The epoch its last entry was linked in, and its checkpoint signed: an earlier one than that of
+    /// the lease when a spool is replayed. `None` if the entry cannot be read.
+    #[must_use]
+    pub fn signed_in(&self) -> Option<Epoch> {
+        let last = self.entries.last()?;
+        super::entry::Entry::parse(&last.body).ok().map(|entry| entry.epoch)
+    }
+
     /// Checks that the batch continues `expected`: gapless, linked, hashed, and ending in its head.
     ///
     /// Every store asks this first, so that a mistake of the caller is refused in the same way

@@ -25,6 +25,18 @@ impl Receipts {
         self.0.lock().len()
     }
 
+    /// Takes over another gate's.
+    pub fn add(&self, other: &Receipts) {
+        self.0.lock().extend(other.lines());
+    }
+
+    /// Those of several gates.
+    pub fn all(of: &[Receipts]) -> Receipts {
+        let all = Receipts::default();
+        of.iter().for_each(|one| all.add(one));
+        all
+    }
+
     fn keep(&self, receipt: Option<&pb::Receipt>) {
         let receipt = receipt.expect("every answer has a receipt");
         self.0.lock().push(

@@ -142,28 +142,21 @@ async fn a_policy_that_breaks_is_a_recorded_denial_and_its_neighbours_keep_being
 /// Starts an estate that must not serve: it ends with 78, or says why it is not ready.
 async fn refuses(estate: &Estate, why: &str) {
     let mut sidecar = estate.start();
-    crate::until(&format!("`{why}`"), || {
-        let ended = sidecar.ended();
-        let said = sidecar.said();
-        let now = match ended {
-            Some(status) => {
-                assert_eq!(status.code(), Some(78), "{said}");
-                true
-            }
-            None => said.contains(why),
-        };
-        async move { now }
+    crate::until(&format!("`{why}` in {}", sidecar.said()), || {
+        let over = sidecar.ended().is_some() || sidecar.said().contains("no bundle is in force\"");
+        async move { over }
     })
     .await;
     assert!(sidecar.said().contains(why), "`{why}` is not in {}", sidecar.said());
-    if sidecar.ended().is_none() {
-        sidecar.not_ready("no bundle is in force").await;
-        let refused = Agent::try_open(&estate.socket(), &estate.receipts).await;
-        if let Ok(agent) = refused {
-            assert!(agent.call("work.do", "a", "{}").await.is_err());
-        }
-        sidecar.stop().await;
+    if let Some(status) = sidecar.ended() {
+        assert_eq!(status.code(), Some(78), "{}", sidecar.said());
+        return;
     }
+    sidecar.not_ready("no bundle is in force").await;
+    if let Ok(agent) = Agent::try_open(&estate.socket(), &estate.receipts).await {
+        assert!(agent.call("work.do", "a", "{}").await.is_err());
+    }
+    sidecar.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

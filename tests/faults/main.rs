@@ -8,6 +8,7 @@
     clippy::indexing_slicing,
     clippy::string_slice,
     clippy::disallowed_methods,
+    clippy::print_stderr,
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
@@ -23,7 +24,10 @@ mod tool;
 mod bad_input;
 mod crash;
 mod database;
+mod disk;
 mod ending;
+mod slots;
+mod syscalls;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -77,7 +78,7 @@ pub struct Estate {
     dir: TempDir,
     pub books: Books,
     pub receipts: Receipts,
-    starts: std::cell::Cell<u32>,
+    starts: AtomicU32,
 }
 
 impl Estate {
@@ -97,7 +98,7 @@ impl Estate {
     }
 
     fn furnish(dir: TempDir, books: Books, ledger: &Value, tool: &Tool) -> Estate {
-        let starts = std::cell::Cell::new(0);
+        let starts = AtomicU32::new(0);
         let estate = Estate { dir, books, receipts: Receipts::default(), starts };
         estate.manifest("1.0.0", "manifest", |text| text);
         estate.bundle("1.0.0", RULES, "policy");
@@ -172,6 +173,13 @@ impl Estate {
         run(self.dir.path(), &[&sign[..], &named[..]].concat());
     }
 
+    /// What it connects to the database by.
+    pub fn writer_url(&self) -> String {
+        let text = std::fs::read_to_string(self.path("wicketgate.yaml")).unwrap();
+        let config: Value = serde_json::from_str(&text).unwrap();
+        config["ledger"]["postgres"]["url"].as_str().unwrap().to_owned()
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -187,8 +195,8 @@ impl Estate {
 
     /// Starts the process under another program.
     pub fn start_under(&self, before: &[&str]) -> Sidecar {
-        self.starts.set(self.starts.get() + 1);
-        let log = self.path(&format!("stderr.{}", self.starts.get()));
+        let number = self.starts.fetch_add(1, Ordering::SeqCst) + 1;
+        let log = self.path(&format!("stderr.{number}"));
         let words: Vec<&str> = before.iter().copied().chain([GATE]).collect();
         let child = Command::new(words[0])
             .args(&words[1..])

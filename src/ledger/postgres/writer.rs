@@ -180,7 +180,7 @@ impl LedgerStore for Postgres {
             entries.iter().map(|e| e.run.map(|run| run.to_string())).collect();
         let payloads = &batch.payloads;
         let sql = format!(
-            "SELECT ledger.append_batch({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {})",
+            "SELECT ledger.append_batch({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {})",
             shown(key),
             expected.size,
             bytes(expected.hash.as_bytes()),
@@ -199,6 +199,7 @@ impl LedgerStore for Postgres {
                 text_array(payloads.iter().map(|p| Some(p.media_type.as_str())), "text"),
                 bytes_array(payloads.iter().map(|p| p.body.as_slice())),
             ),
+            batch.signed_in().unwrap_or(key.epoch),
         );
         self.appends.run(&sql, Purpose::Write).await.map(drop)
     }
