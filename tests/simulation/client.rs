@@ -409,7 +409,7 @@ pub async fn client(
                 );
                 one.or(other)
             }
-            (5, _) if dice.chance(200) => {
+            (5, _) if dice.chance(500) => {
                 drop(world.seal(&life, known).await);
                 None
             }
