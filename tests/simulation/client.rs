@@ -343,6 +343,9 @@ pub fn request(dice: &mut Dice, id: String) -> CallRequest {
     if dice.chance(300) || act == "slow" {
         args["ms"] = json!(dice.below(350));
     }
+    if dice.chance(20) {
+        args["policy"] = json!("shout");
+    }
     if dice.chance(60) {
         args["pad"] = json!("y".repeat(20_000));
     }
