@@ -105,7 +105,4 @@ MUTANTS = [
     ("long_entry_signed", "src/ledger/chain.rs",
      "        if body.len() > BYTES_MAX {\n",
      "        if body.len() > 2 * BYTES_MAX {\n"),
-    ("fenced_start_hangs", "src/ledger/recover.rs",
-     "            StoreError::Conflict(why) => Self::Never(Ending::Fenced(why)),\n",
-     "            StoreError::Conflict(why) => Self::Later(why),\n"),
 ]
