@@ -343,6 +343,9 @@ pub fn request(dice: &mut Dice, id: String) -> CallRequest {
     if dice.chance(300) || act == "slow" {
         args["ms"] = json!(dice.below(350));
     }
+    if dice.chance(20) {
+        args["policy"] = json!("shout");
+    }
     if dice.chance(60) {
         args["pad"] = json!("y".repeat(20_000));
     }
@@ -409,7 +412,7 @@ pub async fn client(
                 );
                 one.or(other)
             }
-            (5, _) if dice.chance(200) => {
+            (5, _) if dice.chance(500) => {
                 drop(world.seal(&life, known).await);
                 None
             }

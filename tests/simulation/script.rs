@@ -61,6 +61,7 @@ impl PolicyEngine for Rules {
         let verdict = match input["args"]["policy"].as_str().unwrap_or("allow") {
             "allow" => Verdict::Allow,
             "deny" => Verdict::Deny,
+            "shout" => Verdict::Deny,
             "hold" => Verdict::RequireApproval,
             "flip" if self.version.is_multiple_of(2) => Verdict::Allow,
             "flip" => Verdict::Deny,
@@ -73,7 +74,12 @@ impl PolicyEngine for Rules {
             message: format!("version {} says `{}`", self.version, verdict.as_str()),
             rule: "sim.rego:1".into(),
         };
-        let reasons = if verdict == Verdict::Allow { Vec::new() } else { vec![reason] };
+        let mut reasons = if verdict == Verdict::Allow { Vec::new() } else { vec![reason] };
+        if input["args"]["policy"] == "shout" {
+            // Control characters grow sixfold when written: the entry would be too long.
+            reasons = vec![Reason { message: "\u{1}".repeat(512), ..reasons[0].clone() }; 16];
+            reasons.iter_mut().for_each(|r| r.rule = "\u{1}".repeat(200));
+        }
         Ok(Answer { verdict, reasons, obligations: Vec::new(), enforced: true })
     }
 
