@@ -45,7 +45,8 @@ async fn a_full_disk_denies_before_execution_still_takes_outcomes_and_recovers_w
     let disk = Disk::of_megabytes(24);
     let estate = Estate::sqlite(&tool);
     let file = disk.0.path().join("ledger.sqlite");
-    estate.configure(|config| config["ledger"]["sqlite"]["path"] = file.display().to_string().into());
+    estate
+        .configure(|config| config["ledger"]["sqlite"]["path"] = file.display().to_string().into());
     let books = Books::Sqlite(file);
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;

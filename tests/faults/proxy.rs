@@ -33,7 +33,9 @@ impl Proxy {
         let ways = (asked.clone(), answered.clone(), stuck.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let Ok(upstream) = TcpStream::connect(("127.0.0.1", server)).await else { continue };
+                let Ok(upstream) = TcpStream::connect(("127.0.0.1", server)).await else {
+                    continue;
+                };
                 let (asked, answered, stuck) = ways.clone();
                 tokio::spawn(async move {
                     let (from_client, to_client) = client.into_split();

@@ -110,8 +110,7 @@ impl Estate {
                 "http": {"method": "POST", "url": format!("http://127.0.0.1:{}/{place}", tool.port),
                     "body": "args", "private_addresses": ["127.0.0.0/8"]}})
         };
-        let tools: Vec<Value> =
-            GRANTED.into_iter().chain(["work.unbound"]).map(bind).collect();
+        let tools: Vec<Value> = GRANTED.into_iter().chain(["work.unbound"]).map(bind).collect();
         let config = json!({
             "state": "state",
             "listen": {"socket": "s/agent.sock"},
