@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""An agent in Python: opens a run at the gate, makes three calls, seals the run.
+"""An agent in Python: opens a run at the gate, asks for some calls, seals the run.
+
+    agent.py SOCKET INSTRUCTIONS [TOOL ARGUMENTS]...     # INSTRUCTIONS is a file, or - for none
 
     pip install grpcio grpcio-status grpcio-tools        # stubs are made from proto/ at run time
     wicketgate quickstart --dir demo --keep              # a gate to talk to, in another terminal
@@ -37,21 +39,28 @@ def why(error):
     return error.code().name, []
 
 
-def main(socket, instructions):
-    with open(instructions, "rb") as file:
-        digest = hashlib.sha256(file.read()).hexdigest()
-    with grpc.insecure_channel("unix:" + os.path.abspath(socket)) as channel:
+CALLS = [
+    ("crm.search", '{"name": "Berg"}'),
+    ("tickets.create", '{"title": "paid twice", "text": "tell anna.berg@customer.example"}'),
+    ("payments.transfer", '{"customer": "C-1042", "amount": 2500}'),
+]
+
+
+def main(socket, instructions, *calls):
+    digests = []
+    if instructions != "-":
+        with open(instructions, "rb") as file:
+            digests = [hashlib.sha256(file.read()).hexdigest()]
+    # gRPC's C core would send the socket's path as the authority, which is none in HTTP/2's eyes.
+    options = [("grpc.default_authority", "localhost")]
+    with grpc.insecure_channel("unix:" + os.path.abspath(socket), options=options) as channel:
         gate = services.GateStub(channel)
-        run = gate.OpenRun(pb.OpenRunRequest(model="gpt-5-mini", instructions_sha256=[digest]))
+        run = gate.OpenRun(pb.OpenRunRequest(model="gpt-5-mini", instructions_sha256=digests))
         token = [("authorization", "Bearer " + run.run_token)]
         tools = gate.ListTools(pb.ListToolsRequest(), metadata=token).tools
         print("run", run.run_id, "may use", ", ".join(tool.name for tool in tools))
-        for tool, arguments in [
-            ("crm.search", {"name": "Berg"}),
-            ("tickets.create", {"title": "paid twice", "text": "tell anna.berg@customer.example"}),
-            ("payments.transfer", {"customer": "C-1042", "amount": 2500}),
-        ]:
-            request = pb.ExecuteToolRequest(tool=tool, arguments=json.dumps(arguments).encode())
+        for tool, arguments in zip(calls[::2], calls[1::2]) if calls else CALLS:
+            request = pb.ExecuteToolRequest(tool=tool, arguments=arguments.encode())
             try:
                 answer = gate.ExecuteTool(request, metadata=token)
                 print(f"{tool}: {answer.result.inline.decode()} (entry {answer.receipt.seq})")

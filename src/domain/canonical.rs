@@ -17,6 +17,54 @@ pub fn text(value: &Json) -> String {
     String::from_utf8(bytes(value)).unwrap_or_default()
 }
 
+/// One object written member by member, without building it first.
+///
+/// Names are ASCII and come in ascending order: that is the canonical order.
+#[derive(Debug)]
+pub struct Members {
+    out: Vec<u8>,
+    last: &'static str,
+}
+
+impl Members {
+    /// An object without members yet; `bytes` is about how long it will be.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut out = Vec::with_capacity(bytes);
+        out.push(b'{');
+        Self { out, last: "" }
+    }
+
+    /// The next member.
+    pub fn put(&mut self, name: &'static str, value: &Json) {
+        self.name(name);
+        write(value, &mut self.out);
+    }
+
+    /// The next member, a string.
+    pub fn text(&mut self, name: &'static str, text: &str) {
+        self.name(name);
+        string(text, &mut self.out);
+    }
+
+    fn name(&mut self, name: &'static str) {
+        debug_assert!(name.is_ascii() && self.last < name, "`{name}` after `{}`", self.last);
+        if !self.last.is_empty() {
+            self.out.push(b',');
+        }
+        self.last = name;
+        string(name, &mut self.out);
+        self.out.push(b':');
+    }
+
+    /// The canonical bytes.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<u8> {
+        self.out.push(b'}');
+        self.out
+    }
+}
+
 fn write(value: &Json, out: &mut Vec<u8>) {
     match value {
         Json::Null => out.extend_from_slice(b"null"),
@@ -66,21 +114,33 @@ fn object<'a>(members: impl Iterator<Item = (&'a String, &'a Json)>, out: &mut V
 }
 
 fn string(text: &str, out: &mut Vec<u8>) {
+    out.reserve(text.len().saturating_add(2));
     out.push(b'"');
-    for byte in text.bytes() {
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            0x09 => out.extend_from_slice(b"\\t"),
-            0x0A => out.extend_from_slice(b"\\n"),
-            0x0C => out.extend_from_slice(b"\\f"),
-            0x0D => out.extend_from_slice(b"\\r"),
-            0x00..=0x1F => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            _ => out.push(byte),
+    let mut rest = text.as_bytes();
+    // Whole runs that need no escape at once: nearly every byte is in one.
+    while let Some(at) = rest.iter().position(|b| matches!(b, b'"' | b'\\' | 0x00..=0x1F)) {
+        let (run, after) = rest.split_at(at);
+        out.extend_from_slice(run);
+        if let Some((byte, after)) = after.split_first() {
+            escaped(*byte, out);
+            rest = after;
         }
     }
+    out.extend_from_slice(rest);
     out.push(b'"');
+}
+
+fn escaped(byte: u8, out: &mut Vec<u8>) {
+    match byte {
+        b'"' => out.extend_from_slice(b"\\\""),
+        b'\\' => out.extend_from_slice(b"\\\\"),
+        0x08 => out.extend_from_slice(b"\\b"),
+        0x09 => out.extend_from_slice(b"\\t"),
+        0x0A => out.extend_from_slice(b"\\n"),
+        0x0C => out.extend_from_slice(b"\\f"),
+        0x0D => out.extend_from_slice(b"\\r"),
+        _ => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+    }
 }
 
 #[cfg(test)]

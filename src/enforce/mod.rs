@@ -17,7 +17,8 @@ use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span};
 
 pub use answer::{Answer, Fault, Released};
-pub use life::{Opened, Opening, ToolView};
+pub use life::ToolView;
+pub use opening::{Opened, Opening};
 pub use run::{Run, Sealed};
 
 use crate::clock::{Clock, Entropy, random16};
@@ -38,12 +39,16 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{Stage, trace};
 use crate::tool;
 use crate::tool::toolbox::{self, Toolbox};
+use docket::Docket;
 use rejected::Rejected;
 use run::{Admitted, Place, Runs, Waiting};
 
 mod answer;
+mod docket;
 mod life;
+mod opening;
 mod rejected;
+mod resume;
 mod run;
 
 /// One request to run a tool, not yet admitted.
@@ -72,7 +77,7 @@ pub struct Settings {
     pub settle_wait: Duration,
     /// Between two summaries of rejected requests.
     pub reject_period: Duration,
-    /// Evaluate policies on the blocking pool, so that a slow one does not hold up its neighbours.
+    /// Evaluate policies apart, so that a slow one does not hold up its neighbours.
     pub judge_apart: bool,
     /// Facts the sidecar vouches for (`input.context.attested`).
     pub attested: BTreeMap<String, String>,
@@ -126,6 +131,7 @@ pub struct Road {
     entropy: Arc<dyn Entropy>,
     metrics: Arc<Metrics>,
     engine: ArcSwap<Engine>,
+    docket: Docket,
     /// Read while a decision is made and queued, written while a bundle is activated: a decision
     /// stands before the activation in the ledger if and only if it was made by the old bundle.
     turn: RwLock<()>,
@@ -352,14 +358,8 @@ impl Road {
             };
             policy::judge(&bench, prepared)
         };
-        let judging = async move {
-            if apart {
-                // INVARIANT: `judge` is total; it turns even an engine's panic into a denial.
-                let judged = tokio::task::spawn_blocking(judging).await;
-                judged.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
-            } else {
-                judging()
-            }
+        let judging = async {
+            if apart { self.docket.evaluate(&self.clock, judging).await } else { judging() }
         };
         self.timed(&span, Stage::Judge, judging).await
     }

@@ -1,7 +1,7 @@
 //! One link of a chain: the header that is stored, hashed and proven (`wicketgate/entry/1`).
 
 use crate::crypto::merkle;
-use crate::domain::canonical;
+use crate::domain::canonical::{self, Members};
 use crate::domain::decision::Verdict;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq, ToolName};
@@ -160,38 +160,44 @@ impl Entry {
     /// The canonical bytes: what is stored and hashed.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
-        canonical::bytes(&self.to_json())
-    }
-
-    fn to_json(&self) -> Json {
         let draft = &self.draft;
-        let mut members = vec![
-            ("v", Json::from(VERSION)),
-            ("chain", Json::from(self.chain.to_string())),
-            ("epoch", Json::from(self.epoch)),
-            ("seq", Json::from(self.seq)),
-            ("prev", Json::from(self.prev.hex())),
-            ("ts", Json::from(self.ts.to_string())),
-            ("boot", Json::from(self.boot.as_str())),
-            ("mono", Json::from(self.mono.to_string())),
-            ("kind", Json::from(draft.kind.as_str())),
-            ("data", draft.data.clone()),
-        ];
-        if let Some(link) = &self.run {
-            members.push(("run", Json::from(link.run.to_string())));
-            members.push(("run_seq", Json::from(link.seq)));
-            members.extend(link.prev.map(|prev| ("run_prev", Json::from(prev.hex()))));
+        let mut out = Members::with_capacity(1024);
+        out.text("boot", &self.boot);
+        if let Some(call) = &draft.call {
+            out.text("call", call.as_str());
         }
-        members.extend(draft.call.as_ref().map(|c| ("call", Json::from(c.as_str()))));
-        members.extend(draft.tool.as_ref().map(|t| ("tool", Json::from(t.as_str()))));
-        members.extend(draft.verdict.map(|v| ("verdict", Json::from(v.as_str()))));
-        members.extend(draft.rule.as_ref().map(|r| ("rule", Json::from(r.as_str()))));
-        members.extend(draft.policy.map(|p| ("policy", Json::from(p.prefixed()))));
+        out.text("chain", &self.chain.to_string());
         if !draft.commit.is_empty() {
-            let list: Vec<Json> = draft.commit.iter().map(commitment_json).collect();
-            members.push(("commit", list.into()));
+            out.put("commit", &draft.commit.iter().map(commitment_json).collect::<Vec<_>>().into());
         }
-        Json::object(members)
+        out.put("data", &draft.data);
+        out.put("epoch", &Json::from(self.epoch));
+        out.text("kind", draft.kind.as_str());
+        out.text("mono", &self.mono.to_string());
+        if let Some(policy) = draft.policy {
+            out.text("policy", &policy.prefixed());
+        }
+        out.text("prev", &self.prev.hex());
+        if let Some(rule) = &draft.rule {
+            out.text("rule", rule);
+        }
+        if let Some(link) = &self.run {
+            out.text("run", &link.run.to_string());
+            if let Some(prev) = link.prev {
+                out.text("run_prev", &prev.hex());
+            }
+            out.put("run_seq", &Json::from(link.seq));
+        }
+        out.put("seq", &Json::from(self.seq));
+        if let Some(tool) = &draft.tool {
+            out.text("tool", tool.as_str());
+        }
+        out.text("ts", &self.ts.to_string());
+        out.text("v", VERSION);
+        if let Some(verdict) = draft.verdict {
+            out.text("verdict", verdict.as_str());
+        }
+        out.finish()
     }
 
     /// Reads stored bytes back: strict JSON, canonical form, known members of the right types.

@@ -24,7 +24,7 @@ async fn drive(sidecar: &mut Sidecar, estate: &Estate) -> Option<Agent> {
         if sidecar.said().contains("readiness ready=false reasons=[\"policy: no bundle") {
             return None;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        crate::pause().await;
     }
     if let Ok(opened) = Agent::try_open(&estate.socket(), &estate.receipts).await {
         for i in 0..3 {

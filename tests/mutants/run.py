@@ -84,7 +84,8 @@ def mutant(name: str, file: str, old: str, new: str) -> bool:
     finally:
         (TREE / file).write_text(original)
     seconds = time.monotonic() - start
-    found = re.findall(r"\((\d+)\)", output)
+    found = re.findall(r"^  \((\d+)\)", output, re.MULTILINE)
+    found += re.findall(r"failed: \((\d+)\) it spins", output)
     checks = ",".join(sorted(set(found), key=int)) if found else "-"
     seed = re.search(r"seed (\d+) failed", output)
     if code == 0:

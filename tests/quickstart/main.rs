@@ -5,6 +5,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
     reason = "tests may stop at the first surprise"
 )]
 
@@ -41,7 +43,7 @@ fn the_tools_counted_exactly_the_calls_that_were_allowed() {
     let verdicts: Vec<_> = played.calls().map(|call| call["verdict"].clone()).collect();
     assert_eq!(verdicts, ["allowed", "allowed", "allowed", "denied", "held"]);
     let http =
-        |call: &&serde_json::Value| call["verdict"] == "allowed" && call["tool"] != "handbook.read";
+        |call: &serde_json::Value| call["verdict"] == "allowed" && call["tool"] != "handbook.read";
     let allowed = played.calls().filter(http).count();
     let hits = &played.step("count")["hits"];
     assert_eq!(*hits, json!({"all": allowed, "customers": 1, "tickets": 0, "transfers": 1}));

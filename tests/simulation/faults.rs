@@ -133,6 +133,7 @@ pub struct Sky {
     /// Faults that were injected, for the report.
     pub faults: std::sync::atomic::AtomicU64,
     pub broke: AtomicBool,
+    pub flaws: Mutex<Vec<String>>,
 }
 
 impl Sky {
@@ -188,6 +189,7 @@ pub struct Disk {
     pub memory: Memory,
     pub sky: Arc<Sky>,
     pub dead: CancellationToken,
+    pub granted: Mutex<Option<LeaseKey>>,
 }
 
 impl Disk {
@@ -261,7 +263,21 @@ impl Disk {
 #[async_trait]
 impl LedgerStore for Disk {
     async fn lease(&self, request: &LeaseRequest) -> Result<Leased, StoreError> {
-        self.write(None, self.memory.lease(request)).await
+        let before = self.granted.lock().clone();
+        let leasing = async {
+            let leased = self.memory.lease(request).await;
+            *self.granted.lock() = leased.as_ref().ok().map(|l| l.key.clone());
+            leased
+        };
+        let leased = self.write(None, leasing).await;
+        // A slot that was granted, and whose answer was lost, is found again while it is ours.
+        if let (Some(before), Ok(leased)) = (before, &leased)
+            && before.chain != leased.key.chain
+            && self.memory.head(&before).await.is_ok()
+        {
+            self.sky.flaws.lock().push("(9) a slot was taken twice and one left open".into());
+        }
+        leased
     }
 
     async fn append(

@@ -38,6 +38,7 @@ fn finish(world: &Arc<World>) -> Report {
     let versions = world.version.load(Ordering::Relaxed);
     let again = |digest: &str, input: &[u8]| Rules::again(versions, digest, input);
     let mut flaws = std::mem::take(&mut book.flaws);
+    flaws.append(&mut world.sky.flaws.lock());
     flaws.extend(checks::books(&book.shadow, &world.memory, &again));
     for link in book.shadow.chains.values().flatten() {
         if link.body.windows(PLANTED.len()).any(|w| w == PLANTED.as_bytes()) {
@@ -123,8 +124,11 @@ fn weather(dice: &mut Dice) -> Weather {
         broken: some(10),
         down_until: None,
     };
-    if dice.chance(50) {
-        weather = Weather::default();
+    match dice.below(20) {
+        0 => weather = Weather::default(),
+        // Late writes: the weather in which callers are told `ledger.unknown`.
+        1..=5 => weather.delay = 350,
+        _ => {}
     }
     weather
 }

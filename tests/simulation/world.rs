@@ -110,6 +110,7 @@ impl World {
             dice: Mutex::new(Dice::new(dice.next())),
             faults: AtomicU64::new(0),
             broke: false.into(),
+            flaws: Mutex::default(),
         };
         let signer = SecretKey::generate(&Seeded(Mutex::new(Dice::new(dice.next()))));
         let wall = dice.chance(250).then(|| 3 + dice.below(4));
@@ -148,8 +149,12 @@ impl World {
         let entropy = Arc::new(Seeded(Mutex::new(Dice::new(self.dice.lock().next()))));
         let dead = CancellationToken::new();
         self.processes.lock().push(dead.clone());
-        let disk =
-            Disk { memory: self.memory.clone(), sky: Arc::clone(&self.sky), dead: dead.clone() };
+        let disk = Disk {
+            memory: self.memory.clone(),
+            sky: Arc::clone(&self.sky),
+            dead: dead.clone(),
+            granted: Mutex::new(None),
+        };
         let metrics = Arc::new(Metrics::new(Vec::new(), "0", "simulation"));
         let parts = ledger::Parts {
             store: Arc::new(disk),

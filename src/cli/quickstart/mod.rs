@@ -95,13 +95,16 @@ async fn play(args: &Args, story: &mut Story) -> Result<(), String> {
     proof::export(&own, &desk, &run, pinned, story).await?;
     proof::verify(&own, &desk, story).await?;
     proof::tamper(&own, &desk, story).await?;
+    let mut took = clock.monotonic();
     if args.keep {
         stay(&desk, &mut gate, story).await?;
     }
+    let resumed = clock.monotonic();
     gate.stop().await?;
     tools.stop().await?;
     proof::ledger(&own, &desk, story).await?;
-    let took = clock.monotonic();
+    // How long the user kept it open is none of its own time.
+    took = took.saturating_add(clock.monotonic().saturating_sub(resumed));
     story.end(&desk, &held, took);
     Ok(())
 }

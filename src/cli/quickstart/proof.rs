@@ -153,17 +153,18 @@ fn failed(report: &Value) -> Vec<Value> {
     checks.into_iter().flatten().filter(invalid).cloned().collect()
 }
 
-/// Copies the evidence and makes 250 into 950 where a payload says it. The file, before, after.
+/// Copies the evidence and makes 250 into 950 in the arguments of a call. The file, before, after.
 fn forge(from: &Path, to: &Path) -> Result<(String, &'static str, &'static str), String> {
-    const BEFORE: &str = "\"amount\":250,";
-    const AFTER: &str = "\"amount\":950,";
+    const BEFORE: &str = "{\"amount\":250,";
+    const AFTER: &str = "{\"amount\":950,";
     copy(from, to).map_err(|e| format!("`{}`: {e}", to.display()))?;
     let payloads = to.join("payloads");
     let failed = |e: std::io::Error| format!("`{}`: {e}", payloads.display());
     for entry in std::fs::read_dir(&payloads).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        if text.contains(BEFORE) {
+        // The arguments themselves, and not the policy's input, which holds them too.
+        if text.starts_with(BEFORE) {
             std::fs::write(&path, text.replacen(BEFORE, AFTER, 1)).map_err(failed)?;
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let (start, _) = name.split_at_checked(8).unwrap_or((&name, ""));

@@ -11,8 +11,8 @@ use crate::ledger::store::{
     Batch, EntryRow, Head, LeaseKey, LeaseRequest, Leased, PayloadRow, StoreError,
 };
 
-/// Rows of one INSERT; a small number keeps the statement cache useful.
-const ROWS: usize = 64;
+/// Rows of one INSERT: few sizes, so that the cache of prepared statements holds them all.
+const ROWS: [usize; 4] = [64, 16, 4, 1];
 
 /// Starts a transaction that already holds the write lock.
 pub(super) async fn begin(conn: &mut SqliteConnection) -> Result<(), StoreError> {
@@ -178,11 +178,11 @@ pub(super) async fn write(
     if now.size != expected.size || now.hash != expected.hash {
         return Err(StoreError::Conflict("the head moved".into()));
     }
-    for rows in batch.entries.chunks(ROWS) {
+    for rows in portions(&batch.entries) {
         insert_entries(conn, &key.chain, rows).await?;
     }
-    for payload in &batch.payloads {
-        insert_payload(conn, &key.chain, payload).await?;
+    for rows in portions(&batch.payloads) {
+        insert_payloads(conn, &key.chain, rows).await?;
     }
     project(conn, &key.chain, &batch.entries).await?;
     let chain = key.chain.as_bytes().to_vec();
@@ -202,6 +202,16 @@ pub(super) async fn write(
     .bind(batch.head.frontier.clone())
     .bind(batch.head.checkpoint.clone());
     run(head, conn).await
+}
+
+/// All rows in order, in portions of the sizes in [`ROWS`].
+fn portions<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
+    std::iter::from_fn(move || {
+        let size = ROWS.into_iter().find(|size| *size <= rows.len())?;
+        let (portion, rest) = rows.split_at(size);
+        rows = rest;
+        Some(portion)
+    })
 }
 
 async fn insert_entries(
@@ -227,22 +237,25 @@ async fn insert_entries(
     run(insert.build(), conn).await
 }
 
-pub(super) async fn insert_payload(
+pub(super) async fn insert_payloads(
     conn: &mut SqliteConnection,
     chain: &ChainId,
-    payload: &PayloadRow,
+    payloads: &[PayloadRow],
 ) -> Result<(), StoreError> {
-    let insert = sqlx::query(
-        "INSERT INTO payload SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS
-           (SELECT 1 FROM payload WHERE chain_id = ?1 AND commitment = ?2)",
-    )
-    .bind(chain.as_bytes().to_vec())
-    .bind(payload.commitment.as_bytes().to_vec())
-    .bind(payload.salt.to_vec())
-    .bind(payload.role.clone())
-    .bind(payload.media_type.clone())
-    .bind(payload.body.clone());
-    run(insert, conn).await
+    let mut insert = QueryBuilder::new("INSERT INTO payload SELECT * FROM (");
+    insert.push_values(payloads, |mut row, payload| {
+        row.push_bind(chain.as_bytes().to_vec())
+            .push_bind(payload.commitment.as_bytes().to_vec())
+            .push_bind(payload.salt.to_vec())
+            .push_bind(payload.role.clone())
+            .push_bind(payload.media_type.clone())
+            .push_bind(payload.body.clone());
+    });
+    insert.push(
+        ") WHERE NOT EXISTS
+           (SELECT 1 FROM payload p WHERE p.chain_id = column1 AND p.commitment = column2)",
+    );
+    run(insert.build(), conn).await
 }
 
 /// Keeps `open_run` in step with the entries.

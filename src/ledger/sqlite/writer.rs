@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use super::rows::{self, Which};
-use super::steps::{begin, finish, held, insert_payload, take, write};
+use super::steps::{begin, finish, held, insert_payloads, take, write};
 use super::{Lane, before_commit, bounded, files, migrate, options};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, Seq};
@@ -147,7 +147,7 @@ impl LedgerStore for Sqlite {
             begin(conn).await?;
             let written = async {
                 held(conn, key).await?;
-                insert_payload(conn, &key.chain, payload).await
+                insert_payloads(conn, &key.chain, std::slice::from_ref(payload)).await
             };
             let written = written.await;
             finish(conn, written).await

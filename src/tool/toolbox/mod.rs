@@ -1,6 +1,7 @@
 //! Every bound tool of this process, opened at start; and `prepare`, the road's way to all of them.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::ToolExecutor;
@@ -186,16 +187,30 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
             rule: "firewall".into(),
         });
     }
-    reasons.extend(tool.schema.check(call.args()));
+    if reasons.is_empty() {
+        // Only now: a schema's words may quote arguments, and those may hold the credential.
+        reasons = tool.schema.check(call.args());
+    }
     if !reasons.is_empty() {
         return Prepared::refused(call, Some(facts), reasons);
     }
-    match tool.executor.prepare(&call) {
+    // A panic is a refusal too, and goes on the books as one.
+    let opened = catch_unwind(AssertUnwindSafe(|| tool.executor.prepare(&call)));
+    match opened.unwrap_or_else(|_| Err(vec![panicked()])) {
         Ok((effect, hold)) => {
             let findings = firewall::findings(call.args());
             Prepared::ready(call, facts, effect, findings, hold)
         }
         Err(reasons) => Prepared::refused(call, Some(facts), reasons),
+    }
+}
+
+fn panicked() -> Reason {
+    Reason {
+        code: Code::EffectRefused,
+        detail: "prepare.panic".into(),
+        message: "the tool could not be prepared".into(),
+        rule: "tool.prepare".into(),
     }
 }
 

@@ -1,0 +1,306 @@
+//! Governed calls through the real `serve`, beside the bare echo.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tonic::Request;
+use tonic::transport::{Channel, Endpoint};
+use wicketgate::serve::pb;
+use wicketgate::serve::pb::gate_client::GateClient;
+
+use crate::desk::{Desk, Running, Sidecar, Store};
+use crate::echo::EchoServer;
+use crate::load::{self, Seen, short};
+use crate::pg::TestDb;
+use crate::table::{Row, Table, Target};
+use crate::{Plan, delay, floor, pg, tool};
+
+/// Connections at most; callers share them evenly.
+const CONNECTIONS: usize = 8;
+
+type Client = GateClient<Channel>;
+
+/// One caller: its connection, its run, its tool and arguments.
+#[derive(Clone)]
+struct Caller {
+    client: Client,
+    token: Option<tonic::metadata::AsciiMetadataValue>,
+    tool: &'static str,
+    arguments: Vec<u8>,
+    name: usize,
+}
+
+/// Tool, argument bytes, result bytes.
+type Size = (&'static str, usize, usize);
+const SMALL: Size = ("small", 256, 256);
+const LARGE: Size = ("large", 2048, 8192);
+
+async fn unix(path: &Path) -> Client {
+    let path: PathBuf = path.to_owned();
+    let channel = Endpoint::from_static("http://localhost")
+        .connect_with_connector(tower::service_fn(move |_| {
+            let path = path.clone();
+            async move { tokio::net::UnixStream::connect(path).await.map(TokioIo::new) }
+        }))
+        .await
+        .unwrap();
+    GateClient::new(channel)
+}
+
+async fn tcp(url: &str) -> Client {
+    let endpoint = Endpoint::from_shared(url.to_owned()).unwrap().tcp_nodelay(true);
+    GateClient::new(endpoint.connect().await.unwrap())
+}
+
+fn callers(clients: &[Client], many: usize, (tool, bytes, _): Size) -> Vec<Caller> {
+    let arguments = tool::body(bytes).to_vec();
+    let one = |name: usize| Caller {
+        client: clients[name % clients.len()].clone(),
+        token: None,
+        tool,
+        arguments: arguments.clone(),
+        name,
+    };
+    (0..many).map(one).collect()
+}
+
+/// Each caller with a run of its own.
+async fn with_runs(mut callers: Vec<Caller>) -> Vec<Caller> {
+    for caller in &mut callers {
+        let opening = pb::OpenRunRequest { model: "gpt-5-mini".into(), ..Default::default() };
+        let opened = caller.client.open_run(opening).await.unwrap().into_inner();
+        caller.token = Some(format!("Bearer {}", opened.run_token).parse().unwrap());
+    }
+    callers
+}
+
+async fn ask(mut caller: Caller, n: u64) -> Caller {
+    let mut request = Request::new(pb::ExecuteToolRequest {
+        tool: caller.tool.to_owned(),
+        arguments: caller.arguments.clone(),
+        call_id: format!("c{}-{n}", caller.name),
+    });
+    if let Some(token) = &caller.token {
+        request.metadata_mut().insert("authorization", token.clone());
+    }
+    match caller.client.execute_tool(request).await {
+        Ok(_) => {}
+        Err(status) => panic!("a call failed: {status:?}"),
+    }
+    caller
+}
+
+async fn drive(plan: &Plan, callers: Vec<Caller>) -> Seen {
+    load::drive(callers, plan.warm, plan.each, ask).await
+}
+
+async fn seal(mut callers: Vec<Caller>) {
+    for caller in &mut callers {
+        let mut request = Request::new(pb::SealRunRequest {});
+        request.metadata_mut().insert("authorization", caller.token.clone().unwrap());
+        caller.client.seal_run(request).await.unwrap();
+    }
+}
+
+async fn governed(plan: &Plan, socket: &Path, many: usize, size: Size) -> Seen {
+    let mut clients = Vec::new();
+    for _ in 0..many.min(CONNECTIONS) {
+        clients.push(unix(socket).await);
+    }
+    let callers = with_runs(callers(&clients, many, size)).await;
+    let seen = drive(plan, callers.clone()).await;
+    seal(callers).await;
+    seen
+}
+
+struct Floors {
+    rows: Vec<(usize, Size, Seen)>,
+    commit: Seen,
+}
+
+impl Floors {
+    fn of(&self, many: usize, size: Size) -> &Seen {
+        &self.rows.iter().find(|(m, s, _)| *m == many && *s == size).unwrap().2
+    }
+}
+
+async fn floors(plan: &Plan, desk: &Desk, admin_url: &str, table: &mut Table) -> Floors {
+    let echo = EchoServer::start(desk.dir()).await;
+    let mut rows = Vec::new();
+    for (size, many) in [(SMALL, 1), (SMALL, 16), (SMALL, 128), (LARGE, 16), (LARGE, 128)] {
+        let (mut over_unix, mut over_tcp) = (Vec::new(), Vec::new());
+        for _ in 0..many.min(CONNECTIONS) {
+            over_unix.push(unix(&echo.socket).await);
+            over_tcp.push(tcp(&echo.url).await);
+        }
+        let seen = drive(plan, callers(&over_unix, many, size)).await;
+        if size == SMALL {
+            let tcp = drive(plan, callers(&over_tcp, many, size)).await;
+            table.say(&format!(
+                "bare tonic echo over TCP, {many} callers, {} B + {} B: {}",
+                size.1,
+                size.2,
+                tcp.words("calls")
+            ));
+        }
+        table.say(&format!(
+            "bare tonic echo over a Unix socket, {many} callers, {} B + {} B: {}",
+            size.1,
+            size.2,
+            seen.words("calls")
+        ));
+        rows.push((many, size, seen));
+    }
+    let commit = floor::commit(admin_url, plan.each / 2).await;
+    table.say(&format!(
+        "one durable INSERT of {} B, Postgres: {}",
+        floor::ENTRY_BYTES,
+        commit.words("commits")
+    ));
+    Floors { rows, commit }
+}
+
+/// Prints the rows about whole calls, memory and start.
+pub async fn measure(plan: &Plan, desk: &Desk, database: &TestDb, table: &mut Table) {
+    let tool = tool::start().await;
+    let stores = [Store::Sqlite, Store::Postgres(database.writer_url.clone())];
+    if plan.wants("start") {
+        for store in &stores {
+            let sidecar =
+                desk.configure(&format!("start-{}", store.name()), store, "fifteen", tool);
+            starts(&sidecar, store, table);
+        }
+    }
+    if !plan.wants("calls") {
+        return;
+    }
+    let floors = floors(plan, desk, &database.admin_url, table).await;
+    for store in &stores {
+        let sidecar = desk.configure(&format!("calls-{}", store.name()), store, "fifteen", tool);
+        let running = sidecar.start();
+        let rest = running.memory("VmRSS");
+        let target = Some(Target::Figure(rest, 30.0, "MiB"));
+        table.add(memory(&format!("memory at rest, {}", store.name()), rest, target));
+        calls(plan, store, &sidecar, &running, &floors, table).await;
+        running.stop();
+    }
+    let store = Store::Postgres(database.writer_url.clone());
+    let sidecar = desk.configure("calls-small", &store, "small", tool);
+    let running = sidecar.start();
+    single(plan, &sidecar, &floors, table).await;
+    running.stop();
+    let far = delay::start(pg::Pg::cluster().port());
+    let near = format!(":{}/", pg::Pg::cluster().port());
+    let store = Store::Postgres(database.writer_url.replace(&near, &format!(":{}/", far.port())));
+    let sidecar = desk.configure("calls-far", &store, "fifteen", tool);
+    let running = sidecar.start();
+    for many in [1, 128] {
+        let seen = governed(plan, &sidecar.socket, many, SMALL).await;
+        let bare = floors.of(many, SMALL);
+        table.add(Row {
+            what: format!(
+                "the same, {many} callers, 1 ms added to each round trip to Postgres, 256 B + 256 B"
+            ),
+            ours: seen.words("calls"),
+            floor: format!("echo: {}", bare.words("calls")),
+            ratio: Some(seen.per_second / bare.per_second),
+            target: None,
+        });
+    }
+    running.stop();
+}
+
+fn starts(sidecar: &Sidecar, store: &Store, table: &mut Table) {
+    let mut took = Vec::new();
+    for _ in 0..5 {
+        let running = sidecar.start();
+        took.push(running.ready_after);
+        running.stop();
+    }
+    let first = took.remove(0);
+    took.sort_unstable();
+    let median = took[took.len() / 2];
+    let most = if matches!(store, Store::Sqlite) { 150.0 } else { 400.0 };
+    table.add(Row {
+        what: format!("start to ready, {}, 15-rule policy", store.name()),
+        ours: format!("{} (first start, with new keys: {})", short(median), short(first)),
+        floor: String::new(),
+        ratio: None,
+        target: Some(Target::Figure(median.as_secs_f64() * 1e3, most, "ms")),
+    });
+}
+
+fn memory(what: &str, mib: f64, target: Option<Target>) -> Row {
+    Row {
+        what: what.to_owned(),
+        ours: format!("{mib:.1} MiB RSS"),
+        floor: String::new(),
+        ratio: None,
+        target,
+    }
+}
+
+async fn calls(
+    plan: &Plan,
+    store: &Store,
+    sidecar: &Sidecar,
+    running: &Running,
+    floors: &Floors,
+    table: &mut Table,
+) {
+    let least = if matches!(store, Store::Sqlite) { 0.08 } else { 0.20 };
+    for (size, many) in [(SMALL, 1), (SMALL, 16), (SMALL, 128), (LARGE, 16), (LARGE, 128)] {
+        let cpu = cpu_time(running.pid());
+        let seen = governed(plan, &sidecar.socket, many, size).await;
+        let cpu = cpu_time(running.pid()).saturating_sub(cpu);
+        let bare = floors.of(many, size);
+        let took = plan.each + plan.warm;
+        let share = cpu.as_secs_f64() / took.as_secs_f64();
+        table.add(Row {
+            what: format!(
+                "governed calls, {}, {many} callers, {} B + {} B, 15-rule policy, T2",
+                store.name(),
+                size.1,
+                size.2
+            ),
+            ours: format!("{}; gate {share:.2} cores", seen.words("calls")),
+            floor: format!("echo: {}", bare.words("calls")),
+            ratio: Some(seen.per_second / bare.per_second),
+            target: (many == 128 && size == SMALL).then_some(Target::AtLeast(least)),
+        });
+        if many == 128 && size == SMALL {
+            let most = running.memory("VmHWM");
+            let target = Some(Target::Figure(most, 80.0, "MiB"));
+            table.add(memory(
+                &format!("memory at most, 128 callers, {}", store.name()),
+                most,
+                target,
+            ));
+        }
+    }
+}
+
+/// One caller and a small policy, against the echo and two commits of the same run.
+async fn single(plan: &Plan, sidecar: &Sidecar, floors: &Floors, table: &mut Table) {
+    let seen = governed(plan, &sidecar.socket, 1, SMALL).await;
+    let echo = floors.of(1, SMALL);
+    let least = echo.p50 + floors.commit.p50 * 2;
+    table.add(Row {
+        what: "governed call, Postgres, 1 caller, 256 B + 256 B, 1-rule policy, T2: p50".to_owned(),
+        ours: seen.words("calls"),
+        floor: format!("echo + 2 commits: p50 {}", short(least)),
+        ratio: Some(seen.p50.as_secs_f64() / least.as_secs_f64()),
+        target: Some(Target::AtMost(1.5)),
+    });
+}
+
+/// Processor time the process used so far.
+fn cpu_time(pid: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let after = stat.rsplit_once(')').unwrap().1;
+    let fields: Vec<&str> = after.split_whitespace().collect();
+    let ticks = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    // The kernel's USER_HZ is 100 on every Linux.
+    Duration::from_millis(ticks * 10)
+}

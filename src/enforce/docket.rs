@@ -1,0 +1,141 @@
+//! Where a policy is evaluated: on the spot while it is known to be quick, on threads apart otherwise.
+//!
+//! Handing one evaluation to another thread costs about as much as a small policy. But an evaluation
+//! may take until its deadline, and a worker of the runtime that is held up holds up its neighbours. So
+//! only a policy that was quick a thousand times in a row is evaluated on the spot, never on all workers
+//! at once, and the first slow one ends that. Apart, only a few run at the same time: more would share
+//! the same processors, and a deadline that one of them meets alone they would all miss together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use crate::clock::Clock;
+
+/// Quick evaluations in a row before one is done on the spot.
+const TRUSTED_AFTER: u32 = 1000;
+/// What is quick.
+const QUICK: Duration = Duration::from_millis(10);
+/// Evaluations apart at the same time, for each worker of the runtime.
+const APART_PER_WORKER: usize = 4;
+
+/// How the policy in force behaved lately, and the places to evaluate it at.
+#[derive(Debug)]
+pub(super) struct Docket {
+    here: Semaphore,
+    apart: Semaphore,
+    quick: AtomicU32,
+}
+
+impl Docket {
+    /// A docket for the runtime this is called in; outside of one everything goes apart.
+    pub fn new() -> Self {
+        let handle = tokio::runtime::Handle::try_current();
+        let workers = handle.map_or(1, |handle| handle.metrics().num_workers());
+        Self {
+            here: Semaphore::new(workers.saturating_sub(1)),
+            apart: Semaphore::new(workers.saturating_mul(APART_PER_WORKER)),
+            quick: AtomicU32::new(0),
+        }
+    }
+
+    /// Another bundle is in force: nothing is known about it.
+    pub fn forget(&self) {
+        self.quick.store(0, Ordering::Relaxed);
+    }
+
+    /// Evaluates.
+    pub async fn evaluate<T, F>(&self, clock: &Arc<dyn Clock>, judging: F) -> T
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        if self.quick.load(Ordering::Relaxed) >= TRUSTED_AFTER
+            && let Ok(_place) = self.here.try_acquire()
+        {
+            let (judged, took) = timed(&**clock, judging);
+            self.note(took);
+            return judged;
+        }
+        // Never closed: an error here is no reason not to evaluate.
+        let _place = self.apart.acquire().await.ok();
+        let clock = Arc::clone(clock);
+        // INVARIANT: `judge` is total; it turns even an engine's panic into a denial.
+        let judged = tokio::task::spawn_blocking(move || timed(&*clock, judging)).await;
+        let (judged, took) =
+            judged.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        self.note(took);
+        judged
+    }
+
+    fn note(&self, took: Duration) {
+        if took > QUICK {
+            self.forget();
+        } else if self.quick.load(Ordering::Relaxed) < TRUSTED_AFTER {
+            self.quick.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn timed<T>(clock: &dyn Clock, judging: impl FnOnce() -> T) -> (T, Duration) {
+    let started = clock.monotonic();
+    let judged = judging();
+    (judged, clock.monotonic().saturating_sub(started))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::ThreadId;
+
+    use super::*;
+    use crate::domain::time::Timestamp;
+
+    /// Every look at it takes this long.
+    struct Slow(Duration, AtomicU32);
+
+    impl Clock for Slow {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(0)
+        }
+
+        fn monotonic(&self) -> Duration {
+            self.0 * self.1.fetch_add(1, Ordering::SeqCst)
+        }
+    }
+
+    fn clock(step: Duration) -> Arc<dyn Clock> {
+        Arc::new(Slow(step, AtomicU32::new(0)))
+    }
+
+    async fn is_here(docket: &Docket, step: Duration) -> bool {
+        let here: ThreadId = std::thread::current().id();
+        let there = docket.evaluate(&clock(step), || std::thread::current().id()).await;
+        here == there
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn only_a_policy_that_was_quick_a_thousand_times_is_evaluated_on_the_spot() {
+        let docket = Docket::new();
+        for _ in 0..TRUSTED_AFTER {
+            assert!(!is_here(&docket, Duration::from_micros(1)).await);
+        }
+        assert!(is_here(&docket, Duration::from_micros(1)).await);
+        let held = docket.here.acquire().await.unwrap();
+        assert!(!is_here(&docket, Duration::from_micros(1)).await, "one worker is left to others");
+        drop(held);
+        assert!(is_here(&docket, QUICK * 2).await, "nobody can know beforehand");
+        assert!(!is_here(&docket, Duration::from_micros(1)).await, "a slow one ends the trust");
+        docket.quick.store(TRUSTED_AFTER, Ordering::SeqCst);
+        docket.forget();
+        assert!(!is_here(&docket, Duration::from_micros(1)).await, "nor is another bundle trusted");
+    }
+
+    #[tokio::test]
+    async fn a_runtime_of_one_worker_is_never_held_up() {
+        let docket = Docket::new();
+        docket.quick.store(TRUSTED_AFTER, Ordering::SeqCst);
+        assert!(!is_here(&docket, Duration::from_micros(1)).await);
+    }
+}

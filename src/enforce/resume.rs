@@ -1,0 +1,108 @@
+//! Runs that were open when the last writer ended: taken up again, or sealed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::Road;
+use super::run::{Place, Run, State};
+use crate::domain::digest::Digest;
+use crate::domain::id::RunId;
+use crate::domain::json::Json;
+use crate::domain::tier::Binding;
+use crate::domain::time::Timestamp;
+use crate::identity::manifest::Manifest;
+use crate::ledger::entry::Kind;
+use crate::ledger::tail::Phase;
+use crate::ledger::{RecoveredRun, recover};
+use crate::limits::Usage;
+
+use super::opening::agent_facts;
+
+impl Road {
+    /// Takes up runs that were open when this writer last ended. A run whose manifest is no longer in
+    /// force is sealed.
+    pub fn resume(self: &Arc<Self>, recovered: Vec<RecoveredRun>, manifests: &[Arc<Manifest>]) {
+        for found in recovered {
+            match resumed(&found, manifests) {
+                Some(run) => {
+                    let run = Arc::new(run);
+                    self.runs.insert(&run);
+                    for (call, expires) in found.held() {
+                        self.watch_hold(&run, call, expires);
+                    }
+                    self.watch_wall(&run);
+                }
+                None => self.seal_orphan(found),
+            }
+        }
+    }
+
+    /// A run that may have been opened after its caller was answered: nobody has its token.
+    pub(super) fn seal_stray(&self, id: RunId) {
+        let ledger = self.ledger.clone();
+        self.tasks.spawn(async move {
+            drop(ledger.owe(recover::sealing(id, "not_started")).await);
+        });
+    }
+
+    fn seal_orphan(&self, found: RecoveredRun) {
+        let ledger = self.ledger.clone();
+        self.tasks.spawn(async move {
+            for (call, _) in found.held() {
+                drop(ledger.owe(recover::held_ended(found.run, call, false, "orphaned")).await);
+            }
+            drop(ledger.owe(recover::sealing(found.run, "orphaned")).await);
+        });
+    }
+}
+
+/// The run as its entries tell it, if its manifest is still the one in force.
+fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>]) -> Option<Run> {
+    let data = &found.opened.draft.data;
+    let text = |name: &str| data.get(name).and_then(Json::as_str);
+    let digest = Digest::parse(text("manifest")?)?;
+    let manifest = manifests.iter().find(|m| m.digest == digest)?;
+    let auth = data.get("auth")?;
+    let labels = data.get("labels").and_then(Json::as_array).unwrap_or_default();
+    let pair = |label: &Json| {
+        let text = |name| label.get(name).and_then(Json::as_str).map(str::to_owned);
+        Some((text("k")?, text("v")?))
+    };
+    let (mut errors, mut denied) = (0_u64, 0_u64);
+    let mut calls = BTreeMap::new();
+    for (call, phase) in &found.calls {
+        let place = match phase {
+            Phase::Held(_) => Place::Held,
+            Phase::Authorized | Phase::Over(_) => Place::Booked,
+        };
+        match phase {
+            Phase::Over(Kind::CallFailed | Kind::CallUnknown) => errors = errors.saturating_add(1),
+            Phase::Over(Kind::CallDenied) => denied = denied.saturating_add(1),
+            Phase::Held(_) | Phase::Authorized | Phase::Over(_) => {}
+        }
+        calls.insert(call.clone(), place);
+    }
+    let asked = u64::try_from(calls.len()).unwrap_or(u64::MAX);
+    let usage = Usage::resumed(asked, errors, denied);
+    Some(Run {
+        id: found.run,
+        manifest: Arc::clone(manifest),
+        agent: agent_facts(manifest, Binding::Claimed),
+        auth: crate::domain::call::Auth {
+            method: auth.get("method")?.as_str()?.to_owned(),
+            uid: auth.get("uid").and_then(Json::as_u64).and_then(|u| u32::try_from(u).ok()),
+            token: auth.get("token").and_then(Json::as_str).map(str::to_owned),
+        },
+        opened_at: found.opened.ts,
+        expires: text("expires").and_then(Timestamp::parse),
+        labels: labels.iter().filter_map(pair).collect(),
+        token: Digest::parse(text("token_hash")?)?,
+        state: Mutex::new(State { usage, calls, ..State::default() }),
+        released: AtomicU64::new(found.last_seq),
+        idle: Notify::new(),
+    })
+}
