@@ -173,10 +173,14 @@ fn enrolment_key(state: &Path, entropy: &dyn Entropy) -> Result<SecretKey, Error
     if !path.exists() {
         let key = SecretKey::generate(entropy);
         key.store(&path).map_err(|e| Error::System(e.to_string()))?;
-        std::fs::write(state.join("enrolment.key.pub"), key.public().to_pem())
-            .map_err(|e| Error::System(format!("state directory: {e}")))?;
     }
-    SecretKey::load(&path).map_err(|e| Error::System(e.to_string()))
+    let key = SecretKey::load(&path).map_err(|e| Error::System(e.to_string()))?;
+    // Each time: a process killed between the two files must not leave verifiers without theirs.
+    let (public, pem) = (state.join("enrolment.key.pub"), key.public().to_pem());
+    if std::fs::read_to_string(&public).ok().as_deref() != Some(pem.as_str()) {
+        std::fs::write(public, pem).map_err(|e| Error::System(format!("state directory: {e}")))?;
+    }
+    Ok(key)
 }
 
 /// What the running gate hangs together by.

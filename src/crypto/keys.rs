@@ -100,14 +100,33 @@ impl SecretKey {
             .0
             .to_pkcs8_pem(LineEnding::LF)
             .map_err(|e| Error::Format { path: shown.clone(), why: e.to_string() })?;
-        std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)
-            .and_then(|mut file| file.write_all(pem.as_bytes()).and_then(|()| file.sync_all()))
-            .map_err(|source| Error::Io { path: shown, source })
+        keep_secret(path, pem.as_bytes()).map_err(|source| Error::Io { path: shown, source })
     }
+}
+
+/// Writes a secret to a new file of mode 0600, on disk when it returns. Never replaces a file, and
+/// never leaves half of one under its name: a process killed in here starts again as if for the first
+/// time.
+///
+/// # Errors
+/// The file exists, or the file system's.
+pub fn keep_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    // A part that is left over may be of another mode or owner.
+    match std::fs::remove_file(&part) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+        Ok(()) | Err(_) => {}
+    }
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    let linked = std::fs::hard_link(&part, path);
+    std::fs::remove_file(&part)?;
+    linked?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    std::fs::File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// A public Ed25519 key that is not of small order.

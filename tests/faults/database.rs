@@ -58,7 +58,13 @@ impl Served {
     /// Service is back by itself; `id` is now run once or proven never to have started.
     async fn resumes(mut self, id: &str) {
         self.sidecar.ready().await;
-        let again = self.agent.call("work.do", id, r#"{"n":2}"#).await;
+        let mut again = self.agent.call("work.do", id, r#"{"n":2}"#).await;
+        // The proof may still be on its way to the books.
+        let began = Instant::now();
+        while again.as_ref().is_err_and(|refused| refused.code == "ledger.unknown") {
+            assert!(began.elapsed() < crate::PATIENCE, "still unknown");
+            again = self.agent.call("work.do", id, r#"{"n":2}"#).await;
+        }
         match again {
             Ok(_) => assert_eq!(self.tool.count_of(id), 1),
             Err(refused) => {

@@ -45,6 +45,11 @@ pub async fn until<F: Future<Output = bool>>(what: &str, mut so: impl FnMut() ->
     let began = Instant::now();
     while !so().await {
         assert!(began.elapsed() < PATIENCE, "waited for {what}");
-        tokio::time::sleep(Duration::from_millis(25)).await;
+        pause().await;
     }
+}
+
+/// Between two questions to another process.
+pub async fn pause() {
+    tokio::time::sleep(Duration::from_millis(20)).await;
 }

@@ -265,7 +265,7 @@ impl Sidecar {
                 panic!("ended with {status}: {}", self.said());
             }
             assert!(began.elapsed() < crate::PATIENCE, "not ready: {}", self.said());
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            crate::pause().await;
         }
     }
 
@@ -293,7 +293,7 @@ impl Sidecar {
                 return status;
             }
             assert!(began.elapsed() < crate::PATIENCE, "did not end: {}", self.said());
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            crate::pause().await;
         }
     }
 

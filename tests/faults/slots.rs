@@ -138,7 +138,7 @@ async fn three_of_one_deployment_restart_one_by_one_under_load_and_a_dead_one_is
     let agent = dead.open().await;
     tool.hold();
     let call = tokio::spawn(async move { agent.call("work.do", "last", "{}").await });
-    tool.entered(1).await;
+    crate::until("the last call inside the tool", || async { tool.count_of("last") == 1 }).await;
     dead.kill();
     tool.release();
     assert!(call.await.unwrap().is_err());

@@ -64,8 +64,8 @@ MUTANTS = [
      "        Outcome::Completed { mut result, status } => {\n            result.push(b' ');\n"
      "            Ok(Released { call, result, status, receipt })\n        }\n"),
     ("idempotency_forgotten", "src/enforce/run.rs",
-     "            Some(Place::Held | Place::Booked) => return Ok(Admitted::Recall),\n",
-     "            Some(Place::Held | Place::Booked) => {}\n"),
+     "            Some(Place::Held | Place::Booked | Place::Doubted) => return Ok(Admitted::Recall),\n",
+     "            Some(Place::Held | Place::Booked | Place::Doubted) => {}\n"),
     ("other_bytes_joined", "src/enforce/mod.rs",
      "        if !same_tool || !same_args {\n",
      "        if !same_tool {\n"),
@@ -89,8 +89,8 @@ MUTANTS = [
      "        let _turn = self.turn.write().await;\n",
      "        let _turn = self.turn.read().await;\n"),
     ("payload_in_entry", "src/ledger/drafts.rs",
-     "    let args = written.add(entropy, \"args\", call.canonical());\n",
-     "    let args = written.add(entropy, \"args\", call.canonical());\n"
+     "    let args = written.commit(entropy, \"args\", call.canonical(), keep);\n",
+     "    let args = written.commit(entropy, \"args\", call.canonical(), keep);\n"
      "    written.draft.rule = Some(clip(&String::from_utf8_lossy(call.canonical()), 200));\n"),
     ("lease_asked_anew", "src/ledger/recover.rs",
      "    let request = writer.request.get_or_insert_with(|| LeaseRequest {\n",
@@ -99,7 +99,7 @@ MUTANTS = [
     ("activation_in_doubt_ignored", "src/enforce/life.rs",
      "        if matches!(recorded, Ok(_) | Err(ledger::Error::Unknown)) {\n",
      "        if recorded.is_ok() {\n"),
-    ("run_in_doubt_stays_open", "src/enforce/life.rs",
+    ("run_in_doubt_stays_open", "src/enforce/opening.rs",
      "                    self.seal_stray(id);\n",
      "                    let _ = Self::seal_stray;\n"),
     ("long_entry_signed", "src/ledger/chain.rs",

@@ -23,7 +23,7 @@ from mutants import MUTANTS
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 TREE = TARGET / "mutants" / "tree"
-COPIED = ["Cargo.toml", "Cargo.lock", "build.rs", "clippy.toml", "src", "proto", "policies", "migrations",
+COPIED = ["Cargo.toml", "Cargo.lock", "build.rs", "clippy.toml", "src", "proto", "policies", "migrations", "benches", "examples",
           "tests/simulation"]
 # Debug information of the crate itself would only be linked thirty times.
 TEST = ["cargo", "--config", "profile.dev.package.wicketgate.debug=false",
