@@ -114,8 +114,33 @@ pub fn leftovers(tree: &[Source]) -> Vec<String> {
 }
 
 /// Tests that may sleep, and what they wait for that cannot be waited for otherwise.
-const SLEEPERS: &[(&str, &str)] =
-    &[("tests/faults/main.rs", "another process tells nobody when it is ready: it is asked again")];
+const SLEEPERS: &[(&str, &str)] = &[
+    ("tests/faults/main.rs", "another process tells nobody when it is ready: it is asked again"),
+    (
+        "tests/simulation/client.rs",
+        "virtual time: under the paused clock a sleep is the schedule of the world",
+    ),
+    (
+        "tests/simulation/faults.rs",
+        "virtual time: under the paused clock a sleep is the schedule of the world",
+    ),
+    (
+        "tests/simulation/life.rs",
+        "virtual time: under the paused clock a sleep is the schedule of the world",
+    ),
+    (
+        "tests/simulation/main.rs",
+        "virtual time: under the paused clock a sleep is the schedule of the world",
+    ),
+    (
+        "tests/simulation/script.rs",
+        "virtual time: under the paused clock a sleep is the schedule of the world",
+    ),
+    (
+        "tests/simulation/world.rs",
+        "virtual time: under the paused clock a sleep is the schedule of the world",
+    ),
+];
 
 /// Tests that sleep: they are slow when they pass and flaky when they do not.
 pub fn sleeps(tree: &[Source]) -> Vec<String> {
