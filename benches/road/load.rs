@@ -12,13 +12,19 @@ pub struct Seen {
     pub p50: Duration,
     /// 99th percentile.
     pub p99: Duration,
+    /// Answers that were none, warm-up included.
+    pub failed: u64,
 }
 
 impl Seen {
     /// In words.
     pub fn words(&self, of: &str) -> String {
+        let failed = match self.failed {
+            0 => String::new(),
+            n => format!(", **{n} failed**"),
+        };
         format!(
-            "{} {of}/s, p50 {}, p99 {}",
+            "{} {of}/s, p50 {}, p99 {}{failed}",
             number(self.per_second),
             short(self.p50),
             short(self.p99)
@@ -33,6 +39,7 @@ impl Seen {
             per_second: all.len() as f64 / took.as_secs_f64(),
             p50: at(50).unwrap_or_default(),
             p99: at(99).unwrap_or_default(),
+            failed: 0,
         }
     }
 }
