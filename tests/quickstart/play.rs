@@ -13,10 +13,18 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A play that was told to stay, and did.
 struct Staying {
     child: Child,
-    out: BufReader<ChildStdout>,
+    out: Option<BufReader<ChildStdout>>,
     gate: u64,
     tools: u64,
     socket: String,
+}
+
+impl Drop for Staying {
+    /// A test that failed leaves nothing running either; what has ended already is fine.
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
 }
 
 fn stay(stage: &Stage) -> Staying {
@@ -33,7 +41,7 @@ fn stay(stage: &Stage) -> Staying {
             "tools" => tools = step["process"].as_u64().unwrap(),
             "keep" => {
                 let socket = step["socket"].as_str().unwrap().to_owned();
-                return Staying { child, out, gate, tools, socket };
+                return Staying { child, out: Some(out), gate, tools, socket };
             }
             _ => {}
         }
@@ -66,7 +74,7 @@ fn a_play_that_is_told_to_end_drains_the_gate_and_verifies_the_ledger() {
     let mut staying = stay(&stage);
     assert!(runs(staying.gate) && runs(staying.tools));
     signal(&staying.child, "-TERM");
-    let rest: Vec<String> = staying.out.lines().map(Result::unwrap).collect();
+    let rest: Vec<String> = staying.out.take().unwrap().lines().map(Result::unwrap).collect();
     assert!(rest.iter().any(|line| line.contains(r#""step":"ledger""#)), "{rest:?}");
     assert_eq!(staying.child.wait().unwrap().code(), Some(0));
     assert_eq!(stage.processes(), Vec::<String>::new());
