@@ -1,4 +1,28 @@
 //! Wicketgate: a sidecar between an AI agent and every tool it can reach.
+//!
+//! # The road
+//!
+//! One governed call walks `enforce::Road`, and every stop is a type that only the stop before can make:
+//!
+//! ```text
+//! wire ─decode→ ToolCall ─prepare→ Prepared ─judge→ Judged ─commit→ Permit ─run→ Finished ─settle→ Settled ─encode→ wire
+//!                                                            ├→ Refusal ──────────────────────────encode→ wire
+//!                                                            └→ Held    ──────────────────────────encode→ wire
+//! ```
+//!
+//! A `Permit` exists only once the allowance is durable, a reply only once its entry is.
+//!
+//! # The layers, left may not know right (a test reads the paths)
+//!
+//! `domain, clock, telemetry < crypto, yaml < identity, catalog, firewall, limits < policy < ledger <
+//! tool < enforce, evidence < serve < config, app, cli`
+//!
+//! - `domain` values, strict JSON, the one canonical form · `crypto` keys, DSSE, notes, Merkle trees
+//! - `identity` manifests, callers, run tokens · `catalog` tool bindings · `firewall` findings · `limits` budgets
+//! - `policy` bundles, the engine, `judge` · `ledger` tokens, entries, the sequencer, three stores
+//! - `tool` `prepare` and `run`, one file per kind, the one outbound connector in `tool::net`
+//! - `enforce` the whole road on one screen · `evidence` export and offline verification
+//! - `serve` gRPC and the operator's door · `app` the composition root · `cli` the commands
 
 pub mod app;
 pub mod catalog;
