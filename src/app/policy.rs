@@ -58,7 +58,7 @@ async fn try_load(
         }
     }
     let state = &checked.config.state;
-    versions::check_bundle(state, &name, &version, &digest)?;
+    versions::check_bundle(state, &bundle)?;
     checked.artifacts.put_policy(&digest, bundle.tar()).map_err(|e| e.to_string())?;
     while let Err(error) = road.activate(Arc::clone(&engine), &name, &version).await {
         if !again(&error) {
@@ -66,6 +66,6 @@ async fn try_load(
         }
         tokio::time::sleep(PAUSE).await;
     }
-    versions::keep_bundle(state, &name, &version, &digest)?;
+    versions::keep_bundle(state, &bundle)?;
     Ok(digest.prefixed())
 }

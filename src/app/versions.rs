@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 use crate::domain::digest::Digest;
 use crate::identity::callers::Callers;
+use crate::policy::activation::{self, InForce};
+use crate::policy::bundle::Bundle;
+use crate::policy::fault::Error;
 
 type Seen = BTreeMap<(String, String), (semver::Version, Digest)>;
 
@@ -32,39 +35,30 @@ pub(super) fn keep(state: &Path, callers: &Callers) -> Result<(), String> {
     write(state, &seen)
 }
 
-/// Refuses a bundle older than the newest one, or equal in version and not in bytes.
-pub(super) fn check_bundle(
-    state: &Path,
-    name: &str,
-    version: &str,
-    digest: &Digest,
-) -> Result<(), String> {
-    let version = semver::Version::parse(version).map_err(|e| e.to_string())?;
+/// Refuses a bundle that may not follow the one that was last in force here.
+pub(super) fn check_bundle(state: &Path, bundle: &Bundle) -> Result<(), String> {
     let seen = read(state)?;
-    let Some((newest, of)) = seen.get(&("bundle".to_owned(), name.to_owned())) else {
-        return Ok(());
-    };
-    if version < *newest {
-        return Err(format!("policy.downgrade: version {version} is older than {newest}"));
+    let last = seen.iter().find(|((kind, _), _)| kind == "bundle");
+    let Some(((_, name), (version, digest))) = last else { return Ok(()) };
+    let active = InForce { name: name.clone(), version: version.clone(), digest: *digest };
+    match activation::follows(bundle, &active) {
+        Ok(_) => Ok(()),
+        Err(error @ Error::Rollback { .. }) => Err(format!("policy.downgrade: {error}")),
+        Err(error @ Error::Equivocation { .. }) => Err(format!("policy.equivocation: {error}")),
+        Err(error @ Error::OtherName { .. }) => Err(format!(
+            "policy.name: {error}; to replace it on purpose, remove its line from `{}`",
+            file(state).display()
+        )),
+        Err(error) => Err(error.to_string()),
     }
-    if version == *newest && digest != of {
-        return Err(format!(
-            "policy.equivocation: version {version} was in force with other bytes"
-        ));
-    }
-    Ok(())
 }
 
 /// Remembers the bundle that is in force now.
-pub(super) fn keep_bundle(
-    state: &Path,
-    name: &str,
-    version: &str,
-    digest: &Digest,
-) -> Result<(), String> {
-    let version = semver::Version::parse(version).map_err(|e| e.to_string())?;
+pub(super) fn keep_bundle(state: &Path, bundle: &Bundle) -> Result<(), String> {
     let mut seen = read(state)?;
-    seen.insert(("bundle".to_owned(), name.to_owned()), (version, *digest));
+    seen.retain(|(kind, _), _| kind != "bundle");
+    let key = ("bundle".to_owned(), bundle.name().to_owned());
+    seen.insert(key, (bundle.version().clone(), bundle.digest()));
     write(state, &seen)
 }
 

@@ -4,14 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
-
 use super::PolicyEngine;
 use super::bundle::{Bundle, Unread};
 use super::fault::Error;
 use super::rego::RegoEngine;
 use super::selftest;
 use crate::crypto::keys::PublicKey;
+use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 
 /// Whose signature puts a bundle in force. Kept apart from the signers of manifests.
@@ -34,10 +33,15 @@ pub struct Candidate {
     pub signers: Vec<String>,
 }
 
-/// The bundle in force, if any. Without one every call is denied.
-#[derive(Debug, Default)]
-pub struct ActivePolicy {
-    current: ArcSwapOption<Candidate>,
+/// The bundle that is, or last was, in force: what the next one is held against.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InForce {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: semver::Version,
+    /// Its digest.
+    pub digest: Digest,
 }
 
 /// Loads a signed bundle: signature first, then validity, then a trial in a child, then its rules.
@@ -65,65 +69,26 @@ pub fn load_signed(
     Ok(Candidate { bundle, engine, signers: signed.signers })
 }
 
-impl ActivePolicy {
-    /// Nothing in force: every call is denied.
-    #[must_use]
-    pub fn none() -> Self {
-        Self::default()
-    }
-
-    /// The bundle in force. A decision keeps what it got; it does not ask twice.
-    #[must_use]
-    pub fn current(&self) -> Option<Arc<Candidate>> {
-        self.current.load_full()
-    }
-
-    /// Puts a candidate in force, unless it would go back behind the one that is.
-    ///
-    /// Gives false when exactly this bundle already is in force. Decisions that begin after this
-    /// returns are made by the candidate.
-    ///
-    /// # Errors
-    /// Another name, an older version, or the same version with other bytes; the old one stays.
-    pub fn activate(&self, candidate: Candidate) -> Result<bool, Error> {
-        let candidate = Arc::new(candidate);
-        loop {
-            let active = self.current.load();
-            if let Some(active) = active.as_deref()
-                && !follows(&candidate.bundle, &active.bundle)?
-            {
-                return Ok(false);
-            }
-            let seen = self.current.compare_and_swap(&*active, Some(Arc::clone(&candidate)));
-            let same = match (&*seen, &*active) {
-                (Some(seen), Some(active)) => Arc::ptr_eq(seen, active),
-                (None, None) => true,
-                (Some(_), None) | (None, Some(_)) => false,
-            };
-            if same {
-                return Ok(true);
-            }
-        }
-    }
-}
-
-/// Whether `next` may replace `active`; false when it is the same bundle.
-fn follows(next: &Bundle, active: &Bundle) -> Result<bool, Error> {
-    if next.digest() == active.digest() {
+/// Whether `next` may replace what is in force; false when it is the same bundle.
+///
+/// # Errors
+/// Another name, an older version, or the same version with other bytes; the old one stays.
+pub fn follows(next: &Bundle, active: &InForce) -> Result<bool, Error> {
+    if next.digest() == active.digest {
         return Ok(false);
     }
-    if next.name() != active.name() {
-        let (found, active) = (next.name().to_owned(), active.name().to_owned());
+    if next.name() != active.name {
+        let (found, active) = (next.name().to_owned(), active.name.clone());
         return Err(Error::OtherName { found, active });
     }
-    match next.version().cmp_precedence(active.version()) {
+    match next.version().cmp_precedence(&active.version) {
         std::cmp::Ordering::Greater => Ok(true),
         std::cmp::Ordering::Equal => {
-            let (version, active) = (next.version().clone(), active.digest());
+            let (version, active) = (next.version().clone(), active.digest);
             Err(Error::Equivocation { version, active })
         }
         std::cmp::Ordering::Less => {
-            let (found, active) = (next.version().clone(), active.version().clone());
+            let (found, active) = (next.version().clone(), active.version.clone());
             Err(Error::Rollback { found, active })
         }
     }
