@@ -184,3 +184,71 @@ impl Tails {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::json::Json;
+
+    fn draft(kind: Kind, call: Option<&str>) -> Draft {
+        Draft {
+            run: Some(RunId::from_random([7; 16])),
+            call: call.and_then(CallId::parse),
+            ..Draft::of(kind, Json::object([("expires", Json::from("2026-11-21T20:05:03.123Z"))]))
+        }
+    }
+
+    /// Which of these entries, one after the other, were refused.
+    fn refused(entries: &[(Kind, Option<&str>)]) -> Vec<TailError> {
+        let mut tails = Tails::default();
+        let mut wrong = Vec::new();
+        for (kind, call) in entries {
+            let draft = draft(*kind, *call);
+            match tails.admit(&draft) {
+                Ok(()) => tails.advance(&draft, Digest::of(&[b"leaf"])),
+                Err(error) => wrong.push(error),
+            }
+        }
+        wrong
+    }
+
+    const OPENED: (Kind, Option<&str>) = (Kind::RunOpened, None);
+    const A: Option<&str> = Some("a");
+
+    #[test]
+    fn a_call_id_is_taken_once() {
+        for second in [Kind::CallAuthorized, Kind::CallDenied, Kind::CallHeld] {
+            let wrong = refused(&[OPENED, (Kind::CallAuthorized, A), (second, A)]);
+            assert_eq!(wrong, [TailError::CallTaken], "{second:?}");
+            let wrong = refused(&[OPENED, (Kind::CallDenied, A), (second, A)]);
+            assert_eq!(wrong, [TailError::CallTaken], "{second:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_ends_once_and_only_if_it_began() {
+        let ends = [Kind::CallCompleted, Kind::CallFailed, Kind::CallUnknown, Kind::CallCancelled];
+        for end in ends {
+            assert_eq!(refused(&[OPENED, (end, A)]), [TailError::CallNotOpen], "{end:?}");
+            let twice = [OPENED, (Kind::CallAuthorized, A), (end, A), (end, A)];
+            assert_eq!(refused(&twice), [TailError::CallNotOpen], "{end:?}");
+        }
+        let expired = [OPENED, (Kind::CallAuthorized, A), (Kind::CallExpired, A)];
+        assert_eq!(refused(&expired), [TailError::CallNotOpen]);
+        assert_eq!(refused(&[OPENED, (Kind::CallHeld, A), (Kind::CallExpired, A)]), []);
+        let unheld = [OPENED, (Kind::CallHeld, A), (Kind::CallCompleted, A)];
+        assert_eq!(refused(&unheld), [TailError::CallNotOpen]);
+    }
+
+    #[test]
+    fn a_run_is_sealed_once_and_only_when_no_call_is_open() {
+        for open in [Kind::CallAuthorized, Kind::CallHeld] {
+            let early = [OPENED, (open, A), (Kind::RunSealed, None)];
+            assert_eq!(refused(&early), [TailError::CallsOpen], "{open:?}");
+        }
+        let late = [OPENED, (Kind::RunSealed, None), (Kind::CallAuthorized, A)];
+        assert_eq!(refused(&late), [TailError::RunNotOpen]);
+        assert_eq!(refused(&[OPENED, (Kind::RunSealed, None), (Kind::RunSealed, None)]).len(), 1);
+        assert_eq!(refused(&[OPENED, OPENED]), [TailError::RunOpen]);
+    }
+}

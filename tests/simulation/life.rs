@@ -14,6 +14,7 @@ use crate::checks;
 use crate::client::{self, Known};
 use crate::faults::{Dice, Weather};
 use crate::script::{PLANTED, Rules};
+use crate::shapes;
 use crate::world::{HOLD, LEASE_TERM, Life, World};
 
 /// Plays one seed to its end.
@@ -40,6 +41,7 @@ fn finish(world: &Arc<World>) -> Report {
     let mut flaws = std::mem::take(&mut book.flaws);
     flaws.append(&mut world.sky.flaws.lock());
     flaws.extend(checks::books(&book.shadow, &world.memory, &again));
+    flaws.extend(shapes::closed(&book.shadow));
     for link in book.shadow.chains.values().flatten() {
         if link.body.windows(PLANTED.len()).any(|w| w == PLANTED.as_bytes()) {
             flaws.push(format!("(13) entry {} contains a payload", link.seq));

@@ -28,6 +28,7 @@ mod client;
 mod faults;
 mod life;
 mod script;
+mod shapes;
 mod world;
 
 use std::collections::BTreeMap;
