@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::answer::Fault;
 use super::docket::Docket;
+use super::large::Large;
 use super::rejected::Rejected;
 use super::run::{Place, Run, Runs, Sealed};
 use super::{Engine, Parts, Road, Settings};
@@ -63,6 +64,7 @@ impl Road {
             turn: RwLock::new(()),
             runs: Runs::default(),
             rejected: Rejected::default(),
+            large: Large::default(),
             slots,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),

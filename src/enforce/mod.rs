@@ -30,7 +30,7 @@ use crate::domain::id::CallId;
 use crate::domain::outcome::Outcome;
 use crate::identity::Peer;
 use crate::identity::token::RunTokens;
-use crate::ledger::permit::{Committed, Finished, Settled};
+use crate::ledger::permit::{Committed, Finished, Recalled, RecalledState};
 use crate::ledger::{self, Ledger, Pending};
 use crate::limits::Went;
 use crate::policy::input::RunFacts;
@@ -40,11 +40,13 @@ use crate::telemetry::{Stage, trace};
 use crate::tool;
 use crate::tool::toolbox::{self, Toolbox};
 use docket::Docket;
+use large::Large;
 use rejected::Rejected;
 use run::{Admitted, Place, Runs, Waiting};
 
 mod answer;
 mod docket;
+mod large;
 mod life;
 mod opening;
 mod rejected;
@@ -137,6 +139,7 @@ pub struct Road {
     turn: RwLock<()>,
     runs: Runs,
     rejected: Rejected,
+    large: Large,
     slots: Arc<Semaphore>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -199,7 +202,7 @@ impl Road {
             Some(Place::OnRoad { answer, .. }) => self.wait(run, answer).await,
             Some(Place::Held | Place::Booked | Place::Doubted) => {
                 let remembered = self.remembered(run, &call).await?;
-                self.give(run, recalled(run, &remembered.recalled))
+                self.give(run, self.recalled(run, &remembered.recalled))
             }
             None => Err(missing()),
         }
@@ -309,7 +312,6 @@ impl Road {
             }
             Ok(Committed::Refusal(refusal)) => {
                 run.left(&id, Place::Booked, Went::NotRun);
-                run.release(refusal.receipt());
                 caller.send_replace(Some(Err(Fault::from(&refusal))));
             }
             Ok(Committed::Held(held)) => {
@@ -411,11 +413,15 @@ impl Road {
         run.left(id, Place::Booked, went);
         let told = caller.borrow().is_some();
         match settled {
-            Ok(settled) if !told => {
-                run.release(settled.receipt());
-                caller.send_replace(Some(answer_of(settled)));
+            Ok(settled) => {
+                let answer = answer::of_settled(settled);
+                if let Ok(released) = &answer {
+                    self.large.keep(run.id(), released);
+                }
+                if !told {
+                    caller.send_replace(Some(answer));
+                }
             }
-            Ok(_) => {}
             Err(_) if !told => {
                 caller.send_replace(Some(Err(answer::unknown_for_now(id))));
             }
@@ -453,7 +459,23 @@ impl Road {
         if !same_tool || !same_args {
             return Err(run::conflict(call.id()));
         }
-        self.give(run, recalled(run, &remembered.recalled))
+        self.give(run, self.recalled(run, &remembered.recalled))
+    }
+
+    /// What the books say. A decision that came on the books too late was not run and never will be,
+    /// also while the entry that says so is still on its way.
+    fn recalled(&self, run: &Run, recalled: &Recalled) -> Answer {
+        let state = recalled.state();
+        if *state == RecalledState::ResultUnavailable
+            && let Some(released) = self.large.find(run.id(), recalled.call())
+        {
+            return Ok(released);
+        }
+        let doubted = matches!(run.state.lock().calls.get(recalled.call()), Some(Place::Doubted));
+        if *state == RecalledState::Running && doubted {
+            return Err(Fault::of_ledger(&ledger::Error::Unknown).about(recalled.call()));
+        }
+        answer::of_recalled(recalled)
     }
 
     async fn remembered(
@@ -474,19 +496,4 @@ impl Road {
 enum Entry {
     Wait(Waiting),
     Recall(ToolCall),
-}
-
-/// What the books say. A decision that came on the books too late was not run and never will be, also
-/// while the entry that says so is still on its way.
-fn recalled(run: &Run, recalled: &ledger::permit::Recalled) -> Answer {
-    let running = matches!(recalled.state(), ledger::permit::RecalledState::Running);
-    let doubted = matches!(run.state.lock().calls.get(recalled.call()), Some(Place::Doubted));
-    if running && doubted {
-        return Err(Fault::of_ledger(&ledger::Error::Unknown).about(recalled.call()));
-    }
-    answer::of_recalled(recalled)
-}
-
-fn answer_of(settled: Settled) -> Answer {
-    answer::of_settled(settled)
 }

@@ -22,7 +22,7 @@ use crate::limits::{Usage, Went};
 use crate::policy::input::{AgentFacts, RunFacts};
 
 /// Sealed runs that are still known as sealed, so that a late call learns the right thing.
-const SEALED_KEPT: usize = 4096;
+const SEALED_KEPT: usize = 512;
 
 /// What an answer in the making looks like to those who wait for it.
 pub(super) type Waiting = watch::Receiver<Option<Answer>>;

@@ -151,6 +151,34 @@ impl Agent {
         }
     }
 
+    /// A call whose result is too large for its answer: its size and digest.
+    pub async fn call_large(&self, tool: &str, id: &str) -> (u64, String) {
+        let request = pb::ExecuteToolRequest {
+            tool: tool.to_owned(),
+            arguments: b"{}".to_vec(),
+            call_id: id.to_owned(),
+        };
+        let answer = self.gate.clone().execute_tool(self.with(request)).await.unwrap().into_inner();
+        self.receipts.keep(answer.receipt.as_ref());
+        match answer.result.and_then(|r| r.body) {
+            Some(pb::result::Body::Ref(by)) => (by.size, by.sha256),
+            other => panic!("an inline result: {other:?}"),
+        }
+    }
+
+    /// The result of a call, piece by piece.
+    pub async fn read(&self, id: &str) -> Result<Vec<u8>, Refused> {
+        let request = pb::ReadResultRequest { call_id: id.to_owned(), ..Default::default() };
+        let refused = |status| Refused::of(&status);
+        let answer = self.gate.clone().read_result(self.with(request)).await.map_err(refused)?;
+        let mut pieces = answer.into_inner();
+        let mut bytes = Vec::new();
+        while let Some(piece) = pieces.message().await.map_err(refused)? {
+            bytes.extend_from_slice(&piece.data);
+        }
+        Ok(bytes)
+    }
+
     pub async fn tools(&self) -> Vec<String> {
         let request = self.with(pb::ListToolsRequest::default());
         let tools = self.gate.clone().list_tools(request).await.unwrap().into_inner().tools;

@@ -117,3 +117,27 @@ async fn a_python_client_made_from_the_proto_opens_calls_gets_and_seals() {
     assert_eq!(tool.count(), 1);
     check(&estate.books, &tool, &estate.receipts);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_too_large_for_one_answer_is_read_in_pieces_until_the_gate_forgets_it() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    let (size, digest) = agent.call_large("work.large", "big").await;
+    assert!(size > 3 << 20, "{size}");
+    let bytes = agent.read("big").await.unwrap();
+    assert_eq!(u64::try_from(bytes.len()).unwrap(), size);
+    assert_eq!(wicketgate::domain::digest::Digest::of(&[&bytes]).hex(), digest);
+    assert_eq!(agent.call_large("work.large", "big").await, (size, digest));
+    // The books hold its commitment only; another process can no longer give it, and never runs it again.
+    sidecar.kill();
+    let mut sidecar = estate.serve().await;
+    let refused = agent.read("big").await.unwrap_err();
+    assert_eq!(refused.code, "call.result_unavailable", "{refused:?}");
+    assert_eq!(tool.count(), 1);
+    agent.seal().await.unwrap();
+    sidecar.stop().await;
+    let summary = check(&estate.books, &tool, &estate.receipts);
+    assert_eq!(calls(&summary, "completed"), 1, "{summary}");
+}

@@ -21,7 +21,7 @@ const GATE: &str = env!("CARGO_BIN_EXE_wicketgate");
 const RULES: &str = r#"package wicketgate.agent
 import rego.v1
 
-allow if input.tool.name in {"work.do", "work.fail", "policy.extra", "work.unbound"}
+allow if input.tool.name in {"work.do", "work.fail", "work.large", "policy.extra", "work.unbound"}
 allow if { input.tool.name == "policy.error"; not bad(input.args.n) }
 bad(n) if 1 / n == 1
 allow if { input.tool.name == "policy.loop"; endless(1) }
@@ -36,10 +36,11 @@ obligations contains {"type": "cap_bytes", "bytes": 1, "also": 2} if input.tool.
 "#;
 
 /// Tools that are bound and granted.
-const GRANTED: [&str; 8] = [
+const GRANTED: [&str; 9] = [
     "work.do",
     "work.fail",
     "work.held",
+    "work.large",
     "policy.error",
     "policy.undefined",
     "policy.extra",
@@ -103,8 +104,12 @@ impl Estate {
         estate.manifest("1.0.0", "manifest", |text| text);
         estate.bundle("1.0.0", RULES, "policy");
         let bind = |name: &str| {
-            let place = if name == "work.fail" { "fail" } else { "do" };
-            json!({"name": name, "description": "does work", "kind": "http", "tier": "T1",
+            let place = match name {
+                "work.fail" => "fail",
+                "work.large" => "large",
+                _ => "do",
+            };
+            json!({"name": name, "result_bytes_max": 4 << 20, "description": "does work", "kind": "http", "tier": "T1",
                 "input_schema": {"type": "object", "properties": {
                     "n": {"type": "integer"}, "s": {"type": "string"}}, "additionalProperties": true},
                 "http": {"method": "POST", "url": format!("http://127.0.0.1:{}/{place}", tool.port),

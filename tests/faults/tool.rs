@@ -38,6 +38,7 @@ impl Tool {
         let routes = Router::new()
             .route("/do", post(work))
             .route("/fail", post(fail))
+            .route("/large", post(large))
             .with_state(Arc::clone(&shared));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -115,4 +116,11 @@ async fn work(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response
 async fn fail(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> (StatusCode, String) {
     shared.enter(&headers).await;
     (StatusCode::INTERNAL_SERVER_ERROR, r#"{"done":false}"#.to_owned())
+}
+
+/// Three mebibytes: more than one message carries and more than the ledger stores.
+async fn large(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    shared.enter(&headers).await;
+    let body = format!(r#"{{"text":"{}"}}"#, "x".repeat(3 << 20));
+    ([(CONTENT_TYPE, "application/json")], body).into_response()
 }
