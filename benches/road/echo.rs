@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use tokio_stream::StreamExt as _;
 use tonic::{Request, Response, Status};
 use wicketgate::serve::pb;
 use wicketgate::serve::pb::gate_server::{Gate, GateServer};
@@ -85,10 +86,11 @@ pub fn serve(socket: &str, port_file: &str) {
         let unix = tonic::transport::Server::builder()
             .add_service(GateServer::new(echo()))
             .serve_with_incoming(tokio_stream::wrappers::UnixListenerStream::new(unix));
+        let accepted = tokio_stream::wrappers::TcpListenerStream::new(tcp)
+            .map(|stream| stream.inspect(|stream| stream.set_nodelay(true).unwrap()));
         let tcp = tonic::transport::Server::builder()
-            .tcp_nodelay(true)
             .add_service(GateServer::new(echo()))
-            .serve_with_incoming(tokio_stream::wrappers::TcpListenerStream::new(tcp));
+            .serve_with_incoming(accepted);
         tokio::select! {
             _ = unix => {}
             _ = tcp => {}
