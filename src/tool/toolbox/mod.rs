@@ -186,10 +186,9 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
             message: "the arguments hold a credential of this gate".into(),
             rule: "firewall".into(),
         });
-    }
-    if reasons.is_empty() {
-        // Only now: a schema's words may quote arguments, and those may hold the credential.
-        reasons = tool.schema.check(call.args());
+    } else {
+        // Only else: a schema's words may quote arguments, and those would hold the credential.
+        reasons.extend(tool.schema.check(call.args()));
     }
     if !reasons.is_empty() {
         return Prepared::refused(call, Some(facts), reasons);
