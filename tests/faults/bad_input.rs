@@ -143,7 +143,10 @@ async fn a_policy_that_breaks_is_a_recorded_denial_and_its_neighbours_keep_being
 async fn refuses(estate: &Estate, why: &str) {
     let mut sidecar = estate.start();
     crate::until(&format!("`{why}` in {}", sidecar.said()), || {
-        let over = sidecar.ended().is_some() || sidecar.said().contains("no bundle is in force\"");
+        // WHY: readiness is told before the bundle was tried; the reason comes with the trial.
+        let said = sidecar.said();
+        let unready = said.contains("no bundle is in force\"") && said.contains(why);
+        let over = sidecar.ended().is_some() || unready;
         async move { over }
     })
     .await;
