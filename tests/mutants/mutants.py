@@ -30,12 +30,6 @@ MUTANTS = [
      "        if self.claim.withdraw() {\n            return Err(Error::Unavailable(\"the ledger is too slow\".into()));\n        }\n",
      "        return Err(Error::Unavailable(\"the ledger is too slow\".into()));\n"
      "        #[allow(unreachable_code)]\n"),
-    ("lost_permit_stays_open", "src/ledger/sequencer.rs",
-     "                    self.backlog.push_back(event(written));\n",
-     "                    drop(written);\n"),
-    ("lost_hold_stays_open", "src/ledger/sequencer.rs",
-     "                            recover::held_ended(*held.run(), held.call(), false, \"not_started\")\n",
-     "                            drop(held);\n                            continue;\n"),
     ("double_execution", "src/tool/mod.rs",
      "    let started = clock.monotonic();\n",
      "    let started = clock.monotonic();\n    drop(executor.execute(&permit).now_or_never());\n"),

@@ -25,7 +25,7 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 TREE = TARGET / "mutants" / "tree"
 COPIED = ["Cargo.toml", "Cargo.lock", "build.rs", "clippy.toml", "src", "proto", "policies", "migrations", "benches", "examples",
           "tests/simulation"]
-# Debug information of the crate itself would only be linked thirty times.
+# Debug information of the crate itself would only be linked once per mutant.
 TEST = ["cargo", "--config", "profile.dev.package.wicketgate.debug=false",
         "test", "--offline", "--locked", "--test", "simulation"]
 
@@ -50,6 +50,8 @@ def copy() -> None:
 def run(args: list[str], limit: int) -> tuple[int, str]:
     environment = dict(os.environ, CARGO_TARGET_DIR=str(TARGET), CARGO_TERM_COLOR="never")
     environment["WICKETGATE_FLAWED"] = "1"
+    # One tree is compiled again and again: here incremental state pays, also where it is off otherwise.
+    environment["CARGO_INCREMENTAL"] = "1"
     environment.pop("WICKETGATE_SEED", None)
     process = subprocess.Popen(args, cwd=TREE, env=environment, text=True, start_new_session=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
