@@ -281,12 +281,6 @@ impl Road {
         self.tasks.wait().await;
     }
 
-    /// Whether the gate takes no new work.
-    #[must_use]
-    pub fn is_draining(&self) -> bool {
-        self.stop.is_cancelled()
-    }
-
     /// Runs that are open now.
     #[must_use]
     pub fn open_runs(&self) -> Vec<Arc<Run>> {

@@ -1,6 +1,6 @@
 //! The books: one chain, one writer, nothing released before it is durable.
 //!
-//! `Ledger` is a handle. `commit` turns a judged call into a permit, a refusal or a hold; `settle` turns
+//! `Ledger` is a handle. `submit` turns a judged call into a permit, a refusal or a hold; `settle` turns
 //! an outcome into something that may be released; both only once the entry is durable. Behind the
 //! handle one task (`sequencer`) owns the chain and writes in batches: whatever queued while the
 //! previous commit ran goes into the next, so there is no timer. A batch that was signed is tried

@@ -21,7 +21,6 @@ use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::Json;
-use crate::domain::time::Timestamp;
 
 /// Entries at the end of the chain that are checked before it is extended.
 const TAIL_CHECKED: u64 = 1000;
@@ -394,10 +393,4 @@ pub fn held_ended(run: RunId, call: &CallId, expired: bool, reason: &str) -> Wri
     let kind = if expired { Kind::CallExpired } else { Kind::CallCancelled };
     let data = Json::object([("reason", Json::from(reason))]);
     Written::bare(Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(kind, data) })
-}
-
-/// Instants that compare as the chain compares them.
-#[must_use]
-pub fn is_due(expires: Timestamp, now: Timestamp) -> bool {
-    expires <= now
 }
