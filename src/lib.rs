@@ -14,10 +14,11 @@
 //!
 //! # The layers, left may not know right (a test reads the paths)
 //!
-//! `domain, clock, telemetry < crypto, yaml < identity, catalog, firewall, limits < policy < ledger <
+//! `domain, clock, telemetry < crypto, yaml, mcp < identity, catalog, firewall, limits < policy < ledger <
 //! tool < enforce, evidence < serve < config, app, cli`
 //!
 //! - `domain` values, strict JSON, the one canonical form · `crypto` keys, DSSE, notes, Merkle trees
+//! - `mcp` framing, names and headers of the Model Context Protocol
 //! - `identity` manifests, callers, run tokens · `catalog` tool bindings · `firewall` findings · `limits` budgets
 //! - `policy` bundles, the engine, `judge` · `ledger` tokens, entries, the sequencer, three stores
 //! - `tool` `prepare` and `run`, one file per kind, the one outbound connector in `tool::net`
@@ -37,6 +38,7 @@ pub mod firewall;
 pub mod identity;
 pub mod ledger;
 pub mod limits;
+pub mod mcp;
 pub mod policy;
 pub mod serve;
 pub mod telemetry;

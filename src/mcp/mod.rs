@@ -1,0 +1,81 @@
+//! The words of the Model Context Protocol that both sides of the gate share.
+//!
+//! The gate speaks MCP to agents (`serve::mcp`) and to servers (`tool::mcp`). Messages are handled raw:
+//! what a server says is kept byte for byte, member by member, because a typed model drops what it does
+//! not know. Nothing here opens a connection.
+
+pub mod header;
+pub mod name;
+pub mod raw;
+pub mod rpc;
+pub mod sse;
+
+/// A revision of the protocol that this build speaks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Version {
+    /// `2024-11-05`: spoken to servers over stdio only.
+    V2024_11_05,
+    /// `2025-03-26`: spoken to servers, and to clients that send no version header.
+    V2025_03_26,
+    /// `2025-06-18`.
+    V2025_06_18,
+    /// `2025-11-25`.
+    V2025_11_25,
+    /// `2026-07-28`: no handshake, no session.
+    V2026_07_28,
+}
+
+impl Version {
+    /// Every version, oldest first.
+    pub const ALL: [Self; 5] = [
+        Self::V2024_11_05,
+        Self::V2025_03_26,
+        Self::V2025_06_18,
+        Self::V2025_11_25,
+        Self::V2026_07_28,
+    ];
+    /// The newest version that begins with `initialize`.
+    pub const NEWEST_WITH_HANDSHAKE: Self = Self::V2025_11_25;
+
+    /// The date that names it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    /// Reads the date.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|version| version.as_str() == text)
+    }
+
+    /// Whether every request stands alone: no `initialize`, no session, facts in `_meta`.
+    #[must_use]
+    pub const fn is_stateless(self) -> bool {
+        matches!(self, Self::V2026_07_28)
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Begins every name in `_meta` and every notification that is ours. What a server puts under it is dropped.
+pub const OWN: &str = "wicketgate.dev/";
+
+/// `_meta` of a result: where its outcome is on the books.
+pub const META_RECEIPT: &str = "wicketgate.dev/receipt";
+/// `_meta` of a result: the call's id.
+pub const META_CALL: &str = "wicketgate.dev/call";
+/// `_meta` of a recorded result: the notifications the server sent while it worked, in order.
+pub const META_NOTIFICATIONS: &str = "wicketgate.dev/notifications";
+/// `_meta` of a request: the caller's own id for the call; repeated, it gives the same answer.
+pub const META_CALL_ID: &str = "wicketgate.dev/call-id";

@@ -1,0 +1,246 @@
+//! JSON-RPC 2.0 as MCP uses it: one message, read as far as its frame, the rest left as it came.
+
+use serde_json::value::RawValue;
+
+use super::raw::{Members, Writer, quoted};
+
+/// The text is no JSON.
+pub const PARSE_ERROR: i64 = -32700;
+/// The JSON is no message.
+pub const INVALID_REQUEST: i64 = -32600;
+/// Nobody answers to this method.
+pub const METHOD_NOT_FOUND: i64 = -32601;
+/// The method cannot work with these parameters.
+pub const INVALID_PARAMS: i64 = -32602;
+/// Something failed that is nobody's fault in particular.
+pub const INTERNAL_ERROR: i64 = -32603;
+/// A header says something else than the body (MCP 2026-07-28).
+pub const HEADER_MISMATCH: i64 = -32020;
+/// The client lacks a capability the request needs (MCP 2026-07-28).
+pub const MISSING_CAPABILITY: i64 = -32021;
+/// This protocol version is not spoken (MCP 2026-07-28).
+pub const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// What joins a response to its request.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Id {
+    /// A whole number.
+    Int(i64),
+    /// Text.
+    Text(String),
+}
+
+impl Id {
+    fn read(raw: &RawValue) -> Option<Self> {
+        let text = raw.get();
+        if text.starts_with('"') {
+            return serde_json::from_str(text).ok().map(Self::Text);
+        }
+        text.parse().ok().map(Self::Int)
+    }
+
+    /// As JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        match self {
+            Self::Int(number) => number.to_string(),
+            Self::Text(text) => quoted(text),
+        }
+    }
+}
+
+/// An error somebody answered with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Error {
+    /// The code.
+    pub code: i64,
+    /// For a person.
+    pub message: String,
+    /// Anything more, as it came.
+    pub data: Option<String>,
+}
+
+/// One message. What it carries is not looked into.
+#[derive(Debug)]
+pub enum Message<'a> {
+    /// Wants an answer.
+    Request {
+        /// Its id.
+        id: Id,
+        /// Its method.
+        method: String,
+        /// Its parameters: an object if there are any.
+        params: Option<&'a RawValue>,
+    },
+    /// Wants none.
+    Notification {
+        /// Its method.
+        method: String,
+        /// Its parameters: an object if there are any.
+        params: Option<&'a RawValue>,
+    },
+    /// Is an answer.
+    Response {
+        /// The id of the request; absent when the other side could not read one.
+        id: Option<Id>,
+        /// What it says.
+        outcome: Result<&'a RawValue, Error>,
+    },
+}
+
+/// The text is no message; `id` is the request's if one could be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Malformed {
+    /// `PARSE_ERROR` or `INVALID_REQUEST`.
+    pub code: i64,
+    /// What is wrong.
+    pub message: String,
+    /// The id, if one could be read.
+    pub id: Option<Id>,
+}
+
+impl<'a> Message<'a> {
+    /// Reads one message; a batch is none.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn read(text: &'a [u8]) -> Result<Self, Malformed> {
+        let members = Members::parse(text).map_err(|error| {
+            let code = if error.is_data() { INVALID_REQUEST } else { PARSE_ERROR };
+            Malformed { code, message: error.to_string(), id: None }
+        })?;
+        let id = members.get("id").and_then(Id::read);
+        let bad = |message: &str| Malformed {
+            code: INVALID_REQUEST,
+            message: message.to_owned(),
+            id: id.clone(),
+        };
+        if members.text("jsonrpc").as_deref() != Some("2.0") {
+            return Err(bad("`jsonrpc` is not \"2.0\""));
+        }
+        if members.get("method").is_none() {
+            return response(&members, id.clone())
+                .ok_or_else(|| bad("neither a request nor a response"));
+        }
+        let method = members.text("method").ok_or_else(|| bad("`method` is no text"))?;
+        let params = members.get("params");
+        if params.is_some_and(|raw| !raw.get().starts_with('{')) {
+            return Err(bad("`params` is no object"));
+        }
+        match (members.get("id"), id.clone()) {
+            (None, _) => Ok(Self::Notification { method, params }),
+            (Some(_), Some(id)) => Ok(Self::Request { id, method, params }),
+            (Some(_), None) => Err(bad("`id` is neither text nor a whole number")),
+        }
+    }
+}
+
+fn response<'a>(members: &Members<'a>, id: Option<Id>) -> Option<Message<'a>> {
+    let outcome = match (members.get("result"), members.get("error")) {
+        (Some(result), None) => Ok(result),
+        (None, Some(error)) => Err(read_error(error)?),
+        (None, None) | (Some(_), Some(_)) => return None,
+    };
+    Some(Message::Response { id, outcome })
+}
+
+fn read_error(raw: &RawValue) -> Option<Error> {
+    let members = Members::parse(raw.get().as_bytes()).ok()?;
+    Some(Error {
+        code: members.get("code")?.get().parse().ok()?,
+        message: members.text("message").unwrap_or_default(),
+        data: members.get("data").map(|data| data.get().to_owned()),
+    })
+}
+
+fn frame() -> Writer {
+    Writer::default().text("jsonrpc", "2.0")
+}
+
+/// A request. `params` must be a JSON object.
+#[must_use]
+pub fn request(id: &Id, method: &str, params: &[u8]) -> Vec<u8> {
+    frame()
+        .member("id", id.to_json().as_bytes())
+        .text("method", method)
+        .member("params", params)
+        .end()
+}
+
+/// A notification. `params` must be a JSON object.
+#[must_use]
+pub fn notification(method: &str, params: Option<&[u8]>) -> Vec<u8> {
+    let frame = frame().text("method", method);
+    match params {
+        Some(params) => frame.member("params", params).end(),
+        None => frame.end(),
+    }
+}
+
+/// A good answer. `result` must be a JSON object.
+#[must_use]
+pub fn result(id: &Id, result: &[u8]) -> Vec<u8> {
+    frame().member("id", id.to_json().as_bytes()).member("result", result).end()
+}
+
+/// A bad answer. `data`, if any, must be JSON.
+#[must_use]
+pub fn error(id: Option<&Id>, code: i64, message: &str, data: Option<&[u8]>) -> Vec<u8> {
+    let error =
+        Writer::default().member("code", code.to_string().as_bytes()).text("message", message);
+    let error = match data {
+        Some(data) => error.member("data", data).end(),
+        None => error.end(),
+    };
+    let id = id.map_or_else(|| "null".to_owned(), Id::to_json);
+    frame().member("id", id.as_bytes()).member("error", &error).end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_told_apart_and_keep_what_they_carry() {
+        let text = request(&Id::Int(7), "tools/call", br#"{"big":123456789012345678901234567890}"#);
+        let Ok(Message::Request { id, method, params }) = Message::read(&text) else { panic!() };
+        assert_eq!((id, method.as_str()), (Id::Int(7), "tools/call"));
+        assert_eq!(params.unwrap().get(), r#"{"big":123456789012345678901234567890}"#);
+        let text = notification("notifications/initialized", None);
+        assert!(matches!(Message::read(&text), Ok(Message::Notification { params: None, .. })));
+        let text = result(&Id::Text("a\"b".into()), b"{}");
+        let Ok(Message::Response { id, outcome: Ok(raw) }) = Message::read(&text) else { panic!() };
+        assert_eq!((id, raw.get()), (Some(Id::Text("a\"b".into())), "{}"));
+        let text = error(None, PARSE_ERROR, "no", Some(b"[1]"));
+        let Ok(Message::Response { id: None, outcome: Err(error) }) = Message::read(&text) else {
+            panic!()
+        };
+        assert_eq!((error.code, error.data.as_deref()), (PARSE_ERROR, Some("[1]")));
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_with_its_code_and_id() {
+        let code = |text: &str| Message::read(text.as_bytes()).map(|_| ()).unwrap_err().code;
+        for text in ["", "{", "nonsense", "{}{}"] {
+            assert_eq!(code(text), PARSE_ERROR, "{text}");
+        }
+        for text in [
+            "[]",
+            "[{}]",
+            "{}",
+            r#"{"jsonrpc":"1.0","id":1,"method":"a"}"#,
+            r#"{"jsonrpc":"2.0","id":null,"method":"a"}"#,
+            r#"{"jsonrpc":"2.0","id":1.5,"method":"a"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":2}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"a","params":[]}"#,
+            r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"a"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#,
+        ] {
+            assert_eq!(code(text), INVALID_REQUEST, "{text}");
+        }
+        let bad =
+            Message::read(br#"{"jsonrpc":"1.0","id":"x","method":"a"}"#).map(|_| ()).unwrap_err();
+        assert_eq!(bad.id, Some(Id::Text("x".into())));
+    }
+}
