@@ -108,7 +108,8 @@ fn check(config: Config) -> Result<(Checked, Toolbox), Error> {
     let callers = Callers::load(&config.agents, &trust, &tokens, clock.now());
     let bindings = config.bindings(&config::environment);
     let toolbox = bindings.and_then(|bindings| {
-        Toolbox::build(bindings).map_err(|all| all.iter().map(ToString::to_string).collect())
+        Toolbox::build(bindings, &crate::tool::mcp::Upstreams::default())
+            .map_err(|all| all.iter().map(ToString::to_string).collect())
     });
     let (callers, toolbox) = match (callers, toolbox) {
         (Ok(callers), Ok(toolbox)) if wrong.is_empty() => (callers, toolbox),

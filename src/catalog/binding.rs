@@ -1,12 +1,14 @@
 //! A checked binding: everything parsed, every secret read, nothing opened.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::address::Cidr;
 use super::host::Origin;
 use super::schema::Schema;
 use super::secret::Secret;
+use super::server::Mcp;
 use super::template::{Body, PathTemplate, Template};
 use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
@@ -33,6 +35,8 @@ pub struct Binding {
     pub timeout: Duration,
     /// Result bytes.
     pub result_bytes_max: u64,
+    /// The whole MCP tool object agents are shown, its name qualified, canonical; other kinds have none.
+    pub shown: Option<Arc<[u8]>>,
     /// SHA-256 of what the agent is shown and the effective binding without secrets.
     pub definition: Digest,
 }
@@ -44,15 +48,18 @@ pub enum Kind {
     Http(Box<Http>),
     /// One file beneath a root.
     FileRead(Root),
+    /// One tool or method of an MCP server.
+    Mcp(Box<Mcp>),
 }
 
 impl Kind {
-    /// `http` or `file.read`.
+    /// `http`, `file.read` or `mcp`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Http(_) => "http",
             Self::FileRead(_) => "file.read",
+            Self::Mcp(_) => "mcp",
         }
     }
 }

@@ -20,6 +20,10 @@ pub(super) fn kind(kind: &Kind) -> Json {
             ("root", Json::from(root.name.as_str())),
             ("path", Json::from(root.path.to_string_lossy().as_ref())),
         ]),
+        Kind::Mcp(mcp) => Json::object([
+            ("server", Json::from(mcp.server.name.as_str())),
+            ("reached", Json::from(mcp.server.binding.prefixed())),
+        ]),
     }
 }
 

@@ -13,6 +13,7 @@ pub mod host;
 mod http;
 pub mod schema;
 pub mod secret;
+pub mod server;
 pub mod template;
 
 pub use binding::Binding;

@@ -39,6 +39,17 @@ pub enum Effect {
         /// Permission bits, by fstat.
         mode: u32,
     },
+    /// One request to an MCP server.
+    Mcp {
+        /// The server.
+        server: String,
+        /// `stdio` or `http`.
+        transport: String,
+        /// `tools/call`, `resources/read`, …
+        method: String,
+        /// The server's own name of the tool or prompt, or the URI of the resource; empty if there is none.
+        name: String,
+    },
 }
 
 impl Effect {
@@ -65,6 +76,13 @@ impl Effect {
                 ("file_kind", Json::from(kind.as_str())),
                 ("size", Json::from(*size)),
                 ("mode", Json::from(u64::from(*mode))),
+            ]),
+            Self::Mcp { server, transport, method, name } => Json::object([
+                ("kind", Json::from("mcp")),
+                ("server", Json::from(server.as_str())),
+                ("transport", Json::from(transport.as_str())),
+                ("method", Json::from(method.as_str())),
+                ("name", Json::from(name.as_str())),
             ]),
         }
     }

@@ -36,6 +36,10 @@ pub struct ToolView {
     pub description: String,
     /// JSON Schema (2020-12) of its arguments, canonical.
     pub input_schema: Vec<u8>,
+    /// The whole MCP tool object, its name qualified, canonical; tools of other kinds have none.
+    pub shown: Option<Arc<[u8]>>,
+    /// `http`, `file.read`, `mcp`.
+    pub kind: String,
     /// Effective tier.
     pub tier: &'static str,
     /// Whether it changes nothing.
@@ -160,6 +164,8 @@ impl Road {
                     name: grant.name.to_string(),
                     description: tool.description.clone(),
                     input_schema: tool.input_schema.clone(),
+                    shown: tool.shown.clone(),
+                    kind: tool.facts.kind.clone(),
                     tier: tier.as_str(),
                     read_only: tool.facts.read_only,
                     definition: tool.facts.definition.prefixed(),

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span};
 
 pub use answer::{Answer, Fault, Released};
+pub use implicit::Thread;
 pub use life::ToolView;
 pub use opening::{Opened, Opening};
 pub use run::{Run, Sealed};
@@ -46,6 +47,7 @@ use run::{Admitted, Place, Runs, Waiting};
 
 mod answer;
 mod docket;
+mod implicit;
 mod large;
 mod life;
 mod opening;

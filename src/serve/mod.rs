@@ -21,6 +21,7 @@ mod driver;
 mod edge;
 pub mod grpc;
 pub mod listener;
+pub mod mcp;
 pub mod operator;
 pub mod pb;
 pub mod problem;

@@ -7,6 +7,7 @@
 pub mod file;
 pub mod http;
 pub mod limit;
+pub mod mcp;
 pub mod net;
 mod path;
 pub mod scrub;

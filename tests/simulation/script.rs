@@ -114,6 +114,7 @@ pub fn toolbox(world: &Arc<World>, life: u64, dead: &CancellationToken) -> Toolb
         description: "scripted".into(),
         input_schema: schema.canonical().to_vec(),
         schema: Arc::clone(&schema),
+        shown: None,
         executor: Arc::new(Scripted { world: Arc::clone(world), life, dead: dead.clone() }),
     };
     let tools = vec![tool("t.read", true), tool("t.write", false), tool("t.other", false)];

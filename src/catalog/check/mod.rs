@@ -134,6 +134,7 @@ fn binding(
     ]);
     Some(Binding {
         definition: definition::digest(shown, effective),
+        shown: None,
         name,
         description: tool.description.clone(),
         schema,

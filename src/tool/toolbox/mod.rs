@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::ToolExecutor;
 use super::file::FileRead;
 use super::http::Http;
+use super::mcp::Upstreams;
 use super::net::{Resolve, System};
 use super::scrub::{Scrub, Scrubbed};
 use crate::catalog::binding::{Binding, Kind};
@@ -40,6 +41,8 @@ pub struct Tool {
     pub input_schema: Vec<u8>,
     /// The same, compiled.
     pub schema: Arc<Schema>,
+    /// The whole MCP tool object agents are shown, canonical; tools of other kinds have none.
+    pub shown: Option<Arc<[u8]>>,
     /// How it is reached.
     pub executor: Arc<dyn ToolExecutor>,
 }
@@ -75,8 +78,8 @@ impl Toolbox {
     ///
     /// # Errors
     /// Every binding that cannot be opened.
-    pub fn build(bindings: Vec<Binding>) -> Result<Self, Vec<Error>> {
-        Self::build_with(bindings, &(Arc::new(System) as Arc<dyn Resolve>))
+    pub fn build(bindings: Vec<Binding>, upstreams: &Upstreams) -> Result<Self, Vec<Error>> {
+        Self::build_with(bindings, upstreams, &(Arc::new(System) as Arc<dyn Resolve>))
     }
 
     /// As `build`, with a resolver of one's own.
@@ -85,13 +88,14 @@ impl Toolbox {
     /// As `build`.
     pub fn build_with(
         bindings: Vec<Binding>,
+        upstreams: &Upstreams,
         resolve: &Arc<dyn Resolve>,
     ) -> Result<Self, Vec<Error>> {
         let secrets: Vec<_> = bindings
             .iter()
             .flat_map(|binding| match &binding.kind {
                 Kind::Http(http) => http.credentials.as_slice(),
-                Kind::FileRead(_) => &[],
+                Kind::FileRead(_) | Kind::Mcp(_) => &[],
             })
             .map(|credential| credential.secret.clone())
             .collect();
@@ -101,7 +105,7 @@ impl Toolbox {
         let (mut tools, mut errors) = (Vec::new(), Vec::new());
         for binding in bindings {
             let name = binding.name.clone();
-            match tool(binding, resolve) {
+            match tool(binding, upstreams, resolve) {
                 Ok(tool) => tools.push(tool),
                 Err(message) => errors.push(Error { tool: name, message }),
             }
@@ -131,7 +135,11 @@ impl Toolbox {
     }
 }
 
-fn tool(binding: Binding, resolve: &Arc<dyn Resolve>) -> Result<Tool, String> {
+fn tool(
+    binding: Binding,
+    upstreams: &Upstreams,
+    resolve: &Arc<dyn Resolve>,
+) -> Result<Tool, String> {
     let facts = ToolFacts {
         name: binding.name,
         kind: binding.kind.as_str().to_owned(),
@@ -146,12 +154,18 @@ fn tool(binding: Binding, resolve: &Arc<dyn Resolve>) -> Result<Tool, String> {
     let executor: Arc<dyn ToolExecutor> = match binding.kind {
         Kind::Http(http) => Arc::new(Http::new(*http, facts.read_only, most, Arc::clone(resolve))?),
         Kind::FileRead(root) => Arc::new(FileRead::new(&root, most)?),
+        Kind::Mcp(mcp) => {
+            let server = &mcp.server.name;
+            let _upstream = upstreams.get(server).ok_or_else(|| format!("no server `{server}`"))?;
+            return Err("tools of MCP servers are not built yet".to_owned());
+        }
     };
     Ok(Tool {
         facts: Arc::new(facts),
         description: binding.description,
         input_schema: binding.schema.canonical().to_vec(),
         schema: Arc::new(binding.schema),
+        shown: binding.shown,
         executor,
     })
 }

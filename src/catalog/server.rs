@@ -1,0 +1,131 @@
+//! MCP servers as the operator bound them: how each is reached, and what the operator says of its tools.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::address::Cidr;
+use super::binding::Credential;
+use super::host::Origin;
+use super::secret::Secret;
+use crate::domain::digest::Digest;
+use crate::domain::tier::Tier;
+use crate::mcp::header::Mirrored;
+
+/// One MCP server, checked; nothing of it is started.
+#[derive(Debug)]
+pub struct Server {
+    /// Its name: the part of its tools' names before the first dot.
+    pub name: String,
+    /// How it is reached.
+    pub transport: Transport,
+    /// Tier of its tools that have none of their own; T3 if absent.
+    pub tier: Option<Tier>,
+    /// From permit to the end of a call.
+    pub timeout: Duration,
+    /// Result bytes.
+    pub result_bytes_max: u64,
+    /// What the operator says of single tools, by the server's own names for them.
+    pub tools: BTreeMap<String, Said>,
+    /// SHA-256 of how it is reached, without secrets: what a lock pins and every definition holds.
+    pub binding: Digest,
+}
+
+/// What the operator says of one tool of a server. Annotations of the server itself are claims.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Said {
+    /// Its tier.
+    pub tier: Option<Tier>,
+    /// It changes nothing.
+    pub read_only: bool,
+    /// Running it twice is running it once.
+    pub idempotent: bool,
+    /// From permit to the end of a call.
+    pub timeout: Option<Duration>,
+}
+
+/// How a server is reached.
+#[derive(Debug)]
+pub enum Transport {
+    /// A child process, one message a line.
+    Stdio(Stdio),
+    /// Streamable HTTP.
+    Http(Box<Remote>),
+}
+
+impl Transport {
+    /// `stdio` or `http`.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Stdio(_) => "stdio",
+            Self::Http(_) => "http",
+        }
+    }
+}
+
+/// A program that speaks MCP on its standard streams.
+#[derive(Debug)]
+pub struct Stdio {
+    /// The program: a path, or a name found in the `PATH` it is given.
+    pub program: String,
+    /// Its arguments, literal.
+    pub args: Vec<String>,
+    /// Its whole environment: literal values.
+    pub env: Vec<(String, String)>,
+    /// And values that nobody may see, each with its reference.
+    pub secrets: Vec<(String, Secret, String)>,
+    /// Where it runs.
+    pub cwd: PathBuf,
+}
+
+/// A server behind a URL.
+#[derive(Debug)]
+pub struct Remote {
+    /// Scheme, host and port.
+    pub origin: Origin,
+    /// Path and query.
+    pub target: String,
+    /// Literal headers.
+    pub headers: Vec<(http::HeaderName, http::HeaderValue)>,
+    /// Ranges outside the public Internet that the binding opens.
+    pub private_addresses: Vec<Cidr>,
+    /// PEM text of the only certificate authorities to trust; the public ones if absent.
+    pub ca: Option<Vec<u8>>,
+    /// What requests are authenticated with. Never a token of the agent's.
+    pub credentials: Vec<Credential>,
+}
+
+/// What one governed name means at its server.
+#[derive(Clone, Debug)]
+pub struct Mcp {
+    /// The server.
+    pub server: Arc<Server>,
+    /// What is asked of it.
+    pub target: Target,
+    /// Parameters mirrored into headers.
+    pub mirrored: Vec<Mirrored>,
+    /// The pinned tool object as the server gave it, canonical; empty for a method.
+    pub pinned: Arc<[u8]>,
+}
+
+/// What is asked of a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// `tools/call` of the server's own name for the tool.
+    Tool(String),
+    /// Another method, with the arguments as its parameters: `resources/read`, `prompts/get`, …
+    Method(&'static str),
+}
+
+/// Methods besides `tools/call` that can be granted, each with the last parts of its governed name:
+/// `<server>.resources.read`. They walk the same road as tools.
+pub const METHODS: [&str; 6] = [
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "prompts/list",
+    "prompts/get",
+    "completion/complete",
+];
