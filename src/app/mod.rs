@@ -107,8 +107,10 @@ fn check(config: Config) -> Result<(Checked, Toolbox), Error> {
     let trust = Trust { keys: &manifest_keys, threshold: config.trust.manifest_threshold, socket };
     let callers = Callers::load(&config.agents, &trust, &tokens, clock.now());
     let bindings = config.bindings(&config::environment);
-    let toolbox = bindings.and_then(|bindings| {
-        Toolbox::build(bindings, &crate::tool::mcp::Upstreams::default())
+    let toolbox = bindings.and_then(|bound| {
+        bound.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        let upstreams = crate::tool::mcp::Upstreams::new(&bound.servers);
+        Toolbox::build(bound.bindings, &upstreams)
             .map_err(|all| all.iter().map(ToString::to_string).collect())
     });
     let (callers, toolbox) = match (callers, toolbox) {
