@@ -199,7 +199,8 @@ async fn run((checked, toolbox): (Checked, Toolbox)) -> Result<Ended, Error> {
     let books = books::open(&checked).await?;
     let (ledger, writer) = Ledger::new(books.settings, books.parts);
     let (recovered_out, recovered) = oneshot::channel();
-    let starting = Readiness { ready: false, reasons: vec!["starting".to_owned()] };
+    let reasons = vec!["starting".to_owned()];
+    let starting = Readiness { ready: false, reasons, notes: Vec::new() };
     let (readiness, ready) = watch::channel(starting);
     let road: Arc<OnceLock<Arc<Road>>> = Arc::new(OnceLock::new());
     let writing = tokio::spawn(writer.run(stop.clone(), recovered_out));
@@ -354,7 +355,8 @@ async fn finish(
     mut writing: tokio::task::JoinHandle<Ending>,
     mut signals: Signals,
 ) -> Ended {
-    running.readiness.send_replace(Readiness { ready: false, reasons: vec!["draining".into()] });
+    let reasons = vec!["draining".into()];
+    running.readiness.send_replace(Readiness { ready: false, reasons, notes: Vec::new() });
     tracing::info!("draining");
     let within = Duration::from_secs(checked.config.limits.drain_seconds);
     if let Some(road) = running.road.get() {
@@ -427,7 +429,7 @@ impl Running {
             }
             Some(_) => {}
         }
-        let next = Readiness { ready: reasons.is_empty(), reasons };
+        let next = Readiness { ready: reasons.is_empty(), reasons, notes: Vec::new() };
         self.readiness.send_if_modified(|now| {
             let changed = *now != next;
             if changed {
