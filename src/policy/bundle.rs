@@ -102,11 +102,12 @@ impl Unread {
         }
     }
 
-    /// Checks `not_before` and `not_after`.
+    /// Checks `not_before` and `not_after`, and that no layer observes for too long.
     ///
     /// # Errors
-    /// Not yet or no longer valid.
+    /// Not yet or no longer valid, or `until` is too far away.
     pub fn check_validity(&self, now: Timestamp) -> Result<(), Error> {
+        self.meta.enforcement.check(now)?;
         let Meta { not_before, not_after, .. } = &self.meta;
         if not_before.is_some_and(|from| now < from) || not_after.is_some_and(|until| now >= until)
         {

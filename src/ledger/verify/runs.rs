@@ -7,6 +7,7 @@ use crate::domain::decision::Verdict;
 use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
+use crate::domain::tier::Tier;
 use crate::ledger::entry::Kind;
 
 /// How far a call got.
@@ -150,20 +151,24 @@ fn next_stage(before: Option<&Call>, kind: Kind) -> Option<Stage> {
     }
 }
 
-/// An authorisation says allow (or deny, not enforced), a denial deny, a hold require_approval.
+/// An authorisation says allow, or, not enforced, something else; a denial says deny, a hold
+/// require_approval. What is irreversible is never merely observed.
 fn verdict_fits(line: &Line) -> Result<(), String> {
     let draft = &line.entry.draft;
     let enforced = draft.data.get("enforced").and_then(Json::as_bool).unwrap_or(true);
     let fits = match (draft.kind, draft.verdict) {
-        (Kind::CallAuthorized, Some(Verdict::Allow)) => true,
-        (Kind::CallAuthorized, Some(Verdict::Deny)) => !enforced,
-        (Kind::CallAuthorized, _) => false,
-        (Kind::CallDenied, verdict) => verdict == Some(Verdict::Deny),
-        (Kind::CallHeld, verdict) => verdict == Some(Verdict::RequireApproval),
+        (Kind::CallAuthorized, Some(Verdict::Allow)) => enforced,
+        (Kind::CallAuthorized, Some(Verdict::Deny | Verdict::RequireApproval)) => {
+            !enforced && line.text("tier").and_then(Tier::parse).is_some_and(|t| t != Tier::T3)
+        }
+        (Kind::CallAuthorized, None) => false,
+        (Kind::CallDenied, verdict) => enforced && verdict == Some(Verdict::Deny),
+        (Kind::CallHeld, verdict) => enforced && verdict == Some(Verdict::RequireApproval),
         (_, _) => true,
     };
     let said = draft.verdict.map_or("none", Verdict::as_str);
-    if fits { Ok(()) } else { Err(format!("`{}` with verdict `{said}`", line.kind())) }
+    let how = if enforced { "" } else { ", not enforced" };
+    if fits { Ok(()) } else { Err(format!("`{}` with verdict `{said}`{how}", line.kind())) }
 }
 
 /// The call digest, if the entry has one, is the one of its own commitment.
