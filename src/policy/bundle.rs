@@ -355,6 +355,14 @@ impl Bundle {
     }
 }
 
+/// What the `bundle.json` of an archive says; its rules are not read.
+///
+/// # Errors
+/// Not the deterministic archive, or no valid `bundle.json`.
+pub fn meta_of_archive(archive: &[u8]) -> Result<Meta, Error> {
+    layout::meta(&tar::read(archive)?).map_err(|e| Error::Load(vec![e]))
+}
+
 fn is_rule(name: &str) -> bool {
     name.ends_with(".rego") && !name.ends_with("_test.rego")
 }

@@ -10,6 +10,9 @@ use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::ledger::entry::Kind;
 
+/// `run.opened.mode` of a run whose calls are decided and recorded, and never run.
+const SIMULATE: &str = "simulate";
+
 /// How far a call got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
@@ -32,6 +35,8 @@ pub struct Run {
     next: u64,
     prev: Option<Digest>,
     sealed: bool,
+    /// Its calls are decided and recorded; none of them runs.
+    simulated: bool,
     calls: BTreeMap<CallId, Call>,
 }
 
@@ -77,6 +82,9 @@ impl Run {
         }
         self.next = self.next.saturating_add(1);
         self.prev = Some(line.leaf);
+        if line.is(Kind::RunOpened) {
+            self.simulated = line.text("mode") == Some(SIMULATE);
+        }
         if line.is(Kind::RunSealed) {
             return self.seal(line);
         }
@@ -115,6 +123,10 @@ impl Run {
             return Err(bad(format!("the tool was `{was}` and is `{is}`")));
         }
         verdict_fits(line).map_err(bad)?;
+        let started = draft.data.get("started").and_then(Json::as_bool) == Some(true);
+        if self.simulated && (started || draft.kind == Kind::CallCompleted) {
+            return Err(bad(format!("`{}` in a run that is only simulated", line.kind())));
+        }
         digest_fits(run, &id, line)?;
         let tool = draft.tool.clone().or_else(|| before.and_then(|c| c.tool.clone()));
         let unread = before.is_some_and(|c| c.unread);
