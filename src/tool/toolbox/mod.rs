@@ -122,8 +122,8 @@ impl Toolbox {
             .iter()
             .flat_map(|binding| match &binding.kind {
                 Kind::Http(http) => http.credentials.iter().map(|c| c.secret.clone()).collect(),
+                Kind::Mcp(mcp) => mcp.server.secrets(),
                 Kind::FileRead(_) => Vec::new(),
-                Kind::Mcp(mcp) => mcp.server.secrets().cloned().collect(),
             })
             .collect();
         let scrub = Scrub::new(&secrets);
