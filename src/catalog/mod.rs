@@ -9,6 +9,7 @@ pub mod binding;
 mod check;
 pub mod config;
 mod definition;
+pub mod drift;
 pub mod host;
 mod http;
 pub mod schema;

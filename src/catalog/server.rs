@@ -32,6 +32,17 @@ pub struct Server {
     pub binding: Digest,
 }
 
+impl Server {
+    /// Every secret it is given.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<Secret> {
+        match &self.transport {
+            Transport::Stdio(stdio) => stdio.secrets.iter().map(|(_, s, _)| s.clone()).collect(),
+            Transport::Http(http) => http.credentials.iter().map(|c| c.secret.clone()).collect(),
+        }
+    }
+}
+
 /// What the operator says of one tool of a server. Annotations of the server itself are claims.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Said {
