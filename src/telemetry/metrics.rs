@@ -55,6 +55,16 @@ struct CodeLabel {
     code: &'static str,
 }
 
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Grade {
+    grade: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ServerLabel {
+    server: String,
+}
+
 type Latencies = Family<StageLabel, Histogram, fn() -> Histogram>;
 
 /// Everything that is counted. One per process; counting never blocks for long and never fails.
@@ -74,6 +84,9 @@ pub struct Metrics {
     queue_depth: Gauge,
     ledger_errors: Family<Kind, Counter>,
     rejected: Family<CodeLabel, Counter>,
+    upstream_drift: Family<Grade, Counter>,
+    upstream_restarts: Family<ServerLabel, Counter>,
+    upstream_dropped: Family<Kind, Counter>,
     open_runs: Gauge,
     in_flight: Gauge,
     held_calls: Gauge,
@@ -104,6 +117,9 @@ impl Metrics {
             queue_depth: Gauge::default(),
             ledger_errors: Family::default(),
             rejected: Family::default(),
+            upstream_drift: Family::default(),
+            upstream_restarts: Family::default(),
+            upstream_dropped: Family::default(),
             open_runs: Gauge::default(),
             in_flight: Gauge::default(),
             held_calls: Gauge::default(),
@@ -136,6 +152,12 @@ impl Metrics {
         r.register("ledger_errors", "Failed batches by kind", self.ledger_errors.clone());
         let help = "Requests refused before admission, by code";
         r.register("rejected", help, self.rejected.clone());
+        let help = "Pinned tools of servers found to be otherwise than signed, by grade";
+        r.register("upstream_drift", help, self.upstream_drift.clone());
+        let help = "Connections to servers that were made again";
+        r.register("upstream_restarts", help, self.upstream_restarts.clone());
+        let help = "Messages of servers that belong to no call, by kind";
+        r.register("upstream_dropped", help, self.upstream_dropped.clone());
         r.register("open_runs", "Runs that are not sealed", self.open_runs.clone());
         r.register("in_flight", "Calls on the road", self.in_flight.clone());
         r.register("held_calls", "Calls waiting for an approval", self.held_calls.clone());
@@ -195,6 +217,23 @@ impl Metrics {
     /// A request was refused before admission, with this code of the contract.
     pub fn rejected(&self, code: &'static str) {
         self.rejected.get_or_create(&CodeLabel { code }).inc();
+    }
+
+    /// A pinned tool is not what was signed: `text`, `compatible`, `breaking`.
+    pub fn upstream_drift(&self, grade: &'static str) {
+        self.upstream_drift.get_or_create(&Grade { grade }).inc();
+    }
+
+    /// A configured server is connected to again.
+    pub fn upstream_restart(&self, server: &str) {
+        let server = server.to_owned();
+        self.upstream_restarts.get_or_create(&ServerLabel { server }).inc();
+    }
+
+    /// A server's message was dropped: `unknown_id`, `repeated_id`, `malformed`, `request`,
+    /// `notification`.
+    pub fn upstream_dropped(&self, kind: &'static str) {
+        self.upstream_dropped.get_or_create(&Kind { kind }).inc();
     }
 
     /// So many runs are open.
