@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -53,7 +54,7 @@ type Latencies = Family<StageLabel, Histogram, fn() -> Histogram>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    tools: BTreeSet<String>,
+    tools: RwLock<BTreeSet<String>>,
     calls: Family<ToolVerdict, Counter>,
     outcomes: Family<ToolOutcome, Counter>,
     call_duration: Latencies,
@@ -82,7 +83,7 @@ impl Metrics {
     ) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("wicketgate"),
-            tools: tools.into_iter().collect(),
+            tools: RwLock::new(tools.into_iter().collect()),
             calls: Family::default(),
             outcomes: Family::default(),
             call_duration: Latencies::new_with_constructor(latency),
@@ -196,6 +197,11 @@ impl Metrics {
         InFlight(self.in_flight.clone())
     }
 
+    /// More names that may become labels: the configuration was read again.
+    pub fn know(&self, tools: impl IntoIterator<Item = String>) {
+        self.tools.write().extend(tools);
+    }
+
     /// Whether calls can be governed.
     pub fn ready(&self, ready: bool) {
         self.ready.set(i64::from(ready));
@@ -212,8 +218,8 @@ impl Metrics {
     }
 
     fn known(&self, tool: &str) -> String {
-        let name = self.tools.get(tool).map_or(OTHER, String::as_str);
-        name.to_owned()
+        let tools = self.tools.read();
+        tools.get(tool).map_or(OTHER, String::as_str).to_owned()
     }
 }
 

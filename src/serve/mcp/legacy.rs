@@ -60,7 +60,7 @@ pub(super) fn get(context: &Context) -> Result<Answer, Refused> {
         first: None,
         each: Some(rpc::notification("notifications/tools/list_changed", None)),
         last: None,
-        version: super::toolbox_version(&context.road),
+        version: context.road.toolbox_version(),
         closing: context.closing.clone(),
         places: vec![own, place],
         alive: Box::new(move || session.touch(clock.monotonic())),

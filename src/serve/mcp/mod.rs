@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use hyper::body::Incoming;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::Faces;
@@ -17,7 +17,6 @@ use super::problem::Problem;
 use super::problem::mcp::Broken;
 use crate::domain::code::Code;
 use crate::domain::json::Json;
-use crate::enforce::Road;
 use crate::identity::{Caller, Peer};
 use crate::mcp::Version;
 use ask::Ask;
@@ -216,9 +215,4 @@ fn run_name(view: &View, headers: &::http::HeaderMap) -> Result<Option<String>, 
             Err(Refused::broken(Broken::Ambiguous, message).detail("run.name"))
         }
     }
-}
-
-/// Changes whenever the list of tools may have.
-fn toolbox_version(_road: &Road) -> watch::Receiver<u64> {
-    watch::channel(0).1
 }

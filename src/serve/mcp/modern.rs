@@ -126,7 +126,7 @@ fn listen(context: &Context, ask: &Request) -> Result<Answer, Refused> {
         first: Some(first),
         each: tools.then_some(each),
         last: Some(rpc::result(&ask.id, last.to_string().as_bytes())),
-        version: super::toolbox_version(&context.road),
+        version: context.road.toolbox_version(),
         closing: context.closing.clone(),
         places: vec![place],
         alive: Box::new(|| {}),

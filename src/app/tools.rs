@@ -1,0 +1,20 @@
+//! The tools and servers the configuration describes, opened; and opened again when it changes.
+
+use crate::config::{self, Config};
+use crate::tool::mcp::Upstreams;
+use crate::tool::toolbox::Toolbox;
+
+/// Every bound tool, and the servers behind some of them.
+pub(super) struct Tools {
+    pub toolbox: Toolbox,
+    pub upstreams: Upstreams,
+}
+
+/// Opens everything that is bound. Reaches no network and starts no server.
+pub(super) fn open(config: &Config) -> Result<Tools, Vec<String>> {
+    let bindings = config.bindings(&config::environment)?;
+    let upstreams = Upstreams::default();
+    let toolbox = Toolbox::build(bindings, &upstreams)
+        .map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    Ok(Tools { toolbox, upstreams })
+}
