@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Road;
-use super::run::{Place, Run, State};
+use super::run::{ENFORCE, Place, Run, State};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
@@ -99,6 +99,8 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>]) -> Option<Run> {
         },
         opened_at: found.opened.ts,
         expires: text("expires").and_then(Timestamp::parse),
+        // A mode that is not known runs nothing.
+        simulate: text("mode") != Some(ENFORCE),
         labels: labels.iter().filter_map(pair).collect(),
         token: Digest::parse(text("token_hash")?)?,
         state: Mutex::new(State { usage, calls, ..State::default() }),
