@@ -15,10 +15,12 @@ mod evidence;
 mod keygen;
 mod ledger;
 mod manifest;
+mod observed;
 mod policy;
 mod quickstart;
 pub mod reader;
 mod serve;
+mod suggest;
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
