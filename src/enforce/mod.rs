@@ -295,8 +295,9 @@ impl Road {
             Err(error) => Err(error),
         };
         if let Ok(committed) = &committed {
-            self.metrics.call(tool.as_str(), committed.verdict().as_str());
-            trace::verdict(&span, committed.verdict().as_str());
+            let verdict = committed.verdict().as_str();
+            self.metrics.call(tool.as_str(), verdict, committed.enforced());
+            trace::verdict(&span, verdict);
         }
         match committed {
             Ok(Committed::Permit(permit)) => {

@@ -37,6 +37,8 @@ pub struct Readiness {
     pub ready: bool,
     /// What is missing, for a person: `no policy bundle is loaded`. Empty when ready.
     pub reasons: Vec<String>,
+    /// What a person should know although calls can be governed: `server github: degraded: …`.
+    pub notes: Vec<String>,
 }
 
 /// What every face needs. Cheap to clone.

@@ -27,6 +27,13 @@ struct ToolVerdict {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Decided {
+    tool: String,
+    verdict: &'static str,
+    enforced: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct ToolOutcome {
     tool: String,
     outcome: &'static str,
@@ -54,7 +61,8 @@ type Latencies = Family<StageLabel, Histogram, fn() -> Histogram>;
 pub struct Metrics {
     registry: Registry,
     tools: BTreeSet<String>,
-    calls: Family<ToolVerdict, Counter>,
+    calls: Family<Decided, Counter>,
+    unenforced: Family<ToolVerdict, Counter>,
     outcomes: Family<ToolOutcome, Counter>,
     call_duration: Latencies,
     decision_duration: Histogram,
@@ -84,6 +92,7 @@ impl Metrics {
             registry: Registry::with_prefix("wicketgate"),
             tools: tools.into_iter().collect(),
             calls: Family::default(),
+            unenforced: Family::default(),
             outcomes: Family::default(),
             call_duration: Latencies::new_with_constructor(latency),
             decision_duration: latency(),
@@ -106,6 +115,8 @@ impl Metrics {
     fn register(&mut self, version: &'static str, revision: &'static str) {
         let r = &mut self.registry;
         r.register("calls", "Calls that were decided and recorded", self.calls.clone());
+        let help = "Calls that ran although the policy speaks against them: observe mode";
+        r.register("unenforced", help, self.unenforced.clone());
         r.register("outcomes", "Permitted calls by how they ended", self.outcomes.clone());
         let help = "Time of one call by stage of the road";
         r.register_with_unit("call_duration", help, Unit::Seconds, self.call_duration.clone());
@@ -132,10 +143,15 @@ impl Metrics {
         r.register("build", "What was built", build);
     }
 
-    /// A call was decided and the decision is durable: `allow`, `deny`, `require_approval`.
-    pub fn call(&self, tool: &str, verdict: &'static str) {
+    /// A call was decided and the decision is durable: `allow`, `deny`, `require_approval`; not
+    /// enforced where it runs all the same.
+    pub fn call(&self, tool: &str, verdict: &'static str, enforced: bool) {
         let tool = self.known(tool);
-        self.calls.get_or_create(&ToolVerdict { tool, verdict }).inc();
+        if !enforced {
+            self.unenforced.get_or_create(&ToolVerdict { tool: tool.clone(), verdict }).inc();
+        }
+        let enforced = if enforced { "true" } else { "false" };
+        self.calls.get_or_create(&Decided { tool, verdict, enforced }).inc();
     }
 
     /// A permitted call ended: `completed`, `failed`, `unknown`, `cancelled`.
@@ -241,12 +257,14 @@ mod tests {
     fn tools_that_are_not_configured_share_one_series() {
         let metrics = Metrics::new(["known".to_owned()], "1", "abc");
         for tool in ["known", "a", "b", "c"] {
-            metrics.call(tool, "deny");
+            metrics.call(tool, "deny", true);
         }
         let text = metrics.text().unwrap();
-        assert!(text.contains(r#"wicketgate_calls_total{tool="known",verdict="deny"} 1"#));
-        assert!(text.contains(r#"wicketgate_calls_total{tool="other",verdict="deny"} 3"#));
+        let series = |tool| format!(r#"_total{{tool="{tool}",verdict="deny",enforced="true"}}"#);
+        assert!(text.contains(&format!("wicketgate_calls{} 1", series("known"))));
+        assert!(text.contains(&format!("wicketgate_calls{} 3", series("other"))));
         assert_eq!(text.matches("wicketgate_calls_total{").count(), 2);
+        assert!(!text.contains("wicketgate_unenforced_total{"));
     }
 
     #[test]
@@ -257,6 +275,7 @@ mod tests {
         }
         metrics.commit(Duration::from_millis(2), 3);
         metrics.outcome("x", "completed");
+        metrics.call("x", "deny", false);
         metrics.ledger_error("unknown");
         metrics.rejected("overloaded");
         metrics.decision(Duration::from_micros(90), true);
@@ -265,6 +284,8 @@ mod tests {
         for line in [
             r#"wicketgate_call_duration_seconds_count{stage="judge"} 1"#,
             r#"wicketgate_outcomes_total{tool="other",outcome="completed"} 1"#,
+            r#"wicketgate_calls_total{tool="other",verdict="deny",enforced="false"} 1"#,
+            r#"wicketgate_unenforced_total{tool="other",verdict="deny"} 1"#,
             "wicketgate_decision_duration_seconds_count 1",
             "wicketgate_decision_errors_total 1",
             "wicketgate_ledger_commits_total 1",
