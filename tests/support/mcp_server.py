@@ -358,6 +358,8 @@ def main():
         return Pipe().run()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Http)
     server.daemon_threads = True
+    # A client that hangs up is what some tests are about.
+    server.handle_error = lambda *_: None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_address[1], flush=True)
     sys.stdin.read()

@@ -318,7 +318,7 @@ impl Remote {
                     self.notified(&method, params, number, &mut notes, ask.call);
                 }
                 Ok(Message::Request { id, method, .. }) => self.refuse(&id, &method, &mut refused),
-                Err(_malformed) => _ = self.traffic.tally.dropped("malformed"),
+                Err(_malformed) => self.traffic.tally.dropped("malformed"),
             }
             ControlFlow::Continue(())
         });

@@ -105,29 +105,22 @@ impl Notes {
     }
 }
 
-/// What was dropped, by why. Shared by all connections of one server, counted for all servers.
+/// Counts what is dropped, once it is known where.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     metrics: Arc<OnceLock<Arc<Metrics>>>,
-    dropped: AtomicU64,
 }
 
 impl Tally {
     pub fn new(metrics: &Arc<OnceLock<Arc<Metrics>>>) -> Self {
-        Self { metrics: Arc::clone(metrics), dropped: AtomicU64::new(0) }
+        Self { metrics: Arc::clone(metrics) }
     }
 
     /// One message was dropped: `unknown_id`, `repeated_id`, `malformed`, `request`, `notification`.
-    pub fn dropped(&self, why: &'static str) -> u64 {
+    pub fn dropped(&self, why: &'static str) {
         if let Some(metrics) = self.metrics.get() {
             metrics.upstream_dropped(why);
         }
-        self.dropped.fetch_add(1, Ordering::Relaxed).saturating_add(1)
-    }
-
-    /// So many were dropped on this connection.
-    pub fn total(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
     }
 }
 
