@@ -213,3 +213,6 @@ impl Upstreams {
         let _ = tokio::time::timeout(CLOSE, self.tasks.wait()).await;
     }
 }
+
+#[cfg(test)]
+mod tests;
