@@ -223,8 +223,8 @@ async fn worsen(world: &World, life: &Life, dice: &mut Dice) -> bool {
 async fn settle(world: &Arc<World>, dice: &mut Dice) -> Arc<Life> {
     let before = world.current.borrow().clone();
     world.kill_all_but(before.as_deref());
-    // A heartbeat later, whoever was fenced by one of the dead knows it.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // A heartbeat later, whoever was fenced by one of the dead knows it, and the last late write is done.
+    tokio::time::sleep(Duration::from_secs(3)).await;
     if let Some(before) = before {
         match dice.below(3) {
             0 if !before.is_over() => return before,
