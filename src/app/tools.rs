@@ -12,9 +12,10 @@ pub(super) struct Tools {
 
 /// Opens everything that is bound. Reaches no network and starts no server.
 pub(super) fn open(config: &Config) -> Result<Tools, Vec<String>> {
-    let bindings = config.bindings(&config::environment)?;
-    let upstreams = Upstreams::default();
-    let toolbox = Toolbox::build(bindings, &upstreams)
+    let bound = config.bindings(&config::environment)?;
+    bound.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    let upstreams = Upstreams::new(&bound.servers);
+    let toolbox = Toolbox::build(bound.bindings, &upstreams)
         .map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     Ok(Tools { toolbox, upstreams })
 }

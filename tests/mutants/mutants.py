@@ -40,11 +40,14 @@ MUTANTS = [
      "    let timeout = permit.prepared().tool().map_or(Duration::ZERO, |tool| tool.timeout);\n",
      "    let timeout = Duration::from_secs(60);\n"),
     ("denial_runs", "src/ledger/permit.rs",
-     "            Verdict::Deny => Self::Refusal(Refusal::mint(judged, receipt)),\n",
-     "            Verdict::Deny => Self::Permit(Permit::mint(judged, receipt)),\n"),
+     "            Course::Refuse => Self::Refusal(Refusal::mint(judged, receipt)),\n",
+     "            Course::Refuse => Self::Permit(Permit::mint(judged, receipt)),\n"),
+    ("enforced_denial_permits", "src/domain/decision.rs",
+     "            (Verdict::Deny, true) => Course::Refuse,\n",
+     "            (Verdict::Deny, true) => Course::Run,\n"),
     ("hold_runs", "src/ledger/permit.rs",
-     "            Verdict::RequireApproval => Self::Held(Held::mint(judged, expires, receipt)),\n",
-     "            Verdict::RequireApproval => {\n                let _ = expires;\n"
+     "            Course::Wait => Self::Held(Held::mint(judged, expires, receipt)),\n",
+     "            Course::Wait => {\n                let _ = expires;\n"
      "                Self::Permit(Permit::mint(judged, receipt))\n            }\n"),
     ("policy_error_allows", "src/policy/mod.rs",
      "        Err(failure) => decision.reasons.push(error(failure.detail(), &failure.to_string())),\n",
