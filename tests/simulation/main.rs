@@ -29,6 +29,7 @@ mod faults;
 mod life;
 mod script;
 mod shapes;
+mod threads;
 mod world;
 
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@ use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::time::Timestamp;
-use wicketgate::enforce::{self, Road};
+use wicketgate::enforce::{self, Road, Thread};
 use wicketgate::identity::manifest::{Grant, Limits, Manifest, Mode, Status};
 use wicketgate::identity::token::RunTokens;
 use wicketgate::ledger::memory::Memory;
@@ -33,6 +33,7 @@ pub const SETTLE_WAIT: Duration = Duration::from_millis(600);
 pub const TOOL_TIMEOUT: Duration = Duration::from_millis(400);
 pub const LEASE_TERM: Duration = Duration::from_secs(2);
 pub const HOLD: Duration = Duration::from_secs(1);
+pub const IDLE: Duration = Duration::from_secs(2);
 
 /// What is known of one call from outside: what was asked, what ran, what was told.
 #[derive(Default)]
@@ -42,6 +43,8 @@ pub struct Track {
     pub result: Option<Vec<u8>>,
     /// Callers who wait, or hung up, by life.
     pub waiting: BTreeMap<u64, i64>,
+    /// Somebody asked it to stop.
+    pub cancelled: bool,
     /// The final answer that was given.
     pub told: Option<String>,
 }
@@ -54,6 +57,8 @@ pub struct Book {
     /// Runs somebody knows, or hung up on while opening.
     pub opened: BTreeSet<String>,
     pub open_vanished: bool,
+    /// Every thread somebody asked for.
+    pub threads: BTreeSet<Thread>,
     pub answers: BTreeMap<String, u64>,
 }
 
@@ -139,6 +144,13 @@ impl World {
         self.book.lock().flaws.push(what.into());
     }
 
+    /// Somebody waits for this call in this life.
+    pub fn waiting(&self, run: &str, call: &str, life: &Life) {
+        let mut book = self.book.lock();
+        let track = book.tracks.entry((run.to_owned(), call.to_owned())).or_default();
+        *track.waiting.entry(life.number).or_default() += 1;
+    }
+
     pub fn forget_lease(&self) {
         drop(std::fs::remove_file(self.dir.path().join("lease")));
     }
@@ -192,6 +204,7 @@ impl World {
             enforce::Settings {
                 in_flight_max: self.in_flight_max,
                 hold: HOLD,
+                idle: IDLE,
                 settle_wait: SETTLE_WAIT,
                 reject_period: Duration::from_millis(900),
                 judge_apart: false,
