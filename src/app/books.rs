@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Checked, Error};
+use super::Error;
+use super::checked::Checked;
 use crate::config;
 use crate::ledger::postgres::Postgres;
 use crate::ledger::spool::{HeadFile, Journal, LeaseFile, Spool};

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Checked, PAUSE, Running, versions};
+use super::checked::Checked;
+use super::running::Running;
+use super::{PAUSE, versions};
 use crate::enforce::Road;
 use crate::ledger;
 use crate::policy::activation::{Candidate, load_signed};

@@ -15,6 +15,7 @@ mod evidence;
 mod keygen;
 mod ledger;
 mod manifest;
+mod mcp;
 mod observed;
 mod policy;
 mod quickstart;
@@ -88,6 +89,8 @@ enum Command {
     Evidence(evidence::Args),
     /// Read, verify and set up ledgers.
     Ledger(ledger::Args),
+    /// Be an MCP server on standard input and output, in front of the gate.
+    Mcp(mcp::Args),
 }
 
 /// Runs the command line `args` (the program's name first).
@@ -112,6 +115,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Policy(args) => return policy::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Ledger(args) => ledger::run(&args),
+        Command::Mcp(args) => mcp::run(&args),
     }
     .into()
 }

@@ -58,7 +58,7 @@ impl View {
         // WHY: with nobody left to say so, the last "ready" is worth nothing.
         if self.readiness.has_changed().is_err() {
             let reasons = vec!["the gate has stopped".to_owned()];
-            return Readiness { ready: false, reasons };
+            return Readiness { ready: false, reasons, notes: Vec::new() };
         }
         self.readiness.borrow().clone()
     }
@@ -178,15 +178,16 @@ async fn livez() -> Response {
 }
 
 async fn readyz(State(view): State<View>, headers: HeaderMap) -> Response {
-    let Readiness { ready, reasons } = view.now();
+    let Readiness { ready, reasons, notes } = view.now();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let plain = headers.get(ACCEPT).is_some_and(|accept| accept.as_bytes() == b"text/plain");
     if plain {
         let first = if ready { "ready" } else { "not ready" };
-        let text = reasons.iter().fold(format!("{first}\n"), |text, reason| text + reason + "\n");
+        let lines = reasons.iter().chain(&notes);
+        let text = lines.fold(format!("{first}\n"), |text, line| text + line + "\n");
         return typed(status, "text/plain; charset=utf-8", text);
     }
-    let body = json!({"ready": ready, "reasons": reasons});
+    let body = json!({"ready": ready, "reasons": reasons, "notes": notes});
     typed(status, "application/json", body.to_string())
 }
 

@@ -184,7 +184,7 @@ async fn health_follows_readiness_and_ends_with_it() {
         while said.next().await.unwrap().unwrap().status() != status {}
     };
     until(ServingStatus::NotServing).await;
-    served.tell.send(Readiness { ready: true, reasons: Vec::new() }).unwrap();
+    served.tell.send(Readiness { ready: true, ..Readiness::default() }).unwrap();
     until(ServingStatus::Serving).await;
     drop(served.tell);
     until(ServingStatus::NotServing).await;

@@ -88,17 +88,22 @@ async fn readiness_tells_the_truth_and_why() {
     let mut served = serve(8);
     let tell = served.tell.take().unwrap();
     let reasons = vec!["no policy bundle is loaded".to_owned()];
-    tell.send(Readiness { ready: false, reasons }).unwrap();
+    tell.send(Readiness { ready: false, reasons, notes: Vec::new() }).unwrap();
     let answer = served.ask("GET /readyz", "Host: localhost\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
-    let body = r#"{"ready":false,"reasons":["no policy bundle is loaded"]}"#;
+    let body = r#"{"notes":[],"ready":false,"reasons":["no policy bundle is loaded"]}"#;
     assert!(answer.ends_with(body), "{answer}");
     let answer = served.ask("GET /readyz", "Host: localhost\r\nAccept: text/plain\r\n").await;
     assert!(answer.ends_with("not ready\nno policy bundle is loaded\n"), "{answer}");
 
-    tell.send(Readiness { ready: true, reasons: Vec::new() }).unwrap();
+    let notes = vec!["server `github`: starting again".to_owned()];
+    tell.send(Readiness { ready: true, reasons: Vec::new(), notes }).unwrap();
     let answer = served.ask("GET /readyz", "Host: localhost\r\n").await;
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 200"), "a note takes nothing away: {answer}");
+    let body = r#"{"notes":["server `github`: starting again"],"ready":true,"reasons":[]}"#;
+    assert!(answer.ends_with(body), "{answer}");
+    let answer = served.ask("GET /readyz", "Host: localhost\r\nAccept: text/plain\r\n").await;
+    assert!(answer.ends_with("ready\nserver `github`: starting again\n"), "{answer}");
     let answer = served.ask("GET /metrics", "Host: localhost\r\n").await;
     assert!(answer.contains("application/openmetrics-text"), "{answer}");
     assert!(answer.contains("wicketgate_ready 1"), "{answer}");

@@ -15,7 +15,7 @@ use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{self, Road};
-use wicketgate::identity::manifest::{Grant, Limits, Manifest, Status};
+use wicketgate::identity::manifest::{Grant, Limits, Manifest, Mode, Status};
 use wicketgate::identity::token::RunTokens;
 use wicketgate::ledger::memory::Memory;
 use wicketgate::ledger::sequencer::Ending;
@@ -299,14 +299,14 @@ impl World {
 pub type Recovered = oneshot::Receiver<Vec<ledger::RecoveredRun>>;
 
 fn manifest(wall_seconds: Option<u64>) -> Manifest {
-    let grant =
-        |name: &str| Grant { name: ToolName::parse(name).unwrap(), tier: None, definition: None };
+    let grant = |name: &str| Grant::of(ToolName::parse(name).unwrap());
     Manifest {
         name: "sim-agent".into(),
         version: semver::Version::new(1, 0, 0),
         owner: "sim@example.com".into(),
         labels: BTreeMap::new(),
         status: Status::Active,
+        mode: Mode::Enforce,
         model_provider: "none".into(),
         model_names: vec!["m".into()],
         instructions: Vec::new(),

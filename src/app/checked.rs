@@ -1,0 +1,116 @@
+//! Everything the configuration names, loaded and checked before anything is started.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::tools::{self, Tools};
+use super::{Error, versions};
+use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
+use crate::config::Config;
+use crate::crypto::keys::{PublicKey, SecretKey};
+use crate::evidence::artifacts::Artifacts;
+use crate::identity::callers::{Callers, Trust};
+use crate::identity::token::RunTokens;
+use crate::policy::activation;
+use crate::telemetry::metrics::Metrics;
+
+/// Everything that is checked before anything is started.
+pub(super) struct Checked {
+    pub config: Config,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub tokens: Arc<RunTokens>,
+    pub callers: Arc<Callers>,
+    pub artifacts: Artifacts,
+    pub enrolment: Arc<SecretKey>,
+    pub metrics: Arc<Metrics>,
+    pub policy_trust: activation::Trust,
+}
+
+/// Loads and checks everything the configuration names; reports all that is wrong.
+pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+    private_dir(&config.state)?;
+    let tokens = RunTokens::open(&config.state, &*entropy).map(Arc::new);
+    let tokens = tokens.map_err(|e| Error::System(e.to_string()))?;
+    let mut wrong = Vec::new();
+    let manifest_keys = keys(&config.trust.manifest_keys, &mut wrong);
+    let policy_keys = keys(&config.trust.policy_keys, &mut wrong);
+    let socket = config.listen.socket.as_deref();
+    let trust = Trust { keys: &manifest_keys, threshold: config.trust.manifest_threshold, socket };
+    let callers = Callers::load(&config.agents, &trust, &tokens, clock.now());
+    let tools = tools::open(&config);
+    let (callers, tools) = match (callers, tools) {
+        (Ok(callers), Ok(tools)) if wrong.is_empty() => (callers, tools),
+        (callers, tools) => {
+            wrong.extend(callers.err().into_iter().flatten().map(|e| e.to_string()));
+            wrong.extend(tools.err().into_iter().flatten());
+            return Err(Error::Config(wrong));
+        }
+    };
+    versions::check(&config.state, &callers).map_err(|e| Error::Config(vec![e]))?;
+    let system = |e: String| Error::System(e);
+    let artifacts = Artifacts::open(&config.state.join("artifacts"));
+    let artifacts = artifacts.map_err(|e| system(e.to_string()))?;
+    for manifest in callers.manifests() {
+        artifacts
+            .put_manifest(&manifest.digest, &manifest.yaml, &manifest.envelope)
+            .map_err(|e| system(e.to_string()))?;
+    }
+    let names = tools.toolbox.iter().map(|tool| tool.facts.name.to_string());
+    let names = names.collect::<Vec<_>>();
+    let metrics = Arc::new(Metrics::new(names, env!("CARGO_PKG_VERSION"), "source"));
+    let checked = Checked {
+        enrolment: Arc::new(enrolment_key(&config.state, &*entropy)?),
+        policy_trust: activation::Trust {
+            keys: policy_keys,
+            threshold: config.trust.policy_threshold,
+        },
+        config,
+        clock,
+        entropy,
+        tokens,
+        callers: Arc::new(callers),
+        artifacts,
+        metrics,
+    };
+    Ok((checked, tools))
+}
+
+fn keys(files: &[PathBuf], wrong: &mut Vec<String>) -> Vec<PublicKey> {
+    let mut keys = Vec::new();
+    for file in files {
+        match PublicKey::load_all(file) {
+            Ok(more) => keys.extend(more),
+            Err(error) => wrong.push(error.to_string()),
+        }
+    }
+    keys
+}
+
+fn private_dir(dir: &Path) -> Result<(), Error> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|e| Error::System(format!("state directory `{}`: {e}", dir.display())))
+}
+
+/// The key that certifies this machine's epoch keys; made the first time, with its public half beside
+/// it for verifiers to pin.
+fn enrolment_key(state: &Path, entropy: &dyn Entropy) -> Result<SecretKey, Error> {
+    let path = state.join("enrolment.key");
+    if !path.exists() {
+        let key = SecretKey::generate(entropy);
+        key.store(&path).map_err(|e| Error::System(e.to_string()))?;
+    }
+    let key = SecretKey::load(&path).map_err(|e| Error::System(e.to_string()))?;
+    // Each time: a process killed between the two files must not leave verifiers without theirs.
+    let (public, pem) = (state.join("enrolment.key.pub"), key.public().to_pem());
+    if std::fs::read_to_string(&public).ok().as_deref() != Some(pem.as_str()) {
+        std::fs::write(public, pem).map_err(|e| Error::System(format!("state directory: {e}")))?;
+    }
+    Ok(key)
+}

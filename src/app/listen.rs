@@ -1,0 +1,85 @@
+//! The doors: agents' listeners and the operator's.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::Error;
+use super::checked::Checked;
+use super::running::Running;
+use crate::domain::code::Code;
+use crate::enforce::Fault;
+use crate::serve::{Faces, Identify, Readiness, grpc, operator};
+
+/// Agents' and operators' listeners, open.
+pub(super) struct Served {
+    /// TCP addresses of agents, with the ports the system chose.
+    pub places: Vec<SocketAddr>,
+    /// Where operators look.
+    pub operators_at: SocketAddr,
+    agents: tokio::task::JoinHandle<()>,
+    operators: operator::Running,
+    stop: CancellationToken,
+}
+
+impl Served {
+    /// Closes both and waits until nothing is served.
+    pub async fn close(self) {
+        self.stop.cancel();
+        drop(self.agents.await);
+        drop(tokio::task::spawn_blocking(move || self.operators.join()).await);
+    }
+}
+
+/// Binds every listener and serves.
+pub(super) async fn listen(
+    checked: &Checked,
+    running: &Running,
+    ready: watch::Receiver<Readiness>,
+) -> Result<Served, Error> {
+    let config = &checked.config;
+    let sockets = config.sockets().into_iter().map(grpc::Place::Socket);
+    let all = sockets.chain(config.listen.tcp.map(grpc::Place::Tcp)).collect();
+    let drain = Duration::from_secs(config.limits.drain_seconds);
+    let settings = grpc::Settings { places: all, drain, ..grpc::Settings::default() };
+    let bound = grpc::bind(settings).await.map_err(|e| Error::System(e.to_string()))?;
+    let stop = CancellationToken::new();
+    let view = operator::View { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };
+    let settings =
+        operator::Settings { addr: config.operator.listen, ..operator::Settings::default() };
+    let operators =
+        operator::serve(settings, view, stop.clone()).map_err(|e| Error::System(e.to_string()))?;
+    let places = bound.addresses();
+    for place in &places {
+        tracing::info!(%place, "agents connect here");
+    }
+    tracing::info!(place = %operators.address(), "operators look here");
+    let faces = Faces {
+        road: Arc::clone(&running.road),
+        identify: identify(checked),
+        readiness: ready,
+        metrics: Arc::clone(&checked.metrics),
+        clock: Arc::clone(&checked.clock),
+        entropy: Arc::clone(&checked.entropy),
+    };
+    let until = stop.clone();
+    let agents = tokio::spawn(async move {
+        if let Err(error) = bound.serve(faces, until).await {
+            tracing::error!(%error, "agents' listeners ended");
+        }
+    });
+    let operators_at = operators.address();
+    Ok(Served { places, operators_at, agents, operators, stop })
+}
+
+fn identify(checked: &Checked) -> Identify {
+    let callers = Arc::clone(&checked.callers);
+    Arc::new(move |peer, bearer| {
+        callers.identify(peer, bearer).map_err(|e| {
+            Fault::new(Code::IdentityMissing, e.to_string()).detail("identity.unmapped")
+        })
+    })
+}

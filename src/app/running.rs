@@ -1,0 +1,260 @@
+//! The gate while it runs: it opens, says how it is, reloads what changed, and ends in order.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use super::checked::Checked;
+use super::listen::listen;
+use super::tools::Tools;
+use super::{Ask, Ended, Error, PAUSE, books, policy, versions};
+use crate::enforce::{self, Road};
+use crate::ledger::sequencer::Ending;
+use crate::ledger::{self, Ledger, RecoveredRun, Status};
+use crate::serve::Readiness;
+use crate::tool::mcp::Upstreams;
+use crate::tool::toolbox::Toolbox;
+
+/// What the running gate hangs together by.
+pub(super) struct Running {
+    pub stop: CancellationToken,
+    pub ledger: Ledger,
+    pub road: Arc<OnceLock<Arc<Road>>>,
+    pub readiness: watch::Sender<Readiness>,
+    /// The servers behind the tools in force.
+    pub upstreams: ArcSwap<Upstreams>,
+}
+
+/// What the holder of the gate asks; it ends when nobody holds the gate any more.
+pub(super) type Asked = mpsc::UnboundedReceiver<Ask>;
+
+/// A gate nobody holds ends as one that was asked to.
+async fn next(asked: &mut Asked) -> Ask {
+    asked.recv().await.unwrap_or(Ask::Stop)
+}
+
+/// A gate that was started, for whoever holds it.
+pub(super) struct Started {
+    pub readiness: watch::Receiver<Readiness>,
+    pub agents: Vec<SocketAddr>,
+    pub operators: SocketAddr,
+    pub supervised: JoinHandle<Result<Ended, Error>>,
+}
+
+/// Opens the books, binds the listeners, and leaves the rest to a task.
+pub(super) async fn start(
+    (checked, tools): (Checked, Tools),
+    asked: Asked,
+) -> Result<Started, Error> {
+    let checked = Arc::new(checked);
+    let books = books::open(&checked).await?;
+    let (ledger, writer) = Ledger::new(books.settings, books.parts);
+    let (recovered_out, recovered) = oneshot::channel();
+    let reasons = vec!["starting".to_owned()];
+    let starting = Readiness { ready: false, reasons, notes: Vec::new() };
+    let (readiness, ready) = watch::channel(starting);
+    let running = Running {
+        stop: CancellationToken::new(),
+        ledger,
+        road: Arc::new(OnceLock::new()),
+        readiness,
+        upstreams: ArcSwap::from_pointee(tools.upstreams),
+    };
+    let running = Arc::new(running);
+    // WHY: before the writer is started, so that a place that is taken leaves nothing behind.
+    let served = listen(&checked, &running, ready.clone()).await?;
+    let writing = tokio::spawn(writer.run(running.stop.clone(), recovered_out));
+    let (agents, operators) = (served.places.clone(), served.operators_at);
+    let opening = open_gate(Arc::clone(&checked), tools.toolbox, Arc::clone(&running), recovered);
+    let opening = tokio::spawn(opening);
+    let supervised = tokio::spawn(async move {
+        let ended = supervise(&checked, &running, opening, writing, asked).await;
+        served.close().await;
+        running.upstreams.load().close().await;
+        ended
+    });
+    Ok(Started { readiness: ready, agents, operators, supervised })
+}
+
+/// Keeps readiness true to what is, reloads, and ends in order.
+async fn supervise(
+    checked: &Arc<Checked>,
+    running: &Arc<Running>,
+    opening: JoinHandle<Result<(), Error>>,
+    mut writing: JoinHandle<Ending>,
+    mut asked: Asked,
+) -> Result<Ended, Error> {
+    let mut status = running.ledger.status();
+    let mut opening = Some(opening);
+    loop {
+        tokio::select! {
+            biased;
+            ending = &mut writing => return Ok(ended(ending)),
+            ask = next(&mut asked) => match ask {
+                Ask::Stop => break,
+                Ask::Reload => policy::reload(checked, running).await,
+            },
+            opened = async { opening.as_mut().map(Box::pin)?.await.ok() }, if opening.is_some() => {
+                opening = None;
+                if let Some(Err(error)) = opened {
+                    running.stop.cancel();
+                    return Err(error);
+                }
+                running.tell();
+            }
+            changed = status.changed() => if changed.is_ok() { running.tell(); },
+        }
+    }
+    Ok(finish(checked, running, writing, asked).await)
+}
+
+/// Waits for the chain, then opens the gate: manifests and policy on the books, runs taken up.
+async fn open_gate(
+    checked: Arc<Checked>,
+    toolbox: Toolbox,
+    running: Arc<Running>,
+    recovered: oneshot::Receiver<Vec<RecoveredRun>>,
+) -> Result<(), Error> {
+    // The writer ended first; whoever supervises it says why.
+    let Ok(runs) = recovered.await else { return Ok(()) };
+    let limits = &checked.config.limits;
+    let bounds = enforce::Settings {
+        in_flight_max: usize::try_from(limits.in_flight_max).unwrap_or(usize::MAX),
+        open_runs_max: usize::try_from(limits.open_runs_max).unwrap_or(usize::MAX),
+        hold: Duration::from_secs(limits.hold_seconds),
+        attested: checked.config.attested.clone(),
+        ..enforce::Settings::default()
+    };
+    let road = Road::new(
+        bounds,
+        enforce::Parts {
+            ledger: running.ledger.clone(),
+            toolbox,
+            tokens: Arc::clone(&checked.tokens),
+            clock: Arc::clone(&checked.clock),
+            entropy: Arc::clone(&checked.entropy),
+            metrics: Arc::clone(&checked.metrics),
+        },
+    );
+    for manifest in checked.callers.manifests() {
+        while let Err(error) = road.bind_manifest(manifest).await {
+            if !running.passes(&error) {
+                return Err(Error::System(error.to_string()));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    versions::keep(&checked.config.state, &checked.callers).map_err(Error::System)?;
+    road.resume(runs, checked.callers.manifests());
+    road.summarise();
+    drop(running.road.set(Arc::clone(&road)));
+    policy::load(&checked, &running, &road).await;
+    Ok(())
+}
+
+/// A second request to end. Nobody left to ask is no request.
+async fn asked_again(asked: &mut Asked) {
+    while let Some(ask) = asked.recv().await {
+        if ask == Ask::Stop {
+            return;
+        }
+    }
+    std::future::pending().await
+}
+
+async fn finish(
+    checked: &Checked,
+    running: &Running,
+    mut writing: JoinHandle<Ending>,
+    mut asked: Asked,
+) -> Ended {
+    let reasons = vec!["draining".into()];
+    running.readiness.send_replace(Readiness { ready: false, reasons, notes: Vec::new() });
+    tracing::info!("draining");
+    let within = Duration::from_secs(checked.config.limits.drain_seconds);
+    if let Some(road) = running.road.get() {
+        tokio::select! {
+            biased;
+            () = road.drain() => {}
+            // The next writer closes what is still on the road.
+            () = tokio::time::sleep(within) => tracing::warn!("drain time is over"),
+            () = asked_again(&mut asked) => tracing::warn!("asked twice to end: not waiting"),
+        }
+    }
+    running.stop.cancel();
+    match tokio::time::timeout(Duration::from_secs(5), &mut writing).await {
+        Ok(ending) => ended(ending),
+        Err(_late) => Ended::Stopped,
+    }
+}
+
+fn ended(ending: Result<Ending, JoinError>) -> Ended {
+    match ending {
+        Ok(Ending::Stopped) => Ended::Stopped,
+        Ok(Ending::Fenced(why)) => {
+            tracing::error!(%why, "fenced: another writer took the slot");
+            Ended::Fenced
+        }
+        Ok(Ending::Broken(why)) => {
+            tracing::error!(%why, "the ledger cannot be trusted; nothing is served");
+            Ended::Broken
+        }
+        Err(error) => {
+            tracing::error!(%error, "the ledger's writer panicked");
+            Ended::Broken
+        }
+    }
+}
+
+impl Running {
+    /// Whether it makes sense to ask the ledger again: the store is away, and somebody still writes.
+    pub fn passes(&self, error: &ledger::Error) -> bool {
+        let over = match &*self.ledger.status().borrow() {
+            Status::Ready | Status::Starting(_) | Status::Failing(_) | Status::Full => false,
+            Status::Fenced(_) | Status::Broken(_) | Status::Stopped => true,
+        };
+        match error {
+            ledger::Error::Unavailable(_) | ledger::Error::Unknown | ledger::Error::Overloaded => {
+                !over
+            }
+            ledger::Error::RunNotOpen | ledger::Error::CallTaken | ledger::Error::CallsOpen => {
+                false
+            }
+        }
+    }
+
+    /// Says whether calls can be governed, and if not, everything that is missing.
+    pub fn tell(&self) {
+        let mut reasons = Vec::new();
+        match &*self.ledger.status().borrow() {
+            Status::Ready => {}
+            Status::Starting(why) => reasons.push(format!("ledger: starting: {why}")),
+            Status::Failing(why) => reasons.push(format!("ledger: failing: {why}")),
+            Status::Full => reasons.push("ledger: no space for new calls".to_owned()),
+            Status::Fenced(why) => reasons.push(format!("ledger: fenced: {why}")),
+            Status::Broken(why) => reasons.push(format!("ledger: broken: {why}")),
+            Status::Stopped => reasons.push("ledger: closed".to_owned()),
+        }
+        match self.road.get() {
+            None => reasons.push("the gate is not open yet".to_owned()),
+            Some(road) if road.engine().is_none() => {
+                reasons.push("policy: no bundle is in force".to_owned());
+            }
+            Some(_) => {}
+        }
+        let next = Readiness { ready: reasons.is_empty(), reasons, notes: Vec::new() };
+        self.readiness.send_if_modified(|now| {
+            let changed = *now != next;
+            if changed {
+                tracing::info!(ready = next.ready, reasons = ?next.reasons, "readiness");
+                *now = next;
+            }
+            changed
+        });
+    }
+}
