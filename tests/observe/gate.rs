@@ -86,6 +86,11 @@ impl Drop for Gate {
 impl Gate {
     /// A gate under this bundle: files, and the member `enforcement` of `bundle.json`.
     pub fn start(enforcement: &str, files: &[(&str, &str)]) -> Self {
+        Self::of_mode("enforce", enforcement, files)
+    }
+
+    /// The same with this `spec.mode` in the agent's manifest.
+    pub fn of_mode(mode: &str, enforcement: &str, files: &[(&str, &str)]) -> Self {
         let dir = tempfile::Builder::new().prefix("wgo").tempdir().unwrap();
         let mut gate = Self { dir, tool: Tool::start(), child: None, operator: String::new() };
         for name in ["manifest", "policy", "evidence"] {
@@ -94,7 +99,7 @@ impl Gate {
         gate.write("root/src/a.rs", "fn a() {}");
         gate.write("root/src/b.rs", "fn b() {}");
         gate.write("root/secret.txt", "secret");
-        gate.furnish();
+        gate.furnish(mode);
         gate.write(
             "bundle/bundle.json",
             &format!(r#"{{"name":"main","version":"1.4.2","enforcement":{enforcement}}}"#),
@@ -109,14 +114,14 @@ impl Gate {
         gate
     }
 
-    fn furnish(&self) {
+    fn furnish(&self, mode: &str) {
         let tools = [("fs.read", "T0"), ("work.do", "T1"), ("work.pay", "T3")];
         let granted: Vec<Value> =
             tools.iter().map(|(name, tier)| json!({"name": name, "tier": tier})).collect();
         let manifest = json!({
             "apiVersion": "wicketgate.dev/v1", "kind": "AgentManifest",
             "metadata": {"name": "observed-agent", "version": "1.0.0", "owner": "tests@example.com"},
-            "spec": {"status": "active", "model": {"provider": "example", "names": ["m"]},
+            "spec": {"status": "active", "mode": mode, "model": {"provider": "example", "names": ["m"]},
                 "instructions": [{"sha256": "ab".repeat(32), "scope": "whole"}], "tools": granted,
                 "validity": {"not_before": "2020-01-01T00:00:00Z", "not_after": "2099-01-01T00:00:00Z"}},
         });

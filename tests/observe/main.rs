@@ -114,6 +114,7 @@ async fn a_simulated_run_is_decided_and_recorded_and_runs_nothing() {
                  deny contains {\"code\": \"large\", \"message\": \"more than nine\"} if input.args.n > 9\n\
                  deny contains {\"code\": \"mode\", \"message\": \"simulate only\"} if input.run.mode != \"simulate\"";
     let gate = Gate::start("{}", &[("agent/main.rego", rules)]);
+    assert!(!gate.operator("/readyz").contains("observes"));
     let agent = gate.open("simulate").await;
     let simulated = (
         "call.cancelled".to_owned(),
@@ -141,4 +142,15 @@ async fn a_simulated_run_is_decided_and_recorded_and_runs_nothing() {
     // An ordinary run of the same gate is told so.
     let refused = gate.open("enforce").await.call("work.do", "a", "{}").await.unwrap_err();
     assert_eq!(refused.1, "mode");
+}
+
+#[tokio::test]
+async fn a_manifest_that_simulates_makes_every_run_a_simulated_one() {
+    let rules = "allow if input.run.mode == \"simulate\"";
+    let gate = Gate::of_mode("simulate", "{}", &[("agent/main.rego", rules)]);
+    for mode in ["", "enforce", "simulate"] {
+        let refused = gate.open(mode).await.call("work.do", "a", "{}").await.unwrap_err();
+        assert_eq!((refused.0.as_str(), refused.1.as_str()), ("call.cancelled", "simulated"));
+    }
+    assert_eq!(gate.hits(), 0);
 }
