@@ -13,6 +13,7 @@ use super::checked::Checked;
 use super::listen::listen;
 use super::tools::Tools;
 use super::{Ask, Ended, Error, PAUSE, books, policy, versions};
+use crate::domain::time::Timestamp;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, RecoveredRun, Status};
@@ -108,6 +109,7 @@ async fn supervise(
                 running.tell();
             }
             changed = status.changed() => if changed.is_ok() { running.tell(); },
+            () = running.enforced_again() => running.tell(),
         }
     }
     Ok(finish(checked, running, writing, asked).await)
@@ -228,6 +230,16 @@ impl Running {
         }
     }
 
+    /// Waits until the first layer that only observes may be enforced again, a minute at most: clocks
+    /// are set. Never ends while none observes.
+    async fn enforced_again(&self) {
+        let observing = self.road.get().map(|road| road.observing()).unwrap_or_default();
+        match observing.into_iter().map(|(_, _, left)| left).min() {
+            Some(left) => tokio::time::sleep(left.min(Duration::from_secs(60))).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Says whether calls can be governed, and if not, everything that is missing.
     pub fn tell(&self) {
         let mut reasons = Vec::new();
@@ -247,11 +259,19 @@ impl Running {
             }
             Some(_) => {}
         }
-        let next = Readiness { ready: reasons.is_empty(), reasons, notes: Vec::new() };
+        let observing = self.road.get().map(|road| road.observing()).unwrap_or_default();
+        let note = |(layer, until, _): (&str, Timestamp, Duration)| {
+            format!(
+                "policy: the {layer} layer observes until {until}: its denials are not enforced"
+            )
+        };
+        let notes: Vec<String> = observing.into_iter().map(note).collect();
+        let next = Readiness { ready: reasons.is_empty(), reasons, notes };
         self.readiness.send_if_modified(|now| {
             let changed = *now != next;
             if changed {
-                tracing::info!(ready = next.ready, reasons = ?next.reasons, "readiness");
+                let Readiness { ready, reasons, notes } = &next;
+                tracing::info!(ready, ?reasons, ?notes, "readiness");
                 *now = next;
             }
             changed

@@ -69,6 +69,18 @@ impl Road {
         self.engine.load().as_ref().clone()
     }
 
+    /// Layers of the bundle in force that only observe just now, and for how long still.
+    #[must_use]
+    pub fn observing(&self) -> Vec<(&'static str, Timestamp, Duration)> {
+        let now = self.clock.now();
+        let left = |until: Timestamp| until.millis().saturating_sub(now.millis()).unsigned_abs();
+        let observing = self.engine().map(|engine| engine.observing(now)).unwrap_or_default();
+        observing
+            .into_iter()
+            .map(|(layer, until)| (layer, until, Duration::from_millis(left(until))))
+            .collect()
+    }
+
     /// Runs that are open, and calls on the road.
     #[must_use]
     pub fn load(&self) -> (usize, usize) {
