@@ -8,8 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Exit, block_on, complain, config};
+use super::{Exit, complain, config};
+use crate::app;
 use crate::clock::{SystemEntropy, random16};
+use crate::config::Config;
 use crate::mcp::name::is_server;
 
 mod bridge;
@@ -19,7 +21,7 @@ mod headers;
 mod host;
 mod lines;
 
-use bridge::Bridge;
+use bridge::{Bridge, Stop};
 use client::{Client, Paths};
 use exchange::Gate;
 use host::Host;
@@ -60,6 +62,8 @@ fn run_name(text: &str) -> Result<String, String> {
 
 /// How long the last lines may take to be read.
 const LAST_LINES: Duration = Duration::from_secs(2);
+/// What is left of the process gets this long.
+const REST: Duration = Duration::from_secs(1);
 
 /// Runs it.
 pub fn run(args: &Args) -> Exit {
@@ -70,47 +74,66 @@ pub fn run(args: &Args) -> Exit {
             return Exit::Config;
         }
     };
-    let Some(socket) = config.listen.socket else {
-        complain(format!("{}: listen.socket is off", args.config.display()));
+    serve(config, args.server.as_deref(), args.run.as_deref())
+}
+
+/// Bridges standard input and output to the gate of this configuration.
+fn serve(config: Config, server: Option<&str>, run: Option<&str>) -> Exit {
+    let Some(socket) = config.listen.socket.clone() else {
+        complain("listen.socket is off: there is nothing to bridge to");
         return Exit::Config;
     };
-    let place = Place {
-        config: args.config.clone(),
-        gate: Gate { socket },
-        server: args.server.clone(),
-        run: args.run.clone(),
+    let named = |config: &Config, name: &str| {
+        config.servers.iter().any(|server| server.get("name").is_some_and(|own| own == name))
     };
-    match block_on(bridge_to(place)) {
-        Ok(exit) | Err(exit) => exit,
+    if let Some(name) = server.filter(|name| !named(&config, name)) {
+        complain(format!("servers: there is no server `{name}`"));
+        return Exit::Config;
     }
+    let failed = |error: &dyn std::fmt::Display| {
+        complain(format!("error: {error}"));
+        Exit::Unverifiable
+    };
+    let guard = match app::log(&config, false) {
+        Ok(guard) => guard,
+        Err(error) => return failed(&error),
+    };
+    let own = format!("stdio-{}", hex::encode(random16(&SystemEntropy)));
+    let paths = Paths::new(server, run, &own);
+    let runtime =
+        match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => return failed(&error),
+        };
+    let exit = runtime.block_on(bridge(config, Gate { socket }, paths));
+    runtime.shutdown_timeout(REST);
+    guard.flush();
+    exit
 }
 
-/// What a bridge leads to.
-struct Place {
-    config: PathBuf,
-    gate: Gate,
-    server: Option<String>,
-    run: Option<String>,
-}
-
-async fn bridge_to(place: Place) -> Exit {
-    let host = Arc::new(Host::new(place.config));
-    if let Err(none) = host.ensure(&place.gate).await {
+async fn bridge(config: Config, gate: Gate, paths: Paths) -> Exit {
+    let mut stop = match Stop::install() {
+        Ok(stop) => stop,
+        Err(error) => {
+            complain(format!("error: {error}"));
+            return Exit::Unverifiable;
+        }
+    };
+    let host = Arc::new(Host::new(config));
+    let ensured = tokio::select! {
+        biased;
+        () = stop.asked() => return Exit::Ok,
+        ensured = host.ensure(&gate) => ensured,
+    };
+    if let Err(none) = ensured {
         complain(format!("error: {none}"));
         return none.exit;
     }
     let (out, written) = lines::outgoing();
-    let own = format!("stdio-{}", hex::encode(random16(&SystemEntropy)));
-    let paths = Paths::new(place.server.as_deref(), place.run.as_deref(), &own);
-    let client = Client::new(place.gate, Arc::clone(&host), paths, out);
-    let ended = Bridge::new(client).run(lines::incoming()).await;
+    let client = Client::new(gate, Arc::clone(&host), paths, out);
+    Bridge::new(client).run(lines::incoming(), stop).await;
+    // A reader that is gone takes nothing any more.
     let _ = tokio::time::timeout(LAST_LINES, written).await;
     host.stop().await;
-    match ended {
-        Ok(()) => Exit::Ok,
-        Err(error) => {
-            complain(format!("error: {error}"));
-            Exit::Unverifiable
-        }
-    }
+    Exit::Ok
 }
