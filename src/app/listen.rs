@@ -62,6 +62,8 @@ pub(super) async fn listen(
         identify: identify(checked),
         readiness: ready,
         metrics: Arc::clone(&checked.metrics),
+        clock: Arc::clone(&checked.clock),
+        entropy: Arc::clone(&checked.entropy),
     };
     let until = stop.clone();
     let agents = tokio::spawn(async move {

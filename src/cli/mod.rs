@@ -17,10 +17,12 @@ mod keygen;
 mod ledger;
 mod manifest;
 mod mcp;
+mod observed;
 mod policy;
 mod quickstart;
 pub mod reader;
 mod serve;
+mod suggest;
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

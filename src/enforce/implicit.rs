@@ -1,16 +1,29 @@
 //! Runs nobody opened by name: one per caller and thread of work, for faces without `OpenRun`.
+//!
+//! A thread has at most one open run. Whoever asks for it first opens it, everybody else waits for that
+//! one; once it is sealed, or its wall time is over, the next who asks opens another.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+use tokio::sync::Mutex as Turn;
+
 use super::answer::Fault;
-use super::run::Run;
+use super::opening::Handle;
+use super::run::{Rest, Run};
 use super::{Opening, Road};
+use crate::domain::code::Code;
+use crate::domain::digest::Digest;
 use crate::identity::Caller;
+
+/// Bytes of a session's id at most.
+const SESSION_BYTES_MAX: usize = 256;
 
 /// What holds the calls of an implicit run together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Thread {
-    /// One MCP session.
+    /// One MCP session; it ends with this process.
     Session(String),
     /// A name the agent gave: `/mcp/r/<name>`, `X-Wicketgate-Run`; `[A-Za-z0-9_.-]{1,64}`.
     Named(String),
@@ -18,31 +31,164 @@ pub enum Thread {
     Caller,
 }
 
+impl Thread {
+    /// The word in `run.opened`.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Session(_) => "session",
+            Self::Named(_) => "named",
+            Self::Caller => "caller",
+        }
+    }
+
+    /// What tells it from other threads of its kind.
+    fn name(&self) -> Result<&str, Fault> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
+        match self {
+            Self::Caller => Ok(""),
+            Self::Session(id) if id.len() <= SESSION_BYTES_MAX => Ok(id),
+            Self::Named(name) if (1..=64).contains(&name.len()) && name.bytes().all(plain) => {
+                Ok(name)
+            }
+            Self::Session(_) => Err(malformed("a session id is too long")),
+            Self::Named(_) => Err(malformed("a run is named [A-Za-z0-9_.-]{1,64}")),
+        }
+    }
+}
+
+fn malformed(message: &str) -> Fault {
+    Fault::new(Code::RequestMalformed, message).detail("run.name")
+}
+
+/// Whose turn it is to open or to end the run of a thread.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    turns: Mutex<BTreeMap<Digest, Arc<Turn<()>>>>,
+}
+
+impl Threads {
+    /// Does this when it is its turn in the thread. Runs to its end on the task it is called in.
+    async fn in_turn<T>(&self, thread: Digest, work: impl Future<Output = T>) -> T {
+        let turn = Arc::clone(self.turns.lock().entry(thread).or_default());
+        let held = turn.lock().await;
+        let done = work.await;
+        drop(held);
+        let mut turns = self.turns.lock();
+        // The map's and this one: nobody else waits, and nobody else can come while the map is locked.
+        if Arc::strong_count(&turn) <= 2 {
+            turns.remove(&thread);
+        }
+        done
+    }
+}
+
 impl Road {
-    /// The open run of this caller and thread; opens one if there is none. It is sealed when its
-    /// session ends, after 15 minutes without a call, or at drain.
+    /// The open run of this caller and thread; opens one if there is none, with no claim about model,
+    /// instructions or tools. It is sealed when its session ends, after 15 minutes without a call, or
+    /// at drain.
     ///
     /// # Errors
-    /// As `open_run`.
+    /// As `open_run`; `request.malformed` for a name that is none.
     pub async fn implicit_run(
         self: &Arc<Self>,
         caller: &Caller,
         thread: &Thread,
         opening: Opening,
     ) -> Result<Arc<Run>, Fault> {
-        let _ = (thread, self.open_run(caller, opening).await?);
-        Err(Fault::new(crate::domain::code::Code::NotReady, "not built yet"))
+        let key = self.thread_key(caller, thread)?;
+        if let Some(run) = self.thread_run(&key) {
+            return Ok(run);
+        }
+        // On a task of its own: a caller that hangs up must not leave a run nobody watches, nor let
+        // the next one open a second.
+        let (road, caller, thread) = (Arc::clone(self), caller.clone(), thread.clone());
+        let opening = self.tasks.spawn(async move {
+            let open = async {
+                match road.thread_run(&key) {
+                    Some(run) => Ok(run),
+                    None => road.open_thread(&caller, opening, &Handle::Thread(thread, key)).await,
+                }
+            };
+            road.threads.in_turn(key, open).await
+        });
+        let lost = |_| Err(Fault::new(Code::LedgerUnknown, "the opening was lost"));
+        let opened = opening.await.unwrap_or_else(lost);
+        if let Err(fault) = &opened {
+            self.reject(fault.code);
+        }
+        opened
     }
 
-    /// Seals the implicit run of this caller and thread, if one is open.
+    /// Seals the implicit run of this caller and thread, if one is open: waits for its calls, cancels
+    /// held ones. Comes back once it is sealed; the sealing goes on if nobody waits for it.
     pub async fn end_implicit(self: &Arc<Self>, caller: &Caller, thread: &Thread) {
-        let _ = (caller, thread);
-        std::future::ready(()).await;
+        let Ok(key) = self.thread_key(caller, thread) else { return };
+        let road = Arc::clone(self);
+        let ending = self.tasks.spawn(async move {
+            let found = road.threads.in_turn(key, async { road.runs.of_thread(&key) }).await;
+            if let Some(run) = found {
+                road.seal_at_last(&run, "session_end").await;
+            }
+        });
+        // Lost only with the process: the next one seals it.
+        drop(ending.await);
     }
 
-    /// Asks a call on the road to stop. One that is not begun ends cancelled; one at its tool ends
-    /// cancelled if the tool only reads, else unknown. A call that is over is left alone.
-    pub fn cancel(&self, run: &Arc<Run>, call: &str) {
-        let _ = (run, call);
+    /// Two callers never share a thread: manifest, way of proof, uid and token are all part of it.
+    fn thread_key(&self, caller: &Caller, thread: &Thread) -> Result<Digest, Fault> {
+        let auth = &caller.auth;
+        let uid = auth.uid.map(|uid| uid.to_string()).unwrap_or_default();
+        Ok(self.tokens.thread(&[
+            caller.manifest.digest.as_bytes(),
+            auth.method.as_bytes(),
+            uid.as_bytes(),
+            auth.token.as_deref().unwrap_or_default().as_bytes(),
+            thread.as_str().as_bytes(),
+            thread.name()?.as_bytes(),
+        ]))
+    }
+
+    /// The run of this thread that takes calls.
+    fn thread_run(&self, key: &Digest) -> Option<Arc<Run>> {
+        let run = self.runs.of_thread(key)?;
+        if run.is_over() || run.expires.is_some_and(|expires| expires <= self.clock.now()) {
+            return None;
+        }
+        run.touch(self.clock.monotonic());
+        Some(run)
+    }
+
+    /// Seals an implicit run that nothing was asked of for a while.
+    pub(super) fn watch_idle(self: &Arc<Self>, run: &Arc<Run>) {
+        if run.thread.is_none() {
+            return;
+        }
+        let (road, run) = (Arc::clone(self), Arc::clone(run));
+        self.tasks.spawn(async move {
+            loop {
+                let told = run.idle.notified();
+                let left = match run.rest(road.settings.idle, road.clock.monotonic()) {
+                    Rest::Over => return,
+                    Rest::Closed => break,
+                    Rest::Busy => None,
+                    Rest::For(left) => Some(left),
+                };
+                let rested = async {
+                    match left {
+                        Some(left) => tokio::time::sleep(left).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    () = road.stop.cancelled() => return,
+                    // A call ended: its time counts from here.
+                    () = told => run.touch(road.clock.monotonic()),
+                    () = rested => {}
+                }
+            }
+            road.seal_at_last(&run, "idle").await;
+        });
     }
 }

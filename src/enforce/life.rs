@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::{RwLock, Semaphore};
+use tokio::sync::{RwLock, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::answer::Fault;
 use super::docket::Docket;
+use super::implicit::Threads;
 use super::large::Large;
 use super::rejected::Rejected;
 use super::run::{Place, Run, Runs, Sealed};
@@ -18,7 +19,7 @@ use crate::clock::random32;
 use crate::domain::code::Code;
 use crate::domain::id::CallId;
 use crate::domain::json::Json;
-use crate::domain::tier::{Binding, Tier};
+use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
 use crate::ledger::drafts::{Written, clip};
@@ -26,27 +27,6 @@ use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self, Ledger, recover};
 use crate::policy::PolicyEngine;
-
-/// One tool as the agent is shown it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ToolView {
-    /// Its name.
-    pub name: String,
-    /// What it does.
-    pub description: String,
-    /// JSON Schema (2020-12) of its arguments, canonical.
-    pub input_schema: Vec<u8>,
-    /// The whole MCP tool object, its name qualified, canonical; tools of other kinds have none.
-    pub shown: Option<Arc<[u8]>>,
-    /// `http`, `file.read`, `mcp`.
-    pub kind: String,
-    /// Effective tier.
-    pub tier: &'static str,
-    /// Whether it changes nothing.
-    pub read_only: bool,
-    /// `sha256:` definition digest.
-    pub definition: String,
-}
 
 impl Road {
     /// The gate over these parts. It serves once a policy is activated and the ledger is ready.
@@ -58,7 +38,8 @@ impl Road {
             salt: random32(&*entropy),
             settings,
             ledger,
-            toolbox,
+            toolbox: ArcSwap::from_pointee(toolbox),
+            toolbox_version: watch::Sender::new(0),
             tokens,
             clock,
             entropy,
@@ -67,6 +48,7 @@ impl Road {
             docket: Docket::new(),
             turn: RwLock::new(()),
             runs: Runs::default(),
+            threads: Threads::default(),
             rejected: Rejected::default(),
             large: Large::default(),
             slots,
@@ -144,38 +126,6 @@ impl Road {
         self.ledger.record(Written::bare(Draft::of(Kind::ManifestBound, data))).await
     }
 
-    /// The tools that exist for this run's agent, by name.
-    ///
-    /// # Errors
-    /// `run.sealed`.
-    pub fn list_tools(&self, run: &Arc<Run>) -> Result<Vec<ToolView>, Fault> {
-        if run.is_over() {
-            return Err(Fault::new(Code::RunSealed, "the run is sealed"));
-        }
-        let mut views: Vec<ToolView> = run
-            .manifest
-            .tools
-            .iter()
-            .filter_map(|grant| {
-                let tool = self.toolbox.get(&grant.name)?;
-                let pinned = grant.definition.is_none_or(|pin| pin == tool.facts.definition);
-                let tier = grant.tier.unwrap_or(Tier::T0).max(tool.facts.tier);
-                pinned.then(|| ToolView {
-                    name: grant.name.to_string(),
-                    description: tool.description.clone(),
-                    input_schema: tool.input_schema.clone(),
-                    shown: tool.shown.clone(),
-                    kind: tool.facts.kind.clone(),
-                    tier: tier.as_str(),
-                    read_only: tool.facts.read_only,
-                    definition: tool.facts.definition.prefixed(),
-                })
-            })
-            .collect();
-        views.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(views)
-    }
-
     /// Ends the run: waits for its calls, cancels held ones, writes `run.sealed`.
     ///
     /// Sealing a sealed run gives the first answer again.
@@ -212,9 +162,25 @@ impl Road {
         };
         let receipt = receipt.map_err(|e| Fault::of_ledger(&e))?;
         let sealed = Sealed { entries: receipt.run_seq.saturating_add(1), receipt };
-        run.state.lock().sealed = Some(sealed.clone());
-        self.runs.sealed(run);
+        // Two may have sealed it at once; it is kept as sealed once.
+        if run.state.lock().sealed.replace(sealed.clone()).is_none() {
+            self.runs.sealed(run);
+        }
+        run.idle.notify_waiters();
         Ok(sealed)
+    }
+
+    /// Seals the run for as long as it takes, or until the gate stops.
+    pub(super) async fn seal_at_last(&self, run: &Arc<Run>, reason: &str) {
+        let mut pause = Duration::from_millis(100);
+        while self.seal(run, reason).await.is_err() {
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = pause.saturating_mul(2).min(Duration::from_secs(5));
+        }
     }
 
     /// Ends a held call when its time is over, unless it ends otherwise first.
@@ -250,15 +216,7 @@ impl Road {
                 () = road.stop.cancelled() => return,
                 () = tokio::time::sleep(left) => {}
             }
-            let mut pause = Duration::from_millis(100);
-            while road.seal(&run, "wall_seconds").await.is_err() {
-                tokio::select! {
-                    biased;
-                    () = road.stop.cancelled() => return,
-                    () = tokio::time::sleep(pause) => {}
-                }
-                pause = pause.saturating_mul(2).min(Duration::from_secs(5));
-            }
+            road.seal_at_last(&run, "wall_seconds").await;
         });
     }
 
@@ -280,11 +238,26 @@ impl Road {
         });
     }
 
-    /// Takes no new work and waits for what is on the road; runs stay open for the next life.
-    pub async fn drain(&self) {
+    /// Takes no new work and waits for what is on the road. Implicit runs are sealed; the others stay
+    /// open for the next life.
+    pub async fn drain(self: &Arc<Self>) {
         self.stop.cancel();
         self.tasks.close();
-        self.tasks.wait().await;
+        loop {
+            let open = self.runs.open().into_iter().filter(|run| run.thread.is_some());
+            let sealing: Vec<_> = open.collect();
+            let last = sealing.is_empty();
+            for run in sealing {
+                let road = Arc::clone(self);
+                // What cannot be sealed now is open for the next life, and sealed there.
+                self.tasks.spawn(async move { drop(road.seal(&run, "drain").await) });
+            }
+            self.tasks.wait().await;
+            // Once more: a run may have been opened in the moment the gate stopped.
+            if last {
+                return;
+            }
+        }
     }
 
     /// Runs that are open now.

@@ -2,7 +2,8 @@
 //!
 //! `prepare → judge → commit → run → settle → release`: the five lines are in [`Road::walk`]. The rest of
 //! this folder is what surrounds them: open runs (`run`), what callers are told (`answer`), opening,
-//! sealing and expiry (`life`), and the summary of what never got this far (`rejected`).
+//! sealing and expiry (`opening`, `implicit`, `life`), what is asked again (`recall`) or no longer
+//! wanted (`cancel`), and the summary of what never got this far (`rejected`).
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -18,9 +19,9 @@ use tracing::{Instrument as _, Span};
 
 pub use answer::{Answer, Fault, Released};
 pub use implicit::Thread;
-pub use life::ToolView;
 pub use opening::{Opened, Opening};
 pub use run::{Run, Sealed};
+pub use tools::ToolView;
 
 use crate::clock::{Clock, Entropy, random16};
 use crate::domain::call::{Asking, ToolCall};
@@ -31,29 +32,33 @@ use crate::domain::id::CallId;
 use crate::domain::outcome::Outcome;
 use crate::identity::Peer;
 use crate::identity::token::RunTokens;
-use crate::ledger::permit::{Committed, Finished, Recalled, RecalledState};
+use crate::ledger::permit::{Committed, Finished};
 use crate::ledger::{self, Ledger, Pending};
 use crate::limits::Went;
 use crate::policy::input::RunFacts;
 use crate::policy::{self, Bench, Judged, PolicyEngine};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{Stage, trace};
-use crate::tool;
 use crate::tool::toolbox::{self, Toolbox};
+use crate::tool::{self, ToolExecutor};
 use docket::Docket;
+use implicit::Threads;
 use large::Large;
 use rejected::Rejected;
-use run::{Admitted, Place, Runs, Waiting};
+use run::{Admitted, New, Place, Runs, Waiting};
 
 mod answer;
+mod cancel;
 mod docket;
 mod implicit;
 mod large;
 mod life;
 mod opening;
+mod recall;
 mod rejected;
 mod resume;
 mod run;
+mod tools;
 
 /// One request to run a tool, not yet admitted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -77,6 +82,8 @@ pub struct Settings {
     pub open_runs_max: usize,
     /// How long a held call waits.
     pub hold: Duration,
+    /// How long an implicit run stays open without a call.
+    pub idle: Duration,
     /// How long a caller waits for an outcome to be on the books before it is told `call.unknown`.
     pub settle_wait: Duration,
     /// Between two summaries of rejected requests.
@@ -93,6 +100,7 @@ impl Default for Settings {
             in_flight_max: 512,
             open_runs_max: 20_000,
             hold: Duration::from_secs(15 * 60),
+            idle: Duration::from_secs(15 * 60),
             settle_wait: Duration::from_secs(4),
             reject_period: Duration::from_secs(10),
             judge_apart: true,
@@ -129,7 +137,10 @@ type Engine = Option<Arc<dyn PolicyEngine>>;
 pub struct Road {
     settings: Settings,
     ledger: Ledger,
-    toolbox: Toolbox,
+    /// A call keeps the one it was prepared with.
+    toolbox: ArcSwap<Toolbox>,
+    /// Counts toolboxes that show agents something else than the one before.
+    toolbox_version: watch::Sender<u64>,
     tokens: Arc<RunTokens>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
@@ -140,6 +151,7 @@ pub struct Road {
     /// stands before the activation in the ledger if and only if it was made by the old bundle.
     turn: RwLock<()>,
     runs: Runs,
+    threads: Threads,
     rejected: Rejected,
     large: Large,
     slots: Arc<Semaphore>,
@@ -161,7 +173,21 @@ struct Trip {
     call: ToolCall,
     refusals: Vec<Reason>,
     facts: RunFacts,
+    cancel: CancellationToken,
     span: Span,
+}
+
+/// A decision on its way to the books, and the executor that prepared its call.
+struct Decided {
+    pending: Pending<Committed>,
+    executor: Option<Arc<dyn ToolExecutor>>,
+}
+
+/// Why there is no decision on the books.
+enum Undecided {
+    /// Its caller no longer wants it, and nothing was written.
+    Cancelled,
+    Ledger(ledger::Error),
 }
 
 impl Road {
@@ -192,24 +218,6 @@ impl Road {
         }
     }
 
-    /// How far a call got: the answer `execute` gave, or will give.
-    ///
-    /// # Errors
-    /// As `execute`; `call.not_found`.
-    pub async fn call(&self, run: &Arc<Run>, call_id: &str) -> Answer {
-        let missing = || Fault::new(Code::CallNotFound, format!("no call `{call_id}` in this run"));
-        let call = CallId::parse(call_id).ok_or_else(missing)?;
-        let place = run.state.lock().calls.get(&call).cloned();
-        match place {
-            Some(Place::OnRoad { answer, .. }) => self.wait(run, answer).await,
-            Some(Place::Held | Place::Booked | Place::Doubted) => {
-                let remembered = self.remembered(run, &call).await?;
-                self.give(run, self.recalled(run, &remembered.recalled))
-            }
-            None => Err(missing()),
-        }
-    }
-
     /// Counts a request that was refused before it was admitted; summaries go on the books.
     pub fn reject(&self, code: Code) {
         self.metrics.rejected(code.as_str());
@@ -227,10 +235,10 @@ impl Road {
         // WHY: taken before admission, so that what is shed leaves no trace in the run.
         let slot = Arc::clone(&self.slots).try_acquire_owned();
         let admitted = run.admit(&id, fingerprint, &*self.clock, &self.settings.attested)?;
-        let (sender, refusals, facts) = match admitted {
+        let New { sender, refusals, facts, cancel } = match admitted {
             Admitted::Join(waiting) => return Ok(Entry::Wait(waiting)),
             Admitted::Recall => return Ok(Entry::Recall(call)),
-            Admitted::New(sender, refusals, facts) => (sender, refusals, facts),
+            Admitted::New(new) => new,
         };
         let Ok(slot) = slot else {
             run.forget(&id);
@@ -248,7 +256,8 @@ impl Road {
             run: &run_id,
             traceparent: call.traceparent(),
         });
-        let trip = Trip { run: Arc::clone(run), call, refusals, facts, span: span.clone() };
+        let (run, span_of_trip) = (Arc::clone(run), span.clone());
+        let trip = Trip { run, call, refusals, facts, cancel, span: span_of_trip };
         let walking = async move {
             let _counted = road.metrics.in_flight();
             let run = Arc::clone(&trip.run);
@@ -288,11 +297,14 @@ impl Road {
 
     /// The road. Whatever leaves it is on the books, or nothing happened.
     async fn walk(&self, trip: Trip, caller: &watch::Sender<Option<Answer>>) {
-        let (run, span) = (Arc::clone(&trip.run), trip.span.clone());
+        let (run, span, cancel) = (Arc::clone(&trip.run), trip.span.clone(), trip.cancel.clone());
         let (id, tool) = (trip.call.id().clone(), trip.call.tool().clone());
-        let committed = match self.decide(trip).await {
-            Ok(pending) => self.timed(&span, Stage::Commit, pending.wait()).await,
-            Err(error) => Err(error),
+        let (committed, executor) = match self.decide(trip).await {
+            Ok(Decided { pending, executor }) => {
+                let committed = self.timed(&span, Stage::Commit, pending.wait()).await;
+                (committed.map_err(Undecided::Ledger), executor)
+            }
+            Err(undecided) => (Err(undecided), None),
         };
         if let Ok(committed) = &committed {
             let verdict = committed.verdict().as_str();
@@ -301,16 +313,18 @@ impl Road {
         }
         match committed {
             Ok(Committed::Permit(permit)) => {
-                let executor = self.toolbox.get(&tool).map(|t| Arc::clone(&t.executor));
+                let mcp = permit.prepared().tool().is_some_and(|tool| tool.kind == "mcp");
                 let finished = match executor {
+                    _ if run.simulate => permit.simulated(),
                     Some(executor) => {
-                        let running = tool::run(&executor, &*self.clock, permit);
+                        let running = tool::run(&executor, &*self.clock, permit, &cancel);
                         self.timed(&span, Stage::Tool, running).await
                     }
                     None => permit.not_started(),
                 };
                 self.metrics.outcome(tool.as_str(), finished.ended().outcome.word());
-                let settling = self.settle(&run, &id, finished, caller);
+                let went = went(&finished.ended().outcome, mcp);
+                let settling = self.settle(&run, finished, went, caller);
                 self.timed(&span, Stage::Settle, settling).await;
             }
             Ok(Committed::Refusal(refusal)) => {
@@ -320,9 +334,12 @@ impl Road {
             Ok(Committed::Held(held)) => {
                 run.left(&id, Place::Held, Went::NotRun);
                 self.watch_hold(&run, &id, held.expires());
+                if cancel.is_cancelled() {
+                    self.cancel_held(&run, &id);
+                }
                 caller.send_replace(Some(Err(Fault::from(&held))));
             }
-            Err(error) => self.uncommitted(&run, &id, &error, caller),
+            Err(undecided) => self.uncommitted(&run, &id, &undecided, caller),
         }
         if let Some(Err(fault)) = &*caller.borrow() {
             trace::error(&span, fault.code.as_str());
@@ -338,16 +355,23 @@ impl Road {
     }
 
     /// Prepares and judges, and queues the decision while no bundle can be swapped in between.
-    async fn decide(&self, trip: Trip) -> Result<Pending<Committed>, ledger::Error> {
+    async fn decide(&self, trip: Trip) -> Result<Decided, Undecided> {
         let _turn = self.turn.read().await;
-        let judged = self.judge(trip).await;
-        self.ledger.submit(judged).await
+        let toolbox = self.toolbox.load_full();
+        let executor = toolbox::executor(&toolbox, trip.call.tool());
+        let cancel = trip.cancel.clone();
+        let judged = self.judge(trip, &toolbox).await;
+        if cancel.is_cancelled() {
+            return Err(Undecided::Cancelled);
+        }
+        let pending = self.ledger.submit(judged).await.map_err(Undecided::Ledger)?;
+        Ok(Decided { pending, executor })
     }
 
-    async fn judge(&self, trip: Trip) -> Judged {
-        let Trip { run, call, refusals, facts, span } = trip;
+    async fn judge(&self, trip: Trip, toolbox: &Toolbox) -> Judged {
+        let Trip { run, call, refusals, facts, span, .. } = trip;
         let grant = run.manifest.grant(call.tool());
-        let preparing = async { toolbox::prepare(&self.toolbox, grant, call) };
+        let preparing = async { toolbox::prepare(toolbox, grant, call) };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
         let engine = self.engine.load_full();
         let (now, hold) = (self.clock.now(), self.settings.hold);
@@ -374,9 +398,16 @@ impl Road {
         &self,
         run: &Run,
         id: &CallId,
-        error: &ledger::Error,
+        why: &Undecided,
         caller: &watch::Sender<Option<Answer>>,
     ) {
+        let Undecided::Ledger(error) = why else {
+            run.forget(id);
+            let message = "cancelled before it was decided; nothing is on the books";
+            self.reject(Code::CallCancelled);
+            caller.send_replace(Some(Err(Fault::new(Code::CallCancelled, message).about(id))));
+            return;
+        };
         match error {
             ledger::Error::Unknown => run.left(id, Place::Doubted, Went::NotRun),
             ledger::Error::CallTaken => run.left(id, Place::Booked, Went::NotRun),
@@ -394,16 +425,12 @@ impl Road {
     async fn settle(
         &self,
         run: &Run,
-        id: &CallId,
         finished: Finished,
+        went: Went,
         caller: &watch::Sender<Option<Answer>>,
     ) {
-        let went = match &finished.ended().outcome {
-            Outcome::Completed { .. } => Went::Well,
-            Outcome::Failed { .. } | Outcome::Unknown { .. } | Outcome::Cancelled { .. } => {
-                Went::Wrong
-            }
-        };
+        let call = finished.call().clone();
+        let id = &call;
         let settling = self.ledger.settle(finished);
         tokio::pin!(settling);
         let settled = match tokio::time::timeout(self.settings.settle_wait, &mut settling).await {
@@ -431,67 +458,15 @@ impl Road {
             Err(_) => {}
         }
     }
+}
 
-    async fn wait(&self, run: &Run, mut waiting: Waiting) -> Answer {
-        let lost = || Fault::new(Code::CallUnknown, "the call was lost on the road");
-        let answer = match waiting.wait_for(Option::is_some).await {
-            Ok(answer) => answer.clone().unwrap_or_else(|| Err(lost())),
-            Err(_) => Err(lost()),
-        };
-        self.give(run, answer)
-    }
-
-    /// Whatever is given to the run is what later calls came after.
-    #[expect(clippy::unused_self, reason = "reads as part of the road")]
-    fn give(&self, run: &Run, answer: Answer) -> Answer {
-        let receipt = match &answer {
-            Ok(released) => Some(released.receipt()),
-            Err(fault) => fault.receipt.as_ref(),
-        };
-        if let Some(receipt) = receipt {
-            run.release(receipt);
-        }
-        answer
-    }
-
-    /// The recorded answer, if the books have the same bytes under this id.
-    async fn recall(&self, run: &Run, call: &ToolCall) -> Answer {
-        let remembered = self.remembered(run, call.id()).await?;
-        let same_tool = remembered.tool.as_ref().is_none_or(|tool| tool == call.tool());
-        let same_args = remembered.args.as_ref().is_none_or(|args| args == call.canonical());
-        if !same_tool || !same_args {
-            return Err(run::conflict(call.id()));
-        }
-        self.give(run, self.recalled(run, &remembered.recalled))
-    }
-
-    /// What the books say. A decision that came on the books too late was not run and never will be,
-    /// also while the entry that says so is still on its way.
-    fn recalled(&self, run: &Run, recalled: &Recalled) -> Answer {
-        let state = recalled.state();
-        if *state == RecalledState::ResultUnavailable
-            && let Some(released) = self.large.find(run.id(), recalled.call())
-        {
-            return Ok(released);
-        }
-        let doubted = matches!(run.state.lock().calls.get(recalled.call()), Some(Place::Doubted));
-        if *state == RecalledState::Running && doubted {
-            return Err(Fault::of_ledger(&ledger::Error::Unknown).about(recalled.call()));
-        }
-        answer::of_recalled(recalled)
-    }
-
-    async fn remembered(
-        &self,
-        run: &Run,
-        call: &CallId,
-    ) -> Result<ledger::recall::Remembered, Fault> {
-        match self.ledger.recall(run.id(), call).await {
-            Ok(Some(remembered)) => Ok(remembered),
-            // It was queued and is still in doubt.
-            Ok(None) => Err(Fault::of_ledger(&ledger::Error::Unknown).about(call)),
-            Err(error) => Err(Fault::unread(&error).about(call)),
-        }
+/// How a call went, for the budget. An MCP tool tells that it failed inside a result that arrived.
+fn went(outcome: &Outcome, mcp: bool) -> Went {
+    match outcome {
+        Outcome::Completed { status, .. } if mcp && status == "error" => Went::Wrong,
+        Outcome::Completed { .. } => Went::Well,
+        Outcome::Failed { .. } | Outcome::Unknown { .. } => Went::Wrong,
+        Outcome::Cancelled { .. } => Went::Stopped,
     }
 }
 

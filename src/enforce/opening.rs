@@ -10,7 +10,8 @@ use tokio::sync::Notify;
 
 use super::Road;
 use super::answer::Fault;
-use super::run::{Run, State};
+use super::implicit::Thread;
+use super::run::{ENFORCE, Run, SIMULATE, State};
 use crate::clock::random16;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -18,7 +19,7 @@ use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
-use crate::identity::manifest::Manifest;
+use crate::identity::manifest::{Manifest, Mode};
 use crate::identity::{self, Caller};
 use crate::ledger::drafts::{self, Written, clip};
 use crate::ledger::entry::{Draft, Kind};
@@ -36,7 +37,7 @@ pub struct Opening {
     pub instructions: Vec<String>,
     /// Tools the agent has loaded.
     pub tools: Vec<String>,
-    /// `enforce` or empty.
+    /// `enforce`, `simulate`, or empty: what the manifest says.
     pub mode: String,
     /// Labels: claims, never authority.
     pub labels: BTreeMap<String, String>,
@@ -62,6 +63,52 @@ impl std::fmt::Debug for Opened {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Opened").field("run", &self.run).finish_non_exhaustive()
     }
+}
+
+/// What a run is found by.
+pub(super) enum Handle {
+    /// The hash of its token.
+    Token(Digest),
+    /// The thread of work it belongs to, and the hash that names it in every life.
+    Thread(Thread, Digest),
+}
+
+impl Handle {
+    const fn hash(&self) -> &Digest {
+        match self {
+            Self::Token(hash) | Self::Thread(_, hash) => hash,
+        }
+    }
+
+    /// What the run is kept under: a thread may have several runs, one after the other.
+    fn token(&self, id: &RunId) -> Digest {
+        match self {
+            Self::Token(hash) => *hash,
+            Self::Thread(_, hash) => token_of(hash, id),
+        }
+    }
+
+    const fn thread(&self) -> Option<Digest> {
+        match self {
+            Self::Token(_) => None,
+            Self::Thread(_, hash) => Some(*hash),
+        }
+    }
+
+    fn thread_facts(&self) -> Vec<(&'static str, Json)> {
+        let Self::Thread(thread, _) = self else { return Vec::new() };
+        let mut facts = vec![("implicit", Json::from(thread.as_str()))];
+        // A session's id lets whoever knows it speak in the session: not for the books.
+        if let Thread::Named(name) = thread {
+            facts.push(("thread", Json::from(name.as_str())));
+        }
+        facts
+    }
+}
+
+/// What one run of a thread is kept under: nobody's token hashes to it.
+pub(super) fn token_of(thread: &Digest, run: &RunId) -> Digest {
+    Digest::of(&[b"wicketgate/implicit-run/1\0", thread.as_bytes(), run.to_string().as_bytes()])
 }
 
 /// Labels of one run at most, and bytes of a name and a value.
@@ -94,13 +141,41 @@ impl Road {
         opening: Opening,
     ) -> Result<Opened, Fault> {
         self.may_open(&opening)?;
+        let binding = self.check_claims(&caller.manifest, Some(&opening)).await?;
+        let (token, hash) = self.tokens.issue(&*self.entropy);
+        let handle = Handle::Token(hash);
+        let (run, receipt) = self.put_open(caller, opening, binding, &handle).await?;
+        let (id, expires) = (run.id, run.expires);
+        Ok(Opened { run: id, token, expires, binding: binding.as_str(), receipt })
+    }
+
+    /// Opens the run of a thread whose face has no way to claim anything.
+    pub(super) async fn open_thread(
+        self: &Arc<Self>,
+        caller: &Caller,
+        opening: Opening,
+        handle: &Handle,
+    ) -> Result<Arc<Run>, Fault> {
+        self.may_open(&opening)?;
+        let binding = self.check_claims(&caller.manifest, None).await?;
+        Ok(self.put_open(caller, opening, binding, handle).await?.0)
+    }
+
+    /// Puts the opening on the books, and watches over the run from then on.
+    async fn put_open(
+        self: &Arc<Self>,
+        caller: &Caller,
+        opening: Opening,
+        binding: Binding,
+        handle: &Handle,
+    ) -> Result<(Arc<Run>, Receipt), Fault> {
         let manifest = &caller.manifest;
         let now = self.clock.now();
-        let binding = self.check_claims(manifest, &opening, now).await?;
         let id = RunId::from_random(random16(&*self.entropy));
-        let (token, hash) = self.tokens.issue(&*self.entropy);
         let expires = manifest.limits.wall_seconds.map(|s| now.plus(Duration::from_secs(s)));
-        let data = run_opened(caller, &opening, binding, &hash, expires);
+        // The manifest may ask for less than the agent does, never for more.
+        let simulate = opening.mode == SIMULATE || manifest.mode == Mode::Simulate;
+        let data = run_opened(caller, &opening, simulate, binding, handle, expires);
         let draft = Draft { run: Some(id), ..Draft::of(Kind::RunOpened, data) };
         let receipt = match self.ledger.record(Written::bare(draft)).await {
             Ok(receipt) => receipt,
@@ -118,15 +193,18 @@ impl Road {
             auth: caller.auth.clone(),
             opened_at: now,
             expires,
+            simulate,
             labels: opening.labels,
-            token: hash,
-            state: Mutex::new(State::default()),
+            token: handle.token(&id),
+            thread: handle.thread(),
+            state: Mutex::new(State { touched: self.clock.monotonic(), ..State::default() }),
             released: AtomicU64::new(0),
             idle: Notify::new(),
         });
         self.runs.insert(&run);
         self.watch_wall(&run);
-        Ok(Opened { run: id, token, expires, binding: binding.as_str(), receipt })
+        self.watch_idle(&run);
+        Ok((run, receipt))
     }
 
     fn may_open(&self, opening: &Opening) -> Result<(), Fault> {
@@ -141,9 +219,9 @@ impl Road {
             fault.retry_after = Some(Duration::from_secs(5));
             return Err(fault);
         }
-        if !matches!(opening.mode.as_str(), "" | "enforce") {
-            let message =
-                format!("mode `{}` is not supported by this build", clip(&opening.mode, 32));
+        if !matches!(opening.mode.as_str(), "" | ENFORCE | SIMULATE) {
+            let mode = clip(&opening.mode, 32);
+            let message = format!("mode `{mode}` is neither `enforce` nor `simulate`");
             return Err(Fault::new(Code::RequestMalformed, message).detail("run.mode"));
         }
         let (most, name, value) = LABELS_MAX;
@@ -155,14 +233,18 @@ impl Road {
         Ok(())
     }
 
-    /// Validity and binding; a mismatch is recorded as `manifest.refused` before it is told.
+    /// Validity and binding; a mismatch is recorded as `manifest.refused` before it is told. Nothing
+    /// claimed is nothing wrong.
     async fn check_claims(
         &self,
         manifest: &Manifest,
-        opening: &Opening,
-        now: Timestamp,
+        claims: Option<&Opening>,
     ) -> Result<Binding, Fault> {
-        let bound = identity::bind(manifest, &opening.model, &opening.instructions, &opening.tools);
+        let now = self.clock.now();
+        let bound = match claims {
+            Some(made) => identity::bind(manifest, &made.model, &made.instructions, &made.tools),
+            None => identity::bind_unclaimed(manifest),
+        };
         let valid = manifest.not_before <= now && now < manifest.not_after;
         let (detail, message, reasons) = match bound {
             Ok(binding) if valid => return Ok(binding),
@@ -205,8 +287,9 @@ pub(super) fn agent_facts(manifest: &Manifest, binding: Binding) -> AgentFacts {
 fn run_opened(
     caller: &Caller,
     opening: &Opening,
+    simulate: bool,
     binding: Binding,
-    token: &Digest,
+    handle: &Handle,
     expires: Option<Timestamp>,
 ) -> Json {
     let manifest = &caller.manifest;
@@ -219,14 +302,15 @@ fn run_opened(
         ("agent", Json::from(manifest.name.as_str())),
         ("version", Json::from(manifest.version.to_string())),
         ("manifest", Json::from(manifest.digest.prefixed())),
-        ("mode", Json::from("enforce")),
+        ("mode", Json::from(if simulate { SIMULATE } else { ENFORCE })),
         ("binding", Json::from(binding.as_str())),
         ("labels", labels.collect::<Vec<_>>().into()),
         ("auth", drafts::auth(&caller.auth)),
         ("model", Json::from(clip(&opening.model, 128))),
         ("instructions", instructions.collect::<Vec<_>>().into()),
-        ("token_hash", Json::from(token.hex())),
+        ("token_hash", Json::from(handle.hash().hex())),
     ];
+    data.extend(handle.thread_facts());
     data.extend(expires.map(|e| ("expires", Json::from(e.to_string()))));
     let trace = opening.traceparent.as_deref().filter(|t| trace::valid_traceparent(t));
     data.extend(trace.map(|t| ("traceparent", Json::from(t))));

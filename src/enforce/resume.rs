@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Road;
-use super::run::{Place, Run, State};
+use super::run::{ENFORCE, Place, Run, State};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
@@ -20,14 +21,18 @@ use crate::ledger::tail::Phase;
 use crate::ledger::{RecoveredRun, recover};
 use crate::limits::Usage;
 
-use super::opening::agent_facts;
+use super::opening::{agent_facts, token_of};
 
 impl Road {
     /// Takes up runs that were open when this writer last ended. A run whose manifest is no longer in
     /// force is sealed.
     pub fn resume(self: &Arc<Self>, recovered: Vec<RecoveredRun>, manifests: &[Arc<Manifest>]) {
-        for found in recovered {
-            match resumed(&found, manifests) {
+        for found in in_order(recovered) {
+            if text(&found, "implicit") == Some("session") {
+                self.seal_left(found, "session_lost");
+                continue;
+            }
+            match resumed(&found, manifests, self.clock.monotonic()) {
                 Some(run) => {
                     let run = Arc::new(run);
                     self.runs.insert(&run);
@@ -35,8 +40,9 @@ impl Road {
                         self.watch_hold(&run, call, expires);
                     }
                     self.watch_wall(&run);
+                    self.watch_idle(&run);
                 }
-                None => self.seal_orphan(found),
+                None => self.seal_left(found, "orphaned"),
             }
         }
     }
@@ -49,21 +55,34 @@ impl Road {
         });
     }
 
-    fn seal_orphan(&self, found: RecoveredRun) {
+    /// A run of the last life that nobody can continue.
+    fn seal_left(&self, found: RecoveredRun, reason: &'static str) {
         let ledger = self.ledger.clone();
         self.tasks.spawn(async move {
             for (call, _) in found.held() {
-                drop(ledger.owe(recover::held_ended(found.run, call, false, "orphaned")).await);
+                drop(ledger.owe(recover::held_ended(found.run, call, false, reason)).await);
             }
-            drop(ledger.owe(recover::sealing(found.run, "orphaned")).await);
+            drop(ledger.owe(recover::sealing(found.run, reason)).await);
         });
     }
 }
 
+/// The last run of a thread is the one that goes on; one before it was being sealed.
+fn in_order(mut recovered: Vec<RecoveredRun>) -> Vec<RecoveredRun> {
+    recovered.sort_by_key(|found| found.opened.seq);
+    recovered
+}
+
+fn text<'a>(found: &'a RecoveredRun, name: &str) -> Option<&'a str> {
+    found.opened.draft.data.get(name).and_then(Json::as_str)
+}
+
 /// The run as its entries tell it, if its manifest is still the one in force.
-fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>]) -> Option<Run> {
+fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>], now: Duration) -> Option<Run> {
     let data = &found.opened.draft.data;
-    let text = |name: &str| data.get(name).and_then(Json::as_str);
+    let text = |name: &str| text(found, name);
+    let hash = Digest::parse(text("token_hash")?)?;
+    let thread = text("implicit").map(|_| hash);
     let digest = Digest::parse(text("manifest")?)?;
     let manifest = manifests.iter().find(|m| m.digest == digest)?;
     let auth = data.get("auth")?;
@@ -86,6 +105,7 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>]) -> Option<Run> {
         }
         calls.insert(call.clone(), place);
     }
+    let held = found.held().count();
     let asked = u64::try_from(calls.len()).unwrap_or(u64::MAX);
     let usage = Usage::resumed(asked, errors, denied);
     Some(Run {
@@ -99,9 +119,12 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>]) -> Option<Run> {
         },
         opened_at: found.opened.ts,
         expires: text("expires").and_then(Timestamp::parse),
+        // A mode that is not known runs nothing.
+        simulate: text("mode") != Some(ENFORCE),
         labels: labels.iter().filter_map(pair).collect(),
-        token: Digest::parse(text("token_hash")?)?,
-        state: Mutex::new(State { usage, calls, ..State::default() }),
+        token: thread.map_or(hash, |thread| token_of(&thread, &found.run)),
+        thread,
+        state: Mutex::new(State { usage, calls, held, touched: now, ..State::default() }),
         released: AtomicU64::new(found.last_seq),
         idle: Notify::new(),
     })

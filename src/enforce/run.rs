@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::answer::{Answer, Fault};
 use crate::clock::Clock;
@@ -21,6 +23,11 @@ use crate::ledger::permit::Receipt;
 use crate::limits::{Usage, Went};
 use crate::policy::input::{AgentFacts, RunFacts};
 
+/// The mode of a run whose allowed calls run.
+pub(super) const ENFORCE: &str = "enforce";
+/// The mode of a run whose calls are decided and recorded, and never run.
+pub(super) const SIMULATE: &str = "simulate";
+
 /// Sealed runs that are still known as sealed, so that a late call learns the right thing.
 const SEALED_KEPT: usize = 512;
 
@@ -35,8 +42,13 @@ pub struct Run {
     pub(super) auth: Auth,
     pub(super) opened_at: Timestamp,
     pub(super) expires: Option<Timestamp>,
+    /// Its calls are decided and recorded, and none of them runs.
+    pub(super) simulate: bool,
     pub(super) labels: BTreeMap<String, String>,
+    /// What it is found by: of an explicit run, the hash of its token.
     pub(super) token: Digest,
+    /// Of an implicit run, the thread of work it belongs to.
+    pub(super) thread: Option<Digest>,
     pub(super) state: Mutex<State>,
     /// Highest `run_seq` of an answer that was released to the run.
     pub(super) released: AtomicU64,
@@ -55,6 +67,10 @@ pub(super) struct State {
     pub usage: Usage,
     pub calls: BTreeMap<CallId, Place>,
     pub in_flight: usize,
+    /// Calls that wait for an approval.
+    pub held: usize,
+    /// When something was last asked of the run, monotonic.
+    pub touched: Duration,
     /// No new calls: the run is being sealed.
     pub closing: bool,
     pub sealed: Option<Sealed>,
@@ -64,7 +80,7 @@ pub(super) struct State {
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     /// On the road, with these bytes.
-    OnRoad { fingerprint: Digest, answer: Waiting },
+    OnRoad { fingerprint: Digest, answer: Waiting, cancel: CancellationToken },
     /// On the books, waiting for an approval.
     Held,
     /// On the books.
@@ -84,12 +100,36 @@ pub struct Sealed {
 
 /// What admission says about one call.
 pub(super) enum Admitted {
-    /// New: walk the road with these limits' refusals; answer through the sender.
-    New(watch::Sender<Option<Answer>>, Vec<Reason>, RunFacts),
+    /// New: walk the road.
+    New(New),
     /// The same call is on the road: wait with it.
     Join(Waiting),
     /// The books have it.
     Recall,
+}
+
+/// A call that was counted and begins.
+pub(super) struct New {
+    /// Where its answer goes.
+    pub sender: watch::Sender<Option<Answer>>,
+    /// What the limits have against it.
+    pub refusals: Vec<Reason>,
+    pub facts: RunFacts,
+    /// Whether somebody asked it to stop.
+    pub cancel: CancellationToken,
+}
+
+/// How long an open run has had nothing to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rest {
+    /// It is sealed, or somebody is sealing it.
+    Over,
+    /// Calls are on the road or held.
+    Busy,
+    /// It has this long until it is idle.
+    For(Duration),
+    /// It was idle for long enough, and is closed to new calls now.
+    Closed,
 }
 
 impl Run {
@@ -103,6 +143,12 @@ impl Run {
     #[must_use]
     pub fn agent(&self) -> &str {
         &self.agent.id
+    }
+
+    /// `enforce` or `simulate`.
+    #[must_use]
+    pub const fn mode(&self) -> &'static str {
+        if self.simulate { SIMULATE } else { ENFORCE }
     }
 
     /// Whether it is sealed or being sealed.
@@ -120,8 +166,9 @@ impl Run {
         attested: &BTreeMap<String, String>,
     ) -> Result<Admitted, Fault> {
         let mut state = self.state.lock();
+        state.touched = clock.monotonic();
         match state.calls.get(call) {
-            Some(Place::OnRoad { fingerprint: of, answer }) if *of == fingerprint => {
+            Some(Place::OnRoad { fingerprint: of, answer, .. }) if *of == fingerprint => {
                 return Ok(Admitted::Join(answer.clone()));
             }
             Some(Place::OnRoad { .. }) => return Err(conflict(call)),
@@ -133,7 +180,7 @@ impl Run {
         }
         let facts = RunFacts {
             id: self.id,
-            mode: "enforce".to_owned(),
+            mode: self.mode().to_owned(),
             opened_at: self.opened_at,
             calls: state.usage.calls(),
             errors: state.usage.errors(),
@@ -143,9 +190,11 @@ impl Run {
         };
         let refusals = state.usage.begin(&self.manifest.limits, fingerprint, clock.monotonic());
         let (sender, answer) = watch::channel(None);
-        state.calls.insert(call.clone(), Place::OnRoad { fingerprint, answer });
+        let cancel = CancellationToken::new();
+        let place = Place::OnRoad { fingerprint, answer, cancel: cancel.clone() };
+        state.calls.insert(call.clone(), place);
         state.in_flight = state.in_flight.saturating_add(1);
-        Ok(Admitted::New(sender, refusals, facts))
+        Ok(Admitted::New(New { sender, refusals, facts, cancel }))
     }
 
     /// The call left the road: nothing of it is on the books, so its id is free again.
@@ -161,6 +210,9 @@ impl Run {
     /// The call left the road and is on the books (or in doubt).
     pub(super) fn left(&self, call: &CallId, place: Place, went: Went) {
         let mut state = self.state.lock();
+        if matches!(place, Place::Held) {
+            state.held = state.held.saturating_add(1);
+        }
         state.calls.insert(call.clone(), place);
         state.usage.end(went);
         state.in_flight = state.in_flight.saturating_sub(1);
@@ -170,8 +222,35 @@ impl Run {
 
     /// A held call ended without running.
     pub(super) fn unheld(&self, call: &CallId) {
-        self.state.lock().calls.insert(call.clone(), Place::Booked);
+        let mut state = self.state.lock();
+        let before = state.calls.insert(call.clone(), Place::Booked);
+        if matches!(before, Some(Place::Held)) {
+            state.held = state.held.saturating_sub(1);
+        }
+        drop(state);
         self.idle.notify_waiters();
+    }
+
+    /// Something was asked of the run, or ended in it.
+    pub(super) fn touch(&self, now: Duration) {
+        self.state.lock().touched = now;
+    }
+
+    /// How long it has had nothing to do; after `idle` of that it is closed, in the same moment.
+    pub(super) fn rest(&self, idle: Duration, now: Duration) -> Rest {
+        let mut state = self.state.lock();
+        if state.closing {
+            return Rest::Over;
+        }
+        if state.in_flight > 0 || state.held > 0 {
+            return Rest::Busy;
+        }
+        let left = state.touched.saturating_add(idle).saturating_sub(now);
+        if left.is_zero() {
+            state.closing = true;
+            return Rest::Closed;
+        }
+        Rest::For(left)
     }
 
     /// Waits until no call is on the road.
@@ -207,12 +286,17 @@ pub(super) fn conflict(call: &CallId) -> Fault {
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     by_token: RwLock<BTreeMap<Digest, Arc<Run>>>,
+    /// The last run of each thread of work, unless it is sealed.
+    by_thread: RwLock<BTreeMap<Digest, Arc<Run>>>,
     sealed: Mutex<VecDeque<Digest>>,
 }
 
 impl Runs {
     pub fn insert(&self, run: &Arc<Run>) {
         self.by_token.write().insert(run.token, Arc::clone(run));
+        if let Some(thread) = run.thread {
+            self.by_thread.write().insert(thread, Arc::clone(run));
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -229,12 +313,24 @@ impl Runs {
         Ok(run)
     }
 
+    /// The last run of this thread, if it is not sealed yet.
+    pub fn of_thread(&self, thread: &Digest) -> Option<Arc<Run>> {
+        self.by_thread.read().get(thread).cloned()
+    }
+
     pub fn open(&self) -> Vec<Arc<Run>> {
         self.by_token.read().values().filter(|run| !run.is_over()).cloned().collect()
     }
 
     /// Keeps a sealed run known for a while, then forgets the oldest.
     pub fn sealed(&self, run: &Run) {
+        if let Some(thread) = run.thread {
+            let mut threads = self.by_thread.write();
+            // Another run may have taken its place already.
+            if threads.get(&thread).is_some_and(|last| last.id == run.id) {
+                threads.remove(&thread);
+            }
+        }
         let mut sealed = self.sealed.lock();
         sealed.push_back(run.token);
         if sealed.len() > SEALED_KEPT

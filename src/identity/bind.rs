@@ -29,19 +29,8 @@ pub fn bind(
     instructions: &[String],
     tools: &[String],
 ) -> Result<Binding, Mismatch> {
-    let mut reasons = Vec::new();
-    let mut add = |detail: &str, message: String| {
-        reasons.push(Reason {
-            code: Code::ManifestMismatch,
-            detail: detail.to_owned(),
-            message,
-            rule: "manifest".to_owned(),
-        });
-    };
-    if manifest.status != Status::Active {
-        let status = manifest.status.as_str();
-        add("manifest.status", format!("the manifest is `{status}`, no run may be opened"));
-    }
+    let mut reasons: Vec<Reason> = inactive(manifest).into_iter().collect();
+    let mut add = |detail: &str, message: String| reasons.push(mismatch(detail, message));
     if !manifest.model_names.iter().any(|name| name == model) {
         add("manifest.model", format!("model `{model}` is not one of the manifest's"));
     }
@@ -63,4 +52,33 @@ pub fn bind(
         }
     }
     if reasons.is_empty() { Ok(Binding::Claimed) } else { Err(Mismatch { reasons }) }
+}
+
+/// Binds an agent that claims nothing: model, instructions and tools stay unsaid, the manifest's
+/// status still counts.
+///
+/// # Errors
+/// The manifest is not active.
+pub fn bind_unclaimed(manifest: &Manifest) -> Result<Binding, Mismatch> {
+    match inactive(manifest) {
+        None => Ok(Binding::Claimed),
+        Some(reason) => Err(Mismatch { reasons: vec![reason] }),
+    }
+}
+
+fn inactive(manifest: &Manifest) -> Option<Reason> {
+    let status = manifest.status.as_str();
+    (manifest.status != Status::Active).then(|| {
+        let message = format!("the manifest is `{status}`, no run may be opened");
+        mismatch("manifest.status", message)
+    })
+}
+
+fn mismatch(detail: &str, message: String) -> Reason {
+    Reason {
+        code: Code::ManifestMismatch,
+        detail: detail.to_owned(),
+        message,
+        rule: "manifest".to_owned(),
+    }
 }

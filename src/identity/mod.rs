@@ -19,7 +19,7 @@ mod sign;
 mod tests;
 pub mod token;
 
-pub use bind::{Mismatch, bind};
+pub use bind::{Mismatch, bind, bind_unclaimed};
 pub use error::{Error, IdentityError};
 pub use schema::{read, schema};
 pub use sign::{PAYLOAD_TYPE, envelope_path, sign, succeeds};

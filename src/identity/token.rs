@@ -81,6 +81,18 @@ impl RunTokens {
         hash.hex().chars().take(16).collect()
     }
 
+    /// The hash a thread of work is found by, of everything that tells it from others: the same in
+    /// every life of this sidecar, and nobody's token.
+    #[must_use]
+    pub fn thread(&self, parts: &[&[u8]]) -> Digest {
+        let mut framed = Vec::new();
+        for part in parts {
+            framed.extend(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            framed.extend_from_slice(part);
+        }
+        self.keyed(b"wicketgate/thread/1\0", &framed)
+    }
+
     fn keyed(&self, purpose: &[u8], secret: &[u8]) -> Digest {
         // A short HMAC key is padded with zeros to one block (RFC 2104); done here, it cannot fail.
         let mut block = zeroize::Zeroizing::new([0_u8; 64]);
@@ -162,6 +174,17 @@ mod tests {
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
         assert!(RunTokens::open(dir.path(), &SystemEntropy).is_err());
+    }
+
+    #[test]
+    fn threads_are_told_apart_by_every_part_and_by_the_key() {
+        let tokens = RunTokens::new([7; 32]);
+        let hash = tokens.thread(&[b"ab", b"c"]);
+        assert_eq!(tokens.thread(&[b"ab", b"c"]), hash);
+        for other in [&[b"a".as_slice(), b"bc"], &[b"abc".as_slice(), b""]] {
+            assert_ne!(tokens.thread(other), hash);
+        }
+        assert_ne!(RunTokens::new([8; 32]).thread(&[b"ab", b"c"]), hash);
     }
 
     #[test]

@@ -40,6 +40,7 @@ kinds! {
     PolicyActivated = "policy.activated";
     ManifestBound = "manifest.bound";
     ManifestRefused = "manifest.refused";
+    ConfigChanged = "config.changed";
     RequestRejected = "request.rejected";
     RunOpened = "run.opened";
     CallAuthorized = "call.authorized";

@@ -115,6 +115,7 @@ fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
         | Kind::PolicyActivated
         | Kind::ManifestBound
         | Kind::ManifestRefused
+        | Kind::ConfigChanged
         | Kind::RequestRejected
         | Kind::RunOpened
         | Kind::RunSealed

@@ -151,6 +151,7 @@ impl Tails {
             | Kind::PolicyActivated
             | Kind::ManifestBound
             | Kind::ManifestRefused
+            | Kind::ConfigChanged
             | Kind::RequestRejected
             | Kind::RunOpened
             | Kind::RunSealed

@@ -32,6 +32,8 @@ pub enum Went {
     Wrong,
     /// It was denied, or held.
     NotRun,
+    /// It was stopped before it took effect.
+    Stopped,
 }
 
 impl Usage {
@@ -111,6 +113,8 @@ impl Usage {
                 self.errors_in_row = self.errors_in_row.saturating_add(1);
             }
             Went::NotRun => self.denied = self.denied.saturating_add(1),
+            // WHY: whoever stops a call says nothing about the tool.
+            Went::Stopped => {}
         }
     }
 }

@@ -18,6 +18,9 @@ const STREAMS_MAX: u32 = 256;
 const RESETS_MAX: usize = 32;
 const BACKOFF_MIN: Duration = Duration::from_millis(5);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// Headers of one HTTP/1.1 request, and bytes that are read ahead.
+const HEADERS_MAX: usize = 64;
+const BUFFER_BYTES: usize = 64 * 1024;
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Bounds of one listener.
@@ -101,8 +104,10 @@ fn of_one_connection(error: &std::io::Error) -> bool {
     .contains(&error.kind())
 }
 
-/// Drives one HTTP/2 connection to its end.
-pub(super) async fn http2<S>(stream: Stream, service: S, closing: CancellationToken)
+/// Drives one connection of either protocol to its end: the client's first bytes say which.
+///
+/// Half a close is no leaving: a client may have said all it wants to say and still wait for the answer.
+pub(super) async fn either<S>(stream: Stream, service: S, closing: CancellationToken)
 where
     S: hyper::service::Service<
             http::Request<Incoming>,
@@ -111,8 +116,16 @@ where
         > + Send,
     S::Future: Send + 'static,
 {
-    let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
     builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_WITHIN)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(BUFFER_BYTES)
+        .half_close(true);
+    builder
+        .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
         .max_header_list_size(HEADERS_BYTES_MAX)
@@ -147,7 +160,7 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_headers(64);
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_headers(HEADERS_MAX);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {

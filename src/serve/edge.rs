@@ -1,4 +1,5 @@
-//! What every gRPC request passes before a method sees it, and every answer after.
+//! Which face a request is for; and what every gRPC request passes before a method sees it, and every
+//! answer after.
 //!
 //! Browsers are turned away (a page can reach a loopback port), the caller's deadline is kept, and
 //! what tonic words by itself is put in the contract's words.
@@ -9,15 +10,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{HOST, HeaderMap, ORIGIN};
+use http::header::{CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
 use http::uri::Authority;
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::service::Routes;
 use tower::ServiceExt as _;
 
 use super::body::Timely;
+use super::mcp::Mcp;
 use super::problem::Problem;
 use super::{Faces, timeout};
 use crate::domain::code::Code;
@@ -35,6 +38,7 @@ type Answer = http::Response<tonic::body::Body>;
 #[derive(Clone)]
 pub(super) struct Edge {
     routes: Routes,
+    mcp: Mcp,
     faces: Faces,
     hosts: Arc<[String]>,
     room: Arc<Semaphore>,
@@ -50,12 +54,14 @@ impl Edge {
         requests_max: usize,
     ) -> Self {
         let room = Arc::new(Semaphore::new(requests_max));
-        Self { routes: routes.prepare(), faces, hosts: hosts.into(), room }
+        let hosts: Arc<[String]> = hosts.into();
+        let mcp = Mcp::new(faces.clone(), Arc::clone(&hosts), Arc::clone(&room));
+        Self { routes: routes.prepare(), mcp, faces, hosts, room }
     }
 
-    /// The same for one connection of this peer.
-    pub(super) fn at(&self, peer: Peer) -> Door {
-        Door { edge: self.clone(), peer }
+    /// The same for one connection of this peer; `closing` ends what would stay open for ever.
+    pub(super) fn at(&self, peer: Peer, closing: CancellationToken) -> Door {
+        Door { edge: self.clone(), peer, closing }
     }
 }
 
@@ -64,6 +70,7 @@ impl Edge {
 pub(super) struct Door {
     edge: Edge,
     peer: Peer,
+    closing: CancellationToken,
 }
 
 impl hyper::service::Service<http::Request<Incoming>> for Door {
@@ -74,6 +81,13 @@ impl hyper::service::Service<http::Request<Incoming>> for Door {
     fn call(&self, mut request: http::Request<Incoming>) -> Self::Future {
         let door = self.clone();
         Box::pin(async move {
+            if Mcp::claims(request.uri().path()) {
+                let Self { edge, peer, closing } = door;
+                return Ok(edge.mcp.answer(&peer, request, closing).await);
+            }
+            if !is_grpc(&request) {
+                return Ok(door.unknown());
+            }
             if let Err(problem) = door.admit(&request) {
                 return Ok(door.refusal(&problem));
             }
@@ -107,6 +121,18 @@ impl hyper::service::Service<http::Request<Incoming>> for Door {
 }
 
 impl Door {
+    /// No face answers here.
+    fn unknown(&self) -> Answer {
+        let (code, message) = (Code::RequestMalformed, "there is nothing here");
+        let problem = Problem::new(code, "http.route", message);
+        self.edge.faces.reject(problem.code);
+        let mut answer = problem.response().map(|body| {
+            tonic::body::Body::new(http_body_util::Full::new(hyper::body::Bytes::from(body)))
+        });
+        *answer.status_mut() = http::StatusCode::NOT_FOUND;
+        answer
+    }
+
     fn admit(&self, request: &http::Request<Incoming>) -> Result<(), Box<Problem>> {
         let refuse = |detail: &str, message: &str| {
             Err(Box::new(Problem::new(Code::RequestMalformed, detail, message)))
@@ -144,6 +170,13 @@ impl Door {
         };
         self.refusal(&Problem::new(Code::RequestMalformed, detail, message))
     }
+}
+
+/// Whether this is a request of gRPC; nothing else is served outside of MCP's paths.
+fn is_grpc(request: &http::Request<Incoming>) -> bool {
+    let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    request.version() == http::Version::HTTP_2
+        && kind.is_some_and(|kind| kind.starts_with("application/grpc"))
 }
 
 fn overloaded() -> Problem {
@@ -232,12 +265,14 @@ mod tests {
             identify: Arc::new(|_, _| Err(Fault::new(Code::IdentityMissing, "nobody"))),
             readiness: tokio::sync::watch::channel(Readiness::default()).1,
             metrics: Arc::new(Metrics::new([], "0", "test")),
+            clock: Arc::new(crate::clock::SystemClock::new()),
+            entropy: Arc::new(crate::clock::SystemEntropy),
         };
         let edge = Edge::new(Routes::new(GateServer::new(Silent)), faces, Vec::new(), 1);
         let limits = driver::Limits { connections: 4, drain: Duration::ZERO };
         let shutdown = CancellationToken::new();
         let served = driver::run(door, limits, shutdown.clone(), move |io, peer, closing| {
-            driver::http2(io, edge.at(peer), closing)
+            driver::either(io, edge.at(peer, closing.clone()), closing)
         });
         let served = tokio::spawn(served);
         let stream = TokioIo::new(UnixStream::connect(&path).await.unwrap());

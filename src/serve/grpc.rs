@@ -112,7 +112,7 @@ impl Bound {
         for listener in self.listeners {
             let (edge, shutdown) = (edge.clone(), shutdown.clone());
             doors.spawn(driver::run(listener, limits, shutdown, move |io, peer, closing| {
-                driver::http2(io, edge.at(peer), closing)
+                driver::either(io, edge.at(peer, closing.clone()), closing)
             }));
         }
         let doors = async { while doors.join_next().await.is_some() {} };

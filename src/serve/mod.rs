@@ -2,14 +2,15 @@
 //!
 //! A face may not decide, may not reach a tool and may not word an error of its own: what it is
 //! told by `enforce` is rendered by `problem`. Agents and operators come in by different doors: the
-//! agent's listeners speak gRPC (`grpc`), the operator's speaks HTTP (`operator`), and neither
-//! serves a route of the other. `SURFACE` lists all there is; a test holds it against the compiled
-//! protocol and the operator's router.
+//! agent's listeners speak gRPC (`grpc`) and MCP (`mcp`), the operator's speaks HTTP (`operator`), and
+//! neither serves a route of the other. `SURFACE` lists all there is; a test holds it against the
+//! compiled protocol, the operator's router and what MCP answers.
 
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
 
+use crate::clock::{Clock, Entropy};
 use crate::domain::code::Code;
 use crate::enforce::{Fault, Road};
 use crate::identity::{Caller, Peer};
@@ -52,6 +53,10 @@ pub struct Faces {
     pub readiness: watch::Receiver<Readiness>,
     /// Where to count.
     pub metrics: Arc<Metrics>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness: session ids, and ids of calls that came without one.
+    pub entropy: Arc<dyn Entropy>,
 }
 
 impl Faces {

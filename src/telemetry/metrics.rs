@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -54,13 +55,23 @@ struct CodeLabel {
     code: &'static str,
 }
 
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Grade {
+    grade: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ServerLabel {
+    server: String,
+}
+
 type Latencies = Family<StageLabel, Histogram, fn() -> Histogram>;
 
 /// Everything that is counted. One per process; counting never blocks for long and never fails.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    tools: BTreeSet<String>,
+    tools: RwLock<BTreeSet<String>>,
     calls: Family<Decided, Counter>,
     unenforced: Family<ToolVerdict, Counter>,
     outcomes: Family<ToolOutcome, Counter>,
@@ -73,6 +84,9 @@ pub struct Metrics {
     queue_depth: Gauge,
     ledger_errors: Family<Kind, Counter>,
     rejected: Family<CodeLabel, Counter>,
+    upstream_drift: Family<Grade, Counter>,
+    upstream_restarts: Family<ServerLabel, Counter>,
+    upstream_dropped: Family<Kind, Counter>,
     open_runs: Gauge,
     in_flight: Gauge,
     held_calls: Gauge,
@@ -90,7 +104,7 @@ impl Metrics {
     ) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("wicketgate"),
-            tools: tools.into_iter().collect(),
+            tools: RwLock::new(tools.into_iter().collect()),
             calls: Family::default(),
             unenforced: Family::default(),
             outcomes: Family::default(),
@@ -103,6 +117,9 @@ impl Metrics {
             queue_depth: Gauge::default(),
             ledger_errors: Family::default(),
             rejected: Family::default(),
+            upstream_drift: Family::default(),
+            upstream_restarts: Family::default(),
+            upstream_dropped: Family::default(),
             open_runs: Gauge::default(),
             in_flight: Gauge::default(),
             held_calls: Gauge::default(),
@@ -135,6 +152,12 @@ impl Metrics {
         r.register("ledger_errors", "Failed batches by kind", self.ledger_errors.clone());
         let help = "Requests refused before admission, by code";
         r.register("rejected", help, self.rejected.clone());
+        let help = "Pinned tools of servers found to be otherwise than signed, by grade";
+        r.register("upstream_drift", help, self.upstream_drift.clone());
+        let help = "Connections to servers that were made again";
+        r.register("upstream_restarts", help, self.upstream_restarts.clone());
+        let help = "Messages of servers that belong to no call, by kind";
+        r.register("upstream_dropped", help, self.upstream_dropped.clone());
         r.register("open_runs", "Runs that are not sealed", self.open_runs.clone());
         r.register("in_flight", "Calls on the road", self.in_flight.clone());
         r.register("held_calls", "Calls waiting for an approval", self.held_calls.clone());
@@ -196,6 +219,23 @@ impl Metrics {
         self.rejected.get_or_create(&CodeLabel { code }).inc();
     }
 
+    /// A pinned tool is not what was signed: `text`, `compatible`, `breaking`.
+    pub fn upstream_drift(&self, grade: &'static str) {
+        self.upstream_drift.get_or_create(&Grade { grade }).inc();
+    }
+
+    /// A configured server is connected to again.
+    pub fn upstream_restart(&self, server: &str) {
+        let server = server.to_owned();
+        self.upstream_restarts.get_or_create(&ServerLabel { server }).inc();
+    }
+
+    /// A server's message was dropped: `unknown_id`, `repeated_id`, `malformed`, `request`,
+    /// `notification`.
+    pub fn upstream_dropped(&self, kind: &'static str) {
+        self.upstream_dropped.get_or_create(&Kind { kind }).inc();
+    }
+
     /// So many runs are open.
     pub fn open_runs(&self, runs: i64) {
         self.open_runs.set(runs);
@@ -210,6 +250,11 @@ impl Metrics {
     pub fn in_flight(&self) -> InFlight {
         self.in_flight.inc();
         InFlight(self.in_flight.clone())
+    }
+
+    /// More names that may become labels: the configuration was read again.
+    pub fn know(&self, tools: impl IntoIterator<Item = String>) {
+        self.tools.write().extend(tools);
     }
 
     /// Whether calls can be governed.
@@ -228,8 +273,8 @@ impl Metrics {
     }
 
     fn known(&self, tool: &str) -> String {
-        let name = self.tools.get(tool).map_or(OTHER, String::as_str);
-        name.to_owned()
+        let tools = self.tools.read();
+        tools.get(tool).map_or(OTHER, String::as_str).to_owned()
     }
 }
 

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::domain::call::ToolCall;
@@ -29,6 +30,9 @@ use crate::domain::effect::Effect;
 use crate::domain::outcome::{Ended, FailureClass, Outcome};
 use crate::domain::prepared::{Hold, ToolFacts};
 use crate::ledger::permit::{Finished, Permit};
+
+/// Why a call that its caller stopped is `call.cancelled`.
+pub const CANCELLED: &str = "cancelled by the caller";
 
 /// The port to one bound tool.
 #[async_trait]
@@ -41,26 +45,52 @@ pub trait ToolExecutor: Send + Sync + 'static {
     fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>>;
 
     /// Runs the permitted call once, on the hold its `prepare` made. Every failure is an outcome.
+    /// Dropped half way, it stops: its deadline passed, or its caller cancelled it.
     async fn execute(&self, permit: &Permit) -> Outcome;
 }
 
-/// Runs a permitted call under its deadline: whatever happens in there, there is an outcome.
+/// Runs a permitted call under its deadline until it ends or `cancel` says so: whatever happens in
+/// there, there is an outcome.
 ///
 /// The caller's hang-up does not reach this: the road runs on its own task.
-pub async fn run(executor: &Arc<dyn ToolExecutor>, clock: &dyn Clock, permit: Permit) -> Finished {
+pub async fn run(
+    executor: &Arc<dyn ToolExecutor>,
+    clock: &dyn Clock,
+    permit: Permit,
+    cancel: &CancellationToken,
+) -> Finished {
     let started = clock.monotonic();
+    if cancel.is_cancelled() {
+        let outcome = Outcome::Cancelled { reason: CANCELLED.into() };
+        return permit.finish(Ended { outcome, took: Duration::ZERO, attempts: 0 });
+    }
     let timeout = permit.prepared().tool().map_or(Duration::ZERO, |tool| tool.timeout);
     let execution = AssertUnwindSafe(executor.execute(&permit)).catch_unwind();
-    let outcome = match tokio::time::timeout(timeout, execution).await {
-        Ok(Ok(outcome)) => outcome,
-        Ok(Err(_panic)) => Outcome::Unknown { cause: "panic".into() },
-        Err(_elapsed) => deadline(permit.prepared().tool()),
+    let execution = tokio::time::timeout(timeout, execution);
+    let outcome = tokio::select! {
+        // What has ended has ended, also if somebody wants to stop it in the same moment.
+        biased;
+        ended = execution => match ended {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_panic)) => Outcome::Unknown { cause: "panic".into() },
+            Err(_elapsed) => deadline(permit.prepared().tool()),
+        },
+        () = cancel.cancelled() => stopped(permit.prepared().tool()),
     };
     // A panic over a result that was already there: what may be released is unknown.
     let applied = std::panic::catch_unwind(AssertUnwindSafe(|| limit::apply(&permit, outcome)));
     let outcome = applied.unwrap_or_else(|_| Outcome::Unknown { cause: "panic".into() });
     let took = clock.monotonic().saturating_sub(started);
     permit.finish(Ended { outcome, took, attempts: 1 })
+}
+
+/// A call that was stopped half way: nobody knows whether the tool acted, unless it only reads.
+fn stopped(tool: Option<&ToolFacts>) -> Outcome {
+    if tool.is_some_and(|tool| tool.read_only) {
+        Outcome::Cancelled { reason: CANCELLED.into() }
+    } else {
+        Outcome::Unknown { cause: "cancelled".into() }
+    }
 }
 
 /// After the deadline nobody knows whether the tool acted, unless acting changes nothing.

@@ -18,6 +18,7 @@ mod traces;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
+use wicketgate::clock::{SystemClock, SystemEntropy};
 use wicketgate::domain::code::Code;
 use wicketgate::enforce::Fault;
 use wicketgate::identity::Peer;
@@ -40,6 +41,8 @@ pub(crate) fn faces() -> (Faces, watch::Sender<Readiness>, Seen) {
         }),
         readiness,
         metrics: Arc::new(Metrics::new(["known".to_owned()], "0", "test")),
+        clock: Arc::new(SystemClock::new()),
+        entropy: Arc::new(SystemEntropy),
     };
     (faces, tell, seen)
 }

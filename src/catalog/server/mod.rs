@@ -42,14 +42,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Every secret it is reached with: none may show in what it answers.
-    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
-        let (stdio, http) = match &self.transport {
-            Transport::Stdio(stdio) => (stdio.secrets.as_slice(), [].as_slice()),
-            Transport::Http(remote) => ([].as_slice(), remote.credentials.as_slice()),
-        };
-        let stdio = stdio.iter().map(|(_, secret, _)| secret);
-        stdio.chain(http.iter().map(|credential| &credential.secret))
+    /// Every secret it is given: none may show in what it answers.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<Secret> {
+        match &self.transport {
+            Transport::Stdio(stdio) => stdio.secrets.iter().map(|(_, s, _)| s.clone()).collect(),
+            Transport::Http(http) => http.credentials.iter().map(|c| c.secret.clone()).collect(),
+        }
     }
 }
 

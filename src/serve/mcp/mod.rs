@@ -1,23 +1,218 @@
 //! MCP for agents at `/mcp`: streamable HTTP, with a handshake (2025) and without (2026-07-28).
+//!
+//! A face like the others: it reads a message, calls the road, renders what the road says. What era a
+//! client is of is seen from each request (`modern`, `legacy`), so both live on one path. `/mcp` shows
+//! everything an agent is granted under governed names, `/mcp/s/<server>` one server's tools under their
+//! own; `/mcp/r/<run>…` or `X-Wicketgate-Run` gives the run a name. A call belongs to an implicit run
+//! of its caller and session, and a denial is a tool error a model can act on, never "not found".
+
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 use super::Faces;
+use super::problem::Problem;
+use super::problem::mcp::Broken;
+use crate::domain::code::Code;
+use crate::domain::json::Json;
+use crate::identity::{Caller, Peer};
+use crate::mcp::Version;
+use ask::Ask;
+use context::Context;
+use holds::Holds;
+use http::Accepts;
+use mirror::META_VERSION;
+use reply::{Answer, Refused};
+use session::Sessions;
+use view::View;
+
+mod ask;
+mod call;
+mod context;
+mod holds;
+mod http;
+mod legacy;
+mod level;
+mod list;
+mod mirror;
+mod modern;
+mod render;
+mod reply;
+mod session;
+mod stream;
+mod view;
+
+/// Streams of changes that are open at the same time, over all callers.
+const STREAMS_MAX: usize = 512;
 
 /// The MCP face. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Mcp {
+    shared: Arc<Shared>,
+}
+
+/// What all requests share.
+#[derive(Debug)]
+struct Shared {
     faces: Faces,
+    hosts: Arc<[String]>,
+    room: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+    sessions: Sessions,
+    holds: Holds,
 }
 
 impl Mcp {
-    /// The face over the gate.
-    #[must_use]
-    pub const fn new(faces: Faces) -> Self {
-        Self { faces }
+    /// The face over the gate. `hosts` are names of this machine besides loopback ones; `room` is shared
+    /// with the other faces of the same listeners.
+    pub(super) fn new(faces: Faces, hosts: Arc<[String]>, room: Arc<Semaphore>) -> Self {
+        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
+        let (sessions, holds) = (Sessions::default(), Holds::default());
+        Self { shared: Arc::new(Shared { faces, hosts, room, streams, sessions, holds }) }
     }
 
-    /// What it serves from.
-    #[must_use]
-    pub const fn faces(&self) -> &Faces {
-        &self.faces
+    /// Whether a path is for this face.
+    pub(super) fn claims(path: &str) -> bool {
+        View::claims(path)
+    }
+
+    /// Answers one request. Dropping the future, or the body of what it gives, is leaving.
+    pub(super) async fn answer(
+        &self,
+        peer: &Peer,
+        request: ::http::Request<Incoming>,
+        closing: CancellationToken,
+    ) -> Answer {
+        let modern = is_modern(request.headers());
+        match self.admitted(peer, request, closing).await {
+            Ok(answer) => answer,
+            Err(refused) => refused.answer(&self.shared.faces, None, modern),
+        }
+    }
+
+    async fn admitted(
+        &self,
+        peer: &Peer,
+        request: ::http::Request<Incoming>,
+        closing: CancellationToken,
+    ) -> Result<Answer, Refused> {
+        let path = request.uri().path();
+        let view = View::of(path);
+        let view = view.ok_or_else(|| Refused::broken(Broken::Route, "there is nothing here"))?;
+        let shared = &self.shared;
+        http::unambiguous(request.headers())?;
+        http::from_here(&request, peer, &shared.hosts)?;
+        let verb = Verb::of(request.method(), is_modern(request.headers()));
+        let verb = verb.ok_or_else(|| Refused::broken(Broken::Verb, "not with this method"))?;
+        let caller = self.identified(peer, request.headers())?;
+        let road = shared.faces.road.get().ok_or_else(|| {
+            let (code, message) = (Code::NotReady, "the gate is not ready yet");
+            Refused::turned(Problem::new(code, "starting", message))
+        })?;
+        let place = Arc::clone(&shared.room).try_acquire_owned().map_err(|_| {
+            let (code, message) = (Code::Overloaded, "too many requests are waiting");
+            Refused::turned(Problem::new(code, "requests", message))
+        })?;
+        let (parts, body) = request.into_parts();
+        let context = Context {
+            shared: Arc::clone(shared),
+            road: Arc::clone(road),
+            caller,
+            run_name: run_name(&view, &parts.headers)?,
+            view,
+            accepts: Accepts::of(&parts.headers),
+            headers: parts.headers,
+            closing,
+        };
+        match verb {
+            Verb::Post => post(context, body, place).await,
+            Verb::Get => legacy::get(&context),
+            Verb::Delete => legacy::delete(&context).await,
+        }
+    }
+
+    fn identified(&self, peer: &Peer, headers: &::http::HeaderMap) -> Result<Caller, Refused> {
+        let credential = http::bearer(headers)?;
+        (self.shared.faces.identify)(peer, credential).map_err(Refused::turned)
+    }
+}
+
+/// What is done with a path.
+#[derive(Clone, Copy)]
+enum Verb {
+    Post,
+    Get,
+    Delete,
+}
+
+impl Verb {
+    fn of(method: &::http::Method, modern: bool) -> Option<Self> {
+        match method.as_str() {
+            "POST" => Some(Self::Post),
+            "GET" if !modern => Some(Self::Get),
+            "DELETE" if !modern => Some(Self::Delete),
+            _ => None,
+        }
+    }
+}
+
+async fn post(
+    context: Context,
+    body: Incoming,
+    place: OwnedSemaphorePermit,
+) -> Result<Answer, Refused> {
+    if !context.accepts.json && !context.accepts.events {
+        return Err(Refused::broken(Broken::Accept, "neither JSON nor events are accepted"));
+    }
+    let body = http::body(&context.headers, body).await?;
+    let by_header = is_modern(&context.headers);
+    let ask = match ask::read(&body) {
+        Ok(ask) => ask,
+        Err(unread) => {
+            let (faces, id) = (&context.shared.faces, unread.id);
+            return Ok(unread.refused.answer(faces, id.as_ref(), by_header));
+        }
+    };
+    drop(body);
+    if by_header || (is_alone(&ask) && !legacy::is_initialize(&ask)) {
+        return Ok(modern::post(context, ask, place).await);
+    }
+    Ok(legacy::post(context, ask, place).await)
+}
+
+/// Whether the headers say that the request stands alone.
+fn is_modern(headers: &::http::HeaderMap) -> bool {
+    let said = headers.get(http::VERSION).and_then(|value| value.to_str().ok());
+    let said = said.and_then(|text| Version::parse(text.trim_matches([' ', '\t'])));
+    said.is_some_and(Version::is_stateless)
+}
+
+/// Whether the body says so.
+fn is_alone(ask: &Ask) -> bool {
+    match ask {
+        Ask::Request(ask) | Ask::Notification(ask) => {
+            ask.meta(META_VERSION).is_some_and(|version| !matches!(version, Json::Null))
+        }
+        Ask::Response => false,
+    }
+}
+
+/// The name of the run: from the path, from the header, or from both if they agree.
+fn run_name(view: &View, headers: &::http::HeaderMap) -> Result<Option<String>, Refused> {
+    let Some(value) = headers.get(http::RUN) else { return Ok(view.run.clone()) };
+    let named = value.to_str().ok().filter(|name| view::is_run_name(name));
+    match (named, view.run.as_deref()) {
+        (Some(name), None) => Ok(Some(name.to_owned())),
+        (Some(name), Some(path)) if name == path => Ok(Some(name.to_owned())),
+        (Some(_), Some(_)) => {
+            let message = "the path names another run than `x-wicketgate-run`";
+            Err(Refused::broken(Broken::Ambiguous, message).detail("run.name"))
+        }
+        (None, _) => {
+            let message = "a run is called [A-Za-z0-9_.-]{1,64}";
+            Err(Refused::broken(Broken::Ambiguous, message).detail("run.name"))
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::ToolExecutor;
 use super::file::FileRead;
 use super::http::Http;
-use super::mcp::Upstreams;
+use super::mcp::{McpTool, Upstreams};
 use super::net::{Resolve, System};
 use super::scrub::{Scrub, Scrubbed};
 use crate::catalog::binding::{Binding, Kind};
@@ -122,8 +122,8 @@ impl Toolbox {
             .iter()
             .flat_map(|binding| match &binding.kind {
                 Kind::Http(http) => http.credentials.iter().map(|c| c.secret.clone()).collect(),
+                Kind::Mcp(mcp) => mcp.server.secrets(),
                 Kind::FileRead(_) => Vec::new(),
-                Kind::Mcp(mcp) => mcp.server.secrets().cloned().collect(),
             })
             .collect();
         let scrub = Scrub::new(&secrets);
@@ -187,8 +187,8 @@ fn tool(
         Kind::FileRead(root) => Arc::new(FileRead::new(&root, most)?),
         Kind::Mcp(mcp) => {
             let server = &mcp.server.name;
-            let _upstream = upstreams.get(server).ok_or_else(|| format!("no server `{server}`"))?;
-            return Err("tools of MCP servers are not built yet".to_owned());
+            let upstream = upstreams.get(server).ok_or_else(|| format!("no server `{server}`"))?;
+            Arc::new(McpTool::new(Arc::clone(upstream), *mcp, facts.read_only, most)?)
         }
     };
     Ok(Tool {

@@ -1,7 +1,8 @@
 //! Errors as callers see them: one table, three renderings, no wording of a face's own.
 //!
 //! The codes are contract. `rule` is one total match over `Code`, so a new code does not compile
-//! until somebody decides its status and whether trying again is safe.
+//! until somebody decides its status and whether trying again is safe. `mcp` has what only agents
+//! over MCP are told: what is wrong with an exchange, and denials a model can act on.
 
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use crate::domain::id::CallId;
 use crate::domain::time::Timestamp;
 use crate::enforce::Fault;
 use crate::ledger::permit::Receipt;
+
+pub mod mcp;
 
 /// The `domain` of every `google.rpc.ErrorInfo`.
 pub const DOMAIN: &str = "wicketgate.dev";
@@ -228,7 +231,17 @@ impl Problem {
     /// As the `error` member of a JSON-RPC response.
     #[must_use]
     pub fn rpc_error(&self) -> Value {
-        json!({"code": rule(self.code).rpc, "message": self.message, "data": self.body()})
+        json!({"code": rule(self.code).rpc, "message": self.message, "data": self.data()})
+    }
+
+    /// `data` of a JSON-RPC error. There the finer code is called `detail`, as in gRPC: only RFC 9457
+    /// has another meaning for the word.
+    fn data(&self) -> Map<String, Value> {
+        let mut data = self.body();
+        if let Some(cause) = data.remove("cause") {
+            data.insert("detail".into(), cause);
+        }
+        data
     }
 
     /// What JSON renderings share.
@@ -341,7 +354,8 @@ pub fn stamp(metadata: &mut MetadataMap, receipt: &Receipt) {
     }
 }
 
-fn receipt_json(receipt: &Receipt) -> Value {
+/// A receipt as JSON.
+pub(super) fn receipt_json(receipt: &Receipt) -> Value {
     json!({
         "origin": &*receipt.origin,
         "chain": receipt.chain.to_string(),

@@ -1,0 +1,34 @@
+//! Stopping a call: its caller no longer wants it.
+
+use std::sync::Arc;
+
+use super::Road;
+use super::run::{Place, Run};
+use crate::domain::id::CallId;
+use crate::ledger::recover;
+use crate::tool;
+
+impl Road {
+    /// Asks a call to stop. One that is not decided yet ends without a record; one that is permitted
+    /// and not begun ends cancelled; one at its tool ends cancelled if the tool only reads, else
+    /// unknown; one that is held ends cancelled. A call that is over is left alone.
+    pub fn cancel(&self, run: &Arc<Run>, call: &str) {
+        let Some(call) = CallId::parse(call) else { return };
+        let place = run.state.lock().calls.get(&call).cloned();
+        match place {
+            Some(Place::OnRoad { cancel, .. }) => cancel.cancel(),
+            Some(Place::Held) => self.cancel_held(run, &call),
+            Some(Place::Booked | Place::Doubted) | None => {}
+        }
+    }
+
+    /// Ends a held call, unless it ends otherwise in the same moment.
+    pub(super) fn cancel_held(&self, run: &Arc<Run>, call: &CallId) {
+        let (ledger, run, call) = (self.ledger.clone(), Arc::clone(run), call.clone());
+        self.tasks.spawn(async move {
+            let ended = recover::held_ended(run.id, &call, false, tool::CANCELLED);
+            drop(ledger.owe(ended).await);
+            run.unheld(&call);
+        });
+    }
+}

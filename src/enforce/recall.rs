@@ -1,0 +1,91 @@
+//! What was asked before is answered from the road or from the books, and never run again.
+
+use super::answer::{self, Answer, Fault};
+use super::run::{self, Place, Run, Waiting};
+use super::{Road, ledger};
+use crate::domain::call::ToolCall;
+use crate::domain::code::Code;
+use crate::domain::id::CallId;
+use crate::ledger::permit::{Recalled, RecalledState};
+
+impl Road {
+    /// How far a call got: the answer `execute` gave, or will give.
+    ///
+    /// # Errors
+    /// As `execute`; `call.not_found`.
+    pub async fn call(&self, run: &std::sync::Arc<Run>, call_id: &str) -> Answer {
+        let missing = || Fault::new(Code::CallNotFound, format!("no call `{call_id}` in this run"));
+        let call = CallId::parse(call_id).ok_or_else(missing)?;
+        let place = run.state.lock().calls.get(&call).cloned();
+        match place {
+            Some(Place::OnRoad { answer, .. }) => self.wait(run, answer).await,
+            Some(Place::Held | Place::Booked | Place::Doubted) => {
+                let remembered = self.remembered(run, &call).await?;
+                self.give(run, self.recalled(run, &remembered.recalled))
+            }
+            None => Err(missing()),
+        }
+    }
+
+    pub(super) async fn wait(&self, run: &Run, mut waiting: Waiting) -> Answer {
+        let lost = || Fault::new(Code::CallUnknown, "the call was lost on the road");
+        let answer = match waiting.wait_for(Option::is_some).await {
+            Ok(answer) => answer.clone().unwrap_or_else(|| Err(lost())),
+            Err(_) => Err(lost()),
+        };
+        self.give(run, answer)
+    }
+
+    /// Whatever is given to the run is what later calls came after.
+    #[expect(clippy::unused_self, reason = "reads as part of the road")]
+    fn give(&self, run: &Run, answer: Answer) -> Answer {
+        let receipt = match &answer {
+            Ok(released) => Some(released.receipt()),
+            Err(fault) => fault.receipt.as_ref(),
+        };
+        if let Some(receipt) = receipt {
+            run.release(receipt);
+        }
+        answer
+    }
+
+    /// The recorded answer, if the books have the same bytes under this id.
+    pub(super) async fn recall(&self, run: &Run, call: &ToolCall) -> Answer {
+        let remembered = self.remembered(run, call.id()).await?;
+        let same_tool = remembered.tool.as_ref().is_none_or(|tool| tool == call.tool());
+        let same_args = remembered.args.as_ref().is_none_or(|args| args == call.canonical());
+        if !same_tool || !same_args {
+            return Err(run::conflict(call.id()));
+        }
+        self.give(run, self.recalled(run, &remembered.recalled))
+    }
+
+    /// What the books say. A decision that came on the books too late was not run and never will be,
+    /// also while the entry that says so is still on its way.
+    fn recalled(&self, run: &Run, recalled: &Recalled) -> Answer {
+        let state = recalled.state();
+        if *state == RecalledState::ResultUnavailable
+            && let Some(released) = self.large.find(run.id(), recalled.call())
+        {
+            return Ok(released);
+        }
+        let doubted = matches!(run.state.lock().calls.get(recalled.call()), Some(Place::Doubted));
+        if *state == RecalledState::Running && doubted {
+            return Err(Fault::of_ledger(&ledger::Error::Unknown).about(recalled.call()));
+        }
+        answer::of_recalled(recalled)
+    }
+
+    async fn remembered(
+        &self,
+        run: &Run,
+        call: &CallId,
+    ) -> Result<ledger::recall::Remembered, Fault> {
+        match self.ledger.recall(run.id(), call).await {
+            Ok(Some(remembered)) => Ok(remembered),
+            // It was queued and is still in doubt.
+            Ok(None) => Err(Fault::of_ledger(&ledger::Error::Unknown).about(call)),
+            Err(error) => Err(Fault::unread(&error).about(call)),
+        }
+    }
+}

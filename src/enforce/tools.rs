@@ -1,0 +1,120 @@
+//! The tools in force: what agents are shown, and putting others in force.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::Road;
+use super::answer::Fault;
+use super::run::Run;
+use crate::domain::code::Code;
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::domain::tier::Tier;
+use crate::ledger;
+use crate::ledger::drafts::Written;
+use crate::ledger::entry::{Draft, Kind};
+use crate::ledger::permit::Receipt;
+use crate::tool::toolbox::Toolbox;
+
+/// One tool as the agent is shown it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ToolView {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema (2020-12) of its arguments, canonical.
+    pub input_schema: Vec<u8>,
+    /// The whole MCP tool object, its name qualified, canonical; tools of other kinds have none.
+    pub shown: Option<Arc<[u8]>>,
+    /// `http`, `file.read`, `mcp`.
+    pub kind: String,
+    /// Effective tier.
+    pub tier: &'static str,
+    /// Whether it changes nothing.
+    pub read_only: bool,
+    /// `sha256:` definition digest.
+    pub definition: String,
+}
+
+impl Road {
+    /// The tools that exist for this run's agent, by name.
+    ///
+    /// # Errors
+    /// `run.sealed`.
+    pub fn list_tools(&self, run: &Arc<Run>) -> Result<Vec<ToolView>, Fault> {
+        if run.is_over() {
+            return Err(Fault::new(Code::RunSealed, "the run is sealed"));
+        }
+        let toolbox = self.toolbox.load();
+        let mut views: Vec<ToolView> = run
+            .manifest
+            .tools
+            .iter()
+            .filter_map(|grant| {
+                let tool = toolbox.get(&grant.name)?;
+                let pinned = grant.definition.is_none_or(|pin| pin == tool.facts.definition);
+                let tier = grant.tier.unwrap_or(Tier::T0).max(tool.facts.tier);
+                pinned.then(|| ToolView {
+                    name: grant.name.to_string(),
+                    description: tool.description.clone(),
+                    input_schema: tool.input_schema.clone(),
+                    shown: tool.shown.clone(),
+                    kind: tool.facts.kind.clone(),
+                    tier: tier.as_str(),
+                    read_only: tool.facts.read_only,
+                    definition: tool.facts.definition.prefixed(),
+                })
+            })
+            .collect();
+        views.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(views)
+    }
+
+    /// Puts other tools in force. Calls that were prepared before run with the tools they were prepared
+    /// with. Every decision made with the old tools stands before `config.changed` in the ledger, every
+    /// one made with the new ones behind it. `None`: agents are shown nothing new, so nothing is
+    /// recorded.
+    ///
+    /// # Errors
+    /// The ledger's; the old tools stay in force, except after `Unknown`.
+    pub async fn set_toolbox(&self, toolbox: Toolbox) -> Result<Option<Receipt>, ledger::Error> {
+        let _turn = self.turn.write().await;
+        let (old, new) = (definitions(&self.toolbox.load()), definitions(&toolbox));
+        if old == new {
+            // Connections and credentials are not part of what is shown.
+            self.toolbox.store(Arc::new(toolbox));
+            return Ok(None);
+        }
+        let names = toolbox.iter().map(|tool| tool.facts.name.to_string()).collect::<Vec<_>>();
+        let data = Json::object([
+            ("what", Json::from("tools")),
+            ("digest", Json::from(new.prefixed())),
+            ("tools", Json::from(u64::try_from(names.len()).unwrap_or(u64::MAX))),
+        ]);
+        let recorded =
+            self.ledger.record(Written::bare(Draft::of(Kind::ConfigChanged, data))).await;
+        // WHY: in doubt, the new tools are the right ones, as with a policy bundle.
+        if matches!(recorded, Ok(_) | Err(ledger::Error::Unknown)) {
+            self.metrics.know(names);
+            self.toolbox.store(Arc::new(toolbox));
+            self.toolbox_version.send_modify(|version| *version = version.saturating_add(1));
+        }
+        recorded.map(Some)
+    }
+
+    /// Counts up whenever agents may be shown other tools than before.
+    #[must_use]
+    pub fn toolbox_version(&self) -> watch::Receiver<u64> {
+        self.toolbox_version.subscribe()
+    }
+}
+
+/// Names every tool with its definition digest.
+fn definitions(toolbox: &Toolbox) -> Digest {
+    let lines = toolbox
+        .iter()
+        .map(|tool| format!("{} {}\n", tool.facts.name, tool.facts.definition.prefixed()));
+    Digest::of(&[b"wicketgate/tools/1\0", lines.collect::<String>().as_bytes()])
+}

@@ -1,0 +1,125 @@
+//! One message as an agent sent it, read by the strict reader before anything else looks at it.
+
+use super::reply::Refused;
+use crate::domain::json::{Json, Limits};
+use crate::mcp::rpc::Id;
+use crate::serve::problem::mcp::Broken;
+
+/// Bytes of a whole body.
+pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
+
+/// What a body may weigh: the most that arguments may, and the message around them.
+const LIMITS: Limits =
+    Limits { bytes_max: BODY_BYTES_MAX, depth_max: 36, values_max: 131_072, key_bytes_max: 256 };
+
+/// Bytes of text that stands for a request.
+const ID_BYTES_MAX: usize = 256;
+
+/// What an agent says.
+#[derive(Debug)]
+pub(super) enum Ask {
+    /// Something that wants an answer.
+    Request(Request),
+    /// Something that wants none.
+    Notification(Request),
+    /// An answer to something the gate never asked.
+    Response,
+}
+
+/// A method and its parameters.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// Its id; a notification's is never used.
+    pub id: Id,
+    /// The method.
+    pub method: String,
+    /// The parameters: an object, empty if there are none.
+    pub params: Json,
+}
+
+impl Request {
+    /// The text of this parameter.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.params.get(name).and_then(Json::as_str)
+    }
+
+    /// The member of this name in `_meta`.
+    pub(super) fn meta(&self, name: &str) -> Option<&Json> {
+        self.params.get("_meta")?.get(name)
+    }
+
+    /// The text this parameter must be.
+    pub(super) fn required(&self, name: &str) -> Result<&str, Refused> {
+        self.text(name).ok_or_else(|| Refused::params(format!("`params.{name}` is no text")))
+    }
+}
+
+/// The id of a message that is refused for something else.
+#[derive(Debug)]
+pub(super) struct Unread {
+    /// Its id, if it could be read.
+    pub id: Option<Id>,
+    /// Why it is refused.
+    pub refused: Refused,
+}
+
+/// Reads one message.
+pub(super) fn read(body: &[u8]) -> Result<Ask, Unread> {
+    let json = Json::parse(body, &LIMITS).map_err(|error| {
+        let refused = Refused::broken(Broken::Json, error.to_string()).detail(error.code);
+        Unread { id: None, refused }
+    })?;
+    let id = json.get("id").and_then(as_id);
+    message(json, id.clone()).map_err(|refused| Unread { id, refused })
+}
+
+fn message(json: Json, id: Option<Id>) -> Result<Ask, Refused> {
+    let bad =
+        |detail: &str, message: &str| Refused::broken(Broken::Message, message).detail(detail);
+    let Json::Object(mut members) = json else {
+        return Err(match json {
+            Json::Array(_) => bad("rpc.batch", "one message at a time: batches are refused"),
+            _ => bad("rpc.message", "a message is an object"),
+        });
+    };
+    if members.get("jsonrpc").and_then(Json::as_str) != Some("2.0") {
+        return Err(bad("rpc.version", "`jsonrpc` is not \"2.0\""));
+    }
+    let known = ["jsonrpc", "id", "method", "params", "result", "error"];
+    if let Some(name) = members.keys().find(|name| !known.contains(&name.as_str())) {
+        let message = format!("a message has no member `{name}`");
+        return Err(Refused::broken(Broken::Message, message).detail("rpc.unknown_member"));
+    }
+    let outcome = members.contains_key("result") || members.contains_key("error");
+    let Some(method) = members.remove("method") else {
+        let message = "neither a request nor a response";
+        return if outcome { Ok(Ask::Response) } else { Err(bad("rpc.message", message)) };
+    };
+    let Json::String(method) = method else { return Err(bad("rpc.method", "`method` is no text")) };
+    if outcome {
+        return Err(bad("rpc.message", "a request has no `result` and no `error`"));
+    }
+    let params = members.remove("params").unwrap_or_else(|| Json::object::<String>([]));
+    if params.as_object().is_none() {
+        return Err(bad("rpc.params", "`params` is no object"));
+    }
+    match (members.contains_key("id"), id) {
+        (false, _) => Ok(Ask::Notification(Request { id: Id::Int(0), method, params })),
+        (true, Some(id)) => Ok(Ask::Request(Request { id, method, params })),
+        (true, None) => Err(bad("rpc.id", "`id` is neither text nor a whole number")),
+    }
+}
+
+/// The id this is, if it is one.
+pub(super) fn as_id(json: &Json) -> Option<Id> {
+    match json {
+        Json::Int(number) => Some(Id::Int(*number)),
+        Json::String(text) if text.len() <= ID_BYTES_MAX => Some(Id::Text(text.clone())),
+        Json::String(_)
+        | Json::Null
+        | Json::Bool(_)
+        | Json::Float(_)
+        | Json::Array(_)
+        | Json::Object(_) => None,
+    }
+}

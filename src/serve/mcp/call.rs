@@ -1,0 +1,307 @@
+//! One call: from a request to the road, and from what the road says to what the agent is told.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::ask::Request;
+use super::context::Context;
+use super::holds::Holds;
+use super::list::{Shown, governed};
+use super::render::{Rendered, Style};
+use super::reply::{self, Answer, Refused};
+use super::session::Session;
+use super::{mirror, stream};
+use crate::clock::random16;
+use crate::domain::canonical;
+use crate::domain::code::Code;
+use crate::domain::id::CallId;
+use crate::domain::json::Json;
+use crate::enforce::{CallRequest, Fault, Road, Run, Thread};
+use crate::mcp::{META_CALL_ID, rpc};
+use crate::serve::problem::mcp::{Broken, Telling, telling};
+use crate::serve::problem::{Problem, receipt_json};
+
+/// Everything about a caller that its call depends on.
+pub(super) struct Manner {
+    /// How results are told.
+    pub style: Style,
+    /// Which run the call belongs to.
+    pub thread: Thread,
+    /// The session, for clients that have one.
+    pub session: Option<Arc<Session>>,
+    /// The client can ask a person something.
+    pub elicits: bool,
+}
+
+/// What is sent back.
+struct Told {
+    status: StatusCode,
+    notes: Vec<Vec<u8>>,
+    message: Vec<u8>,
+}
+
+/// Answers a request that goes down the road: at once if it is quick, else as a stream.
+pub(super) async fn answer(
+    context: Context,
+    manner: Manner,
+    ask: Request,
+    place: OwnedSemaphorePermit,
+) -> Answer {
+    let accepts = context.accepts;
+    let work = async move {
+        let told = match called(&context, &manner, &ask).await {
+            Ok(Rendered { notes, result }) => {
+                Told { status: StatusCode::OK, notes, message: rpc::result(&ask.id, &result) }
+            }
+            Err(refused) => {
+                refused.count(&context.shared.faces);
+                let (status, message) = refused.message(Some(&ask.id), manner.style.modern);
+                Told { status, notes: Vec::new(), message }
+            }
+        };
+        drop(place);
+        told
+    };
+    let mut work: Pin<Box<dyn Future<Output = Told> + Send>> = Box::pin(work);
+    if !accepts.events {
+        let told = work.await;
+        return reply::json(told.status, told.message);
+    }
+    tokio::select! {
+        biased;
+        told = &mut work => {
+            if told.notes.is_empty() && accepts.json {
+                return reply::json(told.status, told.message);
+            }
+            reply::events(stream::of(told.into_messages()))
+        }
+        () = tokio::time::sleep(stream::STREAM_AFTER) => {
+            let work = async move { work.await.into_messages() };
+            reply::events(stream::until_done(Box::pin(work)))
+        }
+    }
+}
+
+impl Told {
+    fn into_messages(mut self) -> Vec<Vec<u8>> {
+        self.notes.push(self.message);
+        self.notes
+    }
+}
+
+/// What is asked of the road.
+struct Asked {
+    tool: String,
+    arguments: Vec<u8>,
+    /// A method other than `tools/call`: its result and its errors are the protocol's own.
+    method: bool,
+    /// The tool is a server's: its result is one of MCP already.
+    server: bool,
+}
+
+async fn called(context: &Context, manner: &Manner, ask: &Request) -> Result<Rendered, Refused> {
+    let run = context.run(&manner.thread, ask).await?;
+    let shown = Shown::new(context.road.list_tools(&run)?, &context.view);
+    let asked = match ask.method.as_str() {
+        "tools/call" => tool(context, manner, ask, &shown)?,
+        method => passed_on(context, ask, &shown, method)?,
+    };
+    let key = Holds::key(run.id(), &asked.tool, &asked.arguments);
+    let holds = &context.shared.holds;
+    let call = match wanted_id(ask, manner.style.modern)? {
+        Some(id) => id,
+        None => holds.find(&key).unwrap_or_else(|| minted(context)),
+    };
+    let request = CallRequest {
+        tool: asked.tool.clone(),
+        arguments: asked.arguments.clone(),
+        call_id: call.clone(),
+        traceparent: ask.meta("traceparent").and_then(Json::as_str).map(str::to_owned),
+    };
+    let _tracked = manner.session.as_ref().map(|session| session.track(&ask.id, &run, &call));
+    // Only where requests stand alone is a response that nobody waits for a call that nobody wants.
+    let mut left = Left::new(context, &run, &call, manner.style.modern);
+    let answer = Box::pin(context.road.execute(&run, request)).await;
+    left.answered();
+    match answer {
+        Ok(released) => {
+            holds.forget(&key);
+            Ok(match (asked.method, asked.server) {
+                (true, _) => manner.style.of_method(&released),
+                (false, true) => manner.style.of_server(&released),
+                (false, false) => manner.style.of_tool(&released),
+            })
+        }
+        Err(fault) => {
+            match fault.code {
+                Code::CallHeld => holds.remember(key, &call),
+                _ => holds.forget(&key),
+            }
+            refused(manner, &asked, ask, &call, fault)
+        }
+    }
+}
+
+/// `tools/call`.
+fn tool(
+    context: &Context,
+    manner: &Manner,
+    ask: &Request,
+    shown: &Shown,
+) -> Result<Asked, Refused> {
+    let name = context.view.inward(ask.required("name")?);
+    let none = Json::object::<String>([]);
+    let args = ask.params.get("arguments").unwrap_or(&none);
+    if args.as_object().is_none() {
+        return Err(Refused::params("`params.arguments` is no object").detail("arguments.type"));
+    }
+    let found = shown.tool(&name);
+    if let Some(tool) = found.filter(|_| manner.style.modern) {
+        mirror::params(&context.headers, &tool.input_schema, args)?;
+    }
+    let server = found.is_some_and(|tool| tool.kind == "mcp");
+    Ok(Asked { tool: name, arguments: canonical::bytes(args), method: false, server })
+}
+
+/// Another method of the one server that this path shows.
+fn passed_on(
+    context: &Context,
+    ask: &Request,
+    shown: &Shown,
+    method: &str,
+) -> Result<Asked, Refused> {
+    let Some(server) = shown.server() else {
+        return Err(Refused::method(method).counted(Code::ToolNotGranted));
+    };
+    let tool = governed(server, method);
+    // WHY: a server view names the server whether or not there is one; only what has anything to do
+    // with the agent's manifest is worth a durable denial.
+    if shown.is_empty() && context.view.server.is_some() {
+        return Err(Refused::method(method).counted(Code::ToolNotGranted));
+    }
+    let mut params = ask.params.clone();
+    if let Json::Object(members) = &mut params {
+        members.remove("_meta");
+    }
+    Ok(Asked { tool, arguments: canonical::bytes(&params), method: true, server: true })
+}
+
+/// The id the caller gives to the call.
+fn wanted_id(ask: &Request, modern: bool) -> Result<Option<String>, Refused> {
+    let state = ask.params.get("requestState").filter(|_| modern);
+    let Some(given) = ask.meta(META_CALL_ID).or(state) else { return Ok(None) };
+    let id = given
+        .as_str()
+        .and_then(CallId::parse)
+        .ok_or_else(|| Refused::params("a call id is [A-Za-z0-9_.-]{1,64}").detail("call.id"))?;
+    Ok(Some(id.as_str().to_owned()))
+}
+
+fn minted(context: &Context) -> String {
+    format!("m-{}", hex::encode(random16(&*context.shared.faces.entropy)))
+}
+
+/// What the agent is told when there is no result.
+fn refused(
+    manner: &Manner,
+    asked: &Asked,
+    ask: &Request,
+    call: &str,
+    fault: Fault,
+) -> Result<Rendered, Refused> {
+    if asked.method {
+        if fault.code != Code::ToolNotGranted {
+            return Err(fault.into());
+        }
+        let mut refused = Refused::method(&ask.method).on_the_books();
+        refused = refused.with("code", fault.code.as_str().into());
+        return Err(match &fault.receipt {
+            Some(receipt) => refused.with("receipt", receipt_json(receipt)),
+            None => refused,
+        });
+    }
+    match telling(fault.code) {
+        Telling::RpcError => Err(fault.into()),
+        Telling::ToolError => {
+            let waits = fault.code == Code::CallHeld;
+            let problem = Problem::from(fault);
+            if waits && manner.elicits && !declined(ask) {
+                return Ok(input_required(&problem, call));
+            }
+            Ok(manner.style.of_problem(&problem))
+        }
+    }
+}
+
+/// The name of the one question the face ever asks.
+const QUESTION: &str = "wicketgate_wait";
+
+/// The person does not want to wait: the model is told what there is to tell.
+fn declined(ask: &Request) -> bool {
+    let answer = ask.params.get("inputResponses").and_then(|all| all.get(QUESTION));
+    let action = answer.and_then(|answer| answer.get("action")).and_then(Json::as_str);
+    action.is_some_and(|action| action != "accept")
+}
+
+/// Asks whether to go on waiting. Whatever is answered approves nothing: it is the same call again.
+fn input_required(problem: &Problem, call: &str) -> Rendered {
+    let until = problem.expires.map(|at| format!(" until {at}")).unwrap_or_default();
+    let message = format!(
+        "This call waits for an approver{until}: {}. Approval is given elsewhere, not here. Look \
+         again whether it was given?",
+        problem.message
+    );
+    let schema = json!({"type": "object", "properties": {"wait": {
+        "type": "boolean", "title": "Look again", "description": "approves nothing", "default": true}}});
+    let params = json!({"mode": "form", "message": message, "requestedSchema": schema});
+    let result = json!({
+        "resultType": "input_required",
+        "inputRequests": {QUESTION: {"method": "elicitation/create", "params": params}},
+        "requestState": call,
+        "_meta": Value::Object(problem.tool_meta()),
+    });
+    Rendered { notes: Vec::new(), result: result.to_string().into_bytes() }
+}
+
+/// Cancels the call when nobody waits for its answer any more.
+struct Left {
+    road: Arc<Road>,
+    run: Arc<Run>,
+    call: String,
+    closing: tokio_util::sync::CancellationToken,
+    waited_for: bool,
+}
+
+impl Left {
+    fn new(context: &Context, run: &Arc<Run>, call: &str, armed: bool) -> Self {
+        Self {
+            road: Arc::clone(&context.road),
+            run: Arc::clone(run),
+            call: call.to_owned(),
+            closing: context.closing.clone(),
+            waited_for: armed,
+        }
+    }
+
+    fn answered(&mut self) {
+        self.waited_for = false;
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        // WHY: a gate that stops closes connections by itself; its calls are ended by the drain.
+        if self.waited_for && !self.closing.is_cancelled() {
+            self.road.cancel(&self.run, &self.call);
+        }
+    }
+}
+
+/// A stream that was refused before it began.
+pub(super) fn taken(message: &str) -> Refused {
+    Refused::broken(Broken::StreamTaken, message)
+}

@@ -1,0 +1,76 @@
+//! One request that got past the checks: who asks, where, and what is needed to answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use super::ask::Request;
+use super::http::Accepts;
+use super::list::Shown;
+use super::reply::Refused;
+use super::view::View;
+use crate::domain::json::Json;
+use crate::enforce::{Opening, Road, Run, Thread};
+use crate::identity::Caller;
+
+/// One request.
+pub(super) struct Context {
+    pub shared: Arc<Shared>,
+    pub road: Arc<Road>,
+    pub caller: Caller,
+    pub view: View,
+    /// The name of the run, from the path or the header.
+    pub run_name: Option<String>,
+    pub headers: HeaderMap,
+    pub accepts: Accepts,
+    /// The gate stops.
+    pub closing: CancellationToken,
+}
+
+/// Characters of what a client calls itself.
+const CLIENT_CHARS_MAX: usize = 60;
+
+impl Context {
+    /// The run of this thread, opened if there is none.
+    pub(super) async fn run(&self, thread: &Thread, ask: &Request) -> Result<Arc<Run>, Refused> {
+        let mut labels = BTreeMap::from([("face".to_owned(), "mcp".to_owned())]);
+        labels.extend(client(ask).map(|client| ("client".to_owned(), client)));
+        let traceparent = ask.meta("traceparent").and_then(Json::as_str).map(str::to_owned);
+        let opening = Opening { labels, traceparent, ..Opening::default() };
+        Ok(Box::pin(self.road.implicit_run(&self.caller, thread, opening)).await?)
+    }
+
+    /// What the agent is shown here.
+    pub(super) async fn shown(&self, thread: &Thread, ask: &Request) -> Result<Shown, Refused> {
+        let run = self.run(thread, ask).await?;
+        Ok(Shown::new(self.road.list_tools(&run)?, &self.view))
+    }
+
+    /// Who asks, for comparing with who asked before.
+    pub(super) fn owner(&self) -> String {
+        let auth = &self.caller.auth;
+        let (uid, token) = (auth.uid, auth.token.as_deref().unwrap_or_default());
+        format!("{} {} {uid:?} {token}", self.caller.manifest.name, auth.method)
+    }
+
+    /// Time since the gate began.
+    pub(super) fn now(&self) -> Duration {
+        self.shared.faces.clock.monotonic()
+    }
+}
+
+/// What the client calls itself: a claim.
+fn client(ask: &Request) -> Option<String> {
+    let info = ask.params.get("clientInfo");
+    let info = info.or_else(|| ask.meta("io.modelcontextprotocol/clientInfo"))?;
+    let name = info.get("name").and_then(Json::as_str)?;
+    let version = info.get("version").and_then(Json::as_str).unwrap_or_default();
+    let plain = |text: &str| -> String {
+        text.chars().filter(|c| !c.is_control()).take(CLIENT_CHARS_MAX).collect()
+    };
+    Some(format!("{} {}", plain(name), plain(version)).trim().to_owned())
+}

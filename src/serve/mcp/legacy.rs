@@ -1,0 +1,193 @@
+//! MCP 2025-03-26 to 2025-11-25: a handshake, then a session.
+
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue, StatusCode};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::ask::{Ask, Request, as_id};
+use super::call::{self, Manner};
+use super::context::Context;
+use super::http::{SESSION, VERSION};
+use super::level::Level;
+use super::modern::unsupported;
+use super::render::Style;
+use super::reply::{self, Answer, Refused};
+use super::session::Session;
+use super::stream::{self, Changes};
+use crate::catalog::server::METHODS;
+use crate::clock::random16;
+use crate::domain::code::Code;
+use crate::domain::json::Json;
+use crate::enforce::Thread;
+use crate::mcp::{Version, rpc};
+use crate::serve::problem::Problem;
+use crate::serve::problem::mcp::Broken;
+
+/// Answers one POST.
+pub(super) async fn post(context: Context, ask: Ask, place: OwnedSemaphorePermit) -> Answer {
+    let faces = context.shared.faces.clone();
+    let id = match &ask {
+        Ask::Request(ask) => Some(ask.id.clone()),
+        Ask::Notification(_) | Ask::Response => None,
+    };
+    let answer = match ask {
+        Ask::Request(ask) if ask.method == "initialize" => initialize(&context, &ask).await,
+        Ask::Request(ask) => match session(&context) {
+            Ok(session) => requested(context, session, ask, place).await,
+            Err(refused) => Err(refused),
+        },
+        Ask::Notification(ask) => session(&context).map(|session| {
+            told(&context, &session, &ask);
+            reply::bare(StatusCode::ACCEPTED)
+        }),
+        Ask::Response => session(&context).map(|_| reply::bare(StatusCode::ACCEPTED)),
+    };
+    answer.unwrap_or_else(|refused| refused.answer(&faces, id.as_ref(), false))
+}
+
+/// Answers one GET: the session's stream.
+pub(super) fn get(context: &Context) -> Result<Answer, Refused> {
+    if !context.accepts.events {
+        return Err(Refused::broken(Broken::Accept, "a stream of events must be accepted"));
+    }
+    let session = session(context)?;
+    let own = session.stream().ok_or_else(|| call::taken("the session has its stream already"))?;
+    let place = context.shared.streams.clone().try_acquire_owned();
+    let place = place.map_err(|_| call::taken("too many streams are open"))?;
+    let clock = Arc::clone(&context.shared.faces.clock);
+    Ok(reply::events(stream::of_changes(Changes {
+        first: None,
+        each: Some(rpc::notification("notifications/tools/list_changed", None)),
+        last: None,
+        version: context.road.toolbox_version(),
+        closing: context.closing.clone(),
+        places: vec![own, place],
+        alive: Box::new(move || session.touch(clock.monotonic())),
+    })))
+}
+
+/// Answers one DELETE: the session is over, and its run.
+pub(super) async fn delete(context: &Context) -> Result<Answer, Refused> {
+    let session = session(context)?;
+    context.shared.sessions.end(&session);
+    // A run with a name may have other sessions; it ends when nobody uses it any more.
+    if context.run_name.is_none() {
+        let thread = thread(context, &session);
+        Box::pin(context.road.end_implicit(&context.caller, &thread)).await;
+    }
+    Ok(reply::bare(StatusCode::NO_CONTENT))
+}
+
+/// The session that is named, if it is this caller's.
+fn session(context: &Context) -> Result<Arc<Session>, Refused> {
+    version(context)?;
+    let Some(id) = context.headers.get(SESSION) else {
+        let message = format!("begin with `initialize`, then send `{SESSION}`");
+        return Err(Refused::broken(Broken::SessionMissing, message));
+    };
+    let owner = context.owner();
+    let found = id
+        .to_str()
+        .ok()
+        .and_then(|id| context.shared.sessions.find(id, &owner, &context.view, context.now()));
+    found.ok_or_else(|| {
+        let message = "no such session; begin a new one with `initialize`";
+        Refused::broken(Broken::SessionUnknown, message)
+    })
+}
+
+/// The version header, if it is sent, is one with a handshake.
+fn version(context: &Context) -> Result<(), Refused> {
+    let Some(value) = context.headers.get(VERSION) else { return Ok(()) };
+    let text = value.to_str().unwrap_or_default().trim_matches([' ', '\t']);
+    match Version::parse(text) {
+        Some(version) if !version.is_stateless() => Ok(()),
+        Some(_) | None => Err(unsupported(text)),
+    }
+}
+
+fn thread(context: &Context, session: &Session) -> Thread {
+    let named = context.run_name.clone().map(Thread::Named);
+    named.unwrap_or_else(|| Thread::Session(session.id.clone()))
+}
+
+async fn initialize(context: &Context, ask: &Request) -> Result<Answer, Refused> {
+    version(context)?;
+    if context.headers.contains_key(SESSION) {
+        let message = "`initialize` begins a session and is sent outside of one";
+        return Err(Refused::broken(Broken::SessionMissing, message).detail("mcp.session_twice"));
+    }
+    let wanted = Version::parse(ask.required("protocolVersion")?);
+    let version = match wanted {
+        Some(wanted) if super::list::is_spoken(wanted) && !wanted.is_stateless() => wanted,
+        Some(_) | None => Version::NEWEST_WITH_HANDSHAKE,
+    };
+    let id = hex::encode(random16(&*context.shared.faces.entropy));
+    let named = context.run_name.clone().map(Thread::Named);
+    let thread = named.unwrap_or_else(|| Thread::Session(id.clone()));
+    let shown = context.shown(&thread, ask).await?;
+    let (sessions, now) = (&context.shared.sessions, context.now());
+    let opened = sessions.open(id, &context.owner(), &context.view, version, now);
+    let Some(session) = opened else {
+        let message = "too many sessions are open";
+        return Err(Refused::turned(Problem::new(Code::Overloaded, "sessions", message)));
+    };
+    let result = shown.initialized(version);
+    let mut answer = reply::json(StatusCode::OK, rpc::result(&ask.id, &result));
+    if let Ok(value) = HeaderValue::from_str(&session.id) {
+        answer.headers_mut().insert(HeaderName::from_static(SESSION), value);
+    }
+    Ok(answer)
+}
+
+async fn requested(
+    context: Context,
+    session: Arc<Session>,
+    ask: Request,
+    place: OwnedSemaphorePermit,
+) -> Result<Answer, Refused> {
+    let thread = thread(&context, &session);
+    let good = |result: &[u8]| reply::json(StatusCode::OK, rpc::result(&ask.id, result));
+    match ask.method.as_str() {
+        "ping" => Ok(good(b"{}")),
+        "tools/list" => Ok(good(&context.shown(&thread, &ask).await?.page(&ask, false)?)),
+        "logging/setLevel" => {
+            let level = Level::parse(ask.required("level")?);
+            session.set_level(level.ok_or_else(|| Refused::params("`params.level` is no level"))?);
+            Ok(good(b"{}"))
+        }
+        method if method == "tools/call" || METHODS.contains(&method) => {
+            let manner = Manner {
+                style: Style {
+                    modern: false,
+                    structured: session.version >= Version::V2025_06_18,
+                    progress: ask.meta("progressToken").cloned(),
+                    level: session.level(),
+                },
+                thread,
+                session: Some(session),
+                elicits: false,
+            };
+            Ok(call::answer(context, manner, ask, place).await)
+        }
+        method => Err(Refused::method(method)),
+    }
+}
+
+/// Takes note of a notification.
+fn told(context: &Context, session: &Session, ask: &Request) {
+    if ask.method != "notifications/cancelled" {
+        return;
+    }
+    let request = ask.params.get("requestId").and_then(as_id);
+    if let Some((run, call)) = request.and_then(|id| session.call_of(&id)) {
+        context.road.cancel(&run, &call);
+    }
+}
+
+/// The member of a message that says which version is wanted: only one of this era has it there.
+pub(super) fn is_initialize(ask: &Ask) -> bool {
+    matches!(ask, Ask::Request(ask) if ask.method == "initialize"
+        && ask.params.get("protocolVersion").and_then(Json::as_str).is_some())
+}

@@ -1,0 +1,43 @@
+//! Levels of log messages (RFC 5424), as far as MCP names them.
+
+/// One level, least severe first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Level {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+const ALL: [(Level, &str); 8] = [
+    (Level::Debug, "debug"),
+    (Level::Info, "info"),
+    (Level::Notice, "notice"),
+    (Level::Warning, "warning"),
+    (Level::Error, "error"),
+    (Level::Critical, "critical"),
+    (Level::Alert, "alert"),
+    (Level::Emergency, "emergency"),
+];
+
+impl Level {
+    /// Reads the word.
+    pub(super) fn parse(word: &str) -> Option<Self> {
+        ALL.iter().find(|(_, name)| *name == word).map(|(level, _)| *level)
+    }
+
+    /// Its place in the order.
+    pub(super) fn rank(self) -> u8 {
+        let place = ALL.iter().position(|(level, _)| *level == self).unwrap_or_default();
+        u8::try_from(place).unwrap_or_default()
+    }
+
+    /// The level at this place.
+    pub(super) fn of_rank(rank: u8) -> Option<Self> {
+        ALL.get(usize::from(rank)).map(|(level, _)| *level)
+    }
+}

@@ -1,0 +1,215 @@
+//! What an agent is shown: its tools, and what else the face offers to it.
+
+use serde_json::{Map, Value, json};
+
+use super::ask::Request;
+use super::reply::Refused;
+use super::view::View;
+use crate::catalog::server::METHODS;
+use crate::enforce::ToolView;
+use crate::mcp::Version;
+use crate::mcp::raw::{Members, Writer, quoted};
+
+/// Tools of one page.
+const PAGE: usize = 200;
+
+/// For how long a client may take a list to be fresh. Every call is judged by what is true then.
+const LIST_TTL_MS: u64 = 60_000;
+
+/// Names the server software in `_meta` of a result.
+pub(super) const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
+
+/// Told to models that read such things.
+const INSTRUCTIONS: &str = "Every call goes through Wicketgate, which asks a policy and writes the \
+decision and the outcome to a ledger. A denied call is a tool error that says why and which rule said \
+so; it did not run, and asking again gives the same answer. A call that waits for approval says until \
+when: make the same call again to learn what was decided.";
+
+/// Who answers.
+pub(super) fn server_info() -> Value {
+    json!({"name": "wicketgate", "title": "Wicketgate", "version": env!("CARGO_PKG_VERSION")})
+}
+
+/// What an agent has, seen from one path.
+pub(super) struct Shown {
+    tools: Vec<ToolView>,
+    view: View,
+}
+
+impl Shown {
+    /// Of these tools, what the view shows.
+    pub(super) fn new(mut tools: Vec<ToolView>, view: &View) -> Self {
+        tools.retain(|tool| view.outward(&tool.name).is_some());
+        Self { tools, view: view.clone() }
+    }
+
+    /// The tool of this governed name.
+    pub(super) fn tool(&self, governed: &str) -> Option<&ToolView> {
+        self.tools.iter().find(|tool| tool.name == governed)
+    }
+
+    /// Whether nothing is shown.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    /// The one MCP server whose other methods this view offers.
+    pub(super) fn server(&self) -> Option<&str> {
+        if let Some(server) = &self.view.server {
+            return Some(server);
+        }
+        let mut servers = self.tools.iter().filter(|tool| tool.kind == MCP).filter_map(|tool| {
+            let (server, _) = tool.name.split_once('.')?;
+            Some(server)
+        });
+        let first = servers.next()?;
+        servers.all(|server| server == first).then_some(first)
+    }
+
+    /// Whether any method that begins so is granted.
+    fn offers(&self, method: &str) -> bool {
+        let Some(server) = self.server() else { return false };
+        let granted = |method: &str| {
+            let governed = governed(server, method);
+            self.tool(&governed).is_some_and(is_method)
+        };
+        METHODS.iter().any(|name| name.starts_with(method) && granted(name))
+    }
+
+    /// What the face offers here.
+    pub(super) fn capabilities(&self) -> Value {
+        let mut all = Map::new();
+        all.insert("tools".into(), json!({"listChanged": true}));
+        if self.tools.iter().any(|tool| tool.kind == MCP) {
+            all.insert("logging".into(), json!({}));
+        }
+        for (name, method) in
+            [("resources", "resources/"), ("prompts", "prompts/"), ("completions", "completion/")]
+        {
+            if self.offers(method) {
+                all.insert(name.into(), json!({}));
+            }
+        }
+        Value::Object(all)
+    }
+
+    /// The result of `initialize`.
+    pub(super) fn initialized(&self, version: Version) -> Vec<u8> {
+        let result = json!({
+            "protocolVersion": version.as_str(),
+            "capabilities": self.capabilities(),
+            "serverInfo": server_info(),
+            "instructions": INSTRUCTIONS,
+        });
+        result.to_string().into_bytes()
+    }
+
+    /// The result of `server/discover`.
+    pub(super) fn discovered(&self) -> Vec<u8> {
+        let result = json!({
+            "resultType": "complete",
+            "supportedVersions": spoken(),
+            "capabilities": self.capabilities(),
+            "instructions": INSTRUCTIONS,
+            "ttlMs": LIST_TTL_MS,
+            "cacheScope": "private",
+            "_meta": {META_SERVER: server_info()},
+        });
+        result.to_string().into_bytes()
+    }
+
+    /// The result of `tools/list`: one page, always in the order of names.
+    pub(super) fn page(&self, ask: &Request, modern: bool) -> Result<Vec<u8>, Refused> {
+        let after = match ask.params.get("cursor") {
+            None => None,
+            Some(cursor) => Some(cursor.as_str().and_then(read_cursor).ok_or_else(|| {
+                Refused::params("`cursor` is none that was given").detail("list.cursor")
+            })?),
+        };
+        let mut tools = self
+            .tools
+            .iter()
+            .filter(|tool| !is_method(tool))
+            .filter(|tool| after.as_ref().is_none_or(|after| tool.name > *after));
+        let mut page = Vec::new();
+        let mut last = None;
+        for tool in tools.by_ref().take(PAGE) {
+            page.push(self.entry(tool));
+            last = Some(tool.name.as_str());
+        }
+        let more = tools.next().is_some();
+        let mut result = Writer::default().member("tools", &array(&page));
+        if let Some(last) = last.filter(|_| more) {
+            result = result.text("nextCursor", &hex::encode(last));
+        }
+        if modern {
+            let meta = json!({META_SERVER: server_info()}).to_string();
+            result = result
+                .text("resultType", "complete")
+                .member("ttlMs", LIST_TTL_MS.to_string().as_bytes())
+                .text("cacheScope", "private")
+                .member("_meta", meta.as_bytes());
+        }
+        Ok(result.end())
+    }
+
+    /// One tool as it is shown here: a server's own object as it is pinned, or ours.
+    fn entry(&self, tool: &ToolView) -> Vec<u8> {
+        let name = self.view.outward(&tool.name).unwrap_or(&tool.name);
+        if let Some(members) = tool.shown.as_deref().and_then(|shown| Members::parse(shown).ok()) {
+            let renamed =
+                members.iter().fold(Writer::default(), |writer, (member, value)| match member {
+                    "name" => writer.text("name", name),
+                    _ => writer.member(member, value.get().as_bytes()),
+                });
+            return renamed.end();
+        }
+        let hints = json!({"readOnlyHint": tool.read_only}).to_string();
+        Writer::default()
+            .text("name", name)
+            .text("description", &tool.description)
+            .member("inputSchema", &tool.input_schema)
+            .member("annotations", hints.as_bytes())
+            .end()
+    }
+}
+
+const MCP: &str = "mcp";
+
+/// Whether this is another method of a server and no tool.
+fn is_method(tool: &ToolView) -> bool {
+    tool.kind == MCP && tool.shown.is_none()
+}
+
+/// The governed name of a server's method: `<server>.resources.read`.
+pub(super) fn governed(server: &str, method: &str) -> String {
+    format!("{server}.{}", method.replace('/', "."))
+}
+
+/// Versions that agents may speak, newest first.
+pub(super) fn spoken() -> Vec<&'static str> {
+    let mut spoken: Vec<_> = Version::ALL.into_iter().filter(|v| is_spoken(*v)).collect();
+    spoken.reverse();
+    spoken.into_iter().map(Version::as_str).collect()
+}
+
+/// Whether agents may speak this version.
+pub(super) fn is_spoken(version: Version) -> bool {
+    version != Version::V2024_11_05
+}
+
+fn read_cursor(cursor: &str) -> Option<String> {
+    String::from_utf8(hex::decode(cursor).ok()?).ok()
+}
+
+fn array(items: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = vec![b'['];
+    out.extend_from_slice(&items.join(&b','));
+    out.push(b']');
+    out
+}
+
+/// A JSON string of text that came as bytes.
+pub(super) fn quoted_bytes(bytes: &[u8]) -> String {
+    quoted(&String::from_utf8_lossy(bytes))
+}

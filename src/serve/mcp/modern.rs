@@ -1,0 +1,134 @@
+//! MCP 2026-07-28: every request stands alone.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::ask::{Ask, Request};
+use super::call::{self, Manner};
+use super::context::Context;
+use super::level::Level;
+use super::list::{META_SERVER, server_info, spoken};
+use super::mirror::{self, META_VERSION};
+use super::render::Style;
+use super::reply::{self, Answer, Refused};
+use super::stream::{self, Changes};
+use crate::catalog::server::METHODS;
+use crate::domain::json::Json;
+use crate::enforce::Thread;
+use crate::mcp::Version;
+use crate::mcp::rpc::{self, Id};
+use crate::serve::problem::mcp::Broken;
+
+const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const META_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const META_SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// Answers one POST.
+pub(super) async fn post(context: Context, ask: Ask, place: OwnedSemaphorePermit) -> Answer {
+    let faces = context.shared.faces.clone();
+    let ask = match ask {
+        Ask::Request(ask) => ask,
+        // This version defines none that a client sends over HTTP; closing a stream is how to cancel.
+        Ask::Notification(_) => return reply::bare(StatusCode::ACCEPTED),
+        Ask::Response => {
+            let refused = Refused::broken(Broken::Message, "nothing was asked");
+            return refused.answer(&faces, None, true);
+        }
+    };
+    let id = ask.id.clone();
+    match requested(context, ask, place).await {
+        Ok(answer) => answer,
+        Err(refused) => refused.answer(&faces, Some(&id), true),
+    }
+}
+
+async fn requested(
+    context: Context,
+    ask: Request,
+    place: OwnedSemaphorePermit,
+) -> Result<Answer, Refused> {
+    mirror::standard(&context.headers, &ask)?;
+    let version = ask.meta(META_VERSION).and_then(Json::as_str);
+    let version = version.ok_or_else(|| missing(META_VERSION))?;
+    if Version::parse(version).is_none_or(|version| !version.is_stateless()) {
+        return Err(unsupported(version));
+    }
+    let capabilities = ask.meta(META_CAPABILITIES).filter(|c| c.as_object().is_some());
+    let capabilities = capabilities.ok_or_else(|| missing(META_CAPABILITIES))?;
+    let thread = context.run_name.clone().map_or(Thread::Caller, Thread::Named);
+    let complete = |result: Vec<u8>| reply::json(StatusCode::OK, rpc::result(&ask.id, &result));
+    match ask.method.as_str() {
+        "server/discover" => Ok(complete(context.shown(&thread, &ask).await?.discovered())),
+        "tools/list" => Ok(complete(context.shown(&thread, &ask).await?.page(&ask, true)?)),
+        "subscriptions/listen" => listen(&context, &ask),
+        method if method == "tools/call" || METHODS.contains(&method) => {
+            let manner = Manner {
+                style: Style {
+                    modern: true,
+                    structured: true,
+                    progress: ask.meta("progressToken").cloned(),
+                    level: ask.meta(META_LEVEL).and_then(Json::as_str).and_then(Level::parse),
+                },
+                thread,
+                session: None,
+                elicits: elicits(capabilities),
+            };
+            Ok(call::answer(context, manner, ask, place).await)
+        }
+        method => Err(Refused::method(method)),
+    }
+}
+
+fn missing(name: &str) -> Refused {
+    Refused::params(format!("`params._meta` has no usable `{name}`")).detail("rpc.meta")
+}
+
+/// This version is not spoken, or not in this way.
+pub(super) fn unsupported(requested: &str) -> Refused {
+    let shown: String = requested.chars().take(64).collect();
+    Refused::broken(Broken::Version, "this protocol version is not spoken here")
+        .with("supported", spoken().into())
+        .with("requested", shown.into())
+}
+
+/// Whether the client can show a form to a person.
+fn elicits(capabilities: &Json) -> bool {
+    let Some(Json::Object(modes)) = capabilities.get("elicitation") else { return false };
+    // An empty object is one that knows forms only.
+    modes.is_empty() || modes.contains_key("form")
+}
+
+/// `subscriptions/listen`: changes of the list of tools, until somebody ends the stream.
+fn listen(context: &Context, ask: &Request) -> Result<Answer, Refused> {
+    if !context.accepts.events {
+        return Err(Refused::broken(Broken::Accept, "a stream of events must be accepted"));
+    }
+    let wanted = ask.params.get("notifications").filter(|wanted| wanted.as_object().is_some());
+    let wanted = wanted.ok_or_else(|| Refused::params("`params.notifications` is no object"))?;
+    let tools = wanted.get("toolsListChanged").and_then(Json::as_bool).unwrap_or(false);
+    let place = context.shared.streams.clone().try_acquire_owned();
+    let place = place.map_err(|_| call::taken("too many streams are open"))?;
+    let id: Value = match &ask.id {
+        Id::Int(number) => (*number).into(),
+        Id::Text(text) => text.as_str().into(),
+    };
+    let meta = json!({META_SUBSCRIPTION: id});
+    let agreed = if tools { json!({"toolsListChanged": true}) } else { json!({}) };
+    let first = json!({"_meta": meta, "notifications": agreed}).to_string();
+    let first =
+        rpc::notification("notifications/subscriptions/acknowledged", Some(first.as_bytes()));
+    let each = json!({"_meta": meta}).to_string();
+    let each = rpc::notification("notifications/tools/list_changed", Some(each.as_bytes()));
+    let last = json!({"resultType": "complete",
+        "_meta": {META_SUBSCRIPTION: id, META_SERVER: server_info()}});
+    Ok(reply::events(stream::of_changes(Changes {
+        first: Some(first),
+        each: tools.then_some(each),
+        last: Some(rpc::result(&ask.id, last.to_string().as_bytes())),
+        version: context.road.toolbox_version(),
+        closing: context.closing.clone(),
+        places: vec![place],
+        alive: Box::new(|| {}),
+    })))
+}

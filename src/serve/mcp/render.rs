@@ -1,0 +1,147 @@
+//! Recorded results as an agent sees them: a server's own bytes, and where they are on the books.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::level::Level;
+use super::list::{META_SERVER, quoted_bytes, server_info};
+use crate::domain::canonical;
+use crate::domain::json::Json;
+use crate::enforce::Released;
+use crate::mcp::raw::{Members, Writer};
+use crate::mcp::{META_CALL, META_NOTIFICATIONS, META_RECEIPT, OWN, rpc};
+use crate::serve::problem::{Problem, receipt_json};
+
+/// How one client is told results.
+#[derive(Clone, Debug)]
+pub(super) struct Style {
+    /// Requests stand alone: results say their type, their freshness and who answers.
+    pub modern: bool,
+    /// The client knows `structuredContent`.
+    pub structured: bool,
+    /// The client's own token, if it asked for progress.
+    pub progress: Option<Json>,
+    /// The least level of log messages the client wants; none at all if absent.
+    pub level: Option<Level>,
+}
+
+/// A result and what is said before it.
+pub(super) struct Rendered {
+    /// Whole JSON-RPC notifications.
+    pub notes: Vec<Vec<u8>>,
+    /// The `result` member.
+    pub result: Vec<u8>,
+}
+
+impl Style {
+    /// A result of `tools/call` that a server gave: its members as they came, `_meta` completed.
+    pub(super) fn of_server(&self, released: &Released) -> Rendered {
+        match Members::parse(released.result()) {
+            Ok(members) => self.completed(&members, released, false),
+            Err(_) => self.of_tool(released),
+        }
+    }
+
+    /// A result of another method that a server gave.
+    pub(super) fn of_method(&self, released: &Released) -> Rendered {
+        match Members::parse(released.result()) {
+            Ok(members) => self.completed(&members, released, true),
+            Err(_) => Rendered { notes: Vec::new(), result: b"{}".to_vec() },
+        }
+    }
+
+    fn completed(&self, members: &Members<'_>, released: &Released, listed: bool) -> Rendered {
+        let mut result = Writer::default();
+        for (name, value) in members.iter() {
+            // A list that was filtered for one caller is never for all.
+            let ours = name == "_meta" || (self.modern && listed && name == "cacheScope");
+            if !ours {
+                result = result.member(name, value.get().as_bytes());
+            }
+        }
+        if self.modern && members.get("resultType").is_none() {
+            result = result.text("resultType", "complete");
+        }
+        if self.modern && listed {
+            result = result.text("cacheScope", "private");
+            if members.get("ttlMs").is_none() {
+                result = result.member("ttlMs", b"0");
+            }
+        }
+        let meta = members.get("_meta").map(|raw| raw.get().as_bytes());
+        let meta = meta.and_then(|text| Members::parse(text).ok()).unwrap_or_default();
+        let notes = meta.get(META_NOTIFICATIONS).map(|raw| self.notes(raw)).unwrap_or_default();
+        let result = result.member("_meta", &self.meta(&meta, released)).end();
+        Rendered { notes, result }
+    }
+
+    /// A result of a tool that speaks no MCP.
+    pub(super) fn of_tool(&self, released: &Released) -> Rendered {
+        let text = quoted_bytes(released.result());
+        let content = format!(r#"[{{"type":"text","text":{text}}}]"#);
+        let mut result = Writer::default().member("content", content.as_bytes());
+        if self.structured && released.result().first() == Some(&b'{') {
+            result = result.member("structuredContent", released.result());
+        }
+        if self.modern {
+            result = result.text("resultType", "complete");
+        }
+        let result = result.member("_meta", &self.meta(&Members::default(), released)).end();
+        Rendered { notes: Vec::new(), result }
+    }
+
+    /// A denial, or whatever else a model should read.
+    pub(super) fn of_problem(&self, problem: &Problem) -> Rendered {
+        let mut result = problem.tool_error();
+        if self.modern {
+            result.insert("resultType".into(), "complete".into());
+            if let Some(Value::Object(meta)) = result.get_mut("_meta") {
+                meta.insert(META_SERVER.into(), server_info());
+            }
+        }
+        Rendered { notes: Vec::new(), result: Value::Object(result).to_string().into_bytes() }
+    }
+
+    /// `_meta` of the server without what is ours, then ours.
+    fn meta(&self, theirs: &Members<'_>, released: &Released) -> Vec<u8> {
+        let mut meta = Writer::default();
+        for (name, value) in theirs.iter().filter(|(name, _)| !name.starts_with(OWN)) {
+            meta = meta.member(name, value.get().as_bytes());
+        }
+        if self.modern && theirs.get(META_SERVER).is_none() {
+            meta = meta.member(META_SERVER, server_info().to_string().as_bytes());
+        }
+        let receipt = receipt_json(released.receipt()).to_string();
+        meta.text(META_CALL, released.call().as_str())
+            .member(META_RECEIPT, receipt.as_bytes())
+            .end()
+    }
+
+    /// What the server said while it worked, as far as this client asked to hear it.
+    fn notes(&self, recorded: &RawValue) -> Vec<Vec<u8>> {
+        let recorded: Vec<&RawValue> = serde_json::from_str(recorded.get()).unwrap_or_default();
+        recorded.into_iter().filter_map(|note| self.note(note)).collect()
+    }
+
+    fn note(&self, note: &RawValue) -> Option<Vec<u8>> {
+        let note = Members::parse(note.get().as_bytes()).ok()?;
+        let method = note.text("method")?;
+        let params = Members::parse(note.get("params")?.get().as_bytes()).ok()?;
+        let mut said = Writer::default();
+        match method.as_str() {
+            "notifications/progress" => {
+                let token = canonical::bytes(self.progress.as_ref()?);
+                said = said.member("progressToken", &token);
+            }
+            "notifications/message" => {
+                let level = Level::parse(&params.text("level")?)?;
+                self.level.filter(|least| level >= *least)?;
+            }
+            _ => return None,
+        }
+        for (name, value) in params.iter().filter(|(name, _)| *name != "progressToken") {
+            said = said.member(name, value.get().as_bytes());
+        }
+        Some(rpc::notification(&method, Some(&said.end())))
+    }
+}

@@ -1,0 +1,193 @@
+//! Answers of the face as HTTP carries them.
+
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::{HeaderName, StatusCode};
+use hyper::body::Bytes;
+use serde_json::{Map, Value};
+use tonic::body::Body;
+
+use crate::domain::code::Code;
+use crate::enforce::Fault;
+use crate::mcp::rpc::{self, Id};
+use crate::serve::Faces;
+use crate::serve::problem::Problem;
+use crate::serve::problem::mcp::{Broken, broken, broken_data};
+
+/// What the face answers with.
+pub(super) type Answer = http::Response<Body>;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// One JSON text.
+pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Answer {
+    let mut answer = http::Response::new(Body::new(http_body_util::Full::new(Bytes::from(body))));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, JSON);
+    answer
+}
+
+/// A status and nothing more.
+pub(super) fn bare(status: StatusCode) -> Answer {
+    let mut answer = http::Response::new(Body::empty());
+    *answer.status_mut() = status;
+    answer
+}
+
+/// A stream of events.
+pub(super) fn events(body: Body) -> Answer {
+    let mut answer = http::Response::new(body);
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, EVENTS);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    // WHY: a proxy that collects events keeps them from the one who waits for them.
+    let buffering = HeaderName::from_static("x-accel-buffering");
+    headers.insert(buffering, HeaderValue::from_static("no"));
+    answer
+}
+
+/// Something that is answered with an error.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// The exchange is wrong.
+    Broken(Box<Found>),
+    /// The road says no: a JSON-RPC error. The road has counted it.
+    Told(Box<Problem>),
+    /// Nobody gets as far as JSON-RPC: a problem document.
+    Turned(Box<Problem>),
+}
+
+/// What is wrong with an exchange.
+#[derive(Debug)]
+pub(super) struct Found {
+    what: Broken,
+    detail: String,
+    message: String,
+    more: Map<String, Value>,
+    /// What it is counted as; nothing if it is on the books already.
+    counted: Option<Code>,
+}
+
+impl Refused {
+    /// The exchange is wrong in this way.
+    pub(super) fn broken(what: Broken, message: impl Into<String>) -> Self {
+        let (message, more) = (message.into(), Map::new());
+        let counted = Some(Code::RequestMalformed);
+        Self::Broken(Box::new(Found { what, detail: String::new(), message, more, counted }))
+    }
+
+    /// A parameter is missing or of the wrong kind.
+    pub(super) fn params(message: impl Into<String>) -> Self {
+        Self::broken(Broken::Params, message)
+    }
+
+    /// Nobody answers to this method.
+    pub(super) fn method(method: &str) -> Self {
+        let shown: String = method.chars().take(64).collect();
+        Self::broken(Broken::Method, format!("no method `{shown}` here"))
+    }
+
+    /// The same with a finer code.
+    pub(super) fn detail(mut self, detail: &str) -> Self {
+        if let Self::Broken(found) = &mut self {
+            detail.clone_into(&mut found.detail);
+        }
+        self
+    }
+
+    /// The same with one more member of `data`.
+    pub(super) fn with(mut self, name: &str, value: Value) -> Self {
+        if let Self::Broken(found) = &mut self {
+            found.more.insert(name.to_owned(), value);
+        }
+        self
+    }
+
+    /// The same, counted as this.
+    pub(super) fn counted(mut self, code: Code) -> Self {
+        if let Self::Broken(found) = &mut self {
+            found.counted = Some(code);
+        }
+        self
+    }
+
+    /// The same, which the road has written down.
+    pub(super) fn on_the_books(mut self) -> Self {
+        if let Self::Broken(found) = &mut self {
+            found.counted = None;
+        }
+        self
+    }
+
+    /// Nobody gets as far as JSON-RPC.
+    pub(super) fn turned(problem: impl Into<Problem>) -> Self {
+        Self::Turned(Box::new(problem.into()))
+    }
+
+    /// The JSON-RPC message, and the HTTP status it travels in.
+    pub(super) fn message(&self, id: Option<&Id>, modern: bool) -> (StatusCode, Vec<u8>) {
+        match self {
+            Self::Broken(found) => {
+                let rule = broken(found.what);
+                let mut data = broken_data(found.what, &found.detail);
+                data.extend(found.more.clone());
+                let data = Value::Object(data).to_string();
+                let status = if modern { rule.http } else { rule.http_in_session };
+                let text = rpc::error(id, rule.rpc, &found.message, Some(data.as_bytes()));
+                (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), text)
+            }
+            Self::Told(problem) | Self::Turned(problem) => {
+                let error = problem.rpc_error();
+                let code = error.get("code").and_then(Value::as_i64).unwrap_or(rpc::INTERNAL_ERROR);
+                let data = error.get("data").map(Value::to_string).unwrap_or_default();
+                (StatusCode::OK, rpc::error(id, code, &problem.message, Some(data.as_bytes())))
+            }
+        }
+    }
+
+    /// Counts what the road has not.
+    pub(super) fn count(&self, faces: &Faces) {
+        match self {
+            Self::Broken(found) => {
+                if let Some(code) = found.counted {
+                    faces.reject(code);
+                }
+            }
+            Self::Told(_) => {}
+            Self::Turned(problem) => faces.reject(problem.code),
+        }
+    }
+
+    /// The whole answer, counted.
+    pub(super) fn answer(self, faces: &Faces, id: Option<&Id>, modern: bool) -> Answer {
+        self.count(faces);
+        if let Self::Turned(problem) = &self {
+            return turned(problem);
+        }
+        let (status, text) = self.message(id, modern);
+        let mut answer = json(status, text);
+        if status == StatusCode::METHOD_NOT_ALLOWED {
+            let verbs = if modern { "POST" } else { "POST, GET, DELETE" };
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static(verbs));
+        }
+        answer
+    }
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self::Told(Box::new(fault.into()))
+    }
+}
+
+/// A problem document.
+fn turned(problem: &Problem) -> Answer {
+    let unknown = problem.code == Code::IdentityMissing;
+    let (parts, body) = problem.response().into_parts();
+    let body = Body::new(http_body_util::Full::new(Bytes::from(body)));
+    let mut answer = http::Response::from_parts(parts, body);
+    if unknown {
+        answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    answer
+}

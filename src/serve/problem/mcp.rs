@@ -1,0 +1,294 @@
+//! What agents over MCP are told: what is wrong with an exchange, and denials a model can act on.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use super::{Problem, Retry, reason_json, receipt_json, rule, whole_seconds};
+use crate::domain::code::Code;
+use crate::mcp::{META_CALL, META_RECEIPT, rpc};
+
+/// What can be wrong with an exchange before anybody looks at what is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Broken {
+    /// The body is no JSON that everybody reads alike.
+    Json,
+    /// The JSON is no single JSON-RPC message.
+    Message,
+    /// Parameters are missing or of the wrong kind.
+    Params,
+    /// Nobody answers to the method.
+    Method,
+    /// A header is missing, or says something else than the body.
+    Mirror,
+    /// The protocol version is not spoken.
+    Version,
+    /// A header is repeated, or the framing can be read in two ways.
+    Ambiguous,
+    /// The page that asks is not from here.
+    Origin,
+    /// The host is not a name of this machine.
+    Host,
+    /// No such path.
+    Route,
+    /// The path is there and the HTTP method is not.
+    Verb,
+    /// The client takes neither JSON nor events.
+    Accept,
+    /// The body is said to be something else than JSON.
+    MediaType,
+    /// The body is too large.
+    TooLarge,
+    /// The body did not arrive in time.
+    Late,
+    /// The request names no session.
+    SessionMissing,
+    /// There is no such session, or it is somebody else's.
+    SessionUnknown,
+    /// The session has its stream already, or too many streams are open.
+    StreamTaken,
+}
+
+/// How one of them is rendered.
+#[derive(Clone, Copy, Debug)]
+pub struct BrokenRule {
+    /// HTTP status where requests stand alone (2026-07-28).
+    pub http: u16,
+    /// HTTP status inside a session (2025): JSON-RPC errors about a request travel in a 200.
+    pub http_in_session: u16,
+    /// JSON-RPC error code.
+    pub rpc: i64,
+    /// The finer code, unless whoever found it has a better one.
+    pub detail: &'static str,
+}
+
+/// The table.
+#[must_use]
+pub const fn broken(what: Broken) -> BrokenRule {
+    let (http, http_in_session, rpc, detail) = match what {
+        Broken::Json => (400, 400, rpc::PARSE_ERROR, "json.syntax"),
+        Broken::Message => (400, 400, rpc::INVALID_REQUEST, "rpc.message"),
+        Broken::Params => (400, 200, rpc::INVALID_PARAMS, "rpc.params"),
+        Broken::Method => (404, 200, rpc::METHOD_NOT_FOUND, "rpc.method"),
+        Broken::Mirror => (400, 400, rpc::HEADER_MISMATCH, "http.mirror"),
+        Broken::Version => (400, 400, rpc::UNSUPPORTED_VERSION, "mcp.version"),
+        Broken::Ambiguous => (400, 400, rpc::INVALID_REQUEST, "http.ambiguous"),
+        Broken::Origin => (403, 403, rpc::INVALID_REQUEST, "http.origin"),
+        Broken::Host => (403, 403, rpc::INVALID_REQUEST, "http.host"),
+        Broken::Route => (404, 404, rpc::INVALID_REQUEST, "http.route"),
+        Broken::Verb => (405, 405, rpc::INVALID_REQUEST, "http.method"),
+        Broken::Accept => (406, 406, rpc::INVALID_REQUEST, "http.accept"),
+        Broken::MediaType => (415, 415, rpc::INVALID_REQUEST, "http.content_type"),
+        Broken::TooLarge => (413, 413, rpc::INVALID_REQUEST, "message.size"),
+        Broken::Late => (408, 408, rpc::INVALID_REQUEST, "message.late"),
+        Broken::SessionMissing => (400, 400, rpc::INVALID_REQUEST, "mcp.session_missing"),
+        Broken::SessionUnknown => (404, 404, rpc::INVALID_REQUEST, "mcp.session_unknown"),
+        Broken::StreamTaken => (409, 409, rpc::INVALID_REQUEST, "mcp.stream"),
+    };
+    BrokenRule { http, http_in_session, rpc, detail }
+}
+
+/// The `data` of a JSON-RPC error about a broken exchange.
+#[must_use]
+pub fn broken_data(what: Broken, detail: &str) -> Map<String, Value> {
+    let detail = if detail.is_empty() { broken(what).detail } else { detail };
+    let code = Code::RequestMalformed;
+    let mut data = Map::new();
+    data.insert("code".into(), code.as_str().into());
+    data.insert("detail".into(), detail.into());
+    data.insert("retry".into(), rule(code).retry.as_str().into());
+    data
+}
+
+/// How a fault of `tools/call` is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Telling {
+    /// As a result with `isError`: the model reads it and can do something else.
+    ToolError,
+    /// As a JSON-RPC error: it is about the request or the gate, not about the call.
+    RpcError,
+}
+
+/// Who should hear of it: the model, or the program around it.
+#[must_use]
+pub const fn telling(code: Code) -> Telling {
+    match code {
+        Code::ToolNotGranted
+        | Code::ArgumentsInvalid
+        | Code::EffectRefused
+        | Code::PolicyDenied
+        | Code::PolicyError
+        | Code::CallHeld
+        | Code::LimitExceeded
+        | Code::ToolFailed
+        | Code::CallUnknown
+        | Code::CallResultUnavailable
+        | Code::CallExpired
+        | Code::CallCancelled => Telling::ToolError,
+        Code::RequestMalformed
+        | Code::IdentityMissing
+        | Code::ManifestMismatch
+        | Code::Overloaded
+        | Code::Shutdown
+        | Code::LedgerUnavailable
+        | Code::LedgerUnknown
+        | Code::CallConflict
+        | Code::CallNotFound
+        | Code::RunUnknown
+        | Code::RunSealed
+        | Code::NotReady => Telling::RpcError,
+    }
+}
+
+impl Problem {
+    /// As the text of a tool error: what happened, which rule said so, whether anything ran, and what
+    /// can be done now.
+    #[must_use]
+    pub fn tool_text(&self) -> String {
+        let mut text = format!("{}: {} (", lead(self.code), self.message);
+        let said = self.reasons.first();
+        if let Some(reason) = said.filter(|reason| !reason.rule.is_empty()) {
+            let _ = write!(text, "rule {}, ", reason.rule);
+        }
+        let _ = write!(text, "code {}", self.code);
+        if !self.detail.is_empty() {
+            let _ = write!(text, "/{}", self.detail);
+        }
+        let _ = write!(text, "). {}. {}.", ran(self.code), self.advice());
+        for reason in self.reasons.iter().skip(1).take(REASONS_MAX) {
+            let _ = write!(text, " also: {} ({}).", reason.message, reason.rule);
+        }
+        if let Some(receipt) = &self.receipt {
+            let _ = write!(text, " receipt: entry {} of chain {}.", receipt.seq, receipt.chain);
+        }
+        text
+    }
+
+    /// As the `_meta` of a tool error: the same for programs.
+    #[must_use]
+    pub fn tool_meta(&self) -> Map<String, Value> {
+        let mut meta = Map::new();
+        let retry = rule(self.code).retry.as_str();
+        meta.insert("wicketgate.dev/code".into(), self.code.as_str().into());
+        meta.insert("wicketgate.dev/retry".into(), retry.into());
+        if !self.detail.is_empty() {
+            meta.insert("wicketgate.dev/detail".into(), self.detail.clone().into());
+        }
+        if !self.reasons.is_empty() {
+            let reasons = self.reasons.iter().map(reason_json).collect();
+            meta.insert("wicketgate.dev/reasons".into(), reasons);
+        }
+        if let Some(expires) = self.expires {
+            meta.insert("wicketgate.dev/expires".into(), expires.to_string().into());
+        }
+        if let Some(call) = &self.call {
+            meta.insert(META_CALL.into(), call.as_str().into());
+        }
+        if let Some(receipt) = &self.receipt {
+            meta.insert(META_RECEIPT.into(), receipt_json(receipt));
+        }
+        meta
+    }
+
+    /// As a whole result of `tools/call`.
+    #[must_use]
+    pub fn tool_error(&self) -> Map<String, Value> {
+        let mut result = Map::new();
+        result.insert("content".into(), json!([{"type": "text", "text": self.tool_text()}]));
+        result.insert("isError".into(), true.into());
+        result.insert("_meta".into(), self.tool_meta().into());
+        result
+    }
+
+    /// What the caller can do now, by the table's `Retry`.
+    fn advice(&self) -> String {
+        match (self.code, rule(self.code).retry) {
+            (Code::CallUnknown, _) => {
+                "find out what happened before you do anything like it again".to_owned()
+            }
+            (Code::ToolFailed, _) => "the gate does not try again by itself".to_owned(),
+            (Code::CallResultUnavailable, _) => {
+                "it will not be run again for its result".to_owned()
+            }
+            (_, Retry::No) => {
+                "the same call gets the same answer: change it, or go on without it".to_owned()
+            }
+            (_, Retry::After) => match self.retry_after {
+                Some(after) => format!("try again in {} seconds", whole_seconds(after)),
+                None => "try again later, or go on without it".to_owned(),
+            },
+            (_, Retry::SameId) => "try again in a moment".to_owned(),
+            (_, Retry::NewId) => "ask again if it is still wanted".to_owned(),
+            (_, Retry::Poll) => {
+                let until = self.expires.map(|at| format!(" until {at}")).unwrap_or_default();
+                format!(
+                    "it waits for a person{until}. make the same call with the same arguments again \
+                     to learn what was decided; however often it is asked for, it runs at most once"
+                )
+            }
+        }
+    }
+}
+
+/// Reasons after the first that are told in words; `_meta` has them all.
+const REASONS_MAX: usize = 4;
+
+/// How a sentence to a model begins.
+const fn lead(code: Code) -> &'static str {
+    match code {
+        Code::PolicyDenied => "denied by policy",
+        Code::CallHeld => "waiting for approval",
+        Code::ToolNotGranted
+        | Code::ArgumentsInvalid
+        | Code::EffectRefused
+        | Code::PolicyError
+        | Code::LimitExceeded
+        | Code::ToolFailed
+        | Code::CallUnknown
+        | Code::CallResultUnavailable
+        | Code::CallExpired
+        | Code::CallCancelled
+        | Code::RequestMalformed
+        | Code::IdentityMissing
+        | Code::ManifestMismatch
+        | Code::Overloaded
+        | Code::Shutdown
+        | Code::LedgerUnavailable
+        | Code::LedgerUnknown
+        | Code::CallConflict
+        | Code::CallNotFound
+        | Code::RunUnknown
+        | Code::RunSealed
+        | Code::NotReady => rule(code).title,
+    }
+}
+
+/// Whether anything happened.
+const fn ran(code: Code) -> &'static str {
+    match code {
+        Code::ToolFailed => "the call was allowed and did not succeed",
+        Code::CallUnknown => "the call may have taken effect",
+        Code::CallResultUnavailable => "this call ran",
+        Code::CallCancelled => "this call was stopped before it took effect",
+        Code::ToolNotGranted
+        | Code::ArgumentsInvalid
+        | Code::EffectRefused
+        | Code::PolicyDenied
+        | Code::PolicyError
+        | Code::CallHeld
+        | Code::LimitExceeded
+        | Code::CallExpired
+        | Code::RequestMalformed
+        | Code::IdentityMissing
+        | Code::ManifestMismatch
+        | Code::Overloaded
+        | Code::Shutdown
+        | Code::LedgerUnavailable
+        | Code::LedgerUnknown
+        | Code::CallConflict
+        | Code::CallNotFound
+        | Code::RunUnknown
+        | Code::RunSealed
+        | Code::NotReady => "this call did not run",
+    }
+}
