@@ -121,5 +121,7 @@ async fn ask(
     if locked.tools.is_empty() && locked.methods.is_empty() {
         return Err("offers nothing that can be governed".to_owned());
     }
-    Ok((locked, left_out.iter().map(|tool| format!("{}: {}", tool.tool, tool.why)).collect()))
+    let mut unfit = probed.left_out;
+    unfit.extend(left_out.iter().map(|tool| format!("{}: {}", tool.tool, tool.why)));
+    Ok((locked, unfit))
 }
