@@ -103,12 +103,6 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Where it will be.
-    #[must_use]
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// Where it is now.
     #[must_use]
     pub fn part(&self) -> &Path {

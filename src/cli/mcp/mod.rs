@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{Exit, complain, config};
@@ -20,6 +21,7 @@ mod exchange;
 mod headers;
 mod host;
 mod lines;
+mod wrap;
 
 use bridge::{Bridge, Stop};
 use client::{Client, Paths};
@@ -31,11 +33,16 @@ use host::Host;
 /// For desktop clients that start their servers as programs. Messages pass through the gate of the
 /// configuration: one that runs already, or one that is started here and ends with this process.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  wicketgate mcp --config wicketgate/wicketgate.yaml\n  \
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  wicketgate mcp --config wicketgate/wicketgate.yaml\n  \
     wicketgate mcp --config wicketgate/wicketgate.yaml --server github\n\n\
     Standard output carries MCP and nothing else; logs go to standard error.\n\
-    Ends with 0 when its input ends, 78 when the configuration is wrong, 75 when another gate has the ledger.")]
+    Ends with 0 when its input ends, 78 when the configuration is wrong, 75 when another gate has the ledger."
+)]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// The configuration file.
     #[arg(long, default_value = "wicketgate.yaml", value_name = "FILE")]
     config: PathBuf,
@@ -45,6 +52,13 @@ pub struct Args {
     /// Continue, or open, the run of this name; without it every session is a run of its own.
     #[arg(long, value_name = "NAME", value_parser = run_name)]
     run: Option<String>,
+}
+
+/// What else there is below `mcp`.
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    /// Govern one server that is started by a command, with no configuration by hand.
+    Wrap(wrap::Args),
 }
 
 fn server_name(text: &str) -> Result<String, String> {
@@ -67,6 +81,9 @@ const REST: Duration = Duration::from_secs(1);
 
 /// Runs it.
 pub fn run(args: &Args) -> Exit {
+    if let Some(Command::Wrap(args)) = &args.command {
+        return wrap::run(args);
+    }
     let config = match config::load(&args.config) {
         Ok(config) => config,
         Err(problems) => {
@@ -74,25 +91,26 @@ pub fn run(args: &Args) -> Exit {
             return Exit::Config;
         }
     };
-    serve(config, args.server.as_deref(), args.run.as_deref())
+    serve(config, args.server.as_deref(), args.run.as_deref()).0
 }
 
-/// Bridges standard input and output to the gate of this configuration.
-fn serve(config: Config, server: Option<&str>, run: Option<&str>) -> Exit {
+/// Bridges standard input and output to the gate of this configuration. How it ended, and whether a
+/// call was denied because its tool is not as it was signed.
+fn serve(config: Config, server: Option<&str>, run: Option<&str>) -> (Exit, bool) {
     let Some(socket) = config.listen.socket.clone() else {
         complain("listen.socket is off: there is nothing to bridge to");
-        return Exit::Config;
+        return (Exit::Config, false);
     };
     let named = |config: &Config, name: &str| {
         config.servers.iter().any(|server| server.get("name").is_some_and(|own| own == name))
     };
     if let Some(name) = server.filter(|name| !named(&config, name)) {
         complain(format!("servers: there is no server `{name}`"));
-        return Exit::Config;
+        return (Exit::Config, false);
     }
     let failed = |error: &dyn std::fmt::Display| {
         complain(format!("error: {error}"));
-        Exit::Unverifiable
+        (Exit::Unverifiable, false)
     };
     let guard = match app::log(&config, false) {
         Ok(guard) => guard,
@@ -105,13 +123,14 @@ fn serve(config: Config, server: Option<&str>, run: Option<&str>) -> Exit {
             Ok(runtime) => runtime,
             Err(error) => return failed(&error),
         };
-    let exit = runtime.block_on(bridge(config, Gate { socket }, paths));
+    let drifted = Arc::new(AtomicBool::new(false));
+    let exit = runtime.block_on(bridge(config, Gate { socket }, paths, Arc::clone(&drifted)));
     runtime.shutdown_timeout(REST);
     guard.flush();
-    exit
+    (exit, drifted.load(Ordering::Relaxed))
 }
 
-async fn bridge(config: Config, gate: Gate, paths: Paths) -> Exit {
+async fn bridge(config: Config, gate: Gate, paths: Paths, drifted: Arc<AtomicBool>) -> Exit {
     let mut stop = match Stop::install() {
         Ok(stop) => stop,
         Err(error) => {
@@ -130,7 +149,7 @@ async fn bridge(config: Config, gate: Gate, paths: Paths) -> Exit {
         return none.exit;
     }
     let (out, written) = lines::outgoing();
-    let client = Client::new(gate, Arc::clone(&host), paths, out);
+    let client = Client::new(gate, Arc::clone(&host), paths, out, drifted);
     Bridge::new(client).run(lines::incoming(), stop).await;
     // A reader that is gone takes nothing any more.
     let _ = tokio::time::timeout(LAST_LINES, written).await;
