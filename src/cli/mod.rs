@@ -93,6 +93,8 @@ enum Command {
     Evidence(evidence::Args),
     /// Read, verify and set up ledgers.
     Ledger(ledger::Args),
+    /// Govern the servers of an MCP client: from its configuration to a signed one of our own.
+    Init(init::Args),
     /// Be an MCP server on standard input and output, in front of the gate.
     Mcp(mcp::Args),
 }
@@ -120,6 +122,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Policy(args) => return policy::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Ledger(args) => ledger::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Mcp(args) => mcp::run(&args),
     }
     .into()
