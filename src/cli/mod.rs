@@ -12,14 +12,17 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 mod config;
 mod evidence;
+mod init;
 mod keygen;
 mod ledger;
 mod manifest;
 mod mcp;
+mod observed;
 mod policy;
 mod quickstart;
 pub mod reader;
 mod serve;
+mod suggest;
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

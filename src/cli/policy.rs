@@ -1,4 +1,4 @@
-//! `wicketgate policy check | sign | eval`.
+//! `wicketgate policy check | sign | eval | observed | suggest`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its answer")]
 
 use std::path::{Path, PathBuf};
@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use super::{observed, suggest};
 use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::keys::SecretKey;
 use crate::domain::canonical;
@@ -59,6 +60,13 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say what enforcement would have refused while layers only observe, rule by rule
+    Observed(observed::Args),
+    /// Write least-privilege rules from what a run really did
+    ///
+    /// Calls that completed are allowed, also those that no rule allowed while a layer only observed.
+    /// Calls that a rule spoke against are listed and not allowed.
+    Suggest(suggest::Args),
     /// Tries a bundle under limits; the gate runs this in a child before it activates one
     #[command(hide = true)]
     SelfTest {
@@ -77,6 +85,8 @@ pub fn run(args: &PolicyArgs) -> ExitCode {
             sign(dir, key, name.as_deref().zip(version.as_deref()))
         }
         Command::Eval { dir, input, json } => eval(dir, input, *json),
+        Command::Observed(args) => return observed::run(args).into(),
+        Command::Suggest(args) => return suggest::run(args).into(),
         Command::SelfTest { bundle } => self_test(bundle),
     };
     match done {

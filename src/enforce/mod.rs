@@ -315,6 +315,7 @@ impl Road {
             Ok(Committed::Permit(permit)) => {
                 let mcp = permit.prepared().tool().is_some_and(|tool| tool.kind == "mcp");
                 let finished = match executor {
+                    _ if run.simulate => permit.simulated(),
                     Some(executor) => {
                         let running = tool::run(&executor, &*self.clock, permit, &cancel);
                         self.timed(&span, Stage::Tool, running).await

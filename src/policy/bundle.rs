@@ -231,6 +231,20 @@ impl Bundle {
         Unread::read(dir)?.check()
     }
 
+    /// Reads files that are in no directory yet; the library is added.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with file, line and column.
+    pub fn of_files(mut files: BTreeMap<String, Vec<u8>>) -> Result<Self, Vec<LoadError>> {
+        let errors: Vec<_> =
+            files.keys().filter_map(|name| layout::check_name(name).err()).collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        files.insert(LIBRARY.0.to_owned(), LIBRARY.1.as_bytes().to_vec());
+        Unread::of(files, None)?.check()
+    }
+
     /// Reads the archive that evidence carries, with the library it was made with.
     ///
     /// # Errors

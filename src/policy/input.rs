@@ -35,7 +35,7 @@ pub struct AgentFacts {
 pub struct RunFacts {
     /// The run.
     pub id: RunId,
-    /// `enforce`.
+    /// `enforce` or `simulate`.
     pub mode: String,
     /// When it was opened.
     pub opened_at: Timestamp,

@@ -30,6 +30,7 @@ mod purity;
 mod recursion;
 pub mod rego;
 pub mod selftest;
+pub mod suggest;
 mod tar;
 
 use input::{AgentFacts, RunFacts};

@@ -81,7 +81,7 @@ fn one(files: &Files, material: &Material<'_>, line: &Line) -> Result<Told, Stri
         let rule = text("rule").split(' ').next().unwrap_or_default();
         let spoke = observing.keys().any(|layer| rule == format!("wicketgate.{layer}.{verdict}"));
         let silent = verdict == "deny" && rule == "wicketgate.decision";
-        if !spoke && !(silent && text("detail") == "no_allow") {
+        if !(spoke || silent && text("detail") == "no_allow") {
             return Err(format!("not enforced, and `{rule}` is of no layer that observed"));
         }
     }
