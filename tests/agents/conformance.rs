@@ -31,6 +31,10 @@ const REFUSED: [&str; 15] = [
     "tools-call-sampling",
 ];
 
+/// A scenario that checks nothing if the answer is no stream: the gate has no stream to cut and resume, as it answers once
+/// the outcome is on the books.
+const SILENT: [&str; 1] = ["server-sse-polling"];
+
 /// What the gate has to do right by itself, whatever stands behind it.
 const OWN: [&str; 8] = [
     "caching",
@@ -46,7 +50,8 @@ const OWN: [&str; 8] = [
 #[test]
 fn no_scenario_that_passes_without_the_gate_is_lost_through_it() {
     let upstream = Upstream::start();
-    let server = json!({"http": {"url": upstream.url, "private_addresses": ["127.0.0.1/32"]}});
+    let http = json!({"url": upstream.url, "private_addresses": ["127.0.0.1/32"]});
+    let server = json!({"http": http, "tier": "T1"});
     let servers = [("everything", server)];
     let estate = Estate::whole(&servers, ALLOW_ALL);
     let gate = estate.serve();
@@ -66,7 +71,8 @@ fn no_scenario_that_passes_without_the_gate_is_lost_through_it() {
         for (scenario, outcome) in &governed {
             let refused = REFUSED.contains(&scenario.as_str());
             let expected = direct[scenario].passes() || OWN.contains(&scenario.as_str());
-            if expected && !refused && !outcome.passes() {
+            let silent = SILENT.contains(&scenario.as_str()) && outcome.failed.is_empty();
+            if expected && !refused && !outcome.passes() && !silent {
                 lost.push(format!("{version} {scenario}: {:?}", outcome.failed));
             }
             // An exception that is none any more has to leave the list.
