@@ -13,14 +13,13 @@ const ALLOW_ALL: &str = "package wicketgate.agent\nimport rego.v1\n\nallow if tr
 
 /// Scenarios in which the server asks something of the agent's side: to answer as a user, to run its model, to name its
 /// folders. The gate refuses all of that for every server, so these cannot pass through it, and nothing else may fail.
-const REFUSED: [&str; 15] = [
+const REFUSED: [&str; 14] = [
     "elicitation-sep1034-defaults",
     "elicitation-sep1330-enums",
     "input-required-result-basic-elicitation",
     "input-required-result-basic-list-roots",
     "input-required-result-basic-sampling",
     "input-required-result-capability-check",
-    "input-required-result-missing-input-response",
     "input-required-result-multi-round",
     "input-required-result-multiple-input-requests",
     "input-required-result-non-tool-request",
