@@ -83,8 +83,15 @@ pub type Came = Result<String, (String, String, String)>;
 fn bindings(server: &Arc<Server>, pinned: &str) -> Vec<Binding> {
     let binding = |name: String, target: Target, read_only: bool| {
         let open = br#"{"type":"object","additionalProperties":true}"#;
-        let mirrored = vec![header::Mirrored { name: "Region".into(), path: vec!["region".into()] }];
-        let mcp = Mcp { server: Arc::clone(server), target, mirrored, pinned: pinned.as_bytes().into() };
+        let mirrored =
+            vec![header::Mirrored { name: "Region".into(), path: vec!["region".into()] }];
+        let mcp = Mcp {
+            server: Arc::clone(server),
+            target,
+            mirrored,
+            pinned: pinned.as_bytes().into(),
+            signers: Arc::default(),
+        };
         Binding {
             name: ToolName::parse(&name).unwrap(),
             description: "acts".into(),
@@ -118,7 +125,13 @@ impl Gate {
         let servers: Vec<_> = servers.into_iter().map(Arc::new).collect();
         let upstreams = Upstreams::new(&servers);
         let bindings: Vec<_> = servers.iter().flat_map(|s| bindings(s, pinned)).collect();
-        let grant = |b: &Binding| Grant { name: b.name.clone(), tier: None, definition: None };
+        let grant = |b: &Binding| Grant {
+            name: b.name.clone(),
+            tier: None,
+            definition: None,
+            server: None,
+            signer: None,
+        };
         let manifest = Arc::new(manifest(bindings.iter().map(grant).collect()));
         let toolbox = Toolbox::build(bindings, &upstreams).unwrap();
         let metrics = Arc::new(Metrics::new(Vec::new(), "0", "test"));
@@ -227,6 +240,7 @@ fn manifest(tools: Vec<Grant>) -> Manifest {
         version: semver::Version::new(1, 0, 0),
         owner: "a@example.com".into(),
         labels: BTreeMap::new(),
+        mode: wicketgate::identity::manifest::Mode::Enforce,
         status: Status::Active,
         model_provider: "none".into(),
         model_names: vec!["m".into()],

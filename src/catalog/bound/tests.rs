@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::catalog::lock::{Lock, Shown};
+use crate::catalog::server::METHODS;
 use crate::catalog::{self, Surroundings, server};
 use crate::domain::json::Limits;
 use crate::mcp::Version;
@@ -173,7 +174,7 @@ fn every_method_has_a_schema_that_takes_its_parameters() {
             r#"{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""},"context":{"arguments":{"x":"y"}}}"#,
         ),
     ];
-    assert_eq!(good.map(|(method, _)| method), crate::catalog::server::METHODS);
+    assert_eq!(good.map(|(method, _)| method), METHODS);
     for (method, args) in good {
         assert!(takes(method, args), "{method}");
         assert!(!takes(method, r#"{"extra":1}"#), "{method}");
