@@ -23,6 +23,7 @@ use super::traffic::{Tally, Traffic};
 use crate::catalog::drift::Drift;
 use crate::catalog::server::{Server, Transport};
 use crate::clock::Entropy;
+use crate::domain::json::Json;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::Resolve;
 use crate::tool::scrub::Scrub;
@@ -158,6 +159,11 @@ impl Keeper {
         }
     }
 
+    /// Whether this holds a secret the server was given.
+    pub fn shows_secret(&self, value: &Json) -> bool {
+        self.scrub.finds(value)
+    }
+
     /// Watches one more tool.
     pub fn watch(&self, pin: &Arc<Pin>) {
         let mut pins = self.pins.lock();
@@ -242,7 +248,8 @@ impl Keeper {
             _ if self.stop.is_cancelled() => (Ended::Stopped, true),
             Ended::Useless(why) => {
                 let tail = wire.tail();
-                let said = if tail.is_empty() { String::new() } else { format!("; it says: {tail}") };
+                let said =
+                    if tail.is_empty() { String::new() } else { format!("; it says: {tail}") };
                 (Ended::Useless(format!("{why}{said}")), true)
             }
             Ended::Lost { steady } => {
