@@ -326,7 +326,7 @@ impl Config {
         forbidden.extend(self.policy.bundle.clone());
         forbidden.extend(self.server_list()?.secret_files(&self.base));
         let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden };
-        let (tools, servers) = (tools.check(&around).map_err(lines), self.servers(env));
+        let (tools, servers) = (tools.check(&around).map_err(|all| lines(&all)), self.servers(env));
         let (tools, servers, lock) = match (tools, servers, lock) {
             (Ok(tools), Ok(servers), Ok(lock)) => (tools, servers, lock),
             (tools, servers, lock) => {
@@ -334,7 +334,7 @@ impl Config {
                 return Err(wrong.into_iter().flatten().flatten().collect());
             }
         };
-        Bound::of(tools, servers, lock).map_err(lines)
+        Bound::of(tools, servers, lock).map_err(|all| lines(&all))
     }
 
     /// The MCP servers, with everything they name read. None is started.
@@ -346,7 +346,7 @@ impl Config {
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Vec<Arc<Server>>, Vec<String>> {
         let around = Surroundings { base_dir: &self.base, env, forbidden: &[] };
-        self.server_list()?.check(&around).map_err(lines)
+        self.server_list()?.check(&around).map_err(|all| lines(&all))
     }
 
     fn server_list(&self) -> Result<server::config::Config, Vec<String>> {
@@ -393,7 +393,7 @@ impl Config {
     }
 }
 
-fn lines(all: Vec<catalog::ConfigError>) -> Vec<String> {
+fn lines(all: &[catalog::ConfigError]) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 

@@ -115,6 +115,9 @@ impl Upstream {
         } else {
             list::Listed::default()
         };
+        if listed.tools().iter().any(|tool| self.keeper.shows_secret(tool)) {
+            return Err(error("its list of tools holds a credential it was given".to_owned()));
+        }
         let promised = PROMISED.iter().filter(|(name, _)| has(name));
         Ok(Probed {
             protocol: link.spoken.version,
