@@ -189,9 +189,8 @@ async fn methods_nobody_answers_to_are_named_and_notifications_are_taken() {
     }
     let noted =
         json!({"jsonrpc": "2.0", "method": "notifications/x", "params": with_meta(json!({}))});
-    let reply =
-        gate.post("/mcp", &[("MCP-Protocol-Version", VERSION)], noted.to_string().as_bytes());
-    let reply = reply.await;
+    let noted = noted.to_string();
+    let reply = gate.post("/mcp", &[("MCP-Protocol-Version", VERSION)], noted.as_bytes()).await;
     assert_eq!((reply.status, reply.body.as_str()), (202, ""));
     let response = json!({"jsonrpc": "2.0", "id": 1, "result": {}}).to_string();
     let reply = gate.post("/mcp", &[("MCP-Protocol-Version", VERSION)], response.as_bytes()).await;
