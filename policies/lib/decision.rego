@@ -4,6 +4,9 @@
 # 2. Then a require_approval of the team or agent layer. One of the org layer, and the one that every
 #    T3 tool gets, turn an allow into a wait; they never make callable what no rule allows.
 # 3. Then an allow of the team or agent layer. Otherwise: deny.
+#
+# `decision` is what the layers say. `binding` is what of it holds while `input.observe` names layers in
+# observe mode; the gate asks for it only then, and only when `decision` is no allow.
 package wicketgate
 
 import rego.v1
@@ -36,6 +39,81 @@ decision := {
 	"obligations": [d | some d in duties],
 } if {
 	allowed
+}
+
+# The same without the denials and holds of the layers that only observe; that none of their rules
+# allows the call is no obstacle either. The org layer and the rules about T3 always bind.
+default binding := {
+	"verdict": "deny",
+	"reasons": [{
+		"code": "no_allow",
+		"message": "no rule allows this call",
+		"rule": "wicketgate.decision",
+	}],
+	"obligations": [],
+}
+
+binding := {
+	"verdict": "deny",
+	"reasons": [r | some r in binding_denials],
+	"obligations": [],
+} if {
+	count(binding_denials) > 0
+} else := {
+	"verdict": "require_approval",
+	"reasons": [r | some r in binding_holds],
+	"obligations": [d | some d in binding_duties],
+} if {
+	count(binding_holds) > 0
+} else := {
+	"verdict": "allow",
+	"reasons": [],
+	"obligations": [d | some d in binding_duties],
+} if {
+	permitted
+}
+
+# Rules whose word is recorded and not enforced. No layer observes an irreversible call.
+lenient contains rule if {
+	reversible
+	some layer in input.observe
+	some rule in speaks[layer]
+}
+
+speaks := {
+	"agent": {"wicketgate.agent.deny", "wicketgate.agent.require_approval"},
+	"team": {"wicketgate.team.deny", "wicketgate.team.require_approval"},
+}
+
+permitted if allowed
+
+permitted if count(lenient) > 0
+
+binding_denials contains r if {
+	some r in denials
+	not r.rule in lenient
+}
+
+binding_holds contains r if {
+	some r in holds
+	not r.rule in lenient
+}
+
+binding_holds contains worded("wicketgate.org.require_approval", item) if {
+	permitted
+	some item in data.wicketgate.org.require_approval
+}
+
+binding_duties contains item if some item in data.wicketgate.org.obligations
+
+binding_duties contains item if {
+	not "wicketgate.team.deny" in lenient
+	some item in data.wicketgate.team.obligations
+}
+
+binding_duties contains item if {
+	not "wicketgate.agent.deny" in lenient
+	some item in data.wicketgate.agent.obligations
 }
 
 allowed if data.wicketgate.agent.allow == true

@@ -50,7 +50,7 @@ fn request(http: &Http) -> Json {
     ])
 }
 
-fn credential(credential: &Credential) -> Json {
+pub(super) fn credential(credential: &Credential) -> Json {
     let place = match &credential.place {
         Place::Header(name) => format!("header:{name}"),
         Place::Query(name) => format!("query:{name}"),

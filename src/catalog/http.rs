@@ -1,5 +1,7 @@
 //! The checks of an `http` binding.
 
+use std::path::Path;
+
 use http::{HeaderName, HeaderValue};
 
 use super::address::{Cidr, is_public};
@@ -56,12 +58,7 @@ pub(super) fn check(
     let at = format!("{at}.http");
     let method = method(&http.method, &at, problems);
     let origin = problems.take(&format!("{at}.url"), Origin::parse(&http.url));
-    let ranges: Vec<Cidr> = http
-        .private_addresses
-        .iter()
-        .enumerate()
-        .filter_map(|(i, r)| problems.take(&format!("{at}.private_addresses[{i}]"), Cidr::parse(r)))
-        .collect();
+    let ranges = ranges(&http.private_addresses, &at, problems);
     if let Some((origin, _)) = &origin {
         reachable(origin, &ranges, !tool.credentials.is_empty(), &at, problems);
     }
@@ -71,7 +68,8 @@ pub(super) fn check(
     let query = query(&http.query, &at, problems);
     let headers = headers(&http.headers, &at, problems);
     let body = body(http.body.as_ref(), &http.method, &format!("{at}.body"), problems);
-    let ca = ca(http, origin.as_ref().map(|(origin, _)| origin), &at, around, problems);
+    let to = origin.as_ref().map(|(origin, _)| origin);
+    let ca = ca(http.ca_file.as_deref(), to, &at, around, problems);
     if let Some(schema) = schema {
         known(schema, path.as_ref(), &query, body.as_ref(), &at, problems);
     }
@@ -98,8 +96,15 @@ fn method(method: &str, at: &str, problems: &mut Problems) -> Option<http::Metho
     problems.take(&format!("{at}.method"), http::Method::from_bytes(method.as_bytes()))
 }
 
+pub(super) fn ranges(list: &[String], at: &str, problems: &mut Problems) -> Vec<Cidr> {
+    let numbered = list.iter().enumerate();
+    numbered
+        .filter_map(|(i, r)| problems.take(&format!("{at}.private_addresses[{i}]"), Cidr::parse(r)))
+        .collect()
+}
+
 /// Whether the binding could ever connect: better said at load than at the first call.
-fn reachable(
+pub(super) fn reachable(
     origin: &Origin,
     ranges: &[Cidr],
     credentials: bool,
@@ -141,7 +146,7 @@ fn query(
     out
 }
 
-fn headers(
+pub(super) fn headers(
     headers: &std::collections::BTreeMap<String, String>,
     at: &str,
     problems: &mut Problems,
@@ -204,14 +209,14 @@ fn body(
     Some(read)
 }
 
-fn ca(
-    http: &config::Http,
+pub(super) fn ca(
+    file: Option<&Path>,
     origin: Option<&Origin>,
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<Option<Vec<u8>>> {
-    let Some(file) = &http.ca_file else { return Some(None) };
+    let Some(file) = file else { return Some(None) };
     let at = format!("{at}.ca_file");
     if origin.is_some_and(|origin| !origin.tls) {
         problems.add(at.as_str(), "means nothing without `https`");
@@ -224,7 +229,7 @@ fn ca(
     Some(Some(pem))
 }
 
-fn credentials(
+pub(super) fn credentials(
     list: &[config::Credential],
     at: &str,
     around: &Surroundings<'_>,
@@ -262,7 +267,20 @@ fn credential(
     if !prefix.is_empty() && credential.query.is_some() {
         problems.add(format!("{at}.prefix"), "stands before a secret in a header only");
     }
-    let (reference, text) = match (&credential.file, &credential.env) {
+    let source = (credential.file.as_deref(), credential.env.as_deref());
+    let (secret, reference) = secret(source, "env", at, around, problems)?;
+    Some(binding::Credential { place: place?, prefix, secret, reference })
+}
+
+/// A secret from a file or from the environment (`variable` is that field's name), and its reference.
+pub(super) fn secret(
+    source: (Option<&Path>, Option<&str>),
+    variable: &str,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Option<(Secret, String)> {
+    let (reference, text) = match source {
         (Some(file), None) => {
             let text = around.read(file, 64 * 1024).and_then(|bytes| {
                 String::from_utf8(bytes).map_err(|_| "the secret is not text".to_owned())
@@ -271,16 +289,15 @@ fn credential(
         }
         (None, Some(name)) => {
             let text = (around.env)(name).ok_or_else(|| format!("`{name}` is not set"));
-            (format!("env:{name}"), problems.take(&format!("{at}.env"), text))
+            (format!("env:{name}"), problems.take(&format!("{at}.{variable}"), text))
         }
         (None, None) | (Some(_), Some(_)) => {
-            problems.add(at, "give one of `file` and `env`");
+            problems.add(at, format!("give one of `file` and `{variable}`"));
             return None;
         }
     };
     let text = zeroize::Zeroizing::new(text?);
-    let secret = problems.take(at, Secret::parse(&text))?;
-    Some(binding::Credential { place: place?, prefix, secret, reference })
+    Some((problems.take(at, Secret::parse(&text))?, reference))
 }
 
 /// Every place must name an argument that exists, and a path cannot do without its own.

@@ -6,25 +6,29 @@
 
 pub mod address;
 pub mod binding;
+mod bound;
 mod check;
 pub mod config;
 mod definition;
+pub mod drift;
 pub mod host;
 mod http;
+pub mod lock;
 pub mod schema;
 pub mod secret;
 pub mod server;
 pub mod template;
 
 pub use binding::Binding;
+pub use bound::Bound;
 pub use check::Surroundings;
 pub use config::Config;
 
-/// One thing that is wrong with the `tools:` list.
+/// One thing that is wrong with the `tools:` or the `servers:` list, or with the lock.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct ConfigError {
-    /// Where: `tools[0].http.url`.
+    /// Where: `tools[0].http.url`, `servers[0].stdio.command`.
     pub path: String,
     /// What is wrong and what would be right.
     pub message: String,

@@ -28,13 +28,48 @@ impl Schema {
     /// # Errors
     /// What is wrong, for the operator.
     pub fn compile(schema: &Json) -> Result<Self, String> {
-        let json = closed(schema)?;
+        if let Some(dialect) = schema.get("$schema")
+            && draft(dialect) != Some(Draft::Draft202012)
+        {
+            return Err(format!("only `{DIALECT}` is understood"));
+        }
+        Self::build(closed(schema)?, Draft::Draft202012)
+    }
+
+    /// Compiles the schema of a tool that somebody else wrote: older dialects are understood, and one
+    /// that says nothing at all about its arguments takes any, as the protocol says of it.
+    ///
+    /// # Errors
+    /// What is wrong, for the operator.
+    pub fn of_server(schema: &Json) -> Result<Self, String> {
+        let draft = match schema.get("$schema") {
+            None => Draft::Draft202012,
+            Some(dialect) => draft(dialect).ok_or("its `$schema` is of an unknown dialect")?,
+        };
+        let mut json = closed(schema)?;
+        let says = |word: &str| schema.get(word).is_some();
+        let open = !says("additionalProperties") && !says("unevaluatedProperties");
+        let Json::Object(root) = &mut json else { return Err("a schema is an object".into()) };
+        if open && !closes_by_itself(schema) {
+            root.remove("additionalProperties");
+        }
+        // WHY: only the newer dialects can close a root that is described in parts, and an open one
+        // would let through what nobody looked at.
+        let newer = matches!(draft, Draft::Draft202012 | Draft::Draft201909);
+        if open && is_composed(schema) && !newer {
+            root.remove("$schema");
+            return Self::build(json, Draft::Draft202012);
+        }
+        Self::build(json, draft)
+    }
+
+    fn build(json: Json, draft: Draft) -> Result<Self, String> {
         let canonical = canonical::bytes(&json);
         if canonical.len() > SCHEMA_BYTES_MAX {
             return Err(format!("a schema has at most {SCHEMA_BYTES_MAX} bytes"));
         }
         let validator = jsonschema::options()
-            .with_draft(Draft::Draft202012)
+            .with_draft(draft)
             .offline()
             // No backtracking, so no pattern of an operator can be made slow by a caller.
             .with_pattern_options(PatternOptions::regex().size_limit(1 << 20))
@@ -83,7 +118,7 @@ impl Schema {
     }
 
     fn is_plain(&self) -> bool {
-        self.json.as_object().is_some_and(|root| !composed(root.keys()))
+        !is_composed(&self.json)
     }
 
     /// Why these arguments do not satisfy the schema, at most eight reasons; none if they do.
@@ -91,6 +126,30 @@ impl Schema {
     pub fn check(&self, args: &Json) -> Vec<Reason> {
         let instance = args.to_serde();
         self.validator.iter_errors(&instance).take(REASONS_MAX).map(|e| reason(&e)).collect()
+    }
+}
+
+/// Whether arguments may be described elsewhere than in the root's own list.
+pub(super) fn is_composed(schema: &Json) -> bool {
+    schema.as_object().is_some_and(|root| composed(root.keys()))
+}
+
+/// Whether this gate closes a server's schema that does not say itself what it does with what it does
+/// not describe: it describes something, so the rest is unknown.
+pub(super) fn closes_by_itself(schema: &Json) -> bool {
+    schema.get("properties").is_some() || is_composed(schema)
+}
+
+/// The draft of this `$schema`.
+fn draft(dialect: &Json) -> Option<Draft> {
+    let dialect = dialect.as_str()?.trim_end_matches('#');
+    match dialect.strip_prefix("https://").or_else(|| dialect.strip_prefix("http://"))? {
+        "json-schema.org/draft/2020-12/schema" => Some(Draft::Draft202012),
+        "json-schema.org/draft/2019-09/schema" => Some(Draft::Draft201909),
+        "json-schema.org/draft-07/schema" => Some(Draft::Draft7),
+        "json-schema.org/draft-06/schema" => Some(Draft::Draft6),
+        "json-schema.org/draft-04/schema" => Some(Draft::Draft4),
+        _ => None,
     }
 }
 
@@ -113,11 +172,6 @@ fn composed<'a>(mut names: impl Iterator<Item = &'a String>) -> bool {
 /// The schema with its root closed: an object, and no argument that nobody described.
 fn closed(schema: &Json) -> Result<Json, String> {
     let mut root = schema.as_object().ok_or("a schema is an object")?.clone();
-    if let Some(dialect) = root.get("$schema")
-        && dialect.as_str().map(|d| d.trim_end_matches('#')) != Some(DIALECT)
-    {
-        return Err(format!("only `{DIALECT}` is understood"));
-    }
     if root.entry("type".into()).or_insert_with(|| "object".into()).as_str() != Some("object") {
         return Err("arguments are an object: the root's `type` is `object`".into());
     }

@@ -75,7 +75,8 @@ struct Verify {
     bundle: PathBuf,
 }
 
-fn run_id(text: &str) -> Result<RunId, String> {
+/// Reads a run's id.
+pub(super) fn run_id(text: &str) -> Result<RunId, String> {
     RunId::parse(text).ok_or_else(|| "a run id is a lowercase UUID with hyphens".to_owned())
 }
 

@@ -12,13 +12,17 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 mod config;
 mod evidence;
+mod init;
 mod keygen;
 mod ledger;
 mod manifest;
+mod mcp;
+mod observed;
 mod policy;
 mod quickstart;
 pub mod reader;
 mod serve;
+mod suggest;
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +90,8 @@ enum Command {
     Evidence(evidence::Args),
     /// Read, verify and set up ledgers.
     Ledger(ledger::Args),
+    /// Be an MCP server on standard input and output, in front of the gate.
+    Mcp(mcp::Args),
 }
 
 /// Runs the command line `args` (the program's name first).
@@ -110,6 +116,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Policy(args) => return policy::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Ledger(args) => ledger::run(&args),
+        Command::Mcp(args) => mcp::run(&args),
     }
     .into()
 }

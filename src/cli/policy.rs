@@ -1,4 +1,4 @@
-//! `wicketgate policy check | sign | eval`.
+//! `wicketgate policy check | sign | eval | observed | suggest`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its answer")]
 
 use std::path::{Path, PathBuf};
@@ -6,10 +6,13 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use super::{observed, suggest};
+use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::keys::SecretKey;
 use crate::domain::canonical;
-use crate::domain::decision::{Obligation, Reason};
+use crate::domain::decision::{Obligation, Reason, Verdict};
 use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
 use crate::policy::bundle::Bundle;
 use crate::policy::fault::LoadError;
 use crate::policy::rego::{DEADLINE, RegoEngine};
@@ -57,6 +60,13 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say what enforcement would have refused while layers only observe, rule by rule
+    Observed(observed::Args),
+    /// Write least-privilege rules from what a run really did
+    ///
+    /// Calls that completed are allowed, also those that no rule allowed while a layer only observed.
+    /// Calls that a rule spoke against are listed and not allowed.
+    Suggest(suggest::Args),
     /// Tries a bundle under limits; the gate runs this in a child before it activates one
     #[command(hide = true)]
     SelfTest {
@@ -75,6 +85,8 @@ pub fn run(args: &PolicyArgs) -> ExitCode {
             sign(dir, key, name.as_deref().zip(version.as_deref()))
         }
         Command::Eval { dir, input, json } => eval(dir, input, *json),
+        Command::Observed(args) => return observed::run(args).into(),
+        Command::Suggest(args) => return suggest::run(args).into(),
         Command::SelfTest { bundle } => self_test(bundle),
     };
     match done {
@@ -103,6 +115,11 @@ fn check(dir: &Path, json: bool) -> Result<ExitCode, String> {
             for layer in bundle.layers() {
                 println!("  {:<5} {}", layer.layer, layer.digest.prefixed());
             }
+            for (layer, until) in observing(&bundle) {
+                println!(
+                    "  the {layer} layer observes until {until}: its denials are not enforced"
+                );
+            }
         }
         (Err(errors), true) => {
             let errors: Vec<Json> = errors.iter().map(error_json).collect();
@@ -114,7 +131,15 @@ fn check(dir: &Path, json: bool) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Layers in observe mode just now, and until when.
+fn observing(bundle: &Bundle) -> Vec<(&'static str, Timestamp)> {
+    bundle.meta().enforcement.observing(SystemClock::new().now())
+}
+
 fn described(bundle: &Bundle) -> Json {
+    let observe = |(layer, until): (&str, Timestamp)| {
+        Json::object([("layer", Json::from(layer)), ("until", Json::from(until.to_string()))])
+    };
     let layer = |layer: &crate::domain::decision::LayerDigest| {
         Json::object([
             ("digest", Json::from(layer.digest.prefixed())),
@@ -125,6 +150,7 @@ fn described(bundle: &Bundle) -> Json {
         ("digest", Json::from(bundle.digest().prefixed())),
         ("layers", bundle.layers().iter().map(layer).collect::<Vec<_>>().into()),
         ("name", Json::from(bundle.name())),
+        ("observing", observing(bundle).into_iter().map(observe).collect::<Vec<_>>().into()),
         ("ok", Json::from(true)),
         ("version", Json::from(bundle.version().to_string())),
     ])
@@ -147,6 +173,8 @@ fn sign(dir: &Path, keys: &[PathBuf], named: Option<(&str, &str)>) -> Result<Exi
     }
     let bundle = Bundle::load(dir).map_err(|errors| lines(&errors))?;
     RegoEngine::new(&bundle, DEADLINE).map_err(|e| e.to_string())?;
+    let enforcement = &bundle.meta().enforcement;
+    enforcement.check(SystemClock::new().now()).map_err(|e| e.to_string())?;
     let loaded: Result<Vec<SecretKey>, _> = keys.iter().map(|k| SecretKey::load(k)).collect();
     let loaded = loaded.map_err(|e| e.to_string())?;
     let envelope = bundle.sign(&loaded.iter().collect::<Vec<_>>());
@@ -184,7 +212,8 @@ fn eval(dir: &Path, input: &Path, json: bool) -> Result<ExitCode, String> {
     if json {
         print_json(&answer_json(&answer, &bundle));
     } else {
-        println!("{}", answer.verdict.as_str());
+        let how = if answer.enforced { "" } else { " (not enforced: observe mode)" };
+        println!("{}{how}", answer.verdict.as_str());
         for reason in &answer.reasons {
             println!("  {}: {} ({})", reason.detail, reason.message, reason.rule);
         }
@@ -192,7 +221,7 @@ fn eval(dir: &Path, input: &Path, json: bool) -> Result<ExitCode, String> {
             println!("  obligation: {}", canonical::text(&obligation_json(obligation)));
         }
     }
-    let allowed = answer.verdict == crate::domain::decision::Verdict::Allow;
+    let allowed = answer.verdict == Verdict::Allow;
     Ok(if allowed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -205,6 +234,7 @@ fn answer_json(answer: &Answer, bundle: &Bundle) -> Json {
         ])
     };
     Json::object([
+        ("enforced", Json::from(answer.enforced)),
         ("obligations", answer.obligations.iter().map(obligation_json).collect::<Vec<_>>().into()),
         ("policy", Json::from(bundle.digest().prefixed())),
         ("reasons", answer.reasons.iter().map(reason).collect::<Vec<_>>().into()),

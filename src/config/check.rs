@@ -36,6 +36,7 @@ pub(super) fn check(
     check.trust();
     check.agents();
     check.tools();
+    check.lock();
     check.ledger(env)
 }
 
@@ -123,6 +124,41 @@ impl Check<'_> {
                     format!("{threshold} signatures of {count} usable keys can never be reached"),
                 );
             }
+        }
+    }
+
+    fn lock(&mut self) {
+        // WHY: who signs manifests may sign locks, a manifest names the lock's signer anyway.
+        let files =
+            self.list("/trust/lock_keys").iter().map(|file| file.as_str().map(PathBuf::from));
+        for (i, file) in files.collect::<Vec<_>>().into_iter().enumerate() {
+            if let Some(Err(error)) = file.map(|file| PublicKey::load_all(&file)) {
+                self.add(&format!("/trust/lock_keys/{i}"), error.to_string());
+            }
+        }
+        if !self.list("/servers").is_empty() && self.list("/trust/lock_keys").is_empty() {
+            self.add(
+                "/trust",
+                "`servers` is set and `lock_keys` is empty: no lock of theirs counts",
+            );
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        let mut wrong = Vec::new();
+        for (i, server) in self.list("/servers").iter().enumerate() {
+            let name = server.get("name").and_then(Value::as_str);
+            if let Some(name) = name.filter(|name| !seen.insert((*name).to_owned())) {
+                wrong.push((
+                    format!("/servers/{i}/name"),
+                    format!("server `{name}` is there twice"),
+                ));
+            }
+            if server.get("stdio").is_some() == server.get("http").is_some() {
+                let why = "expected exactly one of `stdio` and `http`";
+                wrong.push((format!("/servers/{i}"), why.to_owned()));
+            }
+        }
+        for (at, message) in wrong {
+            self.add(&at, message);
         }
     }
 

@@ -8,11 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::catalog::{self, Binding, Surroundings};
+use crate::catalog::lock::Verified;
+use crate::catalog::server::Server;
+use crate::catalog::{self, Bound, Surroundings, server};
+use crate::crypto::keys::PublicKey;
 use crate::identity::callers;
 use crate::yaml::{self, Document};
 
@@ -28,6 +32,9 @@ pub type Problem = yaml::Error;
 
 /// One tool binding (`tools[]`).
 pub type ToolConfig = Value;
+
+/// One MCP server (`servers[]`).
+pub type ServerConfig = Value;
 
 /// The whole configuration, checked; every path absolute.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -49,6 +56,10 @@ pub struct Config {
     pub agents: Vec<callers::Config>,
     /// How tools are really reached.
     pub tools: Vec<ToolConfig>,
+    /// MCP servers whose tools stand in the lock.
+    pub servers: Vec<ServerConfig>,
+    /// What the servers showed when it was signed; the envelope lies beside it.
+    pub lock: Option<PathBuf>,
     /// What the process takes on at once.
     pub limits: Limits,
     /// What it tells about itself.
@@ -58,6 +69,9 @@ pub struct Config {
     /// Directory of the file: where relative paths inside tool bindings start.
     #[serde(skip)]
     pub base: PathBuf,
+    /// The file itself; none if it was read from elsewhere, and then it is never read again.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 /// `listen`.
@@ -154,6 +168,8 @@ pub struct Trust {
     pub policy_keys: Vec<PathBuf>,
     /// How many of them must have signed.
     pub policy_threshold: usize,
+    /// Public key files of those who sign locks; one signature is enough.
+    pub lock_keys: Vec<PathBuf>,
 }
 
 /// `policy`.
@@ -227,9 +243,10 @@ impl Config {
             vec![Problem { file: file.clone(), line: 0, column: 0, key: String::new(), message }]
         };
         let bytes = std::fs::read(path).map_err(|e| alone(format!("cannot be read: {e}")))?;
-        let base = std::path::absolute(path).map_err(|e| alone(e.to_string()))?;
-        let base = base.parent().map(Path::to_owned).unwrap_or_default();
-        Self::read(&bytes, &file, &base, env)
+        let whole = std::path::absolute(path).map_err(|e| alone(e.to_string()))?;
+        let base = whole.parent().map(Path::to_owned).unwrap_or_default();
+        let config = Self::read(&bytes, &file, &base, env)?;
+        Ok(Self { file: Some(whole), ..config })
     }
 
     /// As [`Self::load`], from bytes; `base` is the directory relative paths start from.
@@ -258,6 +275,14 @@ impl Config {
             }
         }
         if problems.is_empty() {
+            let servers = document.value.get("servers").and_then(Value::as_array);
+            for (i, one) in servers.into_iter().flatten().enumerate() {
+                if let Err(error) = server::config::Server::deserialize(one) {
+                    problems.push(document.error(&format!("/servers/{i}"), error.to_string()));
+                }
+            }
+        }
+        if problems.is_empty() {
             match Self::deserialize(&document.value) {
                 Ok(mut config) => {
                     base.clone_into(&mut config.base);
@@ -281,20 +306,60 @@ impl Config {
         Err(problems)
     }
 
-    /// The tool bindings, with everything they name read and compiled.
+    /// Every binding: the operator's own tools with everything they name read and compiled, and those
+    /// of the MCP servers that stand in the signed lock.
     ///
     /// # Errors
     /// Everything that is wrong with them, each with its key.
-    pub fn bindings(
-        &self,
-        env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Vec<Binding>, Vec<String>> {
+    pub fn bindings(&self, env: &dyn Fn(&str) -> Option<String>) -> Result<Bound, Vec<String>> {
         let list = Value::Array(self.tools.clone());
         let tools = catalog::Config::deserialize(list).map_err(|e| vec![format!("tools: {e}")])?;
         let mut forbidden = vec![self.state.clone()];
         forbidden.extend(self.policy.bundle.clone());
+        forbidden.extend(self.server_list()?.secret_files(&self.base));
         let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden };
-        tools.check(&around).map_err(|all| all.iter().map(ToString::to_string).collect())
+        let tools = tools.check(&around).map_err(lines);
+        let (tools, servers, lock) = (tools, self.servers(env), self.locked().map_err(|e| vec![e]));
+        let (tools, servers, lock) = match (tools, servers, lock) {
+            (Ok(tools), Ok(servers), Ok(lock)) => (tools, servers, lock),
+            (tools, servers, lock) => {
+                let wrong = [tools.err(), servers.err(), lock.err()];
+                return Err(wrong.into_iter().flatten().flatten().collect());
+            }
+        };
+        Bound::of(tools, servers, lock).map_err(lines)
+    }
+
+    /// The MCP servers, with everything they name read. None is started.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, each with its key.
+    pub fn servers(
+        &self,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Vec<Arc<Server>>, Vec<String>> {
+        let around = Surroundings { base_dir: &self.base, env, forbidden: &[] };
+        self.server_list()?.check(&around).map_err(lines)
+    }
+
+    fn server_list(&self) -> Result<server::config::Config, Vec<String>> {
+        let list = Value::Array(self.servers.clone());
+        server::config::Config::deserialize(list).map_err(|e| vec![format!("servers: {e}")])
+    }
+
+    /// The lock, if servers are configured and there is one.
+    ///
+    /// # Errors
+    /// There is one, and it does not count: its text, or who signed it.
+    pub fn locked(&self) -> Result<Option<Verified>, String> {
+        let Some(path) = self.lock.as_ref().filter(|_| !self.servers.is_empty()) else {
+            return Ok(None);
+        };
+        let mut trusted = Vec::new();
+        for file in &self.trust.lock_keys {
+            trusted.extend(PublicKey::load_all(file).map_err(|e| e.to_string())?);
+        }
+        Verified::load(path, &trusted).map_err(|e| e.to_string())
     }
 
     /// Every Unix socket to listen on: the agent socket and those that callers name.
@@ -313,6 +378,10 @@ impl Config {
     }
 }
 
+fn lines(all: Vec<catalog::ConfigError>) -> Vec<String> {
+    all.iter().map(ToString::to_string).collect()
+}
+
 /// Puts in what the file leaves out: the schema's defaults, and what hangs on the state directory.
 fn complete(value: &mut Value, schema: &Value, env: &dyn Fn(&str) -> Option<String>) {
     defaults(value, schema);
@@ -322,6 +391,10 @@ fn complete(value: &mut Value, schema: &Value, env: &dyn Fn(&str) -> Option<Stri
         if let Some(base) = base {
             set(value, "/state", Value::from(format!("{base}/wicketgate")));
         }
+    }
+    let servers = value.get("servers").and_then(Value::as_array).is_some_and(|s| !s.is_empty());
+    if servers && value.get("lock").is_none_or(Value::is_null) {
+        set(value, "/lock", Value::from("tools.lock"));
     }
     let Some(state) = value.get("state").and_then(Value::as_str).map(str::to_owned) else { return };
     let below = |name: &str| Value::from(format!("{state}/{name}"));
@@ -381,11 +454,12 @@ fn resolve(value: &mut Value, base: &Path) {
         "/ledger/postgres/url_file",
         "/ledger/postgres/spool",
         "/policy/bundle",
+        "/lock",
     ];
     for pointer in single {
         value.pointer_mut(pointer).map(one);
     }
-    for pointer in ["/trust/manifest_keys", "/trust/policy_keys"] {
+    for pointer in ["/trust/manifest_keys", "/trust/policy_keys", "/trust/lock_keys"] {
         value
             .pointer_mut(pointer)
             .and_then(Value::as_array_mut)

@@ -35,6 +35,10 @@ pub fn schema() -> Value {
                 "x-error": "expected 1 to 256 agents, each {manifest, callers}"},
             "tools": {"type": "array", "maxItems": 4096, "default": [], "items": {"type": "object"},
                 "description": "tool bindings"},
+            "servers": {"type": "array", "maxItems": 256, "default": [], "items": server(),
+                "description": "MCP servers; their tools exist once a signed lock pins them"},
+            "lock": {"type": ["string", "null"], "minLength": 1, "maxLength": 4096, "default": null,
+                "description": "signed lock of the servers' tools, its envelope beside it as <file>.sig.json; default tools.lock once there are servers"},
             "limits": limits(),
             "telemetry": section(&json!({
                 "log": {"enum": ["error", "warn", "info", "debug", "trace"], "type": "string", "default": "info",
@@ -105,7 +109,63 @@ fn trust() -> Value {
         "manifest_threshold": number(1, 1, 64, "how many of them must have signed"),
         "policy_keys": keys("public key files (PEM) of those who sign policy bundles; never the same keys"),
         "policy_threshold": number(1, 1, 64, "how many of them must have signed"),
+        "lock_keys": keys("public key files (PEM) of those who sign locks of MCP servers; one signature is enough"),
     }})
+}
+
+fn server() -> Value {
+    let closed = |required: Value, properties: Value| {
+        json!({"type": "object", "additionalProperties": false, "required": required,
+            "properties": properties})
+    };
+    let text = || json!({"type": "string", "x-error": "expected text"});
+    let texts = || json!({"type": "object", "maxProperties": 256, "additionalProperties": text()});
+    let tier = || json!({"enum": ["T0", "T1", "T2", "T3"], "x-error": "expected `T0`, `T1`, `T2` or `T3`"});
+    let flag = || json!({"type": "boolean", "x-error": "expected `true` or `false`"});
+    let count = |most: u64| {
+        json!({"type": "integer", "minimum": 1, "maximum": most,
+            "x-error": format!("expected a whole number from 1 to {most}")})
+    };
+    let stdio = closed(
+        json!(["command"]),
+        json!({
+            "command": described(path(), "a path with a slash, relative to this file, or a name found in PATH"),
+            "args": {"type": "array", "maxItems": 1024, "items": text()},
+            "env": texts(),
+            "credentials": {"type": "array", "maxItems": 64, "items": closed(json!(["env"]), json!({
+                "env": text(), "file": path(), "from_env": text(), "value": {}}))},
+            "cwd": path(),
+        }),
+    );
+    let http = closed(
+        json!(["url"]),
+        json!({
+            "url": text(),
+            "headers": texts(),
+            "private_addresses": {"type": "array", "maxItems": 64, "items": text()},
+            "ca_file": path(),
+            "credentials": {"type": "array", "maxItems": 64, "items": closed(json!([]), json!({
+                "header": text(), "query": text(), "prefix": text(), "file": path(), "env": text(), "value": {}}))},
+        }),
+    );
+    let said = closed(
+        json!([]),
+        json!({"tier": tier(), "read_only": flag(), "idempotent": flag(), "timeout_ms": count(600_000)}),
+    );
+    closed(
+        json!(["name"]),
+        json!({
+            "name": {"type": "string", "pattern": "^[a-z0-9_-]{1,32}$",
+                "x-error": "expected the name of a server: [a-z0-9_-]{1,32}"},
+            "stdio": stdio,
+            "http": http,
+            "tier": described(tier(), "tier of its tools that have none of their own; default T3"),
+            "timeout_ms": count(600_000),
+            "result_bytes_max": count(8_388_608),
+            "tools": {"type": "object", "maxProperties": 1024, "additionalProperties": said,
+                "description": "what the operator says of single tools and methods, by the server's own names"},
+        }),
+    )
 }
 
 fn agent() -> Value {

@@ -74,6 +74,17 @@ pub struct LayerDigest {
     pub digest: Digest,
 }
 
+/// What follows from a decision.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Course {
+    /// The call runs: it is allowed, or what speaks against it only observes.
+    Run,
+    /// The call is refused.
+    Refuse,
+    /// The call waits for a person.
+    Wait,
+}
+
 /// The one decision about one call.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Decision {
@@ -95,4 +106,16 @@ pub struct Decision {
     pub input: Option<Vec<u8>>,
     /// How long a held call waits, when held.
     pub hold: Option<std::time::Duration>,
+}
+
+impl Decision {
+    /// What follows: the one place that says which verdict is a permit.
+    #[must_use]
+    pub const fn course(&self) -> Course {
+        match (self.verdict, self.enforced) {
+            (Verdict::Allow, _) | (_, false) => Course::Run,
+            (Verdict::Deny, true) => Course::Refuse,
+            (Verdict::RequireApproval, true) => Course::Wait,
+        }
+    }
 }

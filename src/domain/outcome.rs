@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Why a permitted call of a simulated run is cancelled (`call.cancelled.reason`).
+pub const SIMULATED: &str = "simulated";
+
 /// The end of one call, as the executor knows it. Every failure of a tool is one of these.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::id::CallId;
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{FailureClass, Outcome, SIMULATED};
 use crate::domain::time::Timestamp;
 use crate::ledger;
 use crate::ledger::permit::{Held, Recalled, RecalledState, Receipt, Refusal, Settled};
@@ -216,9 +216,7 @@ fn of_outcome(call: CallId, outcome: Outcome, receipt: Receipt) -> Answer {
             let message = "the call may have taken effect; its outcome is unknown";
             Err(Fault::new(Code::CallUnknown, message).detail(cause).about(&call).at(&receipt))
         }
-        Outcome::Cancelled { reason } => {
-            Err(Fault::new(Code::CallCancelled, reason).about(&call).at(&receipt))
-        }
+        Outcome::Cancelled { reason } => Err(cancelled(&call, &reason, &receipt)),
     }
 }
 
@@ -239,10 +237,18 @@ pub fn of_recalled(recalled: &Recalled) -> Answer {
             let message = "no approval came in time";
             Err(Fault::new(Code::CallExpired, message).about(call).at(receipt))
         }
-        RecalledState::Cancelled(reason) => {
-            Err(Fault::new(Code::CallCancelled, reason.clone()).about(call).at(receipt))
-        }
+        RecalledState::Cancelled(reason) => Err(cancelled(call, reason, receipt)),
     }
+}
+
+fn cancelled(call: &CallId, reason: &str, receipt: &Receipt) -> Fault {
+    let fault = if reason == SIMULATED {
+        let message = "simulated: the call was allowed and not run";
+        Fault::new(Code::CallCancelled, message).detail(SIMULATED)
+    } else {
+        Fault::new(Code::CallCancelled, reason)
+    };
+    fault.about(call).at(receipt)
 }
 
 /// It ran, or may have, and its outcome is not on the books yet.

@@ -307,13 +307,15 @@ impl Road {
             Err(undecided) => (Err(undecided), None),
         };
         if let Ok(committed) = &committed {
-            self.metrics.call(tool.as_str(), committed.verdict().as_str());
-            trace::verdict(&span, committed.verdict().as_str());
+            let verdict = committed.verdict().as_str();
+            self.metrics.call(tool.as_str(), verdict, committed.enforced());
+            trace::verdict(&span, verdict);
         }
         match committed {
             Ok(Committed::Permit(permit)) => {
                 let mcp = permit.prepared().tool().is_some_and(|tool| tool.kind == "mcp");
                 let finished = match executor {
+                    _ if run.simulate => permit.simulated(),
                     Some(executor) => {
                         let running = tool::run(&executor, &*self.clock, permit, &cancel);
                         self.timed(&span, Stage::Tool, running).await

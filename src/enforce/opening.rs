@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::Road;
 use super::answer::Fault;
 use super::implicit::Thread;
-use super::run::{Run, State};
+use super::run::{ENFORCE, Run, SIMULATE, State};
 use crate::clock::random16;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -19,7 +19,7 @@ use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
-use crate::identity::manifest::Manifest;
+use crate::identity::manifest::{Manifest, Mode};
 use crate::identity::{self, Caller};
 use crate::ledger::drafts::{self, Written, clip};
 use crate::ledger::entry::{Draft, Kind};
@@ -37,7 +37,7 @@ pub struct Opening {
     pub instructions: Vec<String>,
     /// Tools the agent has loaded.
     pub tools: Vec<String>,
-    /// `enforce` or empty.
+    /// `enforce`, `simulate`, or empty: what the manifest says.
     pub mode: String,
     /// Labels: claims, never authority.
     pub labels: BTreeMap<String, String>,
@@ -173,7 +173,9 @@ impl Road {
         let now = self.clock.now();
         let id = RunId::from_random(random16(&*self.entropy));
         let expires = manifest.limits.wall_seconds.map(|s| now.plus(Duration::from_secs(s)));
-        let data = run_opened(caller, &opening, binding, handle, expires);
+        // The manifest may ask for less than the agent does, never for more.
+        let simulate = opening.mode == SIMULATE || manifest.mode == Mode::Simulate;
+        let data = run_opened(caller, &opening, simulate, binding, handle, expires);
         let draft = Draft { run: Some(id), ..Draft::of(Kind::RunOpened, data) };
         let receipt = match self.ledger.record(Written::bare(draft)).await {
             Ok(receipt) => receipt,
@@ -191,6 +193,7 @@ impl Road {
             auth: caller.auth.clone(),
             opened_at: now,
             expires,
+            simulate,
             labels: opening.labels,
             token: handle.token(&id),
             thread: handle.thread(),
@@ -216,9 +219,9 @@ impl Road {
             fault.retry_after = Some(Duration::from_secs(5));
             return Err(fault);
         }
-        if !matches!(opening.mode.as_str(), "" | "enforce") {
-            let message =
-                format!("mode `{}` is not supported by this build", clip(&opening.mode, 32));
+        if !matches!(opening.mode.as_str(), "" | ENFORCE | SIMULATE) {
+            let mode = clip(&opening.mode, 32);
+            let message = format!("mode `{mode}` is neither `enforce` nor `simulate`");
             return Err(Fault::new(Code::RequestMalformed, message).detail("run.mode"));
         }
         let (most, name, value) = LABELS_MAX;
@@ -284,6 +287,7 @@ pub(super) fn agent_facts(manifest: &Manifest, binding: Binding) -> AgentFacts {
 fn run_opened(
     caller: &Caller,
     opening: &Opening,
+    simulate: bool,
     binding: Binding,
     handle: &Handle,
     expires: Option<Timestamp>,
@@ -298,7 +302,7 @@ fn run_opened(
         ("agent", Json::from(manifest.name.as_str())),
         ("version", Json::from(manifest.version.to_string())),
         ("manifest", Json::from(manifest.digest.prefixed())),
-        ("mode", Json::from("enforce")),
+        ("mode", Json::from(if simulate { SIMULATE } else { ENFORCE })),
         ("binding", Json::from(binding.as_str())),
         ("labels", labels.collect::<Vec<_>>().into()),
         ("auth", drafts::auth(&caller.auth)),

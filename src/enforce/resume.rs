@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Road;
-use super::run::{Place, Run, State};
+use super::run::{ENFORCE, Place, Run, State};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
@@ -119,6 +119,8 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>], now: Duration) -> 
         },
         opened_at: found.opened.ts,
         expires: text("expires").and_then(Timestamp::parse),
+        // A mode that is not known runs nothing.
+        simulate: text("mode") != Some(ENFORCE),
         labels: labels.iter().filter_map(pair).collect(),
         token: thread.map_or(hash, |thread| token_of(&thread, &found.run)),
         thread,

@@ -23,6 +23,11 @@ use crate::ledger::permit::Receipt;
 use crate::limits::{Usage, Went};
 use crate::policy::input::{AgentFacts, RunFacts};
 
+/// The mode of a run whose allowed calls run.
+pub(super) const ENFORCE: &str = "enforce";
+/// The mode of a run whose calls are decided and recorded, and never run.
+pub(super) const SIMULATE: &str = "simulate";
+
 /// Sealed runs that are still known as sealed, so that a late call learns the right thing.
 const SEALED_KEPT: usize = 512;
 
@@ -37,6 +42,8 @@ pub struct Run {
     pub(super) auth: Auth,
     pub(super) opened_at: Timestamp,
     pub(super) expires: Option<Timestamp>,
+    /// Its calls are decided and recorded, and none of them runs.
+    pub(super) simulate: bool,
     pub(super) labels: BTreeMap<String, String>,
     /// What it is found by: of an explicit run, the hash of its token.
     pub(super) token: Digest,
@@ -138,6 +145,12 @@ impl Run {
         &self.agent.id
     }
 
+    /// `enforce` or `simulate`.
+    #[must_use]
+    pub const fn mode(&self) -> &'static str {
+        if self.simulate { SIMULATE } else { ENFORCE }
+    }
+
     /// Whether it is sealed or being sealed.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -167,7 +180,7 @@ impl Run {
         }
         let facts = RunFacts {
             id: self.id,
-            mode: "enforce".to_owned(),
+            mode: self.mode().to_owned(),
             opened_at: self.opened_at,
             calls: state.usage.calls(),
             errors: state.usage.errors(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::projection::{Material, decides};
+use super::projection::{Material, decides, unenforced};
 use super::statement::Exporter;
 use crate::crypto::note::Checkpoint;
 use crate::domain::decision::Verdict;
@@ -42,6 +42,12 @@ pub fn page(material: &Material<'_>, checkpoint: &Checkpoint, exporter: &Exporte
     );
     let size = checkpoint.size.to_string();
     let calls = material.calls_count().to_string();
+    let calls = match material.unenforced_count() {
+        0 => calls,
+        n => {
+            format!("{calls}, {n} of them <b>not enforced</b>: they ran against the policy's word")
+        }
+    };
     let rows = [
         ("agent", format!("{} {}", said("agent"), said("version"))),
         ("model and instructions", said("binding")),
@@ -76,7 +82,8 @@ fn event(out: &mut String, material: &Material<'_>, line: &Line) {
     if decides(line) {
         let verdict = draft.verdict.map_or("", Verdict::as_str);
         let rule = draft.rule.as_deref().unwrap_or_default();
-        push(&mut detail, format_args!("<b>{}</b> {}", escape(verdict), escape(rule)));
+        let how = if unenforced(line) { " (not enforced)" } else { "" };
+        push(&mut detail, format_args!("<b>{}{how}</b> {}", escape(verdict), escape(rule)));
         for reason in draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default() {
             let text = |name| escape(reason.get(name).and_then(Json::as_str).unwrap_or_default());
             push(&mut detail, format_args!("<br>{}: {}", text("code"), text("message")));

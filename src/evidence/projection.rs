@@ -41,6 +41,12 @@ impl<'a> Material<'a> {
         self.of_run().any(|line| line.is(Kind::RunSealed))
     }
 
+    /// How many decisions were recorded and not enforced.
+    #[must_use]
+    pub fn unenforced_count(&self) -> usize {
+        self.of_run().filter(|line| unenforced(line)).count()
+    }
+
     /// How many calls there are.
     #[must_use]
     pub fn calls_count(&self) -> usize {
@@ -68,6 +74,12 @@ pub fn decides(line: &Line) -> bool {
     line.is(Kind::CallAuthorized) || line.is(Kind::CallDenied) || line.is(Kind::CallHeld)
 }
 
+/// Whether this line is a decision that was recorded and not enforced: the call ran all the same.
+#[must_use]
+pub fn unenforced(line: &Line) -> bool {
+    decides(line) && line.entry.draft.data.get("enforced").and_then(Json::as_bool) == Some(false)
+}
+
 /// `agent_run.json`: the run, and its transcript call by call.
 #[must_use]
 pub fn agent_run(material: &Material<'_>) -> Vec<u8> {
@@ -85,6 +97,8 @@ pub fn agent_run(material: &Material<'_>) -> Vec<u8> {
             material.calls().iter().map(|call| step(material, call)).collect::<Vec<_>>().into(),
         ),
     ];
+    let unenforced = material.unenforced_count();
+    members.extend((unenforced > 0).then(|| ("unenforced", count(unenforced))));
     if let Some(first) = lines.first() {
         members.push(("chain", Json::from(first.entry.chain.to_string())));
         members.push(("opened", place(first)));
@@ -157,6 +171,7 @@ fn step(material: &Material<'_>, call: &Call<'_>) -> Json {
         members.extend(draft.tool.as_ref().map(|tool| ("tool", Json::from(tool.as_str()))));
         members.extend(draft.verdict.map(|v| ("verdict", Json::from(v.as_str()))));
         members.extend(draft.rule.as_ref().map(|rule| ("rule", Json::from(rule.as_str()))));
+        members.extend(unenforced(first).then(|| ("enforced", Json::from(false))));
     }
     if let Some(last) = call.lines.last() {
         members.push(("ended", place(last)));
@@ -181,6 +196,7 @@ fn decision(line: &Line) -> Json {
     members.extend(draft.verdict.map(|v| ("verdict", Json::from(v.as_str()))));
     members.extend(draft.rule.as_ref().map(|rule| ("rule", Json::from(rule.as_str()))));
     members.extend(draft.policy.map(|policy| ("policy", Json::from(policy.prefixed()))));
+    members.extend(unenforced(line).then(|| ("enforced", Json::from(false))));
     Json::object(members)
 }
 

@@ -57,6 +57,16 @@ pub fn predicate(material: &Material<'_>, checkpoint: &Checkpoint, exporter: &Ex
     let seq = |line: Option<&&crate::ledger::verify::Line>| {
         Json::from(line.map_or(0, |line| line.entry.seq))
     };
+    let mut counts = vec![
+        ("entries", number(material.lines.len())),
+        ("run_entries", number(run.len())),
+        ("calls", number(material.calls_count())),
+        ("decisions", number(run.iter().filter(|l| projection::decides(l)).count())),
+        ("payloads", number(material.payloads.0.len())),
+        ("opened", number(opened.len())),
+    ];
+    let unenforced = material.unenforced_count();
+    counts.extend((unenforced > 0).then(|| ("unenforced", number(unenforced))));
     let chain = run.first().map(|line| line.entry.chain.to_string()).unwrap_or_default();
     Json::object([
         ("run", Json::from(material.run.to_string())),
@@ -71,17 +81,7 @@ pub fn predicate(material: &Material<'_>, checkpoint: &Checkpoint, exporter: &Ex
         ),
         ("query", Json::object([("scope", Json::from("run"))])),
         ("status", Json::from(if material.sealed() { "sealed" } else { "open" })),
-        (
-            "counts",
-            Json::object([
-                ("entries", number(material.lines.len())),
-                ("run_entries", number(run.len())),
-                ("calls", number(material.calls_count())),
-                ("decisions", number(run.iter().filter(|l| projection::decides(l)).count())),
-                ("payloads", number(material.payloads.0.len())),
-                ("opened", number(opened.len())),
-            ]),
-        ),
+        ("counts", Json::object(counts)),
         ("range", Json::object([("first", seq(run.first())), ("last", seq(run.last()))])),
         ("erased", in_state(|p| matches!(p, Payload::Erased)).into()),
         ("withheld", in_state(|p| matches!(p, Payload::Withheld)).into()),

@@ -42,15 +42,47 @@ pub struct Instructions {
     pub scope: String,
 }
 
-/// One granted tool.
+/// `spec.mode`: what comes of an allowed call.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Mode {
+    /// It runs.
+    Enforce,
+    /// It is decided and recorded, and nothing runs.
+    Simulate,
+}
+
+impl Mode {
+    /// `enforce` or `simulate`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Simulate => "simulate",
+        }
+    }
+}
+
+/// One granted tool. What is granted `{server, lock, allow}` in the text is one grant for each name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
-    /// The tool.
+    /// The tool: for one of an MCP server `<server>.<its own name>`.
     pub name: ToolName,
     /// At least this tier.
     pub tier: Option<Tier>,
     /// The only accepted definition, if pinned.
     pub definition: Option<Digest>,
+    /// The MCP server it is granted from.
+    pub server: Option<String>,
+    /// Id of the key that must have signed the lock the tool stands in.
+    pub signer: Option<String>,
+}
+
+impl Grant {
+    /// The grant of a tool by its name alone.
+    #[must_use]
+    pub const fn of(name: ToolName) -> Self {
+        Self { name, tier: None, definition: None, server: None, signer: None }
+    }
 }
 
 /// Limits of one run. Absent means no limit of the manifest's own.
@@ -83,6 +115,8 @@ pub struct Manifest {
     pub labels: BTreeMap<String, String>,
     /// `spec.status`.
     pub status: Status,
+    /// `spec.mode`.
+    pub mode: Mode,
     /// `spec.model.provider`.
     pub model_provider: String,
     /// `spec.model.names`: exact ids.

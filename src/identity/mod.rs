@@ -11,6 +11,7 @@ use crate::domain::call::Auth;
 mod bind;
 pub mod callers;
 mod error;
+mod grants;
 pub mod manifest;
 mod schema;
 mod sign;

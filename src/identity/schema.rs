@@ -6,10 +6,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 use super::error::Error;
-use super::manifest::{Grant, Instructions, Limits, Manifest, Status};
+use super::grants;
+use super::manifest::{Instructions, Limits, Manifest, Mode, Status};
 use crate::domain::digest::Digest;
-use crate::domain::id::ToolName;
-use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::yaml::{self, Document};
 
@@ -23,16 +22,6 @@ pub fn schema() -> Value {
         json!({"type": "object",
         "additionalProperties": false, "required": required, "properties": properties})
     };
-    let tool = closed(
-        json!([]),
-        json!({
-            "name": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,128}$",
-                "x-error": "expected a tool name: [A-Za-z0-9_.-]{1,128}"},
-            "tier": {"enum": ["T0", "T1", "T2", "T3"], "x-error": "expected `T0`, `T1`, `T2` or `T3`"},
-            "definition": digest,
-            "server": {}, "lock": {}, "allow": {},
-        }),
-    );
     let spec = closed(
         json!(["status", "model", "tools", "validity"]),
         json!({
@@ -50,7 +39,8 @@ pub fn schema() -> Value {
                     "x-error": "expected `whole`, `first_block` or `prefix:<bytes>`"},
             }))},
             "policy": closed(json!(["agent"]), json!({"agent": digest})),
-            "tools": {"type": "array", "maxItems": 4096, "items": tool},
+            "mode": {"enum": ["enforce", "simulate"], "x-error": "expected `enforce` or `simulate`"},
+            "tools": {"type": "array", "maxItems": 4096, "items": grants::schema()},
             "limits": limits(),
             "replay": closed(json!(["mode"]), json!({"mode": {"enum": ["off", "record", "deterministic"],
                 "x-error": "expected `\"off\"`, `record` or `deterministic`"}})),
@@ -107,7 +97,8 @@ struct Spec {
     #[serde(default)]
     instructions: Vec<RawInstructions>,
     policy: Option<Policy>,
-    tools: Vec<RawGrant>,
+    mode: Option<String>,
+    tools: Vec<grants::Raw>,
     #[serde(default)]
     limits: RawLimits,
     validity: Validity,
@@ -128,13 +119,6 @@ struct RawInstructions {
 #[derive(Deserialize)]
 struct Policy {
     agent: String,
-}
-
-#[derive(Deserialize)]
-struct RawGrant {
-    name: String,
-    tier: Option<String>,
-    definition: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -183,24 +167,7 @@ pub fn read(bytes: &[u8], file: &str) -> Result<Manifest, Error> {
 
 /// What a schema cannot say, or says without a good word.
 fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
-    let mut wrong = Vec::new();
-    let mut names = std::collections::BTreeSet::new();
-    let tools = document.value.pointer("/spec/tools").and_then(Value::as_array);
-    for (i, tool) in tools.into_iter().flatten().enumerate() {
-        let at = format!("/spec/tools/{i}");
-        if ["server", "lock", "allow"].iter().any(|field| tool.get(field).is_some()) {
-            wrong.push(document.error(&at, "MCP servers are not supported by this build"));
-        } else if let Some(name) = tool.get("name") {
-            if !names.insert(name.to_string()) {
-                wrong.push(document.error(
-                    &format!("{at}/name"),
-                    format!("tool {} is granted twice", quoted(name)),
-                ));
-            }
-        } else if tool.is_object() {
-            wrong.push(document.error(&at, "missing field `name`"));
-        }
-    }
+    let mut wrong = grants::beyond_schema(document);
     let mode = document.value.pointer("/spec/replay/mode").and_then(Value::as_str);
     if let Some(mode @ ("record" | "deterministic")) = mode {
         let message = format!("replay mode `{mode}` is not supported by this build");
@@ -234,10 +201,6 @@ fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
     wrong
 }
 
-fn quoted(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), |text| format!("`{text}`"))
-}
-
 /// Reads `2026-11-01T00:00:00Z`, with or without milliseconds; only UTC, written as `Z`.
 fn time(text: &str) -> Option<Timestamp> {
     Timestamp::parse(text)
@@ -253,8 +216,12 @@ fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
         "revoked" => Status::Revoked,
         _ => return None,
     };
+    let mode = match spec.mode.as_deref() {
+        None | Some("enforce") => Mode::Enforce,
+        Some("simulate") => Mode::Simulate,
+        Some(_) => return None,
+    };
     let instructions = spec.instructions.into_iter();
-    let tools = spec.tools.into_iter();
     let digest = |text: Option<String>| text.map_or(Some(None), |t| Digest::parse(&t).map(Some));
     let limits = spec.limits;
     Some(Manifest {
@@ -263,21 +230,14 @@ fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
         owner: metadata.owner,
         labels: metadata.labels,
         status,
+        mode,
         model_provider: spec.model.provider,
         model_names: spec.model.names,
         instructions: instructions
             .map(|i| Some(Instructions { sha256: Digest::parse(&i.sha256)?, scope: i.scope }))
             .collect::<Option<_>>()?,
         policy_agent: digest(spec.policy.map(|p| p.agent))?,
-        tools: tools
-            .map(|tool| {
-                Some(Grant {
-                    name: ToolName::parse(&tool.name)?,
-                    tier: tool.tier.map_or(Some(None), |t| Tier::parse(&t).map(Some))?,
-                    definition: digest(tool.definition)?,
-                })
-            })
-            .collect::<Option<_>>()?,
+        tools: grants::values(spec.tools)?,
         limits: Limits {
             calls: limits.calls,
             calls_per_minute: limits.calls_per_minute,

@@ -8,7 +8,7 @@ use super::store::PayloadRow;
 use crate::clock::{Entropy, random32};
 use crate::domain::call::Auth;
 use crate::domain::canonical;
-use crate::domain::decision::{Obligation, Reason, Verdict};
+use crate::domain::decision::{Course, Obligation, Reason};
 use crate::domain::digest::{Digest, call_digest, commitment};
 use crate::domain::json::Json;
 use crate::domain::outcome::Outcome;
@@ -66,10 +66,10 @@ impl Written {
 pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Written {
     let (prepared, decision) = (judged.prepared(), judged.decision());
     let call = prepared.call();
-    let kind = match decision.verdict {
-        Verdict::Allow => Kind::CallAuthorized,
-        Verdict::Deny => Kind::CallDenied,
-        Verdict::RequireApproval => Kind::CallHeld,
+    let kind = match decision.course() {
+        Course::Run => Kind::CallAuthorized,
+        Course::Refuse => Kind::CallDenied,
+        Course::Wait => Kind::CallHeld,
     };
     let mut written = Written::bare(Draft {
         run: Some(*call.run()),

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::call::ToolCall;
-use crate::domain::decision::{Obligation, Reason, Verdict};
+use crate::domain::decision::{Course, Obligation, Reason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq, ToolName};
-use crate::domain::outcome::{Ended, Outcome};
+use crate::domain::outcome::{Ended, Outcome, SIMULATED};
 use crate::domain::prepared::Prepared;
 use crate::domain::time::Timestamp;
 use crate::policy::Judged;
@@ -30,13 +30,15 @@ pub struct Receipt {
     pub run_seq: u64,
 }
 
-/// Proof that this very call was allowed, and that the allowance is durable.
+/// Proof that this very call may run, and that the decision which says so is durable: an allow, or a
+/// refusal of layers that only observe.
 ///
 /// Neither `Clone` nor `Default`: one permit runs one call, once.
 #[derive(Debug)]
 #[must_use = "an unused permit is an allowed call with no outcome"]
 pub struct Permit {
     prepared: Prepared,
+    verdict: Verdict,
     obligations: Vec<Obligation>,
     receipt: Receipt,
 }
@@ -44,7 +46,8 @@ pub struct Permit {
 impl Permit {
     pub(super) fn mint(judged: Judged, receipt: Receipt) -> Self {
         let (prepared, decision) = judged.into_parts();
-        Self { prepared, obligations: decision.obligations, receipt }
+        let (verdict, obligations) = (decision.verdict, decision.obligations);
+        Self { prepared, verdict, obligations, receipt }
     }
 
     /// The call that was allowed.
@@ -55,6 +58,11 @@ impl Permit {
     /// The call, opened and resolved, for the executor that prepared it.
     pub fn prepared(&self) -> &Prepared {
         &self.prepared
+    }
+
+    /// What the policy says of the call: `Allow`, or in observe mode what it would have been.
+    pub const fn verdict(&self) -> Verdict {
+        self.verdict
     }
 
     /// What must also happen.
@@ -77,6 +85,12 @@ impl Permit {
             authorized: self.receipt,
             ended,
         }
+    }
+
+    /// Spends the permit of a call of a run that is only simulated: it is not run.
+    pub(crate) fn simulated(self) -> Finished {
+        let outcome = Outcome::Cancelled { reason: SIMULATED.to_owned() };
+        self.finish(Ended { outcome, took: Duration::ZERO, attempts: 0 })
     }
 
     /// Spends a permit that nobody is waiting for any more: the call never starts.
@@ -267,17 +281,26 @@ impl Committed {
     #[must_use]
     pub const fn verdict(&self) -> Verdict {
         match self {
-            Self::Permit(_) => Verdict::Allow,
+            Self::Permit(permit) => permit.verdict,
             Self::Refusal(_) => Verdict::Deny,
             Self::Held(_) => Verdict::RequireApproval,
         }
     }
 
+    /// Whether that verdict holds: false for a refusal of layers that only observe.
+    #[must_use]
+    pub const fn enforced(&self) -> bool {
+        match self {
+            Self::Permit(permit) => matches!(permit.verdict, Verdict::Allow),
+            Self::Refusal(_) | Self::Held(_) => true,
+        }
+    }
+
     pub(super) fn mint(judged: Judged, expires: Timestamp, receipt: Receipt) -> Self {
-        match judged.decision().verdict {
-            Verdict::Allow => Self::Permit(Permit::mint(judged, receipt)),
-            Verdict::Deny => Self::Refusal(Refusal::mint(judged, receipt)),
-            Verdict::RequireApproval => Self::Held(Held::mint(judged, expires, receipt)),
+        match judged.decision().course() {
+            Course::Run => Self::Permit(Permit::mint(judged, receipt)),
+            Course::Refuse => Self::Refusal(Refusal::mint(judged, receipt)),
+            Course::Wait => Self::Held(Held::mint(judged, expires, receipt)),
         }
     }
 }

@@ -102,11 +102,12 @@ impl Unread {
         }
     }
 
-    /// Checks `not_before` and `not_after`.
+    /// Checks `not_before` and `not_after`, and that no layer observes for too long.
     ///
     /// # Errors
-    /// Not yet or no longer valid.
+    /// Not yet or no longer valid, or `until` is too far away.
     pub fn check_validity(&self, now: Timestamp) -> Result<(), Error> {
+        self.meta.enforcement.check(now)?;
         let Meta { not_before, not_after, .. } = &self.meta;
         if not_before.is_some_and(|from| now < from) || not_after.is_some_and(|until| now >= until)
         {
@@ -228,6 +229,20 @@ impl Bundle {
     /// Everything that is wrong, with file, line and column.
     pub fn load(dir: &Path) -> Result<Self, Vec<LoadError>> {
         Unread::read(dir)?.check()
+    }
+
+    /// Reads files that are in no directory yet; the library is added.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with file, line and column.
+    pub fn of_files(mut files: BTreeMap<String, Vec<u8>>) -> Result<Self, Vec<LoadError>> {
+        let errors: Vec<_> =
+            files.keys().filter_map(|name| layout::check_name(name).err()).collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        files.insert(LIBRARY.0.to_owned(), LIBRARY.1.as_bytes().to_vec());
+        Unread::of(files, None)?.check()
     }
 
     /// Reads the archive that evidence carries, with the library it was made with.
@@ -352,6 +367,14 @@ impl Bundle {
     pub fn has_own_library(&self) -> bool {
         self.unread.files.get(LIBRARY.0).is_some_and(|text| text == LIBRARY.1.as_bytes())
     }
+}
+
+/// What the `bundle.json` of an archive says; its rules are not read.
+///
+/// # Errors
+/// Not the deterministic archive, or no valid `bundle.json`.
+pub fn meta_of_archive(archive: &[u8]) -> Result<Meta, Error> {
+    layout::meta(&tar::read(archive)?).map_err(|e| Error::Load(vec![e]))
 }
 
 fn is_rule(name: &str) -> bool {

@@ -15,7 +15,7 @@ fn bad(why: impl Into<String>) -> EngineError {
     EngineError::Document(why.into())
 }
 
-/// Reads `data.wicketgate.decision`.
+/// Reads `data.wicketgate.decision` or `data.wicketgate.binding`.
 ///
 /// Reasons beyond 32 and characters of a message beyond 512 are dropped: the verdict stands without
 /// them and an entry stays small.

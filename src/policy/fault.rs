@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::crypto::dsse;
 use crate::domain::digest::Digest;
+use crate::domain::time::Timestamp;
 
 /// One thing wrong with one file of a bundle.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -63,6 +64,16 @@ pub enum Error {
         from: String,
         /// `not_after`, or `always`.
         until: String,
+    },
+    /// A layer would observe for too long.
+    #[error("layer `{layer}` observes until {until}; 30 days from now is {latest}")]
+    Observe {
+        /// The layer.
+        layer: &'static str,
+        /// `until`.
+        until: Timestamp,
+        /// The latest `until` that would do.
+        latest: Timestamp,
     },
     /// The bundle names the manifests it is for, and this is none of them.
     #[error("the bundle is not for manifest `{0}`")]

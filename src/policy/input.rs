@@ -35,7 +35,7 @@ pub struct AgentFacts {
 pub struct RunFacts {
     /// The run.
     pub id: RunId,
-    /// `enforce`.
+    /// `enforce` or `simulate`.
     pub mode: String,
     /// When it was opened.
     pub opened_at: Timestamp,
@@ -51,7 +51,7 @@ pub struct RunFacts {
     pub attested: BTreeMap<String, String>,
 }
 
-/// The canonical bytes of the document about one call.
+/// The canonical bytes of the document about one call. `observe` names the layers in observe mode.
 #[must_use]
 pub fn document(
     agent: &AgentFacts,
@@ -59,6 +59,7 @@ pub fn document(
     tool: &ToolFacts,
     prepared: &Prepared,
     now: Timestamp,
+    observe: &[&str],
 ) -> Vec<u8> {
     let call = prepared.call();
     canonical::bytes(&Json::object([
@@ -89,6 +90,7 @@ pub fn document(
                 .into(),
         ),
         ("approvals", Json::Array(Vec::new())),
+        ("observe", observe.iter().map(|layer| Json::from(*layer)).collect::<Vec<_>>().into()),
         (
             "history",
             Json::object([

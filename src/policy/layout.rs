@@ -1,7 +1,7 @@
 //! The files of a bundle directory and its `bundle.json`.
 //!
 //! ```text
-//! bundle.json       {"name", "version", "not_before"?, "not_after"?, "manifests"?}
+//! bundle.json       {"name", "version", "not_before"?, "not_after"?, "manifests"?, "enforcement"?}
 //! bundle.sig.json   DSSE envelope; not part of the digest
 //! org/ team/ agent/ *.rego of package wicketgate.<folder>; *_test.rego are carried, not evaluated
 //! data/             *.json: data/a/b.json becomes data.a.b
@@ -12,6 +12,7 @@ use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use super::enforcement::{self, Enforcement};
 use super::fault::LoadError;
 use super::tar::NAME_BYTES_MAX;
 use crate::domain::json::{self, Json, Limits};
@@ -144,6 +145,8 @@ pub struct Meta {
     pub not_after: Option<Timestamp>,
     /// `manifests`: the agents it is for; empty means any.
     pub manifests: Vec<String>,
+    /// `enforcement`: which layers observe, and until when.
+    pub enforcement: Enforcement,
 }
 
 /// Reads `bundle.json` strictly.
@@ -152,7 +155,7 @@ pub(super) fn meta(files: &BTreeMap<String, Vec<u8>>) -> Result<Meta, LoadError>
     let text = files.get(META).ok_or_else(|| bad("there is no `bundle.json`"))?;
     let json = parse(META, text)?;
     let members = json.as_object().ok_or_else(|| bad("not an object"))?;
-    let known = ["name", "version", "not_before", "not_after", "manifests"];
+    let known = ["name", "version", "not_before", "not_after", "manifests", "enforcement"];
     if let Some(odd) = members.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(bad(&format!("unknown member `{odd}`")));
     }
@@ -165,11 +168,8 @@ pub(super) fn meta(files: &BTreeMap<String, Vec<u8>>) -> Result<Meta, LoadError>
     let version = version.parse().map_err(|_| bad("`version` is a semantic version (`1.0.0`)"))?;
     let instant = |key: &str| match json.get(key) {
         None => Ok(None),
-        Some(value) => value
-            .as_str()
-            .filter(|text| text.ends_with('Z'))
-            .and_then(|text| text.parse::<jiff::Timestamp>().ok())
-            .map(|t| Some(Timestamp::from_millis(t.as_millisecond())))
+        Some(value) => enforcement::instant(value)
+            .map(Some)
             .ok_or_else(|| bad(&format!("`{key}` is a UTC time (`2026-11-01T00:00:00Z`)"))),
     };
     let manifests = match json.get("manifests") {
@@ -184,7 +184,10 @@ pub(super) fn meta(files: &BTreeMap<String, Vec<u8>>) -> Result<Meta, LoadError>
     if not_before.zip(not_after).is_some_and(|(from, until)| from >= until) {
         return Err(bad("`not_after` is not after `not_before`"));
     }
-    Ok(Meta { name: name.to_owned(), version, not_before, not_after, manifests })
+    let enforcement =
+        Enforcement::read(json.get("enforcement"), not_before).map_err(|e| bad(&e))?;
+    let name = name.to_owned();
+    Ok(Meta { name, version, not_before, not_after, manifests, enforcement })
 }
 
 /// Reads one strict JSON file; the error names line and column.

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::code::Code;
-use crate::domain::decision::{Decision, LayerDigest, Obligation, Reason, Verdict};
+use crate::domain::decision::{Course, Decision, LayerDigest, Obligation, Reason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::prepared::Prepared;
+use crate::domain::tier::Tier;
+use crate::domain::time::Timestamp;
 
 pub mod activation;
 mod ast;
@@ -19,6 +21,7 @@ mod bounds;
 mod builtins;
 pub mod bundle;
 mod document;
+pub mod enforcement;
 pub mod fault;
 pub mod input;
 mod layout;
@@ -27,6 +30,7 @@ mod purity;
 mod recursion;
 pub mod rego;
 pub mod selftest;
+pub mod suggest;
 mod tar;
 
 use input::{AgentFacts, RunFacts};
@@ -40,7 +44,7 @@ pub struct Answer {
     pub reasons: Vec<Reason>,
     /// What must also happen.
     pub obligations: Vec<Obligation>,
-    /// False only for a layer in observe mode.
+    /// False only if nothing but layers in observe mode is against the call; never for an allow.
     pub enforced: bool,
 }
 
@@ -89,6 +93,12 @@ pub trait PolicyEngine: Send + Sync + fmt::Debug + 'static {
     fn layers(&self) -> &[LayerDigest];
     /// Engine and version, for the entry.
     fn engine(&self) -> &str;
+    /// The layers in observe mode at this time, sorted, and until when: their word is recorded and
+    /// not enforced. None unless the bundle says so.
+    fn observing(&self, now: Timestamp) -> Vec<(&'static str, Timestamp)> {
+        let _ = now;
+        Vec::new()
+    }
 }
 
 /// This call by this agent got this decision. Made only by [`judge`].
@@ -136,7 +146,7 @@ pub struct Bench<'a> {
     /// What limits, breakers and switches have against it.
     pub refusals: Vec<Reason>,
     /// The time the policy is told.
-    pub now: crate::domain::time::Timestamp,
+    pub now: Timestamp,
     /// How long a held call waits.
     pub hold: Duration,
 }
@@ -173,7 +183,14 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> Decision {
         }
         return decision;
     };
-    let input = input::document(bench.agent, bench.run, tool, prepared, bench.now);
+    // What cannot be undone is never merely observed.
+    let observe: Vec<&'static str> = match tool.tier {
+        Tier::T3 => Vec::new(),
+        Tier::T0 | Tier::T1 | Tier::T2 => {
+            engine.observing(bench.now).into_iter().map(|(layer, _)| layer).collect()
+        }
+    };
+    let input = input::document(bench.agent, bench.run, tool, prepared, bench.now, &observe);
     // An engine that panics has not answered.
     let answered = std::panic::catch_unwind(AssertUnwindSafe(|| engine.decide(&input)));
     match answered.unwrap_or_else(|_| Err(EngineError::Evaluation("the engine panicked".into()))) {
@@ -181,8 +198,9 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> Decision {
             decision.verdict = answer.verdict;
             decision.reasons = answer.reasons;
             decision.obligations = answer.obligations;
-            decision.enforced = answer.enforced;
-            decision.hold = (answer.verdict == Verdict::RequireApproval).then_some(bench.hold);
+            // WHY: no answer of an engine can lift enforcement where no layer observes.
+            decision.enforced = answer.enforced || observe.is_empty();
+            decision.hold = (decision.course() == Course::Wait).then_some(bench.hold);
         }
         Err(failure) => decision.reasons.push(error(failure.detail(), &failure.to_string())),
     }

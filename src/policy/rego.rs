@@ -12,18 +12,22 @@ use regorus::utils::limits::ExecutionTimerConfig;
 use regorus::{Engine, LimitError, Value};
 
 use super::bundle::Bundle;
+use super::enforcement::Enforcement;
 use super::fault::{Error, read_engine_message};
 use super::places::Places;
 use super::{Answer, EngineError, PolicyEngine, bounds, document};
-use crate::domain::decision::LayerDigest;
+use crate::domain::decision::{LayerDigest, Verdict};
 use crate::domain::digest::Digest;
+use crate::domain::time::Timestamp;
 
 /// Engine and version, as entries name it.
 pub const ENGINE: &str = "regorus/0.14.1";
 /// How long one evaluation may take unless configured otherwise.
 pub const DEADLINE: Duration = Duration::from_millis(100);
-/// The one document that is read.
-const ENTRY_POINT: &str = "data.wicketgate.decision";
+/// The document that is read.
+const DECISION: &str = "data.wicketgate.decision";
+/// What of it holds while layers observe.
+const BINDING: &str = "data.wicketgate.binding";
 /// Steps of the interpreter between two looks at the clock.
 const STEPS: NonZeroU32 = match NonZeroU32::new(32) {
     Some(steps) => steps,
@@ -38,6 +42,7 @@ pub struct RegoEngine {
     deadline: Duration,
     digest: Digest,
     layers: Vec<LayerDigest>,
+    enforcement: Enforcement,
 }
 
 // WHY: the port is shared between all calls; this fails to compile should the engine ever need a lock.
@@ -63,10 +68,11 @@ impl RegoEngine {
             limit: deadline,
             check_interval: STEPS,
         });
-        let entry: Arc<str> = ENTRY_POINT.into();
+        let entry: Arc<str> = DECISION.into();
         template.compile_with_entrypoint(&entry).map_err(|e| refused(e.to_string()))?;
         let (digest, layers) = (bundle.digest(), bundle.layers().to_vec());
-        let engine = Self { template, places: bundle.places.clone(), deadline, digest, layers };
+        let (places, enforcement) = (bundle.places.clone(), bundle.meta().enforcement.clone());
+        let engine = Self { template, places, deadline, digest, layers, enforcement };
         engine.assert_strict()?;
         Ok(engine)
     }
@@ -86,13 +92,17 @@ impl RegoEngine {
         Ok(())
     }
 
-    fn evaluate(&self, input: &[u8]) -> Result<Value, EngineError> {
+    fn read(&self, input: &[u8]) -> Result<Value, EngineError> {
         let text = std::str::from_utf8(input)
             .map_err(|_| EngineError::Evaluation("the input is not UTF-8".to_owned()))?;
-        let failed = |e: anyhow::Error| self.failure(&e);
+        Value::from_json_str(text).map_err(|e| self.failure(&e))
+    }
+
+    fn evaluate(&self, document: &str, input: &Value) -> Result<Answer, EngineError> {
         let mut engine = self.template.clone();
-        engine.set_input(Value::from_json_str(text).map_err(failed)?);
-        engine.eval_rule(ENTRY_POINT.to_owned()).map_err(failed)
+        engine.set_input(input.clone());
+        let value = engine.eval_rule(document.to_owned()).map_err(|e| self.failure(&e))?;
+        document::read(&value, &self.places)
     }
 
     fn failure(&self, error: &anyhow::Error) -> EngineError {
@@ -115,7 +125,18 @@ impl RegoEngine {
 
 impl PolicyEngine for RegoEngine {
     fn decide(&self, input: &[u8]) -> Result<Answer, EngineError> {
-        document::read(&self.evaluate(input)?, &self.places)
+        let input = self.read(input)?;
+        let decided = self.evaluate(DECISION, &input)?;
+        if decided.verdict == Verdict::Allow || !observed(&input) {
+            return Ok(decided);
+        }
+        // WHY: layers in observe mode are left out by the library, in Rego, so that anybody can do the
+        // same sum from the recorded input and bundle.
+        let binding = self.evaluate(BINDING, &input)?;
+        if binding.verdict == Verdict::Allow {
+            return Ok(Answer { obligations: binding.obligations, enforced: false, ..decided });
+        }
+        Ok(binding)
     }
 
     fn digest(&self) -> Digest {
@@ -129,4 +150,14 @@ impl PolicyEngine for RegoEngine {
     fn engine(&self) -> &str {
         ENGINE
     }
+
+    fn observing(&self, now: Timestamp) -> Vec<(&'static str, Timestamp)> {
+        self.enforcement.observing(now)
+    }
+}
+
+/// Whether the input names a layer in observe mode.
+fn observed(input: &Value) -> bool {
+    let layers = input.as_object().ok().and_then(|input| input.get(&Value::from("observe")));
+    layers.and_then(|layers| layers.as_array().ok()).is_some_and(|layers| !layers.is_empty())
 }

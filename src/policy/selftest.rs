@@ -119,7 +119,7 @@ macro_rules! canned {
             r#","effect":"#, $effect, r#","context":{"attested":{},"claimed":{}},"time":{"rfc3339":"#,
             r#""2026-11-20T10:00:00.000Z","unix":1795168800,"weekday":"friday","hour":10,"minute":0,"#,
             r#""tz":"UTC"},"findings":"#, $findings,
-            r#","approvals":[],"history":{"calls":1,"errors":0,"denied":0}}"#
+            r#","approvals":[],"observe":[],"history":{"calls":1,"errors":0,"denied":0}}"#
         )
     };
 }

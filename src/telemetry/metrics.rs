@@ -28,6 +28,13 @@ struct ToolVerdict {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Decided {
+    tool: String,
+    verdict: &'static str,
+    enforced: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct ToolOutcome {
     tool: String,
     outcome: &'static str,
@@ -48,6 +55,16 @@ struct CodeLabel {
     code: &'static str,
 }
 
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Grade {
+    grade: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ServerLabel {
+    server: String,
+}
+
 type Latencies = Family<StageLabel, Histogram, fn() -> Histogram>;
 
 /// Everything that is counted. One per process; counting never blocks for long and never fails.
@@ -55,7 +72,8 @@ type Latencies = Family<StageLabel, Histogram, fn() -> Histogram>;
 pub struct Metrics {
     registry: Registry,
     tools: RwLock<BTreeSet<String>>,
-    calls: Family<ToolVerdict, Counter>,
+    calls: Family<Decided, Counter>,
+    unenforced: Family<ToolVerdict, Counter>,
     outcomes: Family<ToolOutcome, Counter>,
     call_duration: Latencies,
     decision_duration: Histogram,
@@ -66,6 +84,9 @@ pub struct Metrics {
     queue_depth: Gauge,
     ledger_errors: Family<Kind, Counter>,
     rejected: Family<CodeLabel, Counter>,
+    upstream_drift: Family<Grade, Counter>,
+    upstream_restarts: Family<ServerLabel, Counter>,
+    upstream_dropped: Family<Kind, Counter>,
     open_runs: Gauge,
     in_flight: Gauge,
     held_calls: Gauge,
@@ -85,6 +106,7 @@ impl Metrics {
             registry: Registry::with_prefix("wicketgate"),
             tools: RwLock::new(tools.into_iter().collect()),
             calls: Family::default(),
+            unenforced: Family::default(),
             outcomes: Family::default(),
             call_duration: Latencies::new_with_constructor(latency),
             decision_duration: latency(),
@@ -95,6 +117,9 @@ impl Metrics {
             queue_depth: Gauge::default(),
             ledger_errors: Family::default(),
             rejected: Family::default(),
+            upstream_drift: Family::default(),
+            upstream_restarts: Family::default(),
+            upstream_dropped: Family::default(),
             open_runs: Gauge::default(),
             in_flight: Gauge::default(),
             held_calls: Gauge::default(),
@@ -107,6 +132,8 @@ impl Metrics {
     fn register(&mut self, version: &'static str, revision: &'static str) {
         let r = &mut self.registry;
         r.register("calls", "Calls that were decided and recorded", self.calls.clone());
+        let help = "Calls that ran although the policy speaks against them: observe mode";
+        r.register("unenforced", help, self.unenforced.clone());
         r.register("outcomes", "Permitted calls by how they ended", self.outcomes.clone());
         let help = "Time of one call by stage of the road";
         r.register_with_unit("call_duration", help, Unit::Seconds, self.call_duration.clone());
@@ -125,6 +152,12 @@ impl Metrics {
         r.register("ledger_errors", "Failed batches by kind", self.ledger_errors.clone());
         let help = "Requests refused before admission, by code";
         r.register("rejected", help, self.rejected.clone());
+        let help = "Pinned tools of servers found to be otherwise than signed, by grade";
+        r.register("upstream_drift", help, self.upstream_drift.clone());
+        let help = "Connections to servers that were made again";
+        r.register("upstream_restarts", help, self.upstream_restarts.clone());
+        let help = "Messages of servers that belong to no call, by kind";
+        r.register("upstream_dropped", help, self.upstream_dropped.clone());
         r.register("open_runs", "Runs that are not sealed", self.open_runs.clone());
         r.register("in_flight", "Calls on the road", self.in_flight.clone());
         r.register("held_calls", "Calls waiting for an approval", self.held_calls.clone());
@@ -133,10 +166,15 @@ impl Metrics {
         r.register("build", "What was built", build);
     }
 
-    /// A call was decided and the decision is durable: `allow`, `deny`, `require_approval`.
-    pub fn call(&self, tool: &str, verdict: &'static str) {
+    /// A call was decided and the decision is durable: `allow`, `deny`, `require_approval`; not
+    /// enforced where it runs all the same.
+    pub fn call(&self, tool: &str, verdict: &'static str, enforced: bool) {
         let tool = self.known(tool);
-        self.calls.get_or_create(&ToolVerdict { tool, verdict }).inc();
+        if !enforced {
+            self.unenforced.get_or_create(&ToolVerdict { tool: tool.clone(), verdict }).inc();
+        }
+        let enforced = if enforced { "true" } else { "false" };
+        self.calls.get_or_create(&Decided { tool, verdict, enforced }).inc();
     }
 
     /// A permitted call ended: `completed`, `failed`, `unknown`, `cancelled`.
@@ -179,6 +217,23 @@ impl Metrics {
     /// A request was refused before admission, with this code of the contract.
     pub fn rejected(&self, code: &'static str) {
         self.rejected.get_or_create(&CodeLabel { code }).inc();
+    }
+
+    /// A pinned tool is not what was signed: `text`, `compatible`, `breaking`.
+    pub fn upstream_drift(&self, grade: &'static str) {
+        self.upstream_drift.get_or_create(&Grade { grade }).inc();
+    }
+
+    /// A configured server is connected to again.
+    pub fn upstream_restart(&self, server: &str) {
+        let server = server.to_owned();
+        self.upstream_restarts.get_or_create(&ServerLabel { server }).inc();
+    }
+
+    /// A server's message was dropped: `unknown_id`, `repeated_id`, `malformed`, `request`,
+    /// `notification`.
+    pub fn upstream_dropped(&self, kind: &'static str) {
+        self.upstream_dropped.get_or_create(&Kind { kind }).inc();
     }
 
     /// So many runs are open.
@@ -247,12 +302,14 @@ mod tests {
     fn tools_that_are_not_configured_share_one_series() {
         let metrics = Metrics::new(["known".to_owned()], "1", "abc");
         for tool in ["known", "a", "b", "c"] {
-            metrics.call(tool, "deny");
+            metrics.call(tool, "deny", true);
         }
         let text = metrics.text().unwrap();
-        assert!(text.contains(r#"wicketgate_calls_total{tool="known",verdict="deny"} 1"#));
-        assert!(text.contains(r#"wicketgate_calls_total{tool="other",verdict="deny"} 3"#));
+        let series = |tool| format!(r#"_total{{tool="{tool}",verdict="deny",enforced="true"}}"#);
+        assert!(text.contains(&format!("wicketgate_calls{} 1", series("known"))));
+        assert!(text.contains(&format!("wicketgate_calls{} 3", series("other"))));
         assert_eq!(text.matches("wicketgate_calls_total{").count(), 2);
+        assert!(!text.contains("wicketgate_unenforced_total{"));
     }
 
     #[test]
@@ -263,6 +320,7 @@ mod tests {
         }
         metrics.commit(Duration::from_millis(2), 3);
         metrics.outcome("x", "completed");
+        metrics.call("x", "deny", false);
         metrics.ledger_error("unknown");
         metrics.rejected("overloaded");
         metrics.decision(Duration::from_micros(90), true);
@@ -271,6 +329,8 @@ mod tests {
         for line in [
             r#"wicketgate_call_duration_seconds_count{stage="judge"} 1"#,
             r#"wicketgate_outcomes_total{tool="other",outcome="completed"} 1"#,
+            r#"wicketgate_calls_total{tool="other",verdict="deny",enforced="false"} 1"#,
+            r#"wicketgate_unenforced_total{tool="other",verdict="deny"} 1"#,
             "wicketgate_decision_duration_seconds_count 1",
             "wicketgate_decision_errors_total 1",
             "wicketgate_ledger_commits_total 1",

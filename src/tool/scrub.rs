@@ -53,6 +53,12 @@ impl Scrub {
         }
     }
 
+    /// A text for the operator, with every form of every secret masked.
+    #[must_use]
+    pub fn text(&self, text: &str) -> String {
+        self.mask(text).unwrap_or_else(|| text.to_owned())
+    }
+
     fn mask(&self, text: &str) -> Option<String> {
         let mut masked = None;
         for form in self.forms.iter() {

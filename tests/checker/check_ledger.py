@@ -303,7 +303,8 @@ class Checker:
         self.calls = {}  # (run, call) -> {"state", "tool"}
         self.runs = {}  # run -> {"next", "leaf", "sealed", "chain"}
         self.leaves = set()  # (chain, seq, leaf hex)
-        self.stats = {"chains": 0, "entries": 0, "checkpoints": 0, "signatures": 0, "payloads": 0, "payloads_orphaned": 0}
+        counted = ("chains", "entries", "checkpoints", "signatures", "payloads", "payloads_orphaned", "unenforced")
+        self.stats = dict.fromkeys(counted, 0)
 
     def bad(self, where, code, why):
         self.problems.append({"where": where, "code": code, "why": why})
@@ -400,7 +401,10 @@ class Checker:
                 self.bad(where, "run", "a run is opened twice")
             if entry["run_seq"] != 0 or "run_prev" in entry:
                 self.bad(where, "run", "run.opened is not the start of its run")
-            self.runs[entry["run"]] = {"next": 1, "leaf": leaf, "sealed": False, "chain": chain.id}
+            simulated = entry["data"].get("mode") == "simulate"
+            self.runs[entry["run"]] = {
+                "next": 1, "leaf": leaf, "sealed": False, "chain": chain.id, "simulated": simulated,
+            }
             return
         if run is None:
             self.bad(where, "run", "an entry of a run that was not opened")
@@ -438,9 +442,29 @@ class Checker:
         if entry.get("tool", call["tool"]) != call["tool"]:
             self.bad(where, "call", f"call {entry['call']!r} changes its tool")
         self.call_digest(where, entry)
-        if kind in VERDICTS and entry["data"].get("enforced") is not False:
-            if entry.get("verdict") != VERDICTS[kind]:
-                self.bad(where, "call", f"{kind} with verdict {entry.get('verdict')!r}")
+        if kind in VERDICTS:
+            self.verdict_of(where, entry)
+        simulated = self.runs.get(entry["run"], {}).get("simulated")
+        if simulated and (kind == "call.completed" or entry["data"].get("started") is True):
+            self.bad(where, "call", f"{kind} in a run that is only simulated")
+
+    def verdict_of(self, where, entry):
+        """What is enforced is as its kind says; what is not (observe mode) ran against the policy's word."""
+        kind, verdict, data = entry["kind"], entry.get("verdict"), entry["data"]
+        if data.get("enforced") is not False:
+            if verdict != VERDICTS[kind]:
+                self.bad(where, "call", f"{kind} with verdict {verdict!r}")
+            return
+        self.stats["unenforced"] += 1
+        if kind != "call.authorized" or verdict not in ("deny", "require_approval"):
+            self.bad(where, "call", f"{kind} with verdict {verdict!r}, not enforced")
+        if data.get("tier") not in ("T0", "T1", "T2"):
+            self.bad(where, "call", f"a tool of tier {data.get('tier')!r}, not enforced")
+        for reason in data.get("reasons") or [{}]:
+            rule, silent = reason.get("rule", ""), reason.get("detail") == "no_allow"
+            observable = re.match(r"wicketgate\.(agent|team)\.(deny|require_approval)( |$)", rule)
+            if not observable and not (silent and rule == "wicketgate.decision"):
+                self.bad(where, "call", f"not enforced, and {rule!r} cannot observe")
 
     def call_digest(self, where, entry):
         """The call's name for approvals is made of the commitment to its arguments, never of the arguments."""
@@ -537,7 +561,10 @@ class Checker:
 
     def counter(self, n, tool=None):
         """What a tool counted itself: everything completed ran, nothing ran that was not permitted."""
-        states = [c["state"] for c in self.calls.values() if tool in (None, c["tool"])]
+        states = [
+            c["state"] for (run, _), c in self.calls.items()
+            if tool in (None, c["tool"]) and not self.runs.get(run, {}).get("simulated")
+        ]
         low = states.count("completed")
         high = low + sum(states.count(s) for s in ("failed", "unknown", "cancelled", "authorized"))
         if not low <= n <= high:

@@ -107,6 +107,27 @@ def good_book():
     return book
 
 
+def observed(verdict="deny", rule="wicketgate.agent.deny agent/a.rego:3", detail="x", tier="T1", kind="call.authorized"):
+    """A good book in which the second call ran against the policy's word."""
+    book = good_book()
+    call = next(entry for entry in book.entries if entry["kind"] == "call.authorized" and entry["call"] == "c4")
+    reasons = [{"code": "policy.denied", "detail": detail, "message": "m", "rule": rule}]
+    call.update(kind=kind, verdict=verdict, data={"enforced": False, "tier": tier, "reasons": reasons})
+    return book
+
+
+def simulated(kind, data):
+    """A run of one call that was decided and not run, or so it says."""
+    book = Book()
+    book.add("chain.genesis", {"origin": ORIGIN})
+    book.add("writer.started", {"writer_key": base64.b64encode(PUBLIC).decode()})
+    book.add("run.opened", {"agent": "a", "mode": "simulate"}, run=True)
+    book.add("call.authorized", {}, run=True, call="c1", tool="t", verdict="allow")
+    book.add(kind, data, run=True, call="c1", tool="t")
+    book.add("run.sealed", {"entries": book.run_seq + 1}, run=True)
+    return book
+
+
 def problems(chain, **options):
     checker = cl.Checker(**options)
     checker.check(chain if isinstance(chain, list) else [chain])
@@ -130,6 +151,18 @@ class GoodLedger(unittest.TestCase):
         self.assertEqual(summary["calls"], {"cancelled": 1, "completed": 1, "denied": 1, "unknown": 1})
         self.assertEqual((summary["entries"], summary["checkpoints"], summary["payloads"]), (12, 12, 2))
         self.assertEqual(summary["signatures"], 12 if KEY else 0)
+
+    def test_a_call_that_ran_against_the_policys_word_is_counted(self):
+        checker = cl.Checker()
+        checker.check([observed().seal()])
+        self.assertEqual((checker.problems, checker.summary()["unenforced"]), ([], 1))
+        hold = {"verdict": "require_approval", "rule": "wicketgate.team.require_approval team/a.rego:3"}
+        self.assertEqual(problems(observed(**hold).seal()), set())
+        self.assertEqual(problems(observed(rule="wicketgate.decision", detail="no_allow").seal()), set())
+
+    def test_a_simulated_run_may_be_whole(self):
+        self.assertEqual(problems(simulated("call.cancelled", {"reason": "simulated"}).seal()), set())
+        self.assertEqual(problems(simulated("call.unknown", {"cause": "writer_lost"}).seal()), set())
 
     def test_roots_are_those_of_the_definition(self):
         def by_definition(leaves):
@@ -283,6 +316,26 @@ class Writer(unittest.TestCase):
         book = good_book()
         edit(book)
         self.assertIn(code, problems(book.seal()))
+
+    def test_what_is_not_enforced_is_the_word_of_a_layer_that_may_observe(self):
+        self.assertIn("call", problems(observed(verdict="allow").seal()))
+        self.assertIn("call", problems(observed(tier="T3").seal()))
+        self.assertIn("call", problems(observed(tier=None).seal()))
+        for rule in ("wicketgate.org.deny org/a.rego:1", "wicketgate.decision", "limits", "", "wicketgate.agent.denyx"):
+            self.assertIn("call", problems(observed(rule=rule).seal()), rule)
+        denied = observed(kind="call.denied")
+        denied.entries = [entry for entry in denied.entries if entry["kind"] != "call.unknown"]
+        self.assertIn("call", problems(denied.seal()))
+
+    def test_a_simulated_run_that_executed_something_is_caught(self):
+        self.assertIn("call", problems(simulated("call.completed", {}).seal()))
+        self.assertIn("call", problems(simulated("call.failed", {"started": True}).seal()))
+        checker = cl.Checker()
+        checker.check([simulated("call.cancelled", {"reason": "simulated"}).seal()])
+        checker.counter(0)
+        self.assertEqual(checker.problems, [])
+        checker.counter(1)
+        self.assertEqual([problem["code"] for problem in checker.problems], ["counter"])
 
     def drop(self, book, *indices):
         for index in sorted(indices, reverse=True):

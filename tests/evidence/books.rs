@@ -52,6 +52,8 @@ pub struct Books {
     pub rows: Vec<EntryRow>,
     pub payloads: BTreeMap<Digest, PayloadRow>,
     pub frontier: Frontier,
+    /// The policy in force.
+    pub tar: Vec<u8>,
     last: Option<(Digest, Timestamp)>,
     runs: BTreeMap<RunId, (u64, Option<Digest>)>,
 }
@@ -59,6 +61,11 @@ pub struct Books {
 impl Books {
     /// A chain with genesis, writer, policy, manifest and a heartbeat.
     pub fn new(chain: u8, enrolment: SecretKey) -> Self {
+        Self::under(chain, enrolment, TAR)
+    }
+
+    /// The same under this policy.
+    pub fn under(chain: u8, enrolment: SecretKey, tar: &[u8]) -> Self {
         let mut books = Self {
             chain: ChainId::from_bytes([chain; 16]),
             enrolment,
@@ -67,6 +74,7 @@ impl Books {
             rows: Vec::new(),
             payloads: BTreeMap::new(),
             frontier: Frontier::default(),
+            tar: tar.to_vec(),
             last: None,
             runs: BTreeMap::new(),
         };
@@ -78,7 +86,7 @@ impl Books {
         books.start(1, key(20));
         let mut policy =
             Draft::of(Kind::PolicyActivated, json(r#"{"name":"main","version":"1","layers":[]}"#));
-        policy.policy = Some(Digest::of(&[TAR]));
+        policy.policy = Some(Digest::of(&[tar]));
         books.add(policy);
         let manifest = Digest::of(&[YAML]).prefixed();
         books.add(Draft::of(
@@ -175,11 +183,16 @@ impl Books {
     }
 
     pub fn open(&mut self, run: RunId) {
+        self.open_in(run, "enforce");
+    }
+
+    /// Opens a run of this mode.
+    pub fn open_in(&mut self, run: RunId, mode: &str) {
         let manifest = Digest::of(&[YAML]).prefixed();
         let mut draft = Draft::of(
             Kind::RunOpened,
             json(&format!(
-                r#"{{"agent":"reviewer","version":"1.0.0","manifest":"{manifest}","mode":"enforce","binding":"claimed","labels":[{{"k":"ticket","v":"<script>"}}],"auth":{{"method":"uds","uid":1000}},"model":"m","instructions":[]}}"#
+                r#"{{"agent":"reviewer","version":"1.0.0","manifest":"{manifest}","mode":"{mode}","binding":"claimed","labels":[{{"k":"ticket","v":"<script>"}}],"auth":{{"method":"uds","uid":1000}},"model":"m","instructions":[]}}"#
             )),
         );
         draft.run = Some(run);
@@ -202,7 +215,7 @@ impl Books {
         draft.tool = Some(tool);
         draft.verdict = Some(verdict);
         draft.rule = Some("r".into());
-        draft.policy = Some(Digest::of(&[TAR]));
+        draft.policy = Some(Digest::of(&[&self.tar]));
         draft.commit = vec![args, input];
         draft
     }

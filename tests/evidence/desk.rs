@@ -47,10 +47,12 @@ pub fn try_export(
     since: &[Seq],
     dir: &TempDir,
 ) -> Result<Exported, Error> {
+    let artifacts = artifacts(dir);
+    artifacts.put_policy(&Digest::of(&[&books.tar]), &books.tar).unwrap();
     let order = Order {
         reader: books,
         run: &run,
-        artifacts: &artifacts(dir),
+        artifacts: &artifacts,
         key: &key(EVIDENCE),
         out: &dir.path().join("bundle"),
         clock: &SystemClock::new(),

@@ -15,4 +15,5 @@ mod books;
 mod chain;
 mod desk;
 mod insider;
+mod observed;
 mod tamper;

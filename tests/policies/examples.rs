@@ -75,6 +75,7 @@ fn input() -> Value {
                  "hour": 10, "minute": 0, "tz": "UTC"},
         "findings": [],
         "approvals": [],
+        "observe": [],
         "history": {"calls": 0, "errors": 0, "denied": 0}
     })
 }

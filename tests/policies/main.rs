@@ -11,6 +11,7 @@
 mod corpus;
 mod examples;
 mod faults;
+mod observe;
 mod refusals;
 mod signing;
 

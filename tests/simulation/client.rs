@@ -7,19 +7,24 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use wicketgate::domain::call::Auth;
-use wicketgate::enforce::{Answer, CallRequest, Fault, Opening};
+use wicketgate::domain::code::Code;
+use wicketgate::enforce::{Answer, CallRequest, Fault, Opening, Run, Thread};
 use wicketgate::identity::{Caller, Peer};
 
 use crate::checks::Link;
-use crate::faults::Dice;
+use crate::faults::{Dice, Weather};
 use crate::script::PLANTED;
-use crate::world::{COMMIT_WAIT, Life, QUEUE_WAIT, SETTLE_WAIT, TOOL_TIMEOUT, Track, World, since};
+use crate::world::{
+    COMMIT_WAIT, HOLD, Life, QUEUE_WAIT, SETTLE_WAIT, TOOL_TIMEOUT, Track, World, since,
+};
 
 /// A run somebody has the token of.
 #[derive(Clone, Debug)]
 pub struct Known {
     pub run: String,
     pub token: String,
+    /// The thread of an implicit run, which has no token.
+    pub thread: Option<Thread>,
 }
 
 /// Codes that promise nothing but that asking again is safe.
@@ -41,10 +46,12 @@ const PATIENCE: Duration = Duration::from_millis(100)
     .saturating_add(TOOL_TIMEOUT)
     .saturating_add(SETTLE_WAIT);
 
+/// With the faults off, how long it may take until a decision in doubt is over.
+const DOUBT_ENDS: Duration = HOLD.saturating_add(Duration::from_secs(6));
+
 impl World {
     pub async fn open(&self, life: &Life, hang_up: Option<Duration>) -> Option<Known> {
-        let auth = Auth { method: "uds".into(), ..Auth::default() };
-        let caller = Caller { manifest: Arc::clone(&self.manifest), auth };
+        let caller = self.caller();
         let mut opening = Opening { model: "m".into(), ..Opening::default() };
         if self.dice.lock().chance(30) {
             // Labels that grow sixfold when written.
@@ -72,7 +79,53 @@ impl World {
         {
             book.flaws.push("(6) a run was given away that is not on the books".into());
         }
-        Some(Known { run: opened.run.to_string(), token: opened.token })
+        Some(Known { run: opened.run.to_string(), token: opened.token, thread: None })
+    }
+
+    /// The one agent there is.
+    pub fn caller(&self) -> Caller {
+        let auth = Auth { method: "uds".into(), ..Auth::default() };
+        Caller { manifest: Arc::clone(&self.manifest), auth }
+    }
+
+    /// Asks for the run of a thread; it must be on the books as one.
+    pub async fn thread(&self, life: &Life, thread: &Thread) -> Option<Result<Arc<Run>, Fault>> {
+        let (caller, opening) = (self.caller(), Opening::default());
+        self.book.lock().threads.insert(thread.clone());
+        let run = tokio::select! {
+            biased;
+            run = life.road.implicit_run(&caller, thread, opening) => run,
+            () = life.dead.cancelled() => return None,
+        };
+        let run = match run {
+            Ok(run) => run,
+            Err(fault) => return Some(Err(fault)),
+        };
+        let mut book = self.book.lock();
+        let book = &mut *book;
+        book.shadow.refresh(&self.memory);
+        book.opened.insert(run.id().to_string());
+        let mut links = book.shadow.chains.values().flatten();
+        let opened =
+            links.find(|l| l.kind() == "run.opened" && l.text("run") == run.id().to_string());
+        if opened.is_none_or(|l| l.json["data"]["implicit"] != thread.as_str()) {
+            book.flaws.push("(6) a thread was given a run that is not on the books".into());
+        }
+        Some(Ok(run))
+    }
+
+    /// The run somebody has the token or the thread of.
+    async fn find(&self, life: &Life, known: &Known) -> Option<Result<Arc<Run>, Fault>> {
+        let peer = Peer { listener: "uds", uid: None, socket: None };
+        let Some(thread) = &known.thread else {
+            return Some(life.road.find_run(&peer, &known.token));
+        };
+        match self.thread(life, thread).await? {
+            Ok(run) if run.id().to_string() == known.run => Some(Ok(run)),
+            // The thread goes on in another run.
+            Ok(_) => Some(Err(Fault::new(Code::RunUnknown, "another run"))),
+            Err(fault) => Some(Err(fault)),
+        }
     }
 
     /// Asks once. `None`: the caller hung up, or the process died first.
@@ -83,12 +136,29 @@ impl World {
         request: &CallRequest,
         hang_up: Option<Duration>,
     ) -> Option<Answer> {
+        self.ask_until(life, known, request, hang_up, None).await
+    }
+
+    /// The same, and asks the call to stop after a while.
+    pub async fn ask_until(
+        &self,
+        life: &Life,
+        known: &Known,
+        request: &CallRequest,
+        hang_up: Option<Duration>,
+        cancel: Option<Duration>,
+    ) -> Option<Answer> {
         let key = (known.run.clone(), request.call_id.clone());
         let bytes = canonical(request);
-        let peer = Peer { listener: "uds", uid: None, socket: None };
-        let run = match life.road.find_run(&peer, &known.token) {
+        let run = match self.find(life, known).await? {
             Ok(run) => run,
             Err(fault) => return Some(Err(fault)),
+        };
+        let cancelling = async {
+            vanish(cancel).await;
+            self.book.lock().tracks.entry(key.clone()).or_default().cancelled = true;
+            life.road.cancel(&run, &key.1);
+            std::future::pending::<()>().await;
         };
         {
             let mut book = self.book.lock();
@@ -101,6 +171,7 @@ impl World {
             biased;
             answer = life.road.execute(&run, request.clone()) => answer,
             () = life.dead.cancelled() => return None,
+            () = cancelling => return None,
             () = vanish(hang_up) => return None,
         };
         {
@@ -115,10 +186,38 @@ impl World {
         Some(answer)
     }
 
+    /// Asks a call to stop, whatever became of it.
+    pub async fn cancel(&self, life: &Life, known: &Known, id: &str) {
+        let Some(Ok(run)) = self.find(life, known).await else { return };
+        let key = (known.run.clone(), id.to_owned());
+        self.book.lock().tracks.entry(key).or_default().cancelled = true;
+        life.road.cancel(&run, id);
+    }
+
+    /// Asks again until it is known whether the call ran: with the faults off, every doubt ends.
+    async fn until_sure(&self, life: &Life, known: &Known, request: &CallRequest) {
+        let mut clear = None;
+        while !life.is_over() {
+            tokio::time::sleep(Duration::from_millis(250)).await;
+            if *self.sky.weather.lock() == Weather::default() {
+                clear.get_or_insert_with(Instant::now);
+            }
+            let answer = self.ask(life, known, request, None).await;
+            let Some(Err(fault)) = answer else { return };
+            if !matches!(fault.code.as_str(), "ledger.unknown" | "ledger.unavailable" | "call.held")
+            {
+                return;
+            }
+            if clear.is_some_and(|clear| since(clear) > DOUBT_ENDS) && !life.is_over() {
+                let (id, code) = (&request.call_id, fault.code);
+                return self.flaw(format!("(4) the doubt about {id} never ends: `{code}`"));
+            }
+        }
+    }
+
     /// Asks how far a call is.
     pub async fn look(&self, life: &Life, known: &Known, id: &str) -> Option<Answer> {
-        let peer = Peer { listener: "uds", uid: None, socket: None };
-        let run = life.road.find_run(&peer, &known.token).ok()?;
+        let run = self.find(life, known).await?.ok()?;
         let answer = tokio::select! {
             biased;
             answer = life.road.call(&run, id) => answer,
@@ -129,8 +228,16 @@ impl World {
     }
 
     pub async fn seal(&self, life: &Life, known: &Known) -> Option<Result<(), Fault>> {
-        let peer = Peer { listener: "uds", uid: None, socket: None };
-        let run = match life.road.find_run(&peer, &known.token) {
+        if let Some(thread) = &known.thread {
+            let caller = self.caller();
+            let ending = life.road.end_implicit(&caller, thread);
+            return tokio::select! {
+                biased;
+                () = ending => Some(Ok(())),
+                () = life.over() => None,
+            };
+        }
+        let run = match self.find(life, known).await? {
             Ok(run) => run,
             Err(fault) => return Some(Err(fault)),
         };
@@ -205,7 +312,7 @@ impl World {
                 flaws.push(format!("(7) {id} was answered for other bytes"));
             }
         }
-        flaws.extend(without_receipt(track, answer, receipt.is_some(), id));
+        flaws.extend(without_receipt(track, answer, receipt.is_some(), links.is_empty(), id));
         flaws.extend(told_before(track, answer, link, bytes, &links, id, &self.memory));
         if let Err(fault) = answer {
             let texts =
@@ -220,13 +327,21 @@ impl World {
 }
 
 /// A verdict or an outcome is never told without a receipt.
-fn without_receipt(track: &Track, answer: &Answer, receipt: bool, id: &str) -> Option<String> {
+fn without_receipt(
+    track: &Track,
+    answer: &Answer,
+    receipt: bool,
+    unwritten: bool,
+    id: &str,
+) -> Option<String> {
     let Err(fault) = answer else { return None };
     let code = fault.code.as_str();
     if receipt {
         return None;
     }
     let free = TRANSIENT.contains(&code)
+        // Somebody stopped it before there was anything to record.
+        || (code == "call.cancelled" && track.cancelled && unwritten)
         || matches!(code, "call.unknown" | "call.conflict" | "run.sealed" | "request.malformed");
     if !free {
         return Some(format!("(6) `{code}` for {id} was told before it was durable"));
@@ -388,7 +503,12 @@ pub async fn client(
         let life = world.life().await;
         if made.is_empty() || dice.chance(60) {
             let hang_up = dice.chance(100).then(|| dice.millis(0, 40));
-            match world.open(&life, hang_up).await {
+            let opened = if dice.chance(400) {
+                open_thread(&world, &life, number).await
+            } else {
+                world.open(&life, hang_up).await
+            };
+            match opened {
                 Some(known) => made.push((known, Vec::new())),
                 None => continue,
             }
@@ -399,7 +519,7 @@ pub async fn client(
             .checked_sub(1)
             .map(|_| asked[usize::try_from(dice.below(asked.len() as u64)).unwrap()].clone());
         let hang_up = dice.chance(120).then(|| dice.millis(0, 300));
-        let answer = match (dice.below(12), old) {
+        let answer = match (dice.below(14), old) {
             (0 | 1, Some(old)) => world.ask(&life, known, &old, hang_up).await,
             (2, Some(old)) => world.ask(&life, known, &twisted(&old), None).await,
             (3, Some(old)) => world.look(&life, known, &old.call_id).await,
@@ -412,6 +532,16 @@ pub async fn client(
                 );
                 one.or(other)
             }
+            (12, Some(old)) => {
+                world.cancel(&life, known, &old.call_id).await;
+                world.look(&life, known, &old.call_id).await
+            }
+            (13, _) => {
+                let new = request(&mut dice, format!("c{number}-{step}"));
+                asked.push(new.clone());
+                let cancel = if dice.chance(300) { Duration::ZERO } else { dice.millis(0, 450) };
+                world.ask_until(&life, known, &new, hang_up, Some(cancel)).await
+            }
             (5, _) if dice.chance(500) => {
                 drop(world.seal(&life, known).await);
                 None
@@ -419,7 +549,11 @@ pub async fn client(
             _ => {
                 let new = request(&mut dice, format!("c{number}-{step}"));
                 asked.push(new.clone());
-                world.ask(&life, known, &new, hang_up).await
+                let answer = world.ask(&life, known, &new, hang_up).await;
+                if in_doubt(&answer) {
+                    world.until_sure(&life, known, &new).await;
+                }
+                answer
             }
         };
         let gone = matches!(&answer, Some(Err(f)) if matches!(f.code.as_str(), "run.unknown" | "run.sealed"));
@@ -431,4 +565,19 @@ pub async fn client(
         }
     }
     made
+}
+
+fn in_doubt(answer: &Option<Answer>) -> bool {
+    matches!(answer, Some(Err(fault)) if fault.code.as_str() == "ledger.unknown")
+}
+
+/// The implicit run of one client, or of all of them.
+async fn open_thread(world: &World, life: &Life, number: u64) -> Option<Known> {
+    let thread = match world.dice.lock().below(3) {
+        0 => Thread::Caller,
+        1 => Thread::Session(format!("s{number}")),
+        _ => Thread::Named(format!("n{number}")),
+    };
+    let run = world.thread(life, &thread).await?.ok()?;
+    Some(Known { run: run.id().to_string(), token: String::new(), thread: Some(thread) })
 }

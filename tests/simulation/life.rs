@@ -17,6 +17,9 @@ use crate::script::{PLANTED, Rules};
 use crate::shapes;
 use crate::world::{HOLD, LEASE_TERM, Life, World};
 
+/// What entries say of a call that its caller stopped.
+const STOPPED: [&str; 2] = ["cancelled by the caller", "cancelled"];
+
 /// Plays one seed to its end.
 pub fn world(seed: u64) -> Report {
     let runtime =
@@ -55,8 +58,16 @@ fn finish(world: &Arc<World>) -> Report {
             "call.completed" => track.executions == 1,
             "call.failed" => track.executions == u32::from(started),
             "call.unknown" => track.executions <= 1,
+            // What only reads may be stopped half way.
+            "call.cancelled" if links[0].text("tool") == "t.read" => track.executions <= 1,
             _ => track.executions == 0,
         };
+        let stopped = [&last.json["data"]["reason"], &last.json["data"]["cause"]];
+        if !track.cancelled
+            && stopped.iter().any(|why| why.as_str().is_some_and(|w| STOPPED.contains(&w)))
+        {
+            flaws.push(format!("(12) {call} was cancelled and nobody asked for it"));
+        }
         if !fits {
             flaws.push(format!(
                 "(12) {call} ended `{}`, ran {} times",
@@ -212,8 +223,8 @@ async fn worsen(world: &World, life: &Life, dice: &mut Dice) -> bool {
 async fn settle(world: &Arc<World>, dice: &mut Dice) -> Arc<Life> {
     let before = world.current.borrow().clone();
     world.kill_all_but(before.as_deref());
-    // A heartbeat later, whoever was fenced by one of the dead knows it.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // A heartbeat later, whoever was fenced by one of the dead knows it, and the last late write is done.
+    tokio::time::sleep(Duration::from_secs(3)).await;
     if let Some(before) = before {
         match dice.below(3) {
             0 if !before.is_over() => return before,
@@ -301,6 +312,7 @@ async fn all_is_well(world: &World, life: &Life) {
             }
         }
     }
+    stops_well(world, life, &known).await;
     tokio::time::sleep(HOLD + Duration::from_millis(50)).await;
     let held = world.look(life, &known, "well-9").await;
     if !matches!(held, Some(Err(f)) if f.code.as_str() == "call.expired") {
@@ -308,6 +320,48 @@ async fn all_is_well(world: &World, life: &Life) {
     }
     if !matches!(world.seal(life, &known).await, Some(Ok(()))) {
         world.flaw("(9) a run could not be sealed");
+    }
+}
+
+/// Calls that are stopped, each where it is: before it is decided, at a tool that reads, at a tool that
+/// acts, while it is held.
+async fn stops_well(world: &World, life: &Life, known: &Known) {
+    let request = |id: &str, tool: &str, args: serde_json::Value| CallRequest {
+        tool: tool.into(),
+        arguments: args.to_string().into_bytes(),
+        call_id: id.into(),
+        traceparent: None,
+    };
+    let soon = Duration::from_millis(50);
+    let cases = [
+        ("stop-0", "t.write", json!({"do": "ok"}), Duration::ZERO, "call.cancelled", false),
+        ("stop-1", "t.read", json!({"do": "hang"}), soon, "call.cancelled", true),
+        ("stop-2", "t.write", json!({"do": "hang"}), soon, "call.unknown", true),
+        ("stop-3", "t.read", json!({"policy": "hold"}), Duration::ZERO, "call.cancelled", false),
+    ];
+    for (id, tool, args, after, expected, recorded) in cases {
+        let asked = request(id, tool, args);
+        let answer = world.ask_until(life, known, &asked, None, Some(after)).await;
+        let told = match &answer {
+            Some(Err(fault)) => (fault.code.as_str(), fault.receipt.is_some()),
+            Some(Ok(_)) => ("ok", true),
+            None => ("nothing", false),
+        };
+        if told != (expected, recorded) {
+            world.flaw(format!("(12) {id} was stopped after {after:?} and answered {told:?}"));
+        }
+    }
+    let again = request("stop-0", "t.write", json!({"do": "ok"}));
+    if !matches!(world.ask(life, known, &again, None).await, Some(Ok(_))) {
+        world.flaw("(12) a call that was stopped before it was decided cannot be asked again");
+    }
+    let held = request("stop-3", "t.read", json!({"policy": "hold"}));
+    drop(world.ask(life, known, &held, None).await);
+    world.cancel(life, known, "stop-3").await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let held = world.look(life, known, "stop-3").await;
+    if !matches!(held, Some(Err(f)) if f.code.as_str() == "call.cancelled") {
+        world.flaw("(12) a held call was not cancelled");
     }
 }
 
@@ -326,6 +380,10 @@ async fn seal_all(world: &World, life: &Life, made: &[(Known, Vec<CallRequest>)]
             world.flaw(format!("(9) run {} could not be sealed: {told:?}", known.run));
         }
     }
+    let threads = world.book.lock().threads.clone();
+    for thread in &threads {
+        life.road.end_implicit(&world.caller(), thread).await;
+    }
     let mut book = world.book.lock();
     let book = &mut *book;
     book.shadow.refresh(&world.memory);
@@ -338,10 +396,12 @@ async fn seal_all(world: &World, life: &Life, made: &[(Known, Vec<CallRequest>)]
     for run in runs("run.sealed") {
         open.remove(&run);
     }
-    let strays: Vec<&String> = open
-        .iter()
-        .filter(|r| !book.open_vanished && !made.iter().any(|(k, _)| k.run == **r))
-        .collect();
+    let implicit = |run: &str| {
+        let opened = |l: &&checks::Link| l.kind() == "run.opened" && l.text("run") == run;
+        links.iter().find(opened).is_some_and(|l| l.json["data"].get("implicit").is_some())
+    };
+    let unknown = |run: &str| !book.open_vanished && !made.iter().any(|(k, _)| k.run == *run);
+    let strays: Vec<&String> = open.iter().filter(|r| implicit(r) || unknown(r)).collect();
     if !strays.is_empty() {
         book.flaws.push(format!("(9) runs {strays:?} are open and nobody has their token"));
     }

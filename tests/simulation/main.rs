@@ -29,6 +29,8 @@ mod faults;
 mod life;
 mod script;
 mod shapes;
+mod threads;
+mod tools;
 mod world;
 
 use std::collections::BTreeMap;

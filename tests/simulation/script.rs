@@ -115,6 +115,7 @@ pub fn toolbox(world: &Arc<World>, life: u64, dead: &CancellationToken) -> Toolb
         input_schema: schema.canonical().to_vec(),
         schema: Arc::clone(&schema),
         shown: None,
+        signers: Vec::new().into(),
         executor: Arc::new(Scripted { world: Arc::clone(world), life, dead: dead.clone() }),
     };
     let tools = vec![tool("t.read", true), tool("t.write", false), tool("t.other", false)];

@@ -14,8 +14,8 @@ use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::time::Timestamp;
-use wicketgate::enforce::{self, Road};
-use wicketgate::identity::manifest::{Grant, Limits, Manifest, Status};
+use wicketgate::enforce::{self, Road, Thread};
+use wicketgate::identity::manifest::{Grant, Limits, Manifest, Mode, Status};
 use wicketgate::identity::token::RunTokens;
 use wicketgate::ledger::memory::Memory;
 use wicketgate::ledger::sequencer::Ending;
@@ -33,6 +33,7 @@ pub const SETTLE_WAIT: Duration = Duration::from_millis(600);
 pub const TOOL_TIMEOUT: Duration = Duration::from_millis(400);
 pub const LEASE_TERM: Duration = Duration::from_secs(2);
 pub const HOLD: Duration = Duration::from_secs(1);
+pub const IDLE: Duration = Duration::from_secs(2);
 
 /// What is known of one call from outside: what was asked, what ran, what was told.
 #[derive(Default)]
@@ -42,6 +43,8 @@ pub struct Track {
     pub result: Option<Vec<u8>>,
     /// Callers who wait, or hung up, by life.
     pub waiting: BTreeMap<u64, i64>,
+    /// Somebody asked it to stop.
+    pub cancelled: bool,
     /// The final answer that was given.
     pub told: Option<String>,
 }
@@ -54,6 +57,8 @@ pub struct Book {
     /// Runs somebody knows, or hung up on while opening.
     pub opened: BTreeSet<String>,
     pub open_vanished: bool,
+    /// Every thread somebody asked for.
+    pub threads: BTreeSet<Thread>,
     pub answers: BTreeMap<String, u64>,
 }
 
@@ -139,6 +144,13 @@ impl World {
         self.book.lock().flaws.push(what.into());
     }
 
+    /// Somebody waits for this call in this life.
+    pub fn waiting(&self, run: &str, call: &str, life: &Life) {
+        let mut book = self.book.lock();
+        let track = book.tracks.entry((run.to_owned(), call.to_owned())).or_default();
+        *track.waiting.entry(life.number).or_default() += 1;
+    }
+
     pub fn forget_lease(&self) {
         drop(std::fs::remove_file(self.dir.path().join("lease")));
     }
@@ -192,6 +204,7 @@ impl World {
             enforce::Settings {
                 in_flight_max: self.in_flight_max,
                 hold: HOLD,
+                idle: IDLE,
                 settle_wait: SETTLE_WAIT,
                 reject_period: Duration::from_millis(900),
                 judge_apart: false,
@@ -299,14 +312,14 @@ impl World {
 pub type Recovered = oneshot::Receiver<Vec<ledger::RecoveredRun>>;
 
 fn manifest(wall_seconds: Option<u64>) -> Manifest {
-    let grant =
-        |name: &str| Grant { name: ToolName::parse(name).unwrap(), tier: None, definition: None };
+    let grant = |name: &str| Grant::of(ToolName::parse(name).unwrap());
     Manifest {
         name: "sim-agent".into(),
         version: semver::Version::new(1, 0, 0),
         owner: "sim@example.com".into(),
         labels: BTreeMap::new(),
         status: Status::Active,
+        mode: Mode::Enforce,
         model_provider: "none".into(),
         model_names: vec!["m".into()],
         instructions: Vec::new(),

@@ -35,7 +35,8 @@ const CONFINED: [Confined; 9] = [
     Confined {
         word: r"\bhyper_util::client\b|\bhyper_util::\{[^;]*\bclient\b|\bhyper::client\b|\breqwest\b|\bhyper_rustls\b|\bTcpStream::connect\b|\blookup_host\b|\bTcpSocket\b",
         realm: "src/",
-        homes: &["src/tool/net"],
+        // The stdio bridge is the agent's side of the agent socket: it knows a path and no network.
+        homes: &["src/tool/net", "src/cli/mcp/exchange.rs"],
         why: "only the guarded connector reaches out",
     },
     Confined {
@@ -135,6 +136,14 @@ const SLEEPERS: &[(&str, &str)] = &[
     ),
     (
         "tests/simulation/script.rs",
+        "virtual time: under the paused clock a sleep is the schedule of the world",
+    ),
+    (
+        "tests/simulation/threads.rs",
+        "virtual time: under the paused clock a sleep is the schedule of the world",
+    ),
+    (
+        "tests/simulation/tools.rs",
         "virtual time: under the paused clock a sleep is the schedule of the world",
     ),
     (

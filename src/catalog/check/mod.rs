@@ -15,10 +15,10 @@ use crate::domain::id::ToolName;
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 
-const TIMEOUT_MS: u64 = 30_000;
-const TIMEOUT_MS_MAX: u64 = 600_000;
-const RESULT_BYTES: u64 = 1 << 20;
-const RESULT_BYTES_MAX: u64 = 8 << 20;
+pub(super) const TIMEOUT_MS: u64 = 30_000;
+pub(super) const TIMEOUT_MS_MAX: u64 = 600_000;
+pub(super) const RESULT_BYTES: u64 = 1 << 20;
+pub(super) const RESULT_BYTES_MAX: u64 = 8 << 20;
 const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
 /// Kinds this build knows.
 const KINDS: &str = "`http`, `file.read`";
@@ -107,9 +107,7 @@ fn binding(
         problems.add(format!("{at}.description"), message);
     }
     let schema = schema(tool, at, around, problems);
-    let tier = tool.tier.as_deref().map_or(Ok(Tier::T3), |text| {
-        Tier::parse(text).ok_or_else(|| format!("`{text}` is none of `T0`, `T1`, `T2`, `T3`"))
-    });
+    let tier = tool.tier.as_deref().map_or(Ok(Tier::T3), tier);
     let tier = problems.take(&format!("{at}.tier"), tier);
     let timeout = bounded(tool.timeout_ms, TIMEOUT_MS, TIMEOUT_MS_MAX);
     let timeout = problems.take(&format!("{at}.timeout_ms"), timeout);
@@ -147,7 +145,11 @@ fn binding(
     })
 }
 
-fn bounded(given: Option<u64>, default: u64, most: u64) -> Result<u64, String> {
+pub(super) fn tier(text: &str) -> Result<Tier, String> {
+    Tier::parse(text).ok_or_else(|| format!("`{text}` is none of `T0`, `T1`, `T2`, `T3`"))
+}
+
+pub(super) fn bounded(given: Option<u64>, default: u64, most: u64) -> Result<u64, String> {
     let value = given.unwrap_or(default);
     if (1..=most).contains(&value) { Ok(value) } else { Err(format!("is 1 to {most}")) }
 }

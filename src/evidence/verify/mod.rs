@@ -6,6 +6,7 @@
 mod content;
 mod files;
 mod log;
+mod observed;
 pub mod report;
 
 use std::path::Path;
@@ -58,12 +59,15 @@ pub fn verify_files(files: &Files, trust: &Trust) -> Report {
     if let (Some(run), Some(payloads), Some(checkpoint)) = (&run, &payloads, &checkpoint) {
         let material = Material { run, origin: &checkpoint.origin, lines: &lines, payloads };
         content::carried(files, &material, trust, &mut report);
+        report.unenforced = material.unenforced_count();
+        report.put("P6", observed::check(files, &material));
         let predicate = predicate.unwrap_or(crate::domain::json::Json::Null);
         content::derived(files, &material, checkpoint, &predicate, &mut report);
         unproven(&material, trust, &mut report);
     } else {
         let made = payloads.is_some();
-        for id in ["P1", "P3", "A1", "B4", "V1"].into_iter().filter(|id| made || *id != "P1") {
+        for id in ["P1", "P3", "P6", "A1", "B4", "V1"].into_iter().filter(|id| made || *id != "P1")
+        {
             report.unverifiable(id, "not looked into, because of what failed before");
         }
     }

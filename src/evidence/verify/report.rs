@@ -53,7 +53,7 @@ impl Check {
     }
 }
 
-const TITLES: [(&str, &str); 19] = [
+const TITLES: [(&str, &str); 20] = [
     ("B1", "the list of files is signed by a trusted evidence key"),
     ("B2", "the files are exactly those of the list, with plain names"),
     ("B3", "every file has the digest of the list"),
@@ -70,6 +70,7 @@ const TITLES: [(&str, &str); 19] = [
     ("P1", "payloads are what the entries commit to"),
     ("P2", "call digests are those of their calls"),
     ("P3", "policies are the ones in force and approved"),
+    ("P6", "what was not enforced is the word of layers in observe mode"),
     ("A1", "the manifest is the one the run was bound to"),
     ("V1", "the files for people follow from the entries"),
     ("C1", "time does not go backwards nor lie in the future"),
@@ -86,6 +87,8 @@ pub struct Report {
     pub checks: Vec<Check>,
     /// What stays unproven even where every check holds.
     pub not_proven: Vec<String>,
+    /// Calls that ran against the policy's word: observe mode.
+    pub unenforced: usize,
 }
 
 impl Report {
@@ -178,7 +181,13 @@ impl Report {
             line(format_args!("  - {item}"));
         }
         let level = self.level().map_or_else(|| "none".to_owned(), |level| format!("L{level}"));
-        line(format_args!("{}, level {level}", self.word()));
+        match self.unenforced {
+            0 => line(format_args!("{}, level {level}", self.word())),
+            n => {
+                let calls = if n == 1 { "call was" } else { "calls were" };
+                line(format_args!("{}, level {level}, {n} {calls} not enforced", self.word()));
+            }
+        }
         printable(&out)
     }
 
@@ -205,6 +214,8 @@ impl Report {
             ("checks", checks.into()),
             ("not_proven", not_proven.into()),
         ];
+        let unenforced = u64::try_from(self.unenforced).unwrap_or(u64::MAX);
+        members.push(("unenforced", Json::from(unenforced)));
         members.extend(self.level().map(|level| ("level", Json::from(u64::from(level)))));
         members.extend(self.run.as_deref().map(|run| ("run", Json::from(run))));
         members.extend(self.log.as_deref().map(|log| ("log", Json::from(log))));

@@ -7,7 +7,11 @@ use crate::domain::decision::Verdict;
 use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
+use crate::domain::tier::Tier;
 use crate::ledger::entry::Kind;
+
+/// `run.opened.mode` of a run whose calls are decided and recorded, and never run.
+const SIMULATE: &str = "simulate";
 
 /// How far a call got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +35,8 @@ pub struct Run {
     next: u64,
     prev: Option<Digest>,
     sealed: bool,
+    /// Its calls are decided and recorded; none of them runs.
+    simulated: bool,
     calls: BTreeMap<CallId, Call>,
 }
 
@@ -76,6 +82,9 @@ impl Run {
         }
         self.next = self.next.saturating_add(1);
         self.prev = Some(line.leaf);
+        if line.is(Kind::RunOpened) {
+            self.simulated = line.text("mode") == Some(SIMULATE);
+        }
         if line.is(Kind::RunSealed) {
             return self.seal(line);
         }
@@ -114,6 +123,10 @@ impl Run {
             return Err(bad(format!("the tool was `{was}` and is `{is}`")));
         }
         verdict_fits(line).map_err(bad)?;
+        let started = draft.data.get("started").and_then(Json::as_bool) == Some(true);
+        if self.simulated && (started || draft.kind == Kind::CallCompleted) {
+            return Err(bad(format!("`{}` in a run that is only simulated", line.kind())));
+        }
         digest_fits(run, &id, line)?;
         let tool = draft.tool.clone().or_else(|| before.and_then(|c| c.tool.clone()));
         let unread = before.is_some_and(|c| c.unread);
@@ -150,20 +163,24 @@ fn next_stage(before: Option<&Call>, kind: Kind) -> Option<Stage> {
     }
 }
 
-/// An authorisation says allow (or deny, not enforced), a denial deny, a hold require_approval.
+/// An authorisation says allow, or, not enforced, something else; a denial says deny, a hold
+/// require_approval. What is irreversible is never merely observed.
 fn verdict_fits(line: &Line) -> Result<(), String> {
     let draft = &line.entry.draft;
     let enforced = draft.data.get("enforced").and_then(Json::as_bool).unwrap_or(true);
     let fits = match (draft.kind, draft.verdict) {
-        (Kind::CallAuthorized, Some(Verdict::Allow)) => true,
-        (Kind::CallAuthorized, Some(Verdict::Deny)) => !enforced,
-        (Kind::CallAuthorized, _) => false,
-        (Kind::CallDenied, verdict) => verdict == Some(Verdict::Deny),
-        (Kind::CallHeld, verdict) => verdict == Some(Verdict::RequireApproval),
+        (Kind::CallAuthorized, Some(Verdict::Allow)) => enforced,
+        (Kind::CallAuthorized, Some(Verdict::Deny | Verdict::RequireApproval)) => {
+            !enforced && line.text("tier").and_then(Tier::parse).is_some_and(|t| t != Tier::T3)
+        }
+        (Kind::CallAuthorized, None) => false,
+        (Kind::CallDenied, verdict) => enforced && verdict == Some(Verdict::Deny),
+        (Kind::CallHeld, verdict) => enforced && verdict == Some(Verdict::RequireApproval),
         (_, _) => true,
     };
     let said = draft.verdict.map_or("none", Verdict::as_str);
-    if fits { Ok(()) } else { Err(format!("`{}` with verdict `{said}`", line.kind())) }
+    let how = if enforced { "" } else { ", not enforced" };
+    if fits { Ok(()) } else { Err(format!("`{}` with verdict `{said}`{how}", line.kind())) }
 }
 
 /// The call digest, if the entry has one, is the one of its own commitment.

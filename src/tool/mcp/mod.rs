@@ -2,13 +2,48 @@
 //!
 //! One `Upstream` per server: it connects, keeps the connection, starts again after a crash, and
 //! compares what the server shows with what the lock pins. A tool is called only with a permit.
+//! Messages are joined by ids of this gate's own, results stay the bytes they came as, and what a
+//! server asks of its client (a model's answer, a person's, a list of roots) is refused.
+
+mod call;
+mod handshake;
+mod keeper;
+mod lines;
+mod link;
+mod list;
+mod pin;
+mod pipe;
+mod process;
+mod remote;
+mod result;
+mod traffic;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use tokio_util::task::TaskTracker;
+
+pub(super) use call::McpTool;
+
+use crate::catalog::drift::Drift;
 use crate::catalog::server::Server;
+use crate::clock::{Entropy, SystemEntropy};
 use crate::domain::json::Json;
 use crate::mcp::Version;
+use crate::telemetry::metrics::Metrics;
+use crate::tool::net::{Resolve, System};
+use keeper::{Around, Keeper, State};
+use pin::Pin;
+
+/// How long servers may take to end, all together.
+const CLOSE: Duration = Duration::from_secs(10);
+/// Methods besides `tools/call`, by the capability that promises them.
+const PROMISED: [(&str, &[&str]); 3] = [
+    ("resources", &["resources/list", "resources/templates/list", "resources/read"]),
+    ("prompts", &["prompts/list", "prompts/get"]),
+    ("completions", &["completion/complete"]),
+];
 
 /// What a server said of itself.
 #[derive(Clone, PartialEq, Debug)]
@@ -21,6 +56,23 @@ pub struct Probed {
     pub tools: Vec<Json>,
     /// The methods of [`crate::catalog::server::METHODS`] it answers to.
     pub methods: Vec<&'static str>,
+    /// Tools that cannot be read or told apart, and why; they cannot be signed.
+    pub left_out: Vec<String>,
+}
+
+/// How the gate and one server stand.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Standing {
+    /// `down`, `starting`, `comparing`, `up` or `closed`.
+    pub state: &'static str,
+    /// The version that is spoken.
+    pub protocol: Option<Version>,
+    /// Attempts to connect that failed, in all.
+    pub failures: u64,
+    /// What went wrong last, for the operator.
+    pub error: Option<String>,
+    /// Pinned tools that are not as they were signed, in name order.
+    pub drifted: Vec<(String, Drift)>,
 }
 
 /// Why nothing came of it.
@@ -33,26 +85,66 @@ pub struct Error {
     pub message: String,
 }
 
-/// One server and the connection to it.
+/// One server and the connection to it. Dropped, its connection and its child end.
 #[derive(Debug)]
 pub struct Upstream {
-    server: Arc<Server>,
+    keeper: Arc<Keeper>,
 }
 
 impl Upstream {
     /// The server.
     #[must_use]
     pub fn server(&self) -> &Arc<Server> {
-        &self.server
+        &self.keeper.server
     }
 
-    /// Connects if need be, and asks the server what it offers. Calls no tool.
+    /// Connects if need be, and asks the server what it offers. Calls no tool. Takes as long as the
+    /// server may take to start: the caller has a deadline.
     ///
     /// # Errors
     /// It cannot be reached, or what it says is no MCP.
     pub async fn probe(&self) -> Result<Probed, Error> {
-        std::future::ready(()).await;
-        Err(Error { server: self.server.name.clone(), message: "not built yet".to_owned() })
+        let error = |message: String| Error { server: self.server().name.clone(), message };
+        let link = match self.keeper.ready().await {
+            Ok(link) => link,
+            Err(public) => return Err(error(self.keeper.state().2.unwrap_or(public))),
+        };
+        let has = |name: &str| link.spoken.capabilities.get(name).is_some();
+        let listed = if has("tools") {
+            list::tools(&link).await.map_err(error)?
+        } else {
+            list::Listed::default()
+        };
+        let promised = PROMISED.iter().filter(|(name, _)| has(name));
+        Ok(Probed {
+            protocol: link.spoken.version,
+            server_info: link.spoken.server_info.clone(),
+            tools: listed.tools(),
+            methods: promised.flat_map(|(_, methods)| methods.iter().copied()).collect(),
+            left_out: listed.left_out,
+        })
+    }
+
+    /// How things stand. Starts nothing.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        let (state, failures, error) = self.keeper.state();
+        let protocol = if let State::Up(link) = &state { Some(link.spoken.version) } else { None };
+        let drifted = self.keeper.drifted();
+        Standing { state: state.word(), protocol, failures, error, drifted }
+    }
+
+    /// Watches one pinned tool for as long as the pin is held.
+    fn pin(&self, tool: &str, pinned: &[u8]) -> Result<Arc<Pin>, String> {
+        let pin = Pin::new(tool, pinned)?;
+        self.keeper.watch(&pin);
+        Ok(pin)
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.keeper.stop.cancel();
     }
 }
 
@@ -60,16 +152,69 @@ impl Upstream {
 #[derive(Debug, Default)]
 pub struct Upstreams {
     all: BTreeMap<String, Arc<Upstream>>,
+    tasks: TaskTracker,
+    metrics: Arc<OnceLock<Arc<Metrics>>>,
 }
 
 impl Upstreams {
-    /// One upstream per server; nothing is started.
+    /// One upstream per server; nothing is started. A server starts with its first call, with
+    /// `probe`, or with `start_all`.
     #[must_use]
     pub fn new(servers: &[Arc<Server>]) -> Self {
-        let all = servers
-            .iter()
-            .map(|server| (server.name.clone(), Arc::new(Upstream { server: Arc::clone(server) })));
-        Self { all: all.collect() }
+        Self::with(servers, &(Arc::new(SystemEntropy) as _), &(Arc::new(System) as _))
+    }
+
+    /// As `new`, with randomness and a resolver of one's own.
+    #[must_use]
+    pub fn with(
+        servers: &[Arc<Server>],
+        entropy: &Arc<dyn Entropy>,
+        resolve: &Arc<dyn Resolve>,
+    ) -> Self {
+        let (tasks, metrics) = (TaskTracker::new(), Arc::new(OnceLock::new()));
+        let around = Around {
+            entropy: Arc::clone(entropy),
+            resolve: Arc::clone(resolve),
+            metrics: Arc::clone(&metrics),
+            tasks: tasks.clone(),
+        };
+        let all = servers.iter().map(|server| {
+            let keeper = Keeper::new(server, around.clone());
+            (server.name.clone(), Arc::new(Upstream { keeper }))
+        });
+        Self { all: all.collect(), tasks, metrics }
+    }
+
+    /// These servers in place of those before. One that is reached as before, with the same credentials,
+    /// keeps its connection; nothing is started.
+    #[must_use]
+    pub fn following(before: &Self, servers: &[Arc<Server>]) -> Self {
+        let around = Around {
+            entropy: Arc::new(SystemEntropy),
+            resolve: Arc::new(System),
+            metrics: Arc::clone(&before.metrics),
+            tasks: before.tasks.clone(),
+        };
+        let all = servers.iter().map(|server| {
+            let kept = before.get(&server.name).filter(|old| old.server().is_reached_as(server));
+            let upstream = kept.map_or_else(
+                || Arc::new(Upstream { keeper: Keeper::new(server, around.clone()) }),
+                Arc::clone,
+            );
+            (server.name.clone(), upstream)
+        });
+        let all = all.collect();
+        Self { all, tasks: before.tasks.clone(), metrics: Arc::clone(&before.metrics) }
+    }
+
+    /// From now on drift, restarts and dropped messages are counted here; the first call counts.
+    pub fn observe(&self, metrics: &Arc<Metrics>) {
+        let _ = self.metrics.set(Arc::clone(metrics));
+    }
+
+    /// Starts every server that is not started. Needs a runtime, and waits for none of them.
+    pub fn start_all(&self) {
+        self.all.values().for_each(|upstream| upstream.keeper.start());
     }
 
     /// The upstream of this name.
@@ -83,8 +228,10 @@ impl Upstreams {
         self.all.values()
     }
 
-    /// Ends every connection and every child.
+    /// Ends every connection and every child, and waits until they are gone.
     pub async fn close(&self) {
-        std::future::ready(()).await;
+        self.all.values().for_each(|upstream| upstream.keeper.stop.cancel());
+        self.tasks.close();
+        let _ = tokio::time::timeout(CLOSE, self.tasks.wait()).await;
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::ToolExecutor;
 use super::file::FileRead;
 use super::http::Http;
-use super::mcp::Upstreams;
+use super::mcp::{McpTool, Upstreams};
 use super::net::{Resolve, System};
 use super::scrub::{Scrub, Scrubbed};
 use crate::catalog::binding::{Binding, Kind};
@@ -43,11 +43,38 @@ pub struct Tool {
     pub schema: Arc<Schema>,
     /// The whole MCP tool object agents are shown, canonical; tools of other kinds have none.
     pub shown: Option<Arc<[u8]>>,
+    /// Ids of the trusted keys that signed the lock it stands in; tools of other kinds have none.
+    pub signers: Arc<[String]>,
     /// How it is reached.
     pub executor: Arc<dyn ToolExecutor>,
 }
 
 impl Tool {
+    /// What of this grant the tool does not satisfy: the definition, or the lock's signer it asks for.
+    #[must_use]
+    pub fn refusals(&self, grant: &Grant) -> Vec<Reason> {
+        let name = &self.facts.name;
+        let refuse = |detail: &str, message: String| Reason {
+            code: Code::ToolNotGranted,
+            detail: detail.into(),
+            message,
+            rule: "manifest".into(),
+        };
+        let mut reasons = Vec::new();
+        if grant.definition.is_some_and(|pinned| pinned != self.facts.definition) {
+            let message = format!("tool `{name}` is not the one the manifest pins");
+            reasons.push(refuse("tool.definition", message));
+        }
+        if let Some(signer) = grant.signer.as_ref().filter(|signer| !self.signers.contains(signer))
+        {
+            let message = format!(
+                "tool `{name}` is granted from a lock signed by `{signer}`, and it is in none"
+            );
+            reasons.push(refuse("tool.lock", message));
+        }
+        reasons
+    }
+
     /// The facts as this grant makes them: the greater tier counts.
     #[must_use]
     pub fn facts_for(&self, grant: &Grant) -> Arc<ToolFacts> {
@@ -94,10 +121,10 @@ impl Toolbox {
         let secrets: Vec<_> = bindings
             .iter()
             .flat_map(|binding| match &binding.kind {
-                Kind::Http(http) => http.credentials.as_slice(),
-                Kind::FileRead(_) | Kind::Mcp(_) => &[],
+                Kind::Http(http) => http.credentials.iter().map(|c| c.secret.clone()).collect(),
+                Kind::Mcp(mcp) => mcp.server.secrets(),
+                Kind::FileRead(_) => Vec::new(),
             })
-            .map(|credential| credential.secret.clone())
             .collect();
         let scrub = Scrub::new(&secrets);
         // The patterns are compiled now and not within the first call.
@@ -151,13 +178,17 @@ fn tool(
         result_bytes_max: binding.result_bytes_max,
     };
     let most = facts.result_bytes_max;
+    let signers = match &binding.kind {
+        Kind::Mcp(mcp) => Arc::clone(&mcp.signers),
+        Kind::Http(_) | Kind::FileRead(_) => Vec::new().into(),
+    };
     let executor: Arc<dyn ToolExecutor> = match binding.kind {
         Kind::Http(http) => Arc::new(Http::new(*http, facts.read_only, most, Arc::clone(resolve))?),
         Kind::FileRead(root) => Arc::new(FileRead::new(&root, most)?),
         Kind::Mcp(mcp) => {
             let server = &mcp.server.name;
-            let _upstream = upstreams.get(server).ok_or_else(|| format!("no server `{server}`"))?;
-            return Err("tools of MCP servers are not built yet".to_owned());
+            let upstream = upstreams.get(server).ok_or_else(|| format!("no server `{server}`"))?;
+            Arc::new(McpTool::new(Arc::clone(upstream), *mcp, facts.read_only, most)?)
         }
     };
     Ok(Tool {
@@ -166,6 +197,7 @@ fn tool(
         input_schema: binding.schema.canonical().to_vec(),
         schema: Arc::new(binding.schema),
         shown: binding.shown,
+        signers,
         executor,
     })
 }
@@ -184,15 +216,7 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
         return Prepared::refused(call, None, vec![reason]);
     };
     let facts = tool.facts_for(grant);
-    let mut reasons = Vec::new();
-    if grant.definition.is_some_and(|pinned| pinned != facts.definition) {
-        reasons.push(Reason {
-            code: Code::ToolNotGranted,
-            detail: "tool.definition".into(),
-            message: format!("tool `{}` is not the one the manifest pins", call.tool()),
-            rule: "manifest".into(),
-        });
-    }
+    let mut reasons = tool.refusals(grant);
     if toolbox.scrub.finds(call.args()) {
         reasons.push(Reason {
             code: Code::EffectRefused,

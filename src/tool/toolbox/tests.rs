@@ -36,7 +36,7 @@ fn call(tool: &str, args: &str) -> ToolCall {
 }
 
 fn grant(tool: &str) -> Grant {
-    Grant { name: ToolName::parse(tool).unwrap(), tier: None, definition: None }
+    Grant::of(ToolName::parse(tool).unwrap())
 }
 
 fn details(prepared: &Prepared) -> Vec<(Code, &str)> {

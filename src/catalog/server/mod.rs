@@ -5,13 +5,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{HeaderName, HeaderValue};
+
 use super::address::Cidr;
 use super::binding::Credential;
 use super::host::Origin;
 use super::secret::Secret;
 use crate::domain::digest::Digest;
+use crate::domain::id::ToolName;
 use crate::domain::tier::Tier;
 use crate::mcp::header::Mirrored;
+use crate::mcp::name;
+
+mod check;
+pub mod config;
+
+pub use check::INHERITED;
 
 /// One MCP server, checked; nothing of it is started.
 #[derive(Debug)]
@@ -30,6 +39,30 @@ pub struct Server {
     pub tools: BTreeMap<String, Said>,
     /// SHA-256 of how it is reached, without secrets: what a lock pins and every definition holds.
     pub binding: Digest,
+}
+
+impl Server {
+    /// Whether a connection to this one serves for the other too: the same way there with the same
+    /// credentials and bounds.
+    #[must_use]
+    pub fn is_reached_as(&self, other: &Self) -> bool {
+        let same = |(one, other): (&Secret, &Secret)| one.expose() == other.expose();
+        let (mine, theirs) = (self.secrets(), other.secrets());
+        self.binding == other.binding
+            && self.timeout == other.timeout
+            && self.result_bytes_max == other.result_bytes_max
+            && mine.len() == theirs.len()
+            && mine.iter().zip(&theirs).all(same)
+    }
+
+    /// Every secret it is given: none may show in what it answers.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<Secret> {
+        match &self.transport {
+            Transport::Stdio(stdio) => stdio.secrets.iter().map(|(_, s, _)| s.clone()).collect(),
+            Transport::Http(http) => http.credentials.iter().map(|c| c.secret.clone()).collect(),
+        }
+    }
 }
 
 /// What the operator says of one tool of a server. Annotations of the server itself are claims.
@@ -88,7 +121,7 @@ pub struct Remote {
     /// Path and query.
     pub target: String,
     /// Literal headers.
-    pub headers: Vec<(http::HeaderName, http::HeaderValue)>,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Ranges outside the public Internet that the binding opens.
     pub private_addresses: Vec<Cidr>,
     /// PEM text of the only certificate authorities to trust; the public ones if absent.
@@ -108,6 +141,8 @@ pub struct Mcp {
     pub mirrored: Vec<Mirrored>,
     /// The pinned tool object as the server gave it, canonical; empty for a method.
     pub pinned: Arc<[u8]>,
+    /// Ids of the trusted keys that signed the lock it stands in, sorted.
+    pub signers: Arc<[String]>,
 }
 
 /// What is asked of a server.
@@ -129,3 +164,32 @@ pub const METHODS: [&str; 6] = [
     "prompts/get",
     "completion/complete",
 ];
+
+/// The name by which a tool of a server, or one of [`METHODS`], is governed: `<server>.<tool>`,
+/// `<server>.resources.read`. None if the server's own name for it cannot be governed.
+#[must_use]
+pub fn governed(server: &str, own: &str) -> Option<ToolName> {
+    if own.is_empty() || !name::is_server(server) {
+        return None;
+    }
+    if METHODS.contains(&own) {
+        return name::qualified(server, &own.replace('/', "."));
+    }
+    name::qualified(server, own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_is_governed_by_a_name_without_slashes_and_nothing_else_with_one_is() {
+        let name = |own| governed("git", own).map(|name| name.to_string());
+        assert_eq!(name("log").unwrap(), "git.log");
+        assert_eq!(name("resources/templates/list").unwrap(), "git.resources.templates.list");
+        for own in ["", "tools/call", "a/b", "a b", &"x".repeat(125)] {
+            assert_eq!(name(own), None, "{own}");
+        }
+        assert!(governed("a.b", "c").is_none() && governed("", "c").is_none());
+    }
+}

@@ -1,0 +1,242 @@
+//! Every binding of one gate: the operator's own tools, and the locked tools of MCP servers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::binding::{Binding, Kind};
+use super::lock::{LockedServer, Pinned, Verified, pinned, printable};
+use super::schema::Schema;
+use super::server::{Mcp, Said, Server, Target, governed};
+use super::{ConfigError, Problems, definition};
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::id::ToolName;
+use crate::domain::json::Json;
+use crate::domain::tier::Tier;
+use crate::mcp::name;
+
+/// Everything that is bound: no two names are equal, nor could a client take one for another.
+#[derive(Debug, Default)]
+pub struct Bound {
+    /// The tools, in no order.
+    pub bindings: Vec<Binding>,
+    /// The configured MCP servers, in the order of the list.
+    pub servers: Vec<Arc<Server>>,
+    /// The lock their tools stand in; none if there is none.
+    pub lock: Option<Verified>,
+    /// What keeps nobody from starting, and what the operator should know.
+    pub warnings: Vec<String>,
+}
+
+impl Bound {
+    /// Puts the operator's own tools together with those of the servers that stand in the lock.
+    ///
+    /// # Errors
+    /// Everything that is wrong: a server that is not the one that was locked, a tool that cannot be
+    /// governed, names that are equal or that a client could take for one another.
+    pub fn of(
+        tools: Vec<Binding>,
+        servers: Vec<Arc<Server>>,
+        lock: Option<Verified>,
+    ) -> Result<Self, Vec<ConfigError>> {
+        let mut problems = Problems::default();
+        let mut bound = Self { bindings: tools, servers, lock, warnings: Vec::new() };
+        for server in bound.servers.clone() {
+            bound.server(&server, &mut problems);
+        }
+        let configured = |name: &String| bound.servers.iter().any(|server| &server.name == name);
+        let pins = bound.lock.iter().flat_map(|lock| lock.lock.servers.keys());
+        for name in pins.filter(|name| !configured(name)) {
+            bound.warnings.push(format!("the lock pins server `{name}`, which is not configured"));
+        }
+        names(&bound.bindings, &mut problems);
+        if problems.0.is_empty() { Ok(bound) } else { Err(problems.0) }
+    }
+
+    /// Ids of the trusted keys that signed the lock, sorted.
+    #[must_use]
+    pub fn lock_signers(&self) -> &[String] {
+        self.lock.as_ref().map_or(&[], |lock| &lock.signers)
+    }
+
+    fn server(&mut self, server: &Arc<Server>, problems: &mut Problems) {
+        let Some(verified) = &self.lock else {
+            self.warnings.push(unlocked(&server.name));
+            return;
+        };
+        let Some(locked) = verified.lock.servers.get(&server.name) else {
+            self.warnings.push(unlocked(&server.name));
+            return;
+        };
+        let at = format!("lock.{}", server.name);
+        if locked.binding != server.binding {
+            let why =
+                format!("server `{}` is not the one the lock pins: sign a new lock", server.name);
+            problems.add(at, why);
+            return;
+        }
+        let known = |own: &String| {
+            locked.tools.contains_key(own) || locked.methods.iter().any(|method| method == own)
+        };
+        for own in server.tools.keys().filter(|own| !known(own)) {
+            let name = &server.name;
+            self.warnings.push(format!("server `{name}`: `{own}` is not in the lock"));
+        }
+        let signers = Arc::clone(&verified.signers);
+        let mut found = Vec::new();
+        for (own, object) in &locked.tools {
+            match pinned(&server.name, object) {
+                Ok(pinned) => found.push(tool(server, pinned, &signers)),
+                Err(why) => problems.add(format!("{at}.{}", printable(own)), why),
+            }
+        }
+        found.extend(methods(server, locked, &signers));
+        self.bindings.extend(found);
+    }
+}
+
+fn unlocked(server: &str) -> String {
+    format!("server `{server}` is not in the lock: none of its tools exist (wicketgate tools lock)")
+}
+
+/// Names that are equal, and names that a client could take for one another.
+fn names(bindings: &[Binding], problems: &mut Problems) {
+    let mut seen = BTreeSet::new();
+    for binding in bindings {
+        if !seen.insert(&binding.name) {
+            problems.add("tools", format!("`{}` is bound twice", binding.name));
+        }
+    }
+    for (one, other) in name::collisions(seen.into_iter().map(ToolName::as_str)) {
+        let why = format!("`{one}` and `{other}` are one name to clients that rename tools");
+        problems.add("tools", why);
+    }
+}
+
+/// What the operator says counts in facts and in the definition alike.
+struct Effective {
+    tier: Tier,
+    read_only: bool,
+    idempotent: bool,
+    timeout: Duration,
+}
+
+impl Effective {
+    fn of(server: &Server, said: Option<&Said>) -> Self {
+        Self {
+            tier: said.and_then(|said| said.tier).or(server.tier).unwrap_or(Tier::T3),
+            read_only: said.is_some_and(|said| said.read_only),
+            idempotent: said.is_some_and(|said| said.idempotent),
+            timeout: said.and_then(|said| said.timeout).unwrap_or(server.timeout),
+        }
+    }
+
+    fn digest(&self, shown: Json, kind: &Kind, server: &Server) -> Digest {
+        let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
+        let effective = Json::object([
+            ("kind", Json::from(kind.as_str())),
+            ("binding", definition::kind(kind)),
+            ("tier", Json::from(self.tier.as_str())),
+            ("read_only", Json::from(self.read_only)),
+            ("idempotent", Json::from(self.idempotent)),
+            ("timeout_ms", Json::from(timeout_ms)),
+            ("result_bytes_max", Json::from(server.result_bytes_max)),
+        ]);
+        definition::digest(shown, effective)
+    }
+}
+
+fn tool(server: &Arc<Server>, pinned: Pinned, signers: &Arc<[String]>) -> Binding {
+    let effective = Effective::of(server, server.tools.get(&pinned.own));
+    let shown = canonical::bytes(&pinned.shown);
+    let kind = Kind::Mcp(Box::new(Mcp {
+        server: Arc::clone(server),
+        target: Target::Tool(pinned.own),
+        mirrored: pinned.mirrored,
+        pinned: pinned.canonical.into(),
+        signers: Arc::clone(signers),
+    }));
+    Binding {
+        definition: effective.digest(pinned.shown, &kind, server),
+        name: pinned.name,
+        description: pinned.description,
+        schema: pinned.schema,
+        kind,
+        tier: effective.tier,
+        read_only: effective.read_only,
+        idempotent: effective.idempotent,
+        timeout: effective.timeout,
+        result_bytes_max: server.result_bytes_max,
+        shown: Some(shown.into()),
+    }
+}
+
+fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>) -> Vec<Binding> {
+    let made = locked.methods.iter().filter_map(|method| {
+        let name = governed(&server.name, method)?;
+        let (description, schema) = asked(method);
+        // INVARIANT: a test compiles all of them.
+        let schema = Schema::parse(schema.as_bytes()).ok()?;
+        let said = server.tools.get(*method);
+        let mut effective = Effective::of(server, said);
+        // What the protocol says of the method itself; its tier is the operator's word.
+        (effective.read_only, effective.idempotent) = (true, true);
+        let kind = Kind::Mcp(Box::new(Mcp {
+            server: Arc::clone(server),
+            target: Target::Method(method),
+            mirrored: Vec::new(),
+            pinned: Vec::new().into(),
+            signers: Arc::clone(signers),
+        }));
+        let shown = Json::object([
+            ("name", Json::from(name.as_str())),
+            ("description", Json::from(description)),
+            ("input_schema", schema.json().clone()),
+        ]);
+        Some(Binding {
+            definition: effective.digest(shown, &kind, server),
+            name,
+            description: description.to_owned(),
+            schema,
+            kind,
+            tier: effective.tier,
+            read_only: effective.read_only,
+            idempotent: effective.idempotent,
+            timeout: effective.timeout,
+            result_bytes_max: server.result_bytes_max,
+            shown: None,
+        })
+    });
+    made.collect()
+}
+
+/// What a method does and which parameters it takes.
+fn asked(method: &str) -> (&'static str, &'static str) {
+    const LIST: &str =
+        r#"{"type":"object","properties":{"cursor":{"type":"string","maxLength":4096}}}"#;
+    match method {
+        "resources/list" => ("Lists the resources of the server.", LIST),
+        "resources/templates/list" => ("Lists the resource templates of the server.", LIST),
+        "prompts/list" => ("Lists the prompts of the server.", LIST),
+        "resources/read" => (
+            "Reads one resource of the server.",
+            r#"{"type":"object","required":["uri"],"properties":{"uri":{"type":"string","minLength":1,"maxLength":8192}}}"#,
+        ),
+        "prompts/get" => (
+            "Gets one prompt of the server.",
+            r#"{"type":"object","required":["name"],"properties":{"name":{"type":"string","minLength":1,"maxLength":1024},
+            "arguments":{"type":"object","additionalProperties":{"type":"string"}}}}"#,
+        ),
+        _ => (
+            "Completes an argument of a prompt or of a resource template.",
+            r#"{"type":"object","required":["ref","argument"],"properties":{
+            "ref":{"type":"object","required":["type"],"properties":{"type":{"enum":["ref/prompt","ref/resource"]},
+                "name":{"type":"string"},"title":{"type":"string"},"uri":{"type":"string"}},"additionalProperties":false},
+            "argument":{"type":"object","required":["name","value"],"properties":{"name":{"type":"string"},
+                "value":{"type":"string"}},"additionalProperties":false},
+            "context":{"type":"object","properties":{"arguments":{"type":"object",
+                "additionalProperties":{"type":"string"}}},"additionalProperties":false}}}"#,
+        ),
+    }
+}

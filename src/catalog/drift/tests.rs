@@ -1,0 +1,1 @@
+//! Every way a tool can move away from its pin.

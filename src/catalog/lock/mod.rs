@@ -1,0 +1,293 @@
+//! `tools.lock`: what each MCP server showed when an operator looked, under that operator's signature.
+//!
+//! Agents are always shown the pinned text, and a pinned tool is the only tool there is: what a server
+//! says later is compared with it (`drift`) and never served. The file is JSON that a person can review;
+//! the signature is an envelope beside it, over its exact bytes. Whoever changes how a server is reached
+//! changes its binding digest, and with it the lock no longer fits.
+
+use std::collections::BTreeMap;
+
+use super::server::{METHODS, Server, governed};
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::json::{Json, Limits};
+use crate::mcp::{Version, name};
+
+mod sign;
+#[cfg(test)]
+mod tests;
+mod tool;
+
+pub use sign::{PAYLOAD_TYPE, Verified, envelope_path, sign};
+pub use tool::{Pinned, pinned};
+
+const API_VERSION: &str = "wicketgate.dev/v1";
+const KIND: &str = "ToolsLock";
+/// Bytes of a lock.
+pub const BYTES_MAX: usize = 64 << 20;
+
+/// Why a lock does not count.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// The file or its envelope cannot be read.
+    #[error("{path}: {why}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What the system said.
+        why: String,
+    },
+    /// The text is no lock.
+    #[error("{path}: {at}: {why}")]
+    Text {
+        /// The file.
+        path: String,
+        /// Where in it: `servers[0].tools[3]`; `line` for what is no JSON.
+        at: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The signature is missing, by nobody trusted, or over other bytes.
+    #[error("{path}: signatures: {why}")]
+    Signature {
+        /// The envelope.
+        path: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// Every server as it was when the lock was made, by name.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Lock {
+    /// The servers.
+    pub servers: BTreeMap<String, LockedServer>,
+}
+
+/// One server as it was.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LockedServer {
+    /// Its name.
+    pub name: String,
+    /// `Server::binding` at that time.
+    pub binding: Digest,
+    /// The version of the protocol that was agreed on.
+    pub protocol: Version,
+    /// `serverInfo`, as the server gave it.
+    pub server_info: Json,
+    /// The methods of [`METHODS`] it answered to, in that order.
+    pub methods: Vec<&'static str>,
+    /// Whole tool objects as the server gave them, by its own names.
+    pub tools: BTreeMap<String, Json>,
+}
+
+/// What a server said of itself, to be locked.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The version that was agreed on.
+    pub protocol: Version,
+    /// `serverInfo`.
+    pub server_info: Json,
+    /// The methods of [`METHODS`] it answers to.
+    pub methods: Vec<&'static str>,
+    /// Every tool object.
+    pub tools: Vec<Json>,
+}
+
+/// A tool that cannot be governed and is therefore in no lock: it does not exist for agents.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("server `{server}`: tool `{tool}`: {why}")]
+pub struct LeftOut {
+    /// The server.
+    pub server: String,
+    /// Its name for the tool, made fit to print.
+    pub tool: String,
+    /// Why.
+    pub why: String,
+}
+
+impl LockedServer {
+    /// Pins what this server shows. Tools that break a rule are left out, each with the reason.
+    #[must_use]
+    pub fn of(server: &Server, shown: &Shown) -> (Self, Vec<LeftOut>) {
+        let methods: Vec<&'static str> =
+            METHODS.into_iter().filter(|method| shown.methods.contains(method)).collect();
+        let mut tools = BTreeMap::new();
+        let mut left_out = Vec::new();
+        for tool in &shown.tools {
+            let own = tool.get("name").and_then(Json::as_str).unwrap_or_default();
+            let taken =
+                methods.iter().any(|m| governed(&server.name, m) == governed(&server.name, own));
+            let kept = if taken {
+                Err("has the governed name of a method".to_owned())
+            } else if tools.contains_key(own) {
+                Err("is there twice".to_owned())
+            } else {
+                // As it will be read back: one form of each number.
+                reread(tool).and_then(|tool| pinned(&server.name, &tool).map(|_| tool))
+            };
+            match kept {
+                Ok(tool) => _ = tools.insert(own.to_owned(), tool),
+                Err(why) => left_out.push(LeftOut {
+                    server: server.name.clone(),
+                    tool: printable(own),
+                    why,
+                }),
+            }
+        }
+        let locked = Self {
+            name: server.name.clone(),
+            binding: server.binding,
+            protocol: shown.protocol,
+            server_info: reread(&shown.server_info).unwrap_or_else(|_| Json::object::<&str>([])),
+            methods,
+            tools,
+        };
+        (locked, left_out)
+    }
+}
+
+fn reread(value: &Json) -> Result<Json, String> {
+    Json::parse(&canonical::bytes(value), &Limits::FILE).map_err(|e| e.to_string())
+}
+
+/// Text of a server's, fit for a terminal and a log: no control characters, at most 128 characters.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.chars().take(128).flat_map(char::escape_debug).collect()
+}
+
+impl Lock {
+    /// A lock of these servers.
+    #[must_use]
+    pub fn of(servers: impl IntoIterator<Item = LockedServer>) -> Self {
+        Self { servers: servers.into_iter().map(|s| (s.name.clone(), s)).collect() }
+    }
+
+    /// The text: sorted, indented, the same bytes for the same lock.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let servers: Vec<Json> = self.servers.values().map(LockedServer::to_json).collect();
+        let json = Json::object([
+            ("apiVersion", Json::from(API_VERSION)),
+            ("kind", Json::from(KIND)),
+            ("servers", servers.into()),
+        ]);
+        let mut text = serde_json::to_string_pretty(&json.to_serde()).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    /// Reads the text. `path` is for messages.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn read(text: &[u8], path: &str) -> Result<Self, Error> {
+        let limits = Limits { bytes_max: BYTES_MAX, ..Limits::FILE };
+        let wrong = |at: &str, why: String| Error::Text { path: path.into(), at: at.into(), why };
+        let json = Json::parse(text, &limits).map_err(|e| wrong("text", e.to_string()))?;
+        let lock = Self::of_json(&json).map_err(|(at, why)| wrong(&at, why))?;
+        Ok(lock)
+    }
+
+    fn of_json(json: &Json) -> Result<Self, (String, String)> {
+        let root = Members::of(json, "", &["apiVersion", "kind", "servers"])?;
+        for (name, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {
+            if root.text(name)? != expected {
+                return Err(root.wrong(name, format!("expected `{expected}`")));
+            }
+        }
+        let mut servers = BTreeMap::new();
+        for (i, server) in root.list("servers")?.iter().enumerate() {
+            let at = format!("servers[{i}]");
+            let server = LockedServer::of_json(server, &at)?;
+            let name = server.name.clone();
+            if servers.insert(name.clone(), server).is_some() {
+                return Err((format!("{at}.name"), format!("`{name}` is there twice")));
+            }
+        }
+        Ok(Self { servers })
+    }
+}
+
+impl LockedServer {
+    fn to_json(&self) -> Json {
+        let methods: Vec<Json> = self.methods.iter().map(|method| Json::from(*method)).collect();
+        let tools: Vec<Json> = self.tools.values().cloned().collect();
+        Json::object([
+            ("name", Json::from(self.name.as_str())),
+            ("binding", Json::from(self.binding.prefixed())),
+            ("protocol", Json::from(self.protocol.as_str())),
+            ("server_info", self.server_info.clone()),
+            ("methods", methods.into()),
+            ("tools", tools.into()),
+        ])
+    }
+
+    fn of_json(json: &Json, at: &str) -> Result<Self, (String, String)> {
+        let known = ["name", "binding", "protocol", "server_info", "methods", "tools"];
+        let here = Members::of(json, at, &known)?;
+        let server = here.text("name")?;
+        if !name::is_server(server) {
+            return Err(here.wrong("name", "is not [a-z0-9_-]{1,32}".into()));
+        }
+        let binding = Digest::parse(here.text("binding")?)
+            .ok_or_else(|| here.wrong("binding", "is no SHA-256 digest".into()))?;
+        let protocol = Version::parse(here.text("protocol")?)
+            .ok_or_else(|| here.wrong("protocol", "is no version this build speaks".into()))?;
+        let mut methods = Vec::new();
+        for method in here.list("methods")? {
+            let known = METHODS.into_iter().find(|known| method.as_str() == Some(*known));
+            let known = known.filter(|known| !methods.contains(known));
+            methods.push(known.ok_or_else(|| {
+                here.wrong("methods", "names a method that is unknown, or one twice".into())
+            })?);
+        }
+        let mut tools = BTreeMap::new();
+        for (i, tool) in here.list("tools")?.iter().enumerate() {
+            let wrong = |why: &str| (format!("{at}.tools[{i}]"), why.to_owned());
+            let own = tool.get("name").and_then(Json::as_str);
+            let own = own.filter(|own| governed(server, own).is_some());
+            let own = own.ok_or_else(|| wrong("has no name that can be governed"))?;
+            if tools.insert(own.to_owned(), tool.clone()).is_some() {
+                return Err(wrong("has the name of another"));
+            }
+        }
+        let server_info = here.get("server_info")?.clone();
+        Ok(Self { name: server.to_owned(), binding, protocol, server_info, methods, tools })
+    }
+}
+
+/// The members of one object of the lock; no other may be there.
+struct Members<'a> {
+    json: &'a Json,
+    at: &'a str,
+}
+
+impl<'a> Members<'a> {
+    fn of(json: &'a Json, at: &'a str, known: &[&str]) -> Result<Self, (String, String)> {
+        let here = Self { json, at };
+        let members = json.as_object().ok_or_else(|| here.wrong("", "is no object".into()))?;
+        match members.keys().find(|name| !known.contains(&name.as_str())) {
+            Some(name) => Err(here.wrong(&printable(name), "unknown field".into())),
+            None => Ok(here),
+        }
+    }
+
+    fn wrong(&self, name: &str, why: String) -> (String, String) {
+        let dot = if self.at.is_empty() || name.is_empty() { "" } else { "." };
+        (format!("{}{dot}{name}", self.at), why)
+    }
+
+    fn get(&self, name: &str) -> Result<&'a Json, (String, String)> {
+        self.json.get(name).ok_or_else(|| self.wrong(name, "is missing".into()))
+    }
+
+    fn text(&self, name: &str) -> Result<&'a str, (String, String)> {
+        self.get(name)?.as_str().ok_or_else(|| self.wrong(name, "is no text".into()))
+    }
+
+    fn list(&self, name: &str) -> Result<&'a [Json], (String, String)> {
+        self.get(name)?.as_array().ok_or_else(|| self.wrong(name, "is no list".into()))
+    }
+}

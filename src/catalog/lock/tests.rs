@@ -1,0 +1,1 @@
+//! Locks: what is read, what is refused, who signed.

@@ -1,0 +1,294 @@
+//! From `servers:` as it was written to servers, or to everything that is wrong with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::config::{self, Config};
+use super::{Remote, Said, Server, Stdio, Transport, governed};
+use crate::catalog::binding::Place;
+use crate::catalog::check::{self, Surroundings};
+use crate::catalog::host::Origin;
+use crate::catalog::secret::Secret;
+use crate::catalog::{ConfigError, Problems, definition, http};
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::mcp::name;
+
+/// Variables of the gate's own environment that a program gets; it is part of no digest what they hold.
+pub const INHERITED: [&str; 8] =
+    ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
+/// Headers of the transport itself.
+const TRANSPORT: [&str; 3] = ["accept", "last-event-id", "origin"];
+
+impl Config {
+    /// Reads everything the servers name. Starts none and connects to none.
+    ///
+    /// # Errors
+    /// Everything that is wrong, not only the first thing, in the order of the list.
+    pub fn check(self, around: &Surroundings<'_>) -> Result<Vec<Arc<Server>>, Vec<ConfigError>> {
+        let mut problems = Problems::default();
+        let mut names = BTreeSet::new();
+        let mut servers = Vec::new();
+        for (i, raw) in self.0.iter().enumerate() {
+            let at = format!("servers[{i}]");
+            if !names.insert(raw.name.as_str()) {
+                problems.add(format!("{at}.name"), format!("`{}` is there twice", raw.name));
+            }
+            servers.extend(server(raw, &at, around, &mut problems).map(Arc::new));
+        }
+        if problems.0.is_empty() { Ok(servers) } else { Err(problems.0) }
+    }
+
+    /// Files that hold secrets, so that no root of a tool lies over one.
+    #[must_use]
+    pub fn secret_files(&self, base: &Path) -> Vec<PathBuf> {
+        let stdio = self.0.iter().filter_map(|server| server.stdio.as_ref());
+        let stdio = stdio.flat_map(|stdio| &stdio.credentials).filter_map(|c| c.file.as_ref());
+        let http = self.0.iter().filter_map(|server| server.http.as_ref());
+        let http = http.flat_map(|http| &http.credentials).filter_map(|c| c.file.as_ref());
+        stdio.chain(http).map(|file| base.join(file)).collect()
+    }
+}
+
+fn server(
+    raw: &config::Server,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Option<Server> {
+    if !name::is_server(&raw.name) {
+        problems.add(format!("{at}.name"), format!("`{}` is not [a-z0-9_-]{{1,32}}", raw.name));
+    }
+    let tier = raw.tier.as_deref().map(check::tier).transpose();
+    let tier = problems.take(&format!("{at}.tier"), tier);
+    let timeout = check::bounded(raw.timeout_ms, check::TIMEOUT_MS, check::TIMEOUT_MS_MAX);
+    let timeout = problems.take(&format!("{at}.timeout_ms"), timeout);
+    let bytes = check::bounded(raw.result_bytes_max, check::RESULT_BYTES, check::RESULT_BYTES_MAX);
+    let bytes = problems.take(&format!("{at}.result_bytes_max"), bytes);
+    let tools = said(raw, at, problems);
+    let reached = match (&raw.stdio, &raw.http) {
+        (Some(stdio), None) => program(stdio, &format!("{at}.stdio"), around, problems)
+            .map(|(stdio, facts)| (Transport::Stdio(stdio), facts)),
+        (None, Some(http)) => remote(http, &format!("{at}.http"), around, problems)
+            .map(|(remote, facts)| (Transport::Http(Box::new(remote)), facts)),
+        (None, None) | (Some(_), Some(_)) => {
+            problems.add(at, "give one of `stdio` and `http`");
+            None
+        }
+    };
+    let (transport, facts) = reached?;
+    Some(Server {
+        name: raw.name.clone(),
+        transport,
+        tier: tier?,
+        timeout: Duration::from_millis(timeout?),
+        result_bytes_max: bytes?,
+        tools,
+        binding: Digest::of(&[b"wicketgate/server/1\0", &canonical::bytes(&facts)]),
+    })
+}
+
+fn said(raw: &config::Server, at: &str, problems: &mut Problems) -> BTreeMap<String, Said> {
+    let mut tools = BTreeMap::new();
+    for (own, raw_said) in &raw.tools {
+        let at = format!("{at}.tools.{own}");
+        // A wrong name of the server is said elsewhere.
+        if governed("x", own).is_none() {
+            problems.add(at.as_str(), "is neither a tool's name nor a method that can be granted");
+        }
+        let tier = raw_said.tier.as_deref().map(check::tier).transpose();
+        let tier = problems.take(&format!("{at}.tier"), tier).flatten();
+        let timeout = raw_said
+            .timeout_ms
+            .map(|ms| check::bounded(Some(ms), ms, check::TIMEOUT_MS_MAX))
+            .transpose();
+        let timeout = problems.take(&format!("{at}.timeout_ms"), timeout).flatten();
+        let said = Said {
+            tier,
+            read_only: raw_said.read_only,
+            idempotent: raw_said.idempotent,
+            timeout: timeout.map(Duration::from_millis),
+        };
+        tools.insert(own.clone(), said);
+    }
+    tools
+}
+
+/// The program, and what of it a lock pins.
+fn program(
+    raw: &config::Stdio,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Option<(Stdio, Json)> {
+    if raw.command.is_empty() || raw.command.contains('\0') {
+        problems.add(format!("{at}.command"), "is a path, or the name of a program");
+    }
+    for (i, _) in raw.args.iter().enumerate().filter(|(_, arg)| arg.contains('\0')) {
+        problems.add(format!("{at}.args[{i}]"), "holds a zero byte");
+    }
+    for (name, value) in &raw.env {
+        let at = format!("{at}.env.{name}");
+        if !is_variable(name) {
+            problems.add(at.as_str(), "is no name of a variable: [A-Za-z_][A-Za-z0-9_]*");
+        }
+        if value.contains('\0') {
+            problems.add(at, "holds a zero byte");
+        }
+    }
+    let secrets = variables(raw, at, around, problems);
+    let joined = raw
+        .cwd
+        .as_ref()
+        .map_or_else(|| around.base_dir.to_owned(), |dir| around.base_dir.join(dir));
+    let cwd = joined.canonicalize().map_err(|e| format!("cannot open `{}`: {e}", joined.display()));
+    let cwd = cwd.and_then(|dir| {
+        if dir.is_dir() { Ok(dir) } else { Err(format!("`{}` is not a directory", dir.display())) }
+    });
+    let cwd = problems.take(&format!("{at}.cwd"), cwd)?;
+    let taken = |name: &str| raw.env.contains_key(name) || secrets.iter().any(|(n, ..)| n == name);
+    let inherited = INHERITED.iter().filter(|name| !taken(name));
+    let mut env: Vec<(String, String)> = inherited
+        .filter_map(|name| Some(((*name).to_owned(), (around.env)(name)?)))
+        .chain(raw.env.clone())
+        .collect();
+    env.sort();
+    // WHY: a path is taken from the configuration's directory and never from where the child runs.
+    let program = if raw.command.contains('/') {
+        around.base_dir.join(&raw.command).display().to_string()
+    } else {
+        raw.command.clone()
+    };
+    let facts = program_facts(raw, &secrets);
+    Some((Stdio { program, args: raw.args.clone(), env, secrets, cwd }, facts))
+}
+
+fn program_facts(raw: &config::Stdio, secrets: &[(String, Secret, String)]) -> Json {
+    let args: Vec<Json> = raw.args.iter().map(|arg| Json::from(arg.as_str())).collect();
+    // A literal value may be a secret after all.
+    let hashed = |value: &String| Json::from(Digest::of(&[value.as_bytes()]).hex());
+    let env = raw.env.iter().map(|(name, value)| (name.clone(), hashed(value)));
+    let secret = |(name, _, reference): &(String, Secret, String)| {
+        Json::object([
+            ("env", Json::from(name.as_str())),
+            ("reference", Json::from(reference.as_str())),
+        ])
+    };
+    let credentials: Vec<Json> = secrets.iter().map(secret).collect();
+    let cwd = raw.cwd.as_ref().map_or(Json::Null, |dir| Json::from(dir.display().to_string()));
+    Json::object([
+        ("transport", Json::from("stdio")),
+        ("command", Json::from(raw.command.as_str())),
+        ("args", args.into()),
+        ("env", Json::object(env)),
+        ("credentials", credentials.into()),
+        ("cwd", cwd),
+    ])
+}
+
+fn is_variable(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    name.bytes().all(plain) && name.bytes().next().is_some_and(|b| !b.is_ascii_digit())
+}
+
+/// The program's secret variables: name, secret, reference.
+fn variables(
+    raw: &config::Stdio,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Vec<(String, Secret, String)> {
+    let mut found = Vec::new();
+    let mut names = BTreeSet::new();
+    for (i, variable) in raw.credentials.iter().enumerate() {
+        let at = format!("{at}.credentials[{i}]");
+        if !is_variable(&variable.env) {
+            problems.add(format!("{at}.env"), "is no name of a variable: [A-Za-z_][A-Za-z0-9_]*");
+        }
+        if raw.env.contains_key(&variable.env) || !names.insert(variable.env.as_str()) {
+            problems.add(format!("{at}.env"), format!("`{}` is set twice", variable.env));
+        }
+        if variable.value.is_some() {
+            let why = "a secret is given by `file` or `from_env`, never inline";
+            problems.add(format!("{at}.value"), why);
+            continue;
+        }
+        let source = (variable.file.as_deref(), variable.from_env.as_deref());
+        if let Some((secret, reference)) = http::secret(source, "from_env", &at, around, problems) {
+            found.push((variable.env.clone(), secret, reference));
+        }
+    }
+    found
+}
+
+/// The server behind a URL, and what of it a lock pins.
+fn remote(
+    raw: &config::Remote,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Option<(Remote, Json)> {
+    let credentials = http::credentials(&raw.credentials, at, around, problems);
+    let (url, query) =
+        raw.url.split_once('?').map_or((raw.url.as_str(), None), |(url, query)| (url, Some(query)));
+    let origin = problems.take(&format!("{at}.url"), Origin::parse(url));
+    let ranges = http::ranges(&raw.private_addresses, at, problems);
+    if let Some((origin, _)) = &origin {
+        http::reachable(origin, &ranges, !credentials.is_empty(), at, problems);
+    }
+    let headers = http::headers(&raw.headers, at, problems);
+    for (name, _) in &headers {
+        transport_header(name.as_str(), &format!("{at}.headers.{name}"), problems);
+    }
+    for (i, credential) in credentials.iter().enumerate() {
+        if let Place::Header(name) = &credential.place {
+            transport_header(name.as_str(), &format!("{at}.credentials[{i}].header"), problems);
+        }
+    }
+    let to = origin.as_ref().map(|(origin, _)| origin);
+    let ca = http::ca(raw.ca_file.as_deref(), to, at, around, problems);
+    let (origin, path) = origin?;
+    let target = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
+    let literal = target.parse::<::http::uri::PathAndQuery>().map_err(|e| e.to_string());
+    let literal = literal.and_then(|_| {
+        if target.contains(['{', '}', '#']) {
+            Err("the url of a server is literal".to_owned())
+        } else {
+            Ok(())
+        }
+    });
+    problems.take(&format!("{at}.url"), literal)?;
+    let remote =
+        Remote { origin, target, headers, private_addresses: ranges, ca: ca?, credentials };
+    let facts = remote_facts(&remote);
+    Some((remote, facts))
+}
+
+fn transport_header(name: &str, at: &str, problems: &mut Problems) {
+    if TRANSPORT.contains(&name) || name.starts_with("mcp-") {
+        problems.add(at, format!("`{name}` is written by the gate itself"));
+    }
+}
+
+fn remote_facts(remote: &Remote) -> Json {
+    let url =
+        format!("{}://{}{}", remote.origin.scheme(), remote.origin.authority(), remote.target);
+    let headers = remote.headers.iter().map(|(name, value)| {
+        (name.as_str().to_owned(), Json::from(Digest::of(&[value.as_bytes()]).hex()))
+    });
+    let ranges: Vec<Json> =
+        remote.private_addresses.iter().map(|range| Json::from(range.to_string())).collect();
+    let ca = remote.ca.as_ref().map_or(Json::Null, |pem| Json::from(Digest::of(&[pem]).hex()));
+    let credentials: Vec<Json> = remote.credentials.iter().map(definition::credential).collect();
+    Json::object([
+        ("transport", Json::from("http")),
+        ("url", Json::from(url)),
+        ("headers", Json::object(headers)),
+        ("private_addresses", ranges.into()),
+        ("ca", ca),
+        ("credentials", credentials.into()),
+    ])
+}

@@ -1,0 +1,102 @@
+//! The `servers:` list of the configuration, exactly as it may be written.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::catalog::config::Credential;
+
+/// Every MCP server of one sidecar, not yet checked.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Config(pub Vec<Server>);
+
+/// One server: exactly one of `stdio` and `http`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// The part of its tools' names before the first dot: `[a-z0-9_-]{1,32}`.
+    pub name: String,
+    /// A program that speaks MCP on its standard streams.
+    pub stdio: Option<Stdio>,
+    /// A server behind a URL.
+    pub http: Option<Remote>,
+    /// Tier of its tools that have none of their own: `T0` to `T3`; `T3` if absent.
+    pub tier: Option<String>,
+    /// From permit to the end of a call: 1 to 600,000, 30,000 if absent.
+    pub timeout_ms: Option<u64>,
+    /// Result bytes: 1 to 8,388,608, 1,048,576 if absent.
+    pub result_bytes_max: Option<u64>,
+    /// What the operator says of single tools and methods, by the server's own names for them.
+    #[serde(default)]
+    pub tools: BTreeMap<String, Said>,
+}
+
+/// A program that speaks MCP on its standard streams.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stdio {
+    /// A path (with a slash, relative to the configuration file), or a name found in `PATH`.
+    pub command: String,
+    /// Its arguments, literal.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Its environment, besides a few variables of the gate's own.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Variables whose values nobody may see.
+    #[serde(default)]
+    pub credentials: Vec<Variable>,
+    /// Where it runs, relative to the configuration file; that file's directory if absent.
+    pub cwd: Option<PathBuf>,
+}
+
+/// A secret in one variable of a program.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    /// Name of the variable the program reads.
+    pub env: String,
+    /// File that holds the secret, relative to the configuration file. Read once.
+    pub file: Option<PathBuf>,
+    /// Variable of the gate's own environment that holds the secret. Read once.
+    pub from_env: Option<String>,
+    /// Never right: a secret is given by reference.
+    pub value: Option<serde::de::IgnoredAny>,
+}
+
+/// A server behind a URL.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remote {
+    /// Literal, with its query if it has one.
+    pub url: String,
+    /// Literal headers.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// Address ranges outside the public Internet that this server may be reached at.
+    #[serde(default)]
+    pub private_addresses: Vec<String>,
+    /// PEM file of the only certificate authorities to trust, relative to the configuration file.
+    pub ca_file: Option<PathBuf>,
+    /// What requests are authenticated with.
+    #[serde(default)]
+    pub credentials: Vec<Credential>,
+}
+
+/// What the operator says of one tool or method.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Said {
+    /// `T0` to `T3`.
+    pub tier: Option<String>,
+    /// It changes nothing.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Running it twice is running it once.
+    #[serde(default)]
+    pub idempotent: bool,
+    /// From permit to the end of the call: 1 to 600,000.
+    pub timeout_ms: Option<u64>,
+}

@@ -1,0 +1,226 @@
+//! Messages from the client to the gate and back, in any order, until the client is gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::client::{Asked, Client};
+use super::headers;
+use super::lines::Line;
+use crate::mcp::raw::Members;
+use crate::mcp::rpc::{self, Id, Message};
+
+/// Requests in progress. The gate has limits of its own; this one keeps a runaway client at bay.
+const IN_PROGRESS_MAX: usize = 512;
+/// What requests in progress get when the client says no more.
+const GRACE: Duration = Duration::from_secs(10);
+/// Before the stream of the gate's own messages is opened again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// For the end of a session.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// One request in progress.
+struct Open {
+    task: AbortHandle,
+    alone: bool,
+}
+
+/// The bridge.
+pub struct Bridge {
+    client: Arc<Client>,
+    working: JoinSet<Id>,
+    open: BTreeMap<Id, Open>,
+    listening: JoinSet<()>,
+}
+
+impl Bridge {
+    /// A bridge for this client of the gate.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client: Arc::new(client),
+            working: JoinSet::new(),
+            open: BTreeMap::new(),
+            listening: JoinSet::new(),
+        }
+    }
+
+    /// Passes messages until the input ends or a signal comes; then ends the session.
+    ///
+    /// # Errors
+    /// Signals cannot be listened for.
+    pub async fn run(mut self, mut lines: mpsc::Receiver<Line>) -> std::io::Result<()> {
+        let mut stop = Stop::install()?;
+        let mut asked_to_stop = false;
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.asked() => {
+                    asked_to_stop = true;
+                    break;
+                }
+                Some(done) = self.working.join_next() => self.over(done),
+                line = lines.recv() => match line {
+                    None => break,
+                    Some(Line::Whole(text)) => self.take(text).await,
+                    Some(Line::TooLong) => {
+                        let why = "a message of more than 4 MiB";
+                        self.client.tell(rpc::error(None, rpc::INVALID_REQUEST, why, None)).await;
+                    }
+                },
+            }
+        }
+        if !asked_to_stop {
+            tokio::select! {
+                biased;
+                () = stop.asked() => {}
+                () = tokio::time::sleep(GRACE) => {}
+                () = self.finish() => {}
+            }
+        }
+        self.working.abort_all();
+        self.listening.abort_all();
+        let _ = tokio::time::timeout(FAREWELL, self.client.end()).await;
+        Ok(())
+    }
+
+    /// Waits for the requests in progress that end by themselves.
+    async fn finish(&mut self) {
+        while let Some(done) = self.working.join_next().await {
+            self.over(done);
+        }
+    }
+
+    fn over(&mut self, done: Result<Id, tokio::task::JoinError>) {
+        match done {
+            Ok(id) => _ = self.open.remove(&id),
+            Err(error) if error.is_cancelled() => {}
+            Err(error) => tracing::error!(%error, "a request was lost"),
+        }
+    }
+
+    async fn take(&mut self, text: Vec<u8>) {
+        if text.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        let text = Bytes::from(text);
+        match Message::read(&text) {
+            Err(bad) => {
+                let said = rpc::error(bad.id.as_ref(), bad.code, &bad.message, None);
+                self.client.tell(said).await;
+            }
+            Ok(Message::Response { .. }) => self.client.notify(None, text.clone()).await,
+            Ok(Message::Notification { method, params }) => {
+                let params = params.map(|raw| raw.get().to_owned());
+                self.notification(&method, params.as_deref(), text.clone()).await;
+            }
+            Ok(Message::Request { id, method, params }) => {
+                let alone = headers::own_version(params);
+                self.request(Asked { id, method, text: text.clone(), alone }).await;
+            }
+        }
+    }
+
+    async fn request(&mut self, asked: Asked) {
+        let refusal = if self.open.contains_key(&asked.id) {
+            Some("a request with this id is in progress")
+        } else if self.open.len() >= IN_PROGRESS_MAX {
+            Some("too many requests in progress")
+        } else {
+            None
+        };
+        if let Some(why) = refusal {
+            let said = rpc::error(Some(&asked.id), rpc::INVALID_REQUEST, why, None);
+            self.client.tell(said).await;
+            return;
+        }
+        // Everything after the handshake depends on it.
+        if asked.method == "initialize" && asked.alone.is_none() {
+            self.listening.abort_all();
+            return self.client.initialize(&asked).await;
+        }
+        let (id, alone) = (asked.id.clone(), asked.alone.is_some());
+        let client = Arc::clone(&self.client);
+        let task = self.working.spawn(async move {
+            client.request(&asked).await;
+            asked.id
+        });
+        self.open.insert(id, Open { task, alone });
+    }
+
+    async fn notification(&mut self, method: &str, params: Option<&str>, text: Bytes) {
+        match method {
+            "notifications/cancelled" => {
+                let Some(open) = params.and_then(cancelled).and_then(|id| self.open.remove(&id))
+                else {
+                    return;
+                };
+                // In a session the gate has to be told; without one, hanging up says it.
+                if !open.alone {
+                    self.client.notify(Some(method), text).await;
+                }
+                open.task.abort();
+            }
+            "notifications/initialized" => {
+                self.client.notify(Some(method), text).await;
+                if self.client.has_session() {
+                    let client = Arc::clone(&self.client);
+                    self.listening.spawn(async move {
+                        while client.listen().await {
+                            tokio::time::sleep(PAUSE).await;
+                        }
+                    });
+                }
+            }
+            _ => self.client.notify(Some(method), text).await,
+        }
+    }
+}
+
+/// The request a cancellation is about.
+fn cancelled(params: &str) -> Option<Id> {
+    let members = Members::parse(params.as_bytes()).ok()?;
+    let id = members.get("requestId")?.get();
+    id.parse().ok().map(Id::Int).or_else(|| serde_json::from_str(id).ok().map(Id::Text))
+}
+
+/// Signals that end the bridge.
+struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Stop {
+    fn install() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancellation_names_its_request() {
+        assert_eq!(cancelled(r#"{"requestId":7,"reason":"x"}"#), Some(Id::Int(7)));
+        assert_eq!(cancelled(r#"{"requestId":"7"}"#), Some(Id::Text("7".into())));
+        assert_eq!(cancelled("{}"), None);
+    }
+}

@@ -1,0 +1,462 @@
+//! The gate's MCP face as one client sees it: its session, its paths, and what it was told of tools.
+
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue, Method};
+use hyper::body::Bytes;
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use super::exchange::{Answer, Ask, Fault, Gate};
+use super::headers::{self, Tools};
+use super::host::Host;
+use crate::mcp::raw::{Members, Writer};
+use crate::mcp::rpc::{self, Id, Message};
+use crate::mcp::sse;
+
+/// Bytes of one message from the gate.
+const MESSAGE_BYTES_MAX: usize = 32 << 20;
+/// Pages of one list of tools that are asked for.
+const PAGES_MAX: usize = 64;
+
+/// The paths of the gate this client uses.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    /// For requests that belong to a session.
+    pub session: String,
+    /// For requests that stand alone; they need a run by name to belong together.
+    pub alone: String,
+}
+
+impl Paths {
+    /// The paths of this server's view, or of all servers; `run` is the name of a run the user gave,
+    /// `own` is one that nobody else uses.
+    pub fn new(server: Option<&str>, run: Option<&str>, own: &str) -> Self {
+        let view = server.map(|name| format!("/s/{name}")).unwrap_or_default();
+        let named = |run: &str| format!("/mcp/r/{run}{view}");
+        Self {
+            session: run.map_or_else(|| format!("/mcp{view}"), named),
+            alone: named(run.unwrap_or(own)),
+        }
+    }
+}
+
+/// What the handshake came to.
+#[derive(Clone, Debug, Default)]
+struct Session {
+    id: Option<String>,
+    version: Option<String>,
+    /// The client's own words, to begin again with a gate that forgot the session.
+    initialize: Option<Bytes>,
+    initialized: Option<Bytes>,
+    /// Counts handshakes.
+    turn: u64,
+}
+
+/// One client of the face.
+#[derive(Debug)]
+pub struct Client {
+    gate: Gate,
+    host: Arc<Host>,
+    paths: Paths,
+    session: Mutex<Session>,
+    renewing: tokio::sync::Mutex<()>,
+    tools: Mutex<Tools>,
+    out: mpsc::Sender<Vec<u8>>,
+}
+
+/// One request of the client's.
+#[derive(Debug)]
+pub struct Asked {
+    /// Its id.
+    pub id: Id,
+    /// Its method.
+    pub method: String,
+    /// Its whole text.
+    pub text: Bytes,
+    /// The version it names itself, if it stands alone.
+    pub alone: Option<String>,
+}
+
+type Headers = Vec<(HeaderName, HeaderValue)>;
+
+impl Client {
+    /// A client that writes what it hears to `out`.
+    pub fn new(gate: Gate, host: Arc<Host>, paths: Paths, out: mpsc::Sender<Vec<u8>>) -> Self {
+        Self {
+            gate,
+            host,
+            paths,
+            session: Mutex::default(),
+            renewing: tokio::sync::Mutex::default(),
+            tools: Mutex::default(),
+            out,
+        }
+    }
+
+    /// Writes one message to the client. False when it reads no more.
+    pub async fn tell(&self, message: Vec<u8>) -> bool {
+        self.out.send(message).await.is_ok()
+    }
+
+    /// Plays the handshake the client asked for.
+    pub async fn initialize(&self, asked: &Asked) {
+        *self.session.lock() =
+            Session { initialize: Some(asked.text.clone()), ..Session::default() };
+        match self.handshake(asked.text.clone(), Some(&asked.id)).await {
+            Ok(true) => {}
+            Ok(false) => _ = self.tell(unanswered(&asked.id)).await,
+            Err(fault) => _ = self.tell(refused(&asked.id, &fault)).await,
+        }
+    }
+
+    /// Sends `initialize` and keeps the session; tells the client if it is `told` under that id.
+    async fn handshake(&self, text: Bytes, told: Option<&Id>) -> Result<bool, Fault> {
+        let answer = self.send(Method::POST, &self.paths.session, Vec::new(), text).await?;
+        let id = answer.header("mcp-session-id").map(str::to_owned);
+        let good = answer.status.is_success();
+        let (messages, mut answered) = (heard(answer).await?, false);
+        for message in messages {
+            let read = Message::read(&message);
+            if let Ok(Message::Response { outcome: Ok(result), .. }) = &read
+                && good
+            {
+                let version = Members::parse(result.get().as_bytes()).ok();
+                let version = version.and_then(|members| members.text("protocolVersion"));
+                let mut session = self.session.lock();
+                (session.id, session.version) = (id.clone(), version);
+                session.turn = session.turn.saturating_add(1);
+            }
+            let is_response = matches!(read, Ok(Message::Response { .. }));
+            answered |= is_response;
+            match (told, is_response) {
+                (Some(id), true) => _ = self.tell(addressed(message, id)).await,
+                (Some(_), false) => _ = self.tell(message).await,
+                (None, _) => {}
+            }
+        }
+        Ok(answered)
+    }
+
+    /// Begins the session again with the client's own words, unless somebody else just did.
+    async fn renew(&self, turn: u64) -> Result<(), Fault> {
+        let _one = self.renewing.lock().await;
+        let session = self.session.lock().clone();
+        let (Some(initialize), true) = (session.initialize, session.turn == turn) else {
+            return Ok(());
+        };
+        tracing::info!("the gate no longer knows the session: beginning it again");
+        self.handshake(initialize, None).await?;
+        if let Some(initialized) = session.initialized {
+            let (headers, _) = self.session_headers();
+            self.send(Method::POST, &self.paths.session, headers, initialized).await?;
+        }
+        Ok(())
+    }
+
+    fn session_headers(&self) -> (Headers, u64) {
+        let session = self.session.lock();
+        let mut headers = Headers::new();
+        let mut add = |name: &'static str, value: &Option<String>| {
+            if let Some(value) = value.as_deref().and_then(|v| HeaderValue::try_from(v).ok()) {
+                headers.push((HeaderName::from_static(name), value));
+            }
+        };
+        add("mcp-session-id", &session.id);
+        add("mcp-protocol-version", &session.version);
+        (headers, session.turn)
+    }
+
+    /// Sends one request; starts the gate if nobody answers. Nothing is ever sent twice: only when no
+    /// connection was made is there a second try.
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: Headers,
+        body: Bytes,
+    ) -> Result<Answer, Fault> {
+        let ask = |headers| Ask {
+            method: method.clone(),
+            path: path.to_owned(),
+            headers,
+            body: body.clone(),
+        };
+        match self.gate.send(ask(headers.clone())).await {
+            Err(Fault::Unreachable { .. }) => {}
+            other => return other,
+        }
+        if let Err(why) = self.host.ensure(&self.gate).await {
+            tracing::error!(%why, "the gate");
+        }
+        self.gate.send(ask(headers)).await
+    }
+
+    /// Sends a notification or a response of a session.
+    pub async fn notify(&self, method: Option<&str>, text: Bytes) {
+        if method == Some("notifications/initialized") {
+            self.session.lock().initialized = Some(text.clone());
+        }
+        let (headers, _) = self.session_headers();
+        match self.send(Method::POST, &self.paths.session, headers, text).await {
+            Ok(answer) if answer.status.is_success() => {}
+            Ok(answer) => {
+                tracing::warn!(status = %answer.status, "the gate refused a notification");
+            }
+            Err(fault) => tracing::warn!(%fault, "a notification was lost"),
+        }
+    }
+
+    /// Whether a handshake gave this client a session.
+    pub fn has_session(&self) -> bool {
+        self.session.lock().id.is_some()
+    }
+
+    /// Asks the gate, and tells the client what it says.
+    pub async fn request(&self, asked: &Asked) {
+        let answer = match &asked.alone {
+            None => self.ask_in_session(asked).await,
+            Some(version) => self.ask_alone(asked, version).await,
+        };
+        let relayed = match answer {
+            Ok(answer) => self.relay(answer, asked).await,
+            Err(fault) => Err(fault),
+        };
+        match relayed {
+            Ok(true) => {}
+            Ok(false) => _ = self.tell(unanswered(&asked.id)).await,
+            Err(fault) => _ = self.tell(refused(&asked.id, &fault)).await,
+        }
+    }
+
+    async fn ask_in_session(&self, asked: &Asked) -> Result<Answer, Fault> {
+        let (headers, turn) = self.session_headers();
+        let had_session = self.has_session();
+        let path = &self.paths.session;
+        let answer = self.send(Method::POST, path, headers, asked.text.clone()).await?;
+        if !had_session || answer.status != http::StatusCode::NOT_FOUND {
+            return Ok(answer);
+        }
+        // The gate does not know the session, so it did not look at the request.
+        self.renew(turn).await?;
+        let (headers, _) = self.session_headers();
+        self.send(Method::POST, path, headers, asked.text.clone()).await
+    }
+
+    async fn ask_alone(&self, asked: &Asked, version: &str) -> Result<Answer, Fault> {
+        let params = params_of(&asked.text);
+        let called =
+            (asked.method == "tools/call").then(|| headers::tool_called(params.as_deref()));
+        if let Some(Some(tool)) = called
+            && !self.tools.lock().contains_key(&tool)
+        {
+            // Which of its parameters go into headers, only the list says.
+            self.learn(version, params.as_deref()).await?;
+        }
+        let headers =
+            headers::mirrored(version, &asked.method, params.as_deref(), &self.tools.lock());
+        self.send(Method::POST, &self.paths.alone, headers, asked.text.clone()).await
+    }
+
+    /// Reads the whole list of tools, for their mirrored parameters.
+    async fn learn(&self, version: &str, params: Option<&RawValue>) -> Result<(), Fault> {
+        let meta = params.and_then(|raw| Members::parse(raw.get().as_bytes()).ok());
+        let meta = meta.and_then(|members| members.get("_meta")).map_or("{}", RawValue::get);
+        let mut cursor: Option<String> = None;
+        for _ in 0..PAGES_MAX {
+            let mut params = Writer::default().member("_meta", meta.as_bytes());
+            if let Some(cursor) = &cursor {
+                params = params.text("cursor", cursor);
+            }
+            let id = Id::Text("wicketgate-tools".to_owned());
+            let text = rpc::request(&id, "tools/list", &params.end());
+            let headers = headers::mirrored(version, "tools/list", None, &Tools::new());
+            let path = &self.paths.alone;
+            let answer = self.send(Method::POST, path, headers, Bytes::from(text)).await?;
+            cursor = None;
+            for message in heard(answer).await? {
+                if let Ok(Message::Response { outcome: Ok(result), .. }) = Message::read(&message) {
+                    cursor = headers::note(result, &mut self.tools.lock());
+                }
+            }
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes on what an answer holds. True when the response was among it.
+    async fn relay(&self, mut answer: Answer, asked: &Asked) -> Result<bool, Fault> {
+        if !answer.is_stream() {
+            let status = answer.status;
+            let body = answer.whole().await?;
+            let message = match Message::read(&body) {
+                Ok(Message::Response { .. }) => addressed(body, &asked.id),
+                Ok(_) | Err(_) => foreign(&asked.id, status, &body),
+            };
+            self.remember(asked, &message);
+            self.tell(message).await;
+            return Ok(true);
+        }
+        let mut events = sse::Reader::new(MESSAGE_BYTES_MAX);
+        let mut answered = false;
+        while let Some(piece) = answer.piece().await? {
+            let new = events.push(&piece).map_err(|e| Fault::Broken(e.to_string()))?;
+            for event in new {
+                let message = event.data.into_bytes();
+                let is_response = match Message::read(&message) {
+                    Ok(Message::Response { .. }) => true,
+                    Ok(_) => false,
+                    // An event that only opens the stream has no data.
+                    Err(_) => continue,
+                };
+                self.remember(asked, &message);
+                answered |= is_response;
+                self.tell(message).await;
+            }
+            if answered {
+                break;
+            }
+        }
+        Ok(answered)
+    }
+
+    fn remember(&self, asked: &Asked, message: &[u8]) {
+        if asked.method == "tools/list"
+            && asked.alone.is_some()
+            && let Ok(Message::Response { outcome: Ok(result), .. }) = Message::read(message)
+        {
+            headers::note(result, &mut self.tools.lock());
+        }
+    }
+
+    /// Passes on what the gate says outside of answers, until the stream ends. False if there is none.
+    pub async fn listen(&self) -> bool {
+        let (headers, _) = self.session_headers();
+        let path = self.paths.session.clone();
+        let ask = Ask { method: Method::GET, path, headers, body: Bytes::new() };
+        // A gate that is not there is not started for this.
+        let Ok(mut answer) = self.gate.send(ask).await else { return true };
+        if answer.status == http::StatusCode::METHOD_NOT_ALLOWED {
+            return false;
+        }
+        if !answer.status.is_success() || !answer.is_stream() {
+            return true;
+        }
+        let mut events = sse::Reader::new(MESSAGE_BYTES_MAX);
+        while let Ok(Some(piece)) = answer.piece().await {
+            let Ok(new) = events.push(&piece) else { return true };
+            for event in new {
+                let message = event.data.into_bytes();
+                if Message::read(&message).is_ok() && !self.tell(message).await {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Ends the session.
+    pub async fn end(&self) {
+        if self.has_session() {
+            let (headers, _) = self.session_headers();
+            let path = self.paths.session.clone();
+            let ask = Ask { method: Method::DELETE, path, headers, body: Bytes::new() };
+            if let Err(fault) = self.gate.send(ask).await {
+                tracing::debug!(%fault, "the session was not ended");
+            }
+        }
+    }
+}
+
+fn params_of(text: &[u8]) -> Option<Box<RawValue>> {
+    Members::parse(text).ok()?.get("params").map(ToOwned::to_owned)
+}
+
+/// Every message of an answer.
+async fn heard(mut answer: Answer) -> Result<Vec<Vec<u8>>, Fault> {
+    if !answer.is_stream() {
+        return Ok(vec![answer.whole().await?]);
+    }
+    let (mut all, mut events) = (Vec::new(), sse::Reader::new(MESSAGE_BYTES_MAX));
+    while let Some(piece) = answer.piece().await? {
+        let new = events.push(&piece).map_err(|e| Fault::Broken(e.to_string()))?;
+        all.extend(new.into_iter().map(|event| event.data.into_bytes()));
+        let last: Option<&Vec<u8>> = all.last();
+        if last.is_some_and(|m| matches!(Message::read(m), Ok(Message::Response { .. }))) {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+/// A response under the id of its request: an error about unreadable headers may come without one.
+fn addressed(message: Vec<u8>, id: &Id) -> Vec<u8> {
+    match Message::read(&message) {
+        Ok(Message::Response { id: None, outcome: Err(e) }) => {
+            rpc::error(Some(id), e.code, &e.message, e.data.as_deref().map(str::as_bytes))
+        }
+        Ok(_) | Err(_) => message,
+    }
+}
+
+fn error(id: &Id, message: &str, code: &str) -> Vec<u8> {
+    let data = Writer::default().text("code", code).end();
+    rpc::error(Some(id), rpc::INTERNAL_ERROR, message, Some(&data))
+}
+
+fn unanswered(id: &Id) -> Vec<u8> {
+    error(id, "the gate ended without an answer; do not repeat the call unseen", "call.unknown")
+}
+
+fn refused(id: &Id, fault: &Fault) -> Vec<u8> {
+    match fault {
+        Fault::Unreachable { .. } => error(id, &fault.to_string(), "not_ready"),
+        Fault::Broken(_) => error(id, &fault.to_string(), "call.unknown"),
+    }
+}
+
+/// An answer that is no JSON-RPC: a problem document, or nothing.
+fn foreign(id: &Id, status: http::StatusCode, body: &[u8]) -> Vec<u8> {
+    let problem = Members::parse(body).ok();
+    let text = |name: &str| problem.as_ref().and_then(|members| members.text(name));
+    let said = text("detail").or_else(|| text("title")).unwrap_or_default();
+    let message = format!("the gate answered {}: {said}", status.as_u16());
+    error(id, message.trim_end_matches(": "), text("code").as_deref().unwrap_or("not_ready"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_stand_alone_share_a_run_nobody_else_has() {
+        let all = Paths::new(None, None, "stdio-1");
+        assert_eq!((all.session.as_str(), all.alone.as_str()), ("/mcp", "/mcp/r/stdio-1"));
+        let one = Paths::new(Some("git"), None, "stdio-1");
+        let expected = ("/mcp/s/git", "/mcp/r/stdio-1/s/git");
+        assert_eq!((one.session.as_str(), one.alone.as_str()), expected);
+        let named = Paths::new(Some("git"), Some("nightly"), "stdio-1");
+        assert_eq!(named.session, "/mcp/r/nightly/s/git");
+        assert_eq!(named.alone, named.session);
+    }
+
+    #[test]
+    fn what_is_no_response_becomes_an_error_of_the_request() {
+        let problem = br#"{"code":"ledger.unavailable","title":"the ledger does not answer"}"#;
+        let said = foreign(&Id::Int(3), http::StatusCode::SERVICE_UNAVAILABLE, problem);
+        let Ok(Message::Response { id: Some(Id::Int(3)), outcome: Err(e) }) = Message::read(&said)
+        else {
+            panic!()
+        };
+        assert_eq!(e.message, "the gate answered 503: the ledger does not answer");
+        assert_eq!(e.data.as_deref(), Some(r#"{"code":"ledger.unavailable"}"#));
+        let said = foreign(&Id::Int(3), http::StatusCode::BAD_GATEWAY, b"<html>");
+        assert!(String::from_utf8(said).unwrap().contains("the gate answered 502\""));
+        let bare = rpc::error(None, -32020, "no", None);
+        let said = addressed(bare, &Id::Text("a".into()));
+        assert!(String::from_utf8(said).unwrap().contains(r#""id":"a""#));
+    }
+}

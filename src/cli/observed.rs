@@ -1,0 +1,280 @@
+//! `wicketgate policy observed`: what enforcement would have refused, rule by rule.
+
+use std::collections::BTreeMap;
+
+use super::reader::{self, Source};
+use super::{Exit, block_on, complain, say};
+use crate::clock::{Clock as _, SystemClock};
+use crate::domain::canonical;
+use crate::domain::decision::Verdict;
+use crate::domain::id::RunId;
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+use crate::ledger::entry::{Draft, Entry, Kind};
+use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
+
+/// Entries read at once.
+const PAGE: u32 = 1000;
+/// Calls named for each rule.
+const EXAMPLES: usize = 3;
+
+/// `policy observed`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Only this run
+    #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
+    run: Option<RunId>,
+    /// Only what was decided since this time (`2026-11-20T00:00:00Z`) or for so long (`90m`, `24h`, `7d`)
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<Since>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// From when on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Since {
+    At(Timestamp),
+    Ago(std::time::Duration),
+}
+
+impl Since {
+    fn instant(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(at) => at,
+            Self::Ago(long) => {
+                let long = i64::try_from(long.as_millis()).unwrap_or(i64::MAX);
+                Timestamp::from_millis(now.millis().saturating_sub(long))
+            }
+        }
+    }
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    if let Ok(at) = text.parse::<jiff::Timestamp>() {
+        return Ok(Since::At(Timestamp::from_millis(at.as_millisecond())));
+    }
+    let wrong =
+        || "a UTC time (`2026-11-20T00:00:00Z`) or a duration (`90m`, `24h`, `7d`)".to_owned();
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let number: u64 = text.strip_suffix(unit).and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
+    let seconds = match unit {
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    Ok(Since::Ago(std::time::Duration::from_secs(number.saturating_mul(seconds))))
+}
+
+/// What one rule has against the calls of one tool.
+#[derive(Debug)]
+struct Found {
+    message: String,
+    count: u64,
+    first: Timestamp,
+    last: Timestamp,
+    examples: Vec<(RunId, String)>,
+}
+
+/// Rule, tool and verdict.
+type Key = (String, String, &'static str);
+
+/// What was found in the ledger.
+#[derive(Default, Debug)]
+struct Report {
+    decided: u64,
+    denied: u64,
+    held: u64,
+    rules: BTreeMap<Key, Found>,
+    unread: u64,
+}
+
+impl Report {
+    fn take(&mut self, row: &EntryRow, wanted: &dyn Fn(&Entry) -> bool) {
+        let Ok(entry) = Entry::parse(&row.body) else {
+            self.unread = self.unread.saturating_add(1);
+            return;
+        };
+        let decides = [Kind::CallAuthorized, Kind::CallDenied, Kind::CallHeld];
+        if !decides.contains(&entry.draft.kind) || !wanted(&entry) {
+            return;
+        }
+        self.decided = self.decided.saturating_add(1);
+        if entry.draft.data.get("enforced").and_then(Json::as_bool) != Some(false) {
+            return;
+        }
+        match entry.draft.verdict {
+            Some(Verdict::RequireApproval) => self.held = self.held.saturating_add(1),
+            Some(Verdict::Deny | Verdict::Allow) | None => {
+                self.denied = self.denied.saturating_add(1);
+            }
+        }
+        for reason in entry.draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default() {
+            self.count(&entry, reason);
+        }
+    }
+
+    fn count(&mut self, entry: &Entry, reason: &Json) {
+        let text = |name| reason.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+        let key = (text("rule"), tool(&entry.draft), verdict(&entry.draft));
+        let found = self.rules.entry(key).or_insert_with(|| Found {
+            message: text("message"),
+            count: 0,
+            first: entry.ts,
+            last: entry.ts,
+            examples: Vec::new(),
+        });
+        found.count = found.count.saturating_add(1);
+        found.last = entry.ts;
+        if let (Some(link), Some(call)) = (&entry.run, &entry.draft.call)
+            && found.examples.len() < EXAMPLES
+        {
+            found.examples.push((link.run, call.to_string()));
+        }
+    }
+
+    /// Most frequent first.
+    fn sorted(&self) -> Vec<(&Key, &Found)> {
+        let mut rules: Vec<_> = self.rules.iter().collect();
+        rules.sort_by_key(|(key, found)| (std::cmp::Reverse(found.count), *key));
+        rules
+    }
+
+    fn to_json(&self) -> Json {
+        let rule = |((rule, tool, verdict), found): (&Key, &Found)| {
+            let example = |(run, call): &(RunId, String)| {
+                Json::object([
+                    ("run", Json::from(run.to_string())),
+                    ("call", Json::from(call.as_str())),
+                ])
+            };
+            Json::object([
+                ("rule", Json::from(rule.as_str())),
+                ("tool", Json::from(tool.as_str())),
+                ("verdict", Json::from(*verdict)),
+                ("message", Json::from(found.message.as_str())),
+                ("count", Json::from(found.count)),
+                ("first", Json::from(found.first.to_string())),
+                ("last", Json::from(found.last.to_string())),
+                ("examples", found.examples.iter().map(example).collect::<Vec<_>>().into()),
+            ])
+        };
+        Json::object([
+            ("v", Json::from("wicketgate/observed/1")),
+            ("decided", Json::from(self.decided)),
+            ("denied", Json::from(self.denied)),
+            ("held", Json::from(self.held)),
+            ("rules", self.sorted().into_iter().map(rule).collect::<Vec<_>>().into()),
+        ])
+    }
+
+    fn print(&self) {
+        let Self { decided, denied, held, .. } = self;
+        if *denied == 0 && *held == 0 {
+            say(format!("{decided} calls were decided, and every decision was enforced"));
+            return;
+        }
+        say(format!(
+            "of {decided} calls, enforcement would have refused {denied} and held {held} that ran"
+        ));
+        for ((rule, tool, verdict), found) in self.sorted() {
+            let Found { message, count, first, last, examples } = found;
+            say(format!("\n{count:>6}  {verdict}  {tool}\n        {rule}: {}", plain(message)));
+            let calls: Vec<&str> = examples.iter().map(|(_, call)| call.as_str()).collect();
+            let more = if *count > calls.len() as u64 { ", …" } else { "" };
+            say(format!("        calls {}{more}; first {first}, last {last}", calls.join(", ")));
+        }
+    }
+}
+
+fn tool(draft: &Draft) -> String {
+    draft.tool.as_ref().map(ToString::to_string).unwrap_or_default()
+}
+
+fn verdict(draft: &Draft) -> &'static str {
+    draft.verdict.map_or("deny", Verdict::as_str)
+}
+
+/// What a policy wrote may not steer the terminal.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Exit {
+    let report = match block_on(read(args)) {
+        Ok(Ok(report)) => report,
+        Ok(Err((exit, why))) => {
+            complain(format!("error: {why}"));
+            return exit;
+        }
+        Err(exit) => return exit,
+    };
+    if args.json {
+        say(canonical::text(&report.to_json()));
+    } else {
+        report.print();
+    }
+    if report.unread > 0 {
+        complain(format!(
+            "{} entries could not be read: see `wicketgate ledger verify`",
+            report.unread
+        ));
+    }
+    Exit::Ok
+}
+
+async fn read(args: &Args) -> Result<Report, (Exit, String)> {
+    let unreadable = |e: StoreError| (Exit::Unverifiable, e.to_string());
+    let opened = reader::open_reader(&args.source).await;
+    let reader = opened.map_err(|e| (Exit::Unverifiable, e.to_string()))?;
+    let from = args.since.map(|since| since.instant(SystemClock::new().now()));
+    let wanted = |entry: &Entry| from.is_none_or(|from| entry.ts >= from);
+    let mut report = Report::default();
+    if let Some(run) = &args.run {
+        let found = reader.find_run(run).await.map_err(unreadable)?;
+        let chain = found.ok_or_else(|| (Exit::Usage, format!("no run `{run}` in this ledger")))?;
+        let rows = reader.run_entries(&chain, run).await.map_err(unreadable)?;
+        rows.iter().for_each(|row| report.take(row, &wanted));
+        return Ok(report);
+    }
+    every_entry(reader.as_ref(), |row| report.take(row, &wanted)).await.map_err(unreadable)?;
+    Ok(report)
+}
+
+async fn every_entry(
+    reader: &dyn LedgerReader,
+    mut take: impl FnMut(&EntryRow),
+) -> Result<(), StoreError> {
+    for chain in reader.chains().await? {
+        let mut from = 0;
+        while from < chain.head.size {
+            let rows = reader.entries(&chain.chain, from, PAGE).await?;
+            let Some(last) = rows.last() else { break };
+            from = last.seq.saturating_add(1);
+            rows.iter().for_each(&mut take);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_is_a_time_or_a_duration() {
+        let now = Timestamp::parse("2026-11-22T12:00:00.000Z").unwrap();
+        let at = |text: &str| since(text).unwrap().instant(now).to_string();
+        assert_eq!(at("2026-11-20T00:00:00Z"), "2026-11-20T00:00:00.000Z");
+        assert_eq!(at("90m"), "2026-11-22T10:30:00.000Z");
+        assert_eq!(at("7d"), "2026-11-15T12:00:00.000Z");
+        for text in ["", "d", "7", "7w", "-1h", "7é", "yesterday"] {
+            assert!(since(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! `wicketgate policy suggest`: least-privilege rules from what a run really did.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::reader::{self, Source};
+use super::{Exit, block_on, complain, say};
+use crate::domain::canonical;
+use crate::domain::decision::{Reason, Verdict};
+use crate::domain::digest::commitment;
+use crate::domain::id::{CallId, ChainId, RunId};
+use crate::domain::json::{Json, Limits};
+use crate::domain::outcome::SIMULATED;
+use crate::ledger::entry::{Commitment, Entry, Kind};
+use crate::ledger::store::{LedgerReader, StoreError};
+use crate::policy::PolicyEngine as _;
+use crate::policy::bundle::Bundle;
+use crate::policy::rego::{DEADLINE, RegoEngine};
+use crate::policy::suggest::{self, Left, Seen};
+
+const META: &str = "bundle.json";
+const RULES: &str = "agent/suggested.rego";
+
+/// `policy suggest`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// The run
+    #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
+    run: RunId,
+    /// Also allow what a rule spoke against
+    #[arg(long)]
+    include_denied: bool,
+    /// Write a bundle directory instead of printing the rules; it may not exist, or has to be empty
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+type Failure = (Exit, String);
+
+/// One call of the run, as its entries tell it.
+struct Call {
+    tool: String,
+    decided: Entry,
+    last: Entry,
+}
+
+/// What the run did.
+#[derive(Default)]
+struct Study {
+    seen: Vec<Seen>,
+    left: Vec<Left>,
+    /// Inputs of calls that a rule spoke against.
+    refused: Vec<Seen>,
+    agent: String,
+    /// Name and version of the bundle in force.
+    bundle: Option<(String, String)>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Exit {
+    let done = block_on(study(args)).map(|studied| studied.and_then(|study| finish(args, &study)));
+    match done {
+        Ok(Ok(())) => Exit::Ok,
+        Ok(Err((exit, why))) => {
+            complain(format!("error: {why}"));
+            exit
+        }
+        Err(exit) => exit,
+    }
+}
+
+async fn study(args: &Args) -> Result<Study, Failure> {
+    let unreadable = |e: StoreError| (Exit::Unverifiable, e.to_string());
+    let opened = reader::open_reader(&args.source).await;
+    let reader = opened.map_err(|e| (Exit::Unverifiable, e.to_string()))?;
+    let found = reader.find_run(&args.run).await.map_err(unreadable)?;
+    let no_run = || (Exit::Usage, format!("no run `{}` in this ledger", args.run));
+    let chain = found.ok_or_else(no_run)?;
+    let rows = reader.run_entries(&chain, &args.run).await.map_err(unreadable)?;
+    let mut calls: BTreeMap<CallId, Call> = BTreeMap::new();
+    let mut order = Vec::new();
+    let mut study = Study::default();
+    for row in &rows {
+        let Ok(entry) = Entry::parse(&row.body) else { continue };
+        if entry.draft.kind == Kind::RunOpened {
+            entry
+                .draft
+                .data
+                .get("agent")
+                .and_then(Json::as_str)
+                .unwrap_or_default()
+                .clone_into(&mut study.agent);
+        }
+        let Some(id) = entry.draft.call.clone() else { continue };
+        if let Some(call) = calls.get_mut(&id) {
+            call.last = entry;
+        } else {
+            let tool = entry.draft.tool.as_ref().map(ToString::to_string).unwrap_or_default();
+            order.push(id.clone());
+            calls.insert(id, Call { tool, decided: entry.clone(), last: entry });
+        }
+    }
+    for (id, call) in order.iter().filter_map(|id| calls.get(id).map(|call| (id, call))) {
+        let input = input_of(reader.as_ref(), &chain, &call.decided).await.map_err(unreadable)?;
+        study.sort(id, call, input, args.include_denied);
+    }
+    let policy = calls.values().find_map(|call| call.decided.draft.policy);
+    for row in
+        reader.entries_of(&chain, &[Kind::PolicyActivated.as_str()]).await.map_err(unreadable)?
+    {
+        let Ok(entry) = Entry::parse(&row.body) else { continue };
+        let text = |name| entry.draft.data.get(name).and_then(Json::as_str).map(str::to_owned);
+        if entry.draft.policy == policy {
+            study.bundle = text("name").zip(text("version"));
+        }
+    }
+    Ok(study)
+}
+
+/// The input document a decision was made about, if it is kept.
+async fn input_of(
+    reader: &dyn LedgerReader,
+    chain: &ChainId,
+    decided: &Entry,
+) -> Result<Option<Json>, StoreError> {
+    let role = |c: &&Commitment| c.role == "policy_input";
+    let Some(said) = decided.draft.commit.iter().find(role) else { return Ok(None) };
+    let Some(row) = reader.payload(chain, &said.c).await? else { return Ok(None) };
+    let opens = commitment(&row.salt, &row.body) == said.c;
+    Ok(opens.then(|| Json::parse(&row.body, &Limits::FILE).ok()).flatten())
+}
+
+impl Study {
+    /// Where a call belongs: what completed is what the rules are for.
+    fn sort(&mut self, id: &CallId, call: &Call, input: Option<Json>, include_denied: bool) {
+        let draft = &call.decided.draft;
+        let reason = call.last.draft.data.get("reason").and_then(Json::as_str);
+        let simulated = call.last.draft.kind == Kind::CallCancelled && reason == Some(SIMULATED);
+        let done = call.last.draft.kind == Kind::CallCompleted || simulated;
+        let against = spoke_against(&call.decided);
+        let why = match (&input, &against) {
+            (None, Some(rule)) => Some(format!("{rule}, and its input is not kept")),
+            (None, None) => Some("its input is not kept".to_owned()),
+            (Some(_), Some(_)) if include_denied => None,
+            (Some(_), Some(rule)) => {
+                let how = if draft.kind == Kind::CallAuthorized { " (not enforced)" } else { "" };
+                Some(format!("{}{how} by {rule}", draft.verdict.map_or("denied", Verdict::as_str)))
+            }
+            (Some(_), None) if done => None,
+            (Some(_), None) => {
+                Some(format!("it did not complete ({})", call.last.draft.kind.as_str()))
+            }
+        };
+        let call_id = id.to_string();
+        match (input, why) {
+            (Some(input), None) => self.seen.push(Seen { call: call_id, input }),
+            (input, why) => {
+                if against.is_some() {
+                    let seen = input.map(|input| Seen { call: call_id.clone(), input });
+                    self.refused.extend(seen);
+                }
+                let why = why.unwrap_or_default();
+                self.left.push(Left { call: call_id, tool: call.tool.clone(), why });
+            }
+        }
+    }
+}
+
+/// The rule that spoke against a call. That no rule allowed it speaks for nobody.
+fn spoke_against(decided: &Entry) -> Option<String> {
+    let reasons = decided.draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();
+    let enforced = decided.draft.data.get("enforced").and_then(Json::as_bool) != Some(false);
+    let spoke = reasons.iter().find(|reason| {
+        let detail = reason.get("detail").and_then(Json::as_str);
+        enforced || detail != Some("no_allow")
+    })?;
+    Some(spoke.get("rule").and_then(Json::as_str).unwrap_or_default().to_owned())
+}
+
+/// Makes the rules, tries them on every input, and only then gives them away.
+fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
+    let invalid = |why: String| (Exit::Invalid, why);
+    if study.seen.is_empty() {
+        for Left { call, tool, why } in &study.left {
+            complain(format!("{call} of {tool}: {why}"));
+        }
+        return Err(invalid("there is nothing to allow: no call of this run counts".to_owned()));
+    }
+    let about = format!("run {} of agent {}", args.run, study.agent);
+    let text = suggest::rego(&about, &study.seen, &study.left);
+    let (name, version) = named(study);
+    let files = BTreeMap::from([
+        (META.to_owned(), suggest::meta(&name, &version)),
+        (RULES.to_owned(), text.clone().into_bytes()),
+    ]);
+    let bundle = Bundle::of_files(files.clone()).map_err(|errors| {
+        let errors: Vec<String> = errors.iter().map(|e| format!("\n  {e}")).collect();
+        invalid(format!("the suggested rules do not load:{}", errors.concat()))
+    })?;
+    let engine = RegoEngine::new(&bundle, DEADLINE).map_err(|e| invalid(e.to_string()))?;
+    for Seen { call, input } in &study.seen {
+        let answer =
+            engine.decide(&canonical::bytes(input)).map_err(|e| invalid(format!("{call}: {e}")))?;
+        // What is irreversible waits for a person whatever rules allow it.
+        let tier = |r: &Reason| r.rule == "wicketgate.decision" && r.detail.starts_with("tier3");
+        if answer.verdict != Verdict::Allow && !answer.reasons.iter().all(tier) {
+            let why = answer.reasons.first().map(|r| r.message.as_str()).unwrap_or_default();
+            return Err(invalid(format!("the suggested rules do not allow `{call}`: {why}")));
+        }
+    }
+    let open = study.refused.iter().filter(|seen| {
+        let answer = engine.decide(&canonical::bytes(&seen.input));
+        answer.is_ok_and(|answer| answer.verdict == Verdict::Allow)
+    });
+    let open: Vec<&str> = open.map(|seen| seen.call.as_str()).collect();
+    match &args.out {
+        Some(dir) => write(dir, &files)?,
+        None => say(text.trim_end()),
+    }
+    complain(format!(
+        "tested: the inputs of {} calls, and these rules allow every one",
+        study.seen.len()
+    ));
+    if !study.refused.is_empty() {
+        let stay = study.refused.len().saturating_sub(open.len());
+        complain(format!("tested: of {} refused calls, {stay} stay refused", study.refused.len()));
+    }
+    if !open.is_empty() {
+        complain(format!("note: they look like calls that were allowed: {}", open.join(", ")));
+    }
+    if let Some(dir) = &args.out {
+        let dir = dir.display();
+        complain(format!(
+            "wrote {dir}: rules of the agent layer; `org/`, `team/` and `data/` are yours to add"
+        ));
+    }
+    Ok(())
+}
+
+/// The bundle that may follow the one in force.
+fn named(study: &Study) -> (String, String) {
+    let next = study.bundle.as_ref().and_then(|(name, version)| {
+        let mut version: semver::Version = version.parse().ok()?;
+        version.patch = version.patch.checked_add(1)?;
+        (version.pre, version.build) = (semver::Prerelease::EMPTY, semver::BuildMetadata::EMPTY);
+        Some((name.clone(), version.to_string()))
+    });
+    next.unwrap_or_else(|| ("suggested".to_owned(), "1.0.0".to_owned()))
+}
+
+fn write(dir: &Path, files: &BTreeMap<String, Vec<u8>>) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| (Exit::Invalid, format!("`{}`: {e}", dir.display()));
+    if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err((Exit::Usage, format!("`{}` is not empty", dir.display())));
+    }
+    for (name, bytes) in files {
+        let path = dir.join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(dir)).map_err(failed)?;
+        super::write_new(&path, bytes).map_err(|why| (Exit::Invalid, why))?;
+    }
+    Ok(())
+}

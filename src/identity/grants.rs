@@ -1,0 +1,146 @@
+//! `spec.tools` of a manifest: tools by name, and tools of an MCP server by the lock they stand in.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::manifest::Grant;
+use crate::catalog::server::governed;
+use crate::domain::digest::Digest;
+use crate::domain::id::ToolName;
+use crate::domain::tier::Tier;
+use crate::yaml::{self, Document};
+
+/// Tools of one server in one grant.
+const ALLOW_MAX: usize = 1024;
+
+/// The JSON Schema of one entry: `{name, tier, definition}` or `{server, lock, allow, tier}`.
+pub(super) fn schema() -> Value {
+    json!({"type": "object", "additionalProperties": false, "properties": {
+        "name": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,128}$",
+            "x-error": "expected a tool name: [A-Za-z0-9_.-]{1,128}"},
+        "tier": {"enum": ["T0", "T1", "T2", "T3"], "x-error": "expected `T0`, `T1`, `T2` or `T3`"},
+        "definition": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$",
+            "x-error": "expected `sha256:` and 64 lowercase hex digits"},
+        "server": {"type": "string", "pattern": "^[a-z0-9_-]{1,32}$",
+            "x-error": "expected the name of an MCP server: [a-z0-9_-]{1,32}"},
+        "lock": {"type": "object", "additionalProperties": false, "required": ["signer"], "properties": {
+            "signer": {"type": "string", "pattern": "^[0-9a-f]{64}$",
+                "x-error": "expected the id of the key that signs the lock: 64 lowercase hex digits, quoted"}}},
+        "allow": {"type": "array", "minItems": 1, "maxItems": ALLOW_MAX, "items": {"type": "string"},
+            "x-error": "expected 1 to 1024 names of the server's tools, or methods like `resources/read`"},
+    }})
+}
+
+#[derive(Deserialize)]
+pub(super) struct Raw {
+    name: Option<String>,
+    tier: Option<String>,
+    definition: Option<String>,
+    server: Option<String>,
+    lock: Option<RawLock>,
+    #[serde(default)]
+    allow: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct RawLock {
+    signer: String,
+}
+
+/// What a schema says without a good word: which form an entry has, and names granted twice.
+pub(super) fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
+    let mut wrong = Vec::new();
+    let mut names = BTreeSet::new();
+    let tools = document.value.pointer("/spec/tools").and_then(Value::as_array);
+    for (i, tool) in tools.into_iter().flatten().enumerate() {
+        let at = format!("/spec/tools/{i}");
+        if !tool.is_object() {
+            continue;
+        }
+        let of_server = ["server", "lock", "allow"].iter().any(|field| tool.get(field).is_some());
+        match tool.get("name") {
+            Some(_) if of_server => {
+                let why = "is either `name` or `server`, `lock` and `allow`";
+                wrong.push(document.error(&at, why));
+            }
+            Some(name) => {
+                let shown = name.as_str().map_or_else(|| name.to_string(), str::to_owned);
+                once(document, &format!("{at}/name"), &shown, &mut names, &mut wrong);
+            }
+            None if of_server => server(document, &at, tool, &mut names, &mut wrong),
+            None => wrong.push(document.error(&at, "missing field `name`")),
+        }
+    }
+    wrong
+}
+
+fn once(
+    document: &Document,
+    at: &str,
+    name: &str,
+    names: &mut BTreeSet<String>,
+    wrong: &mut Vec<yaml::Error>,
+) {
+    if !names.insert(name.to_owned()) {
+        wrong.push(document.error(at, format!("tool `{name}` is granted twice")));
+    }
+}
+
+fn server(
+    document: &Document,
+    at: &str,
+    tool: &Value,
+    names: &mut BTreeSet<String>,
+    wrong: &mut Vec<yaml::Error>,
+) {
+    for field in ["server", "lock", "allow"] {
+        if tool.get(field).is_none() {
+            wrong.push(document.error(at, format!("missing field `{field}`")));
+        }
+    }
+    if tool.get("definition").is_some() {
+        let why = "a server's tools are pinned by its lock; `definition` goes with `name`";
+        wrong.push(document.error(&format!("{at}/definition"), why));
+    }
+    let Some(server) = tool.get("server").and_then(Value::as_str) else { return };
+    let allow = tool.get("allow").and_then(Value::as_array).into_iter().flatten();
+    for (i, own) in allow.enumerate() {
+        let Some(own) = own.as_str() else { continue };
+        let at = format!("{at}/allow/{i}");
+        match governed(server, own) {
+            Some(name) => once(document, &at, name.as_str(), names, wrong),
+            None => {
+                let why =
+                    format!("`{own}` is neither a tool's name nor a method that can be granted");
+                wrong.push(document.error(&at, why));
+            }
+        }
+    }
+}
+
+/// The grants, those of a server one for each name. `None` if something cannot be read.
+pub(super) fn values(raw: Vec<Raw>) -> Option<Vec<Grant>> {
+    let mut grants = Vec::new();
+    for raw in raw {
+        let tier = raw.tier.map_or(Some(None), |text| Tier::parse(&text).map(Some))?;
+        let definition =
+            raw.definition.map_or(Some(None), |text| Digest::parse(&text).map(Some))?;
+        if let Some(name) = raw.name {
+            let name = ToolName::parse(&name)?;
+            grants.push(Grant { tier, definition, ..Grant::of(name) });
+            continue;
+        }
+        let (server, signer) = (raw.server?, raw.lock?.signer);
+        for own in &raw.allow {
+            grants.push(Grant {
+                tier,
+                server: Some(server.clone()),
+                signer: Some(signer.clone()),
+                ..Grant::of(governed(&server, own)?)
+            });
+        }
+    }
+    Some(grants)
+}

@@ -1,0 +1,135 @@
+//! Least privilege from what was seen: rules that allow the calls of one run, and little else.
+//!
+//! One `allow` for each tool. What its calls had in common becomes a condition: a few words an
+//! enumeration, paths a directory, URLs their hosts, numbers a bound that is rounded up. Nothing else is
+//! allowed, so the default is a denial.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::domain::canonical;
+use crate::domain::json::Json;
+use shape::{Lines, literal};
+
+mod shape;
+
+/// One call the rules have to allow.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Seen {
+    /// Its id.
+    pub call: String,
+    /// The input document it was judged by.
+    pub input: Json,
+}
+
+/// One call the rules do not care for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Left {
+    /// Its id.
+    pub call: String,
+    /// Its tool.
+    pub tool: String,
+    /// Why it is left out.
+    pub why: String,
+}
+
+/// Ids named in one comment.
+const NAMED: usize = 5;
+
+/// The text of `agent/suggested.rego`. `about` says what it was made from, for its first line.
+#[must_use]
+pub fn rego(about: &str, seen: &[Seen], left: &[Left]) -> String {
+    let mut tools: BTreeMap<&str, Vec<&Seen>> = BTreeMap::new();
+    for call in seen {
+        let name = at(&call.input, &["tool", "name"]).and_then(Json::as_str).unwrap_or_default();
+        tools.entry(name).or_default().push(call);
+    }
+    let mut out = format!(
+        "# Suggested by `wicketgate policy suggest` from {}.\n\
+         # Read it before you sign it: it allows what was seen and says nothing about what is right.\n\
+         package wicketgate.agent\n\nimport rego.v1\n",
+        comment(about)
+    );
+    for (tool, calls) in &tools {
+        let body = rule(tool, calls);
+        let number =
+            if calls.len() == 1 { "1 call".to_owned() } else { format!("{} calls", calls.len()) };
+        push(&mut out, format_args!("\n# {number}: {}\nallow if {{\n{body}}}\n", named(calls)));
+    }
+    if !left.is_empty() {
+        out.push_str("\n# Not allowed by these rules, on purpose:\n");
+    }
+    for Left { call, tool, why } in left {
+        push(
+            &mut out,
+            format_args!("# - {} of {}: {}\n", comment(call), comment(tool), comment(why)),
+        );
+    }
+    out
+}
+
+fn rule(tool: &str, calls: &[&Seen]) -> String {
+    let mut lines = Lines::default();
+    lines.add(format!("input.tool.name == {}", literal(&Json::from(tool))));
+    let args: Vec<&Json> = calls.iter().filter_map(|call| call.input.get("args")).collect();
+    lines.members("input.args", &args);
+    let effects: Vec<&Json> = calls.iter().filter_map(|call| call.input.get("effect")).collect();
+    effect(&mut lines, &effects);
+    lines.text()
+}
+
+/// What the call would touch, as the gate resolved it.
+fn effect(lines: &mut Lines, effects: &[&Json]) {
+    let kind = |effect: &&Json| effect.get("kind").and_then(Json::as_str).map(str::to_owned);
+    let mut kinds: Vec<String> = effects.iter().filter_map(kind).collect();
+    kinds.sort();
+    kinds.dedup();
+    let [kind] = kinds.as_slice() else {
+        lines.note("what it touches is of several kinds: not constrained");
+        return;
+    };
+    lines.note("what it touches, as the gate resolved it");
+    lines.add(format!("input.effect.kind == {}", literal(&Json::from(kind.as_str()))));
+    let (words, paths): (&[&str], &[&str]) = match kind.as_str() {
+        "http" => (&["method", "scheme", "host", "port"], &["path"]),
+        "file" => (&["access", "root"], &["path"]),
+        "mcp" => (&["server", "transport", "method", "name"], &[]),
+        _ => (&[], &[]),
+    };
+    for name in words {
+        let values: Vec<&Json> = effects.iter().filter_map(|effect| effect.get(name)).collect();
+        lines.one_of(&format!("input.effect.{name}"), &values);
+    }
+    for name in paths {
+        let values: Vec<&Json> = effects.iter().filter_map(|effect| effect.get(name)).collect();
+        lines.value(&format!("input.effect.{name}"), name, &values);
+    }
+}
+
+fn at<'a>(json: &'a Json, path: &[&str]) -> Option<&'a Json> {
+    path.iter().try_fold(json, |json, name| json.get(name))
+}
+
+fn named(calls: &[&Seen]) -> String {
+    let ids: Vec<String> = calls.iter().take(NAMED).map(|call| comment(&call.call)).collect();
+    match calls.len().saturating_sub(ids.len()) {
+        0 => ids.join(", "),
+        more => format!("{} and {more} more", ids.join(", ")),
+    }
+}
+
+/// Text that stays inside its comment.
+fn comment(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect()
+}
+
+fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // INVARIANT: writing to a String cannot fail.
+    out.write_fmt(text).unwrap_or_default();
+}
+
+/// `bundle.json` of a bundle that holds nothing else.
+#[must_use]
+pub fn meta(name: &str, version: &str) -> Vec<u8> {
+    canonical::bytes(&Json::object([("name", Json::from(name)), ("version", Json::from(version))]))
+}

@@ -1,0 +1,340 @@
+//! From values to a condition that all of them satisfy.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::canonical;
+use crate::domain::json::Json;
+
+/// Words of one enumeration at most.
+const WORDS_MAX: usize = 8;
+/// Characters of a word.
+const WORD_CHARS_MAX: usize = 64;
+/// Paths of one enumeration, where they have no directory in common.
+const PATHS_MAX: usize = 16;
+/// Objects within each other that are looked into.
+const DEPTH_MAX: usize = 3;
+/// Names that cannot follow a dot, or stand for a variable.
+const KEYWORDS: [&str; 17] = [
+    "as", "contains", "data", "default", "else", "every", "false", "if", "import", "in", "input",
+    "not", "null", "package", "some", "true", "with",
+];
+
+/// The lines of a rule's body.
+#[derive(Default, Debug)]
+pub(super) struct Lines {
+    text: String,
+    indent: usize,
+    depth: usize,
+    variables: usize,
+}
+
+/// A value as Rego writes it.
+pub(super) fn literal(value: &Json) -> String {
+    canonical::text(value)
+}
+
+impl Lines {
+    /// The body, every line indented.
+    pub fn text(self) -> String {
+        self.text
+    }
+
+    /// One condition.
+    pub fn add(&mut self, line: impl AsRef<str>) {
+        for _ in 0..=self.indent {
+            self.text.push('\t');
+        }
+        self.text.push_str(line.as_ref());
+        self.text.push('\n');
+    }
+
+    /// One comment, which begins a group of conditions.
+    pub fn note(&mut self, what: &str) {
+        let what: String = what.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        self.add(format!("# {what}"));
+    }
+
+    /// The conditions on the members of objects: no other names, and each value as it was seen.
+    pub fn members(&mut self, at: &str, objects: &[&Json]) {
+        let objects: Vec<_> = objects.iter().filter_map(|value| value.as_object()).collect();
+        let mut values: BTreeMap<&String, Vec<&Json>> = BTreeMap::new();
+        for (name, value) in objects.iter().copied().flatten() {
+            values.entry(name).or_default().push(value);
+        }
+        let names: Vec<Json> = values.keys().map(|name| Json::from(name.as_str())).collect();
+        if names.is_empty() {
+            return self.add(format!("count({at}) == 0"));
+        }
+        let names: Vec<String> = names.iter().map(literal).collect();
+        self.add(format!("count(object.remove({at}, {{{}}})) == 0", names.join(", ")));
+        for (name, values) in values {
+            let place = if values.len() == objects.len() {
+                member(at, name)
+            } else {
+                self.optional(at, name, &values)
+            };
+            self.value(&place, name, &values);
+        }
+    }
+
+    /// A member that is not always there: where it is not, a value that fits stands for it.
+    fn optional(&mut self, at: &str, name: &str, values: &[&Json]) -> String {
+        self.variables = self.variables.saturating_add(1);
+        let variable = format!("value{}", self.variables);
+        let fits = values.first().map_or_else(|| "null".to_owned(), |value| literal(value));
+        let key = literal(&Json::from(name));
+        self.note("not always given");
+        self.add(format!("{variable} := object.get({at}, {key}, {fits})"));
+        variable
+    }
+
+    /// The conditions on one value, called `name` by its tool.
+    pub fn value(&mut self, at: &str, name: &str, values: &[&Json]) {
+        let kinds: BTreeSet<&str> = values.iter().map(|value| kind(value)).collect();
+        let kinds: Vec<&str> = kinds.into_iter().collect();
+        match kinds.as_slice() {
+            ["text"] => self.texts(at, name, values),
+            ["number"] => self.numbers(at, name, values),
+            ["boolean"] => self.one_of(at, values),
+            ["null"] => self.add(format!("is_null({at})")),
+            ["array"] => self.arrays(at, name, values),
+            ["object"] if self.depth < DEPTH_MAX => {
+                self.add(format!("is_object({at})"));
+                self.depth = self.depth.saturating_add(1);
+                self.members(at, values);
+                self.depth = self.depth.saturating_sub(1);
+            }
+            ["object"] => self.add(format!("is_object({at})")),
+            _ => self.note(&format!("{name}: values of several types, not constrained")),
+        }
+    }
+
+    /// One of exactly these values.
+    pub fn one_of(&mut self, at: &str, values: &[&Json]) {
+        let distinct: BTreeSet<String> = values.iter().map(|value| literal(value)).collect();
+        let distinct: Vec<String> = distinct.into_iter().collect();
+        match distinct.as_slice() {
+            [] => {}
+            [one] => self.add(format!("{at} == {one}")),
+            several => self.add(format!("{at} in {{{}}}", several.join(", "))),
+        }
+    }
+
+    fn texts(&mut self, at: &str, name: &str, values: &[&Json]) {
+        let texts: BTreeSet<&str> = values.iter().filter_map(|value| value.as_str()).collect();
+        let word = |text: &&str| {
+            text.chars().count() <= WORD_CHARS_MAX && !text.contains(|c: char| c.is_whitespace())
+        };
+        if texts.len() > 1
+            && let Some(origins) =
+                texts.iter().map(|text| origin(text)).collect::<Option<BTreeSet<_>>>()
+        {
+            self.note(&format!("{name}: the hosts of {} addresses", texts.len()));
+            self.add(format!("is_string({at})"));
+            return self.begins(at, &origins);
+        }
+        if texts.len() > 1 && texts.iter().all(|text| is_path(name, text)) {
+            return self.paths(at, name, &texts, values);
+        }
+        if texts.len() <= WORDS_MAX && texts.iter().all(word) {
+            return self.one_of(at, values);
+        }
+        let longest = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
+        let most = round_up(u64::try_from(longest).unwrap_or(u64::MAX));
+        self.note(&format!("{name}: free text of up to {longest} characters, rounded up"));
+        self.add(format!("is_string({at})"));
+        self.add(format!("count({at}) <= {most}"));
+    }
+
+    fn paths(&mut self, at: &str, name: &str, texts: &BTreeSet<&str>, values: &[&Json]) {
+        let directory = common_directory(texts);
+        if directory.is_empty() || directory == "/" {
+            if texts.len() <= PATHS_MAX {
+                return self.one_of(at, values);
+            }
+            self.note(&format!("{name}: {} paths without a common directory", texts.len()));
+            self.add(format!("is_string({at})"));
+            return self.add(format!("not contains({at}, \"..\")"));
+        }
+        self.note(&format!("{name}: the common directory of {} paths", texts.len()));
+        self.add(format!("is_string({at})"));
+        let prefix = literal(&Json::from(directory.as_str()));
+        let itself = texts.iter().any(|text| !text.starts_with(&directory));
+        if itself {
+            self.add(format!("startswith(concat(\"\", [{at}, \"/\"]), {prefix})"));
+        } else {
+            self.add(format!("startswith({at}, {prefix})"));
+        }
+        if texts.iter().all(|text| !text.contains("..")) {
+            self.add(format!("not contains({at}, \"..\")"));
+        }
+    }
+
+    fn begins(&mut self, at: &str, prefixes: &BTreeSet<String>) {
+        let all: Vec<String> =
+            prefixes.iter().map(|prefix| literal(&Json::from(prefix.as_str()))).collect();
+        match all.as_slice() {
+            [one] => self.add(format!("startswith({at}, {one})")),
+            several => {
+                self.add(format!("strings.any_prefix_match({at}, {{{}}})", several.join(", ")));
+            }
+        }
+    }
+
+    fn numbers(&mut self, at: &str, name: &str, values: &[&Json]) {
+        let (mut low, mut high) = (0.0_f64, 0.0_f64);
+        for value in values {
+            let number = match value {
+                Json::Int(number) => whole(*number),
+                Json::Float(number) => *number,
+                Json::Null | Json::Bool(_) | Json::String(_) | Json::Array(_) | Json::Object(_) => {
+                    0.0
+                }
+            };
+            (low, high) = (low.min(number), high.max(number));
+        }
+        let down = if low < 0.0 { format!(", down to {low}") } else { String::new() };
+        self.note(&format!("{name}: up to {high}{down}, rounded up"));
+        self.add(format!("is_number({at})"));
+        self.add(format!("{at} <= {}", round_up(ceiling(high))));
+        let least = round_up(ceiling(-low));
+        let sign = if least == 0 { "" } else { "-" };
+        self.add(format!("{at} >= {sign}{least}"));
+    }
+
+    fn arrays(&mut self, at: &str, name: &str, values: &[&Json]) {
+        let arrays: Vec<&[Json]> = values.iter().filter_map(|value| value.as_array()).collect();
+        let longest = arrays.iter().map(|array| array.len()).max().unwrap_or(0);
+        self.add(format!("is_array({at})"));
+        let most = round_up(u64::try_from(longest).unwrap_or(u64::MAX));
+        self.add(format!("count({at}) <= {most}"));
+        let items: Vec<&Json> = arrays.into_iter().flatten().collect();
+        let scalar = |item: &&Json| !matches!(item, Json::Array(_) | Json::Object(_));
+        let kinds: BTreeSet<&str> = items.iter().map(|item| kind(item)).collect();
+        if items.is_empty() || kinds.len() > 1 || !items.iter().all(scalar) {
+            return;
+        }
+        self.variables = self.variables.saturating_add(1);
+        let item = format!("item{}", self.variables);
+        self.add(format!("every {item} in {at} {{"));
+        self.indent = self.indent.saturating_add(1);
+        self.value(&item, name, &items);
+        self.indent = self.indent.saturating_sub(1);
+        self.add("}");
+    }
+}
+
+const fn kind(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "boolean",
+        Json::Int(_) | Json::Float(_) => "number",
+        Json::String(_) => "text",
+        Json::Array(_) => "array",
+        Json::Object(_) => "object",
+    }
+}
+
+/// `at.name`, or `at["na-me"]`.
+fn member(at: &str, name: &str) -> String {
+    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && !name.is_empty()
+        && !KEYWORDS.contains(&name);
+    if plain { format!("{at}.{name}") } else { format!("{at}[{}]", literal(&Json::from(name))) }
+}
+
+/// `https://host:port/` of an address that has a path.
+fn origin(text: &str) -> Option<String> {
+    let (scheme, rest) = text.split_once("://")?;
+    let (authority, _) = rest.split_once('/')?;
+    let known = matches!(scheme, "http" | "https");
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b".-:[]".contains(&b);
+    (known && !authority.is_empty() && authority.bytes().all(plain))
+        .then(|| format!("{scheme}://{authority}/"))
+}
+
+fn is_path(name: &str, text: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let hinted = ["path", "file", "dir", "folder"].iter().any(|hint| name.contains(hint));
+    let odd = text.contains(|c: char| c.is_control()) || text.contains("://") || text.len() > 1024;
+    !odd && !text.is_empty() && (hinted || (text.contains('/') && !text.contains(' ')))
+}
+
+/// The directory that holds all of these, with its slash; empty if there is none.
+fn common_directory(texts: &BTreeSet<&str>) -> String {
+    let mut common: Option<Vec<&str>> = None;
+    for text in texts {
+        let parts: Vec<&str> = text.split('/').collect();
+        common = Some(match common {
+            None => parts,
+            Some(before) => {
+                before.into_iter().zip(parts).take_while(|(a, b)| a == b).map(|(a, _)| a).collect()
+            }
+        });
+    }
+    let common = common.unwrap_or_default();
+    if common.is_empty() { String::new() } else { format!("{}/", common.join("/")) }
+}
+
+/// 1, 2 or 5 times a power of ten: the first that is no less. 0 stays 0.
+fn round_up(number: u64) -> u64 {
+    if number == 0 {
+        return 0;
+    }
+    let mut power = 1_u64;
+    loop {
+        let steps = [1, 2, 5].map(|step| power.saturating_mul(step));
+        if let Some(bound) = steps.into_iter().find(|bound| *bound >= number) {
+            return bound;
+        }
+        power = power.saturating_mul(10);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "within 2^53")]
+const fn whole(number: i64) -> f64 {
+    number as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast of a float saturates, and a negative bound is 0"
+)]
+fn ceiling(number: f64) -> u64 {
+    number.ceil() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_is_rounded_up_to_one_two_or_five() {
+        for (number, bound) in [(0, 0), (1, 1), (3, 5), (6, 10), (10, 10), (51, 100), (1200, 2000)]
+        {
+            assert_eq!(round_up(number), bound);
+        }
+        assert_eq!(round_up(u64::MAX), u64::MAX);
+        assert_eq!((ceiling(2.1), ceiling(-3.0), ceiling(f64::INFINITY)), (3, 0, u64::MAX));
+    }
+
+    #[test]
+    fn a_common_directory_ends_where_a_name_does() {
+        let of = |texts: &[&'static str]| common_directory(&texts.iter().copied().collect());
+        assert_eq!(of(&["src/a.rs", "src/b/c.rs"]), "src/");
+        assert_eq!(of(&["src/ab", "src/abc"]), "src/");
+        assert_eq!(of(&["src", "src/a"]), "src/");
+        assert_eq!(of(&["a", "b"]), "");
+        assert_eq!(of(&["/etc/x", "/var/x"]), "/");
+    }
+
+    #[test]
+    fn an_address_keeps_its_host_and_no_trick_around_it() {
+        assert_eq!(origin("https://a.example/x").as_deref(), Some("https://a.example/"));
+        for odd in ["https://a.example", "https://a@b/x", "ftp://a/x", "//a/x", "https:///x"] {
+            assert_eq!(origin(odd), None, "{odd}");
+        }
+    }
+}

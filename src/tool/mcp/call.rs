@@ -1,0 +1,226 @@
+//! One tool, or one other method, of a server: prepared without it, asked only with a permit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::{HeaderName, HeaderValue};
+
+use super::Upstream;
+use super::link::Link;
+use super::pin::Pin;
+use super::result;
+use super::traffic::{Ask, Broken};
+use crate::catalog::drift::Drift;
+use crate::catalog::server::{Mcp, Target};
+use crate::domain::call::ToolCall;
+use crate::domain::canonical;
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
+use crate::domain::effect::Effect;
+use crate::domain::json::Json;
+use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::prepared::Hold;
+use crate::ledger::permit::Permit;
+use crate::mcp::header;
+use crate::mcp::raw::quoted;
+use crate::tool::ToolExecutor;
+
+/// How long before its deadline a call gives up waiting for a connection, so that what is known then
+/// (nothing was sent) is also what is written.
+const MARGIN: Duration = Duration::from_millis(100);
+
+/// One governed name of a server.
+#[derive(Debug)]
+pub(crate) struct McpTool {
+    upstream: Arc<Upstream>,
+    mcp: Mcp,
+    pin: Option<Arc<Pin>>,
+    read_only: bool,
+    bytes_max: usize,
+}
+
+/// A request that waits for its permit and for a connection.
+struct Ready {
+    name: Option<String>,
+    params: Vec<(String, Vec<u8>)>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl McpTool {
+    /// The tool of this binding. Starts nothing.
+    ///
+    /// # Errors
+    /// What is pinned cannot be read.
+    pub fn new(
+        upstream: Arc<Upstream>,
+        mcp: Mcp,
+        read_only: bool,
+        result_bytes_max: u64,
+    ) -> Result<Self, String> {
+        let pin = match &mcp.target {
+            Target::Tool(name) => Some(upstream.pin(name, &mcp.pinned)?),
+            Target::Method(_) => None,
+        };
+        let bytes_max = usize::try_from(result_bytes_max).unwrap_or(usize::MAX);
+        Ok(Self { upstream, mcp, pin, read_only, bytes_max })
+    }
+
+    fn method(&self) -> &'static str {
+        match &self.mcp.target {
+            Target::Tool(_) => "tools/call",
+            Target::Method(method) => method,
+        }
+    }
+
+    fn ready(&self, call: &ToolCall) -> Result<Ready, Reason> {
+        let refuse = |detail: &str, message: &str| Reason {
+            code: Code::EffectRefused,
+            detail: detail.into(),
+            message: message.into(),
+            rule: "tool.mcp".into(),
+        };
+        let args = call.args();
+        let (name, params) = match &self.mcp.target {
+            Target::Tool(tool) => {
+                let named = ("name".to_owned(), quoted(tool).into_bytes());
+                let arguments = ("arguments".to_owned(), call.canonical().to_vec());
+                (Some(tool.clone()), vec![named, arguments])
+            }
+            Target::Method(method) => {
+                let members = args.as_object().into_iter().flatten();
+                let params: Vec<_> =
+                    members.map(|(name, value)| (name.clone(), canonical::bytes(value))).collect();
+                if params.iter().any(|(name, _)| name == "_meta") {
+                    return Err(refuse("mcp.meta", "`_meta` is not the agent's to write"));
+                }
+                (named(method, args), params)
+            }
+        };
+        let mut headers = Vec::new();
+        for mirrored in &self.mcp.mirrored {
+            let Some(value) = header::value(args, &mirrored.path) else { continue };
+            let name = format!("mcp-param-{}", mirrored.name.to_ascii_lowercase());
+            let name = HeaderName::try_from(name);
+            let value = HeaderValue::try_from(header::encoded(&value));
+            let (Ok(name), Ok(value)) = (name, value) else {
+                return Err(refuse("mcp.header", "an argument fits no header"));
+            };
+            headers.push((name, value));
+        }
+        Ok(Ready { name, params, headers })
+    }
+
+    /// Sends the call its `prepare` built. Only `execute` calls this, with a permitted call.
+    async fn send(&self, link: &Link, ready: &Ready, call: &ToolCall) -> Outcome {
+        let params = ready.params.iter().map(|(name, value)| (name.as_str(), value.as_slice()));
+        let trace = call.traceparent().map(|trace| ("traceparent", quoted(trace).into_bytes()));
+        let ask = Ask {
+            method: self.method(),
+            params: params.collect(),
+            meta: trace.into_iter().collect(),
+            name: ready.name.as_deref().filter(|_| has_name(self.method())),
+            headers: &ready.headers,
+            bytes_max: self.bytes_max,
+            call: true,
+        };
+        match link.request(&ask).await {
+            Ok(answer) => match &answer.outcome {
+                Ok(result) => result::outcome(result, &answer.notes, self.bytes_max),
+                Err(error) => result::refused(error),
+            },
+            Err(broken) => self.broken(&broken),
+        }
+    }
+
+    fn broken(&self, broken: &Broken) -> Outcome {
+        let message = broken.to_string();
+        match broken {
+            Broken::NotSent(_) => failed(FailureClass::Connect, false, message),
+            Broken::Lost if self.read_only => failed(FailureClass::ToolError, true, message),
+            Broken::Lost => Outcome::Unknown { cause: "connection_lost".into() },
+            Broken::Status(300..=399) => {
+                let message = format!("{message}, which is not followed");
+                failed(FailureClass::Protocol, true, message)
+            }
+            Broken::Status(_) => failed(FailureClass::ToolError, true, message),
+            Broken::Protocol(_) => failed(FailureClass::Protocol, true, message),
+            Broken::TooLarge(_) => failed(FailureClass::TooLarge, true, message),
+        }
+    }
+}
+
+#[async_trait]
+impl ToolExecutor for McpTool {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+        if let Some(Drift::Breaking(what)) = self.pin.as_ref().map(|pin| pin.drift()) {
+            return Err(vec![Reason {
+                code: Code::ToolNotGranted,
+                detail: "tool.drift".into(),
+                message: format!(
+                    "tool `{}` is no longer what was signed ({}); it is denied until its lock is \
+                     signed again",
+                    call.tool(),
+                    what.join("; ")
+                ),
+                rule: "tools.lock".into(),
+            }]);
+        }
+        let ready = self.ready(call).map_err(|reason| vec![reason])?;
+        let effect = Effect::Mcp {
+            server: self.mcp.server.name.clone(),
+            transport: self.mcp.server.transport.as_str().to_owned(),
+            method: self.method().to_owned(),
+            name: ready.name.clone().unwrap_or_default(),
+        };
+        Ok((effect, Box::new(ready)))
+    }
+
+    async fn execute(&self, permit: &Permit) -> Outcome {
+        let prepared = permit.prepared();
+        let Some(ready) = prepared.hold::<Ready>() else {
+            let message = "the call was prepared by another tool".to_owned();
+            return failed(FailureClass::Changed, false, message);
+        };
+        let timeout = prepared.tool().map_or(Duration::ZERO, |tool| tool.timeout);
+        let patience = timeout.saturating_sub(MARGIN.min(timeout / 4));
+        let waited = tokio::time::timeout(patience, self.upstream.keeper.ready()).await;
+        let link = match waited {
+            Ok(Ok(link)) => link,
+            Ok(Err(message)) => return failed(FailureClass::Connect, false, message),
+            Err(_elapsed) => {
+                let message = format!("server `{}` does not answer", self.mcp.server.name);
+                return failed(FailureClass::Connect, false, message);
+            }
+        };
+        // It was the signed tool when the call was judged, and may not be on this connection.
+        if let Some(Drift::Breaking(_)) = self.pin.as_ref().map(|pin| pin.drift()) {
+            let message = "the tool is no longer what was signed".to_owned();
+            return failed(FailureClass::Changed, false, message);
+        }
+        self.send(&link, ready, prepared.call()).await
+    }
+}
+
+/// What a policy reads as the name of what is asked for.
+fn named(method: &str, args: &Json) -> Option<String> {
+    let text = |value: Option<&Json>| value.and_then(Json::as_str).map(str::to_owned);
+    match method {
+        "resources/read" => text(args.get("uri")),
+        "prompts/get" => text(args.get("name")),
+        "completion/complete" => {
+            let asked = args.get("ref")?;
+            text(asked.get("name")).or_else(|| text(asked.get("uri")))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the method's name is mirrored into `Mcp-Name`.
+fn has_name(method: &str) -> bool {
+    matches!(method, "tools/call" | "resources/read" | "prompts/get")
+}
+
+fn failed(class: FailureClass, started: bool, message: String) -> Outcome {
+    Outcome::Failed { class, started, message }
+}

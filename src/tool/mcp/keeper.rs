@@ -1,0 +1,383 @@
+//! What keeps the connection to one server: starts it, compares its tools, starts it again.
+//!
+//! `Down → Starting → Comparing → Up → Down`. No call runs on a connection whose tools were not
+//! compared with what was signed since it began, since the server said that they changed, or for
+//! longer than a minute.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::handshake::shake;
+use super::link::{Link, Wire};
+use super::list::{self, LIST_BYTES_MAX, Listed};
+use super::pin::{self, Pin};
+use super::pipe::Pipe;
+use super::remote::Remote;
+use super::traffic::{Tally, Traffic};
+use crate::catalog::drift::Drift;
+use crate::catalog::server::{Server, Transport};
+use crate::clock::Entropy;
+use crate::telemetry::metrics::Metrics;
+use crate::tool::net::Resolve;
+use crate::tool::scrub::Scrub;
+
+/// How long a server may take until its handshake is done: the first start may download it.
+const START: Duration = Duration::from_secs(120);
+/// How long its list of tools may take.
+const LIST: Duration = Duration::from_secs(30);
+/// How old a comparison may be when a call begins.
+const FRESH: Duration = Duration::from_secs(60);
+/// The first pause before a restart.
+const PAUSE_MIN: Duration = Duration::from_millis(200);
+/// The longest.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Where the connection is.
+#[derive(Clone, Debug)]
+pub(super) enum State {
+    /// None; after so many failed attempts in all.
+    Down(u64),
+    /// The server starts, or the handshake runs.
+    Starting,
+    /// The tools are listed, or will be before the next call.
+    Comparing,
+    /// Calls may run.
+    Up(Arc<Link>),
+    /// For good.
+    Closed,
+}
+
+/// What keeps one connection.
+pub(super) struct Keeper {
+    /// The server.
+    pub server: Arc<Server>,
+    /// Ends it for good.
+    pub stop: CancellationToken,
+    around: Around,
+    scrub: Scrub,
+    state: watch::Sender<State>,
+    trouble: Mutex<Trouble>,
+    pins: Mutex<Pins>,
+    started: AtomicBool,
+    wanted: Notify,
+}
+
+/// What all servers of a process share.
+#[derive(Clone)]
+pub(super) struct Around {
+    /// Makes ids nobody can guess.
+    pub entropy: Arc<dyn Entropy>,
+    /// Resolves names of HTTP servers.
+    pub resolve: Arc<dyn Resolve>,
+    /// Where things are counted, once that is known.
+    pub metrics: Arc<OnceLock<Arc<Metrics>>>,
+    /// Everything that runs for a connection.
+    pub tasks: TaskTracker,
+}
+
+/// What went wrong so far.
+#[derive(Clone, Default, Debug)]
+struct Trouble {
+    failures: u64,
+    last: Option<String>,
+}
+
+#[derive(Default)]
+struct Pins {
+    all: Vec<Weak<Pin>>,
+    listed: Option<Arc<Listed>>,
+}
+
+/// How an attempt went that had become a connection.
+enum Ended {
+    /// The gate wants no more of it.
+    Stopped,
+    /// It is of no more use. `steady` if it had worked.
+    Lost { steady: bool },
+    /// Its tools cannot be compared.
+    Useless(String),
+}
+
+impl Keeper {
+    /// Nothing is started yet.
+    pub fn new(server: &Arc<Server>, around: Around) -> Arc<Self> {
+        Arc::new(Self {
+            server: Arc::clone(server),
+            stop: CancellationToken::new(),
+            around,
+            scrub: Scrub::new(&server.secrets()),
+            state: watch::Sender::new(State::Down(0)),
+            trouble: Mutex::default(),
+            pins: Mutex::default(),
+            started: AtomicBool::new(false),
+            wanted: Notify::new(),
+        })
+    }
+
+    /// Starts the server if nobody did yet.
+    pub fn start(self: &Arc<Self>) {
+        if !self.started.swap(true, Ordering::AcqRel) {
+            self.around.tasks.spawn(Arc::clone(self).keep());
+        }
+    }
+
+    /// Where the connection is, the failed attempts, and the last thing that went wrong.
+    pub fn state(&self) -> (State, u64, Option<String>) {
+        let trouble = self.trouble.lock().clone();
+        (self.state.borrow().clone(), trouble.failures, trouble.last)
+    }
+
+    /// A connection whose tools are compared, as soon as there is one. The caller has a deadline.
+    ///
+    /// # Errors
+    /// An attempt failed that ended after this began; nothing was sent.
+    pub async fn ready(self: &Arc<Self>) -> Result<Arc<Link>, String> {
+        self.start();
+        let before = self.trouble.lock().failures;
+        let mut state = self.state.subscribe();
+        loop {
+            let now = state.borrow_and_update().clone();
+            match now {
+                State::Up(link) if link.is_usable() => return Ok(link),
+                State::Down(failures) if failures > before => {
+                    return Err(format!("server `{}` cannot be reached", self.server.name));
+                }
+                State::Closed => return Err(format!("server `{}` is closed", self.server.name)),
+                State::Comparing => self.wanted.notify_one(),
+                State::Up(_) | State::Down(_) | State::Starting => {}
+            }
+            if state.changed().await.is_err() {
+                return Err(format!("server `{}` is closed", self.server.name));
+            }
+        }
+    }
+
+    /// Watches one more tool.
+    pub fn watch(&self, pin: &Arc<Pin>) {
+        let mut pins = self.pins.lock();
+        if let Some(listed) = &pins.listed {
+            self.grade(pin, listed);
+        }
+        pins.all.retain(|pin| pin.strong_count() > 0);
+        pins.all.push(Arc::downgrade(pin));
+    }
+
+    /// Every pinned tool that is not what was signed.
+    pub fn drifted(&self) -> Vec<(String, Drift)> {
+        let pins = self.pins.lock();
+        let pins = pins.all.iter().filter_map(Weak::upgrade);
+        let mut all: Vec<_> = pins.map(|pin| (pin.tool.clone(), pin.drift())).collect();
+        all.retain(|(_, drift)| *drift != Drift::Same);
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all.dedup();
+        all
+    }
+
+    async fn keep(self: Arc<Self>) {
+        let mut pause = PAUSE_MIN;
+        loop {
+            self.state.send_replace(State::Starting);
+            let ended = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => Ended::Stopped,
+                ended = self.attempt() => ended,
+            };
+            match ended {
+                Ended::Stopped => break,
+                Ended::Lost { steady } => {
+                    if steady {
+                        pause = PAUSE_MIN;
+                    }
+                    self.state.send_replace(State::Down(self.trouble.lock().failures));
+                }
+                Ended::Useless(why) => self.failed(&why),
+            }
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => break,
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = pause.saturating_mul(2).min(PAUSE_MAX);
+            if let Some(metrics) = self.around.metrics.get() {
+                metrics.upstream_restart(&self.server.name);
+            }
+        }
+        self.state.send_replace(State::Closed);
+    }
+
+    fn failed(&self, why: &str) {
+        let why = self.scrub.text(why);
+        tracing::warn!(server = %self.server.name, error = %why, "no connection to the server");
+        let mut trouble = self.trouble.lock();
+        trouble.failures = trouble.failures.saturating_add(1);
+        trouble.last = Some(why);
+        self.state.send_replace(State::Down(trouble.failures));
+    }
+
+    /// One connection from its beginning to its end.
+    async fn attempt(&self) -> Ended {
+        let tally = Tally::new(&self.around.metrics);
+        let traffic = Arc::new(Traffic::new(&*self.around.entropy, tally));
+        let wire = match self.open(&traffic) {
+            Ok(wire) => wire,
+            Err(why) => return Ended::Useless(why),
+        };
+        let shaken = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err("stopped".to_owned()),
+            shaken = tokio::time::timeout(START, shake(&wire, &traffic)) => {
+                shaken.unwrap_or_else(|_elapsed| Err("the handshake takes too long".to_owned()))
+            }
+        };
+        let ended = match shaken {
+            Err(why) => Ended::Useless(why),
+            Ok(spoken) => {
+                let link = Link { traffic: Arc::clone(&traffic), wire: wire.clone(), spoken };
+                self.attend(Arc::new(link)).await
+            }
+        };
+        let (ended, orderly) = match ended {
+            _ if self.stop.is_cancelled() => (Ended::Stopped, true),
+            Ended::Useless(why) => {
+                let tail = wire.tail();
+                let said = if tail.is_empty() { String::new() } else { format!("; it says: {tail}") };
+                (Ended::Useless(format!("{why}{said}")), true)
+            }
+            Ended::Lost { steady } => {
+                let why = self.scrub.text(&traffic.reason());
+                tracing::warn!(server = %self.server.name, %why, "the connection was lost");
+                self.trouble.lock().last = Some(why);
+                (Ended::Lost { steady }, false)
+            }
+            Ended::Stopped => (Ended::Stopped, true),
+        };
+        wire.close(orderly).await;
+        ended
+    }
+
+    fn open(&self, traffic: &Arc<Traffic>) -> Result<Wire, String> {
+        let (traffic, tasks) = (Arc::clone(traffic), &self.around.tasks);
+        match &self.server.transport {
+            Transport::Stdio(stdio) => {
+                let most = usize::try_from(self.server.result_bytes_max).unwrap_or(usize::MAX);
+                Pipe::open(stdio, traffic, most.max(LIST_BYTES_MAX), tasks).map(Wire::Pipe)
+            }
+            Transport::Http(remote) => {
+                let resolve = Arc::clone(&self.around.resolve);
+                Remote::open(remote, resolve, traffic, tasks).map(Wire::Remote)
+            }
+        }
+    }
+
+    /// Compares, lets calls run, and compares again when there is reason to.
+    async fn attend(&self, link: Arc<Link>) -> Ended {
+        let mut steady = false;
+        let lost = |steady: bool| Ended::Lost { steady: steady || link.traffic.has_answered() };
+        loop {
+            self.state.send_replace(State::Comparing);
+            link.traffic.mark_fresh();
+            let listed = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Ended::Stopped,
+                listed = tokio::time::timeout(LIST, self.listed(&link)) => listed,
+            };
+            match listed {
+                Ok(Ok(listed)) => self.compare(listed),
+                Ok(Err(why)) => return Ended::Useless(why),
+                Err(_elapsed) => return Ended::Useless("`tools/list` takes too long".to_owned()),
+            }
+            if link.traffic.is_stale() {
+                continue;
+            }
+            if link.spoken.says_changes() {
+                link.wire.listen();
+            }
+            self.state.send_replace(State::Up(Arc::clone(&link)));
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Ended::Stopped,
+                () = link.traffic.over.cancelled() => return lost(steady),
+                () = link.traffic.changed.notified() => continue,
+                () = tokio::time::sleep(FRESH) => {}
+            }
+            steady = true;
+            link.traffic.mark_stale();
+            self.state.send_replace(State::Comparing);
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Ended::Stopped,
+                () = link.traffic.over.cancelled() => return lost(steady),
+                () = self.wanted.notified() => {}
+            }
+        }
+    }
+
+    async fn listed(&self, link: &Link) -> Result<Listed, String> {
+        if link.spoken.capabilities.get("tools").is_none() {
+            return Ok(Listed::default());
+        }
+        list::tools(link).await
+    }
+
+    fn compare(&self, listed: Listed) {
+        for left_out in &listed.left_out {
+            tracing::warn!(server = %self.server.name, "left out of the list of tools: {left_out}");
+        }
+        let listed = Arc::new(listed);
+        let mut pins = self.pins.lock();
+        pins.all.retain(|pin| pin.strong_count() > 0);
+        for pin in pins.all.iter().filter_map(Weak::upgrade) {
+            self.grade(&pin, &listed);
+        }
+        pins.listed = Some(listed);
+    }
+
+    /// Compares one pin, and says so once if it stands otherwise than before.
+    fn grade(&self, pin: &Pin, listed: &Listed) {
+        let Some(drift) = pin.compare(listed) else { return };
+        let (server, tool, grade) = (&self.server.name, &pin.tool, pin::word(&drift));
+        match &drift {
+            Drift::Same => tracing::info!(%server, %tool, "the tool is as it was signed again"),
+            Drift::Text | Drift::Compatible => {
+                tracing::warn!(%server, %tool, grade, "the tool is not as it was signed");
+            }
+            Drift::Breaking(what) => {
+                tracing::error!(%server, %tool, grade, what = %what.join("; "),
+                    "the tool is another one and is denied until it is signed again");
+            }
+        }
+        if let Some(metrics) = self.around.metrics.get()
+            && drift != Drift::Same
+        {
+            metrics.upstream_drift(grade);
+        }
+    }
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper")
+            .field("server", &self.server.name)
+            .field("state", &self.state.borrow().word())
+            .finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// The word for operators.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Down(_) => "down",
+            Self::Starting => "starting",
+            Self::Comparing => "comparing",
+            Self::Up(_) => "up",
+            Self::Closed => "closed",
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Lines of bytes with an end in sight: what is longer than allowed is skipped, not kept.
+
+/// Bytes kept of each end of a line that is too long.
+const END_BYTES: usize = 4 * 1024;
+/// How many times its limit a line may have before nobody waits for its end.
+const PATIENCE: usize = 16;
+
+/// One line, without its break.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    /// All of it.
+    Whole(&'a [u8]),
+    /// It was longer than allowed: its first and last bytes.
+    Long {
+        /// The first and the last bytes, one after the other.
+        ends: &'a [u8],
+        /// What is allowed.
+        bytes_max: usize,
+    },
+}
+
+/// Cuts a stream into lines.
+#[derive(Debug)]
+pub(super) struct Lines {
+    bytes_max: usize,
+    kept: Vec<u8>,
+    last: Vec<u8>,
+    skipped: usize,
+}
+
+impl Lines {
+    /// Lines of at most this many bytes.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, kept: Vec::new(), last: Vec::new(), skipped: 0 }
+    }
+
+    /// Gives `each` every line these bytes complete.
+    ///
+    /// # Errors
+    /// What `each` says, or that a line does not end.
+    pub fn push(
+        &mut self,
+        mut bytes: &[u8],
+        mut each: impl FnMut(Line<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        while let Some(at) = bytes.iter().position(|byte| *byte == b'\n') {
+            let (line, rest) = bytes.split_at(at);
+            bytes = rest.get(1..).unwrap_or_default();
+            if self.kept.is_empty() && self.skipped == 0 && line.len() <= self.bytes_max {
+                each(Line::Whole(line))?;
+                continue;
+            }
+            self.add(line)?;
+            let (kept, last) = (std::mem::take(&mut self.kept), std::mem::take(&mut self.last));
+            if std::mem::take(&mut self.skipped) == 0 {
+                each(Line::Whole(&kept))?;
+            } else {
+                let ends = [kept, last].concat();
+                each(Line::Long { ends: &ends, bytes_max: self.bytes_max })?;
+            }
+        }
+        self.add(bytes)
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> Result<(), String> {
+        if self.skipped == 0 && self.kept.len().saturating_add(bytes.len()) <= self.bytes_max {
+            self.kept.extend_from_slice(bytes);
+            return Ok(());
+        }
+        if self.skipped == 0 {
+            self.skipped = self.kept.len();
+            let end = self.kept.len().saturating_sub(END_BYTES).max(END_BYTES);
+            self.last = self.kept.get(end..).unwrap_or_default().to_vec();
+            self.kept.truncate(END_BYTES);
+            self.kept.shrink_to_fit();
+        }
+        self.skipped = self.skipped.saturating_add(bytes.len()).max(1);
+        self.last.extend_from_slice(bytes);
+        let over = self.last.len().saturating_sub(END_BYTES);
+        self.last.drain(..over);
+        if self.skipped > self.bytes_max.saturating_mul(PATIENCE) {
+            return Err("the server writes a line without end".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(bytes_max: usize, chunks: &[&[u8]]) -> (Vec<(bool, Vec<u8>)>, Result<(), String>) {
+        let mut lines = Lines::new(bytes_max);
+        let mut seen = Vec::new();
+        let ended = chunks.iter().try_for_each(|chunk| {
+            lines.push(chunk, |line| {
+                seen.push(match line {
+                    Line::Whole(text) => (true, text.to_vec()),
+                    Line::Long { ends, .. } => (false, ends.to_vec()),
+                });
+                Ok(())
+            })
+        });
+        (seen, ended)
+    }
+
+    #[test]
+    fn lines_are_the_same_however_the_bytes_are_cut() {
+        let text = b"one\n\ntwo and more\nrest";
+        let bytes: Vec<&[u8]> = text.chunks(1).collect();
+        let (whole, cut) = (all(20, &[text]).0, all(20, &bytes).0);
+        assert_eq!(whole, cut);
+        let expected: [&[u8]; 3] = [b"one", b"", b"two and more"];
+        assert_eq!(whole, expected.map(|line| (true, line.to_vec())));
+    }
+
+    #[test]
+    fn a_long_line_leaves_its_ends_and_harms_no_other() {
+        let middle = vec![b'x'; 50_000];
+        let line = [b"{\"id\":1".as_slice(), &middle, b"last}\nnext\n"].concat();
+        for size in [1, 1000, 100_000] {
+            let chunks: Vec<&[u8]> = line.chunks(size).collect();
+            let (seen, ended) = all(10_000, &chunks);
+            assert_eq!(ended, Ok(()));
+            let (whole, ends) = &seen[0];
+            assert!(!whole && ends.starts_with(b"{\"id\":1") && ends.ends_with(b"last}"));
+            assert!(ends.len() <= 2 * END_BYTES);
+            assert_eq!(seen[1..], [(true, b"next".to_vec())]);
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_ends_the_connection() {
+        let chunk = [b'x'; 1000];
+        let chunks: Vec<&[u8]> = vec![&chunk; 200];
+        assert!(all(10_000, &chunks).1.is_err());
+    }
+}

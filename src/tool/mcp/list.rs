@@ -1,0 +1,142 @@
+//! What a server offers: every page of its list of tools, within bounds.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::link::Link;
+use super::traffic::Ask;
+use crate::domain::json::{Json, Limits};
+use crate::mcp::raw::{Members, quoted};
+
+/// Tools of one server.
+const TOOLS_MAX: usize = 1_000;
+/// Bytes of all pages together.
+pub(super) const LIST_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Pages of one list.
+const PAGES_MAX: usize = 1_000;
+/// Bytes of a cursor, as JSON.
+const CURSOR_BYTES_MAX: usize = 4 * 1024;
+
+/// The tools of one server, in the order they came.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    tools: Vec<Json>,
+    by_name: BTreeMap<String, usize>,
+    /// What was left out, and why.
+    pub left_out: Vec<String>,
+}
+
+impl Listed {
+    /// The tool of this name.
+    pub fn get(&self, name: &str) -> Option<&Json> {
+        self.by_name.get(name).and_then(|at| self.tools.get(*at))
+    }
+
+    /// Every tool that can be told from all others.
+    pub fn tools(&self) -> Vec<Json> {
+        let mut kept: Vec<usize> = self.by_name.values().copied().collect();
+        kept.sort_unstable();
+        kept.into_iter().filter_map(|at| self.tools.get(at).cloned()).collect()
+    }
+
+    /// One tool. What cannot be read, or bears another tool's name, is no tool: nobody could say
+    /// what a pin of it means.
+    fn add(&mut self, raw: &RawValue) {
+        let tool = match Json::parse(raw.get().as_bytes(), &Limits::FILE) {
+            Ok(tool) => tool,
+            Err(error) => return self.left_out.push(format!("a tool is no strict JSON: {error}")),
+        };
+        let Some(name) = tool.get("name").and_then(Json::as_str).map(str::to_owned) else {
+            return self.left_out.push("a tool has no name".to_owned());
+        };
+        if self.by_name.insert(name.clone(), self.tools.len()).is_some() {
+            self.by_name.remove(&name);
+            self.left_out.push(format!("`{name}` is there twice"));
+        }
+        self.tools.push(tool);
+    }
+}
+
+/// Every page of `tools/list`.
+///
+/// # Errors
+/// The server answers with something else, or with too much.
+pub(super) async fn tools(link: &Link) -> Result<Listed, String> {
+    let mut listed = Listed::default();
+    let (mut cursor, mut bytes): (Option<String>, usize) = (None, 0);
+    for _page in 0..PAGES_MAX {
+        let params = cursor.as_ref().map(|cursor| ("cursor", cursor.as_bytes()));
+        let ask = Ask {
+            method: "tools/list",
+            params: params.into_iter().collect(),
+            bytes_max: LIST_BYTES_MAX,
+            ..Ask::default()
+        };
+        let answer = link.request(&ask).await.map_err(|e| format!("`tools/list`: {e}"))?;
+        let page = answer
+            .outcome
+            .map_err(|error| format!("`tools/list` was answered with error {}", error.code))?;
+        bytes = bytes.saturating_add(page.get().len());
+        if bytes > LIST_BYTES_MAX {
+            return Err(format!("`tools/list` has more than {LIST_BYTES_MAX} bytes"));
+        }
+        cursor = read(&page, &mut listed)?;
+        if listed.tools.len() > TOOLS_MAX {
+            return Err(format!("`tools/list` has more than {TOOLS_MAX} tools"));
+        }
+        if cursor.is_none() {
+            return Ok(listed);
+        }
+    }
+    Err(format!("`tools/list` has more than {PAGES_MAX} pages"))
+}
+
+/// Reads one page; the next cursor, as JSON, if there is one.
+fn read(page: &RawValue, listed: &mut Listed) -> Result<Option<String>, String> {
+    let members = Members::parse(page.get().as_bytes())
+        .map_err(|error| format!("`tools/list` gave no object: {error}"))?;
+    let tools: Vec<&RawValue> = members
+        .get("tools")
+        .and_then(|tools| serde_json::from_str(tools.get()).ok())
+        .ok_or("`tools/list` gave no list")?;
+    tools.into_iter().for_each(|tool| listed.add(tool));
+    let Some(cursor) = members.get("nextCursor").filter(|cursor| cursor.get() != "null") else {
+        return Ok(None);
+    };
+    let text: String = serde_json::from_str(cursor.get())
+        .map_err(|_not_text| "`tools/list`: the cursor is no text")?;
+    if text.len() > CURSOR_BYTES_MAX {
+        return Err("`tools/list`: the cursor is too long".to_owned());
+    }
+    Ok(Some(quoted(&text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(text: &str) -> Result<(Vec<String>, usize, Option<String>), String> {
+        let mut listed = Listed::default();
+        let cursor = read(&RawValue::from_string(text.to_owned()).unwrap(), &mut listed)?;
+        let name = |tool: &Json| tool.get("name").unwrap().as_str().unwrap().to_owned();
+        Ok((listed.tools().iter().map(name).collect(), listed.left_out.len(), cursor))
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_or_read_is_left_out_alone() {
+        let text = r#"{"tools":[{"name":"a"},{"name":"b"},{"name":"a"},{"name":"c","x":1,"x":2},
+            {"n":1},7,{"name":"d"}],"nextCursor":"n\u0065xt"}"#;
+        let (names, left_out, cursor) = page(text).unwrap();
+        assert_eq!((names, left_out), (vec!["b".to_owned(), "d".to_owned()], 4));
+        assert_eq!(cursor.as_deref(), Some("\"next\""));
+        assert_eq!(page(r#"{"tools":[],"nextCursor":null}"#).unwrap().2, None);
+    }
+
+    #[test]
+    fn what_is_no_page_is_refused() {
+        for text in ["[]", "{}", r#"{"tools":{}}"#, r#"{"tools":[],"nextCursor":7}"#] {
+            assert!(page(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What was signed of one tool, and how the server stands to it now.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::list::Listed;
+use crate::catalog::drift::{Drift, grade};
+use crate::domain::json::{Json, Limits};
+
+/// One pinned tool.
+#[derive(Debug)]
+pub(super) struct Pin {
+    /// The server's own name for it.
+    pub tool: String,
+    pinned: Json,
+    drift: Mutex<Drift>,
+}
+
+impl Pin {
+    /// A pin of this tool object; nothing is compared yet, so nothing stands against it.
+    ///
+    /// # Errors
+    /// The object is no strict JSON.
+    pub fn new(tool: &str, pinned: &[u8]) -> Result<Arc<Self>, String> {
+        let pinned = Json::parse(pinned, &Limits::FILE)
+            .map_err(|error| format!("the pinned tool cannot be read: {error}"))?;
+        Ok(Arc::new(Self { tool: tool.to_owned(), pinned, drift: Mutex::new(Drift::Same) }))
+    }
+
+    /// How the server stood to it when it was last looked at.
+    pub fn drift(&self) -> Drift {
+        self.drift.lock().clone()
+    }
+
+    /// Compares again; the new grade if it is another one.
+    pub fn compare(&self, listed: &Listed) -> Option<Drift> {
+        let now = grade(&self.pinned, listed.get(&self.tool));
+        let mut drift = self.drift.lock();
+        (std::mem::replace(&mut *drift, now.clone()) != now).then_some(now)
+    }
+}
+
+/// The word in logs, metrics and for operators.
+pub(super) const fn word(drift: &Drift) -> &'static str {
+    match drift {
+        Drift::Same => "same",
+        Drift::Text => "text",
+        Drift::Compatible => "compatible",
+        Drift::Breaking(_) => "breaking",
+    }
+}

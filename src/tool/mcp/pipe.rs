@@ -1,0 +1,321 @@
+//! The stdio transport: one message a line, one channel for everything, joined by ids of ours.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::lines::{Line, Lines};
+use super::process::{self, Process, Tail};
+use super::traffic::{Answer, Ask, Broken, Notes, Traffic, refusal};
+use crate::catalog::server::Stdio;
+use crate::mcp::raw::{Writer, quoted};
+use crate::mcp::rpc::{self, Id, Message};
+
+/// Messages that wait to be written.
+const QUEUE: usize = 256;
+/// Lines that are no message, of one connection: some servers log where they should not.
+const GARBAGE_MAX: u64 = 1_000;
+/// Messages nobody asked for, of one connection, between two answers.
+const UNASKED_MAX: u64 = 100_000;
+/// Bytes a line may have beyond the largest result: the frame around it.
+const FRAME_BYTES: usize = 64 * 1024;
+
+type Waited = Result<Answer, Broken>;
+
+#[derive(Debug)]
+struct Waiting {
+    answer: oneshot::Sender<Waited>,
+    notes: Notes,
+    call: bool,
+}
+
+/// A connection to a child process.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    traffic: Arc<Traffic>,
+    waiting: Mutex<BTreeMap<u64, Waiting>>,
+    lines: Mutex<Option<mpsc::Sender<Vec<u8>>>>,
+    garbage: AtomicU64,
+    unasked: AtomicU64,
+    process: Mutex<Option<Process>>,
+    quiet: CancellationToken,
+    tail: Tail,
+}
+
+impl Pipe {
+    /// Starts the program and listens to it. Nothing is said yet.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn open(
+        stdio: &Stdio,
+        traffic: Arc<Traffic>,
+        bytes_max: usize,
+        tasks: &TaskTracker,
+    ) -> Result<Arc<Self>, String> {
+        let (process, (input, output, errors)) = process::start(stdio)?;
+        let (lines, queue) = mpsc::channel(QUEUE);
+        let pipe = Arc::new(Self {
+            traffic,
+            waiting: Mutex::default(),
+            lines: Mutex::new(Some(lines)),
+            garbage: AtomicU64::new(0),
+            unasked: AtomicU64::new(0),
+            process: Mutex::new(Some(process)),
+            quiet: CancellationToken::new(),
+            tail: Tail::default(),
+        });
+        tasks.spawn(pipe.tail.clone().drain(errors));
+        tasks.spawn(write(queue, input, Arc::clone(&pipe.traffic)));
+        tasks.spawn(Arc::clone(&pipe).read(output, bytes_max.saturating_add(FRAME_BYTES)));
+        Ok(pipe)
+    }
+
+    /// What the server wrote to standard error last.
+    pub fn tail(&self) -> String {
+        self.tail.text()
+    }
+
+    /// Ends the connection and the process.
+    pub async fn close(&self) {
+        self.traffic.end("the gate closed the connection");
+        self.lines.lock().take();
+        let process = self.process.lock().take();
+        if let Some(process) = process {
+            process.end(&self.quiet).await;
+        }
+    }
+
+    /// Asks, and waits without end: the caller has a deadline. Dropped, the request is cancelled.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub async fn request(self: &Arc<Self>, ask: &Ask<'_>) -> Waited {
+        let number = self.traffic.number();
+        let line = self.traffic.frame(number, ask);
+        let (answer, waited) = oneshot::channel();
+        let gone = || Broken::NotSent("the server is not running".to_owned());
+        {
+            let mut waiting = self.waiting.lock();
+            if self.traffic.over.is_cancelled() {
+                return Err(gone());
+            }
+            waiting.insert(number, Waiting { answer, notes: Notes::default(), call: ask.call });
+        }
+        let mut flight = Flight { pipe: Arc::clone(self), number, cancel: false };
+        let lines = self.lines.lock().clone().ok_or_else(gone)?;
+        lines.send(line).await.map_err(|_closed| gone())?;
+        flight.cancel = ask.call;
+        waited.await.unwrap_or(Err(Broken::Lost))
+    }
+
+    /// Says something that wants no answer.
+    pub fn say(&self, message: Vec<u8>) -> bool {
+        let lines = self.lines.lock().clone();
+        lines.is_some_and(|lines| lines.try_send(message).is_ok())
+    }
+
+    /// Has a stateless server say when its tools change; one with a handshake says so unasked.
+    pub fn listen(&self) {
+        if self.traffic.version().is_some_and(crate::mcp::Version::is_stateless) {
+            let ask = Ask {
+                method: "subscriptions/listen",
+                params: vec![("notifications", br#"{"toolsListChanged":true}"#)],
+                ..Ask::default()
+            };
+            self.say(self.traffic.frame(self.traffic.number(), &ask));
+        }
+    }
+
+    async fn read(self: Arc<Self>, output: ChildStdout, bytes_max: usize) {
+        let mut reader = BufReader::with_capacity(64 * 1024, output);
+        let mut lines = Lines::new(bytes_max);
+        let why = loop {
+            let taken = match reader.fill_buf().await {
+                Ok([]) => break "the server closed its output".to_owned(),
+                Ok(chunk) => lines.push(chunk, |line| self.line(line)).map(|()| chunk.len()),
+                Err(error) => break format!("the server's output cannot be read: {error}"),
+            };
+            match taken {
+                Ok(bytes) => reader.consume(bytes),
+                Err(why) => break why,
+            }
+        };
+        self.traffic.end(&why);
+        for (_, waiting) in std::mem::take(&mut *self.waiting.lock()) {
+            let _ = waiting.answer.send(Err(Broken::Lost));
+        }
+        self.lines.lock().take();
+        // A closed read end also ends whoever still writes to it.
+        drop(reader);
+        self.quiet.cancel();
+    }
+
+    fn line(&self, line: Line<'_>) -> Result<(), String> {
+        match line {
+            Line::Whole(text) => self.whole(text),
+            Line::Long { ends, bytes_max } => {
+                let blamed = self.traffic.blamed(ends);
+                self.answer(blamed, Err(Broken::TooLarge(bytes_max.saturating_sub(FRAME_BYTES))))
+            }
+        }
+    }
+
+    fn whole(&self, text: &[u8]) -> Result<(), String> {
+        let text = text.trim_ascii();
+        if text.is_empty() {
+            return Ok(());
+        }
+        match Message::read(text) {
+            Ok(Message::Response { id, outcome }) => {
+                let number = id.as_ref().and_then(|id| match id {
+                    Id::Text(text) => self.traffic.number_of(text),
+                    Id::Int(_) => None,
+                });
+                let outcome = outcome.map(ToOwned::to_owned);
+                self.answer(number, Ok(Answer { outcome, notes: Notes::default() }))
+            }
+            Ok(Message::Notification { method, params }) => self.notified(&method, params),
+            Ok(Message::Request { id, method, .. }) => {
+                if method != "ping" {
+                    self.traffic.tally.dropped("request");
+                }
+                // A stateless server may not ask, so it is not answered.
+                if !self.traffic.version().is_some_and(crate::mcp::Version::is_stateless) {
+                    self.say(refusal(&id, &method));
+                }
+                self.unasked()
+            }
+            Err(_malformed) => {
+                let broken = Broken::Protocol("the server's answer is no JSON-RPC".to_owned());
+                let blamed = self.traffic.blamed(text);
+                if blamed.is_none() && self.garbage.fetch_add(1, Ordering::Relaxed) >= GARBAGE_MAX {
+                    return Err("the server writes to its output what is no message".to_owned());
+                }
+                self.answer_or(blamed, Err(broken), "malformed")
+            }
+        }
+    }
+
+    fn answer(&self, number: Option<u64>, answer: Waited) -> Result<(), String> {
+        self.answer_or(number, answer, "unknown_id")
+    }
+
+    /// Gives the answer to whom it belongs, once; else it is dropped and counted.
+    fn answer_or(
+        &self,
+        number: Option<u64>,
+        answer: Waited,
+        why: &'static str,
+    ) -> Result<(), String> {
+        let Some(number) = number else {
+            self.traffic.tally.dropped(why);
+            return self.unasked();
+        };
+        let Some(waiting) = self.waiting.lock().remove(&number) else {
+            self.traffic.tally.dropped("repeated_id");
+            return self.unasked();
+        };
+        self.unasked.store(0, Ordering::Relaxed);
+        if waiting.call && answer.is_ok() {
+            self.traffic.mark_answered();
+        }
+        let answer = answer.map(|answer| Answer { notes: waiting.notes, ..answer });
+        let _ = waiting.answer.send(answer);
+        Ok(())
+    }
+
+    fn notified(
+        &self,
+        method: &str,
+        params: Option<&serde_json::value::RawValue>,
+    ) -> Result<(), String> {
+        let mut waiting = self.waiting.lock();
+        let kept = match method {
+            "notifications/tools/list_changed" => {
+                self.traffic.mark_stale();
+                true
+            }
+            "notifications/progress" => self
+                .traffic
+                .number_of_token(params)
+                .and_then(|number| waiting.get_mut(&number))
+                .is_some_and(|waiting| waiting.notes.keep(method, params)),
+            // Nothing says whose call it is about, so only a call that is alone can have caused it.
+            "notifications/message" => {
+                let mut calls = waiting.values_mut().filter(|waiting| waiting.call);
+                match (calls.next(), calls.next()) {
+                    (Some(only), None) => only.notes.keep(method, params),
+                    (_, _) => false,
+                }
+            }
+            _ => false,
+        };
+        drop(waiting);
+        if !kept {
+            self.traffic.tally.dropped("notification");
+        }
+        self.unasked()
+    }
+
+    /// One more message nobody asked for.
+    fn unasked(&self) -> Result<(), String> {
+        if self.unasked.fetch_add(1, Ordering::Relaxed) < UNASKED_MAX {
+            return Ok(());
+        }
+        Err("the server does not stop to say what nobody asked for".to_owned())
+    }
+}
+
+/// Writes what is queued, as much at once as there is.
+async fn write(mut queue: mpsc::Receiver<Vec<u8>>, mut input: ChildStdin, traffic: Arc<Traffic>) {
+    while let Some(mut bytes) = queue.recv().await {
+        bytes.push(b'\n');
+        while let Ok(more) = queue.try_recv() {
+            bytes.extend_from_slice(&more);
+            bytes.push(b'\n');
+        }
+        let written = tokio::select! {
+            biased;
+            () = traffic.over.cancelled() => return,
+            written = input.write_all(&bytes) => written,
+        };
+        if written.is_err() {
+            // The reader sees the end of the output, and knows more.
+            return;
+        }
+    }
+}
+
+/// A request on its way. Dropped before its answer, it is cancelled.
+struct Flight {
+    pipe: Arc<Pipe>,
+    number: u64,
+    cancel: bool,
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let waited = self.pipe.waiting.lock().remove(&self.number).is_some();
+        if waited && self.cancel {
+            let id = self.pipe.traffic.id(self.number);
+            self.pipe.say(cancelled(&id));
+        }
+    }
+}
+
+/// The notification that nobody waits for this request any more.
+pub(super) fn cancelled(id: &Id) -> Vec<u8> {
+    let params = Writer::default()
+        .member("requestId", id.to_json().as_bytes())
+        .member("reason", quoted("the call was given up").as_bytes())
+        .end();
+    rpc::notification("notifications/cancelled", Some(&params))
+}

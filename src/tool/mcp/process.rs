@@ -1,0 +1,109 @@
+//! A server that is a child process: started in a group of its own, and ended with all its children.
+
+use std::process::Stdio as Pipe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::server::Stdio;
+
+/// How long a server may take to end once its input is closed.
+const LEAVE: Duration = Duration::from_secs(2);
+/// How long it may take after SIGTERM.
+const TERMINATE: Duration = Duration::from_secs(1);
+/// Bytes of standard error that are kept.
+const TAIL_BYTES: usize = 4 * 1024;
+
+/// A running server. Dropped, it is killed with everything it started.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    group: Option<Pid>,
+}
+
+/// Its streams.
+pub(super) type Streams = (ChildStdin, ChildStdout, ChildStderr);
+
+/// Starts the program with exactly the environment that is written.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn start(stdio: &Stdio) -> Result<(Process, Streams), String> {
+    let mut command = Command::new(&stdio.program);
+    command
+        .args(&stdio.args)
+        .env_clear()
+        .envs(stdio.env.iter().map(|(name, value)| (name, value)))
+        .envs(stdio.secrets.iter().map(|(name, secret, _)| (name, secret.expose())))
+        .current_dir(&stdio.cwd)
+        .stdin(Pipe::piped())
+        .stdout(Pipe::piped())
+        .stderr(Pipe::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    let mut child =
+        command.spawn().map_err(|e| format!("`{}` cannot be started: {e}", stdio.program))?;
+    let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let process = Process { child, group };
+    let (Some(input), Some(output), Some(errors)) = streams else {
+        return Err("the server has no streams".to_owned());
+    };
+    Ok((process, (input, output, errors)))
+}
+
+impl Process {
+    /// Ends it. Its input is closed already; `quiet` is cancelled when its output is.
+    ///
+    /// The leader is reaped last: until then its group's number cannot become another group's.
+    pub async fn end(mut self, quiet: &CancellationToken) {
+        if tokio::time::timeout(LEAVE, quiet.cancelled()).await.is_err() {
+            self.signal(Signal::TERM);
+            let _ = tokio::time::timeout(TERMINATE, quiet.cancelled()).await;
+        }
+        self.signal(Signal::KILL);
+        let _ = self.child.wait().await;
+        self.group = None;
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+/// The last of what a server wrote to standard error. For the operator's eyes, never for an agent's.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tail(Arc<Mutex<Vec<u8>>>);
+
+impl Tail {
+    /// Reads to the end, and keeps the last of it.
+    pub async fn drain(self, mut errors: ChildStderr) {
+        let mut chunk = vec![0; TAIL_BYTES];
+        while let Ok(read @ 1..) = errors.read(&mut chunk).await {
+            let mut kept = self.0.lock();
+            kept.extend_from_slice(chunk.get(..read).unwrap_or_default());
+            let over = kept.len().saturating_sub(TAIL_BYTES);
+            kept.drain(..over);
+        }
+    }
+
+    /// What is there, without control characters.
+    pub fn text(&self) -> String {
+        let text = String::from_utf8_lossy(&self.0.lock()).into_owned();
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        text.trim().chars().map(plain).collect()
+    }
+}

@@ -1,0 +1,177 @@
+//! What a server answered, as an outcome: the bytes it sent, and beside them only what is ours.
+
+use serde_json::value::RawValue;
+
+use super::traffic::Notes;
+use crate::domain::outcome::{FailureClass, Outcome};
+use crate::mcp::raw::{Members, Writer};
+use crate::mcp::{META_NOTIFICATIONS, OWN, rpc};
+
+/// Characters of a server's own error message that are passed on.
+const MESSAGE_CHARS: usize = 512;
+
+/// The outcome of one result. Its bytes stay as they came, except that members of `_meta` that only
+/// this gate may write are dropped, and what the server said meanwhile is written there.
+///
+/// `structuredContent` is not checked against `outputSchema`: that is the client's to do.
+pub(super) fn outcome(result: &RawValue, notes: &Notes, bytes_max: usize) -> Outcome {
+    let text = result.get().as_bytes();
+    if text.len() > bytes_max {
+        let message = format!("the server's answer has more than {bytes_max} bytes");
+        return failed(FailureClass::TooLarge, &message);
+    }
+    let Ok(members) = Members::parse(text) else {
+        return failed(FailureClass::Protocol, "the server's result is no object");
+    };
+    match members.get("resultType").map(|_| members.text("resultType").unwrap_or_default()) {
+        None => {}
+        Some(kind) if kind == "complete" => {}
+        Some(kind) if kind == "input_required" => {
+            let message = "the tool asks its client for input, which this gate does not give";
+            return failed(FailureClass::ToolError, message);
+        }
+        Some(_) => return failed(FailureClass::Protocol, "the result is of an unknown type"),
+    }
+    let is_error = members.get("isError").is_some_and(|raw| raw.get() == "true");
+    let status = if is_error { "error" } else { "ok" }.to_owned();
+    match rewritten(&members, notes, bytes_max) {
+        Ok(None) => Outcome::Completed { result: text.to_vec(), status },
+        Ok(Some(result)) => Outcome::Completed { result, status },
+        Err(message) => failed(FailureClass::Protocol, message),
+    }
+}
+
+/// The outcome of an error the server answered with.
+pub(super) fn refused(error: &rpc::Error) -> Outcome {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let message: String = error.message.chars().map(plain).take(MESSAGE_CHARS).collect();
+    let message = format!("the server answered with error {}: {message}", error.code);
+    failed(FailureClass::ToolError, &message)
+}
+
+/// The result with another `_meta`; `None` if nothing has to change.
+fn rewritten(
+    members: &Members<'_>,
+    notes: &Notes,
+    bytes_max: usize,
+) -> Result<Option<Vec<u8>>, &'static str> {
+    let meta = members.get("_meta");
+    let inner = match meta {
+        Some(raw) if raw.get().starts_with('{') => Members::parse(raw.get().as_bytes())
+            .map_err(|_error| "`_meta` of the server's result has a name twice")?,
+        Some(_) => return Ok(None),
+        None => Members::default(),
+    };
+    let forged = inner.iter().any(|(name, _)| name.starts_with(OWN));
+    let noted = notes.array();
+    if !forged && noted.is_none() {
+        return Ok(None);
+    }
+    let whole = written(members, &inner, noted.as_deref());
+    // What was said meanwhile is the first to go: the result itself is what was asked for.
+    if whole.len() > bytes_max && noted.is_some() {
+        return Ok(forged.then(|| written(members, &inner, None)));
+    }
+    Ok(Some(whole))
+}
+
+fn written(members: &Members<'_>, meta: &Members<'_>, notes: Option<&[u8]>) -> Vec<u8> {
+    let kept = meta.iter().filter(|(name, _)| !name.starts_with(OWN));
+    let own = kept.fold(Writer::default(), |own, (name, value)| {
+        own.member(name, value.get().as_bytes())
+    });
+    let own = match notes {
+        Some(notes) => own.member(META_NOTIFICATIONS, notes),
+        None => own,
+    };
+    let own = own.end();
+    let others = members.iter().filter(|(name, _)| *name != "_meta");
+    let all = others.fold(Writer::default(), |all, (name, value)| {
+        all.member(name, value.get().as_bytes())
+    });
+    all.member("_meta", &own).end()
+}
+
+fn failed(class: FailureClass, message: &str) -> Outcome {
+    Outcome::Failed { class, started: true, message: message.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str, notes: &Notes, bytes_max: usize) -> Outcome {
+        outcome(&RawValue::from_string(text.to_owned()).unwrap(), notes, bytes_max)
+    }
+
+    fn completed(text: &str, status: &str) -> Outcome {
+        Outcome::Completed { result: text.into(), status: status.into() }
+    }
+
+    fn class(outcome: &Outcome) -> Option<FailureClass> {
+        if let Outcome::Failed { class, .. } = outcome { Some(*class) } else { None }
+    }
+
+    fn said() -> Notes {
+        let mut notes = Notes::default();
+        assert!(notes.keep("notifications/message", None));
+        notes
+    }
+
+    #[test]
+    fn a_result_is_the_bytes_it_came_as() {
+        for text in [
+            r#"{ "content" : [ {"type":"hologram","z":1.50,"a":"\u00e9\/"} ] }"#,
+            r#"{"n":123456789012345678901234567890,"x":{"a":1,"a":2},"_meta":{"b":1E+2}}"#,
+            r#"{"_meta":null}"#,
+            "{}",
+        ] {
+            assert_eq!(of(text, &Notes::default(), 999), completed(text, "ok"));
+        }
+        let text = r#"{"isError":true,"content":[]}"#;
+        assert_eq!(of(text, &Notes::default(), 999), completed(text, "error"));
+    }
+
+    #[test]
+    fn what_only_the_gate_may_write_is_dropped_and_the_rest_kept() {
+        let text = r#"{"a": 1.0,"_meta":{"wicketgate.dev/receipt":7,"b": 1.0,"\u0077icketgate.dev/x":{}},"c":[ ]}"#;
+        let clean = r#"{"a":1.0,"c":[ ],"_meta":{"b":1.0}}"#;
+        assert_eq!(of(text, &Notes::default(), 999), completed(clean, "ok"));
+    }
+
+    #[test]
+    fn what_was_said_meanwhile_is_in_meta_if_there_is_room() {
+        let text = r#"{"a":1.0,"_meta":{"b":2.0}}"#;
+        let note = r#"{"method":"notifications/message","params":{}}"#;
+        let with =
+            format!(r#"{{"a":1.0,"_meta":{{"b":2.0,"wicketgate.dev/notifications":[{note}]}}}}"#);
+        assert_eq!(of(text, &said(), 999), completed(&with, "ok"));
+        assert_eq!(of(text, &said(), with.len() - 1), completed(text, "ok"));
+        let none = format!(r#"{{"_meta":{{"wicketgate.dev/notifications":[{note}]}}}}"#);
+        assert_eq!(of("{}", &said(), 999), completed(&none, "ok"));
+        assert_eq!(of(r#"{"_meta":7}"#, &said(), 999), completed(r#"{"_meta":7}"#, "ok"));
+    }
+
+    #[test]
+    fn what_is_no_result_is_a_failure() {
+        for text in ["[]", "7", "null", r#"{"a":1,"a":2}"#, r#"{"_meta":{"a":1,"a":2}}"#] {
+            assert_eq!(class(&of(text, &said(), 999)), Some(FailureClass::Protocol), "{text}");
+        }
+        assert_eq!(class(&of("{}", &Notes::default(), 1)), Some(FailureClass::TooLarge));
+        for (text, expected) in [
+            (r#"{"resultType":"input_required"}"#, FailureClass::ToolError),
+            (r#"{"resultType":"task"}"#, FailureClass::Protocol),
+            (r#"{"resultType":7}"#, FailureClass::Protocol),
+        ] {
+            assert_eq!(class(&of(text, &Notes::default(), 999)), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_servers_error_is_passed_on_clipped() {
+        let error = rpc::Error { code: -32000, message: "x\n".repeat(9999), data: None };
+        let Outcome::Failed { class, message, started } = refused(&error) else { panic!() };
+        assert_eq!((class, started), (FailureClass::ToolError, true));
+        assert!(message.chars().count() < 600 && !message.contains('\n'));
+    }
+}

@@ -1,0 +1,354 @@
+//! What every connection has, whatever carries it: ids of its own, what is asked, what is answered,
+//! and what came that nobody asked for.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use http::{HeaderName, HeaderValue};
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Entropy;
+use crate::mcp::Version;
+use crate::mcp::raw::{Members, Writer, quoted};
+use crate::mcp::rpc::{self, Id};
+use crate::telemetry::metrics::Metrics;
+
+/// Notifications of one call that are kept.
+const NOTES_MAX: usize = 256;
+/// Their bytes together.
+const NOTE_BYTES_MAX: usize = 256 * 1024;
+
+/// One request.
+#[derive(Debug, Default)]
+pub(super) struct Ask<'a> {
+    /// Its method.
+    pub method: &'a str,
+    /// Members of its parameters, raw; `_meta` is the connection's.
+    pub params: Vec<(&'a str, &'a [u8])>,
+    /// More members of `_meta`, raw.
+    pub meta: Vec<(&'a str, Vec<u8>)>,
+    /// What `Mcp-Name` mirrors.
+    pub name: Option<&'a str>,
+    /// What `Mcp-Param-*` mirror.
+    pub headers: &'a [(HeaderName, HeaderValue)],
+    /// Bytes of the result.
+    pub bytes_max: usize,
+    /// Whether notifications are kept and a dropped request is cancelled: a call and nothing else.
+    pub call: bool,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The result as it came, or the server's error.
+    pub outcome: Result<Box<RawValue>, rpc::Error>,
+    /// What it said meanwhile.
+    pub notes: Notes,
+}
+
+/// Why nothing came back. The texts hold nothing of ours and nothing of the server's.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum Broken {
+    /// Nothing reached the server.
+    #[error("{0}")]
+    NotSent(String),
+    /// The connection ended; nobody knows how far it came.
+    #[error("the connection to the server was lost")]
+    Lost,
+    /// HTTP said no.
+    #[error("the server answered with status {0}")]
+    Status(u16),
+    /// The answer breaks the protocol or a rule of this gate.
+    #[error("{0}")]
+    Protocol(String),
+    /// The answer is larger than allowed.
+    #[error("the server's answer has more than {0} bytes")]
+    TooLarge(usize),
+}
+
+/// Notifications that belong to one call, in order, each an object of `method` and `params`.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    kept: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Notes {
+    /// Keeps one if it fits. `progressToken` is ours and is left out.
+    pub fn keep(&mut self, method: &str, params: Option<&RawValue>) -> bool {
+        let mut own = Writer::default();
+        if let Some(params) = params {
+            let Ok(members) = Members::parse(params.get().as_bytes()) else { return false };
+            for (name, value) in members.iter().filter(|(name, _)| *name != "progressToken") {
+                own = own.member(name, value.get().as_bytes());
+            }
+        }
+        let note = Writer::default().text("method", method).member("params", &own.end()).end();
+        let bytes = self.bytes.saturating_add(note.len());
+        if self.kept.len() >= NOTES_MAX || bytes > NOTE_BYTES_MAX {
+            return false;
+        }
+        self.bytes = bytes;
+        self.kept.push(note);
+        true
+    }
+
+    /// As a JSON array; `None` if there are none.
+    pub fn array(&self) -> Option<Vec<u8>> {
+        if self.kept.is_empty() {
+            return None;
+        }
+        Some([b"[".as_slice(), &self.kept.join(b",".as_slice()), b"]"].concat())
+    }
+}
+
+/// What was dropped, by why. Shared by all connections of one server, counted for all servers.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    metrics: Arc<OnceLock<Arc<Metrics>>>,
+    dropped: AtomicU64,
+}
+
+impl Tally {
+    pub fn new(metrics: &Arc<OnceLock<Arc<Metrics>>>) -> Self {
+        Self { metrics: Arc::clone(metrics), dropped: AtomicU64::new(0) }
+    }
+
+    /// One message was dropped: `unknown_id`, `repeated_id`, `malformed`, `request`, `notification`.
+    pub fn dropped(&self, why: &'static str) -> u64 {
+        if let Some(metrics) = self.metrics.get() {
+            metrics.upstream_dropped(why);
+        }
+        self.dropped.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    /// So many were dropped on this connection.
+    pub fn total(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// One connection's state, besides what carries it.
+#[derive(Debug)]
+pub(super) struct Traffic {
+    prefix: String,
+    next: AtomicU64,
+    version: Mutex<Option<Version>>,
+    logs: AtomicBool,
+    stale: AtomicBool,
+    answered: AtomicU64,
+    /// Rung when the tools have to be listed again.
+    pub changed: Notify,
+    /// The connection is over.
+    pub over: CancellationToken,
+    reason: Mutex<Option<String>>,
+    /// What was dropped.
+    pub tally: Tally,
+}
+
+impl Traffic {
+    pub fn new(entropy: &dyn Entropy, tally: Tally) -> Self {
+        let mut random = [0_u8; 8];
+        entropy.fill(&mut random);
+        Self {
+            prefix: format!("wg-{}-", hex::encode(random)),
+            next: AtomicU64::new(1),
+            version: Mutex::new(None),
+            logs: AtomicBool::new(false),
+            stale: AtomicBool::new(true),
+            answered: AtomicU64::new(0),
+            changed: Notify::new(),
+            over: CancellationToken::new(),
+            reason: Mutex::new(None),
+            tally,
+        }
+    }
+
+    /// A number no other request of this connection has.
+    pub fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The id of this number. Nobody but the server can know it before it is used.
+    pub fn id(&self, number: u64) -> Id {
+        Id::Text(format!("{}{number}", self.prefix))
+    }
+
+    /// The number of an id of ours, whether it is waited for or not.
+    pub fn number_of(&self, text: &str) -> Option<u64> {
+        let number = text.strip_prefix(&self.prefix)?.parse().ok()?;
+        (self.id(number) == Id::Text(text.to_owned()) && number < self.next.load(Ordering::Relaxed))
+            .then_some(number)
+    }
+
+    /// The number of a progress token of ours.
+    pub fn number_of_token(&self, params: Option<&RawValue>) -> Option<u64> {
+        let members = Members::parse(params?.get().as_bytes()).ok()?;
+        self.number_of(members.text("progressToken")?.strip_prefix("p-")?)
+    }
+
+    /// The one request whose id stands in bytes that are no message.
+    pub fn blamed(&self, bytes: &[u8]) -> Option<u64> {
+        let text = String::from_utf8_lossy(bytes);
+        let begin = format!("\"{}", self.prefix);
+        let mut found = text.match_indices(&begin).filter_map(|(at, _)| {
+            let rest = text.get(at.saturating_add(1)..)?;
+            self.number_of(rest.split('"').next()?)
+        });
+        let first = found.next()?;
+        found.all(|other| other == first).then_some(first)
+    }
+
+    /// The whole message of one request.
+    pub fn frame(&self, number: u64, ask: &Ask<'_>) -> Vec<u8> {
+        let mut meta = Writer::default();
+        let mut empty = true;
+        let mut own: Vec<(&str, Vec<u8>)> = Vec::new();
+        if ask.call {
+            let token = format!("p-{}{number}", self.prefix);
+            own.push(("progressToken", quoted(&token).into_bytes()));
+        }
+        if let Some(version) = self.version().filter(|version| version.is_stateless()) {
+            own.extend(stateless(version));
+            if ask.call && self.logs.load(Ordering::Relaxed) {
+                own.push(("io.modelcontextprotocol/logLevel", b"\"debug\"".to_vec()));
+            }
+        }
+        for (name, value) in own.iter().chain(&ask.meta) {
+            meta = meta.member(name, value);
+            empty = false;
+        }
+        let params = ask
+            .params
+            .iter()
+            .fold(Writer::default(), |params, (name, value)| params.member(name, value));
+        let params = if empty { params } else { params.member("_meta", &meta.end()) };
+        rpc::request(&self.id(number), ask.method, &params.end())
+    }
+
+    /// The version in use; none before it is agreed on.
+    pub fn version(&self) -> Option<Version> {
+        *self.version.lock()
+    }
+
+    /// From now on this version is spoken.
+    pub fn speak(&self, version: Option<Version>) {
+        *self.version.lock() = version;
+    }
+
+    /// The server can log; a stateless one has to be asked in every request.
+    pub fn ask_for_logs(&self) {
+        self.logs.store(true, Ordering::Relaxed);
+    }
+
+    /// What was listed last may no longer be so: no call may begin until it was looked at again.
+    pub fn mark_stale(&self) {
+        self.stale.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    /// The tools are about to be listed.
+    pub fn mark_fresh(&self) {
+        self.stale.store(false, Ordering::Release);
+    }
+
+    /// Whether the tools have to be listed before a call.
+    pub fn is_stale(&self) -> bool {
+        self.stale.load(Ordering::Acquire)
+    }
+
+    /// A call was answered.
+    pub fn mark_answered(&self) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether any call was answered on this connection.
+    pub fn has_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed) > 0
+    }
+
+    /// The connection is of no more use, for this reason.
+    pub fn end(&self, why: &str) {
+        self.reason.lock().get_or_insert_with(|| why.to_owned());
+        self.over.cancel();
+    }
+
+    /// Why it is over.
+    pub fn reason(&self) -> String {
+        self.reason.lock().clone().unwrap_or_else(|| "the connection ended".to_owned())
+    }
+}
+
+/// Who we are, for a handshake or a request of a stateless version.
+pub(super) fn client() -> Vec<u8> {
+    Writer::default()
+        .text("name", "wicketgate")
+        .text("version", env!("CARGO_PKG_VERSION"))
+        .end()
+}
+
+fn stateless(version: Version) -> [(&'static str, Vec<u8>); 3] {
+    [
+        ("io.modelcontextprotocol/protocolVersion", quoted(version.as_str()).into_bytes()),
+        ("io.modelcontextprotocol/clientInfo", client()),
+        ("io.modelcontextprotocol/clientCapabilities", b"{}".to_vec()),
+    ]
+}
+
+/// What the server is answered that asks something of us: a ping is answered, all else refused.
+pub(super) fn refusal(id: &Id, method: &str) -> Vec<u8> {
+    if method == "ping" {
+        return rpc::result(id, b"{}");
+    }
+    rpc::error(Some(id), rpc::METHOD_NOT_FOUND, "this client offers nothing of the kind", None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemEntropy;
+
+    fn traffic() -> Traffic {
+        Traffic::new(&SystemEntropy, Tally::default())
+    }
+
+    #[test]
+    fn only_ids_that_were_given_out_are_known() {
+        let (traffic, other) = (traffic(), traffic());
+        let number = traffic.number();
+        let Id::Text(id) = traffic.id(number) else { panic!() };
+        assert_eq!(traffic.number_of(&id), Some(number));
+        assert_eq!(other.number_of(&id), None, "another connection's");
+        for wrong in [format!("{id}0"), id.replace("-1", "-01"), id.replace("-1", "-+1"), "1".into()]
+        {
+            assert_eq!(traffic.number_of(&wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_message_are_laid_to_one_request_or_to_none() {
+        let traffic = traffic();
+        let ids: Vec<_> = [traffic.number(), traffic.number()].map(|n| traffic.id(n).to_json()).into();
+        let line = |id: &str| format!("{{\"id\":{id},\"result\":\u{fffd}");
+        assert_eq!(traffic.blamed(line(&ids[0]).as_bytes()), Some(1));
+        assert_eq!(traffic.blamed(format!("{}{}", ids[0], ids[1]).as_bytes()), None);
+        assert_eq!(traffic.blamed(b"\xff\xfe"), None);
+    }
+
+    #[test]
+    fn notes_are_kept_without_our_token_and_not_without_end() {
+        let mut notes = Notes::default();
+        assert_eq!(notes.array(), None);
+        let params = RawValue::from_string(r#"{"progressToken":"x","progress":1.0}"#.into()).unwrap();
+        assert!(notes.keep("notifications/progress", Some(&params)));
+        let expected = r#"[{"method":"notifications/progress","params":{"progress":1.0}}]"#;
+        assert_eq!(notes.array().as_deref(), Some(expected.as_bytes()));
+        let kept = (0..1000).filter(|_| notes.keep("n", None)).count();
+        assert_eq!(kept, NOTES_MAX - 1);
+        let long = RawValue::from_string(format!("{{\"a\":\"{}\"}}", "x".repeat(NOTE_BYTES_MAX)));
+        assert!(!Notes::default().keep("n", Some(&long.unwrap())));
+    }
+}

@@ -1,0 +1,204 @@
+//! Calls that ran against the policy's word, and runs that were only simulated: what a bundle has to
+//! show of them, and what nobody may call observe mode.
+
+use wicketgate::domain::canonical;
+use wicketgate::domain::decision::Verdict;
+use wicketgate::domain::digest::Digest;
+use wicketgate::domain::json::Json;
+use wicketgate::evidence::bundle::{AGENT_RUN, DECISION, Files, PAGE, POLICY};
+use wicketgate::evidence::trust::Trust;
+use wicketgate::evidence::verify::{Outcome, Report, verify_files};
+use wicketgate::ledger::entry::{Draft, Kind};
+use wicketgate::policy::bundle::Bundle;
+
+use crate::books::{Books, json, key, run_id};
+use crate::desk::*;
+
+/// The books' own time is a little after this.
+const NOW: &str = "2026-11-18T11:06:40.000Z";
+const AGENT: &str = r#""agent":{"mode":"observe","until":"2026-12-01T00:00:00Z"}"#;
+
+/// The archive of a bundle in which these layers observe.
+fn tar(enforcement: &str) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let meta = format!(r#"{{"name":"t","version":"1.0.0","enforcement":{{{enforcement}}}}}"#);
+    std::fs::write(dir.path().join("bundle.json"), meta).unwrap();
+    std::fs::create_dir(dir.path().join("agent")).unwrap();
+    let rule = "package wicketgate.agent\nimport rego.v1\ndeny contains \"no\"\n";
+    std::fs::write(dir.path().join("agent/a.rego"), rule).unwrap();
+    Bundle::load(dir.path()).unwrap().tar().to_vec()
+}
+
+/// What one unenforced decision says of itself.
+struct Case {
+    enforcement: &'static str,
+    verdict: Verdict,
+    rule: &'static str,
+    detail: &'static str,
+    tier: &'static str,
+    observe: &'static str,
+    time: &'static str,
+}
+
+const HONEST: Case = Case {
+    enforcement: AGENT,
+    verdict: Verdict::Deny,
+    rule: "wicketgate.agent.deny agent/a.rego:3",
+    detail: "message",
+    tier: "T1",
+    observe: r#"["agent"]"#,
+    time: NOW,
+};
+
+fn decided(books: &mut Books, case: &Case) -> Draft {
+    let mut draft = books.decided(run_id(1), "c1", Kind::CallAuthorized, case.verdict);
+    let Json::Object(data) = &mut draft.data else { panic!() };
+    data.insert("enforced".into(), Json::from(false));
+    data.insert("tier".into(), Json::from(case.tier));
+    let (rule, detail) = (case.rule, case.detail);
+    let reason = format!(
+        r#"[{{"code":"policy.denied","detail":"{detail}","message":"m","rule":"{rule}"}}]"#
+    );
+    data.insert("reasons".into(), json(&reason));
+    let input = format!(
+        r#"{{"observe":{},"time":{{"rfc3339":"{}"}},"tool":{{"tier":"{}"}}}}"#,
+        case.observe, case.time, case.tier
+    );
+    draft.commit[1] = books.commit("policy_input", &canonical::bytes(&json(&input)));
+    draft
+}
+
+fn exported(case: &Case, withheld: bool) -> (Files, Trust) {
+    let mut books = Books::under(1, key(ENROLMENT), &tar(case.enforcement));
+    books.open(run_id(1));
+    let draft = decided(&mut books, case);
+    books.add(draft);
+    books.complete(run_id(1), "c1");
+    books.decide(run_id(1), "c2", Kind::CallDenied, Verdict::Deny);
+    books.seal(run_id(1));
+    if withheld {
+        books.payloads.retain(|_, payload| payload.role != "policy_input");
+    }
+    let policies = vec![Digest::of(&[&books.tar])];
+    (export_of(&books, run_id(1), &[]), Trust { policies, ..trust() })
+}
+
+fn verified(case: &Case, withheld: bool) -> Report {
+    let (files, trust) = exported(case, withheld);
+    verify_files(&files, &trust)
+}
+
+#[test]
+fn a_call_that_ran_against_the_policys_word_is_shown_as_such_and_holds() {
+    for withheld in [false, true] {
+        let report = verified(&HONEST, withheld);
+        assert_eq!(report.exit_code(), 0, "{}", report.to_text());
+        let said = report.outcome("P6").unwrap().detail().to_owned();
+        assert!(said.contains("1 of 2 calls"), "{said}");
+        assert!(said.contains("agent until 2026-12-01T00:00:00.000Z"), "{said}");
+        let text = report.to_text();
+        assert!(text.trim_end().ends_with("VALID, level L1, 1 call was not enforced"), "{text}");
+        assert_eq!(report.to_json().get("unenforced"), Some(&Json::from(1_u64)));
+    }
+    let (files, _) = exported(&HONEST, false);
+    for (name, shown) in [
+        (AGENT_RUN, r#""enforced":false"#),
+        (AGENT_RUN, r#""verdict":"deny""#),
+        (DECISION, r#""enforced":false"#),
+        (PAGE, "1 of them <b>not enforced</b>"),
+        (PAGE, "deny (not enforced)"),
+    ] {
+        let text = String::from_utf8_lossy(files.get(name).unwrap());
+        assert!(text.contains(shown), "{name}: {shown}");
+    }
+    let report = verify_files(&export_of(&books(), run_id(1), &[]), &trust());
+    assert_eq!(report.outcome("P6"), Some(&Outcome::Valid("every decision was enforced".into())));
+    assert!(report.to_text().trim_end().ends_with("VALID, level L1"));
+}
+
+#[test]
+fn what_no_rule_allowed_may_be_observed_too_and_so_may_a_hold() {
+    let silent = Case { rule: "wicketgate.decision", detail: "no_allow", ..HONEST };
+    assert_eq!(verified(&silent, false).exit_code(), 0);
+    let rule = "wicketgate.agent.require_approval agent/a.rego:3";
+    let held = Case { verdict: Verdict::RequireApproval, rule, ..HONEST };
+    assert_eq!(verified(&held, false).exit_code(), 0);
+}
+
+#[test]
+fn nobody_else_than_a_layer_in_observe_mode_goes_unenforced() {
+    let team = r#""team":{"mode":"observe","until":"2026-12-01T00:00:00Z"}"#;
+    let past = r#""agent":{"mode":"observe","until":"2026-11-18T11:06:39Z"}"#;
+    for (case, why) in [
+        (Case { enforcement: r#""agent":{"mode":"enforce"}"#, ..HONEST }, "no layer"),
+        (Case { enforcement: past, ..HONEST }, "no layer"),
+        (Case { enforcement: team, observe: r#"["team"]"#, ..HONEST }, "of no layer that observed"),
+        (Case { observe: r#"["agent","team"]"#, ..HONEST }, "other observing layers"),
+        (Case { observe: "[]", ..HONEST }, "other observing layers"),
+        (Case { rule: "wicketgate.org.deny", ..HONEST }, "of no layer that observed"),
+        (Case { rule: "wicketgate.agent.require_approval", ..HONEST }, "of no layer that observed"),
+        (Case { rule: "wicketgate.agent.denyx", ..HONEST }, "of no layer that observed"),
+        (Case { rule: "wicketgate.decision", detail: "tier3", ..HONEST }, "of no layer"),
+        (Case { rule: "limits", ..HONEST }, "of no layer that observed"),
+        (Case { time: "2026-11-18T10:00:00.000Z", ..HONEST }, "and the entry is of"),
+    ] {
+        let report = verified(&case, false);
+        caught(&report, "P6");
+        let said = report.outcome("P6").unwrap().detail().to_owned();
+        assert!(said.contains(why), "{why}: {said}");
+    }
+    // Withheld input: the entry's own time counts, give or take what clocks may differ.
+    caught(&verified(&Case { enforcement: r#""agent":{"mode":"enforce"}"#, ..HONEST }, true), "P6");
+    let long_past = r#""agent":{"mode":"observe","until":"2026-11-18T11:00:00Z"}"#;
+    caught(&verified(&Case { enforcement: long_past, ..HONEST }, true), "P6");
+}
+
+#[test]
+fn a_decision_that_is_not_enforced_has_a_verdict_to_enforce_and_a_reversible_tool() {
+    caught(&verified(&Case { tier: "T3", ..HONEST }, false), "S5");
+    caught(&verified(&Case { verdict: Verdict::Allow, ..HONEST }, false), "S5");
+    let mut books = Books::under(1, key(ENROLMENT), &tar(AGENT));
+    books.open(run_id(1));
+    let draft = Draft { kind: Kind::CallDenied, ..decided(&mut books, &HONEST) };
+    books.add(draft);
+    books.seal(run_id(1));
+    caught(&verify_files(&export_of(&books, run_id(1), &[]), &trust()), "S5");
+}
+
+#[test]
+fn without_the_policys_bytes_nobody_can_tell() {
+    let (mut files, trust) = exported(&HONEST, false);
+    files.0.remove(POLICY).unwrap();
+    resign(&mut files, &key(EVIDENCE));
+    let report = verify_files(&files, &trust);
+    assert!(matches!(report.outcome("P6"), Some(Outcome::Unverifiable(_))), "{}", report.to_text());
+}
+
+#[test]
+fn a_simulated_run_executes_nothing() {
+    let log = |kind, data: &str| {
+        let mut books = Books::new(1, key(ENROLMENT));
+        books.open_in(run_id(1), "simulate");
+        books.allow(run_id(1), "c1");
+        if kind == Kind::CallCompleted {
+            books.complete(run_id(1), "c1");
+        } else {
+            books.end(run_id(1), "c1", kind, data);
+        }
+        books.seal(run_id(1));
+        verify_files(&export_of(&books, run_id(1), &[]), &trust())
+    };
+    let failed = |started| {
+        format!(r#"{{"us":1,"attempts":1,"class":"c","started":{started},"message":"m"}}"#)
+    };
+    for (kind, data) in [
+        (Kind::CallCancelled, r#"{"reason":"simulated"}"#),
+        (Kind::CallUnknown, r#"{"cause":"writer_lost"}"#),
+        (Kind::CallFailed, &failed(false)),
+    ] {
+        let report = log(kind, data);
+        assert_eq!(report.exit_code(), 0, "{}", report.to_text());
+    }
+    caught(&log(Kind::CallCompleted, ""), "S5");
+    caught(&log(Kind::CallFailed, &failed(true)), "S5");
+}

@@ -1,0 +1,208 @@
+//! A directory, the program in it, and a client on the other end of its standard streams.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Far beyond anything; a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Desk {
+    dir: tempfile::TempDir,
+}
+
+/// What one run said.
+pub struct Ran {
+    pub out: String,
+    pub err: String,
+    pub code: Option<i32>,
+}
+
+impl Desk {
+    pub fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
+        command
+            .args(args)
+            .current_dir(self.dir.path())
+            .env_clear()
+            .env("HOME", self.path("home"))
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Ran {
+        self.run_with(args, &[])
+    }
+
+    pub fn run_with(&self, args: &[&str], env: &[(&str, &str)]) -> Ran {
+        let done = self.command(args).envs(env.iter().copied()).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Ran { out: text(done.stdout), err: text(done.stderr), code: done.status.code() }
+    }
+
+    pub fn talk(&self, args: &[&str]) -> Talk {
+        Talk::start(self.command(args))
+    }
+}
+
+impl Ran {
+    #[track_caller]
+    pub fn ends(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "out: {}\nerr: {}", self.out, self.err);
+        self
+    }
+
+    #[track_caller]
+    pub fn says(self, text: &str) -> Self {
+        let all = format!("{}\n{}", self.out, self.err);
+        assert!(all.contains(text), "`{text}` is not in: {all}");
+        self
+    }
+}
+
+/// A client that started the program as its server.
+pub struct Talk {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+    errors: Receiver<String>,
+}
+
+impl Talk {
+    fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let input = child.stdin.take();
+        let lines = reader(child.stdout.take().unwrap());
+        let errors = reader(child.stderr.take().unwrap());
+        Self { child, input, lines, errors }
+    }
+
+    pub fn say_raw(&mut self, line: &str) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(format!("{line}\n").as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    pub fn say(&mut self, message: &Value) {
+        self.say_raw(&message.to_string());
+    }
+
+    pub fn request(&mut self, id: i64, method: &str, params: &Value) {
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+    }
+
+    pub fn notify(&mut self, method: &str, params: &Value) {
+        self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    pub fn line(&self) -> String {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(error) => panic!("no line: {error}; stderr: {}", self.errors()),
+        }
+    }
+
+    pub fn hear(&self) -> Value {
+        let line = self.line();
+        serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"))
+    }
+
+    /// The response to this request; whatever else comes before it is passed over.
+    pub fn answer(&self, id: i64) -> Value {
+        loop {
+            let message = self.hear();
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+
+    pub fn handshake(&mut self) -> Value {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}});
+        self.request(0, "initialize", &params);
+        let answer = self.answer(0);
+        self.notify("notifications/initialized", &json!({}));
+        answer
+    }
+
+    pub fn call(&mut self, id: i64, tool: &str, arguments: &Value) -> Value {
+        self.request(id, "tools/call", &json!({"name": tool, "arguments": arguments}));
+        self.answer(id)
+    }
+
+    pub fn hang_up(&mut self) {
+        self.input = None;
+    }
+
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends the input and waits for the end; what it said on both streams meanwhile.
+    pub fn end(mut self) -> Ran {
+        self.input = None;
+        let out = drain(&self.lines);
+        let err = drain(&self.errors);
+        let code = self.child.wait().unwrap().code();
+        Ran { out, err, code }
+    }
+
+    fn errors(&self) -> String {
+        self.errors.try_iter().collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        // One that hears its input end goes by itself; this is for tests that fail.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Everything until the stream ends.
+fn drain(lines: &Receiver<String>) -> String {
+    let mut all = Vec::new();
+    while let Ok(line) = lines.recv_timeout(PATIENCE) {
+        all.push(line);
+    }
+    all.join("\n")
+}
+
+fn reader(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (out, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines() {
+            let Ok(line) = line else { return };
+            if out.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}

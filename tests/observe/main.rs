@@ -1,0 +1,144 @@
+//! Observe mode, simulated runs and suggested rules, through the built program and a tool that counts.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    reason = "tests may stop at the first surprise"
+)]
+
+mod gate;
+mod suggest;
+
+use std::time::{Duration, SystemTime};
+
+use gate::Gate;
+use serde_json::{Value, json};
+
+/// `enforcement` with the agent layer in observe mode until tomorrow.
+fn observing() -> String {
+    let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
+    let until = jiff::Timestamp::try_from(tomorrow).unwrap();
+    format!(r#"{{"agent":{{"mode":"observe","until":"{until:.0}"}}}}"#)
+}
+
+const AGENT: &str = r#"
+allow if input.tool.name == "fs.read"
+deny contains {"code": "large", "message": "more than nine"} if input.args.n > 9
+require_approval contains {"code": "ask", "message": "ask first"} if input.args.ask
+"#;
+const TEAM: &str =
+    r#"deny contains {"code": "never", "message": "never this"} if input.args.never"#;
+
+#[tokio::test]
+async fn what_an_observing_layer_has_against_a_call_is_recorded_counted_and_reported_and_it_runs() {
+    let gate = Gate::start(&observing(), &[("agent/main.rego", AGENT), ("team/main.rego", TEAM)]);
+    let agent = gate.open("").await;
+    for (id, args) in
+        [("large", r#"{"n":10}"#), ("silent", r#"{"n":1}"#), ("ask", r#"{"ask":true}"#)]
+    {
+        let answer = agent.call("work.do", id, args).await.unwrap();
+        assert!(answer.contains(args.trim_matches(['{', '}'])), "{answer}");
+    }
+    agent.call("fs.read", "read", r#"{"path":"src/a.rs"}"#).await.unwrap();
+    // The team layer does not observe; identity and arguments are no layer's to observe; nothing
+    // irreversible is.
+    let refused = agent.call("work.do", "never", r#"{"never":true,"n":10}"#).await.unwrap_err();
+    assert_eq!((refused.0.as_str(), refused.1.as_str()), ("policy.denied", "never"));
+    let refused = agent.call("work.other", "other", "{}").await.unwrap_err();
+    assert_eq!(refused.0, "tool.not_granted");
+    let refused = agent.call("work.pay", "pay", "{}").await.unwrap_err();
+    assert_eq!((refused.0.as_str(), refused.1.as_str()), ("policy.denied", "tier3_claimed"));
+    assert_eq!(gate.hits(), 3);
+    // The same id again is the same answer.
+    agent.call("work.do", "large", r#"{"n":10}"#).await.unwrap();
+    assert_eq!(gate.hits(), 3);
+
+    let metrics = gate.operator("/metrics");
+    for line in [
+        r#"wicketgate_unenforced_total{tool="work.do",verdict="deny"} 2"#,
+        r#"wicketgate_unenforced_total{tool="work.do",verdict="require_approval"} 1"#,
+        r#"wicketgate_calls_total{tool="work.do",verdict="deny",enforced="false"} 2"#,
+        r#"wicketgate_calls_total{tool="work.do",verdict="deny",enforced="true"} 1"#,
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+
+    agent.seal().await;
+    reported(&gate, &agent.run);
+    let report = gate.verified(&agent.run).ok();
+    assert!(
+        report.out.trim_end().ends_with("VALID, level L1, 3 calls were not enforced"),
+        "{}",
+        report.out
+    );
+    gate.run(&["ledger", "verify", "--config", "wicketgate.yaml"]).ends(2);
+    let checked = gate.checked();
+    assert_eq!(checked["unenforced"], 3, "{checked}");
+}
+
+/// `policy observed`, while the gate runs.
+fn reported(gate: &Gate, run: &str) {
+    let observed = |more: &[&str]| {
+        let all = [&["policy", "observed", "--config", "wicketgate.yaml", "--json"][..], more];
+        gate.run(&all.concat()).ok().json()
+    };
+    let all = observed(&[]);
+    assert_eq!((&all["decided"], &all["denied"], &all["held"]), (&json!(7), &json!(2), &json!(1)));
+    let rules: Vec<&Value> = all["rules"].as_array().unwrap().iter().collect();
+    let found: Vec<_> = rules.iter().map(|r| r["rule"].as_str().unwrap()).collect();
+    assert_eq!(
+        found,
+        [
+            "wicketgate.agent.deny agent/main.rego:5",
+            "wicketgate.agent.require_approval agent/main.rego:6",
+            "wicketgate.decision",
+        ]
+    );
+    assert_eq!(rules[0]["count"], 1);
+    assert_eq!(rules[0]["tool"], "work.do");
+    assert_eq!(rules[0]["examples"], json!([{"run": run, "call": "large"}]));
+    assert_eq!(observed(&["--run", run]), all);
+    assert_eq!(observed(&["--since", "1h"]), all);
+    assert_eq!(observed(&["--since", "2099-01-01T00:00:00Z"])["decided"], 0);
+    let text = gate.run(&["policy", "observed", "--sqlite", "state/ledger.sqlite"]).ok().out;
+    assert!(text.contains("of 7 calls, enforcement would have refused 2 and held 1"), "{text}");
+    assert!(text.contains("agent/main.rego:5: more than nine"), "{text}");
+}
+
+#[tokio::test]
+async fn a_simulated_run_is_decided_and_recorded_and_runs_nothing() {
+    let rules = "allow if input.tool.name in {\"work.do\", \"fs.read\"}\n\
+                 deny contains {\"code\": \"large\", \"message\": \"more than nine\"} if input.args.n > 9\n\
+                 deny contains {\"code\": \"mode\", \"message\": \"simulate only\"} if input.run.mode != \"simulate\"";
+    let gate = Gate::start("{}", &[("agent/main.rego", rules)]);
+    let agent = gate.open("simulate").await;
+    let simulated = (
+        "call.cancelled".to_owned(),
+        "simulated".to_owned(),
+        "simulated: the call was allowed and not run".to_owned(),
+    );
+    assert_eq!(agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap_err(), simulated);
+    assert_eq!(agent.call("fs.read", "b", r#"{"path":"src/a.rs"}"#).await.unwrap_err(), simulated);
+    let refused = agent.call("work.do", "c", r#"{"n":10}"#).await.unwrap_err();
+    assert_eq!((refused.0.as_str(), refused.1.as_str()), ("policy.denied", "large"));
+    // Asked again, it is the recorded answer.
+    assert_eq!(agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap_err(), simulated);
+    assert_eq!(gate.hits(), 0);
+    agent.seal().await;
+    let report = gate.verified(&agent.run).ok();
+    assert!(report.out.contains("VALID, level L1"), "{}", report.out);
+    let run: Value = serde_json::from_slice(
+        &std::fs::read(gate.path(&format!("evidence-{}/agent_run.json", agent.run))).unwrap(),
+    )
+    .unwrap();
+    assert_eq!(run["opening"]["mode"], "simulate");
+    let outcomes: Vec<_> = run["steps"].as_array().unwrap().iter().map(|s| &s["outcome"]).collect();
+    assert_eq!(outcomes, ["call.cancelled", "call.cancelled", "call.denied"]);
+    assert_eq!(gate.checked()["calls"], json!({"cancelled": 2, "denied": 1}));
+    // An ordinary run of the same gate is told so.
+    let refused = gate.open("enforce").await.call("work.do", "a", "{}").await.unwrap_err();
+    assert_eq!(refused.1, "mode");
+}

@@ -1,0 +1,146 @@
+//! Rules suggested from a run: they load, they allow what completed, and little else.
+
+use serde_json::Value;
+
+use crate::gate::Gate;
+use crate::observing;
+
+const TEAM: &str =
+    r#"deny contains {"code": "never", "message": "never this"} if input.args.never"#;
+const AGENT: &str = r#"deny contains {"code": "secret", "message": "no secrets"} if input.args.path == "secret.txt""#;
+
+/// An agent that nobody wrote rules for yet, and what it did.
+async fn played() -> (Gate, String) {
+    let gate = Gate::start(&observing(), &[("agent/main.rego", AGENT), ("team/main.rego", TEAM)]);
+    let agent = gate.open("").await;
+    for (tool, id, args) in [
+        ("fs.read", "read-a", r#"{"path":"src/a.rs"}"#),
+        ("fs.read", "read-b", r#"{"path":"src/b.rs"}"#),
+        ("fs.read", "read-s", r#"{"path":"secret.txt"}"#),
+        (
+            "work.do",
+            "do-1",
+            r#"{"n":3,"to":"alice","tags":["x","y"],"why":"a word or two about it"}"#,
+        ),
+        ("work.do", "do-2", r#"{"n":41,"to":"bob","tags":[],"dry run":true,"why":"more"}"#),
+    ] {
+        agent.call(tool, id, args).await.unwrap();
+    }
+    agent.call("work.do", "do-3", r#"{"never":true}"#).await.unwrap_err();
+    agent.seal().await;
+    let run = agent.run.clone();
+    (gate, run)
+}
+
+/// An input document as it is on the books, by call.
+fn input(gate: &Gate, run: &str, call: &str) -> Value {
+    let dir = gate.path(&format!("evidence-{run}"));
+    if !dir.exists() {
+        gate.verified(run).ok();
+    }
+    let entries = std::fs::read_to_string(dir.join("ledger/entries.jsonl")).unwrap();
+    let entry = entries.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let entry = entry.into_iter().find(|e| e["call"] == call).unwrap();
+    let commit = entry["commit"].as_array().unwrap();
+    let c = commit.iter().find(|c| c["role"] == "policy_input").unwrap()["c"].as_str().unwrap();
+    let bytes = std::fs::read(dir.join(format!("payloads/{c}.bin"))).unwrap();
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+#[tokio::test]
+async fn suggested_rules_allow_what_the_run_did_and_little_else() {
+    let (gate, run) = played().await;
+    let args = ["policy", "suggest", "--config", "wicketgate.yaml", "--run", &run];
+    let printed = gate.run(&args).ok();
+    for part in [
+        "# 2 calls: read-a, read-b\n",
+        "input.tool.name == \"fs.read\"",
+        "startswith(input.args.path, \"src/\")",
+        "not contains(input.args.path, \"..\")",
+        "input.effect.root == \"repo\"",
+        "# 2 calls: do-1, do-2\n",
+        "# n: up to 41, rounded up",
+        "input.args.n <= 50",
+        "input.args.to in {\"alice\", \"bob\"}",
+        "object.get(input.args, \"dry run\", true)",
+        "count(input.args.why) <= 50",
+        "# - read-s of fs.read: deny (not enforced) by wicketgate.agent.deny agent/main.rego:3",
+        "# - do-3 of work.do: deny by wicketgate.team.deny team/main.rego:3",
+    ] {
+        assert!(printed.out.contains(part), "`{part}` is not in\n{}", printed.out);
+    }
+    assert!(printed.err.contains("the inputs of 4 calls"), "{}", printed.err);
+    assert!(printed.err.contains("of 2 refused calls, 2 stay refused"), "{}", printed.err);
+
+    gate.run(&[&args[..], &["--out", "suggested"]].concat()).ok();
+    let checked = gate.run(&["policy", "check", "suggested", "--json"]).ok().json();
+    assert_eq!(
+        (checked["name"].as_str(), checked["version"].as_str()),
+        (Some("main"), Some("1.4.3"))
+    );
+    gate.run(&[&args[..], &["--out", "suggested"]].concat()).ends(64);
+
+    let allows = |document: &Value| {
+        gate.write("input.json", &document.to_string());
+        let eval = gate.run(&["policy", "eval", "suggested", "--input", "input.json", "--json"]);
+        eval.json()["verdict"] == "allow"
+    };
+    let (read, work) = (input(&gate, &run, "read-a"), input(&gate, &run, "do-1"));
+    assert!(allows(&read) && allows(&work) && allows(&input(&gate, &run, "do-2")));
+    let not = |from: &Value, pointer: &str, value: Value| {
+        let mut other = from.clone();
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        other.pointer_mut(parent).unwrap()[name] = value.clone();
+        // A list that observes would hide what the rules say.
+        other["observe"] = Value::Array(Vec::new());
+        assert!(!allows(&other), "{pointer}: {value}");
+    };
+    not(&read, "/args/path", "secret.txt".into());
+    not(&read, "/args/path", "src/../secret.txt".into());
+    not(&read, "/args/path", 5.into());
+    not(&read, "/args/more", 1.into());
+    not(&read, "/effect/path", "etc/passwd".into());
+    not(&read, "/effect/access", "write".into());
+    not(&read, "/tool/name", "fs.write".into());
+    not(&work, "/args/n", 51.into());
+    not(&work, "/args/n", (-1).into());
+    not(&work, "/args/to", "mallory".into());
+    not(&work, "/args/tags", serde_json::json!(["x", "z"]));
+    not(&work, "/args/tags", "x".into());
+    not(&work, "/args/why", "w".repeat(51).into());
+    not(&work, "/args/dry run", false.into());
+    not(&work, "/effect/host", "evil.example".into());
+}
+
+#[tokio::test]
+async fn what_a_rule_spoke_against_is_allowed_only_on_demand() {
+    let (gate, run) = played().await;
+    let args = ["policy", "suggest", "--sqlite", "state/ledger.sqlite", "--run", &run];
+    let printed = gate.run(&[&args[..], &["--include-denied"]].concat()).ok();
+    assert!(printed.err.contains("the inputs of 6 calls"), "{}", printed.err);
+    assert!(printed.out.contains("\"secret.txt\""), "{}", printed.out);
+    assert!(!printed.out.contains("Not allowed by these rules"), "{}", printed.out);
+
+    let empty = gate.open("").await;
+    empty.call("work.do", "x", r#"{"never":true}"#).await.unwrap_err();
+    let args = ["policy", "suggest", "--config", "wicketgate.yaml", "--run", &empty.run];
+    let refused = gate.run(&args).ends(1);
+    assert!(refused.err.contains("nothing to allow"), "{}", refused.err);
+    let unknown = "01234567-89ab-4cde-8f01-23456789abcd";
+    gate.run(&["policy", "suggest", "--config", "wicketgate.yaml", "--run", unknown]).ends(64);
+}
+
+#[tokio::test]
+async fn a_simulated_run_can_be_learned_from() {
+    let gate =
+        Gate::start(&observing(), &[("agent/main.rego", "deny contains \"x\" if input.args.x")]);
+    let agent = gate.open("simulate").await;
+    agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap_err();
+    agent.call("work.do", "b", r#"{"x":true}"#).await.unwrap_err();
+    agent.seal().await;
+    let args = ["policy", "suggest", "--config", "wicketgate.yaml", "--run", &agent.run];
+    let printed = gate.run(&args).ok();
+    assert!(printed.out.contains("# 1 call: a\n"), "{}", printed.out);
+    assert!(printed.out.contains("# - b of work.do: deny (not enforced)"), "{}", printed.out);
+    assert_eq!(gate.hits(), 0);
+}
