@@ -20,6 +20,7 @@ mod body;
 mod convert;
 mod driver;
 mod edge;
+mod framing;
 pub mod grpc;
 pub mod listener;
 pub mod mcp;

@@ -320,7 +320,7 @@ async fn a_client_that_trickles_is_hung_up_on_and_holds_nobody_up() {
     let others = async {
         for _ in 0..20 {
             let called = gate.call("work.do", json!({"n": 1})).await.result();
-            assert_eq!(called["structuredContent"]["done"], true);
+            assert_eq!(called["structuredContent"]["body"]["done"], true);
         }
     };
     tokio::join!(head, body, cut, others);
@@ -340,7 +340,7 @@ async fn a_client_that_has_said_all_it_wants_to_say_still_gets_its_answer_once()
         gate.tool.entered(1).await;
         gate.tool.release();
         let reply = wire.reply().await.unwrap();
-        assert_eq!(reply.result()["structuredContent"]["done"], true);
+        assert_eq!(reply.result()["structuredContent"]["body"]["done"], true);
     }
     assert_eq!(gate.tool.count(), 2);
     let summary = gate.checked().await;

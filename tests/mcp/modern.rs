@@ -97,7 +97,7 @@ async fn headers_that_are_missing_or_say_something_else_run_nothing() {
         [("mcp-name", "work.do")],
     ] {
         let reply = gate.alone_at("/mcp", "tools/call", call.clone(), &lines).await;
-        assert_eq!(reply.result()["structuredContent"]["done"], true, "{lines:?}");
+        assert_eq!(reply.result()["structuredContent"]["body"]["done"], true, "{lines:?}");
     }
     assert_eq!(gate.tool.count(), 3);
     let summary = gate.checked().await;
@@ -130,7 +130,7 @@ async fn a_parameter_that_is_mirrored_into_a_header_is_in_both_places_or_in_none
     {
         let lines = [("Mcp-Param-Region", header)];
         let reply = gate.alone_at("/mcp", "tools/call", call(args), &lines).await;
-        assert_eq!(reply.result()["structuredContent"]["done"], true);
+        assert_eq!(reply.result()["structuredContent"]["body"]["done"], true);
     }
 }
 

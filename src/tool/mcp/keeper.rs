@@ -246,7 +246,8 @@ impl Keeper {
             _ if self.stop.is_cancelled() => (Ended::Stopped, true),
             Ended::Useless(why) => {
                 let tail = wire.tail();
-                let said = if tail.is_empty() { String::new() } else { format!("; it says: {tail}") };
+                let said =
+                    if tail.is_empty() { String::new() } else { format!("; it says: {tail}") };
                 (Ended::Useless(format!("{why}{said}")), true)
             }
             Ended::Lost { steady } => {

@@ -284,10 +284,7 @@ impl Traffic {
 
 /// Who we are, for a handshake or a request of a stateless version.
 pub(super) fn client() -> Vec<u8> {
-    Writer::default()
-        .text("name", "wicketgate")
-        .text("version", env!("CARGO_PKG_VERSION"))
-        .end()
+    Writer::default().text("name", "wicketgate").text("version", env!("CARGO_PKG_VERSION")).end()
 }
 
 fn stateless(version: Version) -> [(&'static str, Vec<u8>); 3] {
@@ -322,7 +319,8 @@ mod tests {
         let Id::Text(id) = traffic.id(number) else { panic!() };
         assert_eq!(traffic.number_of(&id), Some(number));
         assert_eq!(other.number_of(&id), None, "another connection's");
-        for wrong in [format!("{id}0"), id.replace("-1", "-01"), id.replace("-1", "-+1"), "1".into()]
+        for wrong in
+            [format!("{id}0"), id.replace("-1", "-01"), id.replace("-1", "-+1"), "1".into()]
         {
             assert_eq!(traffic.number_of(&wrong), None, "{wrong}");
         }
@@ -331,7 +329,8 @@ mod tests {
     #[test]
     fn bytes_that_are_no_message_are_laid_to_one_request_or_to_none() {
         let traffic = traffic();
-        let ids: Vec<_> = [traffic.number(), traffic.number()].map(|n| traffic.id(n).to_json()).into();
+        let ids: Vec<_> =
+            [traffic.number(), traffic.number()].map(|n| traffic.id(n).to_json()).into();
         let line = |id: &str| format!("{{\"id\":{id},\"result\":\u{fffd}");
         assert_eq!(traffic.blamed(line(&ids[0]).as_bytes()), Some(1));
         assert_eq!(traffic.blamed(format!("{}{}", ids[0], ids[1]).as_bytes()), None);
@@ -342,7 +341,8 @@ mod tests {
     fn notes_are_kept_without_our_token_and_not_without_end() {
         let mut notes = Notes::default();
         assert_eq!(notes.array(), None);
-        let params = RawValue::from_string(r#"{"progressToken":"x","progress":1.0}"#.into()).unwrap();
+        let params =
+            RawValue::from_string(r#"{"progressToken":"x","progress":1.0}"#.into()).unwrap();
         assert!(notes.keep("notifications/progress", Some(&params)));
         let expected = r#"[{"method":"notifications/progress","params":{"progress":1.0}}]"#;
         assert_eq!(notes.array().as_deref(), Some(expected.as_bytes()));
