@@ -69,6 +69,9 @@ pub struct Config {
     /// Directory of the file: where relative paths inside tool bindings start.
     #[serde(skip)]
     pub base: PathBuf,
+    /// The file itself; none if it was read from elsewhere, and then it is never read again.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 /// `listen`.
@@ -240,9 +243,10 @@ impl Config {
             vec![Problem { file: file.clone(), line: 0, column: 0, key: String::new(), message }]
         };
         let bytes = std::fs::read(path).map_err(|e| alone(format!("cannot be read: {e}")))?;
-        let base = std::path::absolute(path).map_err(|e| alone(e.to_string()))?;
-        let base = base.parent().map(Path::to_owned).unwrap_or_default();
-        Self::read(&bytes, &file, &base, env)
+        let whole = std::path::absolute(path).map_err(|e| alone(e.to_string()))?;
+        let base = whole.parent().map(Path::to_owned).unwrap_or_default();
+        let config = Self::read(&bytes, &file, &base, env)?;
+        Ok(Self { file: Some(whole), ..config })
     }
 
     /// As [`Self::load`], from bytes; `base` is the directory relative paths start from.

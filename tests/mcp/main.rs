@@ -30,6 +30,7 @@ mod gate;
 
 mod calls;
 mod exchange;
+mod golden;
 mod legacy;
 mod modern;
 mod streams;

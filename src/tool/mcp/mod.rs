@@ -188,6 +188,28 @@ impl Upstreams {
         Self { all: all.collect(), tasks, metrics }
     }
 
+    /// These servers in place of those before. One that is reached as before, with the same credentials,
+    /// keeps its connection; nothing is started.
+    #[must_use]
+    pub fn following(before: &Self, servers: &[Arc<Server>]) -> Self {
+        let around = Around {
+            entropy: Arc::new(SystemEntropy),
+            resolve: Arc::new(System),
+            metrics: Arc::clone(&before.metrics),
+            tasks: before.tasks.clone(),
+        };
+        let all = servers.iter().map(|server| {
+            let kept = before.get(&server.name).filter(|old| old.server().is_reached_as(server));
+            let upstream = kept.map_or_else(
+                || Arc::new(Upstream { keeper: Keeper::new(server, around.clone()) }),
+                Arc::clone,
+            );
+            (server.name.clone(), upstream)
+        });
+        let all = all.collect();
+        Self { all, tasks: before.tasks.clone(), metrics: Arc::clone(&before.metrics) }
+    }
+
     /// From now on drift, restarts and dropped messages are counted here; the first call counts.
     pub fn observe(&self, metrics: &Arc<Metrics>) {
         let _ = self.metrics.set(Arc::clone(metrics));
