@@ -1,0 +1,184 @@
+//! A gate in front of the one server, as a user sets it up.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
+
+/// The agent's token.
+pub const TOKEN: &str = "the-token-of-the-agent-that-is-measured-0123";
+
+/// One rule, as small as policies get.
+const RULES: &str =
+    "package wicketgate.agent\n\nimport rego.v1\n\nallow if input.tool.name == \"bench.say\"\n";
+
+/// Where the ledger is.
+pub enum Store {
+    /// A file in the state directory.
+    Sqlite,
+    /// A migrated database.
+    Postgres(String),
+}
+
+impl Store {
+    /// For people.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Sqlite => "SQLite",
+            Self::Postgres(_) => "Postgres",
+        }
+    }
+}
+
+/// A directory with keys, a signed bundle, a signed lock and a signed manifest.
+pub struct Desk {
+    dir: tempfile::TempDir,
+    upstream: SocketAddr,
+}
+
+impl Desk {
+    /// Makes it, through the program's own commands.
+    pub fn new(upstream: SocketAddr) -> Self {
+        let desk = Self { dir: tempfile::tempdir().unwrap(), upstream };
+        for name in ["m", "p", "l"] {
+            desk.run(&["keygen", "--out", name]);
+        }
+        let token = desk.dir().join("token");
+        std::fs::write(&token, TOKEN).unwrap();
+        std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::create_dir_all(desk.dir().join("bundle/agent")).unwrap();
+        std::fs::write(desk.dir().join("bundle/agent/main.rego"), RULES).unwrap();
+        desk.run(&[
+            "policy",
+            "sign",
+            "bundle",
+            "--key",
+            "p",
+            "--name",
+            "bench",
+            "--version",
+            "1.0.0",
+        ]);
+        desk.configure(&Store::Sqlite);
+        desk.run(&["tools", "lock", "--config", "wicketgate.yaml", "--key", "l"]);
+        desk.manifest();
+        desk
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn run(&self, args: &[&str]) {
+        let out = Command::new(PROGRAM).args(args).current_dir(self.dir()).output().unwrap();
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{args:?}: {text}{}", String::from_utf8_lossy(&out.stdout));
+    }
+
+    fn write(&self, name: &str, value: &Value) {
+        std::fs::write(self.dir().join(name), value.to_string()).unwrap();
+    }
+
+    fn manifest(&self) {
+        let envelope = std::fs::read_to_string(self.dir().join("tools.lock.sig.json")).unwrap();
+        let envelope: Value = serde_json::from_str(&envelope).unwrap();
+        let signer = &envelope["signatures"][0]["keyid"];
+        self.write("agent.yaml", &json!({
+            "apiVersion": "wicketgate.dev/v1", "kind": "AgentManifest",
+            "metadata": {"name": "bench", "version": "1.0.0", "owner": "bench@example.com"},
+            "spec": {"status": "active",
+                "model": {"provider": "example", "names": ["any"]},
+                "instructions": [{"sha256": "ab".repeat(32), "scope": "whole"}],
+                // No limits of a run but the gate's own.
+                "limits": {},
+                "tools": [{"server": "bench", "lock": {"signer": signer}, "allow": ["say"]}],
+                "validity": {"not_before": "2020-01-01T00:00:00Z", "not_after": "2099-01-01T00:00:00Z"}},
+        }));
+        self.run(&["manifest", "sign", "agent.yaml", "--key", "m"]);
+    }
+
+    fn configure(&self, store: &Store) {
+        let ledger = match store {
+            Store::Sqlite => json!({"sqlite": {}}),
+            Store::Postgres(url) => json!({"postgres": {"url": url}}),
+        };
+        let server = json!({"name": "bench", "tier": "T1", "http": {
+            "url": format!("http://{}/mcp", self.upstream), "private_addresses": ["127.0.0.1/32"]}});
+        self.write("wicketgate.yaml", &json!({
+            "state": format!("state-{}", store.name()),
+            "listen": {"tcp": "127.0.0.1:0"},
+            "operator": {"listen": "127.0.0.1:0"},
+            "ledger": ledger,
+            "trust": {"manifest_keys": ["m.pub"], "policy_keys": ["p.pub"], "lock_keys": ["l.pub"]},
+            "policy": {"bundle": "bundle"},
+            "agents": [{"manifest": "agent.yaml", "callers": [{"token_file": "token"}]}],
+            "servers": [server],
+            "lock": "tools.lock",
+        }));
+    }
+
+    /// Runs the gate on this store and waits until it serves.
+    pub fn serve(&self, store: &Store) -> Gate {
+        self.configure(store);
+        let mut child = Command::new(PROGRAM)
+            .args(["serve", "--config", "wicketgate.yaml"])
+            .current_dir(self.dir())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut agents = None;
+        let mut said = String::new();
+        loop {
+            let Some(Ok(line)) = lines.next() else { panic!("the gate ended: {said}") };
+            if line.contains("agents connect here") {
+                agents = agents.or_else(|| address(&line));
+            }
+            said.push_str(&line);
+            said.push('\n');
+            if line.contains("readiness") {
+                break;
+            }
+        }
+        // Somebody has to read on, or the gate would wait for it.
+        std::thread::spawn(move || lines.for_each(drop));
+        Gate { child, agents: agents.expect("an address") }
+    }
+}
+
+fn address(line: &str) -> Option<SocketAddr> {
+    let digits = &line[line.find("127.0.0.1:")?..];
+    let end = digits.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'));
+    digits[..end.unwrap_or(digits.len())].parse().ok()
+}
+
+/// A running gate.
+pub struct Gate {
+    child: Child,
+    /// Where agents with the token connect.
+    pub agents: SocketAddr,
+}
+
+impl Gate {
+    /// Ends it in order.
+    pub fn stop(mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

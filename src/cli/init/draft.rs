@@ -1,0 +1,411 @@
+//! One server of somebody's as it will stand in `wicketgate.yaml`: its credentials taken out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
+
+use super::expand::{self, Surroundings, expand, is_credential, looks_secret};
+use super::shape::{Entry, Reach};
+use crate::catalog::secret::Secret;
+use crate::mcp::name::is_server;
+
+/// Headers of the transport itself: the gate writes its own.
+const TRANSPORT: [&str; 10] = [
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "origin",
+    "transfer-encoding",
+    "user-agent",
+];
+
+/// One server, ready to be written.
+pub struct Draft {
+    /// What the client calls it.
+    pub client_name: String,
+    /// What the gate calls it.
+    pub name: String,
+    /// `stdio` or `http` of its configuration, with paths relative to the configuration's directory.
+    pub reach: (&'static str, Value),
+    /// Files of credentials: path relative to the configuration's directory, and content.
+    pub secrets: Vec<(String, Zeroizing<String>)>,
+    /// What a person should know.
+    pub notes: Vec<String>,
+}
+
+/// Where a credential comes from.
+enum From {
+    File(String),
+    Env(String),
+}
+
+struct Drawer<'a> {
+    name: &'a str,
+    around: &'a Surroundings<'a>,
+    secrets: Vec<(String, Zeroizing<String>)>,
+    notes: Vec<String>,
+}
+
+impl Draft {
+    /// The server of this entry under this name.
+    ///
+    /// # Errors
+    /// Why it cannot be governed.
+    pub fn of(entry: &Entry, name: &str, around: &Surroundings<'_>) -> Result<Self, String> {
+        let mut drawer = Drawer { name, around, secrets: Vec::new(), notes: Vec::new() };
+        if !entry.ignored.is_empty() {
+            drawer.notes.push(format!("means nothing here: {}", entry.ignored.join(", ")));
+        }
+        let reach = match &entry.reach {
+            Reach::Stdio { command, args, env, cwd } => {
+                ("stdio", drawer.stdio(command, args, env, cwd.as_deref())?)
+            }
+            Reach::Http { url, headers } => ("http", drawer.http(url, headers)?),
+        };
+        let Drawer { secrets, notes, .. } = drawer;
+        Ok(Self { client_name: entry.name.clone(), name: name.to_owned(), reach, secrets, notes })
+    }
+
+    /// Its configuration, as `wicketgate.yaml` has it; `said` is what is said of its tools.
+    #[must_use]
+    pub fn config(&self, said: &Value) -> Value {
+        let (kind, reach) = &self.reach;
+        json!({"name": self.name, *kind: reach, "tier": "T2", "tools": said})
+    }
+}
+
+impl Drawer<'_> {
+    fn stdio(
+        &mut self,
+        command: &str,
+        args: &[String],
+        env: &BTreeMap<String, String>,
+        cwd: Option<&str>,
+    ) -> Result<Value, String> {
+        let folder = self.around.folder;
+        let command = self.plain("command", command)?;
+        // What has a slash is meant from where the client stood.
+        let command = if command.contains('/') {
+            folder.join(&command).display().to_string()
+        } else {
+            command
+        };
+        let mut literal = Vec::new();
+        for (i, arg) in args.iter().enumerate() {
+            let text = self.plain(&format!("args[{i}]"), arg)?;
+            if looks_secret(&text) {
+                let note = format!(
+                    "args[{i}] looks like a credential; it stands in wicketgate.yaml as it stood in \
+                     your file: give it by a variable if the server can"
+                );
+                self.notes.push(note);
+            }
+            literal.push(text);
+        }
+        let mut variables = BTreeMap::new();
+        let mut credentials = Vec::new();
+        for (variable, text) in env {
+            let field = format!("env.{variable}");
+            let value = expand(text, self.around).map_err(|e| format!("{field}: {e}"))?;
+            if value.asked || is_credential(variable, &value.text) || self.is_reference(&value) {
+                match self.credential(variable, &value, &value.text) {
+                    Some(From::File(file)) => {
+                        credentials.push(json!({"env": variable, "file": file}));
+                    }
+                    Some(From::Env(from)) => {
+                        credentials.push(json!({"env": variable, "from_env": from}));
+                    }
+                    None => _ = variables.insert(variable.clone(), value.text.to_string()),
+                }
+            } else {
+                variables.insert(variable.clone(), value.text.to_string());
+            }
+        }
+        let cwd = match cwd {
+            Some(cwd) => folder.join(self.plain("cwd", cwd)?),
+            None => folder.to_owned(),
+        };
+        let mut value = json!({"command": command, "cwd": cwd});
+        let mut put = |name: &str, part: Value, empty: bool| {
+            if let (Value::Object(members), false) = (&mut value, empty) {
+                members.insert(name.to_owned(), part);
+            }
+        };
+        put("args", json!(literal), literal.is_empty());
+        put("env", json!(variables), variables.is_empty());
+        put("credentials", json!(credentials), credentials.is_empty());
+        Ok(value)
+    }
+
+    fn http(&mut self, url: &str, headers: &BTreeMap<String, String>) -> Result<Value, String> {
+        let url = expand(url, self.around).map_err(|e| format!("url: {e}"))?.text;
+        let mut url = url::Url::parse(&url).map_err(|e| format!("url: {e}"))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("url: holds a user or a password: give it by a header".to_owned());
+        }
+        url.set_fragment(None);
+        let mut credentials = self.query(&mut url);
+        let mut literal = BTreeMap::new();
+        for (header, text) in headers {
+            let field = format!("headers.{header}");
+            let value = expand(text, self.around).map_err(|e| format!("{field}: {e}"))?;
+            let lower = header.to_ascii_lowercase();
+            if TRANSPORT.contains(&lower.as_str()) || lower.starts_with("mcp-") {
+                self.notes.push(format!("the header `{header}` is written by the gate itself"));
+                continue;
+            }
+            if !(value.asked || is_credential(header, &value.text) || self.is_reference(&value)) {
+                literal.insert(lower, value.text.to_string());
+                continue;
+            }
+            let (prefix, secret) = scheme(&value.text);
+            let prefix = if value.before.is_empty() { prefix } else { value.before.as_str() };
+            let source = self.credential(header, &value, secret).ok_or_else(|| {
+                format!("{field}: a credential has 8 to 16,384 visible ASCII characters")
+            })?;
+            let mut credential = json!({"header": lower});
+            if let Value::Object(members) = &mut credential {
+                if !prefix.is_empty() {
+                    members.insert("prefix".to_owned(), json!(prefix));
+                }
+                let (name, from) = match source {
+                    From::File(file) => ("file", file),
+                    From::Env(variable) => ("env", variable),
+                };
+                members.insert(name.to_owned(), json!(from));
+            }
+            credentials.push(credential);
+        }
+        let private = private_addresses(&url);
+        let mut value = json!({"url": url.as_str()});
+        if let Value::Object(members) = &mut value {
+            for (name, part) in [
+                ("headers", json!(literal)),
+                ("credentials", json!(credentials)),
+                ("private_addresses", json!(private)),
+            ] {
+                let empty = part.as_object().is_some_and(serde_json::Map::is_empty)
+                    || part.as_array().is_some_and(Vec::is_empty);
+                if !empty {
+                    members.insert(name.to_owned(), part);
+                }
+            }
+        }
+        Ok(value)
+    }
+
+    /// Takes credentials out of the query of a URL.
+    fn query(&mut self, url: &mut url::Url) -> Vec<Value> {
+        let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+        let secret = |(name, value): &(String, String)| {
+            is_credential(name, value) && Secret::parse(value).is_ok()
+        };
+        if !pairs.iter().any(secret) {
+            return Vec::new();
+        }
+        let (secrets, rest): (Vec<_>, Vec<_>) = pairs.into_iter().partition(secret);
+        url.set_query(None);
+        if !rest.is_empty() {
+            url.query_pairs_mut().extend_pairs(rest);
+        }
+        let mut credentials = Vec::new();
+        for (name, value) in secrets {
+            let file = self.keep(&name, &value);
+            credentials.push(json!({"query": name, "file": file}));
+        }
+        credentials
+    }
+
+    /// A text that may hold no credential.
+    fn plain(&mut self, field: &str, text: &str) -> Result<String, String> {
+        let value = expand(text, self.around).map_err(|e| format!("{field}: {e}"))?;
+        if value.asked || self.is_reference(&value) {
+            self.notes.push(format!(
+                "{field} holds a credential; it stands in wicketgate.yaml: give it by a variable if \
+                 the server can"
+            ));
+        }
+        Ok(value.text.to_string())
+    }
+
+    /// Whether it comes from a variable that holds a credential.
+    fn is_reference(&self, value: &expand::Expanded) -> bool {
+        value.variable.as_ref().is_some_and(|name| is_credential(name, &value.text))
+    }
+
+    /// Where the gate reads this credential; `None` if it cannot be one.
+    fn credential(&mut self, name: &str, value: &expand::Expanded, secret: &str) -> Option<From> {
+        match &value.variable {
+            Some(variable) => {
+                let held = (self.around.env)(variable).unwrap_or_default();
+                Secret::parse(&held).ok().map(|_| From::Env(variable.clone()))
+            }
+            None => Secret::parse(secret).ok().map(|_| From::File(self.keep(name, secret))),
+        }
+    }
+
+    fn keep(&mut self, name: &str, secret: &str) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+        let name: String = name.chars().map(plain).take(64).collect();
+        let mut file = format!("credentials/{}.{name}", self.name);
+        while self.secrets.iter().any(|(other, _)| *other == file) {
+            file.push('-');
+        }
+        self.secrets.push((file.clone(), Zeroizing::new(secret.to_owned())));
+        file
+    }
+}
+
+/// `Bearer `, `Basic ` and the like before a credential, and the credential.
+fn scheme(text: &str) -> (&str, &str) {
+    match text.split_once(' ') {
+        Some((scheme, rest)) if scheme.len() <= 16 && !rest.contains(' ') => {
+            text.split_at_checked(scheme.len().saturating_add(1)).unwrap_or(("", text))
+        }
+        _ => ("", text),
+    }
+}
+
+/// The ranges that have to be opened for a server on this machine or at a private address.
+fn private_addresses(url: &url::Url) -> Vec<String> {
+    let opened = |ip: std::net::IpAddr| {
+        let bits = if ip.is_ipv4() { 32 } else { 128 };
+        if crate::catalog::address::is_public(ip) {
+            Vec::new()
+        } else {
+            vec![format!("{ip}/{bits}")]
+        }
+    };
+    match url.host() {
+        Some(url::Host::Ipv4(ip)) => opened(ip.into()),
+        Some(url::Host::Ipv6(ip)) => opened(ip.into()),
+        Some(url::Host::Domain(name)) if name == "localhost" || name.ends_with(".localhost") => {
+            vec!["127.0.0.0/8".to_owned(), "::1/128".to_owned()]
+        }
+        Some(url::Host::Domain(_)) | None => Vec::new(),
+    }
+}
+
+/// A name the gate can use for each of these, in their order; all different.
+#[must_use]
+pub fn names<'a>(given: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let mut names = Vec::new();
+    for name in given {
+        let plain = |c: char| {
+            let c = c.to_ascii_lowercase();
+            if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' { c } else { '-' }
+        };
+        let mut made: String = name.chars().map(plain).collect();
+        made = made.trim_matches('-').chars().take(32).collect();
+        if !is_server(&made) {
+            made = "server".to_owned();
+        }
+        let mut own = made.clone();
+        let mut count = 1_usize;
+        while !taken.insert(own.clone()) {
+            count = count.saturating_add(1);
+            let end = format!("-{count}");
+            let room = 32_usize.saturating_sub(end.len());
+            own = made.chars().take(room).chain(end.chars()).collect();
+        }
+        names.push(own);
+    }
+    names
+}
+
+/// The directory that a client's file is about: the project for files in `.vscode`, `.cursor`, ….
+#[must_use]
+pub fn folder(file: &Path) -> PathBuf {
+    let dir = file.parent().unwrap_or(Path::new("/"));
+    let hidden = dir.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with('.'));
+    let project = hidden.then(|| dir.parent()).flatten();
+    project.unwrap_or(dir).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(reach: Reach) -> Result<Draft, String> {
+        let inputs =
+            BTreeMap::from([("pat".to_owned(), Zeroizing::new("asked-secret".to_owned()))]);
+        let env = |name: &str| match name {
+            "MY_TOKEN" => Some("token-of-mine".to_owned()),
+            "REGION" => Some("eu-central-1".to_owned()),
+            _ => None,
+        };
+        let around = Surroundings { env: &env, inputs: &inputs, folder: Path::new("/p") };
+        let entry =
+            Entry { name: "X".to_owned(), span: 0..0, reach, disabled: false, ignored: Vec::new() };
+        Draft::of(&entry, "x", &around)
+    }
+
+    fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    #[test]
+    fn credentials_of_a_program_leave_the_configuration() {
+        let env = texts(&[
+            ("API_KEY", "literal-secret"),
+            ("GH", "${env:MY_TOKEN}"),
+            ("MODE", "fast"),
+            ("PAT", "${input:pat}"),
+            ("REGION", "${REGION}"),
+            ("SHORT_KEY", "abc"),
+        ]);
+        let args = vec!["-y".to_owned(), "${workspaceFolder}".to_owned()];
+        let draft = drawn(Reach::Stdio { command: "./run".into(), args, env, cwd: None }).unwrap();
+        let expected = json!({"command": "/p/./run", "cwd": "/p", "args": ["-y", "/p"],
+            "env": {"MODE": "fast", "REGION": "eu-central-1", "SHORT_KEY": "abc"},
+            "credentials": [{"env": "API_KEY", "file": "credentials/x.API_KEY"},
+                {"env": "GH", "from_env": "MY_TOKEN"}, {"env": "PAT", "file": "credentials/x.PAT"}]});
+        assert_eq!(draft.reach, ("stdio", expected));
+        let kept: Vec<_> = draft.secrets.iter().map(|(f, s)| (f.as_str(), s.as_str())).collect();
+        let expected =
+            [("credentials/x.API_KEY", "literal-secret"), ("credentials/x.PAT", "asked-secret")];
+        assert_eq!(kept, expected);
+    }
+
+    #[test]
+    fn credentials_of_a_url_leave_the_configuration() {
+        let headers = texts(&[
+            ("Authorization", "Bearer abcdefghij"),
+            ("Content-Type", "application/json"),
+            ("X-Api-Key", "${MY_TOKEN}"),
+            ("X-Team", "blue"),
+        ]);
+        let url = "http://127.0.0.1:9/mcp?apiKey=0123456789&a=b".to_owned();
+        let draft = drawn(Reach::Http { url, headers }).unwrap();
+        let expected = json!({"url": "http://127.0.0.1:9/mcp?a=b", "headers": {"x-team": "blue"},
+            "private_addresses": ["127.0.0.1/32"],
+            "credentials": [{"query": "apiKey", "file": "credentials/x.apiKey"},
+                {"header": "authorization", "prefix": "Bearer ", "file": "credentials/x.Authorization"},
+                {"header": "x-api-key", "env": "MY_TOKEN"}]});
+        assert_eq!(draft.reach, ("http", expected));
+        assert_eq!(draft.secrets[1].1.as_str(), "abcdefghij");
+        assert!(draft.notes[0].contains("Content-Type"), "{:?}", draft.notes);
+        let refused = drawn(Reach::Http { url: "https://u:p@h/".into(), headers: BTreeMap::new() });
+        assert!(refused.is_err_and(|why| why.contains("a user or a password")));
+    }
+
+    #[test]
+    fn names_are_made_fit_and_stay_different() {
+        let made = names(["GitHub MCP", "github-mcp", "@scope/x", "数", "a.b", &"y".repeat(40)]);
+        let long = "y".repeat(32);
+        assert_eq!(made, ["github-mcp", "github-mcp-2", "scope-x", "server", "a-b", long.as_str()]);
+    }
+
+    #[test]
+    fn a_file_in_a_hidden_folder_is_about_the_folder_above() {
+        assert_eq!(folder(Path::new("/p/.vscode/mcp.json")), Path::new("/p"));
+        assert_eq!(folder(Path::new("/p/.mcp.json")), Path::new("/p"));
+    }
+}

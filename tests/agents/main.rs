@@ -1,0 +1,26 @@
+//! Agents and servers nobody here wrote, through the built program: real clients, real servers, and the official
+//! conformance suite. What they need is installed by `tests/run`, which says where in `WICKETGATE_TEST_MCP`.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests may stop at the first surprise"
+)]
+
+mod client;
+mod estate;
+mod forwarder;
+mod home;
+mod process;
+mod suite;
+
+mod conformance;
+mod frameworks;
+
+/// How long anything may take that a test waits for.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
