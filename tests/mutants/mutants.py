@@ -63,7 +63,7 @@ MUTANTS = [
     ("idempotency_forgotten", "src/enforce/run.rs",
      "            Some(Place::Held | Place::Booked | Place::Doubted) => return Ok(Admitted::Recall),\n",
      "            Some(Place::Held | Place::Booked | Place::Doubted) => {}\n"),
-    ("other_bytes_joined", "src/enforce/mod.rs",
+    ("other_bytes_joined", "src/enforce/recall.rs",
      "        if !same_tool || !same_args {\n",
      "        if !same_tool {\n"),
     ("recovery_leaves_calls_open", "src/ledger/recover.rs",
