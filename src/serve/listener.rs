@@ -32,8 +32,8 @@ const PREFACE_WITHIN: Duration = Duration::from_secs(10);
 /// How long a client may take nothing of what it is sent.
 const STALLS_MAX: Duration = Duration::from_secs(30);
 
-/// Can stand nowhere in a request.
-const POISON: &[u8] = b"\0";
+/// Can stand nowhere in a request, and ends what looks like headers: whoever reads it answers 400.
+const POISON: &[u8] = b"\0\r\n\r\n";
 
 /// A bound listener. A Unix socket's file is gone when this is dropped.
 #[derive(Debug)]
@@ -206,8 +206,8 @@ pub struct Stream {
     /// Until when the client must take more of what it is sent, if it takes nothing now.
     stalled: Option<Pin<Box<Sleep>>>,
     stalls: Duration,
-    /// The client's bytes could be read in two ways: no more of them are read.
-    poisoned: bool,
+    /// What is left to give instead of the client's bytes, once those could be read in two ways.
+    poison: Option<&'static [u8]>,
 }
 
 #[derive(Debug)]
@@ -225,7 +225,7 @@ impl Stream {
             head: None,
             stalled: None,
             stalls: STALLS_MAX,
-            poisoned: false,
+            poison: None,
         }
     }
 
@@ -247,15 +247,24 @@ impl Stream {
             }
         }
         if self.framing.read(new).is_err() {
-            self.poisoned = true;
             buf.set_filled(before);
-            buf.put_slice(POISON);
+            self.poison = Some(POISON);
+            self.give_poison(buf);
         }
         if !self.framing.in_head() {
             self.head = None;
         } else if self.head.is_none() {
             self.head = Some(Box::pin(tokio::time::sleep(HEAD_WITHIN)));
         }
+    }
+
+    /// Whether there is nothing else to read any more.
+    fn give_poison(&mut self, buf: &mut ReadBuf<'_>) -> bool {
+        let Some(left) = self.poison else { return false };
+        let (now, later) = left.split_at(left.len().min(buf.remaining()));
+        buf.put_slice(now);
+        self.poison = Some(later);
+        true
     }
 
     /// What a write gives, or that the client has taken nothing for too long.
@@ -280,7 +289,7 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.poisoned {
+        if self.give_poison(buf) {
             return Poll::Ready(Ok(()));
         }
         if !self.is_in_time(cx) {

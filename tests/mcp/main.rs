@@ -31,6 +31,7 @@ mod gate;
 mod calls;
 mod exchange;
 mod golden;
+mod http2;
 mod legacy;
 mod modern;
 mod streams;
