@@ -10,7 +10,8 @@ use crate::rig::{LONG, stdio};
 async fn a_tool_that_is_another_one_at_the_first_connection_is_never_called() {
     let dir = tempfile::tempdir().unwrap();
     let count = dir.path().join("count");
-    let gate = Gate::of(vec![stdio(&["changed", &format!("count={}", count.display())], LONG)]).await;
+    let gate =
+        Gate::of(vec![stdio(&["changed", &format!("count={}", count.display())], LONG)]).await;
     // Nobody has looked yet, so the call is judged; it is held against the list before it is sent.
     let first = gate.call("fix.act", json!({"do": "count"})).await;
     assert_eq!(fault(&first), ("tool.failed", "changed"));
@@ -29,7 +30,10 @@ async fn a_tool_that_changes_in_a_session_is_not_called_again() {
     gate.works().await;
     gate.act(json!({"do": "change"})).await;
     let next = gate.call("fix.act", json!({"do": "count"})).await;
-    assert!(matches!(fault(&next), ("tool.failed", "changed") | ("tool.not_granted", "tool.drift")));
+    assert!(matches!(
+        fault(&next),
+        ("tool.failed", "changed") | ("tool.not_granted", "tool.drift")
+    ));
     assert!(!count.exists());
     let later = gate.call("fix.act", json!({"do": "count"})).await;
     assert_eq!(fault(&later), ("tool.not_granted", "tool.drift"));

@@ -83,8 +83,10 @@ pub type Came = Result<String, (String, String, String)>;
 fn bindings(server: &Arc<Server>, pinned: &str) -> Vec<Binding> {
     let binding = |name: String, target: Target, read_only: bool| {
         let open = br#"{"type":"object","additionalProperties":true}"#;
-        let mirrored = vec![header::Mirrored { name: "Region".into(), path: vec!["region".into()] }];
-        let mcp = Mcp { server: Arc::clone(server), target, mirrored, pinned: pinned.as_bytes().into() };
+        let mirrored =
+            vec![header::Mirrored { name: "Region".into(), path: vec!["region".into()] }];
+        let mcp =
+            Mcp { server: Arc::clone(server), target, mirrored, pinned: pinned.as_bytes().into() };
         Binding {
             name: ToolName::parse(&name).unwrap(),
             description: "acts".into(),

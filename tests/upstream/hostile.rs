@@ -18,7 +18,8 @@ async fn an_answer_with_another_id_is_nobodys() {
         assert_eq!(fault(&lied_to), ("tool.failed", "timeout"), "{lie}");
         gate.works().await;
     }
-    let dropped = |kind| gate.counted(&format!(r#"wicketgate_upstream_dropped_total{{kind="{kind}"}}"#));
+    let dropped =
+        |kind| gate.counted(&format!(r#"wicketgate_upstream_dropped_total{{kind="{kind}"}}"#));
     assert_eq!(dropped("unknown_id"), 6);
 }
 

@@ -37,7 +37,10 @@ async fn a_server_with_sessions_is_spoken_to_in_one() {
     assert_eq!(call["x-plain"], "plain");
     assert!(call.get("mcp-method").is_none() && call.get("origin").is_none());
     let last = seen.last().unwrap();
-    assert_eq!((&last["http"], &last["headers"]["mcp-session-id"]), (&json!("DELETE"), &json!("session-0")));
+    assert_eq!(
+        (&last["http"], &last["headers"]["mcp-session-id"]),
+        (&json!("DELETE"), &json!("session-0"))
+    );
 }
 
 #[tokio::test]
@@ -47,7 +50,10 @@ async fn a_stateless_server_finds_the_body_mirrored_in_the_headers() {
     let came = gate.act(json!({"do": "headers", "region": " élan"})).await;
     let headers = &came["headers"];
     assert_eq!(headers["mcp-protocol-version"], "2026-07-28");
-    assert_eq!((&headers["mcp-method"], &headers["mcp-name"]), (&json!("tools/call"), &json!("act")));
+    assert_eq!(
+        (&headers["mcp-method"], &headers["mcp-name"]),
+        (&json!("tools/call"), &json!("act"))
+    );
     assert_eq!(headers["mcp-param-region"], "=?base64?IMOpbGFu?=");
     assert!(headers.get("mcp-session-id").is_none());
     let none = gate.act(json!({"do": "headers", "region": null})).await;
