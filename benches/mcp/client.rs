@@ -116,6 +116,7 @@ impl Caller {
             request = request.header("mcp-method", method).header("mcp-name", "say");
         }
         let body = Full::new(Bytes::from(message.to_string()));
+        self.send.ready().await.unwrap();
         let response = self.send.send_request(request.body(body).unwrap()).await.unwrap();
         let session = response.headers().get("mcp-session-id");
         let session = session.map(|value| value.to_str().unwrap().to_owned());

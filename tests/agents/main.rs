@@ -16,11 +16,11 @@ mod client;
 mod estate;
 mod forwarder;
 mod home;
-mod interim;
 mod process;
 mod suite;
 
 mod conformance;
+mod first_day;
 mod frameworks;
 
 /// How long anything may take that a test waits for.
