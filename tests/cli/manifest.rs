@@ -116,13 +116,13 @@ fn what_is_no_strict_yaml_is_refused_with_its_place_before_it_is_signed() {
         (
             "calls: 500",
             "calls: &a 500",
-            "agent.yaml:27:15: spec.limits.calls: anchors are not allowed (manifest.format)",
+            "agent.yaml:30:15: spec.limits.calls: anchors are not allowed (manifest.format)",
         ),
         ("calls: 500", "calls: !!python/object:x 500", "tags are not allowed"),
         (
             "calls: 500",
             "calls: 500\n    calls: 1",
-            "agent.yaml:28:5: spec.limits.calls: duplicate key",
+            "agent.yaml:31:5: spec.limits.calls: duplicate key",
         ),
         ("calls: 500", "call: 500", "spec.limits.call: unknown field (manifest.schema)"),
         (
