@@ -133,7 +133,7 @@ fn what_is_no_strict_yaml_is_refused_with_its_place_before_it_is_signed() {
         (
             "name: repo.read_file, tier: T0",
             "server: github",
-            "MCP servers are not supported by this build",
+            "agent.yaml:25:7: spec.tools[0]: missing field `lock` (manifest.schema)",
         ),
         ("status: active", "status: yes", "spec.status: expected `active`"),
     ];
