@@ -19,7 +19,7 @@ use wicketgate::domain::id::ToolName;
 use wicketgate::domain::tier::Tier;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{self, CallRequest, Opening, Road};
-use wicketgate::identity::manifest::{Grant, Limits, Manifest, Status};
+use wicketgate::identity::manifest::{Grant, Limits, Manifest, Mode, Status};
 use wicketgate::identity::token::RunTokens;
 use wicketgate::identity::{Caller, Peer};
 use wicketgate::ledger::memory::Memory;
@@ -90,7 +90,7 @@ fn bindings(server: &Arc<Server>, pinned: &str) -> Vec<Binding> {
             target,
             mirrored,
             pinned: pinned.as_bytes().into(),
-            signers: Arc::default(),
+            signers: Vec::new().into(),
         };
         Binding {
             name: ToolName::parse(&name).unwrap(),
@@ -125,13 +125,7 @@ impl Gate {
         let servers: Vec<_> = servers.into_iter().map(Arc::new).collect();
         let upstreams = Upstreams::new(&servers);
         let bindings: Vec<_> = servers.iter().flat_map(|s| bindings(s, pinned)).collect();
-        let grant = |b: &Binding| Grant {
-            name: b.name.clone(),
-            tier: None,
-            definition: None,
-            server: None,
-            signer: None,
-        };
+        let grant = |b: &Binding| Grant::of(b.name.clone());
         let manifest = Arc::new(manifest(bindings.iter().map(grant).collect()));
         let toolbox = Toolbox::build(bindings, &upstreams).unwrap();
         let metrics = Arc::new(Metrics::new(Vec::new(), "0", "test"));
@@ -240,8 +234,8 @@ fn manifest(tools: Vec<Grant>) -> Manifest {
         version: semver::Version::new(1, 0, 0),
         owner: "a@example.com".into(),
         labels: BTreeMap::new(),
-        mode: wicketgate::identity::manifest::Mode::Enforce,
         status: Status::Active,
+        mode: Mode::Enforce,
         model_provider: "none".into(),
         model_names: vec!["m".into()],
         instructions: Vec::new(),
