@@ -120,6 +120,7 @@ async fn supervise(
                 if due {
                     files = tools::reload(checked, running).await;
                 }
+                // Also what only time changes: a layer that is enforced again, a server that fails.
                 running.tell();
             }
             opened = async { opening.as_mut().map(Box::pin)?.await.ok() }, if opening.is_some() => {
@@ -275,6 +276,19 @@ impl Running {
         }
     }
 
+    /// What takes nothing away and should be known: layers that only observe, servers that fail, tools
+    /// that are not what was signed.
+    fn notes(&self) -> Vec<String> {
+        let observing = self.road.get().map(|road| road.observing()).unwrap_or_default();
+        let layers = observing.into_iter().map(|(layer, until)| {
+            format!(
+                "policy: the {layer} layer observes until {until}: its denials are not enforced"
+            )
+        });
+        let upstreams = self.upstreams.load();
+        layers.chain(upstreams.iter().filter_map(|upstream| note(upstream))).collect()
+    }
+
     /// Says whether calls can be governed, and if not, everything that is missing.
     pub fn tell(&self) {
         let mut reasons = Vec::new();
@@ -294,12 +308,12 @@ impl Running {
             }
             Some(_) => {}
         }
-        let notes = self.upstreams.load().iter().filter_map(|upstream| note(upstream)).collect();
-        let next = Readiness { ready: reasons.is_empty(), reasons, notes };
+        let next = Readiness { ready: reasons.is_empty(), reasons, notes: self.notes() };
         self.readiness.send_if_modified(|now| {
             let changed = *now != next;
             if changed {
-                tracing::info!(ready = next.ready, reasons = ?next.reasons, "readiness");
+                let Readiness { ready, reasons, notes } = &next;
+                tracing::info!(ready, ?reasons, ?notes, "readiness");
                 *now = next;
             }
             changed

@@ -362,6 +362,60 @@ mod tests {
     }
 
     #[test]
+    fn a_servers_schema_may_be_of_an_older_dialect_and_is_closed_all_the_same() {
+        let of = |schema: &str| Schema::of_server(&json(schema));
+        let details = |schema: &str, args: &str| -> Vec<String> {
+            let schema = of(schema).unwrap_or_else(|why| panic!("{why}: {schema}"));
+            schema.check(&json(args)).into_iter().map(|r| r.detail).collect()
+        };
+        for dialect in [
+            "draft-04/schema#",
+            "draft-06/schema#",
+            "draft-07/schema#",
+            "draft/2019-09/schema",
+            "draft/2020-12/schema",
+        ] {
+            let tuple = if dialect.contains("2020") { "prefixItems" } else { "items" };
+            let schema = format!(
+                r#"{{"$schema":"http://json-schema.org/{dialect}","type":"object","properties":{{"n":{{"type":"integer"}},
+                "t":{{"{tuple}":[{{"type":"string"}}]}}}}}}"#
+            );
+            assert_eq!(details(&schema, r#"{"n":1,"t":["a"]}"#), Vec::<String>::new(), "{dialect}");
+            assert_eq!(details(&schema, r#"{"n":1.0}"#), ["schema.type"], "{dialect}");
+            assert_eq!(details(&schema, r#"{"t":[1]}"#), ["schema.type"], "{dialect}");
+            assert_eq!(
+                details(&schema, r#"{"x":1}"#),
+                ["schema.additional_properties"],
+                "{dialect}"
+            );
+            let parts = format!(
+                r#"{{"$schema":"http://json-schema.org/{dialect}","type":"object","allOf":[{{"properties":{{"a":{{"type":"string"}}}}}}]}}"#
+            );
+            assert_eq!(details(&parts, r#"{"a":"x"}"#), Vec::<String>::new(), "{dialect}");
+            assert_eq!(
+                details(&parts, r#"{"b":1}"#),
+                ["schema.additional_properties"],
+                "{dialect}"
+            );
+        }
+        // The protocol says of this one that it takes any object.
+        assert_eq!(details(r#"{"type":"object"}"#, r#"{"x":1}"#), Vec::<String>::new());
+        for closed in [r#"{"properties":{}}"#, r#"{"additionalProperties":false}"#] {
+            assert_eq!(details(closed, r#"{"x":1}"#), ["schema.additional_properties"], "{closed}");
+        }
+        for bad in [
+            r#"{"$schema":"https://example.com/mine"}"#,
+            r#"{"$schema":1}"#,
+            r#"{"properties":{"a":{"$ref":"https://example.com/x.json"}}}"#,
+            r#"{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"$ref":"other.json"}}}"#,
+            r#"{"type":"array"}"#,
+            "7",
+        ] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn schemas_that_reach_out_or_mean_nothing_do_not_compile() {
         for bad in [
             r#"{"$ref":"http://169.254.169.254/schema"}"#,

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use clap::Subcommand;
 
 use super::{Exit, complain, say};
+use crate::catalog::Bound;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config};
 use crate::crypto::keys::PublicKey;
 use crate::identity::callers::{Callers, Trust};
+use crate::identity::manifest::Manifest;
 use crate::identity::token::RunTokens;
 
 /// Check and show the configuration.
@@ -87,42 +89,75 @@ pub(super) fn load(file: &Path) -> Result<Config, Vec<String>> {
 }
 
 fn check(file: &Path, json: bool) -> Exit {
+    let mut warnings = Vec::new();
     let problems = match load(file) {
-        Ok(config) => manifests(&config),
+        Ok(config) => whole(&config, &mut warnings),
         Err(problems) => problems,
     };
     if json {
-        let value = serde_json::json!({"ok": problems.is_empty(), "problems": problems});
-        say(value.to_string());
-    } else if problems.is_empty() {
-        say(format!("{}: ok", file.display()));
+        let ok = problems.is_empty();
+        say(serde_json::json!({"ok": ok, "problems": problems, "warnings": warnings}).to_string());
     } else {
         problems.iter().for_each(complain);
+        warnings.iter().for_each(|warning| complain(format!("warning: {warning}")));
+        if problems.is_empty() {
+            say(format!("{}: ok", file.display()));
+        }
     }
     if problems.is_empty() { Exit::Ok } else { Exit::Config }
 }
 
+/// Loads everything that is named, as `serve` will.
+fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
+    let bound = config.bindings(&config::environment);
+    match (manifests(config), bound) {
+        (Ok(callers), Ok(bound)) => {
+            warnings.extend(bound.warnings.iter().cloned());
+            for manifest in callers.manifests() {
+                warnings.extend(ungranted(manifest, &bound));
+            }
+            Vec::new()
+        }
+        (callers, bound) => callers.err().into_iter().chain(bound.err()).flatten().collect(),
+    }
+}
+
+/// Grants that come to nothing: of tools that nobody bound, or from a lock that another key signed.
+fn ungranted(manifest: &Manifest, bound: &Bound) -> Vec<String> {
+    let agent = &manifest.name;
+    let mut said = Vec::new();
+    for grant in &manifest.tools {
+        let name = &grant.name;
+        let other = grant.signer.as_ref().filter(|key| !bound.lock_signers().contains(key));
+        if !bound.bindings.iter().any(|binding| &binding.name == name) {
+            said.push(format!("agent `{agent}` is granted `{name}`, and no such tool is bound"));
+        } else if let Some(signer) = other {
+            said.push(format!(
+                "agent `{agent}` is granted `{name}` from a lock signed by `{signer}`, and it did not sign"
+            ));
+        }
+    }
+    said
+}
+
 /// Loads what the agents name, as `serve` will.
-fn manifests(config: &Config) -> Vec<String> {
+fn manifests(config: &Config) -> Result<Callers, Vec<String>> {
     let mut keys = Vec::new();
     for path in &config.trust.manifest_keys {
         match PublicKey::load_all(path) {
             Ok(more) => keys.extend(more),
-            Err(error) => return vec![error.to_string()],
+            Err(error) => return Err(vec![error.to_string()]),
         }
     }
     let socket = config.listen.socket.as_deref();
     let trust = Trust { keys: &keys, threshold: config.trust.manifest_threshold, socket };
     // Only the thumbprints depend on this key, and nobody sees them here.
     let tokens = Arc::new(RunTokens::new([0; 32]));
-    match Callers::load(&config.agents, &trust, &tokens, SystemClock::new().now()) {
-        Ok(_) => Vec::new(),
-        Err(errors) => errors
-            .iter()
-            .flat_map(|error| {
-                let code = error.code();
-                error.to_string().lines().map(|l| format!("{l} ({code})")).collect::<Vec<_>>()
-            })
-            .collect(),
-    }
+    Callers::load(&config.agents, &trust, &tokens, SystemClock::new().now()).map_err(|errors| {
+        let lines = errors.iter().flat_map(|error| {
+            let code = error.code();
+            error.to_string().lines().map(|l| format!("{l} ({code})")).collect::<Vec<_>>()
+        });
+        lines.collect()
+    })
 }

@@ -23,6 +23,7 @@ mod quickstart;
 pub mod reader;
 mod serve;
 mod suggest;
+mod tools;
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,10 +87,14 @@ enum Command {
     Policy(policy::PolicyArgs),
     /// Check and show the configuration.
     Config(config::Args),
+    /// Look at MCP servers, and sign what their tools are.
+    Tools(tools::Args),
     /// Export runs as evidence, and verify such evidence offline.
     Evidence(evidence::Args),
     /// Read, verify and set up ledgers.
     Ledger(ledger::Args),
+    /// Govern the servers of an MCP client: from its configuration to a signed one of our own.
+    Init(init::Args),
     /// Be an MCP server on standard input and output, in front of the gate.
     Mcp(mcp::Args),
 }
@@ -113,9 +118,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Manifest(args) => manifest::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Tools(args) => tools::run(&args),
         Command::Policy(args) => return policy::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Ledger(args) => ledger::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Mcp(args) => mcp::run(&args),
     }
     .into()

@@ -89,6 +89,8 @@ struct Report {
     decided: u64,
     denied: u64,
     held: u64,
+    /// Denials that were enforced.
+    refused: u64,
     rules: BTreeMap<Key, Found>,
     unread: u64,
 }
@@ -105,6 +107,8 @@ impl Report {
         }
         self.decided = self.decided.saturating_add(1);
         if entry.draft.data.get("enforced").and_then(Json::as_bool) != Some(false) {
+            let refused = u64::from(entry.draft.kind == Kind::CallDenied);
+            self.refused = self.refused.saturating_add(refused);
             return;
         }
         match entry.draft.verdict {
@@ -142,6 +146,29 @@ impl Report {
         let mut rules: Vec<_> = self.rules.iter().collect();
         rules.sort_by_key(|(key, found)| (std::cmp::Reverse(found.count), *key));
         rules
+    }
+
+    /// `42 calls, 1 denied, 3 would have been denied (agent/review.rego:15 ×3)`.
+    fn line(&self) -> String {
+        let mut line = format!("{} calls", self.decided);
+        if self.refused > 0 {
+            line.push_str(&format!(", {} denied", self.refused));
+        }
+        let would = self.denied.saturating_add(self.held);
+        if would == 0 {
+            return line;
+        }
+        let mut places: BTreeMap<&str, u64> = BTreeMap::new();
+        for ((rule, ..), found) in &self.rules {
+            // File and line say more than the rule's name, where they are known.
+            let place = rule.rsplit(' ').next().unwrap_or(rule);
+            let count = places.entry(place).or_default();
+            *count = count.saturating_add(found.count);
+        }
+        let places: Vec<String> =
+            places.iter().map(|(place, count)| format!("{place} ×{count}")).collect();
+        line.push_str(&format!(", {would} would have been denied ({})", places.join(", ")));
+        line
     }
 
     fn to_json(&self) -> Json {
@@ -226,6 +253,20 @@ pub fn run(args: &Args) -> Exit {
         ));
     }
     Exit::Ok
+}
+
+/// What was decided since then in a SQLite ledger, in one line.
+///
+/// # Errors
+/// The ledger cannot be read.
+pub(super) async fn line(ledger: &std::path::Path, from: Timestamp) -> Result<String, String> {
+    let source = Source { config: None, sqlite: Some(ledger.to_owned()), postgres_url_file: None };
+    let reader = reader::open_reader(&source).await.map_err(|e| e.to_string())?;
+    let mut report = Report::default();
+    let wanted = |entry: &Entry| entry.ts >= from;
+    let read = every_entry(reader.as_ref(), |row| report.take(row, &wanted)).await;
+    read.map_err(|e| e.to_string())?;
+    Ok(report.line())
 }
 
 async fn read(args: &Args) -> Result<Report, (Exit, String)> {

@@ -312,14 +312,25 @@ impl Config {
     /// # Errors
     /// Everything that is wrong with them, each with its key.
     pub fn bindings(&self, env: &dyn Fn(&str) -> Option<String>) -> Result<Bound, Vec<String>> {
+        self.bindings_with(env, self.locked().map_err(|e| vec![e]))
+    }
+
+    /// As [`Self::bindings`], with another lock than the one of the file, or what is wrong with it.
+    ///
+    /// # Errors
+    /// As [`Self::bindings`].
+    pub fn bindings_with(
+        &self,
+        env: &dyn Fn(&str) -> Option<String>,
+        lock: Result<Option<Verified>, Vec<String>>,
+    ) -> Result<Bound, Vec<String>> {
         let list = Value::Array(self.tools.clone());
         let tools = catalog::Config::deserialize(list).map_err(|e| vec![format!("tools: {e}")])?;
         let mut forbidden = vec![self.state.clone()];
         forbidden.extend(self.policy.bundle.clone());
         forbidden.extend(self.server_list()?.secret_files(&self.base));
         let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden };
-        let tools = tools.check(&around).map_err(lines);
-        let (tools, servers, lock) = (tools, self.servers(env), self.locked().map_err(|e| vec![e]));
+        let (tools, servers) = (tools.check(&around).map_err(lines), self.servers(env));
         let (tools, servers, lock) = match (tools, servers, lock) {
             (Ok(tools), Ok(servers), Ok(lock)) => (tools, servers, lock),
             (tools, servers, lock) => {
@@ -355,11 +366,19 @@ impl Config {
         let Some(path) = self.lock.as_ref().filter(|_| !self.servers.is_empty()) else {
             return Ok(None);
         };
-        let mut trusted = Vec::new();
+        Verified::load(path, &self.lock_keys()?).map_err(|e| e.to_string())
+    }
+
+    /// The keys of those who sign locks.
+    ///
+    /// # Errors
+    /// A key file cannot be used.
+    pub fn lock_keys(&self) -> Result<Vec<PublicKey>, String> {
+        let mut keys = Vec::new();
         for file in &self.trust.lock_keys {
-            trusted.extend(PublicKey::load_all(file).map_err(|e| e.to_string())?);
+            keys.extend(PublicKey::load_all(file).map_err(|e| e.to_string())?);
         }
-        Verified::load(path, &trusted).map_err(|e| e.to_string())
+        Ok(keys)
     }
 
     /// Every Unix socket to listen on: the agent socket and those that callers name.

@@ -150,6 +150,58 @@ fn a_connection_url_is_read_by_reference_and_never_printed() {
 }
 
 #[test]
+fn servers_are_wrong_with_their_places_and_have_a_lock_of_their_own() {
+    let desk = Desk::new();
+    let trust = SMALL.replace("[m.pub]", "[m.pub], lock_keys: [m.pub]");
+    let servers =
+        "servers: [{name: git, stdio: {command: git-server}, tools: {log: {tier: T0}}}]\n";
+    let config = desk.load(&format!("{trust}{servers}"), &[]).unwrap();
+    assert_eq!(config.lock, Some(desk.path("tools.lock")));
+    assert_eq!(config.trust.lock_keys, [desk.path("m.pub")]);
+    let bound = config.bindings(&|_| None).unwrap();
+    assert!(bound.bindings.is_empty() && bound.warnings[0].contains("not in the lock"));
+    assert_eq!(desk.load(SMALL, &[]).unwrap().lock, None);
+    let said = desk.load(&format!("{SMALL}{servers}"), &[]).unwrap_err();
+    assert!(said[0].contains("`servers` is set and `lock_keys` is empty"), "{said:?}");
+    let wrong = "lock: locks/a
+servers:
+- {name: a.b, stdio: {command: x, comand: y}}
+- {name: git, stdio: {command: x}, http: {url: u}, tier: T9}
+- {name: git, http: {url: u, headers: {a: 1}}}
+- {stdio: {}, tools: {a: {teir: T0}}}
+";
+    let said = desk.load(&format!("{trust}{wrong}"), &[]).unwrap_err();
+    for expected in [
+        "wicketgate.yaml:5:4: servers[0].name: expected the name of a server",
+        "wicketgate.yaml:5:35: servers[0].stdio.comand: unknown field",
+        "wicketgate.yaml:6:3: servers[1]: expected exactly one of `stdio` and `http`",
+        "servers[1].tier: expected `T0`",
+        "servers[2].name: server `git` is there twice",
+        "servers[2].http.headers.a: expected text",
+        "servers[3]: missing field `name`",
+        "servers[3].stdio: missing field `command`",
+        "servers[3].tools.a.teir: unknown field",
+    ] {
+        assert!(said.iter().any(|line| line.contains(expected)), "{expected} in {said:#?}");
+    }
+}
+
+#[test]
+fn no_file_tool_reads_the_credential_of_a_server() {
+    let desk = Desk::new();
+    std::fs::create_dir(desk.path("open")).unwrap();
+    desk.secret("open/key", "secret-1234");
+    let text = format!(
+        "{}servers: [{{name: a, stdio: {{command: x, credentials: [{{env: K, file: open/key}}]}}}}]
+tools: [{{name: f, description: d, kind: file.read, file: {{root: open, name: o}}}}]
+",
+        SMALL.replace("[m.pub]", "[m.pub], lock_keys: [m.pub]")
+    );
+    let said = desk.load(&text, &[]).unwrap().bindings(&|_| None).unwrap_err();
+    assert!(said[0].contains("which no tool may read"), "{said:?}");
+}
+
+#[test]
 fn what_is_printed_can_be_loaded_again() {
     let desk = Desk::new();
     desk.secret("url", "postgres://u:p@h/db");
@@ -158,11 +210,12 @@ fn what_is_printed_can_be_loaded_again() {
         "ledger: {postgres: {url_file: url}}\n",
         "attested: {env: 'no', n: '010'}\n",
         "listen: {socket: null, tcp: '127.0.0.1:1'}\n",
+        "servers: [{name: a, http: {url: 'https://a.test/'}}]\n",
     ] {
         let small = if more.contains("null") {
             SMALL.replace("{uid: 1000}", "{socket: /s, uid: 1}")
         } else {
-            SMALL.into()
+            SMALL.replace("[m.pub]", "[m.pub], lock_keys: [p.pub]")
         };
         let once = desk.load(&format!("{small}{more}"), &[]).unwrap().to_yaml().unwrap();
         let twice =

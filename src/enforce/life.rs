@@ -69,6 +69,13 @@ impl Road {
         self.engine.load().as_ref().clone()
     }
 
+    /// Layers of the bundle in force that only observe just now, and until when.
+    #[must_use]
+    pub fn observing(&self) -> Vec<(&'static str, Timestamp)> {
+        let now = self.clock.now();
+        self.engine().map(|engine| engine.observing(now)).unwrap_or_default()
+    }
+
     /// Runs that are open, and calls on the road.
     #[must_use]
     pub fn load(&self) -> (usize, usize) {

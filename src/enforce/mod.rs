@@ -31,6 +31,7 @@ use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::CallId;
 use crate::domain::outcome::Outcome;
 use crate::identity::Peer;
+use crate::identity::manifest::Mode;
 use crate::identity::token::RunTokens;
 use crate::ledger::permit::{Committed, Finished};
 use crate::ledger::{self, Ledger, Pending};
@@ -315,7 +316,7 @@ impl Road {
             Ok(Committed::Permit(permit)) => {
                 let mcp = permit.prepared().tool().is_some_and(|tool| tool.kind == "mcp");
                 let finished = match executor {
-                    _ if run.simulate => permit.simulated(),
+                    _ if run.mode == Mode::Simulate => permit.simulated(),
                     Some(executor) => {
                         let running = tool::run(&executor, &*self.clock, permit, &cancel);
                         self.timed(&span, Stage::Tool, running).await

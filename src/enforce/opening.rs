@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::Road;
 use super::answer::Fault;
 use super::implicit::Thread;
-use super::run::{ENFORCE, Run, SIMULATE, State};
+use super::run::{Run, State};
 use crate::clock::random16;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -37,7 +37,7 @@ pub struct Opening {
     pub instructions: Vec<String>,
     /// Tools the agent has loaded.
     pub tools: Vec<String>,
-    /// `enforce`, `simulate`, or empty: what the manifest says.
+    /// `enforce`, `simulate`, or empty. A manifest that says `simulate` makes every run one.
     pub mode: String,
     /// Labels: claims, never authority.
     pub labels: BTreeMap<String, String>,
@@ -173,9 +173,9 @@ impl Road {
         let now = self.clock.now();
         let id = RunId::from_random(random16(&*self.entropy));
         let expires = manifest.limits.wall_seconds.map(|s| now.plus(Duration::from_secs(s)));
-        // The manifest may ask for less than the agent does, never for more.
-        let simulate = opening.mode == SIMULATE || manifest.mode == Mode::Simulate;
-        let data = run_opened(caller, &opening, simulate, binding, handle, expires);
+        let asked = opening.mode == Mode::Simulate.as_str();
+        let mode = if asked { Mode::Simulate } else { manifest.mode };
+        let data = run_opened(caller, &opening, mode, binding, handle, expires);
         let draft = Draft { run: Some(id), ..Draft::of(Kind::RunOpened, data) };
         let receipt = match self.ledger.record(Written::bare(draft)).await {
             Ok(receipt) => receipt,
@@ -193,7 +193,7 @@ impl Road {
             auth: caller.auth.clone(),
             opened_at: now,
             expires,
-            simulate,
+            mode,
             labels: opening.labels,
             token: handle.token(&id),
             thread: handle.thread(),
@@ -219,7 +219,8 @@ impl Road {
             fault.retry_after = Some(Duration::from_secs(5));
             return Err(fault);
         }
-        if !matches!(opening.mode.as_str(), "" | ENFORCE | SIMULATE) {
+        let modes = ["", Mode::Enforce.as_str(), Mode::Simulate.as_str()];
+        if !modes.contains(&opening.mode.as_str()) {
             let mode = clip(&opening.mode, 32);
             let message = format!("mode `{mode}` is neither `enforce` nor `simulate`");
             return Err(Fault::new(Code::RequestMalformed, message).detail("run.mode"));
@@ -287,7 +288,7 @@ pub(super) fn agent_facts(manifest: &Manifest, binding: Binding) -> AgentFacts {
 fn run_opened(
     caller: &Caller,
     opening: &Opening,
-    simulate: bool,
+    mode: Mode,
     binding: Binding,
     handle: &Handle,
     expires: Option<Timestamp>,
@@ -302,7 +303,7 @@ fn run_opened(
         ("agent", Json::from(manifest.name.as_str())),
         ("version", Json::from(manifest.version.to_string())),
         ("manifest", Json::from(manifest.digest.prefixed())),
-        ("mode", Json::from(if simulate { SIMULATE } else { ENFORCE })),
+        ("mode", Json::from(mode.as_str())),
         ("binding", Json::from(binding.as_str())),
         ("labels", labels.collect::<Vec<_>>().into()),
         ("auth", drafts::auth(&caller.auth)),

@@ -9,13 +9,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Road;
-use super::run::{ENFORCE, Place, Run, State};
+use super::run::{Place, Run, State};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
-use crate::identity::manifest::Manifest;
+use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::entry::Kind;
 use crate::ledger::tail::Phase;
 use crate::ledger::{RecoveredRun, recover};
@@ -119,8 +119,8 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>], now: Duration) -> 
         },
         opened_at: found.opened.ts,
         expires: text("expires").and_then(Timestamp::parse),
-        // A mode that is not known runs nothing.
-        simulate: text("mode") != Some(ENFORCE),
+        // WHY: a mode that is not known runs nothing.
+        mode: if text("mode") == Some("enforce") { Mode::Enforce } else { Mode::Simulate },
         labels: labels.iter().filter_map(pair).collect(),
         token: thread.map_or(hash, |thread| token_of(&thread, &found.run)),
         thread,

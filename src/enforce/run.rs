@@ -18,15 +18,10 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::time::Timestamp;
 use crate::identity::Peer;
-use crate::identity::manifest::Manifest;
+use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::permit::Receipt;
 use crate::limits::{Usage, Went};
 use crate::policy::input::{AgentFacts, RunFacts};
-
-/// The mode of a run whose allowed calls run.
-pub(super) const ENFORCE: &str = "enforce";
-/// The mode of a run whose calls are decided and recorded, and never run.
-pub(super) const SIMULATE: &str = "simulate";
 
 /// Sealed runs that are still known as sealed, so that a late call learns the right thing.
 const SEALED_KEPT: usize = 512;
@@ -42,8 +37,8 @@ pub struct Run {
     pub(super) auth: Auth,
     pub(super) opened_at: Timestamp,
     pub(super) expires: Option<Timestamp>,
-    /// Its calls are decided and recorded, and none of them runs.
-    pub(super) simulate: bool,
+    /// Simulated calls are decided and recorded, and none of them runs.
+    pub(super) mode: Mode,
     pub(super) labels: BTreeMap<String, String>,
     /// What it is found by: of an explicit run, the hash of its token.
     pub(super) token: Digest,
@@ -145,12 +140,6 @@ impl Run {
         &self.agent.id
     }
 
-    /// `enforce` or `simulate`.
-    #[must_use]
-    pub const fn mode(&self) -> &'static str {
-        if self.simulate { SIMULATE } else { ENFORCE }
-    }
-
     /// Whether it is sealed or being sealed.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -180,7 +169,7 @@ impl Run {
         }
         let facts = RunFacts {
             id: self.id,
-            mode: self.mode().to_owned(),
+            mode: self.mode.as_str().to_owned(),
             opened_at: self.opened_at,
             calls: state.usage.calls(),
             errors: state.usage.errors(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::callers::{CallerConfig, Callers, Config, Trust};
-use super::manifest::Manifest;
+use super::manifest::{Manifest, Mode};
 use super::token::RunTokens;
 use super::{Error, IdentityError, PAYLOAD_TYPE, Peer, bind, envelope_path, sign, succeeds};
 use crate::clock::SystemEntropy;
@@ -77,6 +77,38 @@ fn a_signed_manifest_is_read_whole() {
     assert!(manifest.policy_agent.is_some());
 }
 
+#[test]
+fn a_servers_tools_are_one_grant_each_with_the_locks_signer() {
+    let key = key();
+    let id = "a".repeat(64);
+    let from = "{name: repo.read_file, tier: T0}";
+    let to = format!(
+        "{{server: github, lock: {{signer: \"{id}\"}}, allow: [create_issue, \"resources/templates/list\"], tier: T2}}"
+    );
+    let manifest = verify(&TEXT.replacen(from, &to, 1), &[&key], &[&key], 1).unwrap();
+    let names: Vec<_> = manifest.tools.iter().map(|grant| grant.name.as_str()).collect();
+    let expected = ["github.create_issue", "github.resources.templates.list", "tickets.create"];
+    assert_eq!(names, expected);
+    for grant in &manifest.tools[..2] {
+        assert_eq!((grant.tier, grant.definition), (Some(Tier::T2), None));
+        assert_eq!(grant.server.as_deref(), Some("github"));
+        assert_eq!(grant.signer.as_deref(), Some(id.as_str()));
+    }
+    assert_eq!((&manifest.tools[2].server, &manifest.tools[2].signer), (&None, &None));
+    assert!(manifest.grant(&ToolName::parse("github.create_issue").unwrap()).is_some());
+}
+
+#[test]
+fn a_manifest_enforces_unless_it_says_simulate() {
+    let key = key();
+    let mode = |text: &str| verify(text, &[&key], &[&key], 1).unwrap().mode;
+    assert_eq!(mode(TEXT), Mode::Enforce);
+    for (word, expected) in [("enforce", Mode::Enforce), ("simulate", Mode::Simulate)] {
+        let text = TEXT.replacen("status: active", &format!("status: active\n  mode: {word}"), 1);
+        assert_eq!((mode(&text), expected.as_str()), (expected, word));
+    }
+}
+
 /// A field, what it becomes, the code and a part of the message.
 const WRONG: &[(&str, &str, &str, &str)] = &[
     (
@@ -108,7 +140,55 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "{name: repo.read_file, tier: T0}",
         "{server: github, lock: {signer: x}, allow: [y]}",
         "manifest.schema",
-        "agent.yaml:12:7: spec.tools[0]: MCP servers are not supported by this build",
+        "agent.yaml:12:31: spec.tools[0].lock.signer: expected the id of the key",
+    ),
+    (
+        "{name: repo.read_file, tier: T0}",
+        "{server: github, allow: [y]}",
+        "manifest.schema",
+        "agent.yaml:12:7: spec.tools[0]: missing field `lock`",
+    ),
+    (
+        "{name: repo.read_file, tier: T0}",
+        "{name: a, server: github, allow: [y]}",
+        "manifest.schema",
+        "spec.tools[0]: is either `name` or `server`, `lock` and `allow`",
+    ),
+    (
+        "{name: repo.read_file, tier: T0}",
+        "{server: git.hub, lock: {signer: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}, allow: [y]}",
+        "manifest.schema",
+        "spec.tools[0].server: expected the name of an MCP server",
+    ),
+    (
+        "{name: repo.read_file, tier: T0}",
+        "{server: a, lock: {signer: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}, allow: [y, tools/call]}",
+        "manifest.schema",
+        "spec.tools[0].allow[1]: `tools/call` is neither a tool's name nor a method",
+    ),
+    (
+        "{name: repo.read_file, tier: T0}",
+        "{server: a, lock: {signer: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}, allow: [resources.read, resources/read]}",
+        "manifest.schema",
+        "spec.tools[0].allow[1]: tool `a.resources.read` is granted twice",
+    ),
+    (
+        "{name: repo.read_file, tier: T0}",
+        "{server: tickets, lock: {signer: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}, allow: [create]}",
+        "manifest.schema",
+        "`tickets.create` is granted twice",
+    ),
+    (
+        "{name: repo.read_file, tier: T0}",
+        "{server: a, lock: {signer: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}, allow: []}",
+        "manifest.schema",
+        "spec.tools[0].allow: expected 1 to 1024",
+    ),
+    (
+        "status: active",
+        "status: active\n  mode: dry",
+        "manifest.schema",
+        "spec.mode: expected `enforce` or",
     ),
     (
         "{name: repo.read_file, tier: T0}",

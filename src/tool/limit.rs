@@ -1,4 +1,7 @@
 //! Obligations and caps, applied to the bytes that will be released and before they are recorded.
+//!
+//! Without a mask a result is released as the tool wrote it, byte for byte. With one it is read
+//! strictly and written canonically: what two readers could read differently cannot be masked.
 
 use crate::domain::canonical;
 use crate::domain::decision::Obligation;
@@ -6,6 +9,7 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::firewall;
 use crate::ledger::permit::Permit;
+use crate::tool::text;
 
 /// The outcome as it may be released: capped and redacted. Over a cap it is a failure, never a cut.
 #[must_use]
@@ -16,7 +20,7 @@ pub fn apply(permit: &Permit, outcome: Outcome) -> Outcome {
 
 fn apply_to(cap: u64, obligations: &[Obligation], outcome: Outcome) -> Outcome {
     match outcome {
-        Outcome::Completed { result, status } => match release(cap, obligations, &result) {
+        Outcome::Completed { result, status } => match release(cap, obligations, result) {
             Ok(result) => Outcome::Completed { result, status },
             Err((class, message)) => Outcome::Failed { class, started: true, message },
         },
@@ -27,11 +31,13 @@ fn apply_to(cap: u64, obligations: &[Obligation], outcome: Outcome) -> Outcome {
 fn release(
     cap: u64,
     obligations: &[Obligation],
-    result: &[u8],
+    result: Vec<u8>,
 ) -> Result<Vec<u8>, (FailureClass, String)> {
-    let mut value = Json::parse(result, &Limits::FILE).map_err(|_error| {
-        (FailureClass::Protocol, "the tool's result is not strict json".to_owned())
-    })?;
+    let protocol = |message: &str| (FailureClass::Protocol, message.to_owned());
+    if !text::is_json(&result) {
+        return Err(protocol("the tool's result is not json"));
+    }
+    let mut masked: Option<Json> = None;
     let mut cap = cap;
     for obligation in obligations {
         match obligation {
@@ -41,12 +47,18 @@ fn release(
                     let message = format!("the result must be masked of `{kind}`, an unknown kind");
                     return Err((FailureClass::Protocol, message));
                 }
-                value = firewall::redact(&value, kinds);
+                let value = match masked.take() {
+                    Some(value) => value,
+                    None => Json::parse(&result, &Limits::FILE).map_err(|_error| {
+                        protocol("the result must be masked and is not strict json")
+                    })?,
+                };
+                masked = Some(firewall::redact(&value, kinds));
             }
             Obligation::CapBytes { bytes } => cap = cap.min(*bytes),
         }
     }
-    let released = canonical::bytes(&value);
+    let released = masked.map_or(result, |value| canonical::bytes(&value));
     if u64::try_from(released.len()).unwrap_or(u64::MAX) > cap {
         let message = format!("the result has {} bytes, at most {cap} are allowed", released.len());
         return Err((FailureClass::TooLarge, message));
@@ -88,11 +100,20 @@ mod tests {
     }
 
     #[test]
+    fn without_a_mask_a_result_keeps_its_bytes_and_with_one_it_must_be_strict() {
+        let odd = completed(r#"{ "b":1e400, "a":1,"a":2 ,"A":123456789012345678901}"#);
+        assert_eq!(apply_to(99, &[], odd.clone()), odd);
+        assert_eq!(apply_to(99, &[Obligation::CapBytes { bytes: 99 }], odd.clone()), odd);
+        let redact = [Obligation::Redact { kinds: vec!["email".into()] }];
+        assert_eq!(class(&apply_to(99, &redact, odd)), Some(FailureClass::Protocol));
+        assert_eq!(apply_to(99, &redact, completed(r#"{ "b":1.0 }"#)), completed(r#"{"b":1}"#));
+    }
+
+    #[test]
     fn what_is_not_json_is_not_released() {
-        assert_eq!(
-            class(&apply_to(99, &[], completed("{\"a\":1,\"a\":2}"))),
-            Some(FailureClass::Protocol)
-        );
+        for text in ["", "plain", "{\"a\":1}{}"] {
+            assert_eq!(class(&apply_to(99, &[], completed(text))), Some(FailureClass::Protocol));
+        }
         let lost = Outcome::Unknown { cause: "connection_lost".into() };
         assert_eq!(apply_to(0, &[], lost.clone()), lost);
     }

@@ -11,6 +11,7 @@ pub mod mcp;
 pub mod net;
 mod path;
 pub mod scrub;
+mod text;
 pub mod toolbox;
 
 pub use toolbox::{Tool, Toolbox, executor, prepare};

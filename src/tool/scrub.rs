@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-use super::ToolExecutor;
+use super::{ToolExecutor, text};
 use crate::catalog::secret::Secret;
 use crate::catalog::template;
 use crate::domain::call::ToolCall;
@@ -59,6 +59,14 @@ impl Scrub {
         self.mask(text).unwrap_or_else(|| text.to_owned())
     }
 
+    /// Whether a secret stands in this JSON text, or may: as it is written, or in one of its strings.
+    fn hides_in(&self, json: &[u8]) -> bool {
+        let Ok(written) = std::str::from_utf8(json) else { return true };
+        let hides = |text: &str| self.mask(text).is_some();
+        hides(written)
+            || text::strings(json).any(|string| string.is_none_or(|string| hides(&string)))
+    }
+
     fn mask(&self, text: &str) -> Option<String> {
         let mut masked = None;
         for form in self.forms.iter() {
@@ -75,16 +83,18 @@ impl Scrub {
     pub fn apply(&self, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Completed { result, status } if !self.forms.is_empty() => {
-                match Json::parse(&result, &Limits::FILE) {
-                    Ok(value) => {
+                let status = self.text(&status);
+                match (Json::parse(&result, &Limits::FILE), self.hides_in(&result)) {
+                    (Ok(value), hides) if hides || self.finds(&value) => {
                         let clean = firewall::map_text(&value, &|text| self.mask(text));
-                        let status = self.mask(&status).unwrap_or(status);
                         Outcome::Completed { result: canonical::bytes(&clean), status }
                     }
-                    Err(_) => Outcome::Failed {
+                    // A clean result keeps its bytes.
+                    (_, false) => Outcome::Completed { result, status },
+                    (_, true) => Outcome::Failed {
                         class: FailureClass::Protocol,
                         started: true,
-                        message: "the tool's result is not strict json".into(),
+                        message: "the tool's result holds a credential and cannot be masked".into(),
                     },
                 }
             }
@@ -213,6 +223,26 @@ mod tests {
                 masked.contains("[REDACTED:credential]") && !masked.contains("Abc"),
                 "{masked}"
             );
+        }
+    }
+
+    #[test]
+    fn a_clean_result_keeps_its_bytes_and_one_that_cannot_be_masked_is_a_failure() {
+        let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
+        let apply = |text: &str| {
+            scrub.apply(Outcome::Completed { result: text.into(), status: "ok".into() })
+        };
+        for clean in [r#"{ "b":1.0,"a":1 }"#, r#"{"a":1,"a":1e400}"#] {
+            let expected = Outcome::Completed { result: clean.into(), status: "ok".into() };
+            assert_eq!(apply(clean), expected);
+        }
+        let escaped = TOKEN.replace('s', "\\u0073");
+        for held in [
+            format!(r#"{{"a":1,"a":"{TOKEN}"}}"#),
+            format!(r#"{{"a":1,"a":2,"{escaped}":2}}"#),
+            r#"{"a":"\ud800"}"#.to_owned(),
+        ] {
+            assert!(matches!(apply(&held), Outcome::Failed { .. }), "{held}");
         }
     }
 

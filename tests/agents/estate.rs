@@ -86,6 +86,8 @@ impl Estate {
             "lock": "tools.lock",
         }));
         estate.bundle(rules);
+        // The configuration names it; what it grants is known once the lock is signed.
+        std::fs::write(estate.path("agent.yaml"), "").unwrap();
         estate
     }
 
@@ -120,7 +122,7 @@ impl Estate {
     /// Asks every server what it has, and signs that.
     #[track_caller]
     pub fn lock(&self) {
-        self.run(&["tools", "lock", "--config", "wicketgate.yaml", "--key", "lock"]);
+        crate::interim::lock(self.dir.path());
     }
 
     fn manifest(&self, allow: &[(&str, &[&str])]) {
@@ -147,10 +149,11 @@ impl Estate {
     /// Every tool and method that the lock has of a server, by the server's own names.
     pub fn locked(&self, server: &str) -> Vec<String> {
         let lock = self.read("tools.lock");
-        let server = &lock["servers"][server];
-        let names = server["tools"].as_object().unwrap().keys().cloned();
-        let methods = server["methods"].as_array().unwrap();
-        names.chain(methods.iter().map(|m| m.as_str().unwrap().to_owned())).collect()
+        let servers = lock["servers"].as_array().unwrap();
+        let server = servers.iter().find(|one| one["name"] == server).unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let tools = server["tools"].as_array().unwrap().iter().map(|tool| text(&tool["name"]));
+        tools.chain(server["methods"].as_array().unwrap().iter().map(text)).collect()
     }
 
     /// Starts the gate and waits until it serves.
@@ -162,7 +165,7 @@ impl Estate {
         let tcp = process.hear("the address for agents", |line| {
             line.contains("agents connect here").then(|| address(line)).flatten()
         });
-        process.hear("that it is ready", |line| line.contains("readiness").then_some(()));
+        process.hear("that it is ready", |line| line.contains("ready=true").then_some(()));
         Gate { process, tcp, socket: self.path("s/agent.sock") }
     }
 

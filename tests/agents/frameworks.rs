@@ -97,45 +97,37 @@ fn estate(dir: &Path) -> Estate {
     Estate::new(&[("files", bound(&home::filesystem(dir)))], &allow, RULES)
 }
 
-/// What one client sees of the same server, directly and through the gate.
+/// What one client saw through the gate, beside what it saw of the same server directly.
 #[track_caller]
-fn compare(client: &Client, era: &str, way: &Way<'_>, dir: &Path) {
-    let who = format!("{} {era}", client.script);
-    let server = Way::Stdio(words(&home::filesystem(dir)));
-    let direct = client.play(&server, era, &tasks(dir)[..2]);
-    let governed = client.play(way, era, &tasks(dir));
+fn compare(client: &Client, who: &str, direct: &Facts, governed: &Facts, dir: &Path) {
     let mut seen = governed.tools();
     seen.sort_unstable();
     assert_eq!(seen, ["get_file_info", "list_directory", "read_text_file", "write_file"], "{who}");
     assert!(seen.iter().all(|tool| direct.tools().contains(tool)), "{who}");
     // One that succeeds, and one that the server itself refuses.
-    same(&direct, &governed, 0, &who);
-    same(&direct, &governed, 1, &who);
-    denied(&governed, 2, client, "policy.denied", &["this agent writes no files", LINE]);
+    same(direct, governed, 0, who);
+    same(direct, governed, 1, who);
+    denied(governed, 2, client, "policy.denied", &["this agent writes no files", LINE]);
     assert!(!dir.join("b.txt").exists(), "{who}: it was written");
 }
 
 #[test]
-fn every_client_sees_over_http_what_it_sees_without_the_gate_but_for_the_denial() {
+fn every_client_sees_through_both_faces_what_it_sees_without_the_gate_but_for_the_denial() {
     let dir = folder();
     let (estate, dir) = (estate(dir.path()), dir.path());
     let gate = estate.serve();
     let url = gate.url(Some("files"));
+    let (http, stdio) = (Way::Http(&url, TOKEN), Way::Stdio(estate.bridge(Some("files"))));
+    let server = Way::Stdio(words(&home::filesystem(dir)));
     for client in &CLIENTS {
+        let direct = client.play(&server, client.eras[0], &tasks(dir)[..2]);
         for era in client.eras {
-            compare(client, era, &Way::Http(&url, TOKEN), dir);
+            let who = format!("{} {era} http", client.script);
+            compare(client, &who, &direct, &client.play(&http, era, &tasks(dir)), dir);
         }
-    }
-    gate.stop();
-}
-
-#[test]
-fn every_client_sees_the_same_through_the_stdio_face() {
-    let dir = folder();
-    let (estate, dir) = (estate(dir.path()), dir.path());
-    let gate = estate.serve();
-    for client in &CLIENTS {
-        compare(client, client.eras[0], &Way::Stdio(estate.bridge(Some("files"))), dir);
+        let who = format!("{} stdio", client.script);
+        let governed = client.play(&stdio, client.eras[0], &tasks(dir));
+        compare(client, &who, &direct, &governed, dir);
     }
     gate.stop();
 }
@@ -212,20 +204,22 @@ fn five_servers_of_others_work_side_by_side_under_qualified_names() {
     ];
     let estate = Estate::new(&servers, &allow, RULES);
     let gate = estate.serve();
-    let entity = json!({"name": "gate", "entityType": "thing", "observations": ["is here"]});
     let noon = json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"});
-    let calls = [
-        ("everything.echo", json!({"message": "said back"}), "said back"),
-        ("everything.get-sum", json!({"a": 2, "b": 40}), "42"),
-        ("files.read_text_file", json!({"path": path(dir, "a.txt")}), "what the file says"),
-        ("git.git_log", json!({"repo_path": repository}), "the first"),
-        ("memory.create_entities", json!({"entities": [entity]}), "is here"),
-        ("memory.read_graph", json!({}), "is here"),
-        ("time.convert_time", noon, "21:00"),
-    ];
-    let plain: Vec<(&str, Value)> = calls.iter().map(|(n, a, _)| (*n, a.clone())).collect();
     let url = gate.url(None);
     for client in CLIENTS.iter().filter(|client| client.script.starts_with("sdk_")) {
+        // The graph stays: each client puts its own name into it.
+        let name = client.script;
+        let entity = json!({"name": name, "entityType": "client", "observations": []});
+        let calls = [
+            ("everything.echo", json!({"message": "said back"}), "said back"),
+            ("everything.get-sum", json!({"a": 2, "b": 40}), "42"),
+            ("files.read_text_file", json!({"path": path(dir, "a.txt")}), "what the file says"),
+            ("git.git_log", json!({"repo_path": repository}), "the first"),
+            ("memory.create_entities", json!({"entities": [entity]}), name),
+            ("memory.read_graph", json!({}), name),
+            ("time.convert_time", noon.clone(), "21:00"),
+        ];
+        let plain: Vec<(&str, Value)> = calls.iter().map(|(n, a, _)| (*n, a.clone())).collect();
         let facts = client.play(&Way::Http(&url, TOKEN), client.eras[0], &plain);
         let mut seen = facts.tools();
         let order = seen.clone();

@@ -16,6 +16,7 @@ mod client;
 mod estate;
 mod forwarder;
 mod home;
+mod interim;
 mod process;
 mod suite;
 

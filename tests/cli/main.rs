@@ -11,6 +11,7 @@
 mod config;
 mod desk;
 mod manifest;
+mod tools;
 
 use desk::Desk;
 use std::os::unix::fs::PermissionsExt as _;

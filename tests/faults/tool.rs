@@ -64,6 +64,14 @@ impl Tool {
             .unwrap();
     }
 
+    /// Waits until exactly so many calls are inside.
+    pub async fn inside(&self, count: usize) {
+        let mut waiting = self.shared.waiting.subscribe();
+        within("calls that leave the tool", waiting.wait_for(|inside| *inside == count))
+            .await
+            .unwrap();
+    }
+
     /// How many requests came in.
     pub fn count(&self) -> u32 {
         self.shared.seen.lock().values().sum()

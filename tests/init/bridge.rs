@@ -12,8 +12,9 @@ fn desk() -> (Desk, Gate) {
     desk.write("agent.yaml", "not read by the bridge\n");
     desk.write(
         "wicketgate.yaml",
-        "state: state\ntrust: {manifest_keys: [k.pub]}\n\
-         agents: [{manifest: agent.yaml, callers: [{uid: 1}]}]\n",
+        "state: state\ntrust: {manifest_keys: [k.pub], lock_keys: [k.pub]}\n\
+         agents: [{manifest: agent.yaml, callers: [{uid: 1}]}]\n\
+         servers: [{name: git, stdio: {command: git}}, {name: db, stdio: {command: db}}]\n",
     );
     std::fs::create_dir(desk.path("state")).unwrap();
     let gate = Gate::listen(&desk.path("state/agent.sock"));
@@ -224,5 +225,7 @@ fn without_a_usable_configuration_it_says_so_and_ends_with_78() {
     let ran = desk.run(&["mcp", "--config", "nowhere.yaml"]).ends(78).says("nowhere.yaml");
     assert!(ran.out.is_empty());
     desk.run(&["mcp", "--server", "A.b"]).ends(64).says("[a-z0-9_-]{1,32}");
+    let (desk, _gate) = self::desk();
+    desk.run(&["mcp", "--server", "other"]).ends(78).says("there is no server `other`");
     desk.run(&["mcp", "--run", "a/b"]).ends(64).says("[A-Za-z0-9_.-]{1,64}");
 }

@@ -1,7 +1,7 @@
 //! A directory, the program in it, and a client on the other end of its standard streams.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -25,10 +25,6 @@ pub struct Ran {
 impl Desk {
     pub fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
-    }
-
-    pub fn dir(&self) -> &Path {
-        self.dir.path()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -66,6 +62,54 @@ impl Desk {
     pub fn talk(&self, args: &[&str]) -> Talk {
         Talk::start(self.command(args))
     }
+
+    /// Starts what an entry of a client's file says.
+    pub fn talk_as(&self, entry: &Value) -> Talk {
+        assert_eq!(entry["command"], env!("CARGO_BIN_EXE_wicketgate"));
+        let args = entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
+        self.talk(&args.collect::<Vec<_>>())
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        let path = self.path(name);
+        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+
+    pub fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&self.read(name)).unwrap()
+    }
+
+    /// Every file below a directory, by its path in it.
+    pub fn files(&self, name: &str) -> Vec<PathBuf> {
+        let (mut open, mut found) = (vec![self.path(name)], Vec::new());
+        while let Some(dir) = open.pop() {
+            for entry in std::fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { open.push(path) } else { found.push(path) }
+            }
+        }
+        found
+    }
+
+    /// The names in a directory.
+    pub fn names(&self, name: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path(name)).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// A copy of the server of these tests, with these words changed.
+    pub fn server(&self, changes: &[(&str, &str)]) -> String {
+        let mut text = include_str!("server.py").to_owned();
+        for (old, new) in changes {
+            assert!(text.contains(old), "the server does not say `{old}`");
+            text = text.replace(old, new);
+        }
+        self.write("server.py", &text);
+        self.path("server.py").display().to_string()
+    }
 }
 
 impl Ran {
@@ -92,7 +136,7 @@ pub struct Talk {
 }
 
 impl Talk {
-    fn start(mut command: Command) -> Self {
+    pub fn start(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let input = child.stdin.take();

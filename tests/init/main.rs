@@ -10,4 +10,7 @@
 
 mod bridge;
 mod desk;
+mod from;
 mod gate;
+mod starter;
+mod wrapped;

@@ -4,8 +4,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
@@ -15,6 +16,8 @@ use tonic_types::StatusExt as _;
 use wicketgate::serve::pb;
 use wicketgate::serve::pb::gate_client::GateClient;
 
+/// How long anything may take that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
 const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
 
 /// A tool over HTTP: answers everything with what it was sent, and counts.
@@ -72,6 +75,8 @@ pub struct Gate {
     tool: Tool,
     child: Option<Child>,
     operator: String,
+    /// Lines the gate logs.
+    said: Option<mpsc::Receiver<String>>,
 }
 
 impl Drop for Gate {
@@ -86,15 +91,21 @@ impl Drop for Gate {
 impl Gate {
     /// A gate under this bundle: files, and the member `enforcement` of `bundle.json`.
     pub fn start(enforcement: &str, files: &[(&str, &str)]) -> Self {
+        Self::of_mode("enforce", enforcement, files)
+    }
+
+    /// The same with this `spec.mode` in the agent's manifest.
+    pub fn of_mode(mode: &str, enforcement: &str, files: &[(&str, &str)]) -> Self {
         let dir = tempfile::Builder::new().prefix("wgo").tempdir().unwrap();
-        let mut gate = Self { dir, tool: Tool::start(), child: None, operator: String::new() };
+        let (child, operator, said) = (None, String::new(), None);
+        let mut gate = Self { dir, tool: Tool::start(), child, operator, said };
         for name in ["manifest", "policy", "evidence"] {
             gate.run(&["keygen", "--out", name]).ok();
         }
         gate.write("root/src/a.rs", "fn a() {}");
         gate.write("root/src/b.rs", "fn b() {}");
         gate.write("root/secret.txt", "secret");
-        gate.furnish();
+        gate.furnish(mode);
         gate.write(
             "bundle/bundle.json",
             &format!(r#"{{"name":"main","version":"1.4.2","enforcement":{enforcement}}}"#),
@@ -109,14 +120,14 @@ impl Gate {
         gate
     }
 
-    fn furnish(&self) {
+    fn furnish(&self, mode: &str) {
         let tools = [("fs.read", "T0"), ("work.do", "T1"), ("work.pay", "T3")];
         let granted: Vec<Value> =
             tools.iter().map(|(name, tier)| json!({"name": name, "tier": tier})).collect();
         let manifest = json!({
             "apiVersion": "wicketgate.dev/v1", "kind": "AgentManifest",
             "metadata": {"name": "observed-agent", "version": "1.0.0", "owner": "tests@example.com"},
-            "spec": {"status": "active", "model": {"provider": "example", "names": ["m"]},
+            "spec": {"status": "active", "mode": mode, "model": {"provider": "example", "names": ["m"]},
                 "instructions": [{"sha256": "ab".repeat(32), "scope": "whole"}], "tools": granted,
                 "validity": {"not_before": "2020-01-01T00:00:00Z", "not_after": "2099-01-01T00:00:00Z"}},
         });
@@ -155,24 +166,33 @@ impl Gate {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
         self.child = Some(child);
+        let (tell, said) = mpsc::channel();
+        // Nobody may be kept waiting by a full pipe, whether or not anybody listens here.
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).for_each(|l| drop(tell.send(l)))
+        });
+        self.said = Some(said);
+        let line = self.logged(|line| line.contains("operators look here"));
+        let at = line.find("127.0.0.1:").unwrap();
+        let end = line[at..].find(|c: char| !c.is_ascii_digit() && !".:".contains(c));
+        self.operator = line[at..][..end.unwrap_or(line.len() - at)].to_owned();
+        self.logged(|line| line.contains("readiness") && line.contains("true"));
+    }
+
+    /// The next line of the gate's log that is like this.
+    pub fn logged(&self, like: impl Fn(&str) -> bool) -> String {
+        let said = self.said.as_ref().unwrap();
         let mut all = String::new();
         loop {
-            let from = all.len();
-            assert_ne!(said.read_line(&mut all).unwrap(), 0, "the gate ended: {all}");
-            let line = &all[from..];
-            if line.contains("operators look here") {
-                let at = line.find("127.0.0.1:").unwrap();
-                let end = line[at..].find(|c: char| !c.is_ascii_digit() && !".:".contains(c));
-                self.operator = line[at..][..end.unwrap_or(line.len() - at)].to_owned();
+            let line = said.recv_timeout(PATIENCE).unwrap_or_else(|e| panic!("{e}: {all}"));
+            if like(&line) {
+                return line;
             }
-            if line.contains("readiness") && line.contains("true") {
-                break;
-            }
+            all.push_str(&line);
+            all.push('\n');
         }
-        // Nobody may be kept waiting by a full pipe.
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

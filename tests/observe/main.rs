@@ -19,8 +19,12 @@ use serde_json::{Value, json};
 
 /// `enforcement` with the agent layer in observe mode until tomorrow.
 fn observing() -> String {
-    let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
-    let until = jiff::Timestamp::try_from(tomorrow).unwrap();
+    observing_for(86_400)
+}
+
+fn observing_for(seconds: u64) -> String {
+    let until = SystemTime::now() + Duration::from_secs(seconds);
+    let until = jiff::Timestamp::try_from(until).unwrap();
     format!(r#"{{"agent":{{"mode":"observe","until":"{until:.0}"}}}}"#)
 }
 
@@ -79,6 +83,19 @@ async fn what_an_observing_layer_has_against_a_call_is_recorded_counted_and_repo
     assert_eq!(checked["unenforced"], 3, "{checked}");
 }
 
+#[tokio::test]
+async fn a_layer_is_enforced_from_its_last_moment_on_and_nothing_has_to_be_loaded_for_that() {
+    // On a machine so slow that this is over before the gate is ready, it is enforced all the same.
+    let gate = Gate::start(&observing_for(6), &[("agent/main.rego", AGENT)]);
+    if gate.operator("/readyz").contains("the agent layer observes until") {
+        gate.logged(|line| line.contains("readiness") && !line.contains("observes"));
+    }
+    assert!(!gate.operator("/readyz").contains("observes"));
+    let refused = gate.open("").await.call("work.do", "a", r#"{"n":10}"#).await.unwrap_err();
+    assert_eq!((refused.0.as_str(), refused.1.as_str()), ("policy.denied", "large"));
+    assert_eq!(gate.hits(), 0);
+}
+
 /// `policy observed`, while the gate runs.
 fn reported(gate: &Gate, run: &str) {
     let observed = |more: &[&str]| {
@@ -114,6 +131,7 @@ async fn a_simulated_run_is_decided_and_recorded_and_runs_nothing() {
                  deny contains {\"code\": \"large\", \"message\": \"more than nine\"} if input.args.n > 9\n\
                  deny contains {\"code\": \"mode\", \"message\": \"simulate only\"} if input.run.mode != \"simulate\"";
     let gate = Gate::start("{}", &[("agent/main.rego", rules)]);
+    assert!(!gate.operator("/readyz").contains("observes"));
     let agent = gate.open("simulate").await;
     let simulated = (
         "call.cancelled".to_owned(),
@@ -141,4 +159,15 @@ async fn a_simulated_run_is_decided_and_recorded_and_runs_nothing() {
     // An ordinary run of the same gate is told so.
     let refused = gate.open("enforce").await.call("work.do", "a", "{}").await.unwrap_err();
     assert_eq!(refused.1, "mode");
+}
+
+#[tokio::test]
+async fn a_manifest_that_simulates_makes_every_run_a_simulated_one() {
+    let rules = "allow if input.run.mode == \"simulate\"";
+    let gate = Gate::of_mode("simulate", "{}", &[("agent/main.rego", rules)]);
+    for mode in ["", "enforce", "simulate"] {
+        let refused = gate.open(mode).await.call("work.do", "a", "{}").await.unwrap_err();
+        assert_eq!((refused.0.as_str(), refused.1.as_str()), ("call.cancelled", "simulated"));
+    }
+    assert_eq!(gate.hits(), 0);
 }

@@ -42,7 +42,7 @@ impl Drift {
     }
 }
 
-/// What one change means.
+/// What one change means, from the least.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Weight {
     /// Words.
@@ -51,6 +51,18 @@ pub enum Weight {
     Compatible,
     /// Anything else.
     Breaking,
+}
+
+impl Weight {
+    /// `text`, `compatible` or `breaking`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Compatible => "compatible",
+            Self::Breaking => "breaking",
+        }
+    }
 }
 
 /// One difference.

@@ -13,11 +13,13 @@ use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::mcp::{Version, name};
 
+mod diff;
 mod sign;
 #[cfg(test)]
 mod tests;
 mod tool;
 
+pub use diff::{Difference, differences};
 pub use sign::{PAYLOAD_TYPE, Verified, envelope_path, sign};
 pub use tool::{Pinned, pinned};
 
@@ -42,7 +44,7 @@ pub enum Error {
     Text {
         /// The file.
         path: String,
-        /// Where in it: `servers[0].tools[3]`; `line` for what is no JSON.
+        /// Where in it: `servers[0].tools[3]`; `text` for what is no JSON.
         at: String,
         /// What is wrong.
         why: String,
@@ -186,8 +188,7 @@ impl Lock {
         let limits = Limits { bytes_max: BYTES_MAX, ..Limits::FILE };
         let wrong = |at: &str, why: String| Error::Text { path: path.into(), at: at.into(), why };
         let json = Json::parse(text, &limits).map_err(|e| wrong("text", e.to_string()))?;
-        let lock = Self::of_json(&json).map_err(|(at, why)| wrong(&at, why))?;
-        Ok(lock)
+        Self::of_json(&json).map_err(|(at, why)| wrong(&at, why))
     }
 
     fn of_json(json: &Json) -> Result<Self, (String, String)> {

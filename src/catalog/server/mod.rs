@@ -179,17 +179,4 @@ pub fn governed(server: &str, own: &str) -> Option<ToolName> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_method_is_governed_by_a_name_without_slashes_and_nothing_else_with_one_is() {
-        let name = |own| governed("git", own).map(|name| name.to_string());
-        assert_eq!(name("log").unwrap(), "git.log");
-        assert_eq!(name("resources/templates/list").unwrap(), "git.resources.templates.list");
-        for own in ["", "tools/call", "a/b", "a b", &"x".repeat(125)] {
-            assert_eq!(name(own), None, "{own}");
-        }
-        assert!(governed("a.b", "c").is_none() && governed("", "c").is_none());
-    }
-}
+mod tests;

@@ -61,6 +61,8 @@ fn part(inside: &str, folder: &Path) -> Result<Part, String> {
         }
         "userHome" => return Ok(Part::Variable("HOME".to_owned(), None)),
         "pathSeparator" | "/" => return literal("/".to_owned()),
+        // How this program itself writes a `$` that begins no form.
+        "dollar" => return literal("$".to_owned()),
         _ => {}
     }
     if let Some(id) = inside.strip_prefix("input:") {

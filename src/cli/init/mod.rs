@@ -1,6 +1,238 @@
 //! `wicketgate init`: from somebody else's MCP configuration to a governed one.
+//!
+//! Reads the client's file, takes credentials out of it, starts every server once to see what it offers,
+//! and writes configuration, manifest, lock and policy, signed, in one step or not at all. The client
+//! then needs one changed command per server.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use zeroize::Zeroizing;
+
+use super::{Exit, block_on, complain};
+use crate::clock::{Clock as _, SystemClock};
+use crate::config;
 
 pub mod draft;
 pub mod expand;
+pub mod furnish;
 pub mod jsonc;
+pub mod probe;
+mod report;
 pub mod shape;
+pub mod snippet;
+pub mod text;
+pub mod yaml;
+
+use draft::Draft;
+use furnish::{Plan, Stage};
+use probe::{Governed, LeftOut};
+use report::Report;
+use shape::{Reach, Source};
+use snippet::Way;
+
+/// Govern the servers of an MCP client.
+///
+/// Reads the configuration of Claude Desktop, Claude Code, Cursor or VS Code, starts every server in it
+/// once to see what it offers, and writes everything a gate needs into a directory: keys, configuration,
+/// a signed manifest, a signed lock of the servers' tools, and a signed policy. The agent layer of that
+/// policy observes: what it would deny still runs and is recorded. The org layer is enforced: it denies
+/// arguments that name files of secrets or metadata addresses.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  wicketgate init --from .mcp.json\n  \
+    wicketgate init --from .vscode/mcp.json --input github_token=pat.txt --write\n\n\
+    Values that look like credentials go into files of mode 0600 and never into wicketgate.yaml.\n\
+    Nothing is written unless everything is; a directory that is there is never replaced.\n\
+    Ends with 0, or with 1 if nothing was written.")]
+pub struct Args {
+    /// The client's configuration: `mcpServers` (Claude, Cursor) or `servers` (VS Code).
+    #[arg(long, value_name = "FILE")]
+    from: PathBuf,
+    /// The directory to write.
+    #[arg(long, value_name = "DIR", default_value = "wicketgate")]
+    dir: PathBuf,
+    /// The agent's name: [a-z0-9-]{1,63}.
+    #[arg(long, value_name = "AGENT", default_value = "desktop", value_parser = agent_name)]
+    name: String,
+    /// Days during which the agent layer of the policy observes.
+    #[arg(long, value_name = "DAYS", default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=30))]
+    observe_days: u16,
+    /// A value that VS Code asks a person for, from a file.
+    #[arg(long = "input", value_name = "ID=FILE", value_parser = input)]
+    inputs: Vec<(String, PathBuf)>,
+    /// Seconds one server gets to start and answer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
+    probe_seconds: u64,
+    /// Write nothing if one server cannot be governed.
+    #[arg(long)]
+    strict: bool,
+    /// Serve clients over HTTP on this loopback address too, and print that form of the client's entries.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7300", value_parser = loopback)]
+    http: Option<SocketAddr>,
+    /// Change the client's file; as it was it stays beside it as FILE.before-wicketgate.
+    #[arg(long)]
+    write: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+fn agent_name(text: &str) -> Result<String, String> {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    ((1..=63).contains(&text.len()) && text.bytes().all(plain))
+        .then(|| text.to_owned())
+        .ok_or_else(|| "an agent is named with [a-z0-9-]{1,63}".to_owned())
+}
+
+fn input(text: &str) -> Result<(String, PathBuf), String> {
+    let (id, file) = text.split_once('=').ok_or("expected ID=FILE")?;
+    Ok((id.to_owned(), PathBuf::from(file)))
+}
+
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr =
+        text.parse().map_err(|_| "expected an address like 127.0.0.1:7300")?;
+    let fits = address.ip().is_loopback() && address.port() > 0;
+    fits.then_some(address).ok_or_else(|| "expected a loopback address with a port".to_owned())
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> Exit {
+    match block_on(init(args)) {
+        Ok(Ok(report)) => {
+            report.print(args.json);
+            Exit::Ok
+        }
+        Ok(Err(problems)) => {
+            problems.iter().for_each(complain);
+            Exit::Invalid
+        }
+        Err(exit) => exit,
+    }
+}
+
+async fn init(args: &Args) -> Result<Report, Vec<String>> {
+    let alone = |why: String| vec![format!("error: {why}")];
+    let source = Source::load(&args.from)?;
+    let exe = std::env::current_exe().map_err(|e| alone(format!("this program: {e}")))?;
+    not_governed_yet(&source).map_err(alone)?;
+    let kept = snippet::backup(&source.file);
+    if args.write && kept.exists() {
+        return Err(alone(format!("`{}` is there and is not replaced", kept.display())));
+    }
+    let inputs = read_inputs(&args.inputs).map_err(alone)?;
+    let stage = Stage::begin(&args.dir).map_err(alone)?;
+    let folder = draft::folder(&source.file);
+    let around =
+        expand::Surroundings { env: &config::environment, inputs: &inputs, folder: &folder };
+    let (drafts, mut left_out) = drafts(&source, &around, &stage).map_err(alone)?;
+    let (governed, silent) = probe::probe(drafts, Duration::from_secs(args.probe_seconds)).await;
+    left_out.extend(silent);
+    if governed.is_empty() || (args.strict && !left_out.is_empty()) {
+        let mut lines: Vec<String> =
+            left_out.iter().map(|one| format!("{}: {}", one.client_name, one.why)).collect();
+        lines.push("error: nothing was written".to_owned());
+        return Err(lines);
+    }
+    forget_unused(&stage, &governed);
+    let plan = Plan {
+        agent: args.name.clone(),
+        uid: rustix::process::getuid().as_raw(),
+        from: source.file.display().to_string(),
+        now: SystemClock::new().now(),
+        observe: Duration::from_secs(u64::from(args.observe_days).saturating_mul(86_400)),
+        http: args.http,
+        log: "info",
+    };
+    furnish::furnish(&stage, &plan, &governed).map_err(alone)?;
+    let dir = stage.finish().map_err(alone)?;
+    let way = match args.http {
+        Some(address) => Way::Http(address),
+        None => Way::Command { exe, config: dir.join("wicketgate.yaml") },
+    };
+    let mut report = Report::new(&plan, dir, &source, &way, governed, left_out);
+    if args.write {
+        report.rewrite(&source, &way).map_err(alone)?;
+    }
+    Ok(report)
+}
+
+/// A file whose servers run through a gate already would be governed twice.
+fn not_governed_yet(source: &Source) -> Result<(), String> {
+    for entry in &source.entries {
+        let Reach::Stdio { command, args, .. } = &entry.reach else { continue };
+        let is_ours = Path::new(command).file_name().is_some_and(|name| name == "wicketgate");
+        if is_ours && args.first().is_some_and(|arg| arg == "mcp") {
+            return Err(format!(
+                "`{}`: `{}` goes through wicketgate already; what it was stands in `{}`, if --write \
+                 made it so",
+                source.file.display(),
+                entry.name,
+                snippet::backup(&source.file).display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn read_inputs(given: &[(String, PathBuf)]) -> Result<BTreeMap<String, Zeroizing<String>>, String> {
+    let mut inputs = BTreeMap::new();
+    for (id, file) in given {
+        let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+        let text = Zeroizing::new(text);
+        inputs.insert(id.clone(), Zeroizing::new(text.trim_end_matches(['\n', '\r']).to_owned()));
+    }
+    Ok(inputs)
+}
+
+type Drafts = Vec<(Draft, std::sync::Arc<crate::catalog::server::Server>)>;
+
+/// Every server as it will stand in the configuration; its credentials are written already.
+fn drafts(
+    source: &Source,
+    around: &expand::Surroundings<'_>,
+    stage: &Stage,
+) -> Result<(Drafts, Vec<LeftOut>), String> {
+    let names = draft::names(source.entries.iter().map(|entry| entry.name.as_str()));
+    let (mut drafts, mut left_out) = (Vec::new(), Vec::new());
+    for (entry, name) in source.entries.iter().zip(names) {
+        let left = |why: String| LeftOut { client_name: entry.name.clone(), why };
+        if entry.disabled {
+            left_out.push(left("is switched off in the client".to_owned()));
+            continue;
+        }
+        let draft = match Draft::of(entry, &name, around) {
+            Ok(draft) => draft,
+            Err(why) => {
+                left_out.push(left(why));
+                continue;
+            }
+        };
+        for (file, secret) in &draft.secrets {
+            stage.write(file, secret.as_bytes(), 0o600)?;
+        }
+        match probe::check(&draft, stage.part()) {
+            Ok(server) => drafts.push((draft, server)),
+            Err(why) => {
+                draft.secrets.iter().for_each(|(file, _)| stage.forget(file));
+                left_out.push(left(why));
+            }
+        }
+    }
+    Ok((drafts, left_out))
+}
+
+/// Takes away the credentials of servers that did not answer.
+fn forget_unused(stage: &Stage, governed: &[Governed]) {
+    let used: Vec<&str> =
+        governed.iter().flat_map(|one| &one.draft.secrets).map(|(f, _)| f.as_str()).collect();
+    let entries = std::fs::read_dir(stage.part().join("credentials"));
+    for entry in entries.into_iter().flatten().flatten() {
+        let name = format!("credentials/{}", entry.file_name().to_string_lossy());
+        if !used.contains(&name.as_str()) {
+            stage.forget(&name);
+        }
+    }
+}

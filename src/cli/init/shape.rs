@@ -18,8 +18,10 @@ const BYTES_MAX: u64 = 4 << 20;
 /// Whose shape it is: how its entries say things.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// `mcpServers`, `${VAR}` and `${env:VAR}`.
+    /// `mcpServers` of Claude Desktop, Claude Code and others: `${VAR}`.
     McpServers,
+    /// `mcpServers` in `.cursor`: `${env:VAR}`.
+    Cursor,
     /// `servers`, `${env:VAR}` and `${input:id}`.
     VsCode,
 }
@@ -134,7 +136,13 @@ impl Source {
         if entries.is_empty() && wrong.is_empty() {
             wrong.push(format!("{shown}: {label}: there is no server"));
         }
-        if wrong.is_empty() { Ok(Self { file, text, shape, path, entries }) } else { Err(wrong) }
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+        let folder = file.parent().and_then(Path::file_name);
+        let cursor = shape == Shape::McpServers && folder.is_some_and(|name| name == ".cursor");
+        let shape = if cursor { Shape::Cursor } else { shape };
+        Ok(Self { file, text, shape, path, entries })
     }
 }
 

@@ -50,11 +50,7 @@ impl Bridge {
     }
 
     /// Passes messages until the input ends or a signal comes; then ends the session.
-    ///
-    /// # Errors
-    /// Signals cannot be listened for.
-    pub async fn run(mut self, mut lines: mpsc::Receiver<Line>) -> std::io::Result<()> {
-        let mut stop = Stop::install()?;
+    pub async fn run(mut self, mut lines: mpsc::Receiver<Line>, mut stop: Stop) {
         let mut asked_to_stop = false;
         loop {
             tokio::select! {
@@ -85,7 +81,6 @@ impl Bridge {
         self.working.abort_all();
         self.listening.abort_all();
         let _ = tokio::time::timeout(FAREWELL, self.client.end()).await;
-        Ok(())
     }
 
     /// Waits for the requests in progress that end by themselves.
@@ -189,14 +184,18 @@ fn cancelled(params: &str) -> Option<Id> {
 }
 
 /// Signals that end the bridge.
-struct Stop {
+pub struct Stop {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
 }
 
 impl Stop {
-    fn install() -> std::io::Result<Self> {
+    /// Listens from now on.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn install() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -204,7 +203,8 @@ impl Stop {
         })
     }
 
-    async fn asked(&mut self) {
+    /// Waits for one.
+    pub async fn asked(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -1,6 +1,7 @@
 //! The gate's MCP face as one client sees it: its session, its paths, and what it was told of tools.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{HeaderName, HeaderValue, Method};
 use hyper::body::Bytes;
@@ -64,6 +65,8 @@ pub struct Client {
     renewing: tokio::sync::Mutex<()>,
     tools: Mutex<Tools>,
     out: mpsc::Sender<Vec<u8>>,
+    /// A call was denied because its tool is not as it was signed.
+    drifted: Arc<AtomicBool>,
 }
 
 /// One request of the client's.
@@ -83,7 +86,13 @@ type Headers = Vec<(HeaderName, HeaderValue)>;
 
 impl Client {
     /// A client that writes what it hears to `out`.
-    pub fn new(gate: Gate, host: Arc<Host>, paths: Paths, out: mpsc::Sender<Vec<u8>>) -> Self {
+    pub fn new(
+        gate: Gate,
+        host: Arc<Host>,
+        paths: Paths,
+        out: mpsc::Sender<Vec<u8>>,
+        drifted: Arc<AtomicBool>,
+    ) -> Self {
         Self {
             gate,
             host,
@@ -92,6 +101,7 @@ impl Client {
             renewing: tokio::sync::Mutex::default(),
             tools: Mutex::default(),
             out,
+            drifted,
         }
     }
 
@@ -324,11 +334,17 @@ impl Client {
     }
 
     fn remember(&self, asked: &Asked, message: &[u8]) {
-        if asked.method == "tools/list"
-            && asked.alone.is_some()
-            && let Ok(Message::Response { outcome: Ok(result), .. }) = Message::read(message)
-        {
+        let listed = asked.method == "tools/list" && asked.alone.is_some();
+        if !listed && asked.method != "tools/call" {
+            return;
+        }
+        let Ok(Message::Response { outcome: Ok(result), .. }) = Message::read(message) else {
+            return;
+        };
+        if listed {
             headers::note(result, &mut self.tools.lock());
+        } else if detail(result).as_deref() == Some("tool.drift") {
+            self.drifted.store(true, Ordering::Relaxed);
         }
     }
 
@@ -369,6 +385,13 @@ impl Client {
             }
         }
     }
+}
+
+/// The detail of a denial.
+fn detail(result: &RawValue) -> Option<String> {
+    let members = Members::parse(result.get().as_bytes()).ok()?;
+    let meta = Members::parse(members.get("_meta")?.get().as_bytes()).ok()?;
+    meta.text("wicketgate.dev/detail")
 }
 
 fn params_of(text: &[u8]) -> Option<Box<RawValue>> {

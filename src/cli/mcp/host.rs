@@ -1,11 +1,8 @@
-//! The gate behind the bridge: one that runs already, or one of our own.
+//! The gate behind the bridge: one that runs already, or one in this process.
 
-use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
-use tokio::process::{Child, Command};
+use futures_util::FutureExt as _;
 use tokio::sync::Mutex;
 use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
@@ -13,14 +10,20 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::exchange::Gate;
+use crate::app;
 use crate::cli::Exit;
+use crate::config::Config;
 
 /// How long a gate may take to open; then requests are answered with what is missing.
 const OPENING: Duration = Duration::from_secs(20);
 /// Between two looks.
 const BETWEEN: Duration = Duration::from_millis(20);
-/// What a gate gets to drain when the client is gone.
-const DRAIN: Duration = Duration::from_secs(30);
+/// Looks until a gate is started again after another one was in the way.
+const LOOKS: u32 = 25;
+/// How long a gate may take to say how it is.
+const HEALTH: Duration = Duration::from_secs(2);
+/// What a gate gets to end beyond its own time to drain.
+const END: Duration = Duration::from_secs(10);
 
 /// Why there is no gate.
 #[derive(Debug, thiserror::Error)]
@@ -35,13 +38,13 @@ pub struct NoGate {
 /// Keeps a gate at the socket of a configuration.
 #[derive(Debug)]
 pub struct Host {
-    config: PathBuf,
-    own: Mutex<Option<Child>>,
+    config: Config,
+    own: Mutex<Option<app::Gate>>,
 }
 
 impl Host {
-    /// For the gate of this configuration file.
-    pub fn new(config: PathBuf) -> Self {
+    /// For the gate of this configuration.
+    pub fn new(config: Config) -> Self {
         Self { config, own: Mutex::new(None) }
     }
 
@@ -52,84 +55,75 @@ impl Host {
     /// None could be started.
     pub async fn ensure(&self, gate: &Gate) -> Result<(), NoGate> {
         let mut own = self.own.lock().await;
-        let mut waited = Duration::ZERO;
-        let mut started = false;
-        while waited < OPENING {
-            if gate.knock().await.is_ok() && (!started || serving(gate).await) {
-                return Ok(());
+        let opening = self.open(gate, &mut own);
+        match tokio::time::timeout(OPENING, opening).await {
+            Ok(done) => done,
+            Err(_late) => {
+                tracing::warn!("the gate is not ready yet");
+                Ok(())
             }
-            let ended = match own.as_mut() {
-                None => None,
-                Some(child) => child.try_wait().ok().flatten(),
-            };
-            match ended {
-                Some(status) if started => {
-                    *own = None;
-                    // 75: another process has the ledger, and its socket will answer.
-                    if status.code() != Some(75) {
-                        return Err(failed(status));
-                    }
-                    started = false;
-                }
-                Some(_) => *own = None,
-                None => {}
-            }
-            if own.is_none() && waited.as_millis().is_multiple_of(500) {
-                *own = Some(self.start()?);
-                started = true;
-            }
-            tokio::time::sleep(BETWEEN).await;
-            waited = waited.saturating_add(BETWEEN);
         }
-        tracing::warn!("the gate is not ready yet");
-        Ok(())
     }
 
-    fn start(&self) -> Result<Child, NoGate> {
-        let failed = |e: std::io::Error| NoGate {
-            message: format!("the gate: {e}"),
-            exit: Exit::Unverifiable,
-        };
-        let exe = std::env::current_exe().map_err(failed)?;
-        let parent = std::process::id().to_string();
-        Command::new(exe)
-            .args(["serve", "--parent", &parent, "--config"])
-            .arg(&self.config)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(failed)
+    async fn open(&self, gate: &Gate, own: &mut Option<app::Gate>) -> Result<(), NoGate> {
+        let mut look = 0_u32;
+        loop {
+            if gate.knock().await.is_ok() {
+                if is_ready(gate, own.as_ref()).await {
+                    return Ok(());
+                }
+            } else if look.is_multiple_of(LOOKS) {
+                if let Some(old) = own {
+                    match old.wait().now_or_never() {
+                        Some(ended) => tracing::warn!(?ended, "the gate ended"),
+                        None => return Ok(()),
+                    }
+                }
+                *own = self.start().await?;
+            }
+            look = look.wrapping_add(1);
+            tokio::time::sleep(BETWEEN).await;
+        }
+    }
+
+    /// A gate of our own; none if another process has the ledger and will answer at the socket.
+    async fn start(&self) -> Result<Option<app::Gate>, NoGate> {
+        match app::Gate::start(self.config.clone()).await {
+            Ok(gate) => Ok(Some(gate)),
+            Err(app::Error::Taken(why)) => {
+                tracing::info!(%why, "another gate is there");
+                Ok(None)
+            }
+            Err(app::Error::Config(problems)) => {
+                Err(NoGate { message: problems.join("\n"), exit: Exit::Config })
+            }
+            Err(error @ app::Error::System(_)) => {
+                Err(NoGate { message: error.to_string(), exit: Exit::Invalid })
+            }
+        }
     }
 
     /// Ends the gate if it is ours, in order.
     pub async fn stop(&self) {
-        let Some(mut child) = self.own.lock().await.take() else { return };
-        let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        if let Some(pid) = pid
-            && rustix::process::kill_process(pid, Signal::TERM).is_ok()
-            && tokio::time::timeout(DRAIN, child.wait()).await.is_err()
-        {
-            tracing::warn!("the gate did not drain in time");
+        let Some(mut gate) = self.own.lock().await.take() else { return };
+        gate.stop();
+        let drain = Duration::from_secs(self.config.limits.drain_seconds);
+        match tokio::time::timeout(drain.saturating_add(END), gate.wait()).await {
+            Ok(Ok(app::Ended::Stopped)) => {}
+            Ok(ended) => tracing::warn!(?ended, "the gate ended"),
+            Err(_late) => tracing::warn!("the gate did not end in time"),
         }
     }
 }
 
-fn failed(status: ExitStatus) -> NoGate {
-    let exit = match status.code() {
-        Some(78) => Exit::Config,
-        Some(75) => Exit::Fenced,
-        Some(_) | None => Exit::Invalid,
-    };
-    NoGate { message: format!("the gate ended with {status}"), exit }
-}
-
-/// Whether the gate governs calls by now.
-async fn serving(gate: &Gate) -> bool {
-    let Ok(endpoint) = Endpoint::from_shared(format!("unix:{}", gate.socket.display())) else {
-        return false;
-    };
-    let Ok(channel) = endpoint.timeout(OPENING).connect().await else { return false };
+/// Whether the gate governs calls by now. One that cannot be asked is taken as it is.
+async fn is_ready(gate: &Gate, own: Option<&app::Gate>) -> bool {
+    if let Some(own) = own {
+        return own.ready().await;
+    }
+    let endpoint = Endpoint::from_shared(format!("unix:{}", gate.socket.display()));
+    let Ok(endpoint) = endpoint.map(|endpoint| endpoint.timeout(HEALTH)) else { return true };
+    let Ok(channel) = endpoint.connect().await else { return true };
     let asked = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
-    asked.is_ok_and(|answer| answer.into_inner().status() == ServingStatus::Serving)
+    asked.map_or(true, |answer| answer.into_inner().status() == ServingStatus::Serving)
 }

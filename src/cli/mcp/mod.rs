@@ -6,10 +6,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{Exit, block_on, complain, config};
+use super::{Exit, complain, config};
+use crate::app;
 use crate::clock::{SystemEntropy, random16};
+use crate::config::Config;
 use crate::mcp::name::is_server;
 
 mod bridge;
@@ -18,8 +21,9 @@ mod exchange;
 mod headers;
 mod host;
 mod lines;
+mod wrap;
 
-use bridge::Bridge;
+use bridge::{Bridge, Stop};
 use client::{Client, Paths};
 use exchange::Gate;
 use host::Host;
@@ -29,11 +33,16 @@ use host::Host;
 /// For desktop clients that start their servers as programs. Messages pass through the gate of the
 /// configuration: one that runs already, or one that is started here and ends with this process.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  wicketgate mcp --config wicketgate/wicketgate.yaml\n  \
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  wicketgate mcp --config wicketgate/wicketgate.yaml\n  \
     wicketgate mcp --config wicketgate/wicketgate.yaml --server github\n\n\
     Standard output carries MCP and nothing else; logs go to standard error.\n\
-    Ends with 0 when its input ends, 78 when the configuration is wrong, 75 when another gate has the ledger.")]
+    Ends with 0 when its input ends, 78 when the configuration is wrong, 75 when another gate has the ledger."
+)]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// The configuration file.
     #[arg(long, default_value = "wicketgate.yaml", value_name = "FILE")]
     config: PathBuf,
@@ -43,6 +52,13 @@ pub struct Args {
     /// Continue, or open, the run of this name; without it every session is a run of its own.
     #[arg(long, value_name = "NAME", value_parser = run_name)]
     run: Option<String>,
+}
+
+/// What else there is below `mcp`.
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    /// Govern one server that is started by a command, with no configuration by hand.
+    Wrap(wrap::Args),
 }
 
 fn server_name(text: &str) -> Result<String, String> {
@@ -60,9 +76,14 @@ fn run_name(text: &str) -> Result<String, String> {
 
 /// How long the last lines may take to be read.
 const LAST_LINES: Duration = Duration::from_secs(2);
+/// What is left of the process gets this long.
+const REST: Duration = Duration::from_secs(1);
 
 /// Runs it.
 pub fn run(args: &Args) -> Exit {
+    if let Some(Command::Wrap(args)) = &args.command {
+        return wrap::run(args);
+    }
     let config = match config::load(&args.config) {
         Ok(config) => config,
         Err(problems) => {
@@ -70,47 +91,68 @@ pub fn run(args: &Args) -> Exit {
             return Exit::Config;
         }
     };
-    let Some(socket) = config.listen.socket else {
-        complain(format!("{}: listen.socket is off", args.config.display()));
-        return Exit::Config;
+    serve(config, args.server.as_deref(), args.run.as_deref()).0
+}
+
+/// Bridges standard input and output to the gate of this configuration. How it ended, and whether a
+/// call was denied because its tool is not as it was signed.
+fn serve(config: Config, server: Option<&str>, run: Option<&str>) -> (Exit, bool) {
+    let Some(socket) = config.listen.socket.clone() else {
+        complain("listen.socket is off: there is nothing to bridge to");
+        return (Exit::Config, false);
     };
-    let place = Place {
-        config: args.config.clone(),
-        gate: Gate { socket },
-        server: args.server.clone(),
-        run: args.run.clone(),
+    let named = |config: &Config, name: &str| {
+        config.servers.iter().any(|server| server.get("name").is_some_and(|own| own == name))
     };
-    match block_on(bridge_to(place)) {
-        Ok(exit) | Err(exit) => exit,
+    if let Some(name) = server.filter(|name| !named(&config, name)) {
+        complain(format!("servers: there is no server `{name}`"));
+        return (Exit::Config, false);
     }
+    let failed = |error: &dyn std::fmt::Display| {
+        complain(format!("error: {error}"));
+        (Exit::Unverifiable, false)
+    };
+    let guard = match app::log(&config, false) {
+        Ok(guard) => guard,
+        Err(error) => return failed(&error),
+    };
+    let own = format!("stdio-{}", hex::encode(random16(&SystemEntropy)));
+    let paths = Paths::new(server, run, &own);
+    let runtime =
+        match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => return failed(&error),
+        };
+    let drifted = Arc::new(AtomicBool::new(false));
+    let exit = runtime.block_on(bridge(config, Gate { socket }, paths, Arc::clone(&drifted)));
+    runtime.shutdown_timeout(REST);
+    guard.flush();
+    (exit, drifted.load(Ordering::Relaxed))
 }
 
-/// What a bridge leads to.
-struct Place {
-    config: PathBuf,
-    gate: Gate,
-    server: Option<String>,
-    run: Option<String>,
-}
-
-async fn bridge_to(place: Place) -> Exit {
-    let host = Arc::new(Host::new(place.config));
-    if let Err(none) = host.ensure(&place.gate).await {
+async fn bridge(config: Config, gate: Gate, paths: Paths, drifted: Arc<AtomicBool>) -> Exit {
+    let mut stop = match Stop::install() {
+        Ok(stop) => stop,
+        Err(error) => {
+            complain(format!("error: {error}"));
+            return Exit::Unverifiable;
+        }
+    };
+    let host = Arc::new(Host::new(config));
+    let ensured = tokio::select! {
+        biased;
+        () = stop.asked() => return Exit::Ok,
+        ensured = host.ensure(&gate) => ensured,
+    };
+    if let Err(none) = ensured {
         complain(format!("error: {none}"));
         return none.exit;
     }
     let (out, written) = lines::outgoing();
-    let own = format!("stdio-{}", hex::encode(random16(&SystemEntropy)));
-    let paths = Paths::new(place.server.as_deref(), place.run.as_deref(), &own);
-    let client = Client::new(place.gate, Arc::clone(&host), paths, out);
-    let ended = Bridge::new(client).run(lines::incoming()).await;
+    let client = Client::new(gate, Arc::clone(&host), paths, out, drifted);
+    Bridge::new(client).run(lines::incoming(), stop).await;
+    // A reader that is gone takes nothing any more.
     let _ = tokio::time::timeout(LAST_LINES, written).await;
     host.stop().await;
-    match ended {
-        Ok(()) => Exit::Ok,
-        Err(error) => {
-            complain(format!("error: {error}"));
-            Exit::Unverifiable
-        }
-    }
+    Exit::Ok
 }

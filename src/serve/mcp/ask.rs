@@ -76,11 +76,11 @@ pub(super) fn read(body: &[u8]) -> Result<Ask, Unread> {
 fn message(json: Json, id: Option<Id>) -> Result<Ask, Refused> {
     let bad =
         |detail: &str, message: &str| Refused::broken(Broken::Message, message).detail(detail);
+    if json.as_array().is_some() {
+        return Err(bad("rpc.batch", "one message at a time: batches are refused"));
+    }
     let Json::Object(mut members) = json else {
-        return Err(match json {
-            Json::Array(_) => bad("rpc.batch", "one message at a time: batches are refused"),
-            _ => bad("rpc.message", "a message is an object"),
-        });
+        return Err(bad("rpc.message", "a message is an object"));
     };
     if members.get("jsonrpc").and_then(Json::as_str) != Some("2.0") {
         return Err(bad("rpc.version", "`jsonrpc` is not \"2.0\""));

@@ -77,7 +77,7 @@ pub(super) async fn answer(
             if told.notes.is_empty() && accepts.json {
                 return reply::json(told.status, told.message);
             }
-            reply::events(stream::of(told.into_messages()))
+            reply::events(stream::of(&told.into_messages()))
         }
         () = tokio::time::sleep(stream::STREAM_AFTER) => {
             let work = async move { work.await.into_messages() };
@@ -137,9 +137,11 @@ async fn called(context: &Context, manner: &Manner, ask: &Request) -> Result<Ren
             })
         }
         Err(fault) => {
-            match fault.code {
-                Code::CallHeld => holds.remember(key, &call),
-                _ => holds.forget(&key),
+            if fault.code == Code::CallHeld {
+                holds.remember(key, &call);
+            } else if fault.receipt.is_some() {
+                // Anything without a receipt says nothing about how the call ended.
+                holds.forget(&key);
             }
             refused(manner, &asked, ask, &call, fault)
         }

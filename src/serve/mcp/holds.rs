@@ -16,7 +16,13 @@ pub(super) type Key = (RunId, Digest);
 /// Call ids of held calls.
 #[derive(Debug, Default)]
 pub(super) struct Holds {
-    kept: Mutex<(BTreeMap<Key, String>, VecDeque<Key>)>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    calls: BTreeMap<Key, String>,
+    order: VecDeque<Key>,
 }
 
 impl Holds {
@@ -27,13 +33,13 @@ impl Holds {
 
     /// The call that is held, if this is one.
     pub(super) fn find(&self, key: &Key) -> Option<String> {
-        self.kept.lock().0.get(key).cloned()
+        self.kept.lock().calls.get(key).cloned()
     }
 
     /// This call is held.
     pub(super) fn remember(&self, key: Key, call: &str) {
         let mut kept = self.kept.lock();
-        let (calls, order) = &mut *kept;
+        let Kept { calls, order } = &mut *kept;
         if calls.insert(key, call.to_owned()).is_none() {
             order.push_back(key);
         }
@@ -47,8 +53,8 @@ impl Holds {
     /// This call is no longer held: the next one like it is a new one.
     pub(super) fn forget(&self, key: &Key) {
         let mut kept = self.kept.lock();
-        if kept.0.remove(key).is_some() {
-            kept.1.retain(|other| other != key);
+        if kept.calls.remove(key).is_some() {
+            kept.order.retain(|other| other != key);
         }
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn get(context: &Context) -> Result<Answer, Refused> {
     }
     let session = session(context)?;
     let own = session.stream().ok_or_else(|| call::taken("the session has its stream already"))?;
-    let place = context.shared.streams.clone().try_acquire_owned();
+    let place = Arc::clone(&context.shared.streams).try_acquire_owned();
     let place = place.map_err(|_| call::taken("too many streams are open"))?;
     let clock = Arc::clone(&context.shared.faces.clock);
     Ok(reply::events(stream::of_changes(Changes {

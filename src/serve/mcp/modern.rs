@@ -1,5 +1,7 @@
 //! MCP 2026-07-28: every request stands alone.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
@@ -107,7 +109,7 @@ fn listen(context: &Context, ask: &Request) -> Result<Answer, Refused> {
     let wanted = ask.params.get("notifications").filter(|wanted| wanted.as_object().is_some());
     let wanted = wanted.ok_or_else(|| Refused::params("`params.notifications` is no object"))?;
     let tools = wanted.get("toolsListChanged").and_then(Json::as_bool).unwrap_or(false);
-    let place = context.shared.streams.clone().try_acquire_owned();
+    let place = Arc::clone(&context.shared.streams).try_acquire_owned();
     let place = place.map_err(|_| call::taken("too many streams are open"))?;
     let id: Value = match &ask.id {
         Id::Int(number) => (*number).into(),

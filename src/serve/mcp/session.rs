@@ -33,8 +33,11 @@ pub(super) struct Session {
     level: AtomicU8,
     used_ms: AtomicU64,
     stream: Arc<Semaphore>,
-    open: Mutex<BTreeMap<Id, (Arc<Run>, String)>>,
+    open: Mutex<BTreeMap<Id, OpenCall>>,
 }
+
+/// The run and the id of a call that is being answered.
+type OpenCall = (Arc<Run>, String);
 
 impl Session {
     /// The least level of log messages the client wants.
@@ -59,7 +62,7 @@ impl Session {
     }
 
     /// The call this request is, while it is open.
-    pub(super) fn call_of(&self, id: &Id) -> Option<(Arc<Run>, String)> {
+    pub(super) fn call_of(&self, id: &Id) -> Option<OpenCall> {
         self.open.lock().get(id).cloned()
     }
 

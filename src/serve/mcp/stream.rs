@@ -39,7 +39,7 @@ fn piece(bytes: impl Into<Bytes>) -> Piece {
 pub(super) type Work = Pin<Box<dyn Future<Output = Vec<Vec<u8>>> + Send>>;
 
 /// A stream of exactly these messages.
-pub(super) fn of(messages: Vec<Vec<u8>>) -> Body {
+pub(super) fn of(messages: &[Vec<u8>]) -> Body {
     let events: Vec<u8> = messages.iter().flat_map(|message| sse::message(message)).collect();
     Body::new(http_body_util::Full::new(Bytes::from(events)))
 }

@@ -150,11 +150,9 @@ async fn discover(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
         return Err(attempt("the server does not speak 2026-07-28".to_owned()));
     }
     let meta = members.get("_meta").and_then(|meta| Members::parse(meta.get().as_bytes()).ok());
-    let server_info = meta
-        .as_ref()
-        .map_or(Json::object::<String>([]), |meta| {
-            member(meta, "io.modelcontextprotocol/serverInfo")
-        });
+    let server_info = meta.as_ref().map_or(Json::object::<String>([]), |meta| {
+        member(meta, "io.modelcontextprotocol/serverInfo")
+    });
     Ok(Spoken { version, server_info, capabilities: member(&members, "capabilities") })
 }
 

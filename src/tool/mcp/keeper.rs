@@ -183,12 +183,8 @@ impl Keeper {
         let mut pause = PAUSE_MIN;
         loop {
             self.state.send_replace(State::Starting);
-            let ended = tokio::select! {
-                biased;
-                () = self.stop.cancelled() => Ended::Stopped,
-                ended = self.attempt() => ended,
-            };
-            match ended {
+            // It looks for the end of the gate itself, so that it can end the child in order.
+            match self.attempt().await {
                 Ended::Stopped => break,
                 Ended::Lost { steady } => {
                     if steady {
@@ -246,7 +242,8 @@ impl Keeper {
             _ if self.stop.is_cancelled() => (Ended::Stopped, true),
             Ended::Useless(why) => {
                 let tail = wire.tail();
-                let said = if tail.is_empty() { String::new() } else { format!("; it says: {tail}") };
+                let said =
+                    if tail.is_empty() { String::new() } else { format!("; it says: {tail}") };
                 (Ended::Useless(format!("{why}{said}")), true)
             }
             Ended::Lost { steady } => {

@@ -63,11 +63,15 @@ impl Lines {
     }
 
     fn add(&mut self, bytes: &[u8]) -> Result<(), String> {
-        if self.skipped == 0 && self.kept.len().saturating_add(bytes.len()) <= self.bytes_max {
-            self.kept.extend_from_slice(bytes);
-            return Ok(());
-        }
+        let mut bytes = bytes;
         if self.skipped == 0 {
+            let room = self.bytes_max.saturating_sub(self.kept.len());
+            let (fits, rest) = bytes.split_at(room.min(bytes.len()));
+            self.kept.extend_from_slice(fits);
+            bytes = rest;
+            if bytes.is_empty() {
+                return Ok(());
+            }
             self.skipped = self.kept.len();
             let end = self.kept.len().saturating_sub(END_BYTES).max(END_BYTES);
             self.last = self.kept.get(end..).unwrap_or_default().to_vec();

@@ -235,3 +235,6 @@ impl Upstreams {
         let _ = tokio::time::timeout(CLOSE, self.tasks.wait()).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,11 +123,7 @@ impl Remote {
     }
 
     /// The request with its mirror in the headers, if the version wants one.
-    fn mirrored(
-        &self,
-        body: Vec<u8>,
-        ask: &Ask<'_>,
-    ) -> Result<http::Request<Full<Bytes>>, Broken> {
+    fn mirrored(&self, body: Vec<u8>, ask: &Ask<'_>) -> Result<http::Request<Full<Bytes>>, Broken> {
         let mut request = self.post(body);
         if !self.is_stateless() {
             return Ok(request);
@@ -322,7 +318,7 @@ impl Remote {
                     self.notified(&method, params, number, &mut notes, ask.call);
                 }
                 Ok(Message::Request { id, method, .. }) => self.refuse(&id, &method, &mut refused),
-                Err(_malformed) => _ = self.traffic.tally.dropped("malformed"),
+                Err(_malformed) => self.traffic.tally.dropped("malformed"),
             }
             ControlFlow::Continue(())
         });

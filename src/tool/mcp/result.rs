@@ -77,18 +77,16 @@ fn rewritten(
 
 fn written(members: &Members<'_>, meta: &Members<'_>, notes: Option<&[u8]>) -> Vec<u8> {
     let kept = meta.iter().filter(|(name, _)| !name.starts_with(OWN));
-    let own = kept.fold(Writer::default(), |own, (name, value)| {
-        own.member(name, value.get().as_bytes())
-    });
+    let own =
+        kept.fold(Writer::default(), |own, (name, value)| own.member(name, value.get().as_bytes()));
     let own = match notes {
         Some(notes) => own.member(META_NOTIFICATIONS, notes),
         None => own,
     };
     let own = own.end();
     let others = members.iter().filter(|(name, _)| *name != "_meta");
-    let all = others.fold(Writer::default(), |all, (name, value)| {
-        all.member(name, value.get().as_bytes())
-    });
+    let all = others
+        .fold(Writer::default(), |all, (name, value)| all.member(name, value.get().as_bytes()));
     all.member("_meta", &own).end()
 }
 

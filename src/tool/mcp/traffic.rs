@@ -105,29 +105,22 @@ impl Notes {
     }
 }
 
-/// What was dropped, by why. Shared by all connections of one server, counted for all servers.
+/// Counts what is dropped, once it is known where.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     metrics: Arc<OnceLock<Arc<Metrics>>>,
-    dropped: AtomicU64,
 }
 
 impl Tally {
     pub fn new(metrics: &Arc<OnceLock<Arc<Metrics>>>) -> Self {
-        Self { metrics: Arc::clone(metrics), dropped: AtomicU64::new(0) }
+        Self { metrics: Arc::clone(metrics) }
     }
 
     /// One message was dropped: `unknown_id`, `repeated_id`, `malformed`, `request`, `notification`.
-    pub fn dropped(&self, why: &'static str) -> u64 {
+    pub fn dropped(&self, why: &'static str) {
         if let Some(metrics) = self.metrics.get() {
             metrics.upstream_dropped(why);
         }
-        self.dropped.fetch_add(1, Ordering::Relaxed).saturating_add(1)
-    }
-
-    /// So many were dropped on this connection.
-    pub fn total(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
     }
 }
 
@@ -284,10 +277,7 @@ impl Traffic {
 
 /// Who we are, for a handshake or a request of a stateless version.
 pub(super) fn client() -> Vec<u8> {
-    Writer::default()
-        .text("name", "wicketgate")
-        .text("version", env!("CARGO_PKG_VERSION"))
-        .end()
+    Writer::default().text("name", "wicketgate").text("version", env!("CARGO_PKG_VERSION")).end()
 }
 
 fn stateless(version: Version) -> [(&'static str, Vec<u8>); 3] {
@@ -322,7 +312,8 @@ mod tests {
         let Id::Text(id) = traffic.id(number) else { panic!() };
         assert_eq!(traffic.number_of(&id), Some(number));
         assert_eq!(other.number_of(&id), None, "another connection's");
-        for wrong in [format!("{id}0"), id.replace("-1", "-01"), id.replace("-1", "-+1"), "1".into()]
+        for wrong in
+            [format!("{id}0"), id.replace("-1", "-01"), id.replace("-1", "-+1"), "1".into()]
         {
             assert_eq!(traffic.number_of(&wrong), None, "{wrong}");
         }
@@ -331,7 +322,8 @@ mod tests {
     #[test]
     fn bytes_that_are_no_message_are_laid_to_one_request_or_to_none() {
         let traffic = traffic();
-        let ids: Vec<_> = [traffic.number(), traffic.number()].map(|n| traffic.id(n).to_json()).into();
+        let ids: Vec<_> =
+            [traffic.number(), traffic.number()].map(|n| traffic.id(n).to_json()).into();
         let line = |id: &str| format!("{{\"id\":{id},\"result\":\u{fffd}");
         assert_eq!(traffic.blamed(line(&ids[0]).as_bytes()), Some(1));
         assert_eq!(traffic.blamed(format!("{}{}", ids[0], ids[1]).as_bytes()), None);
@@ -342,7 +334,8 @@ mod tests {
     fn notes_are_kept_without_our_token_and_not_without_end() {
         let mut notes = Notes::default();
         assert_eq!(notes.array(), None);
-        let params = RawValue::from_string(r#"{"progressToken":"x","progress":1.0}"#.into()).unwrap();
+        let params =
+            RawValue::from_string(r#"{"progressToken":"x","progress":1.0}"#.into()).unwrap();
         assert!(notes.keep("notifications/progress", Some(&params)));
         let expected = r#"[{"method":"notifications/progress","params":{"progress":1.0}}]"#;
         assert_eq!(notes.array().as_deref(), Some(expected.as_bytes()));

@@ -106,3 +106,21 @@ fn the_greater_tier_counts() {
         assert_eq!(prepared.tool().unwrap().tier, effective);
     }
 }
+
+#[test]
+fn a_grant_from_a_lock_asks_for_its_signer() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut toolbox = toolbox(dir.path());
+    let asked = |toolbox: &Toolbox, signer: Option<&str>| {
+        let grant = Grant { signer: signer.map(str::to_owned), ..grant("f") };
+        let prepared = prepare(toolbox, Some(&grant), call("f", r#"{"path":"ok.txt"}"#));
+        prepared.refusals().iter().map(|r| (r.code, r.detail.clone())).collect::<Vec<_>>()
+    };
+    let refused = [(Code::ToolNotGranted, "tool.lock".to_owned())];
+    assert_eq!(asked(&toolbox, Some("k1")), refused, "a tool that stands in no lock");
+    let tool = toolbox.tools.get_mut(&ToolName::parse("f").unwrap()).unwrap();
+    tool.signers = vec!["k1".to_owned(), "k2".to_owned()].into();
+    assert_eq!(asked(&toolbox, Some("k2")), []);
+    assert_eq!(asked(&toolbox, None), []);
+    assert_eq!(asked(&toolbox, Some("k3")), refused);
+}

@@ -7,14 +7,13 @@ const name = "@modelcontextprotocol/inspector";
 
 function ask(task, method, more = []) {
   const [header] = Object.entries(headers(task));
-  const target = task.command
-    ? task.command
-    : ["--server-url", task.url, "--transport", "http", ...(header ? ["--header", `${header[0]}: ${header[1]}`] : [])];
+  const question = ["--method", method, ...more];
+  // Behind `--` stands the server's command, whose own options are none of the inspector's.
+  const words = task.command
+    ? [...question, "--", ...task.command]
+    : ["--server-url", task.url, "--transport", "http", ...(header ? ["--header", `${header[0]}: ${header[1]}`] : []), ...question];
   const program = join(packages, ".bin", "mcp-inspector");
-  const ran = spawnSync(process.execPath, [program, "--cli", ...target, "--method", method, ...more], {
-    encoding: "utf8",
-    timeout: 50_000,
-  });
+  const ran = spawnSync(process.execPath, [program, "--cli", ...words], { encoding: "utf8", timeout: 50_000 });
   const out = ran.stdout.trim();
   if (out.startsWith("{")) return JSON.parse(out);
   throw new Error(`exit ${ran.status}: ${ran.stderr.trim() || out}`);

@@ -16,6 +16,9 @@ use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::mcp::name;
 
+#[cfg(test)]
+mod tests;
+
 /// Everything that is bound: no two names are equal, nor could a client take one for another.
 #[derive(Debug, Default)]
 pub struct Bound {

@@ -1,0 +1,289 @@
+//! The files of one governed configuration: written, signed and tried before anybody sees them.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::probe::Governed;
+use super::text;
+use crate::catalog::lock::{self, Lock};
+use crate::clock::{Clock as _, SystemClock, SystemEntropy, random32};
+use crate::config::{self, Config};
+use crate::crypto::keys::{SecretKey, keep_secret};
+use crate::domain::time::Timestamp;
+use crate::identity;
+use crate::identity::callers::{Callers, Trust};
+use crate::identity::token::RunTokens;
+use crate::policy::bundle::Bundle;
+use crate::policy::rego::{DEADLINE, RegoEngine};
+
+/// Bytes of a Unix socket's path.
+const SOCKET_PATH_MAX: usize = 107;
+/// The rules everybody starts with.
+const STARTER: [(&str, &str); 5] = [
+    ("policy/org/guard.rego", include_str!("../../../policies/starter/org/guard.rego")),
+    ("policy/org/guard_test.rego", include_str!("../../../policies/starter/org/guard_test.rego")),
+    ("policy/agent/review.rego", include_str!("../../../policies/starter/agent/review.rego")),
+    (
+        "policy/agent/review_test.rego",
+        include_str!("../../../policies/starter/agent/review_test.rego"),
+    ),
+    ("policy/data/reviewed.json", include_str!("../../../policies/starter/data/reviewed.json")),
+];
+
+/// What a configuration is made for.
+pub struct Plan {
+    /// The agent's name.
+    pub agent: String,
+    /// Whoever has this uid on the socket is this agent.
+    pub uid: u32,
+    /// Where the servers were found, for comments.
+    pub from: String,
+    /// Now.
+    pub now: Timestamp,
+    /// How long the agent layer observes.
+    pub observe: Duration,
+    /// Where agents with the token connect, if anywhere but the socket.
+    pub http: Option<SocketAddr>,
+    /// What is logged.
+    pub log: &'static str,
+}
+
+impl Plan {
+    /// From when on the agent layer is enforced.
+    #[must_use]
+    pub fn until(&self) -> Timestamp {
+        self.now.plus(self.observe)
+    }
+}
+
+/// A directory under construction, beside the place it is for. Gone when dropped.
+pub struct Stage {
+    part: PathBuf,
+    dir: PathBuf,
+    done: bool,
+}
+
+impl Stage {
+    /// Begins a directory for this place, which must not exist yet or be empty.
+    ///
+    /// # Errors
+    /// It holds something, or cannot be made.
+    pub fn begin(dir: &Path) -> Result<Self, String> {
+        let failed = |e: std::io::Error| format!("`{}`: {e}", dir.display());
+        if dir.exists() && std::fs::read_dir(dir).map_err(failed)?.next().is_some() {
+            return Err(format!(
+                "`{}` is there and is not replaced: it may hold keys and a ledger. Choose another \
+                 --dir, or move it away",
+                dir.display()
+            ));
+        }
+        let dir = std::path::absolute(dir).map_err(failed)?;
+        let parent = dir.parent().unwrap_or(Path::new("/"));
+        std::fs::create_dir_all(parent).map_err(failed)?;
+        let parent = parent.canonicalize().map_err(failed)?;
+        let name = dir.file_name().ok_or("a directory has a name")?.to_string_lossy().into_owned();
+        let random = hex::encode(random32(&SystemEntropy));
+        let random = random.get(..8).unwrap_or_default();
+        let part = parent.join(format!(".{name}.part-{random}"));
+        std::fs::DirBuilder::new().mode(0o700).create(&part).map_err(failed)?;
+        let stage = Self { part, dir: parent.join(name), done: false };
+        let socket = stage.dir.join("state/agent.sock");
+        let bytes = socket.as_os_str().len();
+        if bytes > SOCKET_PATH_MAX {
+            return Err(format!(
+                "`{}`: the path of a socket has at most {SOCKET_PATH_MAX} bytes, this one would have \
+                 {bytes}: choose a shorter directory",
+                socket.display()
+            ));
+        }
+        Ok(stage)
+    }
+
+    /// Where it is now.
+    #[must_use]
+    pub fn part(&self) -> &Path {
+        &self.part
+    }
+
+    /// Writes a new file.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn write(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), String> {
+        let path = self.part.join(name);
+        let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
+        if let Some(folder) = path.parent() {
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)
+                .map_err(failed)?;
+        }
+        if mode == 0o600 {
+            return keep_secret(&path, bytes).map_err(failed);
+        }
+        std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&path)
+            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+            .map_err(failed)
+    }
+
+    /// Takes a file away again.
+    pub fn forget(&self, name: &str) {
+        // One that was never written is as good.
+        let _ = std::fs::remove_file(self.part.join(name));
+    }
+
+    /// Puts the directory in its place, whole.
+    ///
+    /// # Errors
+    /// What the system said; nothing is there then.
+    pub fn finish(mut self) -> Result<PathBuf, String> {
+        let failed = |e: std::io::Error| format!("`{}`: {e}", self.dir.display());
+        std::fs::rename(&self.part, &self.dir).map_err(failed)?;
+        self.done = true;
+        Ok(self.dir.clone())
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if !self.done {
+            // Nothing half done stays; what cannot be removed is named as what it is.
+            let _ = std::fs::remove_dir_all(&self.part);
+        }
+    }
+}
+
+/// The keys of one configuration, by what they sign.
+pub struct Keys {
+    manifest: SecretKey,
+    policy: SecretKey,
+    lock: SecretKey,
+}
+
+impl Keys {
+    fn make(stage: &Stage) -> Result<Self, String> {
+        let make = |name: &str| -> Result<SecretKey, String> {
+            let key = SecretKey::generate(&SystemEntropy);
+            let public = key.public().to_pem();
+            stage.write(&format!("keys/{name}.pem.pub"), public.as_bytes(), 0o644)?;
+            key.store(&stage.part.join(format!("keys/{name}.pem"))).map_err(|e| e.to_string())?;
+            Ok(key)
+        };
+        make("evidence")?;
+        Ok(Self { manifest: make("manifest")?, policy: make("policy")?, lock: make("lock")? })
+    }
+
+    /// Those of a directory that is there already.
+    ///
+    /// # Errors
+    /// One cannot be read.
+    pub fn load(dir: &Path) -> Result<Self, String> {
+        let load = |name: &str| {
+            SecretKey::load(&dir.join(format!("keys/{name}.pem"))).map_err(|e| e.to_string())
+        };
+        Ok(Self { manifest: load("manifest")?, policy: load("policy")?, lock: load("lock")? })
+    }
+
+    /// The id a manifest names.
+    #[must_use]
+    pub fn lock_id(&self) -> String {
+        self.lock.public().id()
+    }
+}
+
+/// A file by its name, and what is in it.
+pub type File = (&'static str, Vec<u8>);
+
+/// The signed files that hang on what servers show.
+///
+/// # Errors
+/// A file that cannot be signed.
+pub fn signed(
+    plan: &Plan,
+    version: &str,
+    governed: &[Governed],
+    keys: &Keys,
+) -> Result<Vec<File>, String> {
+    let text = Lock::of(governed.iter().map(|one| one.locked.clone())).text().into_bytes();
+    let envelope = lock::sign(&text, "tools.lock", &[&keys.lock]).map_err(|e| e.to_string())?;
+    let manifest = text::manifest(plan, version, governed, &keys.lock_id()).into_bytes();
+    let by =
+        identity::sign(&manifest, "agent.yaml", &[&keys.manifest]).map_err(|e| e.to_string())?;
+    Ok(vec![
+        ("tools.lock", text),
+        ("tools.lock.sig.json", envelope),
+        ("agent.yaml", manifest),
+        ("agent.yaml.sig.json", by),
+        ("wicketgate.yaml", text::configuration(plan, governed).into_bytes()),
+    ])
+}
+
+/// Signs the bundle in this directory.
+///
+/// # Errors
+/// It is none.
+pub fn sign_policy(policy: &Path, keys: &Keys, now: Timestamp) -> Result<Bundle, String> {
+    let bundle = Bundle::load(policy).map_err(|e| format!("the policy bundle: {e:?}"))?;
+    RegoEngine::new(&bundle, DEADLINE).map_err(|e| e.to_string())?;
+    bundle.check_validity(now).map_err(|e| e.to_string())?;
+    let envelope = bundle.sign(&[&keys.policy]);
+    let path = Bundle::signature_path(policy);
+    std::fs::write(&path, envelope).map_err(|e| format!("`{}`: {e}", path.display()))?;
+    Ok(bundle)
+}
+
+/// Writes everything for these servers and loads it as the gate will.
+///
+/// # Errors
+/// What is wrong; two tools that a client could take for one another among it.
+pub fn furnish(stage: &Stage, plan: &Plan, governed: &[Governed]) -> Result<(), String> {
+    let keys = Keys::make(stage)?;
+    for (name, text) in STARTER {
+        stage.write(name, text.as_bytes(), 0o644)?;
+    }
+    stage.write("policy/bundle.json", text::bundle(plan, "1.0.0").as_bytes(), 0o644)?;
+    let bundle = sign_policy(&stage.part.join("policy"), &keys, plan.now)?;
+    if plan.http.is_some() {
+        let token = hex::encode(random32(&SystemEntropy));
+        stage.write("credentials/agent.token", token.as_bytes(), 0o600)?;
+    }
+    for (name, bytes) in signed(plan, "1.0.0", governed, &keys)? {
+        // A command line may hold what its owner would not show.
+        let mode = if name == "wicketgate.yaml" { 0o600 } else { 0o644 };
+        stage.write(name, &bytes, mode)?;
+    }
+    let trust = text::trust(&bundle.digest().prefixed());
+    stage.write("auditor/trust.txt", trust.as_bytes(), 0o644)?;
+    tried(&stage.part)
+}
+
+/// Loads what was written as the gate will.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn tried(dir: &Path) -> Result<(), String> {
+    let lines = |all: Vec<String>| all.join("\n");
+    let config = Config::load(&dir.join("wicketgate.yaml"), &|_| None)
+        .map_err(|all| lines(all.iter().map(ToString::to_string).collect()))?;
+    config.bindings(&config::environment).map_err(lines)?;
+    let mut keys = Vec::new();
+    for file in &config.trust.manifest_keys {
+        let more = crate::crypto::keys::PublicKey::load_all(file);
+        keys.extend(more.map_err(|e| e.to_string())?);
+    }
+    let socket = config.listen.socket.as_deref();
+    let trust = Trust { keys: &keys, threshold: config.trust.manifest_threshold, socket };
+    let tokens = Arc::new(RunTokens::new([0; 32]));
+    Callers::load(&config.agents, &trust, &tokens, SystemClock::new().now())
+        .map(drop)
+        .map_err(|all| lines(all.iter().map(ToString::to_string).collect()))
+}

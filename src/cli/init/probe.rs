@@ -1,0 +1,127 @@
+//! Every server, started once: what it shows is what will be signed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde::Deserialize as _;
+use serde_json::{Map, Value, json};
+
+use super::draft::Draft;
+use crate::catalog::Surroundings;
+use crate::catalog::lock::{LockedServer, Shown};
+use crate::catalog::server::Server;
+use crate::catalog::server::config::Config;
+use crate::config;
+use crate::domain::json::Json;
+use crate::tool::mcp::Upstreams;
+
+/// A server that answered.
+pub struct Governed {
+    /// As it will be written.
+    pub draft: Draft,
+    /// What is pinned of it.
+    pub locked: LockedServer,
+    /// Tools that cannot be governed, and why.
+    pub left_out: Vec<String>,
+}
+
+/// A server that did not.
+#[derive(Clone, Debug)]
+pub struct LeftOut {
+    /// What the client calls it.
+    pub client_name: String,
+    /// Why it stays ungoverned.
+    pub why: String,
+}
+
+impl Governed {
+    /// Names of the tools that only read, by what the server itself says.
+    pub fn reads(&self) -> impl Iterator<Item = &str> {
+        self.locked
+            .tools
+            .iter()
+            .filter(|(_, tool)| says_it_reads(tool))
+            .map(|(name, _)| name.as_str())
+    }
+
+    /// What the configuration says of its tools: the claims of the server, to be looked at by a person.
+    #[must_use]
+    pub fn said(&self) -> Value {
+        let tools =
+            self.reads().map(|own| (own.to_owned(), json!({"tier": "T0", "read_only": true})));
+        let methods = self.locked.methods.iter();
+        let methods = methods.map(|method| ((*method).to_owned(), json!({"tier": "T0"})));
+        Value::Object(tools.chain(methods).collect::<Map<_, _>>())
+    }
+
+    /// Everything a manifest can allow of it: tools, then methods.
+    pub fn allowable(&self) -> impl Iterator<Item = &str> {
+        self.locked.tools.keys().map(String::as_str).chain(self.locked.methods.iter().copied())
+    }
+}
+
+fn says_it_reads(tool: &Json) -> bool {
+    tool.get("annotations").and_then(|a| a.get("readOnlyHint")) == Some(&Json::Bool(true))
+}
+
+/// Reads what the draft names and checks it as the gate will. `base` is the directory it will lie in.
+///
+/// # Errors
+/// Everything that is wrong.
+pub fn check(draft: &Draft, base: &std::path::Path) -> Result<Arc<Server>, String> {
+    let list = Value::Array(vec![draft.config(&json!({}))]);
+    let config = Config::deserialize(list).map_err(|e| e.to_string())?;
+    let around = Surroundings { base_dir: base, env: &config::environment, forbidden: &[] };
+    let servers = config.check(&around).map_err(|all| {
+        // `servers[0].` says nothing about a file that is not written yet.
+        let lines: Vec<String> =
+            all.iter().map(|e| e.to_string().replace("servers[0].", "")).collect();
+        lines.join("; ")
+    })?;
+    servers.into_iter().next().ok_or_else(|| "nothing came of it".to_owned())
+}
+
+/// Starts every one of these at the same time and asks what it offers; then ends them all.
+pub async fn probe(
+    drafts: Vec<(Draft, Arc<Server>)>,
+    within: Duration,
+) -> (Vec<Governed>, Vec<LeftOut>) {
+    let servers: Vec<_> = drafts.iter().map(|(_, server)| Arc::clone(server)).collect();
+    let upstreams = Upstreams::new(&servers);
+    let answers = join_all(servers.iter().map(|server| ask(&upstreams, server, within))).await;
+    upstreams.close().await;
+    let (mut governed, mut left_out) = (Vec::new(), Vec::new());
+    for ((draft, _), answer) in drafts.into_iter().zip(answers) {
+        match answer {
+            Ok((locked, tools)) => governed.push(Governed { draft, locked, left_out: tools }),
+            Err(why) => left_out.push(LeftOut { client_name: draft.client_name, why }),
+        }
+    }
+    (governed, left_out)
+}
+
+async fn ask(
+    upstreams: &Upstreams,
+    server: &Server,
+    within: Duration,
+) -> Result<(LockedServer, Vec<String>), String> {
+    let upstream = upstreams.get(&server.name).ok_or("it has no connection")?;
+    let probed = tokio::time::timeout(within, upstream.probe())
+        .await
+        .map_err(|_late| format!("did not answer within {} s", within.as_secs()))?
+        .map_err(|e| e.message)?;
+    let shown = Shown {
+        protocol: probed.protocol,
+        server_info: probed.server_info,
+        methods: probed.methods,
+        tools: probed.tools,
+    };
+    let (locked, left_out) = LockedServer::of(server, &shown);
+    if locked.tools.is_empty() && locked.methods.is_empty() {
+        return Err("offers nothing that can be governed".to_owned());
+    }
+    let mut unfit = probed.left_out;
+    unfit.extend(left_out.iter().map(|tool| format!("{}: {}", tool.tool, tool.why)));
+    Ok((locked, unfit))
+}

@@ -1,0 +1,129 @@
+//! The client's configuration with governed servers in it: as text, or written back.
+
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::shape::{Shape, Source};
+use crate::mcp::raw::quoted;
+
+/// Where a governed server is found by the client.
+#[derive(Clone, Debug)]
+pub enum Way {
+    /// A command: this program, and the configuration.
+    Command {
+        /// This program.
+        exe: PathBuf,
+        /// The configuration, absolute.
+        config: PathBuf,
+    },
+    /// A URL: the address agents connect to.
+    Http(std::net::SocketAddr),
+}
+
+/// The variable a client takes its token from.
+pub const TOKEN_VARIABLE: &str = "WICKETGATE_AGENT_TOKEN";
+
+/// One entry, its members on lines of their own after `pad`.
+#[must_use]
+pub fn entry(way: &Way, shape: Shape, server: &str, pad: &str) -> String {
+    let mut members = Vec::new();
+    match way {
+        Way::Command { exe, config } => {
+            if shape == Shape::VsCode {
+                members.push(r#""type": "stdio""#.to_owned());
+            }
+            members.push(format!("\"command\": {}", quoted(&exe.display().to_string())));
+            let args = ["mcp", "--config", &config.display().to_string(), "--server", server];
+            let args: Vec<String> = args.iter().map(|arg| quoted(arg)).collect();
+            members.push(format!("\"args\": [{}]", args.join(", ")));
+        }
+        Way::Http(address) => {
+            let token = match shape {
+                Shape::McpServers => format!("${{{TOKEN_VARIABLE}}}"),
+                Shape::Cursor | Shape::VsCode => format!("${{env:{TOKEN_VARIABLE}}}"),
+            };
+            members.push(r#""type": "http""#.to_owned());
+            members
+                .push(format!("\"url\": {}", quoted(&format!("http://{address}/mcp/s/{server}"))));
+            let token = quoted(&format!("Bearer {token}"));
+            members.push(format!("\"headers\": {{\"Authorization\": {token}}}"));
+        }
+    }
+    let lines = members.join(&format!(",\n{pad}  "));
+    format!("{{\n{pad}  {lines}\n{pad}}}")
+}
+
+/// A whole file of this shape with these servers: what the client calls each, and its name at the gate.
+#[must_use]
+pub fn file(way: &Way, source: &Source, servers: &[(String, String)]) -> String {
+    let depth = source.path.len();
+    let pad = "  ".repeat(depth.saturating_add(1));
+    let entries: Vec<String> = servers
+        .iter()
+        .map(|(own, name)| {
+            format!("{pad}{}: {}", quoted(own), entry(way, source.shape, name, &pad))
+        })
+        .collect();
+    let mut text = entries.join(",\n");
+    for (level, name) in source.path.iter().enumerate().rev() {
+        let pad = "  ".repeat(level.saturating_add(1));
+        text = format!("{pad}\"{name}\": {{\n{text}\n{pad}}}");
+    }
+    format!("{{\n{text}\n}}")
+}
+
+/// The file's own text with the governed entries in the place of the old ones; nothing else moves.
+#[must_use]
+pub fn rewritten(way: &Way, source: &Source, servers: &[(String, String)]) -> String {
+    let mut text = source.text.clone();
+    let mut entries: Vec<_> = source.entries.iter().collect();
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry.span.start));
+    for old in entries {
+        let Some((_, name)) = servers.iter().find(|(own, _)| *own == old.name) else { continue };
+        let before = source.text.get(..old.span.start).unwrap_or_default();
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        let pad: String = line.chars().take_while(|c| matches!(c, ' ' | '\t')).collect();
+        let new = entry(way, source.shape, name, &pad);
+        if text.get(old.span.clone()).is_some() {
+            text.replace_range(old.span.clone(), &new);
+        }
+    }
+    text
+}
+
+/// Where the file as it was is kept.
+#[must_use]
+pub fn backup(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".before-wicketgate");
+    PathBuf::from(name)
+}
+
+/// Keeps the file as it is, then replaces it in one step.
+///
+/// # Errors
+/// What the system said, or that there is a backup already; the file is as it was.
+pub fn replace(source: &Source, text: &str) -> Result<PathBuf, String> {
+    let failed = |path: &Path, e: std::io::Error| format!("`{}`: {e}", path.display());
+    let kept = backup(&source.file);
+    let mode = std::fs::metadata(&source.file).map_err(|e| failed(&source.file, e))?;
+    let mode = mode.permissions().mode() & 0o777;
+    write(&kept, &source.text, mode).map_err(|e| failed(&kept, e))?;
+    let mut part = source.file.as_os_str().to_owned();
+    part.push(".wicketgate-part");
+    let part = PathBuf::from(part);
+    write(&part, text, mode).and_then(|()| std::fs::rename(&part, &source.file)).map_err(|e| {
+        // The old file is still in its place.
+        let _ = std::fs::remove_file(&part);
+        failed(&source.file, e)
+    })?;
+    Ok(kept)
+}
+
+fn write(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}

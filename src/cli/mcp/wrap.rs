@@ -1,0 +1,387 @@
+//! `wicketgate mcp wrap`: one command governs one server, with no configuration by hand.
+//!
+//! The first start makes in the state directory what `init` makes for a client's file, for this one
+//! server; every later start with the same command line uses it again.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::catalog::secret::Secret;
+use crate::cli::init::draft::{self, Draft};
+use crate::cli::init::expand::{Surroundings, is_credential};
+use crate::cli::init::furnish::{self, Keys, Plan, Stage};
+use crate::cli::init::probe::{self, Governed};
+use crate::cli::init::shape::{Entry, Reach};
+use crate::cli::init::text;
+use crate::cli::{Exit, block_on, complain, config as configuration, observed};
+use crate::clock::{Clock as _, SystemClock};
+use crate::config::{self, Config, Ledger};
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+use crate::identity::manifest::Manifest;
+use crate::policy::bundle::Bundle;
+
+/// When the end of observing is said ahead.
+const SOON: Duration = Duration::from_secs(3 * 86_400);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Govern one MCP server that is started by a command.
+///
+/// Stands where the server's own command stood in a client. The first start makes keys, starts the
+/// server once, signs what it shows, and grants all of it to this user; the agent layer of the policy
+/// observes, so that nothing breaks, and the org layer denies arguments that name files of secrets. Later
+/// starts of the same command line in the same directory use the same files.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  wicketgate mcp wrap -- npx -y @modelcontextprotocol/server-filesystem /tmp\n  \
+    wicketgate mcp wrap --env GITHUB_TOKEN -- github-mcp-server stdio\n\n\
+    The server gets HOME, LANG, LOGNAME, PATH, SHELL, TERM, TMPDIR, USER and what --env names.\n\
+    Tools that change after they were signed are denied until --relock; --relock starts the server and\n\
+    signs what it shows now.\n\
+    Observing ends on its day and is never renewed silently: --observe-days signs a new end, at most 30\n\
+    days ahead. From its end on, tools nobody reviewed are denied.\n\
+    At the end one line on standard error says what would have been denied."
+)]
+pub struct Args {
+    /// Where everything is kept; default $XDG_STATE_HOME/wicketgate, else ~/.local/state/wicketgate.
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// What the server is called in entries: [a-z0-9_-]{1,32}. Default: made from the command line.
+    #[arg(long, value_name = "NAME", value_parser = super::server_name)]
+    name: Option<String>,
+    /// A variable of this process that the server gets too; credentials by reference, never copied.
+    #[arg(long = "env", value_name = "NAME")]
+    env: Vec<String>,
+    /// Days from now during which the agent layer observes: 14 at first. Given again, it is signed anew.
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=30))]
+    observe_days: Option<u16>,
+    /// Sign what the server shows now.
+    #[arg(long)]
+    relock: bool,
+    /// Seconds the server gets to start and answer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
+    probe_seconds: u64,
+    /// The server's command and its arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// One wrapped server.
+struct Wrapped {
+    dir: PathBuf,
+    name: String,
+    entry: Entry,
+    cwd: PathBuf,
+    within: Duration,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> Exit {
+    let began = SystemClock::new().now();
+    let failed = |why: String| {
+        complain(format!("wicketgate: error: {why}"));
+        Exit::Invalid
+    };
+    let wrapped = match Wrapped::of(args) {
+        Ok(wrapped) => wrapped,
+        Err(why) => return failed(why),
+    };
+    match block_on(wrapped.prepare(args)) {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => return failed(why),
+        Err(exit) => return exit,
+    }
+    let file = wrapped.dir.join("wicketgate.yaml");
+    let config = match configuration::load(&file) {
+        Ok(config) => config,
+        Err(problems) => {
+            problems.iter().for_each(complain);
+            return Exit::Config;
+        }
+    };
+    wrapped.say_until();
+    let ledger = ledger(&config);
+    let (exit, drifted) = super::serve(config, Some(&wrapped.name), None);
+    if drifted {
+        complain(
+            "wicketgate: the server's tools are not as they were signed and some were denied; \
+             look at them, then start once with --relock",
+        );
+    }
+    if exit == Exit::Ok
+        && let Some(ledger) = ledger
+        && let Ok(Ok(line)) = block_on(observed::line(&ledger, began))
+    {
+        complain(format!(
+            "wicketgate: {line}; ledger {}; wicketgate policy observed --config {}",
+            ledger.display(),
+            file.display()
+        ));
+    }
+    exit
+}
+
+fn ledger(config: &Config) -> Option<PathBuf> {
+    match &config.ledger {
+        Ledger::Sqlite(sqlite) => Some(sqlite.path.clone()),
+        Ledger::Postgres(_) => None,
+    }
+}
+
+impl Wrapped {
+    fn of(args: &Args) -> Result<Self, String> {
+        let (command, rest) = args.command.split_first().ok_or("there is no command")?;
+        let cwd = std::env::current_dir().map_err(|e| format!("the current directory: {e}"))?;
+        let env = variables(&args.env)?;
+        let name = match &args.name {
+            Some(name) => name.clone(),
+            None => called(command, rest),
+        };
+        let list = |items: &[String]| {
+            items.iter().map(|item| Json::from(item.as_str())).collect::<Vec<_>>()
+        };
+        let mut names = args.env.clone();
+        names.sort();
+        let what = Json::object([
+            ("command", Json::from(list(&args.command))),
+            ("cwd", Json::from(cwd.display().to_string())),
+            ("env", Json::from(list(&names))),
+        ]);
+        let digest = Digest::of(&[&canonical::bytes(&what)]).hex();
+        let short = digest.get(..12).unwrap_or_default();
+        let dir = state(args.state.as_deref())?.join("wrap").join(format!("{name}-{short}"));
+        let reach = Reach::Stdio {
+            command: escaped(command),
+            args: rest.iter().map(|arg| escaped(arg)).collect(),
+            env,
+            cwd: None,
+        };
+        let (ignored, disabled) = (Vec::new(), false);
+        let entry = Entry { name: name.clone(), span: 0..0, reach, disabled, ignored };
+        Ok(Self { dir, name, entry, cwd, within: Duration::from_secs(args.probe_seconds) })
+    }
+
+    /// Makes what is not there yet, and signs again what was asked for.
+    async fn prepare(&self, args: &Args) -> Result<(), String> {
+        if !self.dir.join("wicketgate.yaml").is_file() {
+            return self.first(args.observe_days.unwrap_or(14)).await;
+        }
+        if args.relock {
+            self.relock().await?;
+        }
+        if let Some(days) = args.observe_days {
+            self.observe(days)?;
+        }
+        Ok(())
+    }
+
+    fn plan(&self, observe_days: u16) -> Plan {
+        Plan {
+            agent: "wrapped".to_owned(),
+            uid: rustix::process::getuid().as_raw(),
+            from: "`wicketgate mcp wrap`".to_owned(),
+            now: SystemClock::new().now(),
+            observe: DAY.saturating_mul(observe_days.into()),
+            http: None,
+            log: "warn",
+        }
+    }
+
+    async fn first(&self, observe_days: u16) -> Result<(), String> {
+        let stage = match Stage::begin(&self.dir) {
+            Ok(stage) => stage,
+            // Somebody else made it meanwhile.
+            Err(_) if self.dir.join("wicketgate.yaml").is_file() => return Ok(()),
+            Err(why) => return Err(why),
+        };
+        let draft = self.draft()?;
+        for (file, secret) in &draft.secrets {
+            stage.write(file, secret.as_bytes(), 0o600)?;
+        }
+        let governed = self.probed(draft, stage.part()).await?;
+        furnish::furnish(&stage, &self.plan(observe_days), &governed)?;
+        match stage.finish() {
+            Ok(dir) => {
+                let tools: usize = governed.iter().map(|one| one.locked.tools.len()).sum();
+                complain(format!(
+                    "wicketgate: `{}` is governed from now on: {tools} tools signed in {}",
+                    self.name,
+                    dir.display()
+                ));
+                Ok(())
+            }
+            Err(_) if self.dir.join("wicketgate.yaml").is_file() => Ok(()),
+            Err(why) => Err(why),
+        }
+    }
+
+    fn draft(&self) -> Result<Draft, String> {
+        let inputs = BTreeMap::new();
+        let around = Surroundings { env: &config::environment, inputs: &inputs, folder: &self.cwd };
+        Draft::of(&self.entry, &self.name, &around)
+    }
+
+    async fn probed(&self, draft: Draft, base: &Path) -> Result<Vec<Governed>, String> {
+        for note in &draft.notes {
+            complain(format!("wicketgate: note: {note}"));
+        }
+        let server = probe::check(&draft, base)?;
+        let (governed, silent) =
+            probe::probe(vec![(draft, Arc::clone(&server))], self.within).await;
+        if let Some(silent) = silent.first() {
+            return Err(format!("the server cannot be governed: {}", silent.why));
+        }
+        for tool in governed.iter().flat_map(|one| &one.left_out) {
+            complain(format!("wicketgate: note: {tool}"));
+        }
+        Ok(governed)
+    }
+
+    /// Signs what the server shows now, and grants it.
+    async fn relock(&self) -> Result<(), String> {
+        let governed = self.probed(self.draft()?, &self.dir).await?;
+        let keys = Keys::load(&self.dir)?;
+        let version = self.manifest_version()?;
+        for (name, bytes) in furnish::signed(&self.plan(0), &version, &governed, &keys)? {
+            replace(&self.dir.join(name), &bytes)?;
+        }
+        furnish::tried(&self.dir)?;
+        complain(format!("wicketgate: what `{}` shows now is signed", self.name));
+        Ok(())
+    }
+
+    /// The version after the one that is there.
+    fn manifest_version(&self) -> Result<String, String> {
+        let path = self.dir.join("agent.yaml");
+        let bytes = std::fs::read(&path).map_err(|e| format!("`{}`: {e}", path.display()))?;
+        let manifest: Manifest =
+            crate::identity::read(&bytes, "agent.yaml").map_err(|e| e.to_string())?;
+        Ok(after(&manifest.version))
+    }
+
+    /// Signs a new end of observing.
+    fn observe(&self, days: u16) -> Result<(), String> {
+        let keys = Keys::load(&self.dir)?;
+        let policy = self.dir.join("policy");
+        let version = after(self.bundle()?.version());
+        let plan = self.plan(days);
+        replace(&policy.join("bundle.json"), text::bundle(&plan, &version).as_bytes())?;
+        furnish::sign_policy(&policy, &keys, plan.now).map(drop)
+    }
+
+    fn bundle(&self) -> Result<Bundle, String> {
+        Bundle::load(&self.dir.join("policy")).map_err(|e| format!("the policy bundle: {e:?}"))
+    }
+
+    /// Says that observing ends soon, or has ended.
+    fn say_until(&self) {
+        let Ok(bundle) = self.bundle() else { return };
+        let now = SystemClock::new().now();
+        let until: Option<Timestamp> =
+            bundle.meta().enforcement.observing(now).into_iter().map(|(_, until)| until).min();
+        match until {
+            Some(until) if until > now.plus(SOON) => {}
+            Some(until) => complain(format!(
+                "wicketgate: the policy observes until {until} and denies what nobody reviewed from then \
+                 on; --observe-days signs a new end"
+            )),
+            None => complain(format!(
+                "wicketgate: the policy is enforced: tools that are neither read-only nor in {} are denied",
+                self.dir.join("policy/data/reviewed.json").display()
+            )),
+        }
+    }
+}
+
+fn after(version: &semver::Version) -> String {
+    semver::Version::new(version.major, version.minor, version.patch.saturating_add(1)).to_string()
+}
+
+/// Replaces a file in one step.
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let mode = std::fs::metadata(path).map_err(failed)?.permissions();
+    std::fs::write(&part, bytes).map_err(failed)?;
+    std::fs::set_permissions(&part, mode).map_err(failed)?;
+    std::fs::rename(&part, path).map_err(failed)
+}
+
+/// The state directory.
+fn state(given: Option<&Path>) -> Result<PathBuf, String> {
+    if let Some(dir) = given {
+        return std::path::absolute(dir).map_err(|e| format!("`{}`: {e}", dir.display()));
+    }
+    let xdg = config::environment("XDG_STATE_HOME").filter(|dir| dir.starts_with('/'));
+    let home = || config::environment("HOME").map(|home| format!("{home}/.local/state"));
+    let base = xdg.or_else(home).ok_or("neither XDG_STATE_HOME nor HOME is set: give --state")?;
+    Ok(PathBuf::from(base).join("wicketgate"))
+}
+
+/// The variables to pass on: credentials as references, the rest as they are now.
+fn variables(names: &[String]) -> Result<BTreeMap<String, String>, String> {
+    let mut variables = BTreeMap::new();
+    for name in names {
+        let value =
+            config::environment(name).ok_or_else(|| format!("--env {name}: it is not set"))?;
+        let secret = is_credential(name, &value) && Secret::parse(&value).is_ok();
+        let text = if secret { format!("${{{name}}}") } else { escaped(&value) };
+        variables.insert(name.clone(), text);
+    }
+    Ok(variables)
+}
+
+/// Text that stays as it is: a shell has expanded everything already.
+fn escaped(text: &str) -> String {
+    text.replace("${", "${dollar}{")
+}
+
+/// A name for this command line: of the package or the program it starts.
+fn called(command: &str, args: &[String]) -> String {
+    const RUNNERS: [&str; 12] = [
+        "npx", "uvx", "uv", "node", "deno", "bun", "bunx", "python", "python3", "docker", "pnpm",
+        "sh",
+    ];
+    let last = |text: &str| text.rsplit('/').find(|part| !part.is_empty()).map(str::to_owned);
+    let program = last(command).unwrap_or_default();
+    let is_word = |arg: &&String| {
+        !arg.starts_with('-') && !matches!(arg.as_str(), "run" | "dlx" | "exec" | "x" | "tool")
+    };
+    let package = RUNNERS.contains(&program.as_str()).then(|| args.iter().find(is_word)).flatten();
+    let called = package.and_then(|package| last(package)).unwrap_or(program);
+    let called = called.trim_end_matches(".py").trim_end_matches(".js");
+    let called = called.split_once('@').map_or(called, |(name, _)| name);
+    draft::names([called]).into_iter().next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_gives_its_server_a_name() {
+        for (line, name) in [
+            ("npx -y @modelcontextprotocol/server-filesystem /tmp", "server-filesystem"),
+            ("npx -y some-server@1.2.3", "some-server"),
+            ("uvx mcp-server-git --repository .", "mcp-server-git"),
+            ("python3 /srv/My_Server.py", "my_server"),
+            ("/usr/bin/github-mcp-server stdio", "github-mcp-server"),
+            ("docker run -i ghcr.io/x/y", "y"),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let (command, rest) = words.split_first().unwrap();
+            assert_eq!(called(command, rest), name, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_next_version_is_the_next_patch() {
+        assert_eq!(after(&semver::Version::new(1, 2, 3)), "1.2.4");
+    }
+}

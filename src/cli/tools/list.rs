@@ -1,0 +1,167 @@
+//! `wicketgate tools list`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Asked, Refused, Where, locked, reached};
+use crate::catalog::binding::{Binding, Kind};
+use crate::catalog::drift::{self, Drift};
+use crate::catalog::lock::{LockedServer, printable};
+use crate::catalog::server::{Mcp, Target, governed};
+use crate::catalog::{Bound, lock::Lock};
+use crate::cli::{Exit, complain, say};
+use crate::config;
+use crate::domain::json::{Json, Limits};
+
+/// What the servers show now; nothing if nobody asked.
+struct Live {
+    servers: BTreeMap<String, Result<LockedServer, String>>,
+}
+
+pub(super) fn run(at: &Where, probe: bool) -> Result<Exit, Refused> {
+    let config = at.load()?;
+    let mut bound =
+        config.bindings(&config::environment).map_err(|why| at.refuse(Exit::Config, why))?;
+    bound.bindings.sort_by(|a, b| a.name.cmp(&b.name));
+    let live = if probe { Some(ask(at, &bound)?) } else { None };
+    let rows: Vec<Row> = bound.bindings.iter().map(|b| Row::of(b, live.as_ref())).collect();
+    let unlocked = live.as_ref().map(|live| unlocked(live, &bound)).unwrap_or_default();
+    let failed = live.iter().flat_map(|live| live.servers.values());
+    let failed: Vec<&String> = failed.filter_map(|answer| answer.as_ref().err()).collect();
+    if at.json {
+        say(value(&bound, &rows, &unlocked, &failed).to_string());
+    } else {
+        rows.iter().for_each(Row::text);
+        unlocked.iter().for_each(|name| say(format!("{name:<40} not in the lock: does not exist")));
+        failed.iter().for_each(|why| complain(format!("error: {why}")));
+        bound.warnings.iter().for_each(|warning| complain(format!("warning: {warning}")));
+    }
+    if rows.iter().any(|row| matches!(row.drift, Some(Drift::Breaking(_)))) {
+        return Ok(Exit::Invalid);
+    }
+    Ok(if failed.is_empty() { Exit::Ok } else { Exit::Unverifiable })
+}
+
+fn ask(at: &Where, bound: &Bound) -> Result<Live, Refused> {
+    let mut servers = BTreeMap::new();
+    for Asked { server, answer } in at.ask(&bound.servers)? {
+        let answer = answer.map(|probed| locked(&server, probed).0);
+        servers.insert(server.name.clone(), answer);
+    }
+    Ok(Live { servers })
+}
+
+/// Tools that servers show and no lock pins.
+fn unlocked(live: &Live, bound: &Bound) -> Vec<String> {
+    let none = Lock::default();
+    let lock = bound.lock.as_ref().map_or(&none, |verified| &verified.lock);
+    let mut names = Vec::new();
+    for server in live.servers.values().filter_map(|answer| answer.as_ref().ok()) {
+        let pins = lock.servers.get(&server.name);
+        let new =
+            server.tools.keys().filter(|own| pins.is_none_or(|p| !p.tools.contains_key(*own)));
+        names.extend(new.filter_map(|own| governed(&server.name, own)).map(|n| n.to_string()));
+    }
+    names
+}
+
+/// One governed tool.
+struct Row<'a> {
+    binding: &'a Binding,
+    server: Option<&'a str>,
+    /// `configured`, `pinned`, what became of the pin, or `unreached`.
+    standing: &'static str,
+    drift: Option<Drift>,
+    changes: Vec<String>,
+}
+
+impl<'a> Row<'a> {
+    fn of(binding: &'a Binding, live: Option<&Live>) -> Self {
+        let mut row = Self {
+            binding,
+            server: None,
+            standing: "configured",
+            drift: None,
+            changes: Vec::new(),
+        };
+        let Kind::Mcp(mcp) = &binding.kind else { return row };
+        row.server = Some(&mcp.server.name);
+        row.standing = "pinned";
+        match live.and_then(|live| live.servers.get(&mcp.server.name)) {
+            None => {}
+            Some(Err(_)) => row.standing = "unreached",
+            Some(Ok(server)) => row.compare(mcp, server),
+        }
+        row
+    }
+
+    fn compare(&mut self, mcp: &Mcp, server: &LockedServer) {
+        let drift = match &mcp.target {
+            Target::Method(method) if server.methods.contains(method) => Drift::Same,
+            Target::Method(_) => Drift::Breaking(vec!["method gone".to_owned()]),
+            Target::Tool(own) => {
+                // INVARIANT: what a binding pins was read from JSON.
+                let pinned = Json::parse(&mcp.pinned, &Limits::FILE).unwrap_or(Json::Null);
+                let live = server.tools.get(own);
+                let changes = drift::changes(&pinned, live);
+                self.changes = changes.iter().map(ToString::to_string).collect();
+                drift::grade(&pinned, live)
+            }
+        };
+        self.standing = drift.as_str();
+        self.drift = Some(drift);
+    }
+
+    fn text(&self) {
+        let Binding { name, tier, definition, kind, .. } = self.binding;
+        let kind = self.server.map_or_else(|| kind.as_str().to_owned(), |s| format!("mcp:{s}"));
+        let definition = definition.hex().chars().take(12).collect::<String>();
+        let standing = self.standing;
+        say(format!("{:<40} {tier}  {kind:<16} {definition}  {standing}", name.as_str()));
+        self.changes.iter().for_each(|change| say(format!("    {change}")));
+    }
+
+    fn value(&self) -> Value {
+        let binding = self.binding;
+        json!({
+            "name": binding.name.as_str(),
+            "kind": binding.kind.as_str(),
+            "server": self.server,
+            "tier": binding.tier.as_str(),
+            "read_only": binding.read_only,
+            "idempotent": binding.idempotent,
+            "definition": binding.definition.prefixed(),
+            "standing": self.standing,
+            "changes": self.changes,
+        })
+    }
+}
+
+fn value(bound: &Bound, rows: &[Row<'_>], unlocked: &[String], failed: &[&String]) -> Value {
+    let pins = |name: &str| bound.lock.as_ref().and_then(|lock| lock.lock.servers.get(name));
+    let server = |server: &std::sync::Arc<crate::catalog::server::Server>| {
+        json!({
+            "name": server.name,
+            "reached": reached(server),
+            "binding": server.binding.prefixed(),
+            "locked": pins(&server.name).is_some(),
+            "protocol": pins(&server.name).map(|locked| locked.protocol.as_str()),
+        })
+    };
+    let lock = bound
+        .lock
+        .as_ref()
+        .map(|lock| json!({"signers": lock.signers.to_vec(), "digest": lock.digest.prefixed()}));
+    let broken = rows.iter().any(|row| matches!(row.drift, Some(Drift::Breaking(_))));
+    let warnings: Vec<String> = bound.warnings.iter().map(|w| printable(w)).collect();
+    json!({
+        "ok": !broken && failed.is_empty(),
+        "lock": lock,
+        "servers": bound.servers.iter().map(server).collect::<Vec<_>>(),
+        "tools": rows.iter().map(Row::value).collect::<Vec<_>>(),
+        "not_in_lock": unlocked,
+        "errors": failed,
+        "warnings": warnings,
+    })
+}

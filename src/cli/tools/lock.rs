@@ -1,0 +1,214 @@
+//! `wicketgate tools lock`.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{Asked, Refused, Where, locked};
+use crate::catalog::drift::Weight;
+use crate::catalog::lock::{
+    self, Difference, Lock, LockedServer, Verified, differences, envelope_path, printable,
+};
+use crate::cli::{Exit, complain, say};
+use crate::config::{self, Config};
+use crate::crypto::keys::SecretKey;
+
+/// What the command line says.
+pub(super) struct Order<'a> {
+    pub keys: &'a [PathBuf],
+    pub servers: &'a [String],
+    pub yes: bool,
+}
+
+pub(super) fn run(at: &Where, order: &Order<'_>) -> Result<Exit, Refused> {
+    let config = at.load()?;
+    let invalid = |why: String| at.refuse(Exit::Invalid, vec![format!("error: {why}")]);
+    let keys: Vec<SecretKey> = order
+        .keys
+        .iter()
+        .map(|path| SecretKey::load(path))
+        .collect::<Result<_, _>>()
+        .map_err(|error| invalid(error.to_string()))?;
+    let servers = at.servers(&config, order.servers)?;
+    let Some(path) = config.lock.clone().filter(|_| !servers.is_empty()) else {
+        return Err(invalid("no servers are configured".to_owned()));
+    };
+    let exists = path.exists();
+    let old = match config.locked() {
+        Ok(old) => old.map(|old| old.lock),
+        Err(why) if order.servers.is_empty() => {
+            complain(format!("warning: the old lock does not count: {why}"));
+            None
+        }
+        Err(why) => return Err(invalid(why)),
+    };
+    let (new, left_out) = probe(at, &config, order, old.as_ref())?;
+    let text = new.text();
+    let shown = path.display().to_string();
+    let envelope = lock::sign(text.as_bytes(), &shown, &keys.iter().collect::<Vec<_>>());
+    let envelope = envelope.map_err(|error| invalid(error.to_string()))?;
+    let verified = starts(at, &config, &text, &envelope, &shown)?;
+    let changed = old.as_ref().map(|old| differences(old, &new)).unwrap_or_default();
+    if !at.json {
+        report(old.as_ref(), &new, &changed, &left_out);
+    }
+    if exists && (old.is_none() || !changed.is_empty()) && !order.yes && !consent(at, &path) {
+        let why = "nothing was written: look at the differences, then say --yes";
+        return Err(invalid(why.to_owned()));
+    }
+    write(&path, &text, &envelope).map_err(invalid)?;
+    if at.json {
+        say(value(&shown, &new, &verified, &changed, &left_out).to_string());
+    } else {
+        say(format!("wrote {shown}"));
+        verified.signers.iter().for_each(|signer| say(format!("signed by {signer}")));
+    }
+    Ok(Exit::Ok)
+}
+
+/// The lock of what the servers show now, and of what the old one says of the others.
+fn probe(
+    at: &Where,
+    config: &Config,
+    order: &Order<'_>,
+    old: Option<&Lock>,
+) -> Result<(Lock, Vec<String>), Refused> {
+    let asked = at.ask(&at.servers(config, order.servers)?)?;
+    let (mut servers, mut left_out, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    for Asked { server, answer } in asked {
+        match answer {
+            Ok(probed) => {
+                let (locked, more) = locked(&server, probed);
+                servers.push(locked);
+                left_out.extend(more);
+            }
+            Err(why) => failed.push(format!("error: {why}")),
+        }
+    }
+    if !failed.is_empty() {
+        return Err(at.refuse(Exit::Unverifiable, failed));
+    }
+    if !order.servers.is_empty() {
+        let kept = at.servers(config, &[])?.into_iter();
+        let kept = kept.filter(|server| !order.servers.contains(&server.name));
+        servers.extend(kept.filter_map(|s| old?.servers.get(&s.name).cloned()));
+    }
+    Ok((Lock::of(servers), left_out))
+}
+
+/// Whether a gate would start with it: a trusted key signed it, and nothing in it collides.
+fn starts(
+    at: &Where,
+    config: &Config,
+    text: &str,
+    envelope: &[u8],
+    path: &str,
+) -> Result<Verified, Refused> {
+    let trusted = config.lock_keys().map_err(|why| at.refuse(Exit::Config, vec![why]))?;
+    let verified = Verified::open(text.as_bytes(), envelope, &trusted, path).map_err(|_untrusted| {
+        let why = "error: none of these keys is among `trust.lock_keys`: the gate would not accept the lock";
+        at.refuse(Exit::Invalid, vec![why.to_owned()])
+    })?;
+    let bound = config.bindings_with(&config::environment, Ok(Some(verified.clone())));
+    bound.map_err(|why| at.refuse(Exit::Config, why))?;
+    Ok(verified)
+}
+
+fn report(old: Option<&Lock>, new: &Lock, changed: &[Difference], left_out: &[String]) {
+    if old.is_none() {
+        for server in new.servers.values() {
+            let (tools, methods) = (server.tools.len(), server.methods.len());
+            say(format!("{}: {tools} tools, {methods} methods", server.name));
+        }
+    }
+    for difference in changed {
+        let tool = difference.tool.as_ref().map(|tool| format!(".{tool}")).unwrap_or_default();
+        say(format!("{}{tool}: {}", difference.server, difference.weight.as_str()));
+        difference.what.iter().for_each(|what| say(format!("    {what}")));
+        if let Some(old) = old {
+            words(old, new, difference);
+        }
+    }
+    if old.is_some() && changed.is_empty() {
+        say("the servers show what is locked");
+    }
+    left_out.iter().for_each(|why| say(format!("left out: {why}")));
+}
+
+/// A description that changed, before and after: it is what a model is told.
+fn words(old: &Lock, new: &Lock, difference: &Difference) {
+    let Some(tool) = &difference.tool else { return };
+    let of = |lock: &Lock| -> Option<String> {
+        let server: &LockedServer = lock.servers.get(&difference.server)?;
+        let text = server.tools.get(tool)?.get("description")?.as_str()?;
+        Some(text.chars().take(2000).flat_map(char::escape_debug).collect())
+    };
+    let (before, after) = (of(old), of(new));
+    if before != after && before.is_some() {
+        say(format!("    - {}", before.unwrap_or_default()));
+        say(format!("    + {}", after.unwrap_or_default()));
+    }
+}
+
+/// Asks, if somebody is there to answer.
+fn consent(at: &Where, path: &Path) -> bool {
+    if at.json || !std::io::stdin().is_terminal() {
+        return false;
+    }
+    // Nobody is left to ask if the terminal is gone: then no answer comes either.
+    let _ = write!(std::io::stderr(), "replace {}? [y/N] ", path.display());
+    let _ = std::io::stderr().flush();
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim(), "y" | "yes")
+}
+
+/// Writes both files aside and renames them, so that nobody ever reads half of one.
+fn write(path: &Path, text: &str, envelope: &[u8]) -> Result<(), String> {
+    let beside = envelope_path(path);
+    let aside = |path: &Path| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".new");
+        PathBuf::from(name)
+    };
+    for (to, bytes) in [(path, text.as_bytes()), (&beside, envelope)] {
+        std::fs::write(aside(to), bytes).map_err(|e| format!("`{}`: {e}", to.display()))?;
+    }
+    // Between the two the lock does not count, and a gate that looks keeps what it has.
+    for to in [path, &beside] {
+        std::fs::rename(aside(to), to).map_err(|e| format!("`{}`: {e}", to.display()))?;
+    }
+    Ok(())
+}
+
+fn value(
+    path: &str,
+    new: &Lock,
+    verified: &Verified,
+    changed: &[Difference],
+    left_out: &[String],
+) -> Value {
+    let difference = |difference: &Difference| {
+        json!({"server": difference.server, "tool": difference.tool,
+            "weight": difference.weight.as_str(), "what": difference.what})
+    };
+    let breaking = changed.iter().any(|d| d.weight == Weight::Breaking);
+    let tools = |server: &LockedServer| -> Vec<String> {
+        server.tools.keys().map(|own| printable(own)).collect()
+    };
+    let servers = new.servers.values().map(|server| {
+        json!({"name": server.name, "protocol": server.protocol.as_str(),
+            "methods": server.methods, "tools": tools(server)})
+    });
+    json!({
+        "ok": true,
+        "written": path,
+        "digest": verified.digest.prefixed(),
+        "signers": verified.signers.to_vec(),
+        "servers": servers.collect::<Vec<_>>(),
+        "breaking": breaking,
+        "differences": changed.iter().map(difference).collect::<Vec<_>>(),
+        "left_out": left_out,
+    })
+}

@@ -1,0 +1,140 @@
+//! `wicketgate mcp wrap -- CMD`: one command, no configuration.
+
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, Ran, Talk};
+
+fn wrap<'a>(options: &[&'a str], server: &'a str) -> Vec<&'a str> {
+    let mut args = vec!["mcp", "wrap", "--state", "s"];
+    args.extend(options);
+    args.extend(["--", "python3", server]);
+    args
+}
+
+fn text(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"))
+}
+
+fn said(ran: &Ran) -> Vec<&str> {
+    ran.err.lines().filter(|line| line.starts_with("wicketgate: ")).collect()
+}
+
+fn began(desk: &Desk, options: &[&str], server: &str) -> Talk {
+    let mut talk = desk.talk(&wrap(options, server));
+    talk.handshake();
+    talk
+}
+
+#[test]
+fn one_command_governs_one_server_and_says_at_its_end_what_would_have_been_denied() {
+    let desk = Desk::new();
+    let server = desk.server(&[]);
+    let mut talk = began(&desk, &[], &server);
+    assert_eq!(text(&talk.call(1, "read_note", &json!({"path": "todo.txt"}))), "buy milk");
+    for id in 2..4 {
+        let wrote = talk.call(id, "write_note", &json!({"path": "a", "content": "b"}));
+        assert_eq!(text(&wrote), "written");
+    }
+    let denied = talk.call(4, "read_note", &json!({"path": "/home/a/.ssh/id_rsa"}));
+    assert_eq!(denied["result"]["isError"], true, "{denied}");
+    let ran = talk.end().ends(0);
+    assert!(ran.out.is_empty(), "{}", ran.out);
+    let said = said(&ran);
+    assert_eq!(said.len(), 2, "{}", ran.err);
+    assert!(said[0].contains("`server` is governed from now on: 3 tools signed in"), "{}", said[0]);
+    let line = said[1];
+    assert!(
+        line.contains("4 calls, 1 denied, 2 would have been denied (agent/review.rego:"),
+        "{line}"
+    );
+    assert!(
+        line.contains(" ×2)") && line.contains("ledger.sqlite; wicketgate policy observed"),
+        "{line}"
+    );
+
+    // The next start uses what is there.
+    let dirs = desk.names("s/wrap");
+    assert_eq!(dirs.len(), 1);
+    let keys = desk.read(&format!("s/wrap/{}/keys/lock.pem", dirs[0]));
+    let mut talk = began(&desk, &[], &server);
+    assert_eq!(text(&talk.call(1, "read_note", &json!({"path": "todo.txt"}))), "buy milk");
+    let ran = talk.end().ends(0);
+    assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+    assert!(ran.err.starts_with("wicketgate: 1 calls; ledger "), "{}", ran.err);
+    assert_eq!(desk.names("s/wrap"), dirs);
+    assert_eq!(desk.read(&format!("s/wrap/{}/keys/lock.pem", dirs[0])), keys);
+}
+
+#[test]
+fn a_tool_that_changed_is_denied_until_it_is_signed_again() {
+    let desk = Desk::new();
+    let server = desk.server(&[]);
+    began(&desk, &[], &server).end().ends(0);
+    desk.server(&[(
+        r#"{"path": text}, read_only=True"#,
+        r#"{"path": text, "reason": text}, read_only=True"#,
+    )]);
+    let mut talk = began(&desk, &[], &server);
+    let denied = talk.call(1, "read_note", &json!({"path": "todo.txt"}));
+    assert_eq!(denied["result"]["_meta"]["wicketgate.dev/detail"], "tool.drift", "{denied}");
+    let ran = talk.end().ends(0);
+    assert!(said(&ran).iter().any(|line| line.contains("--relock")), "{}", ran.err);
+    let mut talk = began(&desk, &["--relock"], &server);
+    let read = talk.call(1, "read_note", &json!({"path": "todo.txt", "reason": "thirst"}));
+    assert_eq!(text(&read), "buy milk");
+    let ran = talk.end().ends(0);
+    assert!(!ran.err.contains("--relock"), "{}", ran.err);
+}
+
+#[test]
+fn a_credential_is_passed_on_and_written_nowhere() {
+    let desk = Desk::new();
+    let server = desk.server(&[]);
+    let secret = "a-token-nobody-may-see";
+    let options = ["--env", "NOTES_TOKEN", "--name", "notes"];
+    desk.run(&wrap(&options, &server)).ends(1).says("NOTES_TOKEN: it is not set");
+    let mut command = desk.command(&wrap(&options, &server));
+    command.env("NOTES_TOKEN", secret).env("NOTES_MODE", "unseen");
+    let mut talk = Talk::start(command);
+    talk.handshake();
+    let who = talk.call(1, "whoami", &json!({}));
+    assert_eq!(text(&who), "22 characters of a token, mode none");
+    talk.end().ends(0);
+    for path in desk.files("s") {
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains(secret), "{}", path.display());
+    }
+    assert!(desk.names("s/wrap")[0].starts_with("notes-"));
+}
+
+#[test]
+fn a_new_end_of_observing_is_signed_only_when_asked_for() {
+    let desk = Desk::new();
+    let server = desk.server(&[]);
+    let ran = began(&desk, &["--observe-days", "2"], &server).end().ends(0);
+    assert!(
+        said(&ran).iter().any(|line| line.contains("--observe-days signs a new end")),
+        "{}",
+        ran.err
+    );
+    let bundle = format!("s/wrap/{}/policy/bundle.json", desk.names("s/wrap")[0]);
+    let first = desk.json(&bundle);
+    began(&desk, &[], &server).end().ends(0);
+    assert_eq!(desk.json(&bundle), first);
+    let ran = began(&desk, &["--observe-days", "30"], &server).end().ends(0);
+    assert!(!ran.err.contains("--observe-days"), "{}", ran.err);
+    let next = desk.json(&bundle);
+    assert_eq!((&first["version"], &next["version"]), (&json!("1.0.0"), &json!("1.0.1")));
+}
+
+#[test]
+fn a_server_that_does_not_start_is_said_to_and_leaves_nothing() {
+    let desk = Desk::new();
+    let server = desk.server(&[]);
+    let mut args = wrap(&[], &server);
+    args.push("--broken");
+    let ran = desk.run(&args).ends(1).says("cannot open the notebook");
+    assert!(ran.out.is_empty());
+    assert!(desk.files("s").is_empty() && desk.names("s/wrap").is_empty());
+    desk.run(&["mcp", "wrap"]).ends(64);
+}

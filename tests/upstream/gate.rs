@@ -1,0 +1,258 @@
+//! A whole gate with an all-allowing policy, around tools of one server or more.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use wicketgate::catalog::Binding;
+use wicketgate::catalog::binding::Kind;
+use wicketgate::catalog::schema::Schema;
+use wicketgate::catalog::server::{Mcp, Server, Target};
+use wicketgate::clock::{SystemClock, SystemEntropy};
+use wicketgate::crypto::keys::SecretKey;
+use wicketgate::domain::call::Auth;
+use wicketgate::domain::decision::{LayerDigest, Verdict};
+use wicketgate::domain::digest::Digest;
+use wicketgate::domain::id::ToolName;
+use wicketgate::domain::tier::Tier;
+use wicketgate::domain::time::Timestamp;
+use wicketgate::enforce::{self, CallRequest, Opening, Road};
+use wicketgate::identity::manifest::{Grant, Limits, Manifest, Status};
+use wicketgate::identity::token::RunTokens;
+use wicketgate::identity::{Caller, Peer};
+use wicketgate::ledger::memory::Memory;
+use wicketgate::ledger::spool::NoJournal;
+use wicketgate::ledger::{self, Ledger};
+use wicketgate::mcp::header;
+use wicketgate::policy::{Answer, EngineError, PolicyEngine};
+use wicketgate::telemetry::metrics::Metrics;
+use wicketgate::tool::Toolbox;
+use wicketgate::tool::mcp::Upstreams;
+
+/// What agents and the lock see of the fixture's tool.
+pub const PINNED: &str = r#"{"name":"act","description":"acts","inputSchema":
+    {"type":"object","properties":{"do":{"type":"string"}},"additionalProperties":true}}"#;
+
+#[derive(Debug)]
+struct AllowAll([LayerDigest; 1]);
+
+impl PolicyEngine for AllowAll {
+    fn decide(&self, _input: &[u8]) -> Result<Answer, EngineError> {
+        Ok(Answer {
+            verdict: Verdict::Allow,
+            reasons: Vec::new(),
+            obligations: Vec::new(),
+            enforced: true,
+        })
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(&[b"allow"])
+    }
+
+    fn layers(&self) -> &[LayerDigest] {
+        &self.0
+    }
+
+    fn engine(&self) -> &'static str {
+        "test/1"
+    }
+}
+
+/// A gate and an open run.
+pub struct Gate {
+    pub upstreams: Upstreams,
+    pub metrics: Arc<Metrics>,
+    road: Arc<Road>,
+    token: String,
+    stop: CancellationToken,
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// What came of a call: the result, or the code and its detail, and the message.
+pub type Came = Result<String, (String, String, String)>;
+
+/// A tool of this server: `act` writes, `look` is the same tool and said to be read only.
+fn bindings(server: &Arc<Server>, pinned: &str) -> Vec<Binding> {
+    let binding = |name: String, target: Target, read_only: bool| {
+        let open = br#"{"type":"object","additionalProperties":true}"#;
+        let mirrored =
+            vec![header::Mirrored { name: "Region".into(), path: vec!["region".into()] }];
+        let mcp = Mcp {
+            server: Arc::clone(server),
+            target,
+            mirrored,
+            pinned: pinned.as_bytes().into(),
+            signers: Arc::default(),
+        };
+        Binding {
+            name: ToolName::parse(&name).unwrap(),
+            description: "acts".into(),
+            schema: Schema::parse(open).unwrap(),
+            kind: Kind::Mcp(Box::new(mcp)),
+            tier: Tier::T0,
+            read_only,
+            idempotent: false,
+            timeout: server.timeout,
+            result_bytes_max: server.result_bytes_max,
+            shown: None,
+            definition: Digest::of(&[name.as_bytes()]),
+        }
+    };
+    let name = &server.name;
+    vec![
+        binding(format!("{name}.act"), Target::Tool("act".into()), false),
+        binding(format!("{name}.look"), Target::Tool("act".into()), true),
+        binding(format!("{name}.resources.read"), Target::Method("resources/read"), true),
+    ]
+}
+
+impl Gate {
+    /// A gate around the tools of these servers.
+    pub async fn of(servers: Vec<Server>) -> Gate {
+        Self::pinned(servers, PINNED).await
+    }
+
+    /// The same with another pinned tool.
+    pub async fn pinned(servers: Vec<Server>, pinned: &str) -> Gate {
+        let servers: Vec<_> = servers.into_iter().map(Arc::new).collect();
+        let upstreams = Upstreams::new(&servers);
+        let bindings: Vec<_> = servers.iter().flat_map(|s| bindings(s, pinned)).collect();
+        let grant = |b: &Binding| Grant {
+            name: b.name.clone(),
+            tier: None,
+            definition: None,
+            server: None,
+            signer: None,
+        };
+        let manifest = Arc::new(manifest(bindings.iter().map(grant).collect()));
+        let toolbox = Toolbox::build(bindings, &upstreams).unwrap();
+        let metrics = Arc::new(Metrics::new(Vec::new(), "0", "test"));
+        upstreams.observe(&metrics);
+        let stop = CancellationToken::new();
+        let road = road(toolbox, &manifest, &metrics, &stop).await;
+        let auth = Auth { method: "uds".into(), ..Auth::default() };
+        let caller = Caller { manifest, auth };
+        let opening = Opening { model: "m".into(), ..Opening::default() };
+        let token = road.open_run(&caller, opening).await.unwrap().token;
+        Gate { upstreams, metrics, road, token, stop }
+    }
+
+    /// Asks for one call.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Came {
+        self.traced(tool, arguments, None).await
+    }
+
+    /// Asks for one call within a trace.
+    pub async fn traced(&self, tool: &str, arguments: Value, traceparent: Option<&str>) -> Came {
+        let peer = Peer { listener: "uds", uid: None, socket: None };
+        let run = self.road.find_run(&peer, &self.token).unwrap();
+        let request = CallRequest {
+            call_id: String::new(),
+            tool: tool.to_owned(),
+            arguments: arguments.to_string().into_bytes(),
+            traceparent: traceparent.map(str::to_owned),
+        };
+        match self.road.execute(&run, request).await {
+            Ok(released) => Ok(String::from_utf8(released.result().to_vec()).unwrap()),
+            Err(fault) => Err((fault.code.as_str().to_owned(), fault.detail, fault.message)),
+        }
+    }
+
+    /// The result of `act`, which has to work.
+    pub async fn act(&self, arguments: Value) -> Value {
+        let text = self.call("fix.act", arguments).await.unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// That the server works now: a plain call is answered.
+    pub async fn works(&self) {
+        let text = self.call("fix.act", json!({"text": "fine"})).await.unwrap();
+        assert_eq!(text, r#"{"content": [{"type": "text", "text": "fine"}]}"#);
+    }
+
+    /// How often this was counted.
+    pub fn counted(&self, series: &str) -> u64 {
+        let text = self.metrics.text().unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(series));
+        line.map_or(0, |count| count.trim().parse().unwrap())
+    }
+}
+
+/// Code and detail of what did not come.
+pub fn fault(came: &Came) -> (&str, &str) {
+    let (code, detail, _) = came.as_ref().unwrap_err();
+    (code, detail)
+}
+
+async fn road(
+    toolbox: Toolbox,
+    manifest: &Arc<Manifest>,
+    metrics: &Arc<Metrics>,
+    stop: &CancellationToken,
+) -> Arc<Road> {
+    let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+    let parts = ledger::Parts {
+        store: Arc::new(Memory::new()),
+        clock: Arc::clone(&clock) as _,
+        entropy: Arc::clone(&entropy) as _,
+        signer: Arc::new(SecretKey::generate(&SystemEntropy)),
+        journal: Box::new(NoJournal),
+        lease_file: None,
+        metrics: Arc::clone(metrics),
+    };
+    let settings = ledger::Settings {
+        queue_wait: Duration::from_secs(20),
+        commit_wait: Duration::from_secs(20),
+        lease_term: Duration::from_secs(120),
+        ..ledger::Settings::default()
+    };
+    let (ledger, writer) = Ledger::new(settings, parts);
+    let (send, recovered) = tokio::sync::oneshot::channel();
+    let stopping = stop.clone();
+    tokio::spawn(async move { writer.run(stopping, send).await });
+    let runs = recovered.await.unwrap();
+    let parts = enforce::Parts {
+        ledger,
+        toolbox,
+        tokens: Arc::new(RunTokens::new([7; 32])),
+        clock,
+        entropy,
+        metrics: Arc::clone(metrics),
+    };
+    let road = Road::new(enforce::Settings::default(), parts);
+    road.resume(runs, &[Arc::clone(manifest)]);
+    let layer = LayerDigest { layer: "agent".into(), digest: Digest::of(&[b"allow"]) };
+    road.activate(Arc::new(AllowAll([layer])), "test", "1").await.unwrap();
+    road
+}
+
+fn manifest(tools: Vec<Grant>) -> Manifest {
+    Manifest {
+        name: "agent".into(),
+        version: semver::Version::new(1, 0, 0),
+        owner: "a@example.com".into(),
+        labels: BTreeMap::new(),
+        mode: wicketgate::identity::manifest::Mode::Enforce,
+        status: Status::Active,
+        model_provider: "none".into(),
+        model_names: vec!["m".into()],
+        instructions: Vec::new(),
+        policy_agent: None,
+        tools,
+        limits: Limits::default(),
+        not_before: Timestamp::from_millis(0),
+        not_after: Timestamp::from_millis(4_000_000_000_000),
+        digest: Digest::of(&[b"manifest"]),
+        yaml: Vec::new(),
+        envelope: Vec::new(),
+        signers: Vec::new(),
+    }
+}
