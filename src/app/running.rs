@@ -15,7 +15,6 @@ use super::listen::listen;
 use super::tools::{Files, Tools};
 use super::{Ask, Ended, Error, PAUSE, books, policy, tools, versions};
 use crate::catalog::drift::Drift;
-use crate::domain::time::Timestamp;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, RecoveredRun, Status};
@@ -121,6 +120,7 @@ async fn supervise(
                 if due {
                     files = tools::reload(checked, running).await;
                 }
+                // Also what only time changes: a layer that is enforced again, a server that fails.
                 running.tell();
             }
             opened = async { opening.as_mut().map(Box::pin)?.await.ok() }, if opening.is_some() => {
@@ -132,7 +132,6 @@ async fn supervise(
                 running.tell();
             }
             changed = status.changed() => if changed.is_ok() { running.tell(); },
-            () = running.enforced_again() => running.tell(),
         }
     }
     Ok(finish(checked, running, writing, asked).await)
@@ -277,14 +276,17 @@ impl Running {
         }
     }
 
-    /// Waits until the first layer that only observes may be enforced again, a minute at most: clocks
-    /// are set. Never ends while none observes.
-    async fn enforced_again(&self) {
+    /// What takes nothing away and should be known: layers that only observe, servers that fail, tools
+    /// that are not what was signed.
+    fn notes(&self) -> Vec<String> {
         let observing = self.road.get().map(|road| road.observing()).unwrap_or_default();
-        match observing.into_iter().map(|(_, _, left)| left).min() {
-            Some(left) => tokio::time::sleep(left.min(Duration::from_secs(60))).await,
-            None => std::future::pending().await,
-        }
+        let layers = observing.into_iter().map(|(layer, until, _left)| {
+            format!(
+                "policy: the {layer} layer observes until {until}: its denials are not enforced"
+            )
+        });
+        let upstreams = self.upstreams.load();
+        layers.chain(upstreams.iter().filter_map(|upstream| note(upstream))).collect()
     }
 
     /// Says whether calls can be governed, and if not, everything that is missing.
@@ -306,16 +308,7 @@ impl Running {
             }
             Some(_) => {}
         }
-        let observing = self.road.get().map(|road| road.observing()).unwrap_or_default();
-        let layer = |(layer, until, _): (&str, Timestamp, Duration)| {
-            format!(
-                "policy: the {layer} layer observes until {until}: its denials are not enforced"
-            )
-        };
-        let upstreams = self.upstreams.load();
-        let servers = upstreams.iter().filter_map(|upstream| note(upstream));
-        let notes: Vec<String> = observing.into_iter().map(layer).chain(servers).collect();
-        let next = Readiness { ready: reasons.is_empty(), reasons, notes };
+        let next = Readiness { ready: reasons.is_empty(), reasons, notes: self.notes() };
         self.readiness.send_if_modified(|now| {
             let changed = *now != next;
             if changed {

@@ -69,16 +69,11 @@ impl Road {
         self.engine.load().as_ref().clone()
     }
 
-    /// Layers of the bundle in force that only observe just now, and for how long still.
+    /// Layers of the bundle in force that only observe just now, and until when.
     #[must_use]
-    pub fn observing(&self) -> Vec<(&'static str, Timestamp, Duration)> {
+    pub fn observing(&self) -> Vec<(&'static str, Timestamp)> {
         let now = self.clock.now();
-        let left = |until: Timestamp| until.millis().saturating_sub(now.millis()).unsigned_abs();
-        let observing = self.engine().map(|engine| engine.observing(now)).unwrap_or_default();
-        observing
-            .into_iter()
-            .map(|(layer, until)| (layer, until, Duration::from_millis(left(until))))
-            .collect()
+        self.engine().map(|engine| engine.observing(now)).unwrap_or_default()
     }
 
     /// Runs that are open, and calls on the road.

@@ -6,7 +6,7 @@ use wicketgate::ledger::permit::Held;
 use wicketgate::tool::{ToolExecutor, run};
 
 pub async fn impatient(executor: Arc<dyn ToolExecutor>, clock: &dyn Clock, held: Held) {
-    let _finished = run(&executor, clock, held).await;
+    let _finished = run(&executor, clock, held, &Default::default()).await;
 }
 
 fn main() {}

@@ -7,7 +7,7 @@ use wicketgate::ledger::permit::Permit;
 use wicketgate::tool::{ToolExecutor, run};
 
 pub async fn again(executor: Arc<dyn ToolExecutor>, clock: &dyn Clock, permit: Permit) -> Outcome {
-    let _finished = run(&executor, clock, permit).await;
+    let _finished = run(&executor, clock, permit, &Default::default()).await;
     executor.execute(&permit).await
 }
 
