@@ -150,7 +150,8 @@ impl Report {
 
     /// `42 calls, 1 denied, 3 would have been denied (agent/review.rego:15 ×3)`.
     fn line(&self) -> String {
-        let mut line = format!("{} calls", self.decided);
+        let calls = if self.decided == 1 { "call" } else { "calls" };
+        let mut line = format!("{} {calls}", self.decided);
         if self.refused > 0 {
             line.push_str(&format!(", {} denied", self.refused));
         }

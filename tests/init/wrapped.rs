@@ -60,7 +60,7 @@ fn one_command_governs_one_server_and_says_at_its_end_what_would_have_been_denie
     assert_eq!(text(&talk.call(1, "read_note", &json!({"path": "todo.txt"}))), "buy milk");
     let ran = talk.end().ends(0);
     assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
-    assert!(ran.err.starts_with("wicketgate: 1 calls; ledger "), "{}", ran.err);
+    assert!(ran.err.starts_with("wicketgate: 1 call; ledger "), "{}", ran.err);
     assert_eq!(desk.names("s/wrap"), dirs);
     assert_eq!(desk.read(&format!("s/wrap/{}/keys/lock.pem", dirs[0])), keys);
 }
