@@ -7,19 +7,24 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinHandle};
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::checked::Checked;
 use super::listen::listen;
-use super::tools::Tools;
-use super::{Ask, Ended, Error, PAUSE, books, policy, versions};
+use super::tools::{Files, Tools};
+use super::{Ask, Ended, Error, PAUSE, books, policy, tools, versions};
+use crate::catalog::drift::Drift;
 use crate::domain::time::Timestamp;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, RecoveredRun, Status};
 use crate::serve::Readiness;
-use crate::tool::mcp::Upstreams;
+use crate::tool::mcp::{Upstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
+
+/// Between two looks at the files that describe tools and servers.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What the running gate hangs together by.
 pub(super) struct Running {
@@ -67,9 +72,12 @@ pub(super) async fn start(
         upstreams: ArcSwap::from_pointee(tools.upstreams),
     };
     let running = Arc::new(running);
+    let upstreams = running.upstreams.load();
+    upstreams.observe(&checked.metrics);
     // WHY: before the writer is started, so that a place that is taken leaves nothing behind.
     let served = listen(&checked, &running, ready.clone()).await?;
     let writing = tokio::spawn(writer.run(running.stop.clone(), recovered_out));
+    upstreams.start_all();
     let (agents, operators) = (served.places.clone(), served.operators_at);
     let opening = open_gate(Arc::clone(&checked), tools.toolbox, Arc::clone(&running), recovered);
     let opening = tokio::spawn(opening);
@@ -92,14 +100,29 @@ async fn supervise(
 ) -> Result<Ended, Error> {
     let mut status = running.ledger.status();
     let mut opening = Some(opening);
+    let mut files = Some(Files::of(&checked.config));
+    let mut looks = tokio::time::interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             biased;
             ending = &mut writing => return Ok(ended(ending)),
             ask = next(&mut asked) => match ask {
                 Ask::Stop => break,
-                Ask::Reload => policy::reload(checked, running).await,
+                Ask::Reload => {
+                    policy::reload(checked, running).await;
+                    files = tools::reload(checked, running).await;
+                }
             },
+            _ = looks.tick() => {
+                // Nothing is read before there is a road to put it on.
+                let due = running.road.get().is_some()
+                    && files.as_ref().is_none_or(Files::changed);
+                if due {
+                    files = tools::reload(checked, running).await;
+                }
+                running.tell();
+            }
             opened = async { opening.as_mut().map(Box::pin)?.await.ok() }, if opening.is_some() => {
                 opening = None;
                 if let Some(Err(error)) = opened {
@@ -213,6 +236,30 @@ fn ended(ending: Result<Ending, JoinError>) -> Ended {
     }
 }
 
+/// What an operator should know about one server: it fails, or is not what was signed.
+fn note(upstream: &Upstream) -> Option<String> {
+    let (name, standing) = (&upstream.server().name, upstream.standing());
+    let mut what = Vec::new();
+    if standing.failures > 0 && standing.state != "up" {
+        let why = standing.error.as_deref().unwrap_or("no reason is known");
+        what.push(format!("{}: {why}", standing.state));
+    }
+    let drifted = standing.drifted.iter();
+    what.extend(drifted.map(|(tool, drift)| format!("tool `{tool}` {}", drifts(drift))));
+    (!what.is_empty()).then(|| format!("server `{name}`: {}", what.join("; ")))
+}
+
+fn drifts(drift: &Drift) -> String {
+    match drift {
+        Drift::Same => "is what was signed".to_owned(),
+        Drift::Text => "has other words than were signed".to_owned(),
+        Drift::Compatible => "takes more than was signed".to_owned(),
+        Drift::Breaking(what) => {
+            format!("is denied, it is not what was signed: {}", what.join(", "))
+        }
+    }
+}
+
 impl Running {
     /// Whether it makes sense to ask the ledger again: the store is away, and somebody still writes.
     pub fn passes(&self, error: &ledger::Error) -> bool {
@@ -260,12 +307,14 @@ impl Running {
             Some(_) => {}
         }
         let observing = self.road.get().map(|road| road.observing()).unwrap_or_default();
-        let note = |(layer, until, _): (&str, Timestamp, Duration)| {
+        let layer = |(layer, until, _): (&str, Timestamp, Duration)| {
             format!(
                 "policy: the {layer} layer observes until {until}: its denials are not enforced"
             )
         };
-        let notes: Vec<String> = observing.into_iter().map(note).collect();
+        let upstreams = self.upstreams.load();
+        let servers = upstreams.iter().filter_map(|upstream| note(upstream));
+        let notes: Vec<String> = observing.into_iter().map(layer).chain(servers).collect();
         let next = Readiness { ready: reasons.is_empty(), reasons, notes };
         self.readiness.send_if_modified(|now| {
             let changed = *now != next;

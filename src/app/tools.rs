@@ -1,8 +1,22 @@
 //! The tools and servers the configuration describes, opened; and opened again when it changes.
+//!
+//! Read again on request, and when configuration file, lock or its envelope is another file than
+//! before. Only `tools`, `servers` and `lock` are taken over; whatever else changed needs a restart and
+//! is said to. What is wrong is refused as a whole: the old stays in force.
 
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::checked::Checked;
+use super::running::Running;
+use crate::catalog::lock;
 use crate::config::{self, Config};
 use crate::tool::mcp::Upstreams;
 use crate::tool::toolbox::Toolbox;
+
+/// Sections that are taken over while the gate runs.
+const TAKEN: [&str; 3] = ["tools", "servers", "lock"];
 
 /// Every bound tool, and the servers behind some of them.
 pub(super) struct Tools {
@@ -12,10 +26,108 @@ pub(super) struct Tools {
 
 /// Opens everything that is bound. Reaches no network and starts no server.
 pub(super) fn open(config: &Config) -> Result<Tools, Vec<String>> {
+    open_after(config, &Upstreams::default())
+}
+
+/// The same; servers that did not change keep their connections.
+fn open_after(config: &Config, before: &Upstreams) -> Result<Tools, Vec<String>> {
     let bound = config.bindings(&config::environment)?;
     bound.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    let upstreams = Upstreams::new(&bound.servers);
+    let upstreams = Upstreams::following(before, &bound.servers);
     let toolbox = Toolbox::build(bound.bindings, &upstreams)
         .map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     Ok(Tools { toolbox, upstreams })
+}
+
+/// What tells one state of a file from another without reading it.
+type Mark = Option<(i64, i64, u64, u64)>;
+
+/// The files that describe tools and servers, as they were when they were last read.
+pub(super) struct Files {
+    seen: Vec<(PathBuf, Mark)>,
+}
+
+impl Files {
+    /// Those of this configuration, as they are now.
+    pub fn of(config: &Config) -> Self {
+        let lock = config.lock.iter().flat_map(|lock| [lock.clone(), lock::envelope_path(lock)]);
+        let all = config.file.iter().cloned().chain(lock);
+        Self { seen: all.map(|path| (path.clone(), mark(&path))).collect() }
+    }
+
+    /// Whether one of them is another file now.
+    pub fn changed(&self) -> bool {
+        self.seen.iter().any(|(path, seen)| mark(path) != *seen)
+    }
+}
+
+fn mark(path: &Path) -> Mark {
+    let facts = std::fs::metadata(path).ok()?;
+    Some((facts.mtime(), facts.mtime_nsec(), facts.ino(), facts.size()))
+}
+
+/// Reads the files again and puts in force what they say now. Gives back what was read, to be compared
+/// with what comes next; `None`: the books could not take it, so it is to be tried again.
+pub(super) async fn reload(checked: &Checked, running: &Running) -> Option<Files> {
+    let before = running.upstreams.load_full();
+    let config = checked.config.clone();
+    let reading = tokio::task::spawn_blocking(move || read_again(&config, &before));
+    let (files, read) = match reading.await {
+        Ok(read) => read,
+        Err(lost) => (Files::of(&checked.config), Err(vec![lost.to_string()])),
+    };
+    let Tools { toolbox, upstreams } = match read {
+        Ok(tools) => tools,
+        Err(wrong) => {
+            for why in &wrong {
+                tracing::error!(%why, "tools and servers were refused; the old stay in force");
+            }
+            return Some(files);
+        }
+    };
+    let road = running.road.get()?;
+    match road.set_toolbox(toolbox).await {
+        Ok(recorded) => tracing::info!(changed = recorded.is_some(), "tools and servers are read"),
+        Err(why @ crate::ledger::Error::Unknown) => tracing::warn!(%why, "tools and servers"),
+        Err(why) => {
+            tracing::warn!(%why, "tools and servers are not in force yet");
+            return None;
+        }
+    }
+    upstreams.start_all();
+    running.upstreams.store(Arc::new(upstreams));
+    running.tell();
+    Some(files)
+}
+
+/// The files as they were before they were read, and what they say. Blocks.
+fn read_again(started: &Config, before: &Upstreams) -> (Files, Result<Tools, Vec<String>>) {
+    let files = Files::of(started);
+    let Some(file) = &started.file else { return (files, open_after(started, before)) };
+    let next = match Config::load(file, &config::environment) {
+        Ok(next) => next,
+        Err(problems) => {
+            return (files, Err(problems.iter().map(ToString::to_string).collect()));
+        }
+    };
+    let restart = differing(started, &next);
+    if !restart.is_empty() {
+        tracing::warn!(sections = %restart.join(", "), "changed, and needs a restart");
+    }
+    let Config { tools, servers, lock, .. } = next;
+    let taken = Config { tools, servers, lock, ..started.clone() };
+    // The lock may be another file now. Marked before it is read: what changes in between counts.
+    let files = Files { seen: [files.seen, Files::of(&taken).seen].concat() };
+    (files, open_after(&taken, before))
+}
+
+/// Sections that are not as they were at the start, without those that are taken over.
+fn differing(started: &Config, next: &Config) -> Vec<String> {
+    let sections = |config: &Config| serde_json::to_value(config).unwrap_or_default();
+    let (started, next) = (sections(started), sections(next));
+    let names = next.as_object().into_iter().flat_map(|all| all.keys());
+    let differs = |name: &&String| {
+        !TAKEN.contains(&name.as_str()) && started.get(name.as_str()) != next.get(name.as_str())
+    };
+    names.filter(differs).cloned().collect()
 }

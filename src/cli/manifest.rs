@@ -224,6 +224,7 @@ metadata:
   labels: {team: example}
 spec:
   status: active                   # active | suspended | retired | revoked
+  mode: enforce                    # enforce | simulate: decide and record, run nothing
   model:
     provider: openai
     names: [gpt-5-mini]            # exact ids; the agent must name one of them
@@ -237,6 +238,8 @@ spec:
   # The only tools that exist for this agent. tier can raise a binding's tier, never lower it.
   tools:
     - {name: repo.read_file, tier: T0}
+  # Tools of an MCP server, by its own names for them, from a lock that this key signed:
+  #  - {server: github, lock: {signer: "<key id>"}, allow: [create_issue, resources/read]}
   # Limits of one run; what is left out is not limited here.
   limits:
     calls: 500

@@ -69,6 +69,9 @@ pub struct Config {
     /// Directory of the file: where relative paths inside tool bindings start.
     #[serde(skip)]
     pub base: PathBuf,
+    /// The file itself; none if it was read from elsewhere, and then it is never read again.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 /// `listen`.
@@ -240,9 +243,10 @@ impl Config {
             vec![Problem { file: file.clone(), line: 0, column: 0, key: String::new(), message }]
         };
         let bytes = std::fs::read(path).map_err(|e| alone(format!("cannot be read: {e}")))?;
-        let base = std::path::absolute(path).map_err(|e| alone(e.to_string()))?;
-        let base = base.parent().map(Path::to_owned).unwrap_or_default();
-        Self::read(&bytes, &file, &base, env)
+        let whole = std::path::absolute(path).map_err(|e| alone(e.to_string()))?;
+        let base = whole.parent().map(Path::to_owned).unwrap_or_default();
+        let config = Self::read(&bytes, &file, &base, env)?;
+        Ok(Self { file: Some(whole), ..config })
     }
 
     /// As [`Self::load`], from bytes; `base` is the directory relative paths start from.
@@ -326,7 +330,7 @@ impl Config {
         forbidden.extend(self.policy.bundle.clone());
         forbidden.extend(self.server_list()?.secret_files(&self.base));
         let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden };
-        let (tools, servers) = (tools.check(&around).map_err(lines), self.servers(env));
+        let (tools, servers) = (tools.check(&around).map_err(|all| lines(&all)), self.servers(env));
         let (tools, servers, lock) = match (tools, servers, lock) {
             (Ok(tools), Ok(servers), Ok(lock)) => (tools, servers, lock),
             (tools, servers, lock) => {
@@ -334,7 +338,7 @@ impl Config {
                 return Err(wrong.into_iter().flatten().flatten().collect());
             }
         };
-        Bound::of(tools, servers, lock).map_err(lines)
+        Bound::of(tools, servers, lock).map_err(|all| lines(&all))
     }
 
     /// The MCP servers, with everything they name read. None is started.
@@ -346,7 +350,7 @@ impl Config {
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Vec<Arc<Server>>, Vec<String>> {
         let around = Surroundings { base_dir: &self.base, env, forbidden: &[] };
-        self.server_list()?.check(&around).map_err(lines)
+        self.server_list()?.check(&around).map_err(|all| lines(&all))
     }
 
     fn server_list(&self) -> Result<server::config::Config, Vec<String>> {
@@ -393,7 +397,7 @@ impl Config {
     }
 }
 
-fn lines(all: Vec<catalog::ConfigError>) -> Vec<String> {
+fn lines(all: &[catalog::ConfigError]) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 

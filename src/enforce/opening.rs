@@ -173,6 +173,7 @@ impl Road {
         let now = self.clock.now();
         let id = RunId::from_random(random16(&*self.entropy));
         let expires = manifest.limits.wall_seconds.map(|s| now.plus(Duration::from_secs(s)));
+        // What runs nothing is never turned into what does, by neither of the two.
         let asked = opening.mode == Mode::Simulate.as_str();
         let mode = if asked { Mode::Simulate } else { manifest.mode };
         let data = run_opened(caller, &opening, mode, binding, handle, expires);

@@ -21,6 +21,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// Headers of one HTTP/1.1 request, and bytes that are read ahead.
 const HEADERS_MAX: usize = 64;
 const BUFFER_BYTES: usize = 64 * 1024;
+/// Between two requests; headers that have begun must end sooner, the listener's stream sees to it.
+const IDLE: Duration = Duration::from_secs(75);
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Bounds of one listener.
@@ -120,7 +122,7 @@ where
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS_WITHIN)
+        .header_read_timeout(IDLE)
         .max_headers(HEADERS_MAX)
         .max_buf_size(BUFFER_BYTES)
         .half_close(true);

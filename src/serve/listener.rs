@@ -14,8 +14,10 @@ use rustix::fs::{FlockOperation, Mode};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::time::Sleep;
 
 use super::Error;
+use super::framing::{Framing, HEAD_WITHIN};
 use crate::identity::Peer;
 
 const BACKLOG: i32 = 1024;
@@ -26,6 +28,12 @@ const SOCKET_MODE: u32 = 0o660;
 /// Bytes every client sends first: the preface of HTTP/2, and less than any HTTP/1.1 request.
 const PREFACE_BYTES: usize = 16;
 const PREFACE_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a client may take nothing of what it is sent.
+const STALLS_MAX: Duration = Duration::from_secs(30);
+
+/// Can stand nowhere in a request, and ends what looks like headers: whoever reads it answers 400.
+const POISON: &[u8] = b"\0\r\n\r\n";
 
 /// A bound listener. A Unix socket's file is gone when this is dropped.
 #[derive(Debug)]
@@ -185,12 +193,21 @@ impl Drop for SocketFile {
     }
 }
 
-/// One connection. A client that does not begin to speak within 10 seconds is hung up on.
+/// One connection, on which nobody is waited for without end: a client begins to speak within 10
+/// seconds, ends the headers of a request within as many, and reads what it is sent.
 #[derive(Debug)]
 pub struct Stream {
     wire: Wire,
     // `None` once enough was read.
-    preface: Option<(usize, Pin<Box<tokio::time::Sleep>>)>,
+    preface: Option<(usize, Pin<Box<Sleep>>)>,
+    framing: Framing,
+    /// Until when the headers that have begun must end.
+    head: Option<Pin<Box<Sleep>>>,
+    /// Until when the client must take more of what it is sent, if it takes nothing now.
+    stalled: Option<Pin<Box<Sleep>>>,
+    stalls: Duration,
+    /// What is left to give instead of the client's bytes, once those could be read in two ways.
+    poison: Option<&'static [u8]>,
 }
 
 #[derive(Debug)]
@@ -201,7 +218,68 @@ enum Wire {
 
 impl Stream {
     fn new(wire: Wire, within: Duration) -> Self {
-        Self { wire, preface: Some((0, Box::pin(tokio::time::sleep(within)))) }
+        Self {
+            wire,
+            preface: Some((0, Box::pin(tokio::time::sleep(within)))),
+            framing: Framing::default(),
+            head: None,
+            stalled: None,
+            stalls: STALLS_MAX,
+            poison: None,
+        }
+    }
+
+    /// Whether the client may still take its time.
+    fn is_in_time(&mut self, cx: &mut Context<'_>) -> bool {
+        let preface = self.preface.as_mut().map(|(_, deadline)| deadline);
+        let mut deadlines = preface.into_iter().chain(self.head.as_mut());
+        !deadlines.any(|deadline| deadline.as_mut().poll(cx).is_ready())
+    }
+
+    /// Looks at the bytes that came. What nobody should read is replaced by what nobody can: the reader
+    /// of requests says so to the client and hangs up.
+    fn look(&mut self, buf: &mut ReadBuf<'_>, before: usize) {
+        let new = buf.filled().get(before..).unwrap_or_default();
+        if let Some((read, _)) = &mut self.preface {
+            *read += new.len();
+            if *read >= PREFACE_BYTES {
+                self.preface = None;
+            }
+        }
+        if self.framing.read(new).is_err() {
+            buf.set_filled(before);
+            self.poison = Some(POISON);
+            self.give_poison(buf);
+        }
+        if !self.framing.in_head() {
+            self.head = None;
+        } else if self.head.is_none() {
+            self.head = Some(Box::pin(tokio::time::sleep(HEAD_WITHIN)));
+        }
+    }
+
+    /// Whether there is nothing else to read any more.
+    fn give_poison(&mut self, buf: &mut ReadBuf<'_>) -> bool {
+        let Some(left) = self.poison else { return false };
+        let (now, later) = left.split_at(left.len().min(buf.remaining()));
+        buf.put_slice(now);
+        self.poison = Some(later);
+        true
+    }
+
+    /// What a write gives, or that the client has taken nothing for too long.
+    fn unless_stalled<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let stalls = self.stalls;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(stalls)));
+        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -211,9 +289,10 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Some((_, deadline)) = &mut self.preface
-            && deadline.as_mut().poll(cx).is_ready()
-        {
+        if self.give_poison(buf) {
+            return Poll::Ready(Ok(()));
+        }
+        if !self.is_in_time(cx) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         let before = buf.filled().len();
@@ -221,12 +300,7 @@ impl AsyncRead for Stream {
             Wire::Socket(stream) => Pin::new(stream).poll_read(cx, buf),
             Wire::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
         })?;
-        if let Some((read, _)) = &mut self.preface {
-            *read += buf.filled().len() - before;
-            if *read >= PREFACE_BYTES {
-                self.preface = None;
-            }
-        }
+        self.look(buf, before);
         Poll::Ready(Ok(()))
     }
 }
@@ -237,10 +311,11 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.wire {
+        let written = match &mut self.wire {
             Wire::Socket(stream) => Pin::new(stream).poll_write(cx, buf),
             Wire::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
-        }
+        };
+        self.unless_stalled(cx, written)
     }
 
     fn poll_write_vectored(
@@ -248,10 +323,11 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.wire {
+        let written = match &mut self.wire {
             Wire::Socket(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
             Wire::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-        }
+        };
+        self.unless_stalled(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -286,6 +362,33 @@ mod tests {
         client.write_all(&[0; PREFACE_BYTES - 1]).await.unwrap();
         let error = server.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_nothing_of_what_it_is_sent_is_hung_up_on() {
+        let (client, server) = UnixStream::pair().unwrap();
+        let mut server = Stream::new(Wire::Socket(server), Duration::from_secs(60));
+        server.stalls = Duration::from_millis(20);
+        let error = loop {
+            if let Err(error) = server.write_all(&[0; 64 * 1024]).await {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(client);
+    }
+
+    #[tokio::test]
+    async fn bytes_that_could_be_read_in_two_ways_are_not_read() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let mut server = Stream::new(Wire::Socket(server), Duration::from_secs(60));
+        client.write_all(b"POST / HTTP/1.1\r\nContent-Length: 3\r\n").await.unwrap();
+        let mut seen = vec![0; 36];
+        server.read_exact(&mut seen).await.unwrap();
+        client.write_all(b"Content-Length: 4\r\n\r\nabc GET /").await.unwrap();
+        seen.clear();
+        server.read_to_end(&mut seen).await.unwrap();
+        assert_eq!(seen, POISON);
     }
 
     #[tokio::test]

@@ -20,6 +20,7 @@ mod body;
 mod convert;
 mod driver;
 mod edge;
+mod framing;
 pub mod grpc;
 pub mod listener;
 pub mod mcp;
@@ -86,8 +87,10 @@ pub enum Access {
     Open,
 }
 
-/// Everything that can be asked of a sidecar: gRPC methods by full name, operator routes by method
-/// and path.
+/// Everything that can be asked of a sidecar: gRPC methods by full name, methods of MCP after `MCP `,
+/// operator routes by HTTP method and path.
+///
+/// What MCP passes on to a server (`resources/read` and its like) is governed as a tool is.
 pub const SURFACE: &[(&str, Access)] = &[
     ("wicketgate.v1.Gate/OpenRun", Access::Identified),
     ("wicketgate.v1.Gate/ListTools", Access::Identified),
@@ -98,6 +101,19 @@ pub const SURFACE: &[(&str, Access)] = &[
     ("grpc.health.v1.Health/Check", Access::Open),
     ("grpc.health.v1.Health/Watch", Access::Open),
     ("grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Access::Open),
+    ("MCP initialize", Access::Identified),
+    ("MCP ping", Access::Identified),
+    ("MCP server/discover", Access::Identified),
+    ("MCP subscriptions/listen", Access::Identified),
+    ("MCP logging/setLevel", Access::Identified),
+    ("MCP tools/list", Access::Identified),
+    ("MCP tools/call", Access::Enforced),
+    ("MCP resources/list", Access::Enforced),
+    ("MCP resources/templates/list", Access::Enforced),
+    ("MCP resources/read", Access::Enforced),
+    ("MCP prompts/list", Access::Enforced),
+    ("MCP prompts/get", Access::Enforced),
+    ("MCP completion/complete", Access::Enforced),
     ("GET /livez", Access::Open),
     ("GET /readyz", Access::Open),
     ("GET /metrics", Access::Open),

@@ -323,6 +323,9 @@ mod tests {
         metrics.call("x", "deny", false);
         metrics.ledger_error("unknown");
         metrics.rejected("overloaded");
+        metrics.upstream_drift("text");
+        metrics.upstream_restart("git");
+        metrics.upstream_dropped("request");
         metrics.decision(Duration::from_micros(90), true);
         let flying = metrics.in_flight();
         let text = metrics.text().unwrap();
@@ -339,6 +342,9 @@ mod tests {
             "wicketgate_ledger_queue_depth 0",
             r#"wicketgate_ledger_errors_total{kind="unknown"} 1"#,
             r#"wicketgate_rejected_total{code="overloaded"} 1"#,
+            r#"wicketgate_upstream_drift_total{grade="text"} 1"#,
+            r#"wicketgate_upstream_restarts_total{server="git"} 1"#,
+            r#"wicketgate_upstream_dropped_total{kind="request"} 1"#,
             "wicketgate_open_runs 0",
             "wicketgate_in_flight 1",
             "wicketgate_held_calls 0",

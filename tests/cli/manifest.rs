@@ -116,13 +116,13 @@ fn what_is_no_strict_yaml_is_refused_with_its_place_before_it_is_signed() {
         (
             "calls: 500",
             "calls: &a 500",
-            "agent.yaml:27:15: spec.limits.calls: anchors are not allowed (manifest.format)",
+            "agent.yaml:30:15: spec.limits.calls: anchors are not allowed (manifest.format)",
         ),
         ("calls: 500", "calls: !!python/object:x 500", "tags are not allowed"),
         (
             "calls: 500",
             "calls: 500\n    calls: 1",
-            "agent.yaml:28:5: spec.limits.calls: duplicate key",
+            "agent.yaml:31:5: spec.limits.calls: duplicate key",
         ),
         ("calls: 500", "call: 500", "spec.limits.call: unknown field (manifest.schema)"),
         (
@@ -133,7 +133,7 @@ fn what_is_no_strict_yaml_is_refused_with_its_place_before_it_is_signed() {
         (
             "name: repo.read_file, tier: T0",
             "server: github",
-            "MCP servers are not supported by this build",
+            "agent.yaml:25:7: spec.tools[0]: missing field `lock` (manifest.schema)",
         ),
         ("status: active", "status: yes", "spec.status: expected `active`"),
     ];

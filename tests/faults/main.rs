@@ -26,6 +26,7 @@ mod crash;
 mod database;
 mod disk;
 mod ending;
+mod reload;
 mod slots;
 mod syscalls;
 

@@ -102,6 +102,10 @@ async fn answer(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
+    if uri.path().starts_with("/grpc.") {
+        // Whether it is healthy this gate does not say.
+        return StatusCode::NOT_FOUND.into_response();
+    }
     let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     let text = |(n, v): (&http::HeaderName, &http::HeaderValue)| {
         (n.to_string(), v.to_str().unwrap().to_owned())

@@ -76,7 +76,12 @@ fn a_tool_that_changed_is_denied_until_it_is_signed_again() {
     )]);
     let mut talk = began(&desk, &[], &server);
     let denied = talk.call(1, "read_note", &json!({"path": "todo.txt"}));
-    assert_eq!(denied["result"]["_meta"]["wicketgate.dev/detail"], "tool.drift", "{denied}");
+    // It is noticed before the call is judged, or when the call reaches its tool.
+    let detail = denied["result"]["_meta"]["wicketgate.dev/detail"].as_str().unwrap();
+    assert!(matches!(detail, "tool.drift" | "changed"), "{denied}");
+    assert_eq!(denied["result"]["isError"], true);
+    let again = talk.call(2, "read_note", &json!({"path": "todo.txt"}));
+    assert_eq!(again["result"]["_meta"]["wicketgate.dev/detail"], "tool.drift", "{again}");
     let ran = talk.end().ends(0);
     assert!(said(&ran).iter().any(|line| line.contains("--relock")), "{}", ran.err);
     let mut talk = began(&desk, &["--relock"], &server);

@@ -15,8 +15,9 @@ fn text(result: &Value) -> &str {
 async fn a_result_says_where_it_is_on_the_books() {
     let gate = Gate::start().await;
     let result = gate.call("work.do", json!({"n": 1})).await.result();
-    assert_eq!(result["content"], json!([{"type": "text", "text": "{\"done\":true}"}]));
-    assert_eq!(result["structuredContent"], json!({"done": true}));
+    let said: Value = serde_json::from_str(text(&result)).unwrap();
+    assert_eq!(said, result["structuredContent"], "the same as text and as data");
+    assert_eq!(result["structuredContent"]["body"], json!({"done": true}));
     assert!(result.get("isError").is_none(), "{result}");
     let receipt = &result["_meta"]["wicketgate.dev/receipt"];
     assert_eq!(receipt["hash"].as_str().unwrap().len(), 64, "{result}");
@@ -152,7 +153,7 @@ async fn a_view_of_one_server_shows_its_tools_under_their_own_names() {
         list["tools"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect();
     assert_eq!(json!(names), json!(["do", "fail", "held", "large"]));
     let called = gate.alone_at("/mcp/s/work", "tools/call", json!({"name": "do"}), &[]).await;
-    assert_eq!(called.result()["structuredContent"]["done"], true);
+    assert_eq!(called.result()["structuredContent"]["body"]["done"], true);
     let qualified = json!({"name": "work.do", "arguments": {}});
     let denied = gate.alone_at("/mcp/s/work", "tools/call", qualified, &[]).await.result();
     assert_eq!(denied["_meta"]["wicketgate.dev/code"], "tool.not_granted", "{denied}");

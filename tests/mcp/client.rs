@@ -143,6 +143,11 @@ impl Wire {
 
     /// The next event of a stream, comments left out.
     pub async fn event(&mut self, kept: &mut String) -> Option<Value> {
+        // Signs of life come all the time, so waiting has an end of its own.
+        within("an event", self.next_event(kept)).await
+    }
+
+    async fn next_event(&mut self, kept: &mut String) -> Option<Value> {
         loop {
             if let Some((event, rest)) = kept.clone().split_once("\n\n") {
                 *kept = rest.to_owned();

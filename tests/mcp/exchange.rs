@@ -1,6 +1,7 @@
 //! What is decided before anybody looks at what is asked for: who, from where, in which form.
 
 use serde_json::json;
+use wicketgate::serve::SURFACE;
 
 use crate::checker::{calls, kinds};
 use crate::client::{Wire, ask, request};
@@ -115,7 +116,7 @@ async fn what_two_readers_could_read_differently_is_refused_and_hung_up_on() {
         );
         let mut wire = Wire::open(&gate.tcp).await;
         wire.send(format!("{head}{smuggled}").as_bytes()).await;
-        let reply = wire.reply().await.unwrap();
+        let reply = wire.reply().await.unwrap_or_else(|| panic!("no answer to {lines}"));
         assert_eq!(reply.status, 400, "{lines}: {reply:?}");
         assert!(wire.is_over().await, "{lines}: what follows must not be read as a request");
     }
@@ -320,7 +321,7 @@ async fn a_client_that_trickles_is_hung_up_on_and_holds_nobody_up() {
     let others = async {
         for _ in 0..20 {
             let called = gate.call("work.do", json!({"n": 1})).await.result();
-            assert_eq!(called["structuredContent"]["done"], true);
+            assert_eq!(called["structuredContent"]["body"]["done"], true);
         }
     };
     tokio::join!(head, body, cut, others);
@@ -340,9 +341,60 @@ async fn a_client_that_has_said_all_it_wants_to_say_still_gets_its_answer_once()
         gate.tool.entered(1).await;
         gate.tool.release();
         let reply = wire.reply().await.unwrap();
-        assert_eq!(reply.result()["structuredContent"]["done"], true);
+        assert_eq!(reply.result()["structuredContent"]["body"]["done"], true);
     }
     assert_eq!(gate.tool.count(), 2);
     let summary = gate.checked().await;
     assert_eq!(calls(&summary, "completed"), 2, "{summary}");
+}
+
+/// Every method that any version of the specification knows, whoever sends it.
+const METHODS: [&str; 24] = [
+    "completion/complete",
+    "elicitation/create",
+    "initialize",
+    "logging/setLevel",
+    "ping",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "roots/list",
+    "sampling/createMessage",
+    "server/discover",
+    "subscriptions/listen",
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/list",
+    "tasks/result",
+    "tasks/update",
+    "tools/call",
+    "tools/list",
+    "admin/keys",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_surface_lists_what_is_answered_and_nothing_of_it_without_a_caller() {
+    let gate = Gate::start().await;
+    let session = gate.session().await;
+    let passed_on = wicketgate::catalog::server::METHODS;
+    for method in METHODS {
+        let listed = SURFACE.iter().any(|(name, _)| name.strip_prefix("MCP ") == Some(method));
+        let params = json!({"protocolVersion": "2025-11-25", "name": "work.do", "uri": "x",
+            "level": "info", "notifications": 1});
+        let old = session.ask(method, params.clone()).await;
+        let lines = [("Mcp-Name", "work.do")];
+        let lines = if method == "resources/read" { [("Mcp-Name", "x")] } else { lines };
+        let new = gate.alone_at("/mcp", method, params.clone(), &lines).await;
+        let known = [&old, &new].iter().any(|reply| reply.json()["error"]["code"] != -32601);
+        // No server is bound here, so nothing can be passed on to one.
+        assert_eq!(known || passed_on.contains(&method), listed, "{method}: {old:?} {new:?}");
+        let lines = [("Authorization", "-"), ("Mcp-Name", "x")];
+        let nobody = gate.alone_at("/mcp", method, params, &lines).await;
+        assert_eq!(nobody.status, 401, "{method}: {nobody:?}");
+    }
+    assert_eq!(gate.tool.count(), 2);
 }

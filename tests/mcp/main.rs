@@ -30,6 +30,8 @@ mod gate;
 
 mod calls;
 mod exchange;
+mod golden;
+mod http2;
 mod legacy;
 mod modern;
 mod streams;

@@ -97,7 +97,7 @@ async fn headers_that_are_missing_or_say_something_else_run_nothing() {
         [("mcp-name", "work.do")],
     ] {
         let reply = gate.alone_at("/mcp", "tools/call", call.clone(), &lines).await;
-        assert_eq!(reply.result()["structuredContent"]["done"], true, "{lines:?}");
+        assert_eq!(reply.result()["structuredContent"]["body"]["done"], true, "{lines:?}");
     }
     assert_eq!(gate.tool.count(), 3);
     let summary = gate.checked().await;
@@ -130,7 +130,7 @@ async fn a_parameter_that_is_mirrored_into_a_header_is_in_both_places_or_in_none
     {
         let lines = [("Mcp-Param-Region", header)];
         let reply = gate.alone_at("/mcp", "tools/call", call(args), &lines).await;
-        assert_eq!(reply.result()["structuredContent"]["done"], true);
+        assert_eq!(reply.result()["structuredContent"]["body"]["done"], true);
     }
 }
 
@@ -189,9 +189,8 @@ async fn methods_nobody_answers_to_are_named_and_notifications_are_taken() {
     }
     let noted =
         json!({"jsonrpc": "2.0", "method": "notifications/x", "params": with_meta(json!({}))});
-    let reply =
-        gate.post("/mcp", &[("MCP-Protocol-Version", VERSION)], noted.to_string().as_bytes());
-    let reply = reply.await;
+    let noted = noted.to_string();
+    let reply = gate.post("/mcp", &[("MCP-Protocol-Version", VERSION)], noted.as_bytes()).await;
     assert_eq!((reply.status, reply.body.as_str()), (202, ""));
     let response = json!({"jsonrpc": "2.0", "id": 1, "result": {}}).to_string();
     let reply = gate.post("/mcp", &[("MCP-Protocol-Version", VERSION)], response.as_bytes()).await;

@@ -23,7 +23,7 @@ async fn a_call_that_takes_its_time_is_answered_as_a_stream() {
     gate.tool.release();
     let said = wire.event(&mut String::new()).await.unwrap();
     assert_eq!(
-        (&said["id"], &said["result"]["structuredContent"]["done"]),
+        (&said["id"], &said["result"]["structuredContent"]["body"]["done"]),
         (&json!(1), &json!(true))
     );
     assert!(wire.chunk().await.is_none(), "the answer ends the stream");
@@ -33,7 +33,7 @@ async fn a_call_that_takes_its_time_is_answered_as_a_stream() {
     let events =
         gate.alone_at("/mcp", "tools/call", call(), &[("Accept", "text/event-stream")]).await;
     assert_eq!(events.header("content-type"), Some("text/event-stream"));
-    assert_eq!(events.result()["structuredContent"]["done"], true);
+    assert_eq!(events.result()["structuredContent"]["body"]["done"], true);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -82,13 +82,14 @@ def mutant(name: str, file: str, old: str, new: str) -> bool:
         if code != 0:
             print(f"ERROR    {name}: does not compile\n{output[-3000:]}", flush=True)
             return False
-        code, output = run([*TEST, "promises", "--", "--nocapture"], 240)
+        code, output = run([*TEST, "--no-fail-fast", "--", "--nocapture"], 240)
     finally:
         (TREE / file).write_text(original)
     seconds = time.monotonic() - start
     found = re.findall(r"^  \((\d+)\)", output, re.MULTILINE)
     found += re.findall(r"failed: \((\d+)\) it spins", output)
-    checks = ",".join(sorted(set(found), key=int)) if found else "-"
+    failed = re.findall(r"^test (?:\w+::)(\w+) \.\.\. FAILED", output, re.MULTILINE)
+    checks = ",".join([*sorted(set(found), key=int), *sorted(failed)]) or "-"
     seed = re.search(r"seed (\d+) failed", output)
     if code == 0:
         print(f"SURVIVED {name}  ({seconds:.0f} s)", flush=True)
@@ -110,7 +111,7 @@ def main() -> int:
         return 1
     start = time.monotonic()
     copy()
-    code, output = run([*TEST, "promises", "--", "--nocapture"], 900)
+    code, output = run([*TEST, "--", "--nocapture"], 900)
     if code != 0:
         print(f"the unbroken tree fails\n{output[-3000:]}")
         return 1

@@ -41,7 +41,7 @@ impl Served {
 #[tokio::test]
 async fn every_listed_route_answers_and_nothing_else_does() {
     let served = serve(8);
-    for (name, _) in SURFACE.iter().filter(|(name, _)| name.contains(' ')) {
+    for (name, _) in SURFACE.iter().filter(|(name, _)| name.starts_with("GET ")) {
         let answer = served.ask(name, "Host: localhost\r\n").await;
         assert!(!answer.starts_with("HTTP/1.1 40"), "{name}: {answer}");
     }

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
+use wicketgate::catalog::server::METHODS;
 use wicketgate::serve::{Access, SURFACE, pb};
 
 fn methods(descriptors: &[u8]) -> Vec<String> {
@@ -42,6 +43,19 @@ fn no_method_of_the_gate_is_open_and_only_one_runs_a_tool() {
     let enforced: Vec<_> =
         gate.iter().filter(|(_, access)| *access == Access::Enforced).map(|(n, _)| *n).collect();
     assert_eq!(enforced, ["wicketgate.v1.Gate/ExecuteTool"]);
+}
+
+#[test]
+fn nothing_over_mcp_is_open_and_what_is_passed_on_is_enforced() {
+    let mcp: Vec<_> = SURFACE
+        .iter()
+        .filter_map(|(name, access)| Some((name.strip_prefix("MCP ")?, access)))
+        .collect();
+    assert!(mcp.iter().all(|(_, access)| **access != Access::Open));
+    let enforced: BTreeSet<_> =
+        mcp.iter().filter(|(_, access)| **access == Access::Enforced).map(|(n, _)| *n).collect();
+    let passed_on = METHODS.into_iter().chain(["tools/call"]).collect();
+    assert_eq!(enforced, passed_on);
 }
 
 #[test]

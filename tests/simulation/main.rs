@@ -30,6 +30,7 @@ mod life;
 mod script;
 mod shapes;
 mod threads;
+mod tools;
 mod world;
 
 use std::collections::BTreeMap;

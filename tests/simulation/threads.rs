@@ -11,7 +11,7 @@ use wicketgate::identity::Caller;
 
 use crate::world::{HOLD, IDLE, Life, World};
 
-fn on_a_good_day<F: Future<Output = ()>>(story: impl FnOnce(Arc<World>) -> F) {
+pub fn on_a_good_day<F: Future<Output = ()>>(story: impl FnOnce(Arc<World>) -> F) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.unwrap().block_on(async {

@@ -143,6 +143,10 @@ const SLEEPERS: &[(&str, &str)] = &[
         "virtual time: under the paused clock a sleep is the schedule of the world",
     ),
     (
+        "tests/simulation/tools.rs",
+        "virtual time: under the paused clock a sleep is the schedule of the world",
+    ),
+    (
         "tests/simulation/world.rs",
         "virtual time: under the paused clock a sleep is the schedule of the world",
     ),

@@ -19,7 +19,7 @@ use wicketgate::domain::id::ToolName;
 use wicketgate::domain::tier::Tier;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{self, CallRequest, Opening, Road};
-use wicketgate::identity::manifest::{Grant, Limits, Manifest, Status};
+use wicketgate::identity::manifest::{Grant, Limits, Manifest, Mode, Status};
 use wicketgate::identity::token::RunTokens;
 use wicketgate::identity::{Caller, Peer};
 use wicketgate::ledger::memory::Memory;
@@ -85,8 +85,13 @@ fn bindings(server: &Arc<Server>, pinned: &str) -> Vec<Binding> {
         let open = br#"{"type":"object","additionalProperties":true}"#;
         let mirrored =
             vec![header::Mirrored { name: "Region".into(), path: vec!["region".into()] }];
-        let mcp =
-            Mcp { server: Arc::clone(server), target, mirrored, pinned: pinned.as_bytes().into() };
+        let mcp = Mcp {
+            server: Arc::clone(server),
+            target,
+            mirrored,
+            pinned: pinned.as_bytes().into(),
+            signers: Vec::new().into(),
+        };
         Binding {
             name: ToolName::parse(&name).unwrap(),
             description: "acts".into(),
@@ -120,7 +125,7 @@ impl Gate {
         let servers: Vec<_> = servers.into_iter().map(Arc::new).collect();
         let upstreams = Upstreams::new(&servers);
         let bindings: Vec<_> = servers.iter().flat_map(|s| bindings(s, pinned)).collect();
-        let grant = |b: &Binding| Grant { name: b.name.clone(), tier: None, definition: None };
+        let grant = |b: &Binding| Grant::of(b.name.clone());
         let manifest = Arc::new(manifest(bindings.iter().map(grant).collect()));
         let toolbox = Toolbox::build(bindings, &upstreams).unwrap();
         let metrics = Arc::new(Metrics::new(Vec::new(), "0", "test"));
@@ -230,6 +235,7 @@ fn manifest(tools: Vec<Grant>) -> Manifest {
         owner: "a@example.com".into(),
         labels: BTreeMap::new(),
         status: Status::Active,
+        mode: Mode::Enforce,
         model_provider: "none".into(),
         model_names: vec!["m".into()],
         instructions: Vec::new(),

@@ -165,7 +165,7 @@ async fn sixty_four_calls_at_once_answered_backwards_each_get_their_own_answer()
             let gate = &gate;
             let text = format!("{round}-{n}");
             async move {
-                let server = if n % 2 == 0 { "fix" } else { "other" };
+                let server = if n.is_multiple_of(2) { "fix" } else { "other" };
                 let args = json!({"do": "gather", "of": 16, "text": text});
                 let came = gate.call(&format!("{server}.act"), args).await.unwrap();
                 assert_eq!(came, format!(r#"{{"content": [], "text": "{text}"}}"#));

@@ -83,7 +83,13 @@ unchecked if {
 
 unchecked if {
 	some field in fourth
-	not is_string(field[1])
+	is_object(field[1])
+	count(field[1]) > 0
+}
+
+unchecked if {
+	some field in fourth
+	is_array(field[1])
 	count(field[1]) > 0
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::binding::{Binding, Kind};
 use super::lock::{LockedServer, Pinned, Verified, pinned, printable};
 use super::schema::Schema;
-use super::server::{Mcp, Said, Server, Target, governed};
+use super::server::{Mcp, Said, Server, Target, Transport, governed};
 use super::{ConfigError, Problems, definition};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -64,6 +64,7 @@ impl Bound {
     }
 
     fn server(&mut self, server: &Arc<Server>, problems: &mut Problems) {
+        self.warnings.extend(inline_secrets(server));
         let Some(verified) = &self.lock else {
             self.warnings.push(unlocked(&server.name));
             return;
@@ -97,6 +98,19 @@ impl Bound {
         found.extend(methods(server, locked, &signers));
         self.bindings.extend(found);
     }
+}
+
+/// Literal variables whose names say that they hold a secret.
+fn inline_secrets(server: &Server) -> Vec<String> {
+    const WORDS: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "API_KEY", "APIKEY"];
+    let Transport::Stdio(stdio) = &server.transport else { return Vec::new() };
+    let names = stdio.env.iter().map(|(name, _)| name);
+    let names = names.filter(|name| WORDS.iter().any(|word| name.to_uppercase().contains(word)));
+    let server = &server.name;
+    let said = |name| {
+        format!("server `{server}`: `{name}` looks like a secret: give it under `credentials`")
+    };
+    names.map(said).collect()
 }
 
 fn unlocked(server: &str) -> String {

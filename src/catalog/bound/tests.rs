@@ -107,6 +107,14 @@ fn without_a_lock_no_tool_of_a_server_exists_and_what_the_lock_knows_more_is_tol
 }
 
 #[test]
+fn a_literal_variable_with_the_name_of_a_secret_is_told_without_its_value() {
+    let yaml = "- {name: a, stdio: {command: x, env: {GITHUB_TOKEN: ghp_1234, MODE: fast}}}";
+    let warnings = Bound::of(Vec::new(), servers(yaml), None).unwrap().warnings;
+    let expected = "server `a`: `GITHUB_TOKEN` looks like a secret: give it under `credentials`";
+    assert_eq!((warnings[0].as_str(), warnings.len()), (expected, 2));
+}
+
+#[test]
 fn a_server_that_is_reached_in_another_way_needs_a_new_lock() {
     let lock = verified(vec![locked(&servers(SERVERS)[0], &[LOG])]);
     let moved = servers(&SERVERS.replace("git-server", "git-server2"));
@@ -173,7 +181,7 @@ fn every_method_has_a_schema_that_takes_its_parameters() {
             r#"{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""},"context":{"arguments":{"x":"y"}}}"#,
         ),
     ];
-    assert_eq!(good.map(|(method, _)| method), crate::catalog::server::METHODS);
+    assert_eq!(good.map(|(method, _)| method), server::METHODS);
     for (method, args) in good {
         assert!(takes(method, args), "{method}");
         assert!(!takes(method, r#"{"extra":1}"#), "{method}");

@@ -42,6 +42,19 @@ pub struct Server {
 }
 
 impl Server {
+    /// Whether a connection to this one serves for the other too: the same way there with the same
+    /// credentials and bounds.
+    #[must_use]
+    pub fn is_reached_as(&self, other: &Self) -> bool {
+        let same = |(one, other): (&Secret, &Secret)| one.expose() == other.expose();
+        let (mine, theirs) = (self.secrets(), other.secrets());
+        self.binding == other.binding
+            && self.timeout == other.timeout
+            && self.result_bytes_max == other.result_bytes_max
+            && mine.len() == theirs.len()
+            && mine.iter().zip(&theirs).all(same)
+    }
+
     /// Every secret it is given: none may show in what it answers.
     #[must_use]
     pub fn secrets(&self) -> Vec<Secret> {

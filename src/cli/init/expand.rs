@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
+use crate::catalog::secret::SECRET_BYTES_MIN;
+
 /// One piece of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Part {
@@ -170,7 +172,7 @@ pub fn is_credential(name: &str, value: &str) -> bool {
 
 /// What a name like `KEY_FILE` or `MAX_TOKENS` holds: a number, a truth value, a file that is there.
 fn is_plain(value: &str) -> bool {
-    value.parse::<f64>().is_ok()
+    (value.parse::<f64>().is_ok() && value.len() < SECRET_BYTES_MIN)
         || matches!(value, "true" | "false")
         || (value.starts_with('/') && PathBuf::from(value).exists())
 }

@@ -37,7 +37,7 @@ pub fn configuration(plan: &Plan, governed: &[Governed]) -> String {
          manifest_keys: [keys/manifest.pem.pub]\n  \
          policy_keys: [keys/policy.pem.pub]\n  \
          lock_keys: [keys/lock.pem.pub]\n\
-         policy: {bundle: policy, deadline_ms: 1000}     # a busy desktop is no reason to deny\n\
+         policy: {bundle: policy, deadline_ms: 2000}     # a busy desktop is no reason to deny\n\
          lock: tools.lock\n\
          agents:\n  - manifest: agent.yaml\n    \
          callers:                                   # whoever has this uid on the socket is this agent\n",

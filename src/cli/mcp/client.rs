@@ -343,7 +343,7 @@ impl Client {
         };
         if listed {
             headers::note(result, &mut self.tools.lock());
-        } else if detail(result).as_deref() == Some("tool.drift") {
+        } else if detail(result).is_some_and(|d| matches!(d.as_str(), "tool.drift" | "changed")) {
             self.drifted.store(true, Ordering::Relaxed);
         }
     }

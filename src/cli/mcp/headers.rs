@@ -110,8 +110,8 @@ mod tests {
             "mcp-protocol-version: 2026-07-28",
             "mcp-method: tools/call",
             "mcp-name: q",
-            "mcp-param-region: =?base64?WsO8cmljaA==?=",
             "mcp-param-n: 7",
+            "mcp-param-region: =?base64?WsO8cmljaA==?=",
         ];
         assert_eq!(headers, expected);
         assert_eq!(tool_called(Some(&params)).as_deref(), Some("q"));

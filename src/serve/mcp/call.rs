@@ -217,7 +217,11 @@ fn refused(
 ) -> Result<Rendered, Refused> {
     if asked.method {
         if fault.code != Code::ToolNotGranted {
-            return Err(fault.into());
+            let theirs = servers_own(&fault);
+            let refused = Refused::from(fault);
+            return Err(theirs
+                .into_iter()
+                .fold(refused, |refused, (code, words)| refused.said(code, words)));
         }
         let mut refused = Refused::method(&ask.method).on_the_books();
         refused = refused.with("code", fault.code.as_str().into());
@@ -238,6 +242,18 @@ fn refused(
         }
     }
 }
+
+/// The error a server answered a method with, as its outcome is worded (`tool::mcp`). A client that
+/// asks for a resource knows what the server's own code means, and none of ours.
+fn servers_own(fault: &Fault) -> Option<(i64, String)> {
+    let said =
+        fault.message.strip_prefix(SERVER_SAID).filter(|_| fault.code == Code::ToolFailed)?;
+    let (code, words) = said.split_once(": ")?;
+    Some((code.parse().ok()?, words.to_owned()))
+}
+
+/// How the outcome of a call begins that a server answered with an error.
+const SERVER_SAID: &str = "the server answered with error ";
 
 /// The name of the one question the face ever asks.
 const QUESTION: &str = "wicketgate_wait";

@@ -51,8 +51,9 @@ pub(super) fn events(body: Body) -> Answer {
 pub(super) enum Refused {
     /// The exchange is wrong.
     Broken(Box<Found>),
-    /// The road says no: a JSON-RPC error. The road has counted it.
-    Told(Box<Problem>),
+    /// The road says no: a JSON-RPC error, with the server's own code and words if it gave some. The
+    /// road has counted it.
+    Told(Box<Problem>, Option<(i64, String)>),
     /// Nobody gets as far as JSON-RPC: a problem document.
     Turned(Box<Problem>),
 }
@@ -119,6 +120,14 @@ impl Refused {
         self
     }
 
+    /// The same in a server's own words.
+    pub(super) fn said(self, code: i64, words: String) -> Self {
+        match self {
+            Self::Told(problem, _) => Self::Told(problem, Some((code, words))),
+            Self::Broken(_) | Self::Turned(_) => self,
+        }
+    }
+
     /// Nobody gets as far as JSON-RPC.
     pub(super) fn turned(problem: impl Into<Problem>) -> Self {
         Self::Turned(Box::new(problem.into()))
@@ -136,7 +145,12 @@ impl Refused {
                 let text = rpc::error(id, rule.rpc, &found.message, Some(data.as_bytes()));
                 (StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), text)
             }
-            Self::Told(problem) | Self::Turned(problem) => {
+            Self::Told(problem, Some((code, words))) => {
+                let data =
+                    problem.rpc_error().get("data").map(Value::to_string).unwrap_or_default();
+                (StatusCode::OK, rpc::error(id, *code, words, Some(data.as_bytes())))
+            }
+            Self::Told(problem, None) | Self::Turned(problem) => {
                 let error = problem.rpc_error();
                 let code = error.get("code").and_then(Value::as_i64).unwrap_or(rpc::INTERNAL_ERROR);
                 let data = error.get("data").map(Value::to_string).unwrap_or_default();
@@ -153,7 +167,7 @@ impl Refused {
                     faces.reject(code);
                 }
             }
-            Self::Told(_) => {}
+            Self::Told(..) => {}
             Self::Turned(problem) => faces.reject(problem.code),
         }
     }
@@ -176,7 +190,7 @@ impl Refused {
 
 impl From<Fault> for Refused {
     fn from(fault: Fault) -> Self {
-        Self::Told(Box::new(fault.into()))
+        Self::Told(Box::new(fault.into()), None)
     }
 }
 

@@ -135,7 +135,7 @@ impl McpTool {
 
     /// As `send`, for tests of what a connection does with many calls.
     #[cfg(test)]
-    pub async fn sent(&self, link: &Link, call: &ToolCall) -> Outcome {
+    pub(super) async fn sent(&self, link: &Link, call: &ToolCall) -> Outcome {
         let ready = self.ready(call).expect("the call can be prepared");
         self.send(link, &ready, call).await
     }

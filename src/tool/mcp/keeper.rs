@@ -23,6 +23,7 @@ use super::traffic::{Tally, Traffic};
 use crate::catalog::drift::Drift;
 use crate::catalog::server::{Server, Transport};
 use crate::clock::Entropy;
+use crate::domain::json::Json;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::Resolve;
 use crate::tool::scrub::Scrub;
@@ -156,6 +157,11 @@ impl Keeper {
                 return Err(format!("server `{}` is closed", self.server.name));
             }
         }
+    }
+
+    /// Whether this holds a secret the server was given.
+    pub fn shows_secret(&self, value: &Json) -> bool {
+        self.scrub.finds(value)
     }
 
     /// Watches one more tool.

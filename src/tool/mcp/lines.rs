@@ -6,7 +6,7 @@ const END_BYTES: usize = 4 * 1024;
 const PATIENCE: usize = 16;
 
 /// One line, without its break.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// All of it.
     Whole(&'a [u8]),
@@ -93,7 +93,10 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn all(bytes_max: usize, chunks: &[&[u8]]) -> (Vec<(bool, Vec<u8>)>, Result<(), String>) {
+    /// Lines, each with whether it is whole, and how it ended.
+    type Seen = (Vec<(bool, Vec<u8>)>, Result<(), String>);
+
+    fn all(bytes_max: usize, chunks: &[&[u8]]) -> Seen {
         let mut lines = Lines::new(bytes_max);
         let mut seen = Vec::new();
         let ended = chunks.iter().try_for_each(|chunk| {

@@ -116,7 +116,10 @@ fn read(page: &RawValue, listed: &mut Listed) -> Result<Option<String>, String> 
 mod tests {
     use super::*;
 
-    fn page(text: &str) -> Result<(Vec<String>, usize, Option<String>), String> {
+    /// Names, how many were left out, and the cursor.
+    type Page = (Vec<String>, usize, Option<String>);
+
+    fn page(text: &str) -> Result<Page, String> {
         let mut listed = Listed::default();
         let cursor = read(&RawValue::from_string(text.to_owned()).unwrap(), &mut listed)?;
         let name = |tool: &Json| tool.get("name").unwrap().as_str().unwrap().to_owned();

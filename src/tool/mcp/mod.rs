@@ -115,6 +115,9 @@ impl Upstream {
         } else {
             list::Listed::default()
         };
+        if listed.tools().iter().any(|tool| self.keeper.shows_secret(tool)) {
+            return Err(error("its list of tools holds a credential it was given".to_owned()));
+        }
         let promised = PROMISED.iter().filter(|(name, _)| has(name));
         Ok(Probed {
             protocol: link.spoken.version,
@@ -183,6 +186,28 @@ impl Upstreams {
             (server.name.clone(), Arc::new(Upstream { keeper }))
         });
         Self { all: all.collect(), tasks, metrics }
+    }
+
+    /// These servers in place of those before. One that is reached as before, with the same credentials,
+    /// keeps its connection; nothing is started.
+    #[must_use]
+    pub fn following(before: &Self, servers: &[Arc<Server>]) -> Self {
+        let around = Around {
+            entropy: Arc::new(SystemEntropy),
+            resolve: Arc::new(System),
+            metrics: Arc::clone(&before.metrics),
+            tasks: before.tasks.clone(),
+        };
+        let all = servers.iter().map(|server| {
+            let kept = before.get(&server.name).filter(|old| old.server().is_reached_as(server));
+            let upstream = kept.map_or_else(
+                || Arc::new(Upstream { keeper: Keeper::new(server, around.clone()) }),
+                Arc::clone,
+            );
+            (server.name.clone(), upstream)
+        });
+        let all = all.collect();
+        Self { all, tasks: before.tasks.clone(), metrics: Arc::clone(&before.metrics) }
     }
 
     /// From now on drift, restarts and dropped messages are counted here; the first call counts.

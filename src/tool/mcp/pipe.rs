@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::lines::{Line, Lines};
-use super::process::{self, Process, Tail};
+use super::process::{self, Exit, Process, Tail};
 use super::traffic::{Answer, Ask, Broken, Notes, Traffic, refusal};
 use crate::catalog::server::Stdio;
 use crate::mcp::raw::{Writer, quoted};
@@ -26,6 +26,9 @@ const GARBAGE_MAX: u64 = 1_000;
 const UNASKED_MAX: u64 = 100_000;
 /// Bytes a line may have beyond the largest result: the frame around it.
 const FRAME_BYTES: usize = 64 * 1024;
+
+/// How long the output of a server that ended is still read.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 type Waited = Result<Answer, Broken>;
 
@@ -45,7 +48,6 @@ pub(super) struct Pipe {
     garbage: AtomicU64,
     unasked: AtomicU64,
     process: Mutex<Option<Process>>,
-    quiet: CancellationToken,
     tail: Tail,
 }
 
@@ -62,6 +64,7 @@ impl Pipe {
     ) -> Result<Arc<Self>, String> {
         let (process, (input, output, errors)) = process::start(stdio)?;
         let (lines, queue) = mpsc::channel(QUEUE);
+        tasks.spawn(follow(process.exit(), Arc::clone(&traffic)));
         let pipe = Arc::new(Self {
             traffic,
             waiting: Mutex::default(),
@@ -69,7 +72,6 @@ impl Pipe {
             garbage: AtomicU64::new(0),
             unasked: AtomicU64::new(0),
             process: Mutex::new(Some(process)),
-            quiet: CancellationToken::new(),
             tail: Tail::default(),
         });
         tasks.spawn(pipe.tail.clone().drain(errors));
@@ -89,7 +91,7 @@ impl Pipe {
         self.lines.lock().take();
         let process = self.process.lock().take();
         if let Some(process) = process {
-            process.end(&self.quiet).await;
+            process.end().await;
         }
     }
 
@@ -138,7 +140,12 @@ impl Pipe {
         let mut reader = BufReader::with_capacity(64 * 1024, output);
         let mut lines = Lines::new(bytes_max);
         let why = loop {
-            let taken = match reader.fill_buf().await {
+            let chunk = tokio::select! {
+                biased;
+                chunk = reader.fill_buf() => chunk,
+                () = self.traffic.over.cancelled() => break "the connection ended".to_owned(),
+            };
+            let taken = match chunk {
                 Ok([]) => break "the server closed its output".to_owned(),
                 Ok(chunk) => lines.push(chunk, |line| self.line(line)).map(|()| chunk.len()),
                 Err(error) => break format!("the server's output cannot be read: {error}"),
@@ -153,9 +160,6 @@ impl Pipe {
             let _ = waiting.answer.send(Err(Broken::Lost));
         }
         self.lines.lock().take();
-        // A closed read end also ends whoever still writes to it.
-        drop(reader);
-        self.quiet.cancel();
     }
 
     fn line(&self, line: Line<'_>) -> Result<(), String> {
@@ -271,6 +275,19 @@ impl Pipe {
             return Ok(());
         }
         Err("the server does not stop to say what nobody asked for".to_owned())
+    }
+}
+
+/// Ends the connection when the server ended, though a child of its may hold its output open.
+async fn follow(exit: Exit, traffic: Arc<Traffic>) {
+    tokio::select! {
+        biased;
+        () = traffic.over.cancelled() => {}
+        () = exit.wait() => {
+            // Its last words are still in the pipe.
+            tokio::time::sleep(LAST_WORDS).await;
+            traffic.end("the server ended");
+        }
     }
 }
 

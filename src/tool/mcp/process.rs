@@ -1,14 +1,15 @@
 //! A server that is a child process: started in a group of its own, and ended with all its children.
 
+use std::os::fd::OwnedFd;
 use std::process::Stdio as Pipe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use tokio::io::AsyncReadExt as _;
+use tokio::io::unix::AsyncFd;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio_util::sync::CancellationToken;
 
 use crate::catalog::server::Stdio;
 
@@ -24,6 +25,27 @@ const TAIL_BYTES: usize = 4 * 1024;
 pub(super) struct Process {
     child: Child,
     group: Option<Pid>,
+    exit: Exit,
+}
+
+/// Tells that a server ended, without reaping it: until then its group's number cannot become
+/// another group's. Where the system cannot tell, nobody is told.
+#[derive(Clone, Debug)]
+pub(super) struct Exit(Option<Arc<AsyncFd<OwnedFd>>>);
+
+impl Exit {
+    fn of(leader: Option<Pid>) -> Self {
+        let file = leader.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        Self(file.and_then(|file| AsyncFd::new(file).ok()).map(Arc::new))
+    }
+
+    /// Waits until the server ended.
+    pub async fn wait(&self) {
+        match &self.0 {
+            Some(file) => drop(file.readable().await),
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// Its streams.
@@ -50,7 +72,8 @@ pub(super) fn start(stdio: &Stdio) -> Result<(Process, Streams), String> {
         command.spawn().map_err(|e| format!("`{}` cannot be started: {e}", stdio.program))?;
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    let process = Process { child, group };
+    let exit = Exit::of(group);
+    let process = Process { child, group, exit };
     let (Some(input), Some(output), Some(errors)) = streams else {
         return Err("the server has no streams".to_owned());
     };
@@ -58,13 +81,16 @@ pub(super) fn start(stdio: &Stdio) -> Result<(Process, Streams), String> {
 }
 
 impl Process {
-    /// Ends it. Its input is closed already; `quiet` is cancelled when its output is.
-    ///
-    /// The leader is reaped last: until then its group's number cannot become another group's.
-    pub async fn end(mut self, quiet: &CancellationToken) {
-        if tokio::time::timeout(LEAVE, quiet.cancelled()).await.is_err() {
+    /// Tells when it ended.
+    pub fn exit(&self) -> Exit {
+        self.exit.clone()
+    }
+
+    /// Ends it. Its input is closed already. The leader is reaped last.
+    pub async fn end(mut self) {
+        if tokio::time::timeout(LEAVE, self.exit.wait()).await.is_err() {
             self.signal(Signal::TERM);
-            let _ = tokio::time::timeout(TERMINATE, quiet.cancelled()).await;
+            let _ = tokio::time::timeout(TERMINATE, self.exit.wait()).await;
         }
         self.signal(Signal::KILL);
         let _ = self.child.wait().await;

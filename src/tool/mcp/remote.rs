@@ -234,10 +234,9 @@ impl Remote {
     fn message(&self, text: &[u8], number: u64) -> Option<Answer> {
         let Ok(Message::Response { id, outcome }) = Message::read(text) else { return None };
         let ours = id.as_ref() == Some(&self.traffic.id(number));
-        if !ours && !(id.is_none() && outcome.is_err()) {
-            return None;
-        }
-        Some(Answer { outcome: outcome.map(ToOwned::to_owned), notes: Notes::default() })
+        let unread = id.is_none() && outcome.is_err();
+        (ours || unread)
+            .then(|| Answer { outcome: outcome.map(ToOwned::to_owned), notes: Notes::default() })
     }
 
     fn keep_session(&self, headers: &HeaderMap) -> Result<(), Broken> {

@@ -55,6 +55,7 @@ async fn a_hundred_thousand_calls_sixty_four_at_once_each_get_their_own_answer()
         target: Target::Tool("act".into()),
         mirrored: Vec::new(),
         pinned: br#"{"name":"act"}"#.as_slice().into(),
+        signers: Vec::new().into(),
     };
     let upstream = upstreams.get("echo").unwrap();
     let tool = Arc::new(McpTool::new(Arc::clone(upstream), mcp, false, 1 << 20).unwrap());

@@ -1,0 +1,84 @@
+//! Tools that the operator changes while the gate runs.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::checker::{check, kinds};
+use crate::sidecar::{Estate, Sidecar};
+use crate::tool::Tool;
+
+/// Waits until the gate has logged this.
+async fn says(sidecar: &Sidecar, words: &str) {
+    crate::until(&format!("`{words}` in {}", sidecar.said()), || async {
+        sidecar.said().contains(words)
+    })
+    .await;
+}
+
+fn without(config: &mut Value, name: &str) {
+    config["tools"].as_array_mut().unwrap().retain(|tool| tool["name"] != name);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_is_taken_away_ends_what_begins_after_it_and_nothing_before() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    tool.hold();
+    let caller = agent.clone();
+    let call = tokio::spawn(async move { caller.call("work.do", "a", r#"{"n":1}"#).await });
+    tool.entered(1).await;
+    estate.configure(|config| without(config, "work.do"));
+    says(&sidecar, "tools and servers are read").await;
+    assert!(!agent.tools().await.contains(&"work.do".to_owned()));
+    let gone = agent.call("work.do", "b", r#"{"n":1}"#).await.unwrap_err();
+    assert_eq!(gone.code, "tool.not_granted");
+    tool.release();
+    let answer = crate::within("the answer", call).await.unwrap().unwrap();
+    assert!(answer.contains("done"), "{answer}");
+    sidecar.stop().await;
+    assert_eq!(tool.count(), 1);
+    let summary = check(&estate.books, &tool, &estate.receipts);
+    assert_eq!(kinds(&summary, "config.changed"), 1, "{summary}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_configuration_that_is_wrong_is_refused_with_every_reason_and_the_old_tools_stay() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    estate.configure(|config| {
+        without(config, "work.do");
+        config["tools"][0]["kind"] = json!("magic");
+        config["tools"][1]["tier"] = json!("T9");
+    });
+    says(&sidecar, "refused; the old stay in force").await;
+    let said = sidecar.said();
+    assert!(said.contains("magic") && said.contains("T9"), "{said}");
+    agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    sidecar.stop().await;
+    let summary = check(&estate.books, &tool, &estate.receipts);
+    assert_eq!(kinds(&summary, "config.changed"), 0, "{summary}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_else_changed_is_said_to_need_a_restart_and_is_not_taken() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    estate.configure(|config| {
+        config["limits"]["hold_seconds"] = json!(1);
+        config["attested"] = json!({"environment": "elsewhere"});
+    });
+    sidecar.signal(Signal::HUP);
+    says(&sidecar, "needs a restart").await;
+    let said = sidecar.said();
+    let line = said.lines().find(|line| line.contains("needs a restart")).unwrap();
+    assert!(line.contains("attested") && line.contains("limits"), "{line}");
+    agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    sidecar.stop().await;
+    check(&estate.books, &tool, &estate.receipts);
+}

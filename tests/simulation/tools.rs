@@ -1,0 +1,131 @@
+//! Tools that are replaced while calls are on the road.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use wicketgate::catalog::schema::Schema;
+use wicketgate::domain::call::ToolCall;
+use wicketgate::domain::decision::Reason;
+use wicketgate::domain::digest::Digest;
+use wicketgate::domain::effect::Effect;
+use wicketgate::domain::id::ToolName;
+use wicketgate::domain::outcome::Outcome;
+use wicketgate::domain::prepared::{Hold, ToolFacts};
+use wicketgate::domain::tier::Tier;
+use wicketgate::enforce::{CallRequest, Thread};
+use wicketgate::ledger::permit::Permit;
+use wicketgate::tool::ToolExecutor;
+use wicketgate::tool::scrub::Scrub;
+use wicketgate::tool::toolbox::{Tool, Toolbox};
+
+use crate::faults::Weather;
+use crate::threads::on_a_good_day;
+use crate::world::TOOL_TIMEOUT;
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// Writes down what it does under its name.
+struct Signed(&'static str, Log);
+
+#[async_trait]
+impl ToolExecutor for Signed {
+    fn prepare(&self, _call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+        self.1.lock().push(format!("{} prepares", self.0));
+        Ok((Effect::None, Box::new(())))
+    }
+
+    async fn execute(&self, _permit: &Permit) -> Outcome {
+        self.1.lock().push(format!("{} runs", self.0));
+        Outcome::Completed { result: b"{}".to_vec(), status: "ok".into() }
+    }
+}
+
+/// One tool that is called `t.read`, of this definition.
+fn toolbox(executor: Signed, definition: &str) -> Toolbox {
+    let schema = r#"{"type":"object","additionalProperties":true}"#;
+    let schema = Arc::new(Schema::parse(schema.as_bytes()).unwrap());
+    let tool = Tool {
+        facts: Arc::new(ToolFacts {
+            name: ToolName::parse("t.read").unwrap(),
+            kind: "sim".into(),
+            tier: Tier::T1,
+            read_only: true,
+            idempotent: true,
+            definition: Digest::of(&[definition.as_bytes()]),
+            timeout: TOOL_TIMEOUT,
+            result_bytes_max: 1 << 20,
+        }),
+        description: definition.into(),
+        input_schema: schema.canonical().to_vec(),
+        schema,
+        shown: None,
+        signers: Vec::new().into(),
+        executor: Arc::new(executor),
+    };
+    Toolbox::of(vec![tool], Scrub::default())
+}
+
+#[test]
+fn a_call_runs_on_the_executor_that_prepared_it() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let log = Log::default();
+        life.road.set_toolbox(toolbox(Signed("one", Arc::clone(&log)), "a")).await.unwrap();
+        let run = world.thread(&life, &Thread::Caller).await.unwrap().unwrap();
+        // Its decision takes a while to get on the books.
+        world.sky.weather.lock().down_until = Some(Instant::now() + Duration::from_millis(300));
+        let request = CallRequest {
+            tool: "t.read".into(),
+            arguments: b"{}".to_vec(),
+            call_id: "c".into(),
+            traceparent: None,
+        };
+        let (answer, ()) = tokio::join!(life.road.execute(&run, request), async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert_eq!(*log.lock(), ["one prepares"]);
+            let swapped = life.road.set_toolbox(toolbox(Signed("two", Arc::clone(&log)), "a"));
+            assert_eq!(swapped.await.unwrap(), None, "agents are shown nothing else");
+        });
+        answer.unwrap();
+        assert_eq!(*log.lock(), ["one prepares", "one runs"]);
+    });
+}
+
+#[test]
+fn other_tools_are_on_the_books_before_they_are_shown() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let run = world.thread(&life, &Thread::Caller).await.unwrap().unwrap();
+        let mut version = life.road.toolbox_version();
+        version.mark_unchanged();
+        let shown = || life.road.list_tools(&run).unwrap().pop().map(|tool| tool.description);
+        let changed = life.road.set_toolbox(toolbox(Signed("one", Log::default()), "other"));
+        let receipt = changed.await.unwrap().unwrap();
+        assert!(version.has_changed().unwrap());
+        assert_eq!(shown().as_deref(), Some("other"));
+        {
+            let mut book = world.book.lock();
+            book.shadow.refresh(&world.memory);
+            let link = book.shadow.at(&receipt.chain, receipt.seq).unwrap();
+            assert_eq!(link.kind(), "config.changed");
+            assert_eq!(
+                (&link.json["data"]["what"], &link.json["data"]["tools"]),
+                (&"tools".into(), &1.into())
+            );
+        }
+        // Without books nothing changes.
+        version.mark_unchanged();
+        *world.sky.weather.lock() = Weather {
+            down_until: Some(Instant::now() + Duration::from_secs(2)),
+            ..Weather::default()
+        };
+        drop(world.open(&life, Some(Duration::from_millis(20))).await);
+        let refused = life.road.set_toolbox(toolbox(Signed("two", Log::default()), "third")).await;
+        assert!(refused.is_err());
+        assert!(!version.has_changed().unwrap());
+        assert_eq!(shown().as_deref(), Some("other"));
+    });
+}
