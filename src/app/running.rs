@@ -280,7 +280,7 @@ impl Running {
     /// that are not what was signed.
     fn notes(&self) -> Vec<String> {
         let observing = self.road.get().map(|road| road.observing()).unwrap_or_default();
-        let layers = observing.into_iter().map(|(layer, until, _left)| {
+        let layers = observing.into_iter().map(|(layer, until)| {
             format!(
                 "policy: the {layer} layer observes until {until}: its denials are not enforced"
             )
