@@ -34,6 +34,7 @@ pub(super) struct Process {
 pub(super) struct Exit(Option<Arc<AsyncFd<OwnedFd>>>);
 
 impl Exit {
+    #[expect(deprecated, reason = "sound for an `OwnedFd`; what replaces it is unsafe to call")]
     fn of(leader: Option<Pid>) -> Self {
         let file = leader.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         Self(file.and_then(|file| AsyncFd::new(file).ok()).map(Arc::new))
