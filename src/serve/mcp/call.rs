@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::ask::Request;
-use super::context::Context;
+use super::exchange::Exchange;
 use super::holds::Holds;
 use super::list::{Shown, governed};
 use super::render::{Rendered, Style};
@@ -46,19 +46,19 @@ struct Told {
 
 /// Answers a request that goes down the road: at once if it is quick, else as a stream.
 pub(super) async fn answer(
-    context: Context,
+    exchange: Exchange,
     manner: Manner,
     ask: Request,
     place: OwnedSemaphorePermit,
 ) -> Answer {
-    let accepts = context.accepts;
+    let accepts = exchange.accepts;
     let work = async move {
-        let told = match called(&context, &manner, &ask).await {
+        let told = match called(&exchange, &manner, &ask).await {
             Ok(Rendered { notes, result }) => {
                 Told { status: StatusCode::OK, notes, message: rpc::result(&ask.id, &result) }
             }
             Err(refused) => {
-                refused.count(&context.shared.faces);
+                refused.count(&exchange.shared.faces);
                 let (status, message) = refused.message(Some(&ask.id), manner.style.modern);
                 Told { status, notes: Vec::new(), message }
             }
@@ -103,18 +103,18 @@ struct Asked {
     server: bool,
 }
 
-async fn called(context: &Context, manner: &Manner, ask: &Request) -> Result<Rendered, Refused> {
-    let run = context.run(&manner.thread, ask).await?;
-    let shown = Shown::new(context.road.list_tools(&run)?, &context.view);
+async fn called(exchange: &Exchange, manner: &Manner, ask: &Request) -> Result<Rendered, Refused> {
+    let run = exchange.run(&manner.thread, ask).await?;
+    let shown = Shown::new(exchange.road.list_tools(&run)?, &exchange.view);
     let asked = match ask.method.as_str() {
-        "tools/call" => tool(context, manner, ask, &shown)?,
-        method => passed_on(context, ask, &shown, method)?,
+        "tools/call" => tool(exchange, manner, ask, &shown)?,
+        method => passed_on(exchange, ask, &shown, method)?,
     };
     let key = Holds::key(run.id(), &asked.tool, &asked.arguments);
-    let holds = &context.shared.holds;
+    let holds = &exchange.shared.holds;
     let call = match wanted_id(ask, manner.style.modern)? {
         Some(id) => id,
-        None => holds.find(&key).unwrap_or_else(|| minted(context)),
+        None => holds.find(&key).unwrap_or_else(|| minted(exchange)),
     };
     let request = CallRequest {
         tool: asked.tool.clone(),
@@ -124,8 +124,8 @@ async fn called(context: &Context, manner: &Manner, ask: &Request) -> Result<Ren
     };
     let _tracked = manner.session.as_ref().map(|session| session.track(&ask.id, &run, &call));
     // Only where requests stand alone is a response that nobody waits for a call that nobody wants.
-    let mut left = Left::new(context, &run, &call, manner.style.modern);
-    let answer = Box::pin(context.road.execute(&run, request)).await;
+    let mut left = Left::new(exchange, &run, &call, manner.style.modern);
+    let answer = Box::pin(exchange.road.execute(&run, request)).await;
     left.answered();
     match answer {
         Ok(released) => {
@@ -150,12 +150,12 @@ async fn called(context: &Context, manner: &Manner, ask: &Request) -> Result<Ren
 
 /// `tools/call`.
 fn tool(
-    context: &Context,
+    exchange: &Exchange,
     manner: &Manner,
     ask: &Request,
     shown: &Shown,
 ) -> Result<Asked, Refused> {
-    let name = context.view.inward(ask.required("name")?);
+    let name = exchange.view.inward(ask.required("name")?);
     let none = Json::object::<String>([]);
     let args = ask.params.get("arguments").unwrap_or(&none);
     if args.as_object().is_none() {
@@ -163,7 +163,7 @@ fn tool(
     }
     let found = shown.tool(&name);
     if let Some(tool) = found.filter(|_| manner.style.modern) {
-        mirror::params(&context.headers, &tool.input_schema, args)?;
+        mirror::params(&exchange.headers, &tool.input_schema, args)?;
     }
     let server = found.is_some_and(|tool| tool.kind == "mcp");
     Ok(Asked { tool: name, arguments: canonical::bytes(args), method: false, server })
@@ -171,7 +171,7 @@ fn tool(
 
 /// Another method of the one server that this path shows.
 fn passed_on(
-    context: &Context,
+    exchange: &Exchange,
     ask: &Request,
     shown: &Shown,
     method: &str,
@@ -182,7 +182,7 @@ fn passed_on(
     let tool = governed(server, method);
     // WHY: a server view names the server whether or not there is one; only what has anything to do
     // with the agent's manifest is worth a durable denial.
-    if shown.is_empty() && context.view.server.is_some() {
+    if shown.is_empty() && exchange.view.server.is_some() {
         return Err(Refused::method(method).counted(Code::ToolNotGranted));
     }
     let mut params = ask.params.clone();
@@ -203,8 +203,8 @@ fn wanted_id(ask: &Request, modern: bool) -> Result<Option<String>, Refused> {
     Ok(Some(id.as_str().to_owned()))
 }
 
-fn minted(context: &Context) -> String {
-    format!("m-{}", hex::encode(random16(&*context.shared.faces.entropy)))
+fn minted(exchange: &Exchange) -> String {
+    format!("m-{}", hex::encode(random16(&*exchange.shared.faces.entropy)))
 }
 
 /// What the agent is told when there is no result.
@@ -295,12 +295,12 @@ struct Left {
 }
 
 impl Left {
-    fn new(context: &Context, run: &Arc<Run>, call: &str, armed: bool) -> Self {
+    fn new(exchange: &Exchange, run: &Arc<Run>, call: &str, armed: bool) -> Self {
         Self {
-            road: Arc::clone(&context.road),
+            road: Arc::clone(&exchange.road),
             run: Arc::clone(run),
             call: call.to_owned(),
-            closing: context.closing.clone(),
+            closing: exchange.closing.clone(),
             waited_for: armed,
         }
     }

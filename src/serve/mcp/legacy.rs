@@ -7,7 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::ask::{Ask, Request, as_id};
 use super::call::{self, Manner};
-use super::context::Context;
+use super::exchange::Exchange;
 use super::http::{SESSION, VERSION};
 use super::level::Level;
 use super::modern::unsupported;
@@ -25,72 +25,72 @@ use crate::serve::problem::Problem;
 use crate::serve::problem::mcp::Broken;
 
 /// Answers one POST.
-pub(super) async fn post(context: Context, ask: Ask, place: OwnedSemaphorePermit) -> Answer {
-    let faces = context.shared.faces.clone();
+pub(super) async fn post(exchange: Exchange, ask: Ask, place: OwnedSemaphorePermit) -> Answer {
+    let faces = exchange.shared.faces.clone();
     let id = match &ask {
         Ask::Request(ask) => Some(ask.id.clone()),
         Ask::Notification(_) | Ask::Response => None,
     };
     let answer = match ask {
-        Ask::Request(ask) if ask.method == "initialize" => initialize(&context, &ask).await,
-        Ask::Request(ask) => match session(&context) {
-            Ok(session) => requested(context, session, ask, place).await,
+        Ask::Request(ask) if ask.method == "initialize" => initialize(&exchange, &ask).await,
+        Ask::Request(ask) => match session(&exchange) {
+            Ok(session) => requested(exchange, session, ask, place).await,
             Err(refused) => Err(refused),
         },
-        Ask::Notification(ask) => session(&context).map(|session| {
-            told(&context, &session, &ask);
+        Ask::Notification(ask) => session(&exchange).map(|session| {
+            told(&exchange, &session, &ask);
             reply::bare(StatusCode::ACCEPTED)
         }),
-        Ask::Response => session(&context).map(|_| reply::bare(StatusCode::ACCEPTED)),
+        Ask::Response => session(&exchange).map(|_| reply::bare(StatusCode::ACCEPTED)),
     };
     answer.unwrap_or_else(|refused| refused.answer(&faces, id.as_ref(), false))
 }
 
 /// Answers one GET: the session's stream.
-pub(super) fn get(context: &Context) -> Result<Answer, Refused> {
-    if !context.accepts.events {
+pub(super) fn get(exchange: &Exchange) -> Result<Answer, Refused> {
+    if !exchange.accepts.events {
         return Err(Refused::broken(Broken::Accept, "a stream of events must be accepted"));
     }
-    let session = session(context)?;
+    let session = session(exchange)?;
     let own = session.stream().ok_or_else(|| call::taken("the session has its stream already"))?;
-    let place = Arc::clone(&context.shared.streams).try_acquire_owned();
+    let place = Arc::clone(&exchange.shared.streams).try_acquire_owned();
     let place = place.map_err(|_| call::taken("too many streams are open"))?;
-    let clock = Arc::clone(&context.shared.faces.clock);
+    let clock = Arc::clone(&exchange.shared.faces.clock);
     Ok(reply::events(stream::of_changes(Changes {
         first: None,
         each: Some(rpc::notification("notifications/tools/list_changed", None)),
         last: None,
-        version: context.road.toolbox_version(),
-        closing: context.closing.clone(),
+        version: exchange.road.toolbox_version(),
+        closing: exchange.closing.clone(),
         places: vec![own, place],
         alive: Box::new(move || session.touch(clock.monotonic())),
     })))
 }
 
 /// Answers one DELETE: the session is over, and its run.
-pub(super) async fn delete(context: &Context) -> Result<Answer, Refused> {
-    let session = session(context)?;
-    context.shared.sessions.end(&session);
+pub(super) async fn delete(exchange: &Exchange) -> Result<Answer, Refused> {
+    let session = session(exchange)?;
+    exchange.shared.sessions.end(&session);
     // A run with a name may have other sessions; it ends when nobody uses it any more.
-    if context.run_name.is_none() {
-        let thread = thread(context, &session);
-        Box::pin(context.road.end_implicit(&context.caller, &thread)).await;
+    if exchange.run_name.is_none() {
+        let thread = thread(exchange, &session);
+        Box::pin(exchange.road.end_implicit(&exchange.caller, &thread)).await;
     }
     Ok(reply::bare(StatusCode::NO_CONTENT))
 }
 
 /// The session that is named, if it is this caller's.
-fn session(context: &Context) -> Result<Arc<Session>, Refused> {
-    version(context)?;
-    let Some(id) = context.headers.get(SESSION) else {
+fn session(exchange: &Exchange) -> Result<Arc<Session>, Refused> {
+    version(exchange)?;
+    let Some(id) = exchange.headers.get(SESSION) else {
         let message = format!("begin with `initialize`, then send `{SESSION}`");
         return Err(Refused::broken(Broken::SessionMissing, message));
     };
-    let owner = context.owner();
+    let owner = exchange.owner();
     let found = id
         .to_str()
         .ok()
-        .and_then(|id| context.shared.sessions.find(id, &owner, &context.view, context.now()));
+        .and_then(|id| exchange.shared.sessions.find(id, &owner, &exchange.view, exchange.now()));
     found.ok_or_else(|| {
         let message = "no such session; begin a new one with `initialize`";
         Refused::broken(Broken::SessionUnknown, message)
@@ -98,8 +98,8 @@ fn session(context: &Context) -> Result<Arc<Session>, Refused> {
 }
 
 /// The version header, if it is sent, is one with a handshake.
-fn version(context: &Context) -> Result<(), Refused> {
-    let Some(value) = context.headers.get(VERSION) else { return Ok(()) };
+fn version(exchange: &Exchange) -> Result<(), Refused> {
+    let Some(value) = exchange.headers.get(VERSION) else { return Ok(()) };
     let text = value.to_str().unwrap_or_default().trim_matches([' ', '\t']);
     match Version::parse(text) {
         Some(version) if !version.is_stateless() => Ok(()),
@@ -107,14 +107,14 @@ fn version(context: &Context) -> Result<(), Refused> {
     }
 }
 
-fn thread(context: &Context, session: &Session) -> Thread {
-    let named = context.run_name.clone().map(Thread::Named);
+fn thread(exchange: &Exchange, session: &Session) -> Thread {
+    let named = exchange.run_name.clone().map(Thread::Named);
     named.unwrap_or_else(|| Thread::Session(session.id.clone()))
 }
 
-async fn initialize(context: &Context, ask: &Request) -> Result<Answer, Refused> {
-    version(context)?;
-    if context.headers.contains_key(SESSION) {
+async fn initialize(exchange: &Exchange, ask: &Request) -> Result<Answer, Refused> {
+    version(exchange)?;
+    if exchange.headers.contains_key(SESSION) {
         let message = "`initialize` begins a session and is sent outside of one";
         return Err(Refused::broken(Broken::SessionMissing, message).detail("mcp.session_twice"));
     }
@@ -123,12 +123,12 @@ async fn initialize(context: &Context, ask: &Request) -> Result<Answer, Refused>
         Some(wanted) if super::list::is_spoken(wanted) && !wanted.is_stateless() => wanted,
         Some(_) | None => Version::NEWEST_WITH_HANDSHAKE,
     };
-    let id = hex::encode(random16(&*context.shared.faces.entropy));
-    let named = context.run_name.clone().map(Thread::Named);
+    let id = hex::encode(random16(&*exchange.shared.faces.entropy));
+    let named = exchange.run_name.clone().map(Thread::Named);
     let thread = named.unwrap_or_else(|| Thread::Session(id.clone()));
-    let shown = context.shown(&thread, ask).await?;
-    let (sessions, now) = (&context.shared.sessions, context.now());
-    let opened = sessions.open(id, &context.owner(), &context.view, version, now);
+    let shown = exchange.shown(&thread, ask).await?;
+    let (sessions, now) = (&exchange.shared.sessions, exchange.now());
+    let opened = sessions.open(id, &exchange.owner(), &exchange.view, version, now);
     let Some(session) = opened else {
         let message = "too many sessions are open";
         return Err(Refused::turned(Problem::new(Code::Overloaded, "sessions", message)));
@@ -142,16 +142,16 @@ async fn initialize(context: &Context, ask: &Request) -> Result<Answer, Refused>
 }
 
 async fn requested(
-    context: Context,
+    exchange: Exchange,
     session: Arc<Session>,
     ask: Request,
     place: OwnedSemaphorePermit,
 ) -> Result<Answer, Refused> {
-    let thread = thread(&context, &session);
+    let thread = thread(&exchange, &session);
     let good = |result: &[u8]| reply::json(StatusCode::OK, rpc::result(&ask.id, result));
     match ask.method.as_str() {
         "ping" => Ok(good(b"{}")),
-        "tools/list" => Ok(good(&context.shown(&thread, &ask).await?.page(&ask, false)?)),
+        "tools/list" => Ok(good(&exchange.shown(&thread, &ask).await?.page(&ask, false)?)),
         "logging/setLevel" => {
             let level = Level::parse(ask.required("level")?);
             session.set_level(level.ok_or_else(|| Refused::params("`params.level` is no level"))?);
@@ -169,20 +169,20 @@ async fn requested(
                 session: Some(session),
                 elicits: false,
             };
-            Ok(call::answer(context, manner, ask, place).await)
+            Ok(call::answer(exchange, manner, ask, place).await)
         }
         method => Err(Refused::method(method)),
     }
 }
 
 /// Takes note of a notification.
-fn told(context: &Context, session: &Session, ask: &Request) {
+fn told(exchange: &Exchange, session: &Session, ask: &Request) {
     if ask.method != "notifications/cancelled" {
         return;
     }
     let request = ask.params.get("requestId").and_then(as_id);
     if let Some((run, call)) = request.and_then(|id| session.call_of(&id)) {
-        context.road.cancel(&run, &call);
+        exchange.road.cancel(&run, &call);
     }
 }
 

@@ -20,7 +20,7 @@ use crate::domain::json::Json;
 use crate::identity::{Caller, Peer};
 use crate::mcp::Version;
 use ask::Ask;
-use context::Context;
+use exchange::Exchange;
 use holds::Holds;
 use http::Accepts;
 use mirror::META_VERSION;
@@ -30,7 +30,7 @@ use view::View;
 
 mod ask;
 mod call;
-mod context;
+mod exchange;
 mod holds;
 mod http;
 mod legacy;
@@ -116,7 +116,7 @@ impl Mcp {
             Refused::turned(Problem::new(code, "requests", message))
         })?;
         let (parts, body) = request.into_parts();
-        let context = Context {
+        let exchange = Exchange {
             shared: Arc::clone(shared),
             road: Arc::clone(road),
             caller,
@@ -127,9 +127,9 @@ impl Mcp {
             closing,
         };
         match verb {
-            Verb::Post => post(context, body, place).await,
-            Verb::Get => legacy::get(&context),
-            Verb::Delete => legacy::delete(&context).await,
+            Verb::Post => post(exchange, body, place).await,
+            Verb::Get => legacy::get(&exchange),
+            Verb::Delete => legacy::delete(&exchange).await,
         }
     }
 
@@ -159,27 +159,27 @@ impl Verb {
 }
 
 async fn post(
-    context: Context,
+    exchange: Exchange,
     body: Incoming,
     place: OwnedSemaphorePermit,
 ) -> Result<Answer, Refused> {
-    if !context.accepts.json && !context.accepts.events {
+    if !exchange.accepts.json && !exchange.accepts.events {
         return Err(Refused::broken(Broken::Accept, "neither JSON nor events are accepted"));
     }
-    let body = http::body(&context.headers, body).await?;
-    let by_header = is_modern(&context.headers);
+    let body = http::body(&exchange.headers, body).await?;
+    let by_header = is_modern(&exchange.headers);
     let ask = match ask::read(&body) {
         Ok(ask) => ask,
         Err(unread) => {
-            let (faces, id) = (&context.shared.faces, unread.id);
+            let (faces, id) = (&exchange.shared.faces, unread.id);
             return Ok(unread.refused.answer(faces, id.as_ref(), by_header));
         }
     };
     drop(body);
     if by_header || (is_alone(&ask) && !legacy::is_initialize(&ask)) {
-        return Ok(modern::post(context, ask, place).await);
+        return Ok(modern::post(exchange, ask, place).await);
     }
-    Ok(legacy::post(context, ask, place).await)
+    Ok(legacy::post(exchange, ask, place).await)
 }
 
 /// Whether the headers say that the request stands alone.

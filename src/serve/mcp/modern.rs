@@ -8,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::ask::{Ask, Request};
 use super::call::{self, Manner};
-use super::context::Context;
+use super::exchange::Exchange;
 use super::level::Level;
 use super::list::{META_SERVER, server_info, spoken};
 use super::mirror::{self, META_VERSION};
@@ -27,8 +27,8 @@ const META_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const META_SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Answers one POST.
-pub(super) async fn post(context: Context, ask: Ask, place: OwnedSemaphorePermit) -> Answer {
-    let faces = context.shared.faces.clone();
+pub(super) async fn post(exchange: Exchange, ask: Ask, place: OwnedSemaphorePermit) -> Answer {
+    let faces = exchange.shared.faces.clone();
     let ask = match ask {
         Ask::Request(ask) => ask,
         // This version defines none that a client sends over HTTP; closing a stream is how to cancel.
@@ -39,18 +39,18 @@ pub(super) async fn post(context: Context, ask: Ask, place: OwnedSemaphorePermit
         }
     };
     let id = ask.id.clone();
-    match requested(context, ask, place).await {
+    match requested(exchange, ask, place).await {
         Ok(answer) => answer,
         Err(refused) => refused.answer(&faces, Some(&id), true),
     }
 }
 
 async fn requested(
-    context: Context,
+    exchange: Exchange,
     ask: Request,
     place: OwnedSemaphorePermit,
 ) -> Result<Answer, Refused> {
-    mirror::standard(&context.headers, &ask)?;
+    mirror::standard(&exchange.headers, &ask)?;
     let version = ask.meta(META_VERSION).and_then(Json::as_str);
     let version = version.ok_or_else(|| missing(META_VERSION))?;
     if Version::parse(version).is_none_or(|version| !version.is_stateless()) {
@@ -58,12 +58,12 @@ async fn requested(
     }
     let capabilities = ask.meta(META_CAPABILITIES).filter(|c| c.as_object().is_some());
     let capabilities = capabilities.ok_or_else(|| missing(META_CAPABILITIES))?;
-    let thread = context.run_name.clone().map_or(Thread::Caller, Thread::Named);
+    let thread = exchange.run_name.clone().map_or(Thread::Caller, Thread::Named);
     let complete = |result: Vec<u8>| reply::json(StatusCode::OK, rpc::result(&ask.id, &result));
     match ask.method.as_str() {
-        "server/discover" => Ok(complete(context.shown(&thread, &ask).await?.discovered())),
-        "tools/list" => Ok(complete(context.shown(&thread, &ask).await?.page(&ask, true)?)),
-        "subscriptions/listen" => listen(&context, &ask),
+        "server/discover" => Ok(complete(exchange.shown(&thread, &ask).await?.discovered())),
+        "tools/list" => Ok(complete(exchange.shown(&thread, &ask).await?.page(&ask, true)?)),
+        "subscriptions/listen" => listen(&exchange, &ask),
         method if method == "tools/call" || METHODS.contains(&method) => {
             let manner = Manner {
                 style: Style {
@@ -76,7 +76,7 @@ async fn requested(
                 session: None,
                 elicits: elicits(capabilities),
             };
-            Ok(call::answer(context, manner, ask, place).await)
+            Ok(call::answer(exchange, manner, ask, place).await)
         }
         method => Err(Refused::method(method)),
     }
@@ -102,14 +102,14 @@ fn elicits(capabilities: &Json) -> bool {
 }
 
 /// `subscriptions/listen`: changes of the list of tools, until somebody ends the stream.
-fn listen(context: &Context, ask: &Request) -> Result<Answer, Refused> {
-    if !context.accepts.events {
+fn listen(exchange: &Exchange, ask: &Request) -> Result<Answer, Refused> {
+    if !exchange.accepts.events {
         return Err(Refused::broken(Broken::Accept, "a stream of events must be accepted"));
     }
     let wanted = ask.params.get("notifications").filter(|wanted| wanted.as_object().is_some());
     let wanted = wanted.ok_or_else(|| Refused::params("`params.notifications` is no object"))?;
     let tools = wanted.get("toolsListChanged").and_then(Json::as_bool).unwrap_or(false);
-    let place = Arc::clone(&context.shared.streams).try_acquire_owned();
+    let place = Arc::clone(&exchange.shared.streams).try_acquire_owned();
     let place = place.map_err(|_| call::taken("too many streams are open"))?;
     let id: Value = match &ask.id {
         Id::Int(number) => (*number).into(),
@@ -128,8 +128,8 @@ fn listen(context: &Context, ask: &Request) -> Result<Answer, Refused> {
         first: Some(first),
         each: tools.then_some(each),
         last: Some(rpc::result(&ask.id, last.to_string().as_bytes())),
-        version: context.road.toolbox_version(),
-        closing: context.closing.clone(),
+        version: exchange.road.toolbox_version(),
+        closing: exchange.closing.clone(),
         places: vec![place],
         alive: Box::new(|| {}),
     })))

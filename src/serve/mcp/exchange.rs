@@ -18,7 +18,7 @@ use crate::enforce::{Opening, Road, Run, Thread};
 use crate::identity::Caller;
 
 /// One request.
-pub(super) struct Context {
+pub(super) struct Exchange {
     pub shared: Arc<Shared>,
     pub road: Arc<Road>,
     pub caller: Caller,
@@ -34,7 +34,7 @@ pub(super) struct Context {
 /// Characters of what a client calls itself.
 const CLIENT_CHARS_MAX: usize = 60;
 
-impl Context {
+impl Exchange {
     /// The run of this thread, opened if there is none.
     pub(super) async fn run(&self, thread: &Thread, ask: &Request) -> Result<Arc<Run>, Refused> {
         let mut labels = BTreeMap::from([("face".to_owned(), "mcp".to_owned())]);
