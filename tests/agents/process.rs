@@ -2,10 +2,12 @@
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use crate::PATIENCE;
 
@@ -24,7 +26,7 @@ impl Lines {
         let reader = std::thread::spawn(move || {
             for line in BufReader::new(stream).lines() {
                 let Ok(line) = line else { return };
-                let mut all = kept.lock().unwrap();
+                let mut all = kept.lock();
                 all.push_str(&line);
                 all.push('\n');
                 drop(all);
@@ -57,12 +59,12 @@ impl Process {
 
     /// Everything it wrote to standard error until now.
     pub fn said(&self) -> String {
-        self.err.all.lock().unwrap().clone()
+        self.err.all.lock().clone()
     }
 
     /// Everything it wrote to standard output until now.
     pub fn wrote(&self) -> String {
-        self.out.all.lock().unwrap().clone()
+        self.out.all.lock().clone()
     }
 
     /// The first line of standard error from here on for which `found` has something.

@@ -70,7 +70,7 @@ fn scenario_of(folder: &str) -> Option<String> {
     let rest = folder.strip_prefix("server-")?;
     let year = rest.match_indices("-20").map(|(at, _)| at).filter(|at| {
         // The time, not a version or a year in a scenario's name.
-        rest[at + 1..].as_bytes().get(10) == Some(&b'T')
+        rest.as_bytes().get(at + 11) == Some(&b'T')
     });
     Some(rest[..year.last()?].to_owned())
 }
