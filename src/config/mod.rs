@@ -245,8 +245,7 @@ impl Config {
         let bytes = std::fs::read(path).map_err(|e| alone(format!("cannot be read: {e}")))?;
         let whole = std::path::absolute(path).map_err(|e| alone(e.to_string()))?;
         let base = whole.parent().map(Path::to_owned).unwrap_or_default();
-        let config = Self::read(&bytes, &file, &base, env)?;
-        Ok(Self { file: Some(whole), ..config })
+        Ok(Self { file: Some(whole), ..Self::read(&bytes, &file, &base, env)? })
     }
 
     /// As [`Self::load`], from bytes; `base` is the directory relative paths start from.
