@@ -62,12 +62,15 @@ enum Ask {
 /// lets it.
 #[derive(Debug)]
 pub struct Gate {
-    asks: mpsc::UnboundedSender<Ask>,
+    asks: mpsc::Sender<Ask>,
     readiness: watch::Receiver<Readiness>,
     agents: Vec<SocketAddr>,
     operators: SocketAddr,
     supervised: Option<JoinHandle<Result<Ended, Error>>>,
 }
+
+/// What may be asked and not yet heard: more of the same says nothing new.
+const ASKS: usize = 64;
 
 impl Gate {
     /// Checks the configuration and everything it names, and binds the listeners. It is ready once
@@ -78,7 +81,7 @@ impl Gate {
     pub async fn start(config: Config) -> Result<Self, Error> {
         let checking = tokio::task::spawn_blocking(|| checked::check(config));
         let checked = checking.await.map_err(|e| Error::System(e.to_string()))??;
-        let (asks, asked) = mpsc::unbounded_channel();
+        let (asks, asked) = mpsc::channel(ASKS);
         let started = running::start(checked, asked).await?;
         let running::Started { readiness, agents, operators, supervised } = started;
         Ok(Self { asks, readiness, agents, operators, supervised: Some(supervised) })
@@ -110,13 +113,13 @@ impl Gate {
     /// Asks it to drain and to end; asked again, it does not wait for what is on the road.
     pub fn stop(&self) {
         // It has ended already: nobody is left to ask.
-        self.asks.send(Ask::Stop).ok();
+        self.asks.try_send(Ask::Stop).ok();
     }
 
     /// Asks it to read policy bundle, tools and servers again. What is refused is logged, and the old
     /// stays in force.
     pub fn reload(&self) {
-        self.asks.send(Ask::Reload).ok();
+        self.asks.try_send(Ask::Reload).ok();
     }
 
     /// Waits until it ended. May be dropped and asked again.

@@ -36,7 +36,7 @@ pub(super) struct Running {
 }
 
 /// What the holder of the gate asks; it ends when nobody holds the gate any more.
-pub(super) type Asked = mpsc::UnboundedReceiver<Ask>;
+pub(super) type Asked = mpsc::Receiver<Ask>;
 
 /// A gate nobody holds ends as one that was asked to.
 async fn next(asked: &mut Asked) -> Ask {
@@ -188,7 +188,7 @@ async fn asked_again(asked: &mut Asked) {
             return;
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn finish(

@@ -335,6 +335,7 @@ impl<'a> Reading<'a> {
 }
 
 #[cfg(test)]
+#[expect(clippy::string_slice, reason = "tests may stop at the first surprise")]
 mod tests {
     use super::*;
 
