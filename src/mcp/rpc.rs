@@ -21,6 +21,11 @@ pub const MISSING_CAPABILITY: i64 = -32021;
 /// This protocol version is not spoken (MCP 2026-07-28).
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 
+/// Begins the outcome of a call that a server answered with an error; its code and `: ` follow.
+pub const SERVER_SAID: &str = "the server answered with error ";
+/// Before the names of capabilities, at the end of such words about `MISSING_CAPABILITY`.
+pub const NEEDS: &str = "; it needs the capabilities ";
+
 /// What joins a response to its request.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Id {

@@ -152,11 +152,11 @@ fn a_server_that_cannot_be_governed_is_left_out_or_stops_everything() {
 fn a_vs_code_file_keeps_its_comments_and_what_it_asks_for_comes_from_a_file() {
     let desk = Desk::new();
     let server = desk.server(&[]);
-    let file = format!(
-        "{{\n  // what we use\n  \"inputs\": [{{\"id\": \"pat\", \"type\": \"promptString\", \"password\": true}}],\n  \
-         \"servers\": {{\n    \"notes\": {{\n      \"type\": \"stdio\", \"command\": \"python3\",\n      \
-         \"args\": [\"${{workspaceFolder}}/server.py\"], // ours\n      \
-         \"env\": {{\"NOTES_TOKEN\": \"${{input:pat}}\"}},\n    }},\n  }},\n}}\n"
+    let file = String::from(
+        "{\n  // what we use\n  \"inputs\": [{\"id\": \"pat\", \"type\": \"promptString\", \"password\": true}],\n  \
+         \"servers\": {\n    \"notes\": {\n      \"type\": \"stdio\", \"command\": \"python3\",\n      \
+         \"args\": [\"${workspaceFolder}/server.py\"], // ours\n      \
+         \"env\": {\"NOTES_TOKEN\": \"${input:pat}\"},\n    },\n  },\n}\n",
     );
     assert!(server.ends_with("/server.py"));
     desk.write(".vscode/mcp.json", &file);

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -57,7 +58,7 @@ impl Gate {
 
     /// Makes the session unknown, as after a restart.
     pub fn forget(&self) {
-        *self.facts.forgotten.lock().unwrap() = true;
+        *self.facts.forgotten.lock() = true;
     }
 
     /// Waits until this is true of what was seen.
@@ -67,8 +68,8 @@ impl Gate {
                 loop {
                     let news = self.facts.news.notified();
                     let now = {
-                        let seen = self.facts.seen.lock().unwrap();
-                        found(&seen, &self.facts.dropped.lock().unwrap())
+                        let seen = self.facts.seen.lock();
+                        found(&seen, &self.facts.dropped.lock())
                     };
                     if let Some(now) = now {
                         return now;
@@ -81,7 +82,7 @@ impl Gate {
     }
 
     pub fn seen(&self) -> Vec<Seen> {
-        self.facts.seen.lock().unwrap().clone()
+        self.facts.seen.lock().clone()
     }
 }
 
@@ -90,7 +91,7 @@ struct Held(Arc<Facts>, i64);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.dropped.lock().unwrap().push(self.1);
+        self.0.dropped.lock().push(self.1);
         self.0.news.notify_one();
     }
 }
@@ -112,7 +113,7 @@ async fn answer(
     };
     let headers: BTreeMap<_, _> = headers.iter().map(text).collect();
     let seen = Seen { method: method.to_string(), path: uri.to_string(), headers, body };
-    facts.seen.lock().unwrap().push(seen.clone());
+    facts.seen.lock().push(seen.clone());
     facts.news.notify_one();
     match method {
         Method::GET => events(
@@ -134,17 +135,16 @@ async fn posted(facts: &Arc<Facts>, seen: Seen) -> Response {
     let result = |value: Value| json!({"jsonrpc": "2.0", "id": id, "result": value});
     let method = seen.body["method"].as_str().unwrap_or_default().to_owned();
     if method == "initialize" {
-        *facts.forgotten.lock().unwrap() = false;
+        *facts.forgotten.lock() = false;
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
             "serverInfo": {"name": "pretended", "version": "1"}});
         let mut response = plain(&result(hello));
-        let count =
-            facts.seen.lock().unwrap().iter().filter(|s| s.body["method"] == "initialize").count();
+        let count = facts.seen.lock().iter().filter(|s| s.body["method"] == "initialize").count();
         let session = format!("s-{count}").parse().unwrap();
         response.headers_mut().insert("mcp-session-id", session);
         return response;
     }
-    if seen.headers.contains_key("mcp-session-id") && *facts.forgotten.lock().unwrap() {
+    if seen.headers.contains_key("mcp-session-id") && *facts.forgotten.lock() {
         return StatusCode::NOT_FOUND.into_response();
     }
     match (method.as_str(), seen.body["params"]["name"].as_str().unwrap_or_default()) {

@@ -88,7 +88,7 @@ impl Wire {
     }
 
     async fn more(&mut self) -> bool {
-        let mut piece = [0; 16 * 1024];
+        let mut piece = vec![0; 16 * 1024];
         let read = within("an answer", self.stream.read(&mut piece)).await.unwrap_or(0);
         self.read.extend_from_slice(&piece[..read]);
         read > 0

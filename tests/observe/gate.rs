@@ -171,7 +171,7 @@ impl Gate {
         let (tell, said) = mpsc::channel();
         // Nobody may be kept waiting by a full pipe, whether or not anybody listens here.
         std::thread::spawn(move || {
-            stderr.lines().map_while(Result::ok).for_each(|l| drop(tell.send(l)))
+            stderr.lines().map_while(Result::ok).for_each(|l| drop(tell.send(l)));
         });
         self.said = Some(said);
         let line = self.logged(|line| line.contains("operators look here"));

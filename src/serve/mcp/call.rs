@@ -35,6 +35,8 @@ pub(super) struct Manner {
     pub session: Option<Arc<Session>>,
     /// The client can ask a person something.
     pub elicits: bool,
+    /// Names of the capabilities the client declared with the request; a session's are not looked at.
+    pub capabilities: Vec<String>,
 }
 
 /// What is sent back.
@@ -233,6 +235,9 @@ fn refused(
     match telling(fault.code) {
         Telling::RpcError => Err(fault.into()),
         Telling::ToolError => {
+            if let Some(lacking) = lacking(manner, &fault) {
+                return Err(lacking);
+            }
             let waits = fault.code == Code::CallHeld;
             let problem = Problem::from(fault);
             if waits && manner.elicits && !declined(ask) {
@@ -247,13 +252,32 @@ fn refused(
 /// asks for a resource knows what the server's own code means, and none of ours.
 fn servers_own(fault: &Fault) -> Option<(i64, String)> {
     let said =
-        fault.message.strip_prefix(SERVER_SAID).filter(|_| fault.code == Code::ToolFailed)?;
+        fault.message.strip_prefix(rpc::SERVER_SAID).filter(|_| fault.code == Code::ToolFailed)?;
     let (code, words) = said.split_once(": ")?;
     Some((code.parse().ok()?, words.to_owned()))
 }
 
-/// How the outcome of a call begins that a server answered with an error.
-const SERVER_SAID: &str = "the server answered with error ";
+/// The server needs what this client cannot do: that is about the client, and no model can help it.
+/// What the client could do and this gate does not pass on stays a tool error.
+fn lacking(manner: &Manner, fault: &Fault) -> Option<Refused> {
+    let (code, words) = servers_own(fault).filter(|_| manner.style.modern)?;
+    let (words, needs) =
+        words.split_once(rpc::NEEDS).filter(|_| code == rpc::MISSING_CAPABILITY)?;
+    let needs: Vec<&str> = needs.split(", ").collect();
+    if needs.iter().all(|need| manner.capabilities.iter().any(|declared| declared == need)) {
+        return None;
+    }
+    let needs: serde_json::Map<_, _> =
+        needs.into_iter().map(|need| (need.to_owned(), json!({}))).collect();
+    let refused = Refused::broken(Broken::Capability, words)
+        .with("code", fault.code.as_str().into())
+        .with("requiredCapabilities", Value::Object(needs))
+        .on_the_books();
+    Some(match &fault.receipt {
+        Some(receipt) => refused.with("receipt", receipt_json(receipt)),
+        None => refused,
+    })
+}
 
 /// The name of the one question the face ever asks.
 const QUESTION: &str = "wicketgate_wait";

@@ -168,6 +168,7 @@ async fn requested(
                 thread,
                 session: Some(session),
                 elicits: false,
+                capabilities: Vec::new(),
             };
             Ok(call::answer(exchange, manner, ask, place).await)
         }

@@ -75,6 +75,7 @@ async fn requested(
                 thread,
                 session: None,
                 elicits: elicits(capabilities),
+                capabilities: declared(capabilities),
             };
             Ok(call::answer(exchange, manner, ask, place).await)
         }
@@ -92,6 +93,12 @@ pub(super) fn unsupported(requested: &str) -> Refused {
     Refused::broken(Broken::Version, "this protocol version is not spoken here")
         .with("supported", spoken().into())
         .with("requested", shown.into())
+}
+
+/// Names of what the client says it can do.
+fn declared(capabilities: &Json) -> Vec<String> {
+    let members = capabilities.as_object().into_iter().flatten();
+    members.map(|(name, _)| name.clone()).collect()
 }
 
 /// Whether the client can show a form to a person.

@@ -23,6 +23,8 @@ pub enum Broken {
     Mirror,
     /// The protocol version is not spoken.
     Version,
+    /// A server needs a capability that the client does not have.
+    Capability,
     /// A header is repeated, or the framing can be read in two ways.
     Ambiguous,
     /// The page that asks is not from here.
@@ -72,6 +74,7 @@ pub const fn broken(what: Broken) -> BrokenRule {
         Broken::Method => (404, 200, rpc::METHOD_NOT_FOUND, "rpc.method"),
         Broken::Mirror => (400, 400, rpc::HEADER_MISMATCH, "http.mirror"),
         Broken::Version => (400, 400, rpc::UNSUPPORTED_VERSION, "mcp.version"),
+        Broken::Capability => (400, 200, rpc::MISSING_CAPABILITY, "mcp.capability"),
         Broken::Ambiguous => (400, 400, rpc::INVALID_REQUEST, "http.ambiguous"),
         Broken::Origin => (403, 403, rpc::INVALID_REQUEST, "http.origin"),
         Broken::Host => (403, 403, rpc::INVALID_REQUEST, "http.host"),

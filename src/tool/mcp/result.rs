@@ -45,8 +45,19 @@ pub(super) fn outcome(result: &RawValue, notes: &Notes, bytes_max: usize) -> Out
 pub(super) fn refused(error: &rpc::Error) -> Outcome {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let message: String = error.message.chars().map(plain).take(MESSAGE_CHARS).collect();
-    let message = format!("the server answered with error {}: {message}", error.code);
+    let needs = needs(error).map(|needs| format!("{}{needs}", rpc::NEEDS)).unwrap_or_default();
+    let message = format!("{}{}: {message}{needs}", rpc::SERVER_SAID, error.code);
     failed(FailureClass::ToolError, &message)
+}
+
+/// The capabilities of a client that the server misses: `sampling, roots`.
+fn needs(error: &rpc::Error) -> Option<String> {
+    let data = error.data.as_ref().filter(|_| error.code == rpc::MISSING_CAPABILITY)?;
+    let data = Members::parse(data.as_bytes()).ok()?;
+    let required = Members::parse(data.get("requiredCapabilities")?.get().as_bytes()).ok()?;
+    let plain = |name: &&str| name.len() <= 32 && name.bytes().all(|b| b.is_ascii_alphanumeric());
+    let names: Vec<&str> = required.iter().map(|(name, _)| name).filter(plain).take(8).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// The result with another `_meta`; `None` if nothing has to change.
@@ -171,5 +182,12 @@ mod tests {
         let Outcome::Failed { class, message, started } = refused(&error) else { panic!() };
         assert_eq!((class, started), (FailureClass::ToolError, true));
         assert!(message.chars().count() < 600 && !message.contains('\n'));
+        let data =
+            Some(r#"{"requiredCapabilities":{"sampling":{},"a b":{},"roots":{}}}"#.to_owned());
+        let error = rpc::Error { code: rpc::MISSING_CAPABILITY, message: "no".into(), data };
+        let Outcome::Failed { message, .. } = refused(&error) else { panic!() };
+        let words =
+            "the server answered with error -32021: no; it needs the capabilities sampling, roots";
+        assert_eq!(message, words);
     }
 }
