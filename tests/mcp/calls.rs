@@ -169,14 +169,14 @@ async fn many_calls_at_once_get_their_own_answers() {
     let one = async |n: u64| {
         let id = format!("call-{n}");
         let params = json!({"name": "work.do", "arguments": {"n": n}, "_meta": {"wicketgate.dev/call-id": id}});
-        let reply = if n % 2 == 0 {
+        let reply = if n.is_multiple_of(2) {
             session.send(&crate::client::ask(n, "tools/call", params), &[]).await
         } else {
             gate.alone("tools/call", params).await
         };
         let result = reply.result();
         assert_eq!(result["_meta"]["wicketgate.dev/call"], id);
-        assert_eq!(reply.json()["id"], if n % 2 == 0 { n } else { 1 });
+        assert_eq!(reply.json()["id"], if n.is_multiple_of(2) { n } else { 1 });
     };
     for batch in 0..4 {
         futures_util::future::join_all((0..16).map(|n| one(batch * 16 + n))).await;

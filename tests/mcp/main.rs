@@ -9,6 +9,8 @@
     clippy::string_slice,
     clippy::disallowed_methods,
     clippy::print_stderr,
+    clippy::needless_pass_by_value,
+    clippy::type_complexity,
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
