@@ -53,6 +53,7 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
         clock: Arc::clone(&checked.clock),
         entropy: Arc::clone(&checked.entropy),
         signer,
+        log_key: None,
         journal: chosen.journal,
         lease_file: Some(LeaseFile::at(config.state.join("lease"))),
         metrics: Arc::clone(&checked.metrics),

@@ -38,6 +38,20 @@ pub const PAYLOADS: &str = "payloads/index.json";
 pub const PAGE: &str = "report.html";
 /// How to check all of this with other people's tools.
 pub const GUIDE: &str = "VERIFY.md";
+/// Proof that the entries of a span are all there are in it; absent in a bundle of one run.
+pub const RANGE: &str = "ledger/range.json";
+/// What was asked for and found in a population, chain by chain.
+pub const POPULATION: &str = "population.json";
+/// Entries of the fleet log that matter here, one a line.
+pub const FLEET_ENTRIES: &str = "fleet/entries.jsonl";
+/// The fleet log's checkpoint with every cosignature it has.
+pub const FLEET_CHECKPOINT: &str = "fleet/checkpoint.txt";
+/// An inclusion proof for every entry of [`FLEET_ENTRIES`].
+pub const FLEET_INCLUSION: &str = "fleet/inclusion.json";
+/// Proof that the enrolled chains are all the fleet log has.
+pub const FLEET_RANGE: &str = "fleet/range.json";
+/// What supports which requirement of which framework.
+pub const CONTROLS: &str = "controls.json";
 /// The schema of entries.
 pub const SCHEMA: &str = "schema/entry-1.json";
 

@@ -53,6 +53,17 @@ kinds! {
     CallExpired = "call.expired";
     RunSealed = "run.sealed";
     LedgerRecovered = "ledger.recovered";
+    ChainEnrolled = "chain.enrolled";
+    ChainCheckpoint = "chain.checkpoint";
+    ChainRetired = "chain.retired";
+    KeyRotated = "key.rotated";
+    KeyRevoked = "key.revoked";
+    AnchorObserved = "anchor.observed";
+    EvidenceExported = "evidence.exported";
+    PayloadErased = "payload.erased";
+    HoldPlaced = "hold.placed";
+    HoldLifted = "hold.lifted";
+    RetentionPruned = "retention.pruned";
 }
 
 impl Kind {

@@ -96,6 +96,9 @@ impl Chain {
     }
 
     fn origin(&self) -> String {
+        if self.pool == crate::ledger::fleet::POOL {
+            return crate::ledger::fleet::origin(&self.tenant);
+        }
         format!("wicketgate.dev/{}/{}/0", self.tenant, self.slot_name())
     }
 

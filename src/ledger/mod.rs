@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Entropy};
+use crate::crypto::keys::SecretKey;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::time::Timestamp;
 use crate::policy::Judged;
@@ -25,6 +26,7 @@ use store::{LeaseKey, Leased, LedgerStore, StoreError};
 pub mod chain;
 pub mod drafts;
 pub mod entry;
+pub mod fleet;
 mod item;
 pub mod memory;
 pub mod permit;
@@ -143,6 +145,8 @@ pub struct Parts {
     pub entropy: Arc<dyn Entropy>,
     /// Signs the epoch key's certificate.
     pub signer: Arc<dyn writer_key::Signer>,
+    /// The key of a log whose key is stable (the fleet log); without one, each epoch makes its own.
+    pub log_key: Option<SecretKey>,
     /// What this machine remembers of its chain.
     pub journal: Box<dyn spool::Journal>,
     /// Where it remembers its lease.

@@ -119,7 +119,18 @@ fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
         | Kind::RequestRejected
         | Kind::RunOpened
         | Kind::RunSealed
-        | Kind::LedgerRecovered => return None,
+        | Kind::LedgerRecovered
+        | Kind::ChainEnrolled
+        | Kind::ChainCheckpoint
+        | Kind::ChainRetired
+        | Kind::KeyRotated
+        | Kind::KeyRevoked
+        | Kind::AnchorObserved
+        | Kind::EvidenceExported
+        | Kind::PayloadErased
+        | Kind::HoldPlaced
+        | Kind::HoldLifted
+        | Kind::RetentionPruned => return None,
     })
 }
 

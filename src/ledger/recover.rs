@@ -84,7 +84,10 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
         chain.continue_from(last.ts);
     }
     let runs = take_up_runs(&shared, &leased, &mut chain).await?;
-    let signing = WriterKey::generate(&*shared.entropy, &leased.origin, now);
+    let signing = match &writer.log_key {
+        Some(key) => WriterKey::stable(key.clone(), &leased.origin, now),
+        None => WriterKey::generate(&*shared.entropy, &leased.origin, now),
+    };
     let origin: Arc<str> = leased.origin.as_str().into();
     let mut sequencer = Sequencer {
         key: leased.key.clone(),

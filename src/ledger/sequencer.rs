@@ -17,6 +17,7 @@ use super::store::{Batch, EntryRow, Head, LeaseKey, LeaseRequest, PayloadRow, St
 use super::tail::TailError;
 use super::writer_key::{Signer, WriterKey};
 use super::{Error, Parts, RecoveredRun, Shared, Status, recover};
+use crate::crypto::keys::SecretKey;
 use crate::domain::json::Json;
 
 /// Entries of one batch at most.
@@ -30,6 +31,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 pub struct Writer {
     pub(super) shared: Arc<Shared>,
     pub(super) signer: Arc<dyn Signer>,
+    /// A key that outlives this epoch, if the log has one.
+    pub(super) log_key: Option<SecretKey>,
     pub(super) journal: Box<dyn Journal>,
     pub(super) lease_file: Option<LeaseFile>,
     /// What was asked of the store and not answered yet.
@@ -88,8 +91,8 @@ impl Writer {
         owed: mpsc::Receiver<Item>,
         status: watch::Sender<Status>,
     ) -> Self {
-        let Parts { signer, journal, lease_file, .. } = parts;
-        Self { shared, signer, journal, lease_file, request: None, intents, owed, status }
+        let Parts { signer, log_key, journal, lease_file, .. } = parts;
+        Self { shared, signer, log_key, journal, lease_file, request: None, intents, owed, status }
     }
 
     /// Takes a slot, recovers its chain, hands over the open runs, then writes until `stop`.

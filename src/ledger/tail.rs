@@ -155,7 +155,18 @@ impl Tails {
             | Kind::RequestRejected
             | Kind::RunOpened
             | Kind::RunSealed
-            | Kind::LedgerRecovered => Ok(()),
+            | Kind::LedgerRecovered
+            | Kind::ChainEnrolled
+            | Kind::ChainCheckpoint
+            | Kind::ChainRetired
+            | Kind::KeyRotated
+            | Kind::KeyRevoked
+            | Kind::AnchorObserved
+            | Kind::EvidenceExported
+            | Kind::PayloadErased
+            | Kind::HoldPlaced
+            | Kind::HoldLifted
+            | Kind::RetentionPruned => Ok(()),
         }
     }
 

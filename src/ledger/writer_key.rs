@@ -125,6 +125,12 @@ impl WriterKey {
         Self { key, origin: origin.to_owned(), not_after: now.plus(CERTIFICATE_TERM) }
     }
 
+    /// A key that outlives its epochs: that of the fleet log, which witnesses know.
+    #[must_use]
+    pub fn stable(key: SecretKey, origin: &str, now: Timestamp) -> Self {
+        Self { key, origin: origin.to_owned(), not_after: now.plus(CERTIFICATE_TERM) }
+    }
+
     /// The public half.
     #[must_use]
     pub fn public(&self) -> PublicKey {

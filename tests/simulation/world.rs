@@ -173,6 +173,7 @@ impl World {
             clock: Arc::clone(&self.clock) as _,
             entropy: Arc::clone(&entropy) as _,
             signer: Arc::clone(&self.signer) as _,
+            log_key: None,
             journal: Box::new(NoJournal),
             lease_file: remembers.then(|| LeaseFile::at(self.dir.path().join("lease"))),
             metrics: Arc::clone(&metrics),

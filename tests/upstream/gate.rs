@@ -198,6 +198,7 @@ async fn road(
         clock: Arc::clone(&clock) as _,
         entropy: Arc::clone(&entropy) as _,
         signer: Arc::new(SecretKey::generate(&SystemEntropy)),
+        log_key: None,
         journal: Box::new(NoJournal),
         lease_file: None,
         metrics: Arc::clone(metrics),

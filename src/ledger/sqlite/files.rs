@@ -32,9 +32,9 @@ pub(super) fn prepare(path: &Path) -> Result<(), StoreError> {
     open(path).map(drop)
 }
 
-/// Takes the exclusive lock of this database for as long as the file stays open.
-pub(super) fn lock(path: &Path) -> Result<File, StoreError> {
-    let lock_path = beside(path, ".lock");
+/// Takes the exclusive lock of one pool of slots for as long as the file stays open.
+pub(super) fn lock(path: &Path, suffix: &str) -> Result<File, StoreError> {
+    let lock_path = beside(path, suffix);
     let file = open(&lock_path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),

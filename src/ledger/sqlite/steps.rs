@@ -125,7 +125,7 @@ async fn create(
     // No slot of the pool was found, so this is its first; a second one is never needed here.
     let chain = sqlx::query(
         "INSERT INTO chain (chain_id, tenant, pool, slot, origin) VALUES (?1, ?2, ?3, 0,
-           'wicketgate.dev/' || ?2 || '/' || ?3 || '/0/0')",
+           'wicketgate.dev/' || ?2 || '/' || CASE ?3 WHEN 'fleet' THEN 'fleet' ELSE ?3 || '/0/0' END)",
     )
     .bind(id.clone())
     .bind(request.tenant.clone())

@@ -50,8 +50,20 @@ impl Sqlite {
     /// [`StoreError::Conflict`] if another process has it, [`StoreError::Broken`] if it is not a
     /// sound database, else what the disk says.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_with(path, ".lock").await
+    }
+
+    /// Opens the same file for the tenant's fleet log, beside the sidecar that may be writing in it.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn open_fleet(path: &Path) -> Result<Self, StoreError> {
+        Self::open_with(path, ".fleet.lock").await
+    }
+
+    async fn open_with(path: &Path, suffix: &str) -> Result<Self, StoreError> {
         files::prepare(path)?;
-        let lock = files::lock(path)?;
+        let lock = files::lock(path, suffix)?;
         let store = Self {
             path: path.to_owned(),
             lane: Lane::writing(options(path)),

@@ -127,6 +127,10 @@ impl Epochs {
         let mut signer = None;
         for (epoch, (key, started)) in &self.writers {
             let hash = note::key_hash(origin, key);
+            // A key may be that of several epochs: the newest that had started is meant.
+            if signer.is_some() && claimed.size <= *started {
+                continue;
+            }
             if lines.iter().any(|line| line.name == origin && line.hash == hash) {
                 Checkpoint::open(text, key).map_err(|e| bad(e.to_string()))?;
                 signer = Some((*epoch, *started));
