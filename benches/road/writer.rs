@@ -33,6 +33,7 @@ async fn open(store: Arc<dyn LedgerStore>, journal: Box<dyn Journal>, slot: &str
         clock: Arc::new(SystemClock::new()),
         entropy: Arc::new(SystemEntropy),
         signer: Arc::new(SecretKey::generate(&SystemEntropy)),
+        log_key: None,
         journal,
         lease_file: None,
         metrics: Arc::new(Metrics::new([], "0", "bench")),
