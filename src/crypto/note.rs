@@ -133,9 +133,8 @@ pub fn split(note: &str) -> Result<(&str, Vec<SignatureLine>), Error> {
         return Err(Error::Format("a control character"));
     }
     let at = note.rfind("\n\n").ok_or(Error::Format("no signature block"))?;
-    let (text, rest) = note
-        .split_at_checked(at.saturating_add(1))
-        .ok_or(Error::Format("no signature block"))?;
+    let (text, rest) =
+        note.split_at_checked(at.saturating_add(1)).ok_or(Error::Format("no signature block"))?;
     let block = rest
         .strip_prefix('\n')
         .and_then(|block| block.strip_suffix('\n'))
@@ -181,8 +180,7 @@ fn held<'k>(
     let bad = || Error::BadSignature(key.name.clone());
     let time = match key.algorithm {
         Algorithm::Ed25519 => {
-            let signature =
-                <[u8; 64]>::try_from(line.signature.as_slice()).map_err(|_| bad())?;
+            let signature = <[u8; 64]>::try_from(line.signature.as_slice()).map_err(|_| bad())?;
             if !key.key.verifies(text.as_bytes(), &signature) {
                 return Err(bad());
             }
