@@ -7,6 +7,8 @@
 
 pub mod client;
 mod protocol;
+pub mod server;
+pub mod state;
 pub mod tsa;
 
 use std::time::Duration;
