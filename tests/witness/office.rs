@@ -136,11 +136,14 @@ impl Office {
     /// Starts the witness under a tracer; `None` if it ended before it listened.
     pub fn try_open(&self, before: &[&str]) -> Option<Running> {
         let log = std::fs::File::create(self.path("log.txt")).unwrap();
-        let mut child = self.command(before).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut command = self.command(before);
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(log).process_group(0).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        out.read_line(&mut line).unwrap();
         match line.trim().strip_prefix("listening on http://") {
-            Some(addr) => Some(Running { child, addr: addr.to_owned() }),
+            Some(addr) => Some(Running { child, out, addr: addr.to_owned() }),
             None => {
                 child.wait().unwrap();
                 None
