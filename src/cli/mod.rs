@@ -21,6 +21,7 @@ mod observed;
 mod policy;
 mod quickstart;
 pub mod reader;
+pub mod recorder;
 mod serve;
 mod suggest;
 mod tools;
