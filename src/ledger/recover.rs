@@ -297,8 +297,10 @@ fn opening(
         not_after: sequencer.signing.not_after(),
     };
     let issued = certificate.issue(&*writer.signer).map_err(Refused::Later)?;
+    // How long nothing may be written: a verifier holds the pauses between entries to it.
+    let cadence = ("heartbeat_ms".to_owned(), settings.heartbeat.as_millis().to_string());
     let durability =
-        settings.durability.iter().chain(&found.durability).map(|(k, v)| {
+        settings.durability.iter().chain([&cadence]).chain(&found.durability).map(|(k, v)| {
             Json::object([("k", Json::from(k.as_str())), ("v", Json::from(v.as_str()))])
         });
     let reason = match (leased.head.size, leased.same_writer) {

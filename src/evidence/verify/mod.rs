@@ -13,6 +13,7 @@ mod files;
 mod log;
 mod observed;
 mod opened;
+mod population;
 mod range;
 pub mod report;
 mod runs;
@@ -70,7 +71,8 @@ pub fn verify_files(files: &Files, trust: &Trust) -> Report {
         judge(&case, &mut report);
     } else {
         let made = case.payloads.is_some();
-        let ids = ["P1", "P3", "P6", "A1", "B4", "V1"].into_iter();
+        let population = ["R2", "C2"].into_iter().filter(|_| case.scope == Scope::Population);
+        let ids = ["P1", "P3", "P6", "A1", "B4", "V1"].into_iter().chain(population);
         for id in ids.filter(|id| made || *id != "P1") {
             report.unverifiable(id, "not looked into, because of what failed before");
         }
@@ -83,6 +85,7 @@ fn judge(case: &Case<'_>, report: &mut Report) {
     opened::check(case, report);
     content::check(case, report);
     observed::check(case, report);
+    population::check(case, report);
     content::derived(case, report);
     content::unproven(case, report);
 }
