@@ -15,6 +15,7 @@ use crate::domain::prepared::Prepared;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 
+#[cfg(feature = "gate")]
 pub mod activation;
 mod ast;
 mod bounds;
@@ -29,7 +30,9 @@ mod places;
 mod purity;
 mod recursion;
 pub mod rego;
+#[cfg(feature = "gate")]
 pub mod selftest;
+#[cfg(feature = "gate")]
 pub mod suggest;
 mod tar;
 
