@@ -25,8 +25,8 @@
 //! - `enforce` the whole road on one screen · `evidence` export and offline verification
 //! - `serve` gRPC and the operator's door · `app` the composition root · `cli` the commands
 //!
-//! Without the feature `gate` only what verifies is left: `clock`, `crypto`, `domain`, and of `policy`,
-//! `ledger` and `evidence` what reads bytes. Then no database, network or async runtime is linked.
+//! Without the feature `gate` only what verifies is left: `clock`, `crypto`, `domain`, `firewall`,
+//! `yaml`, and of `policy`, `ledger` and `evidence` what reads bytes. Then no database, network or async runtime is linked.
 
 #![cfg_attr(
     not(feature = "gate"),
@@ -47,7 +47,6 @@ pub mod domain;
 #[cfg(feature = "gate")]
 pub mod enforce;
 pub mod evidence;
-#[cfg(feature = "gate")]
 pub mod firewall;
 #[cfg(feature = "gate")]
 pub mod identity;
@@ -63,5 +62,4 @@ pub mod serve;
 pub mod telemetry;
 #[cfg(feature = "gate")]
 pub mod tool;
-#[cfg(feature = "gate")]
 pub mod yaml;

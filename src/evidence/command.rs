@@ -24,6 +24,9 @@ pub struct Options {
     /// Exit with 2 below this level: 0 files, 1 in the log, 2 extends a pinned head
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
     level: Option<u8>,
+    /// Also make every decision again, from its recorded input and the policy's bytes
+    #[arg(long)]
+    replay: bool,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -82,6 +85,7 @@ pub fn run(options: &Options) -> End {
         return usage(format!("`{}` is no directory", options.bundle.display()));
     }
     trust.run = options.run;
+    trust.replay = options.replay;
     trust.now = Some(SystemClock::new().now());
     let report = verify(&options.bundle, &trust);
     let told = if options.json { canonical::text(&report.to_json()) } else { report.to_text() };

@@ -41,6 +41,8 @@ pub struct Trust {
     pub run: Option<RunId>,
     /// The verifier's own time, if it has one: nothing may be later, five minutes of skew allowed.
     pub now: Option<Timestamp>,
+    /// Whether to make every decision again from its recorded input and the policy's bytes (P5).
+    pub replay: bool,
 }
 
 impl Trust {

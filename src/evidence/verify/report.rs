@@ -53,7 +53,7 @@ impl Check {
     }
 }
 
-const TITLES: [(&str, &str); 20] = [
+const TITLES: [(&str, &str); 21] = [
     ("B1", "the list of files is signed by a trusted evidence key"),
     ("B2", "the files are exactly those of the list, with plain names"),
     ("B3", "every file has the digest of the list"),
@@ -70,6 +70,7 @@ const TITLES: [(&str, &str); 20] = [
     ("P1", "payloads are what the entries commit to"),
     ("P2", "call digests are those of their calls"),
     ("P3", "policies are the ones in force and approved"),
+    ("P5", "every decision a policy made is made again from input and policy"),
     ("P6", "what was not enforced is the word of layers in observe mode"),
     ("A1", "the manifest is the one the run was bound to"),
     ("V1", "the files for people follow from the entries"),
