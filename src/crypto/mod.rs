@@ -9,3 +9,4 @@ pub mod keys;
 pub mod merkle;
 pub mod note;
 pub mod range;
+pub mod tiles;

@@ -31,6 +31,7 @@ mod item;
 pub mod memory;
 pub mod permit;
 pub mod postgres;
+pub mod proofs;
 pub mod recall;
 pub mod recover;
 pub mod schema;
