@@ -76,7 +76,9 @@ impl Sqlite {
             Err(StoreError::Full(_)) if store.release_reserve()? => store.start().await?,
             answer => answer?,
         }
-        store.fill().await?;
+        // Derived, so a file from which it cannot be filled is as good as before; what is wrong with the
+        // file shows at the first thing that is asked of it.
+        drop(store.fill().await);
         Ok(store)
     }
 
