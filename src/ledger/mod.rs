@@ -43,6 +43,8 @@ pub mod permit;
 #[cfg(feature = "gate")]
 pub mod postgres;
 #[cfg(feature = "gate")]
+pub mod proofs;
+#[cfg(feature = "gate")]
 pub mod recall;
 #[cfg(feature = "gate")]
 pub mod recover;
