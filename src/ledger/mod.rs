@@ -23,6 +23,7 @@ use item::{Claim, Done, Item};
 use permit::{Committed, Finished, Receipt, Settled};
 use store::{LeaseKey, Leased, LedgerStore, StoreError};
 
+pub mod archive;
 pub mod chain;
 pub mod drafts;
 pub mod entry;
