@@ -30,6 +30,8 @@ use permit::{Committed, Finished, Receipt, Settled};
 use store::{LeaseKey, Leased, LedgerStore, StoreError};
 
 #[cfg(feature = "gate")]
+pub mod archive;
+#[cfg(feature = "gate")]
 pub mod chain;
 pub mod drafts;
 pub mod entry;
