@@ -13,7 +13,6 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Entropy};
-use crate::crypto::keys::SecretKey;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::time::Timestamp;
 use crate::policy::Judged;
@@ -146,7 +145,7 @@ pub struct Parts {
     /// Signs the epoch key's certificate.
     pub signer: Arc<dyn writer_key::Signer>,
     /// The key of a log whose key is stable (the fleet log); without one, each epoch makes its own.
-    pub log_key: Option<SecretKey>,
+    pub log_key: Option<writer_key::LogKeys>,
     /// What this machine remembers of its chain.
     pub journal: Box<dyn spool::Journal>,
     /// Where it remembers its lease.

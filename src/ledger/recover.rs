@@ -85,7 +85,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
     }
     let runs = take_up_runs(&shared, &leased, &mut chain).await?;
     let signing = match &writer.log_key {
-        Some(key) => WriterKey::stable(key.clone(), &leased.origin, now),
+        Some(keys) => WriterKey::stable(keys.clone(), &leased.origin, now),
         None => WriterKey::generate(&*shared.entropy, &leased.origin, now),
     };
     let origin: Arc<str> = leased.origin.as_str().into();

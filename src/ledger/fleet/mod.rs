@@ -17,10 +17,9 @@ use super::entry::Draft;
 use super::permit::Receipt;
 use super::sequencer::Ending;
 use super::store::LedgerStore;
-use super::writer_key::Signer;
+use super::writer_key::{LogKeys, Signer};
 use super::{Ledger, Parts, Settings, Status, spool};
 use crate::clock::{Clock, Entropy};
-use crate::crypto::keys::SecretKey;
 use crate::telemetry::metrics::Metrics;
 
 /// The pool whose only slot is the fleet log.
@@ -44,8 +43,12 @@ pub struct FleetParts {
     pub entropy: Arc<dyn Entropy>,
     /// Signs the certificate of the fleet key.
     pub enrolment: Arc<dyn Signer>,
-    /// The fleet key: signs every checkpoint of this log.
-    pub key: SecretKey,
+    /// The fleet key, which signs every checkpoint of this log.
+    pub key: Arc<dyn Signer>,
+    /// During a rotation: the key before, which signs along.
+    pub previous: Option<Arc<dyn Signer>>,
+    /// What this machine remembers of the log, so that one that was rolled back is not continued.
+    pub journal: Box<dyn spool::Journal>,
     /// `default` on one machine.
     pub tenant: String,
 }
@@ -79,15 +82,15 @@ impl Fleet {
                 clock: parts.clock,
                 entropy: parts.entropy,
                 signer: parts.enrolment,
-                log_key: Some(parts.key),
-                journal: Box::new(spool::NoJournal),
+                log_key: Some(LogKeys { key: parts.key, also: parts.previous }),
+                journal: parts.journal,
                 lease_file: None,
                 metrics: Arc::new(Metrics::new([], env!("CARGO_PKG_VERSION"), "source")),
             },
         );
         let stop = CancellationToken::new();
         let (runs, _no_runs_here) = oneshot::channel();
-        let writer = tokio::spawn(writer.run(stop.clone(), runs));
+        let writer = writer.spawn(stop.clone(), runs);
         let mut status = ledger.status();
         let fleet = Self { ledger, stop, writer };
         let ready = status.wait_for(|now| !matches!(now, Status::Starting(_)));
@@ -139,6 +142,7 @@ impl Fleet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crypto::keys::SecretKey;
     use crate::clock::{SystemClock, SystemEntropy};
     use crate::domain::json::Json;
     use crate::ledger::entry::Kind;
@@ -159,7 +163,9 @@ mod tests {
                 clock: Arc::new(SystemClock::new()),
                 entropy: Arc::new(SystemEntropy),
                 enrolment: Arc::new(enrolment.clone()),
-                key: key.clone(),
+                key: Arc::new(key.clone()),
+                previous: None,
+                journal: Box::new(spool::NoJournal),
                 tenant: "default".to_owned(),
             })
             .await
