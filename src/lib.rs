@@ -15,7 +15,7 @@
 //! # The layers, left may not know right (a test reads the paths)
 //!
 //! `domain, clock, telemetry < crypto, yaml, mcp < identity, catalog, firewall, limits < policy < ledger <
-//! tool < enforce, evidence < serve < config, app, cli`
+//! tool < enforce, evidence < serve, witness < config, app, cli`
 //!
 //! - `domain` values, strict JSON, the one canonical form · `crypto` keys, DSSE, notes, Merkle trees
 //! - `mcp` framing, names and headers of the Model Context Protocol
@@ -23,7 +23,7 @@
 //! - `policy` bundles, the engine, `judge` · `ledger` tokens, entries, the sequencer, three stores
 //! - `tool` `prepare` and `run`, one file per kind, the one outbound connector in `tool::net`
 //! - `enforce` the whole road on one screen · `evidence` export and offline verification
-//! - `serve` gRPC and the operator's door · `app` the composition root · `cli` the commands
+//! - `serve` gRPC and the operator's door · `witness` cosigns heads of logs, and asks others to · `app` the composition root · `cli` the commands
 
 pub mod app;
 pub mod catalog;
@@ -43,4 +43,5 @@ pub mod policy;
 pub mod serve;
 pub mod telemetry;
 pub mod tool;
+pub mod witness;
 pub mod yaml;
