@@ -124,6 +124,11 @@ DECLARE mine text := ledger.tenant(); BEGIN
                          WHERE c.tenant_id = mine AND c.pool = 'fleet' AND NOT c.retired)
       AND e.seq >= p_from ORDER BY e.seq LIMIT p_limit; END $$;
 
+CREATE FUNCTION ledger.signed_at(p_chain bytea, p_epoch bigint, p_secret bytea, p_size bigint)
+RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$ BEGIN
+  PERFORM ledger.held(p_chain, p_epoch, p_secret, false);
+  RETURN (SELECT c.note FROM ledger.checkpoint c WHERE c.chain_id = p_chain AND c.size = p_size); END $$;
+
 CREATE FUNCTION ledger.put_anchor(p_chain bytea, p_epoch bigint, p_secret bytea, p_size bigint, p_note text, p_tokens text)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$ BEGIN
   PERFORM ledger.durable();
@@ -168,10 +173,10 @@ DECLARE n int := cardinality(p_leaves); h ledger.head; c ledger.chain; BEGIN
       last_kind = p_kinds[n] WHERE x.chain_id = p_next; END $$;
 
 REVOKE ALL ON ledger.anchor, ledger.fleet_said FROM PUBLIC;
-REVOKE ALL ON FUNCTION ledger.lease, ledger.fleet_notes, ledger.fleet_view, ledger.fleet_leaves, ledger.put_anchor,
-  ledger.restart FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION ledger.lease, ledger.fleet_view, ledger.fleet_leaves, ledger.put_anchor,
-  ledger.restart TO ledger_writer;
+REVOKE ALL ON FUNCTION ledger.lease, ledger.fleet_notes, ledger.fleet_view, ledger.fleet_leaves, ledger.signed_at,
+  ledger.put_anchor, ledger.restart FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION ledger.lease, ledger.fleet_view, ledger.fleet_leaves, ledger.signed_at,
+  ledger.put_anchor, ledger.restart TO ledger_writer;
 GRANT SELECT ON ledger.anchor, ledger.fleet_said TO ledger_reader;
 ALTER TABLE ledger.anchor ENABLE ROW LEVEL SECURITY;
 ALTER TABLE ledger.fleet_said ENABLE ROW LEVEL SECURITY;

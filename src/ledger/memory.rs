@@ -455,6 +455,10 @@ impl LedgerStore for Memory {
         self.state.lock().view(key, before)
     }
 
+    async fn signed_at(&self, key: &LeaseKey, size: Seq) -> Result<Option<String>, StoreError> {
+        self.held(key, |chain| chain.checkpoints.get(&size).cloned())
+    }
+
     async fn fleet_leaves(
         &self,
         key: &LeaseKey,

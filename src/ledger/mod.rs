@@ -7,6 +7,7 @@
 //! again with the same bytes until it is durable or this writer is fenced; nothing else is ever
 //! signed for its place.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -110,6 +111,10 @@ pub struct Settings {
     pub queue_max: usize,
     /// Facts about the store's durability, recorded in `writer.started`.
     pub durability: Vec<(String, String)>,
+    /// The anchor file: the newest head of the fleet log that others have seen.
+    pub anchor_file: Option<PathBuf>,
+    /// Witnesses that are asked, before anything is written, what they have seen of the fleet log.
+    pub sights: Vec<fleet::port::Sight>,
     /// Start although the clock is more than a day behind the last entry.
     pub accept_clock_step: bool,
 }
@@ -129,6 +134,8 @@ impl Default for Settings {
             commit_wait: Duration::from_secs(4),
             queue_max: 1024,
             durability: Vec::new(),
+            anchor_file: None,
+            sights: Vec::new(),
             accept_clock_step: false,
         }
     }

@@ -338,6 +338,11 @@ pub trait LedgerStore: Send + Sync + 'static {
         Ok(FleetView::default())
     }
 
+    /// The checkpoint this chain had at exactly this size, if one was committed there.
+    async fn signed_at(&self, _key: &LeaseKey, _size: Seq) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
     /// Leaf hashes of the tenant's fleet log from `from` on, ascending, at most `limit`.
     async fn fleet_leaves(
         &self,

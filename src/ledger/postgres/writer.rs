@@ -286,6 +286,11 @@ impl LedgerStore for Postgres {
         Ok(FleetView { fleet, forgotten: !rows::get::<bool>(first, "known")?, said })
     }
 
+    async fn signed_at(&self, key: &LeaseKey, size: Seq) -> Result<Option<String>, StoreError> {
+        let sql = format!("SELECT ledger.signed_at({}, {size}) AS note", shown(key));
+        rows::get(only(&self.others.run(&sql, Purpose::Read).await?)?, "note")
+    }
+
     async fn fleet_leaves(
         &self,
         key: &LeaseKey,

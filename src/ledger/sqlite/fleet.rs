@@ -77,6 +77,21 @@ pub(super) async fn view(
     Ok(FleetView { fleet, forgotten, said: found })
 }
 
+pub(super) async fn signed_at(
+    conn: &mut SqliteConnection,
+    key: &LeaseKey,
+    size: Seq,
+) -> Result<Option<String>, StoreError> {
+    held(conn, key).await?;
+    let found = query("SELECT note FROM checkpoint WHERE chain_id = ? AND size = ?")
+        .bind(key.chain.as_bytes().to_vec())
+        .bind(rows::signed(size)?)
+        .fetch_optional(conn)
+        .await
+        .map_err(|e| before_commit(&e))?;
+    found.as_ref().map(|row| rows::get(row, "note")).transpose()
+}
+
 pub(super) async fn leaves(
     conn: &mut SqliteConnection,
     key: &LeaseKey,

@@ -234,6 +234,10 @@ impl LedgerStore for Sqlite {
         call!(self, conn => fleet::view(conn, key, before))
     }
 
+    async fn signed_at(&self, key: &LeaseKey, size: Seq) -> Result<Option<String>, StoreError> {
+        call!(self, conn => fleet::signed_at(conn, key, size))
+    }
+
     async fn fleet_leaves(
         &self,
         key: &LeaseKey,
