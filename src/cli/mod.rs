@@ -22,6 +22,7 @@ mod observed;
 mod policy;
 mod quickstart;
 pub mod reader;
+mod recover;
 mod serve;
 mod suggest;
 mod tools;
