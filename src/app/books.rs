@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Error, fleet};
 use super::checked::Checked;
+use super::{Error, fleet};
 use crate::config;
 use crate::ledger::postgres::Postgres;
 use crate::ledger::spool::{HeadFile, Journal, LeaseFile, Spool};

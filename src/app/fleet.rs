@@ -46,9 +46,8 @@ impl Keys {
     /// # Errors
     /// One is missing or cannot be used.
     pub fn of(config: &Config) -> Result<Self, String> {
-        let open = |path: &PathBuf| {
-            signer::open(path, &config::environment).map_err(|e| e.to_string())
-        };
+        let open =
+            |path: &PathBuf| signer::open(path, &config::environment).map_err(|e| e.to_string());
         let key = config.fleet.key.as_ref().ok_or_else(|| {
             "the configuration has no `fleet.key`: `wicketgate keygen --out keys/fleet.pem` makes \
              one, then set `fleet: {key: keys/fleet.pem}`"

@@ -27,13 +27,11 @@ pub(super) type Failure = (u8, String);
 /// recorded before, then the witnesses and the time stamping authority of the configuration see the
 /// head of the fleet log. Run again with nothing new, it writes nothing.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  wicketgate ledger anchor --config wicketgate.yaml\n  \
+#[command(after_help = "Examples:\n  wicketgate ledger anchor --config wicketgate.yaml\n  \
     wicketgate ledger anchor --config wicketgate.yaml --every 60\n\n\
     Ends with 1 when a chain went back, forked or was replaced (nothing is recorded then), with 2 when\n\
     too few witnesses answered (what was recorded stays, the next round asks again). On Postgres the\n\
-    login has to be writer and reader: `ledger migrate --writer ROLE=TENANT --reader ROLE`."
-)]
+    login has to be writer and reader: `ledger migrate --writer ROLE=TENANT --reader ROLE`.")]
 pub struct Anchor {
     /// The configuration file, with its `fleet` section
     #[arg(long, value_name = "FILE")]
@@ -111,7 +109,11 @@ async fn once(
     complain(format!(
         "error: the head is not anchored: {there} of {needed} witnesses cosigned it{}; what was \
          recorded stays, and the next round asks again",
-        if outside.stamps.is_some() && done.stamped.is_none() { ", and it is not stamped" } else { "" }
+        if outside.stamps.is_some() && done.stamped.is_none() {
+            ", and it is not stamped"
+        } else {
+            ""
+        }
     ));
     Ok(UNVERIFIABLE)
 }

@@ -133,14 +133,18 @@ pub(super) fn check(fleet: &Value) -> Vec<(String, String)> {
             None => SecretKey::load(file).map(|key| key.public()),
         };
         if let Err(error) = read {
-            let hint = if file.exists() { "" } else { " (`wicketgate keygen --out FILE` makes one)" };
+            let hint =
+                if file.exists() { "" } else { " (`wicketgate keygen --out FILE` makes one)" };
             add(name, format!("{error}{hint}"));
         }
     }
     if fleet.key.is_none() {
         let asked = !fleet.witnesses.is_empty() || fleet.timestamp.is_some();
         if asked || fleet.previous_key.is_some() {
-            add("key", "needed: witnesses and time stamps are for heads that this key signs".into());
+            add(
+                "key",
+                "needed: witnesses and time stamps are for heads that this key signs".into(),
+            );
         }
     }
     let mut seen: Vec<VerifierKey> = Vec::new();

@@ -41,7 +41,8 @@ impl Signer for Agent {
 
     fn sign(&self, message: &[u8]) -> Result<[u8; 64], String> {
         let failed = |why: &str| format!("ssh-agent at `{}`: {why}", self.socket.display());
-        let request = request(&self.key, message).ok_or_else(|| failed("the message is too long"))?;
+        let request =
+            request(&self.key, message).ok_or_else(|| failed("the message is too long"))?;
         let (socket, patience) = (self.socket.clone(), self.patience);
         let (reply, answer) = mpsc::sync_channel(1);
         // WHY: connecting to a full backlog cannot be bounded otherwise; the thread ends by the time
@@ -50,9 +51,9 @@ impl Signer for Agent {
             .name("ssh-agent".into())
             .spawn(move || drop(reply.send(exchange(&socket, &request, patience))));
         drop(asked.map_err(|e| failed(&e.to_string()))?);
-        let answered = answer.recv_timeout(self.patience).map_err(|_| {
-            failed(&format!("no answer within {} ms", self.patience.as_millis()))
-        })?;
+        let answered = answer
+            .recv_timeout(self.patience)
+            .map_err(|_| failed(&format!("no answer within {} ms", self.patience.as_millis())))?;
         let body = answered.map_err(|e| failed(&e.to_string()))?;
         let signature = signature(&body)
             .ok_or_else(|| failed("it refused to sign: does it hold this key? (ssh-add -l)"))?;
@@ -141,7 +142,8 @@ mod tests {
     fn agent(dir: &tempfile::TempDir, key: &SecretKey) -> (UnixListener, Agent) {
         let socket = dir.path().join("agent.sock");
         let listener = UnixListener::bind(&socket).unwrap();
-        let agent = Agent { patience: Duration::from_millis(200), ..Agent::new(socket, key.public()) };
+        let agent =
+            Agent { patience: Duration::from_millis(200), ..Agent::new(socket, key.public()) };
         (listener, agent)
     }
 

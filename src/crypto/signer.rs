@@ -63,7 +63,8 @@ pub fn open(
     };
     let failed = |why: String| Error::Agent { reference: reference.display().to_string(), why };
     let socket = env("SSH_AUTH_SOCK").filter(|path| !path.is_empty());
-    let socket = socket.ok_or_else(|| failed("SSH_AUTH_SOCK is not set: no agent to ask".into()))?;
+    let socket =
+        socket.ok_or_else(|| failed("SSH_AUTH_SOCK is not set: no agent to ask".into()))?;
     let key = PublicKey::load_ssh(&public).map_err(|e| failed(e.to_string()))?;
     Ok(Arc::new(Agent::new(PathBuf::from(socket), key)))
 }

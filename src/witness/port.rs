@@ -29,8 +29,7 @@ impl port::Witness for Witness {
         let proofs = Leaves(shown.leaves);
         let head = Head { note: shown.note, log: shown.log, old: shown.old, proofs: &proofs };
         let cosigned = self.submit(&head, &SystemClock::new()).await;
-        let cosigned =
-            cosigned.map_err(|e| Refused { fatal: e.is_fatal(), why: e.to_string() })?;
+        let cosigned = cosigned.map_err(|e| Refused { fatal: e.is_fatal(), why: e.to_string() })?;
         let millis = i64::try_from(cosigned.time).unwrap_or(i64::MAX).saturating_mul(1000);
         Ok(Cosigned { time: Timestamp::from_millis(millis), line: cosigned.line })
     }

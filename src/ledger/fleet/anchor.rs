@@ -237,9 +237,11 @@ impl Round<'_> {
 
     async fn enrolment(&self, row: &ChainRow) -> Result<String, Error> {
         let genesis = self.reader.entries(&row.chain, 0, 1).await?;
-        let entry = genesis.first().and_then(|row| super::super::entry::Entry::parse(&row.body).ok());
+        let entry =
+            genesis.first().and_then(|row| super::super::entry::Entry::parse(&row.body).ok());
         let genesis = entry.filter(|entry| entry.draft.kind == Kind::ChainGenesis);
-        let key = genesis.as_ref().and_then(|entry| entry.draft.data.get("enrolment_key")?.as_str());
+        let key =
+            genesis.as_ref().and_then(|entry| entry.draft.data.get("enrolment_key")?.as_str());
         let none = || Error::Invalid(format!("`{}` does not begin with a genesis", row.origin));
         key.map(str::to_owned).ok_or_else(none)
     }
@@ -265,8 +267,7 @@ impl Round<'_> {
     }
 
     fn enough(&self, note: &str, stamped: bool) -> bool {
-        self.names(note).len() >= self.outside.quorum
-            && (stamped || self.outside.stamps.is_none())
+        self.names(note).len() >= self.outside.quorum && (stamped || self.outside.stamps.is_none())
     }
 
     /// Puts everything on the fleet log and shows its head.
@@ -362,7 +363,8 @@ impl Round<'_> {
 
 /// The fleet log in force: the one with the longest name of its kind, `…/fleet/<n>`.
 fn current(fleets: &[ChainRow]) -> Option<&ChainRow> {
-    let number = |row: &&ChainRow| row.origin.rsplit('/').next().and_then(|n| n.parse::<u64>().ok());
+    let number =
+        |row: &&ChainRow| row.origin.rsplit('/').next().and_then(|n| n.parse::<u64>().ok());
     fleets.iter().max_by_key(|row| number(row).unwrap_or(0))
 }
 

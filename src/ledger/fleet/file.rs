@@ -111,7 +111,11 @@ mod tests {
         file.store(&path).unwrap();
         assert_eq!(AnchorFile::load(&path).unwrap(), Some(file.clone()));
         assert_eq!(file.head(), Some(head));
-        for bad in ["", "{}", "{\"v\":\"wicketgate/anchor/1\",\"note\":\"x\",\"observed\":[],\"tokens\":[]}"] {
+        for bad in [
+            "",
+            "{}",
+            "{\"v\":\"wicketgate/anchor/1\",\"note\":\"x\",\"observed\":[],\"tokens\":[]}",
+        ] {
             std::fs::write(&path, bad).unwrap();
             assert!(AnchorFile::load(&path).is_err(), "{bad}");
         }

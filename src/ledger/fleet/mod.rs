@@ -188,8 +188,8 @@ impl Fleet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crypto::keys::SecretKey;
     use crate::clock::{SystemClock, SystemEntropy};
+    use crate::crypto::keys::SecretKey;
     use crate::domain::json::Json;
     use crate::ledger::entry::Kind;
     use crate::ledger::sqlite::{Sqlite, SqliteReader};

@@ -54,7 +54,10 @@ impl std::fmt::Display for Lost {
                  {seen} are not those that {by} has seen"
             );
         }
-        write!(f, "the ledger was rolled back: it has {here} entries of `{log}`, {by} has seen {seen}")
+        write!(
+            f,
+            "the ledger was rolled back: it has {here} entries of `{log}`, {by} has seen {seen}"
+        )
     }
 }
 
@@ -115,9 +118,8 @@ pub async fn check(
     }
     own(store, leased, head, &view).await?;
     if let Some(path) = anchor_file {
-        let unreadable = |e: std::io::Error| {
-            Doubt::Later(format!("the anchor file `{}`: {e}", path.display()))
-        };
+        let unreadable =
+            |e: std::io::Error| Doubt::Later(format!("the anchor file `{}`: {e}", path.display()));
         let seen = AnchorFile::load(path).map_err(unreadable)?.and_then(|file| file.head());
         if let Some(seen) = seen {
             fleet(store, leased, &view, &seen, &format!("the anchor file `{}`", path.display()))

@@ -52,7 +52,8 @@ pub(super) async fn view(
     let Some(mine) = chain(conn, &key.chain).await? else {
         return Err(StoreError::Broken(format!("chain {} vanished", key.chain)));
     };
-    let (tenant, log): (String, String) = (rows::get(&mine, "tenant")?, rows::get(&mine, "origin")?);
+    let (tenant, log): (String, String) =
+        (rows::get(&mine, "tenant")?, rows::get(&mine, "origin")?);
     let forgotten = match before {
         Some(id) => chain(conn, id).await?.is_none(),
         None => false,
@@ -181,7 +182,8 @@ pub(super) async fn restart(
         let before = key.chain.as_bytes().to_vec();
         let retire = query("UPDATE chain SET retired = 1 WHERE chain_id = ?").bind(before.clone());
         run(retire, conn).await?;
-        let fence = query("UPDATE head SET epoch = epoch + 1 WHERE chain_id = ?").bind(before.clone());
+        let fence =
+            query("UPDATE head SET epoch = epoch + 1 WHERE chain_id = ?").bind(before.clone());
         run(fence, conn).await?;
         let make = query(
             "INSERT INTO chain (chain_id, tenant, pool, slot, origin, n)

@@ -3,7 +3,7 @@
 use sqlx::QueryBuilder;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
-use super::{at_commit, before_commit, rows};
+use super::{at_commit, before_commit, rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::ledger::entry::{Entry, Kind};
@@ -186,6 +186,7 @@ pub(super) async fn write(
         insert_payloads(conn, &key.chain, rows).await?;
     }
     project(conn, &key.chain, &batch.entries).await?;
+    subtrees::insert(conn, &key.chain, &batch.completed(expected)).await?;
     move_head(conn, key, &batch.head).await
 }
 
