@@ -96,6 +96,8 @@ pub struct Trust {
     pub run: Option<RunId>,
     /// The verifier's own time, if it has one: nothing may be later, five minutes of skew allowed.
     pub now: Option<Timestamp>,
+    /// Whether to make every decision again from its recorded input and the policy's bytes (P5).
+    pub replay: bool,
 }
 
 impl Default for Trust {
@@ -116,6 +118,7 @@ impl Default for Trust {
             revoked: Vec::new(),
             run: None,
             now: None,
+            replay: false,
         }
     }
 }
@@ -135,6 +138,14 @@ impl Trust {
     /// The file, the line and what is wrong with it.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+        Self::parse(&text, path)
+    }
+
+    /// Reads the text of a trust file; files that it names are looked for beside `path`.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         let base = path.parent().unwrap_or(Path::new("."));
         let mut trust = Self::default();
         for (at, line) in text.lines().enumerate() {
