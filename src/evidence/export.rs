@@ -8,7 +8,7 @@ use super::bundle::{self, Files};
 use super::payloads::{Payload, Payloads};
 use super::projection::{self, Material, decides};
 use super::statement::{self, Exporter};
-use super::{Error, guide, page};
+use super::{Error, controls, guide, page};
 use crate::clock::Clock;
 use crate::crypto::consistency::consistency_proof;
 use crate::crypto::dsse;
@@ -108,9 +108,11 @@ pub async fn run(order: &Order<'_>) -> Result<Exported, Error> {
     files.put(bundle::AGENT_RUN, projection::agent_run(&material));
     files.put(bundle::DECISION, projection::decisions(&material));
     files.put(bundle::TOOL_TRACE, projection::tool_trace(&material));
-    files.put(bundle::PAGE, page::page(&material, &checkpoint, &exporter));
     files.put(bundle::GUIDE, guide::GUIDE);
     files.put(bundle::SCHEMA, schema::ENTRY_1);
+    // Both are made from all files before them.
+    files.put(bundle::CONTROLS, controls::controls(&files));
+    files.put(bundle::PAGE, page::page(&files, &exporter));
     let predicate = statement::predicate(&material, &checkpoint, &exporter);
     let manifest = statement::statement(&files, predicate);
     files.put(bundle::ENVELOPE, dsse::sign(statement::PAYLOAD_TYPE, &manifest, &[order.key]));

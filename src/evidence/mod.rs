@@ -9,12 +9,14 @@
 
 pub mod artifacts;
 pub mod bundle;
+pub mod controls;
 pub mod export;
 pub mod guide;
 pub mod page;
 pub mod payloads;
 pub mod projection;
 pub mod statement;
+pub mod survey;
 pub mod trust;
 pub mod verify;
 

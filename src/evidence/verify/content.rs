@@ -9,13 +9,13 @@ use crate::domain::digest::{Digest, commitment};
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::evidence::bundle::{
-    AGENT, AGENT_RUN, AGENT_SIG, DECISION, Files, PAGE, POLICY, TOOL_TRACE,
+    AGENT, AGENT_RUN, AGENT_SIG, CONTROLS, DECISION, Files, PAGE, POLICY, TOOL_TRACE,
 };
-use crate::evidence::page;
 use crate::evidence::payloads::{Payload, Payloads};
 use crate::evidence::projection::{self, Material, decides};
 use crate::evidence::statement::{self, Exporter};
 use crate::evidence::trust::Trust;
+use crate::evidence::{controls, page};
 use crate::ledger::entry::Kind;
 use crate::ledger::verify::runs::Run;
 use crate::ledger::verify::{Damage, Line};
@@ -231,16 +231,21 @@ pub fn derived(
         return report
             .invalid(Damage::new("V1", format!("`{name}` does not follow from the entries")));
     }
-    if files.get(PAGE) == Some(page::page(material, checkpoint, &exporter).as_slice()) {
+    // What people read about the files depends on the version that wrote it.
+    let made = [(CONTROLS, controls::controls(files)), (PAGE, page::page(files, &exporter))];
+    let differs = made.iter().find(|(name, bytes)| files.get(name) != Some(bytes.as_slice()));
+    let Some((name, _)) = differs else {
         return report.valid("V1", "made again, byte for byte");
-    }
+    };
     if exporter.version == env!("CARGO_PKG_VERSION") {
-        return report
-            .invalid(Damage::new("V1", format!("`{PAGE}` does not follow from the entries")));
+        let why = format!("`{name}` does not follow from the other files");
+        return report.invalid(Damage::new("V1", why));
     }
     report.valid("V1", "the three JSON files, made again, byte for byte");
     let version = &exporter.version;
-    report.not_proven.push(format!("`{PAGE}`: made by version {version}, not made again here"));
+    report
+        .not_proven
+        .push(format!("`{CONTROLS}` and `{PAGE}`: made by version {version}, not made again here"));
 }
 
 /// P1 before it is looked into: whether the payloads can be read at all.
