@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::first::witnesses;
-use super::words::{count, pretty};
+use super::words::{count, moment, pretty};
 use crate::domain::json::Json;
 use crate::evidence::bundle;
 use crate::evidence::controls as mapping;
@@ -72,7 +72,7 @@ pub(super) fn time(survey: &Survey<'_>) -> Markup {
                 tbody {
                     @for noted in observed.iter().take(ROWS_MAX) { (anchor(noted)) }
                     @for (name, at) in &cosigned { tr {
-                        td { "cosignature by " code { (name) } } td { (at) }
+                        td { "cosignature by " code { (name) } } td { (moment(at)) }
                         td { "the fleet log's head here existed by then, if you trust this witness" }
                     } }
                     @for name in &tokens { tr {
@@ -90,7 +90,7 @@ fn anchor(noted: &Noted) -> Markup {
     let data = noted.entry.get("data").unwrap_or(&none);
     html! { tr {
         td { (text(data, "source")) " " code { (text(data, "name")) } ", seen as entry " (number(&noted.entry, "seq")) " of " code { (noted.file) } }
-        td { (text(data, "time")) }
+        td { (moment(text(data, "time"))) }
         td { "entries after it were written after that time; it is about " code { (text(data, "log")) } " at " (number(data, "size")) }
     } }
 }
@@ -170,8 +170,8 @@ fn entries<'a>(found: impl Iterator<Item = &'a Noted>) -> Markup {
             table {
                 thead { tr { th scope="col" { "Entry" } th scope="col" { "Time" } th scope="col" { "What" } th scope="col" { "Says" } } }
                 tbody { @for noted in found.iter().take(ROWS_MAX) { tr {
-                    td { (number(&noted.entry, "seq")) }
-                    td { (text(&noted.entry, "ts")) }
+                    td .n { (number(&noted.entry, "seq")) }
+                    td { (moment(text(&noted.entry, "ts"))) }
                     td { (text(&noted.entry, "kind")) }
                     td { pre { (pretty(noted.entry.get("data").unwrap_or(&Json::Null))) } }
                 } } }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::words::{count, verdict};
+use super::words::count;
 use crate::domain::json::Json;
 use crate::evidence::statement::Exporter;
 use crate::evidence::survey::{Scope, Signed, Survey, list, number, text};
@@ -47,8 +47,8 @@ fn run_lead(survey: &Survey<'_>, run: &Json) -> Markup {
     html! {
         "The agent " strong { (text(opening, "agent")) " " (text(opening, "version")) }
         " asked for " (count(calls, "call", "calls")) ": "
-        (said("allow")) " " (verdict("allow")) ", " (said("deny")) " " (verdict("deny")) ", "
-        (said("require_approval")) " " (verdict("require_approval")) ". The run is "
+        (said("allow")) " allowed, " (said("deny")) " refused, "
+        (said("require_approval")) " held for a person's approval. The run is "
         @match text(run, "status") {
             "sealed" => "sealed: nothing can be added to it.",
             "open" => { strong { "OPEN" } ": more may have happened since." },

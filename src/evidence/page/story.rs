@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::words::{count, event, outcome, payload, verdict};
+use super::words::{count, event, moment, outcome, payload, verdict};
 use crate::domain::json::Json;
 use crate::evidence::survey::{Story, Survey, list, number, text};
 
@@ -121,8 +121,8 @@ fn decided(survey: &Survey<'_>, decision: &Json) -> Markup {
     let enforced = decision.get("enforced").and_then(Json::as_bool) != Some(false);
     html! {
         tr {
-            td { (seq) }
-            td { (text(at, "ts")) }
+            td .n { (seq) }
+            td { (moment(text(at, "ts"))) }
             td { code { (text(decision, "call")) } }
             td { code { (text(decision, "tool")) } br; span .small { "risk tier " (text(told, "tier")) } }
             td {

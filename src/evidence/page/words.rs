@@ -21,6 +21,12 @@ pub(super) fn verdict(word: &str) -> &str {
     }
 }
 
+/// A point in time: date and time on lines of their own, each unbroken.
+pub(super) fn moment(ts: &str) -> Markup {
+    let (date, time) = ts.split_once('T').unwrap_or((ts, ""));
+    html! { span .n { (date) } @if !time.is_empty() { " " span .n { (time) } } }
+}
+
 /// What became of a call, as its last entry says.
 pub(super) fn outcome(kind: &str) -> &str {
     match kind {
