@@ -7,9 +7,12 @@
 //! trust roots come from elsewhere (`trust`). `verify`, `trust`, `bundle` and `projection` know no
 //! database, no network and no async runtime.
 
+#[cfg(feature = "gate")]
 pub mod artifacts;
 pub mod bundle;
+pub mod command;
 pub mod controls;
+#[cfg(feature = "gate")]
 pub mod export;
 pub mod guide;
 pub mod page;

@@ -14,8 +14,9 @@ use tokio::time::Instant;
 use super::entry::{Entry, Kind};
 use super::store::{
     Batch, ChainRow, EntryRow, Head, LeaseKey, LeaseRequest, Leased, LedgerReader, LedgerStore,
-    PayloadRow, StoreError,
+    PayloadRow, StoreError, Subtree, Volume,
 };
+use crate::crypto::range::Node;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
 
@@ -88,6 +89,7 @@ struct Chain {
     payloads: BTreeMap<Digest, PayloadRow>,
     checkpoints: BTreeMap<Seq, String>,
     open_runs: BTreeSet<RunId>,
+    subtrees: BTreeMap<Node, Digest>,
 }
 
 impl Chain {
@@ -212,6 +214,7 @@ impl State {
             payloads: BTreeMap::new(),
             checkpoints: BTreeMap::new(),
             open_runs: BTreeSet::new(),
+            subtrees: BTreeMap::new(),
         };
         self.chains.insert(request.chain, chain);
         Ok(request.chain)
@@ -229,6 +232,8 @@ impl State {
             return Err(StoreError::Conflict("the head moved".into()));
         }
         chain.until = until;
+        let completed = batch.completed(expected);
+        chain.subtrees.extend(completed.into_iter().map(|done| (done.node, done.hash)));
         for entry in &batch.entries {
             if let Some(run) = entry.run {
                 if entry.kind == Kind::RunOpened.as_str() {
@@ -415,6 +420,59 @@ impl LedgerReader for Memory {
     async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         Ok(self.read(chain, |c| c.entries.iter().take(size).map(|e| e.leaf).collect()))
+    }
+
+    async fn leaves(
+        &self,
+        chain: &ChainId,
+        from: Seq,
+        to: Seq,
+    ) -> Result<Vec<(Seq, Digest)>, StoreError> {
+        let skip = usize::try_from(from).unwrap_or(usize::MAX);
+        let wanted = |e: &&EntryRow| e.seq < to;
+        Ok(self.read(chain, |c| {
+            c.entries.iter().skip(skip).take_while(wanted).map(|e| (e.seq, e.leaf)).collect()
+        }))
+    }
+
+    async fn subtrees(
+        &self,
+        chain: &ChainId,
+        height: u32,
+        from: u64,
+        to: u64,
+    ) -> Result<Vec<Subtree>, StoreError> {
+        let range = Node { height, index: from }..Node { height, index: to };
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        let read = |(node, hash): (&Node, &Digest)| Subtree { node: *node, hash: *hash };
+        Ok(self.read(chain, |c| c.subtrees.range(range).map(read).collect()))
+    }
+
+    async fn volumes(&self) -> Result<Vec<Volume>, StoreError> {
+        let state = self.state.lock();
+        let sum = |what, each: &dyn Fn(&Chain) -> (usize, usize)| {
+            let add = |(rows, bytes): (usize, usize), (r, b): (usize, usize)| {
+                (rows.saturating_add(r), bytes.saturating_add(b))
+            };
+            let (rows, bytes) = state.chains.values().map(each).fold((0, 0), add);
+            let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+            Volume { what, rows: number(rows), bytes: number(bytes), disk: None }
+        };
+        let row = |fixed: usize, body: usize| body.saturating_add(fixed);
+        Ok(vec![
+            sum("entries", &|c| {
+                (c.entries.len(), c.entries.iter().map(|e| row(80, e.body.len())).sum())
+            }),
+            sum("payloads", &|c| {
+                (c.payloads.len(), c.payloads.values().map(|p| row(80, p.body.len())).sum())
+            }),
+            sum("checkpoints", &|c| {
+                (c.checkpoints.len(), c.checkpoints.values().map(|n| row(32, n.len())).sum())
+            }),
+            sum("subtrees", &|c| (c.subtrees.len(), c.subtrees.len().saturating_mul(60))),
+        ])
     }
 
     async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {

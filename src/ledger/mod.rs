@@ -10,6 +10,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+#[cfg(feature = "gate")]
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Entropy};
@@ -17,29 +18,50 @@ use crate::crypto::keys::SecretKey;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::time::Timestamp;
 use crate::policy::Judged;
+#[cfg(feature = "gate")]
 use crate::telemetry::metrics::Metrics;
+#[cfg(feature = "gate")]
 use drafts::Written;
+#[cfg(feature = "gate")]
 use item::{Claim, Done, Item};
+#[cfg(feature = "gate")]
 use permit::{Committed, Finished, Receipt, Settled};
+#[cfg(feature = "gate")]
 use store::{LeaseKey, Leased, LedgerStore, StoreError};
 
+#[cfg(feature = "gate")]
+pub mod archive;
+#[cfg(feature = "gate")]
 pub mod chain;
 pub mod drafts;
 pub mod entry;
+#[cfg(feature = "gate")]
 pub mod fleet;
+#[cfg(feature = "gate")]
 mod item;
+#[cfg(feature = "gate")]
 pub mod memory;
 pub mod permit;
+#[cfg(feature = "gate")]
 pub mod postgres;
+#[cfg(feature = "gate")]
+pub mod proofs;
+#[cfg(feature = "gate")]
 pub mod recall;
+#[cfg(feature = "gate")]
 pub mod recover;
 pub mod schema;
+#[cfg(feature = "gate")]
 pub mod sequencer;
+#[cfg(feature = "gate")]
 pub mod spool;
+#[cfg(feature = "gate")]
 pub mod sqlite;
 pub mod store;
+#[cfg(feature = "gate")]
 pub mod tail;
 pub mod verify;
+#[cfg(feature = "gate")]
 pub mod writer_key;
 
 /// Why something is not on the books.
@@ -135,6 +157,7 @@ impl Default for Settings {
     }
 }
 
+#[cfg(feature = "gate")]
 /// Everything a writer works with.
 pub struct Parts {
     /// Where entries become durable.
@@ -155,12 +178,14 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
 }
 
+#[cfg(feature = "gate")]
 impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").finish_non_exhaustive()
     }
 }
 
+#[cfg(feature = "gate")]
 /// A handle on the books. Cheap to clone.
 #[derive(Clone)]
 pub struct Ledger {
@@ -170,6 +195,7 @@ pub struct Ledger {
     shared: Arc<Shared>,
 }
 
+#[cfg(feature = "gate")]
 pub(crate) struct Shared {
     settings: Settings,
     store: Arc<dyn LedgerStore>,
@@ -179,12 +205,14 @@ pub(crate) struct Shared {
     leased: OnceLock<Leased>,
 }
 
+#[cfg(feature = "gate")]
 impl std::fmt::Debug for Ledger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ledger").field("status", &*self.status.borrow()).finish_non_exhaustive()
     }
 }
 
+#[cfg(feature = "gate")]
 impl Ledger {
     /// A handle, and the writer to be driven by one task (`sequencer::Writer::run`).
     #[must_use]
@@ -339,6 +367,7 @@ impl Ledger {
     }
 }
 
+#[cfg(feature = "gate")]
 /// Something queued for the books.
 #[derive(Debug)]
 #[must_use = "whoever queues an intent must learn what became of it"]
@@ -349,6 +378,7 @@ pub struct Pending<T> {
     commit_wait: Duration,
 }
 
+#[cfg(feature = "gate")]
 impl<T> Pending<T> {
     /// Waits until it is durable, in two steps: while it only queues it can be withdrawn and nothing
     /// happened; after that only the store knows.
@@ -382,6 +412,7 @@ impl<T> Pending<T> {
     }
 }
 
+#[cfg(feature = "gate")]
 /// A run that was open when the last writer ended, as its entries tell it.
 #[derive(Clone, Debug)]
 pub struct RecoveredRun {
@@ -395,6 +426,7 @@ pub struct RecoveredRun {
     pub calls: Vec<(CallId, tail::Phase)>,
 }
 
+#[cfg(feature = "gate")]
 impl RecoveredRun {
     /// Held calls and when they expire.
     pub fn held(&self) -> impl Iterator<Item = (&CallId, Timestamp)> {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::crypto::merkle;
+use crate::crypto::merkle::{self, Frontier};
+use crate::crypto::range::Node;
+use crate::crypto::tiles;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
 
@@ -155,7 +157,36 @@ pub struct Batch {
     pub head: Head,
 }
 
+/// One root of a completed subtree, as it is stored: derived from the leaves, never trusted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Subtree {
+    /// Which one. Heights are 8, 16, 24 and 32; 0 are leaf hashes kept when entries are pruned.
+    pub node: Node,
+    /// Its root.
+    pub hash: Digest,
+}
+
 impl Batch {
+    /// The subtrees of heights 8, 16, 24 and 32 that this batch completes after `expected`: what proofs
+    /// are later built from. None if the frontier of `expected` does not fit its size.
+    #[must_use]
+    pub fn completed(&self, expected: &Head) -> Vec<Subtree> {
+        let mut done = Vec::new();
+        let Some(mut frontier) = Frontier::from_bytes(expected.size, &expected.frontier) else {
+            return done;
+        };
+        for entry in &self.entries {
+            frontier.push_telling(entry.leaf, &mut |node, hash| {
+                if node.height.is_multiple_of(tiles::HEIGHT)
+                    && node.height / tiles::HEIGHT < tiles::LEVELS
+                {
+                    done.push(Subtree { node, hash });
+                }
+            });
+        }
+        done
+    }
+
     /// The epoch its last entry was linked in, and its checkpoint signed: an earlier one than that of
     /// the lease when a spool is replayed. `None` if the entry cannot be read.
     #[must_use]
@@ -282,6 +313,49 @@ pub struct ChainRow {
     pub head: Head,
 }
 
+/// How much of something a ledger holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Volume {
+    /// `entries`, `payloads`, `checkpoints` or `subtrees`.
+    pub what: &'static str,
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of what the rows say, without what the database adds.
+    pub bytes: u64,
+    /// Bytes on disk with indexes, where the database can tell; of the whole file on SQLite, `None`.
+    pub disk: Option<u64>,
+}
+
+/// Drops entries that a recorded pruning covers. Opened only to prune.
+#[async_trait]
+pub trait Pruner: Send + Sync + 'static {
+    /// Drops the entries `from .. to` of the chain and the payloads they commit to, but keeps what
+    /// introduces keys, policies and manifests, and the leaf hashes of their tiles. `entry` is where
+    /// the fleet log says so; the database refuses unless it does. Returns how many entries went.
+    ///
+    /// Repeating it is harmless, so that a pruning that was interrupted can be ended.
+    async fn prune(&self, pruning: &Pruning) -> Result<u64, StoreError>;
+}
+
+/// A pruning as the fleet log records it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pruning {
+    /// The chain.
+    pub chain: ChainId,
+    /// The fleet log's chain.
+    pub fleet: ChainId,
+    /// Where the fleet log has the `retention.pruned`.
+    pub entry: Seq,
+    /// First entry to go.
+    pub from: Seq,
+    /// First entry to stay: a multiple of 256.
+    pub to: Seq,
+}
+
+/// Kinds that pruning leaves: without them nothing later could be checked.
+pub const KEPT: [&str; 5] =
+    ["chain.genesis", "writer.started", "policy.activated", "manifest.bound", "anchor.observed"];
+
 /// What an auditor's tools do: read everything, write nothing, hold no lease.
 #[async_trait]
 pub trait LedgerReader: Send + Sync + 'static {
@@ -311,6 +385,53 @@ pub trait LedgerReader: Send + Sync + 'static {
 
     /// Leaf hashes `0 .. size`, in order.
     async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError>;
+
+    /// Leaf hashes of the entries that are there with `from <= seq < to`, ascending.
+    async fn leaves(
+        &self,
+        chain: &ChainId,
+        from: Seq,
+        to: Seq,
+    ) -> Result<Vec<(Seq, Digest)>, StoreError> {
+        let all = self.leaf_hashes(chain, to).await?;
+        let skip = usize::try_from(from).unwrap_or(usize::MAX);
+        Ok((0..).zip(all).skip(skip).collect())
+    }
+
+    /// Stored subtrees of this height with `from <= index < to`, ascending. They are derived and may
+    /// be missing: whoever uses them checks what comes out against a signed root.
+    async fn subtrees(
+        &self,
+        _chain: &ChainId,
+        _height: u32,
+        _from: u64,
+        _to: u64,
+    ) -> Result<Vec<Subtree>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Stored checkpoints with `size >= at_least`, ascending, at most `limit`.
+    async fn checkpoints(
+        &self,
+        chain: &ChainId,
+        at_least: Seq,
+        limit: u32,
+    ) -> Result<Vec<(Seq, String)>, StoreError> {
+        let mut found: Vec<(Seq, String)> = Vec::new();
+        for _ in 0..limit {
+            let next = found.last().map_or(at_least, |(size, _)| size.saturating_add(1));
+            match self.checkpoint(chain, next).await? {
+                Some(row) => found.push(row),
+                None => break,
+            }
+        }
+        Ok(found)
+    }
+
+    /// What the ledger holds of each kind of row, counted now.
+    async fn volumes(&self) -> Result<Vec<Volume>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// A payload, unless it was erased or never stored.
     async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError>;

@@ -16,4 +16,5 @@ mod chain;
 mod desk;
 mod insider;
 mod observed;
+mod replay;
 mod tamper;

@@ -53,7 +53,7 @@ impl Check {
     }
 }
 
-const TITLES: [(&str, &str); 20] = [
+const TITLES: [(&str, &str); 24] = [
     ("B1", "the list of files is signed by a trusted evidence key"),
     ("B2", "the files are exactly those of the list, with plain names"),
     ("B3", "every file has the digest of the list"),
@@ -62,6 +62,9 @@ const TITLES: [(&str, &str); 20] = [
     ("L3", "every entry is strict, canonical and of its schema"),
     ("L4", "every entry is in the tree of the checkpoint"),
     ("L5", "the log extends the heads that were pinned"),
+    ("F1", "the fleet log has the chain, and a head of it beyond these entries"),
+    ("L2", "witnesses cosigned the head of the fleet log"),
+    ("T1", "an authority stamped a head of the fleet log that includes these entries"),
     ("S1", "one chain, whose writers a trusted key enrolled"),
     ("S2", "order, epochs and links"),
     ("S3", "one run, numbered and linked without a gap"),
@@ -70,6 +73,7 @@ const TITLES: [(&str, &str); 20] = [
     ("P1", "payloads are what the entries commit to"),
     ("P2", "call digests are those of their calls"),
     ("P3", "policies are the ones in force and approved"),
+    ("P5", "every decision a policy made is made again from input and policy"),
     ("P6", "what was not enforced is the word of layers in observe mode"),
     ("A1", "the manifest is the one the run was bound to"),
     ("V1", "the files for people follow from the entries"),
@@ -89,11 +93,20 @@ pub struct Report {
     pub not_proven: Vec<String>,
     /// Calls that ran against the policy's word: observe mode.
     pub unenforced: usize,
+    /// Whether somebody else vouches for the time of entries.
+    pub timed: bool,
 }
 
 impl Report {
     pub(super) fn put(&mut self, id: &'static str, outcome: Outcome) {
         self.checks.push(Check { id, outcome });
+    }
+
+    /// Replaces what was said of a check that was made before.
+    pub(super) fn set(&mut self, id: &'static str, outcome: Outcome) {
+        if let Some(check) = self.checks.iter_mut().find(|check| check.id == id) {
+            check.outcome = outcome;
+        }
     }
 
     pub(super) fn valid(&mut self, id: &'static str, seen: impl Into<String>) {
@@ -125,8 +138,8 @@ impl Report {
         ids.iter().all(|id| matches!(self.outcome(id), Some(Outcome::Valid(_))))
     }
 
-    /// 0: files and signature; 1: in the log; 2: the log extends a pinned head. `None`: not even 0, or
-    /// something is invalid.
+    /// 0: files and signature; 1: in the log; 2: the log extends a pinned head; 3: witnesses cosigned a
+    /// head beyond it; 4: an authority stamped one. `None`: not even 0, or something is invalid.
     #[must_use]
     pub fn level(&self) -> Option<u8> {
         if !self.failed().is_empty() || !self.hold(&["B1", "B2", "B3"]) {
@@ -135,7 +148,9 @@ impl Report {
         if !self.hold(&["L1", "L3", "L4", "S1", "S2", "S3"]) {
             return Some(0);
         }
-        Some(if self.hold(&["L5"]) { 2 } else { 1 })
+        let levels: [(u8, &[&str]); 3] = [(4, &["F1", "T1"]), (3, &["F1", "L2"]), (2, &["L5"])];
+        let reached = levels.iter().find(|(_, ids)| self.hold(ids));
+        Some(reached.map_or(1, |(level, _)| *level))
     }
 
     /// 0 everything holds, 1 something is invalid, 2 something cannot be told.

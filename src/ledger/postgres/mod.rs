@@ -9,11 +9,14 @@ mod errors;
 mod lane;
 mod literal;
 mod migrate;
+mod prune;
 mod reader;
 mod rows;
+mod subtrees;
 mod writer;
 
 pub use lane::Options;
 pub use migrate::{Login, Migrated, SCHEMA_VERSION, migrate};
+pub use prune::PostgresPruner;
 pub use reader::PostgresReader;
 pub use writer::{Postgres, Settings};

@@ -5,11 +5,13 @@ use sqlx::postgres::PgRow;
 
 use super::lane::{Lane, Options, Purpose, connect_options};
 use super::literal::{bytes, text_array};
-use super::rows;
 use super::writer::check_version;
+use super::{rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
-use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError};
+use crate::ledger::store::{
+    ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree, Volume,
+};
 
 /// How long one read may take: a whole chain's hashes are more than a writer ever asks for.
 const STATEMENT: std::time::Duration = std::time::Duration::from_secs(30);
@@ -110,6 +112,47 @@ impl LedgerReader for PostgresReader {
             "SELECT leaf_hash FROM ledger.entry WHERE chain_id = {chain} AND seq < {size} ORDER BY seq"
         );
         self.rows(&sql).await?.iter().map(|row| rows::digest(row, "leaf_hash")).collect()
+    }
+
+    async fn leaves(
+        &self,
+        chain: &ChainId,
+        from: Seq,
+        to: Seq,
+    ) -> Result<Vec<(Seq, Digest)>, StoreError> {
+        let found = self.rows(&subtrees::select_leaves(chain, from, to)).await?;
+        let read = |row| Ok((rows::number(row, "seq")?, rows::digest(row, "leaf_hash")?));
+        found.iter().map(read).collect()
+    }
+
+    async fn subtrees(
+        &self,
+        chain: &ChainId,
+        height: u32,
+        from: u64,
+        to: u64,
+    ) -> Result<Vec<Subtree>, StoreError> {
+        let found = self.rows(&subtrees::select(chain, height, from, to)).await?;
+        found.iter().map(|row| subtrees::read(row, height)).collect()
+    }
+
+    async fn checkpoints(
+        &self,
+        chain: &ChainId,
+        at_least: Seq,
+        limit: u32,
+    ) -> Result<Vec<(Seq, String)>, StoreError> {
+        let sql = format!(
+            "SELECT size, note FROM ledger.checkpoint WHERE chain_id = {} AND size >= {at_least}
+              ORDER BY size LIMIT {limit}",
+            bytes(chain.as_bytes()),
+        );
+        let found = self.rows(&sql).await?;
+        found.iter().map(|row| Ok((rows::number(row, "size")?, rows::get(row, "note")?))).collect()
+    }
+
+    async fn volumes(&self) -> Result<Vec<Volume>, StoreError> {
+        self.rows(subtrees::VOLUMES).await?.iter().map(subtrees::volume).collect()
     }
 
     async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {

@@ -5,7 +5,7 @@ use sqlx::postgres::PgRow;
 
 use super::lane::{Lane, Options, Purpose, connect_options};
 use super::literal::{bytes, bytes_array, maybe_bytes, text, text_array};
-use super::{SCHEMA_VERSION, rows};
+use super::{SCHEMA_VERSION, rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, Seq};
 use crate::ledger::store::{
@@ -179,7 +179,7 @@ impl LedgerStore for Postgres {
         let runs: Vec<Option<String>> =
             entries.iter().map(|e| e.run.map(|run| run.to_string())).collect();
         let payloads = &batch.payloads;
-        let sql = format!(
+        let mut sql = format!(
             "SELECT ledger.append_batch({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {})",
             shown(key),
             expected.size,
@@ -201,6 +201,11 @@ impl LedgerStore for Postgres {
             ),
             batch.signed_in().unwrap_or(key.epoch),
         );
+        let completed = batch.completed(expected);
+        if !completed.is_empty() {
+            // In the same round trip and transaction; once every 256 entries.
+            sql.push_str(&subtrees::put(&shown(key), &completed));
+        }
         self.appends.run(&sql, Purpose::Write).await.map(drop)
     }
 

@@ -3,9 +3,11 @@
 //! Durable means a WAL commit with `synchronous=FULL`; both are read back, not assumed.
 
 mod files;
+mod prune;
 mod reader;
 mod rows;
 mod steps;
+mod subtrees;
 mod writer;
 
 use std::time::Duration;
@@ -26,8 +28,11 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 /// How long SQLite itself waits for another connection's lock.
 const BUSY: Duration = Duration::from_millis(1000);
 /// What `PRAGMA user_version` says of the newest schema this build knows.
-const VERSION: i64 = 1;
-const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/sqlite/0001_ledger.sql")];
+const VERSION: i64 = 3;
+const MIGRATIONS: [(i64, &str); 2] = [
+    (1, include_str!("../../../migrations/sqlite/0001_ledger.sql")),
+    (3, include_str!("../../../migrations/sqlite/0003_subtree.sql")),
+];
 
 /// One connection, made when needed and thrown away after any doubt.
 struct Lane {
@@ -128,7 +133,7 @@ async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
     if found > VERSION {
         return Err(StoreError::Broken(format!("schema {found} is newer than this build")));
     }
-    for (step, text) in (1_i64..).zip(MIGRATIONS).filter(|(step, _)| *step > found) {
+    for (step, text) in MIGRATIONS.into_iter().filter(|(step, _)| *step > found) {
         let text = format!("BEGIN IMMEDIATE; {text}; PRAGMA user_version = {step}; COMMIT;");
         sqlx::raw_sql(sqlx::AssertSqlSafe(text))
             .execute(&mut *conn)

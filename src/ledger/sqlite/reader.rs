@@ -5,10 +5,12 @@ use std::path::Path;
 use async_trait::async_trait;
 
 use super::rows::{self, Which};
-use super::{Lane, VERSION, before_commit, bounded, version};
+use super::{Lane, VERSION, before_commit, bounded, subtrees, version};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
-use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError};
+use crate::ledger::store::{
+    ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree, Volume,
+};
 
 /// A database file, read-only.
 pub struct SqliteReader {
@@ -135,6 +137,38 @@ impl LedgerReader for SqliteReader {
             .map_err(|e| before_commit(&e))?;
             rows.iter().map(|row| rows::digest(row, "leaf")).collect()
         })
+    }
+
+    async fn leaves(
+        &self,
+        chain: &ChainId,
+        from: Seq,
+        to: Seq,
+    ) -> Result<Vec<(Seq, Digest)>, StoreError> {
+        read!(self, conn => subtrees::leaves(conn, chain, from, to))
+    }
+
+    async fn subtrees(
+        &self,
+        chain: &ChainId,
+        height: u32,
+        from: u64,
+        to: u64,
+    ) -> Result<Vec<Subtree>, StoreError> {
+        read!(self, conn => subtrees::read(conn, chain, height, from, to))
+    }
+
+    async fn checkpoints(
+        &self,
+        chain: &ChainId,
+        at_least: Seq,
+        limit: u32,
+    ) -> Result<Vec<(Seq, String)>, StoreError> {
+        read!(self, conn => subtrees::checkpoints(conn, chain, at_least, limit))
+    }
+
+    async fn volumes(&self) -> Result<Vec<Volume>, StoreError> {
+        read!(self, conn => subtrees::volumes(conn))
     }
 
     async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {

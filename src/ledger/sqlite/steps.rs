@@ -3,7 +3,7 @@
 use sqlx::QueryBuilder;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
-use super::{at_commit, before_commit, rows};
+use super::{at_commit, before_commit, rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::ledger::entry::{Entry, Kind};
@@ -42,9 +42,9 @@ pub(super) async fn finish<T>(
     }
 }
 
-type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
+pub(super) type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
 
-async fn run(query: Query<'_>, conn: &mut SqliteConnection) -> Result<(), StoreError> {
+pub(super) async fn run(query: Query<'_>, conn: &mut SqliteConnection) -> Result<(), StoreError> {
     query.execute(conn).await.map(drop).map_err(|e| before_commit(&e))
 }
 
@@ -185,6 +185,7 @@ pub(super) async fn write(
         insert_payloads(conn, &key.chain, rows).await?;
     }
     project(conn, &key.chain, &batch.entries).await?;
+    subtrees::insert(conn, &key.chain, &batch.completed(expected)).await?;
     let chain = key.chain.as_bytes().to_vec();
     let size = rows::signed(batch.head.size)?;
     let checkpoint = sqlx::query("INSERT INTO checkpoint VALUES (?, ?, ?, ?)")
