@@ -1,4 +1,4 @@
-//! `wicketgate ledger verify | tail | head | migrate`.
+//! `wicketgate ledger verify | tail | head | migrate | anchor`.
 
 use std::path::PathBuf;
 
@@ -17,6 +17,7 @@ use crate::ledger::verify::{self, Report};
 const INVALID: u8 = 1;
 const UNVERIFIABLE: u8 = 2;
 const USAGE: u8 = 64;
+const CONFIG: u8 = 78;
 /// Entries between two lines of progress.
 const PROGRESS: u64 = 50_000;
 
@@ -38,6 +39,7 @@ enum Command {
     Head(Head),
     /// Make or update roles and schema of a Postgres ledger
     Migrate(Migrate),
+    Anchor(super::fleet::Anchor),
 }
 
 /// `ledger verify`.
@@ -119,6 +121,7 @@ async fn dispatch(command: &Command) -> Result<u8, Failure> {
         Command::Tail(command) => tail(command).await,
         Command::Head(command) => head(command).await,
         Command::Migrate(command) => migrate(command).await,
+        Command::Anchor(command) => super::fleet::anchor(command).await,
     }
 }
 
@@ -127,6 +130,7 @@ const fn exit(code: u8) -> Exit {
         0 => Exit::Ok,
         INVALID => Exit::Invalid,
         USAGE => Exit::Usage,
+        CONFIG => Exit::Config,
         _ => Exit::Unverifiable,
     }
 }

@@ -12,6 +12,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 mod config;
 mod evidence;
+mod fleet;
 mod init;
 mod keygen;
 mod ledger;

@@ -118,6 +118,7 @@ impl Default for Trust {
             revoked: Vec::new(),
             run: None,
             now: None,
+            replay: false,
         }
     }
 }

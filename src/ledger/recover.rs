@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::chain::Chain;
 use super::drafts::Written;
 use super::entry::{Draft, Entry, Kind};
+use super::fleet::seen;
 use super::sequencer::{Ending, Sequencer, Writer};
 use super::store::{EntryRow, Head, LeaseRequest, Leased, StoreError};
 use super::tail::{Phase, RunTail};
@@ -56,6 +57,17 @@ impl From<Ending> for Refused {
     }
 }
 
+impl From<seen::Doubt> for Refused {
+    fn from(doubt: seen::Doubt) -> Self {
+        match doubt {
+            seen::Doubt::Later(why) => Self::Later(why),
+            seen::Doubt::Lost(lost) => {
+                broken(format!("{lost}; `wicketgate ledger recover` says what can be done"))
+            }
+        }
+    }
+}
+
 fn broken(why: impl Into<String>) -> Refused {
     Refused::Never(Ending::Broken(why.into()))
 }
@@ -70,6 +82,9 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
     };
     let mark = writer.journal.watermark(&leased.key.chain).map_err(|e| broken(e.to_string()))?;
     let (head, healed) = heal(writer, &leased, mark.as_ref()).await?;
+    let latest = writer.journal.latest().map_err(|e| broken(e.to_string()))?;
+    let outside = (shared.settings.anchor_file.as_deref(), shared.settings.sights.as_slice());
+    seen::check(&*shared.store, &leased, &head, latest.as_ref(), outside).await?;
     let tail = check_tail(&shared, &leased, &head).await?;
     let now = shared.clock.now();
     let mut boot = [0_u8; 4];
@@ -85,7 +100,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
     }
     let runs = take_up_runs(&shared, &leased, &mut chain).await?;
     let signing = match &writer.log_key {
-        Some(key) => WriterKey::stable(key.clone(), &leased.origin, now),
+        Some(keys) => WriterKey::stable(keys.clone(), &leased.origin, now),
         None => WriterKey::generate(&*shared.entropy, &leased.origin, now),
     };
     let origin: Arc<str> = leased.origin.as_str().into();
@@ -188,8 +203,9 @@ async fn heal(
         return Ok((head, Some((behind, mark.size))));
     }
     Err(broken(format!(
-        "the store has {behind} entries and this machine has signed {}: it was rolled back",
-        mark.size
+        "the ledger was rolled back: it has {behind} entries of `{}`, this machine has signed {}; \
+         `wicketgate ledger recover` says what can be done",
+        leased.origin, mark.size
     )))
 }
 
