@@ -130,9 +130,8 @@ impl Witness {
             Ok(submission) => submission,
             Err(why) => return bad(why),
         };
-        let (checkpoint, lines) = match Checkpoint::parse(submission.note) {
-            Ok(parsed) => parsed,
-            Err(_) => return bad("the checkpoint is malformed"),
+        let Ok((checkpoint, lines)) = Checkpoint::parse(submission.note) else {
+            return bad("the checkpoint is malformed");
         };
         let Some(log) = self.store.log(&checkpoint.origin) else {
             return Ok(Verdict::No(StatusCode::NOT_FOUND, "the log is not known here"));

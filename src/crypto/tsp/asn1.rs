@@ -41,7 +41,7 @@ pub(super) struct MessageImprint {
 pub(super) struct TimeStampResp {
     pub(super) status: Status,
     #[asn1(optional = "true")]
-    pub(super) token: Option<ContentInfo>,
+    pub(super) token: Option<TypedContent>,
 }
 
 /// Whether the stamp was given.
@@ -55,14 +55,14 @@ pub(super) struct Status {
 }
 
 #[derive(Sequence)]
-pub(super) struct ContentInfo {
+pub(super) struct TypedContent {
     pub(super) kind: ObjectIdentifier,
     #[asn1(context_specific = "0", tag_mode = "EXPLICIT")]
     pub(super) content: Any,
 }
 
 #[derive(Sequence)]
-pub(super) struct SignedData {
+pub(super) struct SignedContent {
     pub(super) version: u8,
     pub(super) digests: SetOfVec<AlgorithmIdentifierOwned>,
     pub(super) content: Content,
@@ -70,7 +70,7 @@ pub(super) struct SignedData {
     pub(super) certificates: Option<SetOfVec<Any>>,
     #[asn1(context_specific = "1", tag_mode = "IMPLICIT", optional = "true")]
     pub(super) revocations: Option<SetOfVec<Any>>,
-    pub(super) signers: SetOfVec<SignerInfo>,
+    pub(super) signers: SetOfVec<Signer>,
 }
 
 #[derive(Sequence)]
@@ -81,7 +81,7 @@ pub(super) struct Content {
 }
 
 #[derive(Sequence, ValueOrd)]
-pub(super) struct SignerInfo {
+pub(super) struct Signer {
     pub(super) version: u8,
     pub(super) sid: Any,
     pub(super) digest: AlgorithmIdentifierOwned,
@@ -147,7 +147,7 @@ pub(super) struct EssIssuer {
 
 /// What the authority says.
 #[derive(Sequence)]
-pub(super) struct TstInfo {
+pub(super) struct TimeStampContent {
     pub(super) version: u8,
     pub(super) policy: ObjectIdentifier,
     pub(super) imprint: MessageImprint,

@@ -15,10 +15,10 @@ use x509_cert::spki::AlgorithmIdentifierOwned;
 
 use crate::domain::digest::Digest;
 use asn1::{
-    Attribute, CONTENT_TYPE, ContentInfo, IssuerAndSerial, MESSAGE_DIGEST, MessageImprint, SHA256,
-    SHA384, SHA512, SIGNED_DATA, SIGNING_CERTIFICATE, SIGNING_CERTIFICATE_V2, SignedData,
-    SignerInfo, SigningCertificate, SigningCertificateV2, TST_INFO, TimeStampReq, TimeStampResp,
-    TstInfo,
+    Attribute, CONTENT_TYPE, IssuerAndSerial, MESSAGE_DIGEST, MessageImprint, SHA256, SHA384,
+    SHA512, SIGNED_DATA, SIGNING_CERTIFICATE, SIGNING_CERTIFICATE_V2, SignedContent, Signer,
+    SigningCertificate, SigningCertificateV2, TST_INFO, TimeStampContent, TimeStampReq,
+    TimeStampResp, TypedContent,
 };
 
 /// Bytes of a response: a token with a few certificates has some thousand.
@@ -122,7 +122,8 @@ pub fn verify(response: &[u8], asked: Asked<'_>, authorities: &[Vec<u8>]) -> Res
         return Err(invalid("the token is about something else than time"));
     }
     let content = data.content.bytes.as_ref().ok_or_else(|| invalid("an empty token"))?;
-    let info = TstInfo::from_der(content.as_bytes()).map_err(unread("the token's content"))?;
+    let info =
+        TimeStampContent::from_der(content.as_bytes()).map_err(unread("the token's content"))?;
     about(&info, asked)?;
     let (millis, accuracy_millis) = when(&info)?;
     let [signer] = data.signers.as_slice() else {
@@ -143,11 +144,11 @@ fn is(oid: &ObjectIdentifier, text: &str) -> bool {
     *oid == ObjectIdentifier::new_unwrap(text)
 }
 
-fn signed_data(token: &ContentInfo) -> Result<SignedData, Fault> {
+fn signed_data(token: &TypedContent) -> Result<SignedContent, Fault> {
     if !is(&token.kind, SIGNED_DATA) {
         return Err(invalid("the token is no signed data"));
     }
-    let data: SignedData = token.content.decode_as().map_err(unread("the token"))?;
+    let data: SignedContent = token.content.decode_as().map_err(unread("the token"))?;
     if data.version != 3 {
         return Err(unknown(format!("signed data of version {}", data.version)));
     }
@@ -155,7 +156,7 @@ fn signed_data(token: &ContentInfo) -> Result<SignedData, Fault> {
 }
 
 /// Whether the token is about what was asked.
-fn about(info: &TstInfo, asked: Asked<'_>) -> Result<(), Fault> {
+fn about(info: &TimeStampContent, asked: Asked<'_>) -> Result<(), Fault> {
     if info.version != 1 {
         return Err(unknown(format!("a token of version {}", info.version)));
     }
@@ -179,7 +180,7 @@ fn about(info: &TstInfo, asked: Asked<'_>) -> Result<(), Fault> {
 }
 
 /// Time and accuracy, in milliseconds.
-fn when(info: &TstInfo) -> Result<(i64, i64), Fault> {
+fn when(info: &TimeStampContent) -> Result<(i64, i64), Fault> {
     let bad = || invalid("the token has no time");
     if info.time.tag() != Tag::GeneralizedTime {
         return Err(bad());
@@ -209,7 +210,7 @@ fn when(info: &TstInfo) -> Result<(i64, i64), Fault> {
     Ok((millis, accuracy))
 }
 
-fn certificates(data: &SignedData) -> Result<Vec<Vec<u8>>, Fault> {
+fn certificates(data: &SignedContent) -> Result<Vec<Vec<u8>>, Fault> {
     let all = data.certificates.as_ref().map(SetOfVec::as_slice).unwrap_or_default();
     if all.len() > CERTIFICATES_MAX {
         return Err(invalid("too many certificates"));
@@ -245,18 +246,21 @@ impl Hash {
         }
     }
 
-    fn digest(self, bytes: &[u8]) -> digest::Digest {
-        let algorithm = match self {
+    const fn algorithm(self) -> &'static digest::Algorithm {
+        match self {
             Self::Sha256 => &digest::SHA256,
             Self::Sha384 => &digest::SHA384,
             Self::Sha512 => &digest::SHA512,
-        };
-        digest::digest(algorithm, bytes)
+        }
+    }
+
+    fn digest(self, bytes: &[u8]) -> digest::Digest {
+        digest::digest(self.algorithm(), bytes)
     }
 }
 
 /// The one value of an attribute that has to be there once.
-fn attribute<'s>(signer: &'s SignerInfo, kind: &str) -> Result<Option<&'s Any>, Fault> {
+fn attribute<'s>(signer: &'s Signer, kind: &str) -> Result<Option<&'s Any>, Fault> {
     let all = signer.signed.as_ref().map(SetOfVec::as_slice).unwrap_or_default();
     let mut found = all.iter().filter(|attribute: &&Attribute| is(&attribute.kind, kind));
     let Some(first) = found.next() else { return Ok(None) };
@@ -266,31 +270,31 @@ fn attribute<'s>(signer: &'s SignerInfo, kind: &str) -> Result<Option<&'s Any>, 
     }
 }
 
-/// The certificate the signature names as its own (RFC 5816), and where it is in the list.
+/// The hash of the certificate that the signature names as its own (RFC 5816), and of which kind it is.
+fn signing_certificate(signer: &Signer) -> Result<(&'static digest::Algorithm, Vec<u8>), Fault> {
+    let read = unread("the signing certificate attribute");
+    let none = || invalid("the token does not name its signing certificate");
+    if let Some(value) = attribute(signer, SIGNING_CERTIFICATE_V2)? {
+        let named: SigningCertificateV2 = value.decode_as().map_err(&read)?;
+        let first = named.certs.first().ok_or_else(none)?;
+        let hash = first.algorithm.as_ref().map_or(Ok(Hash::Sha256), Hash::of)?;
+        return Ok((hash.algorithm(), first.hash.as_bytes().to_vec()));
+    }
+    let value = attribute(signer, SIGNING_CERTIFICATE)?.ok_or_else(none)?;
+    let named: SigningCertificate = value.decode_as().map_err(&read)?;
+    let first = named.certs.first().ok_or_else(none)?;
+    // The standard's own hash; that the certificate's key made the signature is checked besides.
+    Ok((&digest::SHA1_FOR_LEGACY_USE_ONLY, first.hash.as_bytes().to_vec()))
+}
+
+/// The certificate the signature names as its own, and where it is in the list.
 fn signer_certificate(
-    signer: &SignerInfo,
+    signer: &Signer,
     certificates: &[Vec<u8>],
 ) -> Result<(usize, Certificate), Fault> {
-    let read = unread("the signing certificate attribute");
-    let v2 = attribute(signer, SIGNING_CERTIFICATE_V2)?;
-    let v1 = attribute(signer, SIGNING_CERTIFICATE)?;
-    let matches: Box<dyn Fn(&[u8]) -> bool> = if let Some(value) = v2 {
-        let named: SigningCertificateV2 = value.decode_as().map_err(&read)?;
-        let first = named.certs.first().ok_or_else(|| invalid("no signing certificate"))?;
-        let hash = first.algorithm.as_ref().map_or(Ok(Hash::Sha256), Hash::of)?;
-        let wanted = first.hash.as_bytes().to_vec();
-        Box::new(move |der| hash.digest(der).as_ref() == wanted)
-    } else if let Some(value) = v1 {
-        let named: SigningCertificate = value.decode_as().map_err(&read)?;
-        let first = named.certs.first().ok_or_else(|| invalid("no signing certificate"))?;
-        let wanted = first.hash.as_bytes().to_vec();
-        // The standard's own hash; that the certificate's key made the signature is checked besides.
-        let sha1 = &digest::SHA1_FOR_LEGACY_USE_ONLY;
-        Box::new(move |der| digest::digest(sha1, der).as_ref() == wanted)
-    } else {
-        return Err(invalid("the token does not name its signing certificate"));
-    };
-    let at = certificates.iter().position(|der| matches(der));
+    let (algorithm, wanted) = signing_certificate(signer)?;
+    let is_it = |der: &Vec<u8>| digest::digest(algorithm, der).as_ref() == wanted;
+    let at = certificates.iter().position(is_it);
     let at = at.ok_or_else(|| invalid("the signing certificate is not in the token"))?;
     let der = certificates.get(at).map(Vec::as_slice).unwrap_or_default();
     let certificate = Certificate::from_der(der)
@@ -306,7 +310,7 @@ fn signer_certificate(
 }
 
 /// Whether the signer signed this content.
-fn signed(signer: &SignerInfo, content: &[u8], certificate: &[u8]) -> Result<(), Fault> {
+fn signed(signer: &Signer, content: &[u8], certificate: &[u8]) -> Result<(), Fault> {
     if signer.version != 1 {
         return Err(unknown(format!("a signer of version {}", signer.version)));
     }
