@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::artifacts::Artifacts;
 use super::bundle::{self, Files};
-use super::payloads::{Payload, Payloads};
+use super::payloads::{Payload, Payloads, Why};
 use super::projection::{self, Material, decides};
 use super::statement::{self, Exporter};
 use super::{Error, guide, page};
@@ -222,7 +222,7 @@ async fn payloads_of(
     for commitment in of_run.flat_map(|line| &line.entry.draft.commit) {
         // WHY: without an entry that says it was erased, absence proves nothing more than absence.
         let payload =
-            reader.payload(chain, &commitment.c).await?.map_or(Payload::Withheld, |row| {
+            reader.payload(chain, &commitment.c).await?.map_or(Payload::Withheld(Why::Unsaid), |row| {
                 Payload::Opened {
                     salt: row.salt,
                     role: row.role,

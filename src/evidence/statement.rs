@@ -44,6 +44,23 @@ pub fn statement(files: &Files, predicate: Json) -> Vec<u8> {
     ]))
 }
 
+/// Which payloads are opened in part, and how much of them: neither names nor values of the rest.
+fn redactions(material: &Material<'_>) -> Json {
+    let number = |n: usize| Json::from(u64::try_from(n).unwrap_or(u64::MAX));
+    let mut list = Vec::new();
+    for (c, payload) in &material.payloads.0 {
+        let Payload::Redacted { role, parts } = payload else { continue };
+        let open = parts.open(c).unwrap_or_default();
+        list.push(Json::object([
+            ("commitment", Json::from(c.hex())),
+            ("role", Json::from(role.as_str())),
+            ("opened", open.keys().map(|k| Json::from(k.as_str())).collect::<Vec<_>>().into()),
+            ("hidden", number(parts.hidden.len())),
+        ]));
+    }
+    list.into()
+}
+
 /// What is said about the files: derived from them, so that a verifier can derive it again.
 #[must_use]
 pub fn predicate(material: &Material<'_>, checkpoint: &Checkpoint, exporter: &Exporter) -> Json {
@@ -83,8 +100,9 @@ pub fn predicate(material: &Material<'_>, checkpoint: &Checkpoint, exporter: &Ex
         ("status", Json::from(if material.sealed() { "sealed" } else { "open" })),
         ("counts", Json::object(counts)),
         ("range", Json::object([("first", seq(run.first())), ("last", seq(run.last()))])),
-        ("erased", in_state(|p| matches!(p, Payload::Erased)).into()),
-        ("withheld", in_state(|p| matches!(p, Payload::Withheld)).into()),
+        ("erased", in_state(|p| matches!(p, Payload::Erased { .. })).into()),
+        ("withheld", in_state(|p| matches!(p, Payload::Withheld(_))).into()),
+        ("redactions", redactions(material)),
         (
             "exporter",
             Json::object([

@@ -5,8 +5,9 @@ use super::permit::{Recalled, RecalledState, Receipt};
 use super::store::StoreError;
 use super::{Error, Ledger};
 use crate::domain::code::Code;
+use crate::domain::commitment::opens;
 use crate::domain::decision::Reason;
-use crate::domain::digest::{Digest, commitment};
+use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome};
@@ -85,7 +86,7 @@ impl Ledger {
     async fn payload(&self, c: &Digest) -> Result<Option<Vec<u8>>, Error> {
         let found = self.shared.store.payload(self.key()?, c).await;
         let found = found.map_err(|e| Error::Unavailable(e.to_string()))?;
-        Ok(found.filter(|p| commitment(&p.salt, &p.body) == *c).map(|p| p.body))
+        Ok(found.filter(|p| opens(c, &p.salt, &p.body).is_some()).map(|p| p.body))
     }
 }
 

@@ -244,6 +244,7 @@ fn batch_json(chain: &ChainId, batch: &Batch) -> Json {
         .iter()
         .map(|p| {
             Json::object([
+                ("c", Json::from(p.commitment.hex())),
                 ("salt", Json::from(hex::encode(p.salt))),
                 ("role", Json::from(p.role.as_str())),
                 ("media_type", Json::from(p.media_type.as_str())),
@@ -296,8 +297,13 @@ fn read_payload(json: &Json) -> Option<PayloadRow> {
     let text = |name| json.get(name).and_then(Json::as_str);
     let salt = <[u8; 32]>::try_from(hex::decode(text("salt")?).ok()?).ok()?;
     let body = STANDARD.decode(text("body")?).ok()?;
+    // A line of an earlier version says none: it was committed to as one piece.
+    let c = match text("c") {
+        Some(c) => Digest::parse(c)?,
+        None => crate::domain::digest::commitment(&salt, &body),
+    };
     Some(PayloadRow {
-        commitment: crate::domain::digest::commitment(&salt, &body),
+        commitment: c,
         salt,
         role: text("role")?.to_owned(),
         media_type: text("media_type")?.to_owned(),

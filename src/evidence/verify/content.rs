@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use super::report::{Outcome, Report};
 use crate::crypto::dsse;
 use crate::crypto::note::Checkpoint;
-use crate::domain::digest::{Digest, commitment};
-use crate::domain::id::RunId;
+use crate::domain::commitment::opens;
+use crate::domain::digest::Digest;
+use crate::domain::id::{RunId, Seq};
 use crate::domain::json::Json;
 use crate::evidence::bundle::{
-    AGENT, AGENT_RUN, AGENT_SIG, DECISION, Files, PAGE, POLICY, TOOL_TRACE,
+    AGENT, AGENT_RUN, AGENT_SIG, DECISION, FLEET_CHECKPOINT, FLEET_ENTRIES, Files, PAGE, POLICY, TOOL_TRACE,
 };
 use crate::evidence::page;
-use crate::evidence::payloads::{Payload, Payloads};
+use crate::evidence::payloads::{Payload, Payloads, Why};
 use crate::evidence::projection::{self, Material, decides};
 use crate::evidence::statement::{self, Exporter};
 use crate::evidence::trust::Trust;
@@ -77,7 +78,7 @@ fn walk(lines: &[Line], trust: &Trust) -> Result<(RunId, Run), Damage> {
 
 /// P1, P3 and A1.
 pub fn carried(files: &Files, material: &Material<'_>, trust: &Trust, report: &mut Report) {
-    match opened(material) {
+    match opened(files, material) {
         Ok(outcome) => report.put("P1", outcome),
         Err(why) => report.put("P1", Outcome::Invalid(why)),
     }
@@ -91,24 +92,37 @@ pub fn carried(files: &Files, material: &Material<'_>, trust: &Trust, report: &m
     }
 }
 
-fn opened(material: &Material<'_>) -> Result<Outcome, String> {
+fn opened(files: &Files, material: &Material<'_>) -> Result<Outcome, String> {
     let mut committed = BTreeSet::new();
-    let mut erased = false;
+    let opening = material.of_run().find(|line| line.is(Kind::RunOpened));
+    let incognito = opening.is_some_and(|line| line.entry.draft.data.get("incognito").is_some());
     for line in material.of_run() {
         for said in &line.entry.draft.commit {
             committed.insert(said.c);
             let name = said.c.hex();
+            let other = |why: &str| {
+                format!("payload {name} is not what seq {} commits to{why}", line.entry.seq)
+            };
             match material.payloads.0.get(&said.c) {
                 None => return Err(format!("nothing is said about payload {name}")),
-                Some(Payload::Withheld) => {}
-                Some(Payload::Erased) => erased = true,
+                Some(Payload::Withheld(Why::Incognito)) if !incognito => {
+                    return Err(format!("payload {name} is called incognito, and the run is not"));
+                }
+                Some(Payload::Withheld(_)) => {}
+                Some(Payload::Erased { log, seq }) => {
+                    erased(files, material.origin, &said.c, log, *seq)?;
+                }
+                Some(Payload::Redacted { role, parts }) => {
+                    parts.open(&said.c).map_err(|why| other(&format!(": {why}")))?;
+                    if *role != said.role {
+                        return Err(other(": another role"));
+                    }
+                }
                 Some(Payload::Opened { salt, role, body, .. }) => {
                     let len = u64::try_from(body.len()).unwrap_or(u64::MAX);
-                    if commitment(salt, body) != said.c || len != said.len || *role != said.role {
-                        return Err(format!(
-                            "payload {name} is not what seq {} commits to",
-                            line.entry.seq
-                        ));
+                    let opens = opens(&said.c, salt, body).is_some();
+                    if !opens || len != said.len || *role != said.role {
+                        return Err(other(""));
                     }
                 }
             }
@@ -117,17 +131,40 @@ fn opened(material: &Material<'_>) -> Result<Outcome, String> {
     if let Some(stray) = material.payloads.0.keys().find(|c| !committed.contains(*c)) {
         return Err(format!("stray payload {}", stray.hex()));
     }
-    if erased {
-        let recorded =
-            material.lines.iter().any(|l| l.unknown.as_deref() == Some("payload.erased"));
-        return if recorded {
-            Ok(Outcome::Unverifiable("this version does not read `payload.erased`".into()))
-        } else {
-            Err("a payload is called erased and no entry says so".into())
-        };
+    let count = |wanted: fn(&Payload) -> bool| {
+        material.payloads.0.values().filter(|payload| wanted(payload)).count()
+    };
+    let mut said =
+        format!("{} of {} opened", count(|p| matches!(p, Payload::Opened { .. })), committed.len());
+    let states: [(&str, fn(&Payload) -> bool); 2] = [
+        ("redacted", |p| matches!(p, Payload::Redacted { .. })),
+        ("erased", |p| matches!(p, Payload::Erased { .. })),
+    ];
+    for (word, wanted) in states {
+        let found = count(wanted);
+        if found > 0 {
+            said.push_str(&format!(", {found} {word}"));
+        }
     }
-    let open = material.payloads.0.values().filter(|p| matches!(p, Payload::Opened { .. })).count();
-    Ok(Outcome::Valid(format!("{open} of {} opened", committed.len())))
+    Ok(Outcome::Valid(said))
+}
+
+/// An erased payload is one that the fleet log of the bundle says was erased; whether that log is to
+/// be believed is F1's to say.
+fn erased(files: &Files, log: &str, c: &Digest, fleet: &str, seq: Seq) -> Result<(), String> {
+    let name = c.hex();
+    let no = || format!("payload {name} is called erased, and entry {seq} of {fleet} does not say so");
+    let note = files.get(FLEET_CHECKPOINT).and_then(|note| std::str::from_utf8(note).ok());
+    if note.and_then(|note| note.lines().next()) != Some(fleet) {
+        return Err(no());
+    }
+    let lines = files.get(FLEET_ENTRIES).unwrap_or_default();
+    let lines = lines.split(|b| *b == b'\n').filter_map(|line| Line::read(line).ok());
+    let mut found = lines.filter(|line| line.is(Kind::PayloadErased) && line.entry.seq == seq);
+    let line = found.next().ok_or_else(no)?;
+    let list = line.entry.draft.data.get("c").and_then(Json::as_array).unwrap_or_default();
+    let named = list.iter().any(|said| said.as_str() == Some(name.as_str()));
+    if named && line.text("log") == Some(log) { Ok(()) } else { Err(no()) }
 }
 
 fn policies(files: &Files, material: &Material<'_>, trust: &Trust) -> Result<Outcome, String> {

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use super::bundle::Files;
 use super::page::NOT_PROVEN;
+use super::payloads::{Payload, Why};
 use super::projection::Material;
 use super::trust::Trust;
 use crate::ledger::entry::Kind;
@@ -86,14 +87,23 @@ fn unproven(material: &Material<'_>, trust: &Trust, report: &mut Report) {
     if opened.and_then(|line| line.text("binding")) == Some("claimed") {
         say("model and instructions: they are the agent's own claim");
     }
-    let withheld = material
-        .payloads
-        .0
-        .values()
-        .filter(|p| matches!(p, super::payloads::Payload::Withheld))
-        .count();
-    if withheld > 0 {
-        say(&format!("the content of {withheld} payloads: they are withheld"));
+    let count = |wanted: fn(&Payload) -> bool| {
+        material.payloads.0.values().filter(|payload| wanted(payload)).count()
+    };
+    let states: [(&str, fn(&Payload) -> bool); 5] = [
+        ("they are withheld", |p| matches!(p, Payload::Withheld(Why::Unsaid))),
+        ("nothing of the run was stored", |p| matches!(p, Payload::Withheld(Why::Incognito))),
+        ("they are encrypted, and the exporter had no key", |p| {
+            matches!(p, Payload::Withheld(Why::Encrypted))
+        }),
+        ("they were erased", |p| matches!(p, Payload::Erased { .. })),
+        ("members are hidden", |p| matches!(p, Payload::Redacted { .. })),
+    ];
+    for (why, wanted) in states {
+        let found = count(wanted);
+        if found > 0 {
+            say(&format!("the content of {found} payloads: {why}"));
+        }
     }
     if trust.now.is_none() {
         say("that no entry is dated in the future: no time was given to compare with");
