@@ -9,11 +9,12 @@ use super::literal::text;
 use crate::ledger::store::StoreError;
 
 /// The schema this build reads and writes.
-pub const SCHEMA_VERSION: u64 = 2;
+pub const SCHEMA_VERSION: u64 = 5;
 
-const MIGRATIONS: [(u64, &str); 2] = [
+const MIGRATIONS: [(u64, &str); 3] = [
     (1, include_str!("../../../migrations/postgres/0001_ledger.sql")),
     (2, include_str!("../../../migrations/postgres/0002_functions.sql")),
+    (5, include_str!("../../../migrations/postgres/0005_retention.sql")),
 ];
 const GROUPS: [&str; 4] = ["ledger_owner", "ledger_writer", "ledger_reader", "ledger_eraser"];
 /// Roles belong to the whole server, so two databases migrating at once may collide on them.
@@ -30,6 +31,13 @@ pub enum Login {
         password: Option<String>,
         /// The only tenant it may write for.
         tenant: String,
+    },
+    /// Reads everything, and erases payloads.
+    Eraser {
+        /// Role name.
+        name: String,
+        /// Password, if it is to be set.
+        password: Option<String>,
     },
     /// Reads.
     Reader {
@@ -51,9 +59,19 @@ impl std::fmt::Debug for Login {
 impl Login {
     fn parts(&self) -> (&str, Option<&str>) {
         match self {
-            Self::Writer { name, password, .. } | Self::Reader { name, password, .. } => {
-                (name, password.as_deref())
-            }
+            Self::Writer { name, password, .. }
+            | Self::Reader { name, password, .. }
+            | Self::Eraser { name, password } => (name, password.as_deref()),
+        }
+    }
+}
+
+impl Login {
+    const fn groups(&self) -> &'static [&'static str] {
+        match self {
+            Self::Writer { .. } => &["ledger_writer"],
+            Self::Reader { .. } => &["ledger_reader"],
+            Self::Eraser { .. } => &["ledger_reader", "ledger_eraser"],
         }
     }
 }
@@ -107,7 +125,9 @@ async fn all(conn: &mut PgConnection, logins: &[Login]) -> Result<Migrated, sqlx
     run(conn, &groups()).await?;
     let from = schema(conn).await?;
     for login in logins {
-        run(conn, &role(login)).await?;
+        for group in login.groups() {
+            run(conn, &role(login, group)).await?;
+        }
     }
     run(conn, "SET LOCAL ROLE ledger_owner").await?;
     for login in logins {
@@ -169,12 +189,8 @@ async fn schema(conn: &mut PgConnection) -> Result<u64, sqlx::Error> {
     Ok(from)
 }
 
-fn role(login: &Login) -> String {
+fn role(login: &Login, group: &str) -> String {
     let (name, password) = login.parts();
-    let group = match login {
-        Login::Writer { .. } => "ledger_writer",
-        Login::Reader { .. } => "ledger_reader",
-    };
     let (plain, quoted) = (text(name), identifier(name));
     let password = password.map_or_else(String::new, |password| {
         format!("EXECUTE format('ALTER ROLE %I PASSWORD %L', {plain}, {});", text(password))
@@ -193,6 +209,7 @@ fn tenant(login: &Login) -> String {
     let (table, name, tenant) = match login {
         Login::Writer { name, tenant, .. } => ("writer_tenant", name, Some(tenant)),
         Login::Reader { name, tenant, .. } => ("reader_tenant", name, tenant.as_ref()),
+        Login::Eraser { name, .. } => ("reader_tenant", name, None),
     };
     let tenant = tenant.map_or_else(|| "NULL".to_owned(), |t| text(t));
     format!(

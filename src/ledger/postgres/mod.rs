@@ -6,6 +6,7 @@
 //! side, and [`migrate`] turns it off for the writer roles on the server's side.
 
 mod errors;
+mod keeper;
 mod lane;
 mod literal;
 mod migrate;
@@ -13,6 +14,7 @@ mod reader;
 mod rows;
 mod writer;
 
+pub use keeper::PostgresKeeper;
 pub use lane::Options;
 pub use migrate::{Login, Migrated, SCHEMA_VERSION, migrate};
 pub use reader::PostgresReader;

@@ -3,6 +3,7 @@
 //! Durable means a WAL commit with `synchronous=FULL`; both are read back, not assumed.
 
 mod files;
+mod keeper;
 mod reader;
 mod rows;
 mod steps;
@@ -18,6 +19,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use super::store::StoreError;
 
+pub use keeper::SqliteKeeper;
 pub use reader::SqliteReader;
 pub use writer::Sqlite;
 
@@ -26,8 +28,11 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 /// How long SQLite itself waits for another connection's lock.
 const BUSY: Duration = Duration::from_millis(1000);
 /// What `PRAGMA user_version` says of the newest schema this build knows.
-const VERSION: i64 = 1;
-const MIGRATIONS: [&str; 1] = [include_str!("../../../migrations/sqlite/0001_ledger.sql")];
+const VERSION: i64 = 4;
+const MIGRATIONS: [(i64, &str); 2] = [
+    (1, include_str!("../../../migrations/sqlite/0001_ledger.sql")),
+    (4, include_str!("../../../migrations/sqlite/0004_retention.sql")),
+];
 
 /// One connection, made when needed and thrown away after any doubt.
 struct Lane {
@@ -96,6 +101,7 @@ fn options(path: &std::path::Path) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .pragma("recursive_triggers", "ON")
+        .pragma("secure_delete", "ON")
         .busy_timeout(BUSY)
         .statement_cache_capacity(128)
         .disable_statement_logging()
@@ -128,7 +134,7 @@ async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
     if found > VERSION {
         return Err(StoreError::Broken(format!("schema {found} is newer than this build")));
     }
-    for (step, text) in (1_i64..).zip(MIGRATIONS).filter(|(step, _)| *step > found) {
+    for (step, text) in MIGRATIONS.into_iter().filter(|(step, _)| *step > found) {
         let text = format!("BEGIN IMMEDIATE; {text}; PRAGMA user_version = {step}; COMMIT;");
         sqlx::raw_sql(sqlx::AssertSqlSafe(text))
             .execute(&mut *conn)
