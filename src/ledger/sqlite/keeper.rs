@@ -105,7 +105,10 @@ impl PayloadKeeper for SqliteKeeper {
         }
         // WHY: when SQLite moves a row between pages, the page it leaves may keep a stale copy that
         // `secure_delete` does not know of. Making the file anew is the only cure.
-        self.run("VACUUM").await?;
+        match self.run("VACUUM").await {
+            Err(StoreError::Unavailable(_)) => return Ok(Residue::Some),
+            done => done?,
+        }
         self.run("PRAGMA wal_checkpoint(TRUNCATE)").await?;
         Ok(if self.holds(traces).await? { Residue::Some } else { Residue::None })
     }
