@@ -18,9 +18,11 @@ mod ledger;
 mod manifest;
 mod mcp;
 mod observed;
+mod payload;
 mod policy;
 mod quickstart;
 pub mod reader;
+pub mod recorder;
 mod serve;
 mod suggest;
 mod tools;
@@ -93,6 +95,8 @@ enum Command {
     Evidence(evidence::Args),
     /// Read, verify and set up ledgers.
     Ledger(ledger::Args),
+    /// List, erase and expire what calls carried, and hold it against both.
+    Payload(payload::Args),
     /// Govern the servers of an MCP client: from its configuration to a signed one of our own.
     Init(init::Args),
     /// Be an MCP server on standard input and output, in front of the gate.
@@ -122,6 +126,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Policy(args) => return policy::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Ledger(args) => ledger::run(&args),
+        Command::Payload(args) => payload::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Mcp(args) => mcp::run(&args),
     }

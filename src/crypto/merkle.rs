@@ -36,6 +36,12 @@ impl Frontier {
             .map(|chunk| <[u8; 32]>::try_from(chunk).map(Digest::from_bytes))
             .collect::<Result<_, _>>()
             .ok()?;
+        Self::from_peaks(size, peaks)
+    }
+
+    /// The frontier of `size` leaves with these peaks, largest first; `None` if their number is another.
+    #[must_use]
+    pub fn from_peaks(size: u64, peaks: Vec<Digest>) -> Option<Self> {
         (u32::try_from(peaks.len()).ok()? == size.count_ones()).then_some(Self { size, peaks })
     }
 
@@ -62,6 +68,26 @@ impl Frontier {
         }
         self.peaks.push(node);
         self.size = self.size.saturating_add(1);
+    }
+
+    /// Adds a perfect subtree of this height by its root; `false`, and nothing is added, unless the
+    /// frontier ends where such a subtree may begin.
+    #[must_use]
+    pub fn push_subtree(&mut self, height: u32, root: Digest) -> bool {
+        let Some(leaves) = 1_u64.checked_shl(height) else { return false };
+        let Some(size) = self.size.checked_add(leaves) else { return false };
+        if self.size & leaves.wrapping_sub(1) != 0 {
+            return false;
+        }
+        let mut node = root;
+        for _ in 0..(self.size >> height).trailing_ones() {
+            if let Some(left) = self.peaks.pop() {
+                node = node_hash(&left, &node);
+            }
+        }
+        self.peaks.push(node);
+        self.size = size;
+        true
     }
 
     /// The root over all leaves.

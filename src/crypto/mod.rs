@@ -8,3 +8,4 @@ pub mod dsse;
 pub mod keys;
 pub mod merkle;
 pub mod note;
+pub mod range;

@@ -56,6 +56,8 @@ pub enum Why {
     Incognito,
     /// It is stored encrypted, and the exporter had no key.
     Encrypted,
+    /// It is stored encrypted, and what is stored was changed.
+    Damaged,
 }
 
 impl Why {
@@ -64,11 +66,14 @@ impl Why {
             Self::Unsaid => None,
             Self::Incognito => Some("incognito"),
             Self::Encrypted => Some("encrypted"),
+            Self::Damaged => Some("damaged"),
         }
     }
 
     fn parse(word: Option<&str>) -> Option<Self> {
-        [Self::Unsaid, Self::Incognito, Self::Encrypted].into_iter().find(|w| w.as_str() == word)
+        [Self::Unsaid, Self::Incognito, Self::Encrypted, Self::Damaged]
+            .into_iter()
+            .find(|w| w.as_str() == word)
     }
 }
 

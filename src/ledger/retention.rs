@@ -64,8 +64,10 @@ pub trait PayloadKeeper: Send + Sync + 'static {
     async fn erase(&self, chain: &ChainId, list: &[Digest]) -> Result<u64, StoreError>;
 
     /// Removes from the store's own files what deleting left behind, as far as that can be done beside
-    /// a running sidecar, and says what is left of these rows' bytes.
-    async fn scrub(&self, traces: &[Vec<u8>]) -> Result<Residue, StoreError>;
+    /// a running sidecar, and says what is left of the rows that this keeper deleted.
+    ///
+    /// `anew`: also make the files anew if no trace was found.
+    async fn scrub(&self, anew: bool) -> Result<Residue, StoreError>;
 }
 
 /// How long payloads of each role stay.

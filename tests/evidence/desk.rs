@@ -1,5 +1,8 @@
 //! The exporter's and the auditor's desks: bundles made, changed, signed again and verified.
 
+use std::sync::Mutex;
+
+use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use tempfile::TempDir;
 use wicketgate::clock::SystemClock;
@@ -12,10 +15,13 @@ use wicketgate::domain::json::{Json, Limits};
 use wicketgate::evidence::Error;
 use wicketgate::evidence::artifacts::Artifacts;
 use wicketgate::evidence::bundle::{ENTRIES, ENVELOPE, Files, INCLUSION, MANIFEST};
-use wicketgate::evidence::export::{self, Exported, Order};
+use wicketgate::evidence::disclosed::Redactions;
+use wicketgate::evidence::export::{self, Exported, Order, Recorder};
+use wicketgate::evidence::query::Query;
 use wicketgate::evidence::statement::{PAYLOAD_TYPE, statement};
 use wicketgate::evidence::trust::{PinnedHead, Trust};
 use wicketgate::evidence::verify::{Report, verify_files};
+use wicketgate::ledger::entry::Draft;
 
 use crate::books::{Books, ORIGIN, TAR, YAML, key, run_id};
 
@@ -49,17 +55,37 @@ pub fn try_export(
 ) -> Result<Exported, Error> {
     let artifacts = artifacts(dir);
     artifacts.put_policy(&Digest::of(&[&books.tar]), &books.tar).unwrap();
+    let query = Query::Run(run);
     let order = Order {
         reader: books,
-        run: &run,
+        tenant: "default",
+        query: &query,
         artifacts: &artifacts,
         key: &key(EVIDENCE),
         out: &dir.path().join("bundle"),
         clock: &SystemClock::new(),
         version: env!("CARGO_PKG_VERSION"),
+        program: "",
+        requester: "uid:7",
         since,
+        payloads: true,
+        vault: None,
+        redactions: &Redactions::default(),
+        recorder: &Noted::default(),
     };
-    export::run(&order).now_or_never().unwrap()
+    export::export(&order).now_or_never().unwrap()
+}
+
+/// A fleet log on paper: what was recorded, and nothing that could fail.
+#[derive(Default)]
+pub struct Noted(pub Mutex<Vec<Draft>>);
+
+#[async_trait]
+impl Recorder for Noted {
+    async fn record(&self, draft: Draft) -> Result<(), wicketgate::ledger::Error> {
+        self.0.lock().unwrap().push(draft);
+        Ok(())
+    }
 }
 
 pub fn export_of(books: &Books, run: RunId, since: &[Seq]) -> Files {

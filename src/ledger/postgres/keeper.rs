@@ -70,7 +70,7 @@ impl PayloadKeeper for PostgresKeeper {
         found.first().map_or(Ok(0), |row| rows::number(row, "gone"))
     }
 
-    async fn scrub(&self, _traces: &[Vec<u8>]) -> Result<Residue, StoreError> {
+    async fn scrub(&self, _anew: bool) -> Result<Residue, StoreError> {
         // The server's files, its log and its replicas are its administrator's to clean.
         Ok(Residue::Unknown)
     }

@@ -4,19 +4,23 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 
 use super::{Lane, VERSION, before_commit, bounded, files, options, rows, version};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::time::Timestamp;
 use crate::ledger::retention::{Kept, PayloadKeeper, Residue};
-use crate::ledger::store::StoreError;
+use crate::ledger::store::{PayloadRow, StoreError};
 use crate::ledger::vault::SEALED;
 
 /// A database file, for deleting payloads only.
 pub struct SqliteKeeper {
     path: PathBuf,
     lane: Lane,
+    /// What to look for in the files after deleting: the salts of the rows, or of sealed rows the
+    /// beginning of their bytes. Neither occurs anywhere else.
+    traces: Mutex<Vec<Vec<u8>>>,
 }
 
 impl std::fmt::Debug for SqliteKeeper {
@@ -32,7 +36,7 @@ impl SqliteKeeper {
     /// It is not there, or of another schema.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let options = options(path).create_if_missing(false);
-        let keeper = Self { path: path.to_owned(), lane: Lane::writing(options) };
+        let keeper = Self { path: path.to_owned(), lane: Lane::writing(options), traces: Mutex::default() };
         let mut turn = keeper.lane.take().await?;
         let found = bounded(version(&mut turn.conn)).await;
         turn.settle(&found);
@@ -84,6 +88,9 @@ impl PayloadKeeper for SqliteKeeper {
         let work = async {
             let mut gone = 0_u64;
             for c in list {
+                if let Some(row) = rows::payload(conn, chain, c).await? {
+                    self.traces.lock().push(trace(&row));
+                }
                 let delete = sqlx::query("DELETE FROM payload WHERE chain_id = ? AND commitment = ?")
                     .bind(chain.as_bytes().to_vec())
                     .bind(c.as_bytes().to_vec());
@@ -97,10 +104,10 @@ impl PayloadKeeper for SqliteKeeper {
         gone
     }
 
-    async fn scrub(&self, traces: &[Vec<u8>]) -> Result<Residue, StoreError> {
+    async fn scrub(&self, anew: bool) -> Result<Residue, StoreError> {
         // Deleted cells were zeroed (`secure_delete`). The log beside the file holds older pages still.
         self.run("PRAGMA wal_checkpoint(TRUNCATE)").await?;
-        if !self.holds(traces).await? {
+        if !anew && !self.holds().await? {
             return Ok(Residue::None);
         }
         // WHY: when SQLite moves a row between pages, the page it leaves may keep a stale copy that
@@ -110,13 +117,16 @@ impl PayloadKeeper for SqliteKeeper {
             done => done?,
         }
         self.run("PRAGMA wal_checkpoint(TRUNCATE)").await?;
-        Ok(if self.holds(traces).await? { Residue::Some } else { Residue::None })
+        Ok(if self.holds().await? { Residue::Some } else { Residue::None })
     }
 }
 
 impl SqliteKeeper {
-    async fn holds(&self, traces: &[Vec<u8>]) -> Result<bool, StoreError> {
-        let (path, traces) = (self.path.clone(), traces.to_vec());
+    async fn holds(&self) -> Result<bool, StoreError> {
+        let (path, traces) = (self.path.clone(), self.traces.lock().clone());
+        if traces.is_empty() {
+            return Ok(false);
+        }
         let looked = tokio::task::spawn_blocking(move || {
             let log = files::beside(&path, "-wal");
             Ok(contains(&path, &traces)? || contains(&log, &traces)?)
@@ -124,6 +134,14 @@ impl SqliteKeeper {
         let failed = |e: std::io::Error| StoreError::Unavailable(e.to_string());
         let lost = |_| StoreError::Unavailable("the search was lost".into());
         looked.await.map_err(lost)?.map_err(failed)
+    }
+}
+
+fn trace(row: &PayloadRow) -> Vec<u8> {
+    if row.media_type == SEALED {
+        row.body.iter().take(64).copied().collect()
+    } else {
+        row.salt.to_vec()
     }
 }
 
