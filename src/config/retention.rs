@@ -84,7 +84,9 @@ pub(super) fn retention() -> Value {
     };
     let roles: serde_json::Map<String, Value> = ROLES
         .iter()
-        .map(|role| ((*role).to_owned(), term(&format!("how long payloads `{role}` stay; default 30d"))))
+        .map(|role| {
+            ((*role).to_owned(), term(&format!("how long payloads `{role}` stay; default 30d")))
+        })
         .collect();
     let mut backups = term("how long backups of the ledger are kept, as erasure receipts say it");
     if let Some(members) = backups.as_object_mut() {
@@ -103,9 +105,9 @@ pub(super) fn retention() -> Value {
 pub(super) fn encryption() -> Value {
     let path = || json!({"type": "string", "minLength": 1, "maxLength": 4096, "x-error": "expected a path"});
     json!({"type": "object", "additionalProperties": false, "required": ["key_file"],
-        "description": "encrypts arguments, results and policy inputs before they are stored",
-        "properties": {
-            "key_file": path(),
-            "old_key_files": {"type": "array", "maxItems": 16, "default": [], "items": path()},
-        }})
+    "description": "encrypts arguments, results and policy inputs before they are stored",
+    "properties": {
+        "key_file": path(),
+        "old_key_files": {"type": "array", "maxItems": 16, "default": [], "items": path()},
+    }})
 }

@@ -39,7 +39,8 @@ impl Redactions {
         let mut parts = BTreeMap::new();
         let hidden = hide.iter().map(|text| (text, true));
         for (text, hides) in hidden.chain(open.iter().map(|text| (text, false))) {
-            let form = || format!("`{text}`: expected a role and members, such as `args:iban,note`");
+            let form =
+                || format!("`{text}`: expected a role and members, such as `args:iban,note`");
             let (role, members) = text.split_once(':').ok_or_else(form)?;
             if !["args", "result", "policy_input", "approval", "message", "raw"].contains(&role) {
                 return Err(format!("`{text}`: no such role"));

@@ -27,9 +27,9 @@ use crate::domain::json::Json;
 use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::fleet::{self, Fleet};
 use crate::ledger::retention::Records;
-use crate::ledger::vault::Vault;
 use crate::ledger::schema;
 use crate::ledger::store::{ChainRow, LedgerReader};
+use crate::ledger::vault::Vault;
 
 /// Where an export is put on the books.
 #[async_trait]

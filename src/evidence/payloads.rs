@@ -242,7 +242,8 @@ fn read_redacted(told: &Json) -> Option<Payload> {
         told.get(name)?.as_array()?.iter().map(Json::as_str).collect()
     };
     let digest = |text: &str| Digest::parse(text).filter(|digest| digest.hex() == text);
-    let hidden: BTreeSet<Digest> = texts("hidden")?.into_iter().map(digest).collect::<Option<_>>()?;
+    let hidden: BTreeSet<Digest> =
+        texts("hidden")?.into_iter().map(digest).collect::<Option<_>>()?;
     let disclosures: Vec<String> = texts("disclosures")?.into_iter().map(str::to_owned).collect();
     let role = told.get("role")?.as_str()?.to_owned();
     let parts = Redacted { whole: digest(told.get("whole")?.as_str()?)?, disclosures, hidden };

@@ -134,7 +134,8 @@ impl Records {
         let mut chains = reader.chains().await?;
         let of_tenant = |row: &ChainRow| {
             let rest = row.origin.strip_prefix(&first);
-            row.tenant == tenant && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            row.tenant == tenant
+                && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         chains.retain(of_tenant);
         let kinds = [Kind::PayloadErased, Kind::HoldPlaced, Kind::HoldLifted].map(Kind::as_str);
@@ -253,11 +254,8 @@ pub fn erased(log: &str, list: &[Digest], grounds: &Grounds) -> Draft {
 /// `hold.placed` or `hold.lifted`, on a run or on a whole log.
 #[must_use]
 pub fn hold(kind: Kind, log: &str, run: Option<&RunId>, reason: &str, by: &str) -> Draft {
-    let mut data = vec![
-        ("log", Json::from(log)),
-        ("reason", Json::from(reason)),
-        ("by", Json::from(by)),
-    ];
+    let mut data =
+        vec![("log", Json::from(log)), ("reason", Json::from(reason)), ("by", Json::from(by))];
     data.extend(run.map(|run| ("run", Json::from(run.to_string()))));
     Draft::of(kind, Json::object(data))
 }

@@ -92,10 +92,8 @@ impl Vault {
         plain.extend(media.iter().take(usize::from(u8::MAX)));
         plain.extend_from_slice(&row.body);
         let bound = bound(chain, &row.commitment, &row.role);
-        let sealed = self.first.cipher().encrypt(
-            &XNonce::from(nonce),
-            Payload { msg: &plain, aad: &bound },
-        );
+        let sealed =
+            self.first.cipher().encrypt(&XNonce::from(nonce), Payload { msg: &plain, aad: &bound });
         let mut body = self.first.id.to_vec();
         body.extend_from_slice(&nonce);
         // WHY: encryption fails only above 256 GiB, and then nothing is stored rather than plain text.
@@ -127,7 +125,8 @@ impl Key {
         let text = std::fs::read_to_string(path).map(Zeroizing::new);
         let text = text.map_err(|e| bad(e.to_string()))?;
         let text = text.trim();
-        let bytes = if text.len() == 64 { hex::decode(text).ok() } else { STANDARD.decode(text).ok() };
+        let bytes =
+            if text.len() == 64 { hex::decode(text).ok() } else { STANDARD.decode(text).ok() };
         let bytes = bytes.map(Zeroizing::new).and_then(|b| <[u8; 32]>::try_from(b.as_slice()).ok());
         let bytes = bytes.ok_or_else(|| bad("expected 32 bytes in base64 or hex".to_owned()))?;
         Ok(Self::of(bytes))

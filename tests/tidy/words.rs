@@ -118,6 +118,7 @@ pub fn leftovers(tree: &[Source]) -> Vec<String> {
 const SLEEPERS: &[(&str, &str)] = &[
     ("tests/mcp/main.rs", "another process tells nobody when it is ready: it is asked again"),
     ("tests/faults/main.rs", "another process tells nobody when it is ready: it is asked again"),
+    ("tests/payload/main.rs", "another process tells nobody when it is ready: it is asked again"),
     (
         "tests/simulation/client.rs",
         "virtual time: under the paused clock a sleep is the schedule of the world",

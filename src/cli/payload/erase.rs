@@ -138,7 +138,10 @@ async fn refuse_held(books: &Books, records: &Records, wanted: &Wanted) -> Resul
         let Some(row) = books.chains.get(chain) else { continue };
         let held = records.held(books.reader.as_ref(), row, list).await.map_err(unreadable)?;
         if let Some((c, hold)) = held.iter().find(|(c, _)| list.contains(c)) {
-            return Err((Exit::Invalid, format!("payload {c} is held, nothing was erased: {hold}")));
+            return Err((
+                Exit::Invalid,
+                format!("payload {c} is held, nothing was erased: {hold}"),
+            ));
         }
     }
     Ok(())

@@ -35,9 +35,8 @@ pub async fn run(command: &Hold, place: bool) -> Result<Exit, Failure> {
     let fleet = recording.open().await.map_err(unreadable)?;
     let done = async {
         let records = Records::read(reader.as_ref(), &tenant).await.map_err(unreadable)?;
-        let exact = |h: &&crate::ledger::retention::Hold| {
-            h.log == log.origin && h.run.as_ref() == run
-        };
+        let exact =
+            |h: &&crate::ledger::retention::Hold| h.log == log.origin && h.run.as_ref() == run;
         let now = records.holds.iter().find(exact);
         match (place, now) {
             (true, Some(now)) => Ok(format!("already held: {now}")),

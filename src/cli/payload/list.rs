@@ -18,7 +18,8 @@ pub async fn run(command: &List) -> Result<Exit, Failure> {
     if let Some(run) = &command.run {
         let chain = books.reader.find_run(run).await.map_err(unreadable)?;
         let chain = chain.ok_or_else(|| (Exit::Invalid, format!("no run {run}")))?;
-        let of_run = commitments_of(books.reader.as_ref(), &chain, run).await.map_err(unreadable)?;
+        let of_run =
+            commitments_of(books.reader.as_ref(), &chain, run).await.map_err(unreadable)?;
         let of_run: BTreeSet<Digest> = of_run.into_iter().map(|(c, _)| c).collect();
         kept.retain(|(_, kept)| of_run.contains(&kept.commitment));
     }
@@ -27,9 +28,7 @@ pub async fn run(command: &List) -> Result<Exit, Failure> {
     for chain in books.chains.values() {
         let mine = kept.iter().filter(|(row, _)| row.chain == chain.chain);
         let mine = mine.map(|(_, kept)| kept.commitment).collect();
-        held.extend(
-            records.held(books.reader.as_ref(), chain, &mine).await.map_err(unreadable)?,
-        );
+        held.extend(records.held(books.reader.as_ref(), chain, &mine).await.map_err(unreadable)?);
     }
     held.retain(|c, _| asked.contains(c));
     for (chain, kept) in &kept {

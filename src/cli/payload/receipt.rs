@@ -17,11 +17,13 @@ pub fn run(command: &Receipt) -> Result<Exit, Failure> {
     let envelope = std::fs::read(&command.file)
         .map_err(|e| usage(format!("`{}`: {e}", command.file.display())))?;
     let proven = receipt::check(&envelope, &keys, fleet.first());
-    let proven = proven.map_err(|why| (Exit::Invalid, format!("the receipt does not hold: {why}")))?;
+    let proven =
+        proven.map_err(|why| (Exit::Invalid, format!("the receipt does not hold: {why}")))?;
     if command.json {
-        let list = proven.erasures.iter().map(|(seq, data)| {
-            Json::object([("seq", Json::from(*seq)), ("data", data.clone())])
-        });
+        let list = proven
+            .erasures
+            .iter()
+            .map(|(seq, data)| Json::object([("seq", Json::from(*seq)), ("data", data.clone())]));
         say(canonical::text(&Json::object([
             ("log", Json::from(proven.fleet.as_str())),
             ("erasures", list.collect::<Vec<_>>().into()),
@@ -49,8 +51,8 @@ pub fn run(command: &Receipt) -> Result<Exit, Failure> {
 }
 
 pub fn keygen(command: &Keygen) -> Result<Exit, Failure> {
-    let id = vault::keygen(&SystemEntropy, &command.out)
-        .map_err(|e| (Exit::Invalid, e.to_string()))?;
+    let id =
+        vault::keygen(&SystemEntropy, &command.out).map_err(|e| (Exit::Invalid, e.to_string()))?;
     say(format!("encryption key  {}", command.out.display()));
     say(format!("key id          {id}"));
     Ok(Exit::Ok)

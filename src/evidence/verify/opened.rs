@@ -46,9 +46,8 @@ fn opened(case: &Case<'_>, payloads: &Payloads) -> Result<Outcome, String> {
             let payload = payloads.0.get(&said.c);
             let payload = payload.ok_or_else(|| format!("nothing is said about payload {name}"))?;
             let hidden = run.is_some_and(|run| incognito.contains(&run));
-            one(case, (log, hidden), said, payload).map_err(|why| {
-                format!("payload {name} of seq {}: {why}", line.entry.seq)
-            })?;
+            one(case, (log, hidden), said, payload)
+                .map_err(|why| format!("payload {name} of seq {}: {why}", line.entry.seq))?;
         }
     }
     if let Some(stray) = payloads.0.keys().find(|c| !committed.contains(*c)) {

@@ -43,7 +43,8 @@ impl PostgresKeeper {
 #[async_trait]
 impl PayloadKeeper for PostgresKeeper {
     async fn kept(&self) -> Result<Vec<Kept>, StoreError> {
-        let sql = "SELECT chain_id, commitment, role, media_type, octet_length(body)::bigint AS bytes,
+        let sql =
+            "SELECT chain_id, commitment, role, media_type, octet_length(body)::bigint AS bytes,
                           (extract(epoch FROM stored_at) * 1000)::bigint AS stored
                      FROM ledger.payload ORDER BY stored_at, chain_id, commitment";
         let found = self.lane.run(sql, Purpose::Read).await?;

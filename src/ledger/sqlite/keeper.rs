@@ -36,7 +36,8 @@ impl SqliteKeeper {
     /// It is not there, or of another schema.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let options = options(path).create_if_missing(false);
-        let keeper = Self { path: path.to_owned(), lane: Lane::writing(options), traces: Mutex::default() };
+        let keeper =
+            Self { path: path.to_owned(), lane: Lane::writing(options), traces: Mutex::default() };
         let mut turn = keeper.lane.take().await?;
         let found = bounded(version(&mut turn.conn)).await;
         turn.settle(&found);
@@ -91,9 +92,10 @@ impl PayloadKeeper for SqliteKeeper {
                 if let Some(row) = rows::payload(conn, chain, c).await? {
                     self.traces.lock().push(trace(&row));
                 }
-                let delete = sqlx::query("DELETE FROM payload WHERE chain_id = ? AND commitment = ?")
-                    .bind(chain.as_bytes().to_vec())
-                    .bind(c.as_bytes().to_vec());
+                let delete =
+                    sqlx::query("DELETE FROM payload WHERE chain_id = ? AND commitment = ?")
+                        .bind(chain.as_bytes().to_vec())
+                        .bind(c.as_bytes().to_vec());
                 let done = delete.execute(&mut *conn).await.map_err(|e| before_commit(&e))?;
                 gone = gone.saturating_add(done.rows_affected());
             }
