@@ -101,6 +101,9 @@ struct Migrate {
     /// A login that may read everything; set its password yourself
     #[arg(long, value_name = "ROLE")]
     reader: Vec<String>,
+    /// A login that may read everything and erase payloads; set its password yourself
+    #[arg(long, value_name = "ROLE")]
+    eraser: Vec<String>,
 }
 
 type Failure = (u8, String);
@@ -397,6 +400,9 @@ async fn migrate(command: &Migrate) -> Result<u8, Failure> {
     }
     for name in &command.reader {
         logins.push(Login::Reader { name: name.clone(), password: None, tenant: None });
+    }
+    for name in &command.eraser {
+        logins.push(Login::Eraser { name: name.clone(), password: None });
     }
     let done = crate::ledger::postgres::migrate(&url, &logins).await.map_err(unreadable)?;
     say(format!("the ledger schema is at version {} (was {})", done.to, done.from));
