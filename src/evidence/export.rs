@@ -25,7 +25,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::ledger::entry::{Draft, Kind};
-use crate::ledger::fleet::{Fleet, origin};
+use crate::ledger::fleet::Fleet;
 use crate::ledger::schema;
 use crate::ledger::store::{ChainRow, LedgerReader};
 
@@ -131,7 +131,8 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
         proofs::put(reader, (strand, row), &since, &mut files).await?;
     }
     if let Some(shown) = &shown {
-        proofs::put(reader, (&shown.strand, shown.row), &BTreeSet::new(), &mut files).await?;
+        let since = order.since.iter().copied().collect();
+        fleet::put(reader, shown, &since, &mut files).await?;
     }
     let (files, exported) = sealed(order, &query, &strands, &payloads, files)?;
     order.recorder.record(recorded(&query, &exported, order)).await.map_err(Error::Unrecorded)?;
@@ -179,11 +180,11 @@ async fn population<'a>(
     {
         return Err(Error::NoLog(absent.clone()));
     }
-    let fleet = origin(order.tenant);
     let wanted = |row: &&ChainRow| {
         let named = filter.chains.contains(&row.origin);
         // The fleet log is in a folder of its own; a chain without entries has no checkpoint.
-        row.head.size > 0 && (named || (filter.chains.is_empty() && row.origin != fleet))
+        row.head.size > 0
+            && (named || (filter.chains.is_empty() && fleet::number(row, order.tenant).is_none()))
     };
     let mut rows: Vec<&ChainRow> = chains.iter().filter(wanted).collect();
     rows.sort_by(|a, b| a.origin.cmp(&b.origin));
