@@ -23,6 +23,7 @@ mod policy;
 mod quickstart;
 pub mod reader;
 pub mod recorder;
+mod recover;
 mod serve;
 mod suggest;
 mod tools;
