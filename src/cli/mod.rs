@@ -22,6 +22,8 @@ mod observed;
 mod policy;
 mod quickstart;
 pub mod reader;
+pub mod recorder;
+mod recover;
 mod serve;
 mod suggest;
 mod tools;

@@ -99,7 +99,9 @@ fn the_guide_alone_catches_what_an_insider_changes_and_signs_again() {
         let names = good.0.keys().filter(|name| name.ends_with(".bin"));
         names.min_by_key(|name| good.0[*name].len()).unwrap().clone()
     };
-    caught("is not in the tree", &|f| replace(f, ENTRIES, r#""verdict":"deny""#, r#""verdict":"allow""#));
+    caught("is not in the tree", &|f| {
+        replace(f, ENTRIES, r#""verdict":"deny""#, r#""verdict":"allow""#)
+    });
     caught("not canonical", &|f| replace(f, ENTRIES, r#""attempts":1"#, r#""attempts": 1"#));
     caught("a fraction", &|f| replace(f, ENTRIES, r#""attempts":1"#, r#""attempts":1.0"#));
     caught("an entry of the run is missing", &|f| {

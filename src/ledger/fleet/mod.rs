@@ -8,6 +8,7 @@
 pub mod anchor;
 pub mod file;
 pub mod port;
+pub mod restart;
 pub mod seen;
 
 use std::path::PathBuf;

@@ -126,11 +126,12 @@ pub async fn check(
                 .await?;
         }
     }
-    if let Some((origin, _)) = view.fleet.as_ref().filter(|_| !sights.is_empty()) {
-        for sight in sights {
-            if let Some(seen) = sight.newest(origin).await {
-                fleet(store, leased, &view, &seen, &sight.name()).await?;
-            }
+    // WHY: a storage that was set back to before there was a fleet log has none to name.
+    let first = leased.origin.split('/').take(2).chain([super::POOL]).collect::<Vec<_>>().join("/");
+    let origin = view.fleet.as_ref().map_or(&first, |(origin, _)| origin);
+    for sight in sights {
+        if let Some(seen) = sight.newest(origin).await {
+            fleet(store, leased, &view, &seen, &sight.name()).await?;
         }
     }
     Ok(())
