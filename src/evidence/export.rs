@@ -25,7 +25,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::ledger::entry::{Draft, Kind};
-use crate::ledger::fleet::{Fleet, origin};
+use crate::ledger::fleet::Fleet;
 use crate::ledger::schema;
 use crate::ledger::store::{ChainRow, LedgerReader};
 
@@ -128,28 +128,16 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
     for (strand, row) in strands.iter().zip(&rows) {
         let mut since: BTreeSet<Seq> = order.since.iter().copied().collect();
         since.extend(heads.and_then(|heads| heads.get(strand.origin())).into_iter().flatten());
-        put(order, strand, row, &since, &mut files).await?;
+        proofs::put(reader, (strand, row), &since, &mut files).await?;
     }
     if let Some(shown) = &shown {
-        put(order, &shown.strand, shown.row, &BTreeSet::new(), &mut files).await?;
+        let since = order.since.iter().copied().collect();
+        fleet::put(reader, shown, &since, &mut files).await?;
     }
     let (files, exported) = sealed(order, &query, &strands, &payloads, files)?;
     order.recorder.record(recorded(&query, &exported, order)).await.map_err(Error::Unrecorded)?;
     files.write(order.out)?;
     Ok(exported)
-}
-
-/// One chain with its proofs.
-async fn put(
-    order: &Order<'_>,
-    strand: &Strand,
-    row: &ChainRow,
-    since: &BTreeSet<Seq>,
-    files: &mut Files,
-) -> Result<(), Error> {
-    let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
-    let leaves = order.reader.leaf_hashes(&row.chain, size).await?;
-    proofs::put(strand, &row.head.checkpoint, leaves, since, files)
 }
 
 /// The chains and the lines of them that the query asks for, and the query with its ends filled in.
@@ -192,11 +180,11 @@ async fn population<'a>(
     {
         return Err(Error::NoLog(absent.clone()));
     }
-    let fleet = origin(order.tenant);
     let wanted = |row: &&ChainRow| {
         let named = filter.chains.contains(&row.origin);
         // The fleet log is in a folder of its own; a chain without entries has no checkpoint.
-        row.head.size > 0 && (named || (filter.chains.is_empty() && row.origin != fleet))
+        row.head.size > 0
+            && (named || (filter.chains.is_empty() && fleet::number(row, order.tenant).is_none()))
     };
     let mut rows: Vec<&ChainRow> = chains.iter().filter(wanted).collect();
     rows.sort_by(|a, b| a.origin.cmp(&b.origin));

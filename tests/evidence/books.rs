@@ -309,7 +309,7 @@ impl Books {
 
     pub fn checkpoint(&self, size: usize, key: &SecretKey) -> String {
         let mut frontier = Frontier::default();
-        self.rows[..size].iter().for_each(|row| frontier.push(row.leaf));
+        self.rows.iter().take(size).for_each(|row| frontier.push(row.leaf));
         Checkpoint { origin: self.origin.clone(), size: size as u64, root: frontier.root() }
             .sign(key)
     }
