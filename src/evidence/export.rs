@@ -234,7 +234,7 @@ fn sealed(
     };
     let subject = Subject { query, strands, materials: &materials, payloads, files: &files };
     let predicate = statement::predicate(&subject, &exporter);
-    // Both are made from all files before them.
+    // Both are made from all files before them: nothing is added after.
     files.put(bundle::CONTROLS, controls::controls(&files));
     files.put(bundle::PAGE, page::page(&files, &exporter));
     let manifest = statement::statement(&files, predicate);

@@ -155,7 +155,7 @@ pub fn derived(case: &Case<'_>, report: &mut Report) {
         let why = format!("`{name}` does not follow from the other files");
         return report.invalid(Damage::new("V1", why));
     }
-    report.valid("V1", "the three JSON files, made again, byte for byte");
+    report.valid("V1", "the files made from entries, made again, byte for byte");
     let version = &exporter.version;
     report
         .not_proven
