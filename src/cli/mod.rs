@@ -23,6 +23,7 @@ mod observed;
 mod policy;
 mod quickstart;
 pub mod reader;
+pub mod recorder;
 mod recover;
 mod serve;
 mod suggest;

@@ -29,11 +29,9 @@ const CONFIG: u8 = 78;
 /// `<n+1>`, is begun: its first entry says what is lost, and so does the fleet log. The old log stays
 /// readable and never gets another head. Stop the gate first.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  wicketgate ledger recover --config wicketgate.yaml\n  \
+#[command(after_help = "Examples:\n  wicketgate ledger recover --config wicketgate.yaml\n  \
     wicketgate ledger recover --config wicketgate.yaml --accept-loss --reason 'disk failed, backup of Monday'\n\n\
-    Ends with 0 when the loss is on the books, with 1 when nothing is lost or nothing was accepted."
-)]
+    Ends with 0 when the loss is on the books, with 1 when nothing is lost or nothing was accepted.")]
 pub struct Recover {
     /// The configuration file
     #[arg(long, value_name = "FILE")]
@@ -136,9 +134,9 @@ pub(super) async fn recover(command: &Recover) -> Result<u8, Failure> {
     drop(log_desk);
     let log = log.map(|log| log.keys);
     let drafts = [(log_found.as_ref(), log_lost.as_ref()), (Some(&found), lost.as_ref())];
-    let drafts = drafts.into_iter().filter_map(|(found, lost)| {
-        Some(retired(found?, lost?, (reason, writer.as_str())))
-    });
+    let drafts = drafts
+        .into_iter()
+        .filter_map(|(found, lost)| Some(retired(found?, lost?, (reason, writer.as_str()))));
     let drafts: Vec<_> = drafts.collect();
     match &log {
         Some(keys) => {
@@ -149,7 +147,9 @@ pub(super) async fn recover(command: &Recover) -> Result<u8, Failure> {
             }
             fleet.close().await.map_err(system)?;
         }
-        None => say("the configuration has no `fleet.key`: only the new log itself says what is lost"),
+        None => {
+            say("the configuration has no `fleet.key`: only the new log itself says what is lost")
+        }
     }
     if let Some(lost) = &lost {
         let name = desk.restart(&found, lost, &writer).await.map_err(failed)?;
@@ -230,7 +230,8 @@ async fn slot(config: &Config) -> Result<Slot, Failure> {
         }
         config::Ledger::Postgres(at) => {
             let url = at.connect.expose();
-            let store = Postgres::connect(url, postgres::Options::default()).await.map_err(system)?;
+            let store =
+                Postgres::connect(url, postgres::Options::default()).await.map_err(system)?;
             let journal = Box::new(Spool::open(&at.spool).map_err(system)?);
             let (store, memory, pool) = (Arc::new(store), at.spool.clone(), at.slots.clone());
             Slot { store, journal, memory, lease, enrolment, tenant, pool }
@@ -273,5 +274,8 @@ pub(super) fn told(genesis: &crate::ledger::entry::Entry) -> Option<String> {
         format!("`{log}` lost entries after the first {from}, nobody knows how many")
     };
     let kind = if is_fleet(log) { "a fleet log" } else { "a log" };
-    Some(format!("loss: it goes on with {kind} that was set back: {what}, accepted by {}", text("by")?))
+    Some(format!(
+        "loss: it goes on with {kind} that was set back: {what}, accepted by {}",
+        text("by")?
+    ))
 }

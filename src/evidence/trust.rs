@@ -138,6 +138,14 @@ impl Trust {
     /// The file, the line and what is wrong with it.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+        Self::parse(&text, path)
+    }
+
+    /// Reads the text of a trust file; files that it names are looked for beside `path`.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         let base = path.parent().unwrap_or(Path::new("."));
         let mut trust = Self::default();
         for (at, line) in text.lines().enumerate() {

@@ -312,6 +312,8 @@ fn opening(
         image_digest: settings.image_digest.clone(),
         not_after: sequencer.signing.not_after(),
     };
+    // How long nothing may be written: a verifier holds the pauses between entries to it.
+    let cadence = ("heartbeat_ms".to_owned(), settings.heartbeat.as_millis().to_string());
     let reason = match (leased.head.size, leased.same_writer) {
         (0, _) => "new",
         (_, true) => "restart",
@@ -323,7 +325,13 @@ fn opening(
         version: &settings.version,
         mark: mark.map(|mark| (mark.size, Some(mark.root))),
         reason,
-        settings: settings.durability.iter().chain(&found.durability).cloned().collect(),
+        settings: settings
+            .durability
+            .iter()
+            .chain([&cadence])
+            .chain(&found.durability)
+            .cloned()
+            .collect(),
     });
     let data = data.map_err(Refused::Later)?;
     opening.push(Written::bare(Draft::of(Kind::WriterStarted, data)));
@@ -358,9 +366,10 @@ pub(super) struct Started<'a> {
 
 /// The data of a `writer.started`, its certificate issued.
 pub(super) fn started(of: &Started<'_>) -> Result<Json, String> {
-    let settings = of.settings.iter().map(|(k, v)| {
-        Json::object([("k", Json::from(k.as_str())), ("v", Json::from(v.as_str()))])
-    });
+    let settings = of
+        .settings
+        .iter()
+        .map(|(k, v)| Json::object([("k", Json::from(k.as_str())), ("v", Json::from(v.as_str()))]));
     let root = of.mark.and_then(|(_, root)| root);
     let certificate = of.certificate;
     Ok(Json::object([

@@ -45,7 +45,8 @@ async fn a_running_gate_is_anchored_beside_it() {
 async fn witnesses_cosign_the_head_and_where_one_is_missing_nothing_is_called_anchored() {
     let tool = Tool::start().await;
     let estate = sqlite(&tool);
-    let (one, mut two) = (Witness::start(&estate, "one").await, Witness::start(&estate, "two").await);
+    let (one, mut two) =
+        (Witness::start(&estate, "one").await, Witness::start(&estate, "two").await);
     one.known_to(&estate);
     two.known_to(&estate);
     estate.configure(|config| config["fleet"]["anchor_file"] = json!("anchor"));

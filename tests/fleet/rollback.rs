@@ -37,7 +37,10 @@ async fn last_nights_file_is_refused_by_the_anchor_file_on_a_machine_that_rememb
     let mut gate = estate.start();
     gate.ends(1).await;
     let said = gate.said();
-    assert!(said.contains("the ledger was rolled back") && said.contains("the anchor file"), "{said}");
+    assert!(
+        said.contains("the ledger was rolled back") && said.contains("the anchor file"),
+        "{said}"
+    );
     anchor(&estate).await.ends(1).says("the anchor file");
 }
 
