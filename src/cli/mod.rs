@@ -14,6 +14,7 @@ mod config;
 mod evidence;
 mod fleet;
 mod init;
+mod key;
 mod keygen;
 mod ledger;
 mod manifest;
@@ -86,6 +87,8 @@ enum Command {
     Serve(serve::Args),
     /// Make an ed25519 key pair for signing manifests or policy bundles.
     Keygen(keygen::Args),
+    /// Show, rotate and revoke the keys of a ledger, on the books.
+    Key(key::Args),
     /// Write, sign and verify agent manifests.
     Manifest(manifest::Args),
     /// Check, sign and try policy bundles.
@@ -124,6 +127,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Quickstart(args) => quickstart::run(&args),
         Command::QuickstartTools => quickstart::tools::serve(),
         Command::Keygen(args) => keygen::run(&args),
+        Command::Key(args) => key::run(&args),
         Command::Manifest(args) => manifest::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Serve(args) => serve::run(&args),
