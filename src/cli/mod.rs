@@ -10,6 +10,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+mod archive;
+mod check;
 mod config;
 mod evidence;
 mod init;
@@ -19,9 +21,12 @@ mod manifest;
 mod mcp;
 mod observed;
 mod policy;
+mod prune;
 mod quickstart;
 pub mod reader;
+mod recorder;
 mod serve;
+mod size;
 mod suggest;
 mod tools;
 

@@ -33,6 +33,7 @@ pub mod memory;
 pub mod permit;
 pub mod postgres;
 pub mod proofs;
+pub mod pruning;
 pub mod recall;
 pub mod recover;
 pub mod schema;

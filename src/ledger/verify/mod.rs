@@ -14,6 +14,7 @@ pub mod runs;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::crypto::keys::PublicKey;
+use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
@@ -58,6 +59,8 @@ pub struct Report {
 pub struct Trail {
     /// The keys read so far.
     pub epochs: Epochs,
+    /// The tree of what was read.
+    pub frontier: Frontier,
     /// Leaf hash of the last entry that was whole.
     pub leaf: Option<Digest>,
     /// Size of the last stored checkpoint whose root is that of the entries.
@@ -153,6 +156,7 @@ pub async fn chain_from(
         damage,
         trail: Trail {
             epochs: chain.epochs().clone(),
+            frontier: chain.frontier().clone(),
             leaf: chain.leaf(),
             confirmed: checkpoints.confirmed,
             diverged: checkpoints.diverged,
