@@ -21,11 +21,10 @@ fn old() -> State {
 }
 
 fn pem(dir: &Path, name: &str, key: &SecretKey) -> String {
-    use std::os::unix::fs::OpenOptionsExt as _;
     let path = dir.join(name);
-    let mut options = std::fs::OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
-    std::io::Write::write_all(&mut file.unwrap(), key.to_pem().as_bytes()).unwrap();
+    if !path.exists() {
+        key.store(&path).unwrap();
+    }
     path.display().to_string()
 }
 

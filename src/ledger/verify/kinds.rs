@@ -76,6 +76,9 @@ pub struct Finding {
     pub why: String,
 }
 
+/// Entries that one checkpoint is further than the one before, at most.
+const BATCH_MAX: u32 = 1024;
+
 fn finding(kind: DamageKind, seq: Seq, check: &'static str, why: impl Into<String>) -> Finding {
     Finding { kind, seq, check, why: why.into() }
 }
@@ -233,11 +236,41 @@ async fn here(
         let why = "an entry of another chain stands here";
         return Ok(finding(DamageKind::Insertion, at, damage.check, why));
     }
+    if !signed(reader, report, at).await? {
+        let confirmed = report.trail.confirmed;
+        let why = format!(
+            "entries from {confirmed} on are others than those that were signed: {}",
+            damage.why
+        );
+        return Ok(finding(DamageKind::Edit, confirmed, damage.check, why));
+    }
     let signature =
         ["certificate", "signature", "key"].iter().any(|word| damage.why.contains(word));
     let kind =
         if damage.check == "S1" && signature { DamageKind::Signature } else { DamageKind::Rule };
     Ok(finding(kind, at, damage.check, damage.why.clone()))
+}
+
+/// Whether the entries up to the next stored checkpoint are those that it signs. `true` if none is near.
+async fn signed(reader: &dyn LedgerReader, report: &Report, at: Seq) -> Result<bool, StoreError> {
+    if report.trail.diverged.is_some() {
+        return Ok(false);
+    }
+    let chain = &report.chain.chain;
+    let next = reader.checkpoint(chain, at.saturating_add(1)).await?;
+    let next = next.and_then(|(_, note)| Checkpoint::parse(&note).ok());
+    let Some((next, _)) = next else { return Ok(true) };
+    let Some(count) = next.size.checked_sub(at).and_then(|count| u32::try_from(count).ok()) else {
+        return Ok(true);
+    };
+    if count > BATCH_MAX {
+        return Ok(true);
+    }
+    let mut frontier = report.trail.frontier.clone();
+    for row in reader.entries(chain, at, count).await? {
+        frontier.push(Entry::leaf(&row.body));
+    }
+    Ok(frontier.size() == next.size && frontier.root() == next.root)
 }
 
 /// The row holds the entry of another place.
