@@ -130,7 +130,7 @@ impl State {
     pub fn relink(&mut self, from: usize, change: impl Fn(&mut Entry)) {
         let mut runs: std::collections::BTreeMap<RunId, Digest> = std::collections::BTreeMap::new();
         for row in &self.rows[..from] {
-            row.run.into_iter().for_each(|run| drop(runs.insert(run, row.leaf)));
+            runs.extend(row.run.map(|run| (run, row.leaf)));
         }
         for at in from..self.rows.len() {
             let mut entry = Entry::parse(&self.rows[at].body).unwrap();
@@ -144,7 +144,7 @@ impl State {
             let row = &mut self.rows[at];
             row.body = entry.bytes();
             (row.prev, row.leaf) = (entry.prev, Entry::leaf(&row.body));
-            row.run.into_iter().for_each(|run| drop(runs.insert(run, row.leaf)));
+            runs.extend(row.run.map(|run| (run, row.leaf)));
         }
     }
 

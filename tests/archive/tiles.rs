@@ -104,13 +104,13 @@ async fn an_archive_grows_by_what_is_new_and_verifies_from_its_files_alone() {
 
 #[tokio::test]
 async fn whatever_is_changed_in_an_archive_is_named() {
-    let good = state(80);
+    let good = state(40);
     let ledger = Ledger::sqlite();
     ledger.append(&good, None).await;
     let out = ledger.dir().join("archive");
     assert_eq!(archive(&ledger, &out).code, 0);
     let all = files(&out);
-    assert!(all.len() >= 8, "{all:?}");
+    assert_eq!(all.len(), 6, "{:?}", all.keys());
     for (path, bytes) in &all {
         let name = path.display();
         let mut flipped = bytes.clone();
@@ -126,12 +126,23 @@ async fn whatever_is_changed_in_an_archive_is_named() {
         std::fs::write(path, bytes).unwrap();
     }
     assert_eq!(check(ledger.dir(), &out, "").code, 0);
-    let entry = out.join(chain().to_string()).join("tile/entries/001");
-    let text = all[&entry].clone();
-    let edited = String::from_utf8_lossy(&text).find("1200").unwrap();
-    assert!(edited > 0);
-    std::fs::remove_file(&entry).unwrap();
-    assert_eq!(check(ledger.dir(), &out, "").damage(), Some(("deletion".into(), 256)));
+    let of_chain = out.join(chain().to_string());
+    for (name, kind, seq) in
+        [("tile/entries/000", "deletion", 0), ("tile/entries/001.p/30", "truncation", 256)]
+    {
+        std::fs::remove_file(of_chain.join(name)).unwrap();
+        assert_eq!(check(ledger.dir(), &out, "").damage(), Some((kind.into(), seq)));
+        std::fs::write(of_chain.join(name), &all[&of_chain.join(name)]).unwrap();
+    }
+    // An entry edited in its bundle is named.
+    let name = of_chain.join("tile/entries/000");
+    let text = String::from_utf8_lossy(&all[&name]).into_owned();
+    let at = text.find("\"us\":1200").unwrap();
+    let mut edited = all[&name].clone();
+    let at = edited.windows(9).position(|w| w == b"\"us\":1200").unwrap_or(at);
+    edited[at + 8] = b'1';
+    std::fs::write(&name, edited).unwrap();
+    assert_eq!(check(ledger.dir(), &out, "").damage(), Some(("edit".into(), 7)));
 }
 
 #[tokio::test]

@@ -103,7 +103,7 @@ pub async fn diagnose(
     let row = rows.first().filter(|_| *at < head.size);
     Ok(Some(match row {
         None if *at < head.size => nothing(report, *at),
-        None => at_the_end(report, *at, damage),
+        None => at_the_end(reader, report, *at, damage).await?,
         Some(row) if row.seq > *at => finding(
             DamageKind::Deletion,
             *at,
@@ -112,7 +112,7 @@ pub async fn diagnose(
         ),
         // An entry below the first that is there, or a stored checkpoint, is not where `at` points.
         Some(_) if report.entries >= head.size || *at < report.from => {
-            at_the_end(report, *at, damage)
+            at_the_end(reader, report, *at, damage).await?
         }
         Some(row) => here(reader, report, (*at, damage), row, rows.get(1)).await?,
     }))
@@ -130,7 +130,43 @@ fn nothing(report: &Report, at: Seq) -> Finding {
 }
 
 /// All rows are there and in themselves whole; the head, its checkpoint or an earlier one disagrees.
-fn at_the_end(report: &Report, at: Seq, damage: &Damage) -> Finding {
+async fn at_the_end(
+    reader: &dyn LedgerReader,
+    report: &Report,
+    at: Seq,
+    damage: &Damage,
+) -> Result<Finding, StoreError> {
+    if last_only(reader, report).await? {
+        let last = report.entries.saturating_sub(1);
+        let why = "the head links to other bytes than are there";
+        return Ok(finding(DamageKind::Edit, last, damage.check, why));
+    }
+    Ok(of_the_head(report, at, damage))
+}
+
+/// Whether the last entry alone is another: with the hash that the head has of it, the tree is the one
+/// that is signed.
+async fn last_only(reader: &dyn LedgerReader, report: &Report) -> Result<bool, StoreError> {
+    let (trail, row) = (&report.trail, &report.chain);
+    let Ok((head, _)) = Checkpoint::parse(&row.head.checkpoint) else { return Ok(false) };
+    let after = report.entries.saturating_sub(1).checked_sub(trail.base.size());
+    let after = after.and_then(|count| u32::try_from(count).ok());
+    let Some(count) = after.filter(|count| *count < BATCH_MAX) else { return Ok(false) };
+    if trail.leaf == Some(row.head.hash) {
+        return Ok(false);
+    }
+    let mut frontier = trail.base.clone();
+    if count > 0 {
+        for entry in reader.entries(&row.chain, trail.base.size(), count).await? {
+            frontier.push(Entry::leaf(&entry.body));
+        }
+    }
+    frontier.push(row.head.hash);
+    Ok(frontier.size() == head.size && frontier.root() == head.root)
+}
+
+/// The head, its checkpoint or an earlier one disagrees with rows that are whole in themselves.
+fn of_the_head(report: &Report, at: Seq, damage: &Damage) -> Finding {
     let Trail { epochs, confirmed, diverged, .. } = &report.trail;
     let (size, root) = (report.entries, report.root);
     let head = epochs.checkpoint(&report.chain.head.checkpoint);

@@ -65,6 +65,8 @@ pub struct Trail {
     pub leaf: Option<Digest>,
     /// Size of the last stored checkpoint whose root is that of the entries.
     pub confirmed: Seq,
+    /// The tree of that size.
+    pub base: Frontier,
     /// Size and note of the first stored checkpoint whose root is another.
     pub diverged: Option<(Seq, String)>,
 }
@@ -159,6 +161,7 @@ pub async fn chain_from(
             frontier: chain.frontier().clone(),
             leaf: chain.leaf(),
             confirmed: checkpoints.confirmed,
+            base: checkpoints.base,
             diverged: checkpoints.diverged,
         },
     })
@@ -170,13 +173,21 @@ struct Checkpoints {
     /// Where to read on; `None` once there are no more.
     next: Option<Seq>,
     confirmed: Seq,
+    /// The tree of that size.
+    base: Frontier,
     diverged: Option<(Seq, String)>,
 }
 
 impl Checkpoints {
     fn new(from: Seq) -> Self {
         let next = Some(from.saturating_add(1));
-        Self { ahead: VecDeque::new(), next, confirmed: from, diverged: None }
+        Self {
+            ahead: VecDeque::new(),
+            next,
+            confirmed: from,
+            base: Frontier::default(),
+            diverged: None,
+        }
     }
 
     /// Compares the checkpoint of the size that has just been reached, if one is stored.
@@ -193,7 +204,11 @@ impl Checkpoints {
         while let Some((size, note)) = self.ahead.pop_front_if(|(size, _)| *size <= chain.size()) {
             let root = Checkpoint::parse(&note).ok().map(|(c, _)| (c.size, c.root));
             if size == chain.size() && root == Some((size, chain.root())) {
-                self.confirmed = size;
+                // After one that disagrees, a later one confirms another history.
+                if self.diverged.is_none() {
+                    self.confirmed = size;
+                    self.base = chain.frontier().clone();
+                }
             } else if size == chain.size() {
                 self.diverged.get_or_insert((size, note));
             }
