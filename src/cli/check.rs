@@ -14,6 +14,7 @@ use crate::domain::json::Json;
 use crate::evidence::trust::Trust;
 use crate::ledger::archive;
 use crate::ledger::archive::shelf::Directory;
+use crate::ledger::entry::Entry;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::fleet::{Fleet, Known, Noted, is_fleet};
 use crate::ledger::verify::kinds::{self, DamageKind, Finding};
@@ -56,6 +57,8 @@ struct Verdict {
     unknown: BTreeMap<String, u64>,
     enrolled: Option<bool>,
     finding: Option<Finding>,
+    /// What the chain says was lost before it, if it goes on with another.
+    loss: Option<String>,
 }
 
 impl Verdict {
@@ -78,6 +81,7 @@ impl Verdict {
             unknown: report.unknown,
             enrolled: report.enrolled,
             finding,
+            loss: None,
         }
     }
 
@@ -95,6 +99,7 @@ impl Verdict {
             unknown: BTreeMap::new(),
             enrolled: None,
             finding: Some(Finding { kind, seq: 0, check: "F1", why }),
+            loss: None,
         }
     }
 }
@@ -207,7 +212,14 @@ async fn one(
     let read = verify::chain_from(reader, row, &trust.enrolment, known.pruned, &progress);
     let report = read.await.map_err(unreadable)?;
     let finding = kinds::diagnose(reader, &report, known).await.map_err(unreadable)?;
-    Ok(Verdict::of(report, finding))
+    let loss = loss(reader, row).await?;
+    Ok(Verdict { loss, ..Verdict::of(report, finding) })
+}
+
+async fn loss(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Option<String>, Failure> {
+    let genesis = reader.entries(&row.chain, 0, 1).await.map_err(unreadable)?;
+    let genesis = genesis.first().and_then(|row| Entry::parse(&row.body).ok());
+    Ok(genesis.as_ref().and_then(super::recover::told))
 }
 
 /// The archives in a directory: the one that it is, or those below it.
@@ -235,6 +247,7 @@ async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdic
             unknown: report.unknown,
             enrolled: report.enrolled,
             finding: report.finding,
+            loss: None,
         });
     }
     Ok(verdicts)
@@ -285,6 +298,9 @@ fn print(verdict: &Verdict) {
             "  entries below {} were pruned, as the fleet log records; an archive holds them",
             verdict.from
         ));
+    }
+    if let Some(loss) = &verdict.loss {
+        say(format!("  {loss}"));
     }
     match verdict.enrolled {
         Some(true) => {}

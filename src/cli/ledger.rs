@@ -1,4 +1,4 @@
-//! `wicketgate ledger verify | tail | head | migrate | archive | prune | size`.
+//! `wicketgate ledger verify | tail | head | migrate | anchor | recover | archive | prune | size`.
 
 use std::path::PathBuf;
 
@@ -14,6 +14,8 @@ use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
 pub(super) const INVALID: u8 = 1;
 pub(super) const UNVERIFIABLE: u8 = 2;
 pub(super) const USAGE: u8 = 64;
+const FENCED: u8 = 75;
+const CONFIG: u8 = 78;
 
 /// Read, verify and set up ledgers.
 #[derive(Debug, clap::Args)]
@@ -39,6 +41,8 @@ enum Command {
     Prune(prune::Prune),
     /// Show what the ledger takes, and what it will take
     Size(size::Size),
+    Anchor(super::fleet::Anchor),
+    Recover(super::recover::Recover),
 }
 
 /// `ledger tail`.
@@ -108,6 +112,8 @@ async fn dispatch(command: &Command) -> Result<u8, Failure> {
         Command::Archive(command) => archive::run(command).await,
         Command::Prune(command) => prune::run(command).await,
         Command::Size(command) => size::run(command).await,
+        Command::Anchor(command) => super::fleet::anchor(command).await,
+        Command::Recover(command) => super::recover::recover(command).await,
     }
 }
 
@@ -116,6 +122,8 @@ const fn exit(code: u8) -> Exit {
         0 => Exit::Ok,
         INVALID => Exit::Invalid,
         USAGE => Exit::Usage,
+        FENCED => Exit::Fenced,
+        CONFIG => Exit::Config,
         _ => Exit::Unverifiable,
     }
 }

@@ -14,6 +14,7 @@ mod archive;
 mod check;
 mod config;
 mod evidence;
+mod fleet;
 mod init;
 mod keygen;
 mod ledger;
@@ -24,11 +25,13 @@ mod policy;
 mod prune;
 mod quickstart;
 pub mod reader;
-mod recorder;
+pub mod recorder;
+mod recover;
 mod serve;
 mod size;
 mod suggest;
 mod tools;
+mod witness;
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,6 +101,8 @@ enum Command {
     Evidence(evidence::Args),
     /// Read, verify and set up ledgers.
     Ledger(ledger::Args),
+    /// Cosign heads of other people's logs.
+    Witness(witness::Args),
     /// Govern the servers of an MCP client: from its configuration to a signed one of our own.
     Init(init::Args),
     /// Be an MCP server on standard input and output, in front of the gate.
@@ -127,6 +132,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Policy(args) => return policy::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Ledger(args) => ledger::run(&args),
+        Command::Witness(args) => witness::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Mcp(args) => mcp::run(&args),
     }

@@ -20,6 +20,7 @@ use wicketgate::domain::time::Timestamp;
 use wicketgate::ledger::entry::{Draft, Entry};
 use wicketgate::ledger::fleet::{Fleet, FleetParts};
 use wicketgate::ledger::postgres::{Options, Postgres};
+use wicketgate::ledger::spool::NoJournal;
 use wicketgate::ledger::sqlite::Sqlite;
 use wicketgate::ledger::store::{
     Batch, EntryRow, Head, LeaseKey, LeaseRequest, LedgerStore, PayloadRow,
@@ -253,7 +254,11 @@ impl Ledger {
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
             enrolment: Arc::new(key(ENROLMENT)),
-            key: key(FLEET),
+            key: Arc::new(key(FLEET)),
+            previous: None,
+            anchor_file: None,
+            sights: Vec::new(),
+            journal: Box::new(NoJournal),
             tenant: "default".into(),
         })
         .await
