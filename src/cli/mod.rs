@@ -10,6 +10,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+mod archive;
+mod check;
 mod config;
 mod evidence;
 mod fleet;
@@ -22,11 +24,13 @@ mod mcp;
 mod observed;
 mod payload;
 mod policy;
+mod prune;
 mod quickstart;
 pub mod reader;
 pub mod recorder;
 mod recover;
 mod serve;
+mod size;
 mod suggest;
 mod tools;
 mod witness;

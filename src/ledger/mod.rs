@@ -51,6 +51,8 @@ pub mod postgres;
 #[cfg(feature = "gate")]
 pub mod proofs;
 #[cfg(feature = "gate")]
+pub mod pruning;
+#[cfg(feature = "gate")]
 pub mod recall;
 #[cfg(feature = "gate")]
 pub mod recover;
