@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Error;
 use super::checked::Checked;
+use super::{Error, fleet};
 use crate::config;
 use crate::ledger::postgres::Postgres;
 use crate::ledger::spool::{HeadFile, Journal, LeaseFile, Spool};
@@ -46,6 +46,8 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
         // An idle writer commits well within its lease: every 10 s of 15.
         heartbeat: chosen.lease.saturating_mul(2) / 3,
         vault: config.vault().map_err(|e| Error::Config(vec![e.to_string()]))?,
+        anchor_file: config.fleet.anchor_file.clone(),
+        sights: fleet::sights(config).map_err(|e| Error::Config(vec![e]))?,
         ..Settings::default()
     };
     let signer = Arc::clone(&checked.enrolment);

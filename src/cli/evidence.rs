@@ -6,7 +6,7 @@ use super::payload::Disclosure;
 use super::reader::{self, Source};
 use super::recorder::{FleetArgs, Recording};
 use super::{Exit, block_on, complain, say};
-use crate::clock::{Clock as _, SystemClock};
+use crate::clock::SystemClock;
 use crate::crypto::keys::SecretKey;
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
@@ -15,11 +15,11 @@ use crate::domain::id::{RunId, Seq};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::evidence::artifacts::Artifacts;
+pub(super) use crate::evidence::command::run_id;
+use crate::evidence::command::{self, End};
 use crate::evidence::export::{self, Exported, Order, Recorder};
 use crate::evidence::query::{Filter, Query, verdict_of};
 use crate::evidence::scope::Span;
-use crate::evidence::trust::Trust;
-use crate::evidence::verify::verify;
 use crate::ledger::entry::Draft;
 
 /// Export runs as evidence, and verify such evidence offline.
@@ -35,7 +35,7 @@ enum Command {
     /// Write a run, a range of a log or a population as a bundle that can be checked offline
     Export(Export),
     /// Check a bundle offline, against trust roots that are not from the bundle
-    Verify(Verify),
+    Verify(command::Options),
 }
 
 /// `evidence export`.
@@ -152,31 +152,6 @@ fn range(text: &str) -> Result<(String, Span), String> {
     Ok((log.to_owned(), Span { from, to }))
 }
 
-/// `evidence verify`.
-#[derive(Debug, clap::Args)]
-struct Verify {
-    /// Your trust roots: keys, approved policies, heads you noted (see `VERIFY.md` in a bundle)
-    #[arg(long, value_name = "FILE")]
-    trust: PathBuf,
-    /// The run the bundle has to be about
-    #[arg(long, value_name = "ID", value_parser = run_id)]
-    run: Option<RunId>,
-    /// Exit with 2 below this level: 0 files, 1 in the log, 2 extends a pinned head
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
-    level: Option<u8>,
-    /// Print the report as JSON
-    #[arg(long)]
-    json: bool,
-    /// The bundle
-    #[arg(value_name = "DIR")]
-    bundle: PathBuf,
-}
-
-/// Reads a run's id.
-pub(super) fn run_id(text: &str) -> Result<RunId, String> {
-    RunId::parse(text).ok_or_else(|| "a run id is a lowercase UUID with hyphens".to_owned())
-}
-
 /// Runs the command. Only an export needs a runtime; verifying touches no network.
 pub fn run(args: &Args) -> Exit {
     match &args.command {
@@ -191,7 +166,7 @@ pub fn run(args: &Args) -> Exit {
             }
             Err(exit) => exit,
         },
-        Command::Verify(command) => check(command),
+        Command::Verify(options) => check(options),
     }
 }
 
@@ -355,32 +330,12 @@ fn print_exported(exported: &Exported, json: bool) {
     }
 }
 
-fn check(command: &Verify) -> Exit {
-    let mut trust = match Trust::load(&command.trust) {
-        Ok(trust) => trust,
-        Err(error) => {
-            complain(format!("error: {error}"));
-            return Exit::Usage;
-        }
-    };
-    if !command.bundle.is_dir() {
-        complain(format!("error: `{}` is no directory", command.bundle.display()));
-        return Exit::Usage;
-    }
-    trust.run = command.run;
-    trust.now = Some(SystemClock::new().now());
-    let report = verify(&command.bundle, &trust);
-    if command.json {
-        say(canonical::text(&report.to_json()));
-    } else {
-        say(report.to_text().trim_end());
-    }
-    let short = command.level.is_some_and(|wanted| report.level().is_none_or(|is| is < wanted));
-    match report.exit_code() {
-        0 if short => Exit::Unverifiable,
-        0 => Exit::Ok,
-        1 => Exit::Invalid,
-        _ => Exit::Unverifiable,
+fn check(options: &command::Options) -> Exit {
+    match command::run(options) {
+        End::Valid => Exit::Ok,
+        End::Invalid => Exit::Invalid,
+        End::Unverifiable => Exit::Unverifiable,
+        End::Usage => Exit::Usage,
     }
 }
 

@@ -12,6 +12,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 mod config;
 mod evidence;
+mod fleet;
 mod init;
 mod keygen;
 mod ledger;
@@ -23,9 +24,11 @@ mod policy;
 mod quickstart;
 pub mod reader;
 pub mod recorder;
+mod recover;
 mod serve;
 mod suggest;
 mod tools;
+mod witness;
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +100,8 @@ enum Command {
     Ledger(ledger::Args),
     /// List, erase and expire what calls carried, and hold it against both.
     Payload(payload::Args),
+    /// Cosign heads of other people's logs.
+    Witness(witness::Args),
     /// Govern the servers of an MCP client: from its configuration to a signed one of our own.
     Init(init::Args),
     /// Be an MCP server on standard input and output, in front of the gate.
@@ -127,6 +132,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Evidence(args) => evidence::run(&args),
         Command::Ledger(args) => ledger::run(&args),
         Command::Payload(args) => payload::run(&args),
+        Command::Witness(args) => witness::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Mcp(args) => mcp::run(&args),
     }

@@ -38,6 +38,11 @@ pub(super) fn check(
     check.tools();
     check.lock();
     check.encryption();
+    if let Some(fleet) = document.value.get("fleet") {
+        for (at, message) in super::fleet::check(fleet) {
+            check.add(&at, message);
+        }
+    }
     check.ledger(env)
 }
 

@@ -1,5 +1,6 @@
 //! RFC 6962 Merkle trees: leaf and node hashes, a frontier that grows, inclusion proofs.
 
+use super::range::Node;
 use crate::domain::digest::Digest;
 
 /// Hash of a leaf: SHA-256(0x00 || bytes).
@@ -59,11 +60,17 @@ impl Frontier {
 
     /// Adds one leaf hash.
     pub fn push(&mut self, leaf: Digest) {
+        self.push_telling(leaf, &mut |_, _| ());
+    }
+
+    /// Adds one leaf hash, and tells every inner node that it completes, lowest first.
+    pub fn push_telling(&mut self, leaf: Digest, completed: &mut dyn FnMut(Node, Digest)) {
         let mut node = leaf;
         // Each trailing one-bit of the old size is a perfect subtree that the new leaf completes.
-        for _ in 0..self.size.trailing_ones() {
+        for height in 1..=self.size.trailing_ones() {
             if let Some(left) = self.peaks.pop() {
                 node = node_hash(&left, &node);
+                completed(Node { height, index: self.size >> height }, node);
             }
         }
         self.peaks.push(node);

@@ -1,11 +1,19 @@
 //! Keys, envelopes, notes and trees: pure functions over bytes, each after a public specification.
 //!
-//! Ed25519 only (RFC 8032, verified strictly); DSSE v1; C2SP signed-note and tlog-checkpoint;
-//! RFC 6962 Merkle trees. Nothing here reads a clock or the network.
+//! Ed25519 only (RFC 8032, verified strictly); DSSE v1; C2SP signed-note, tlog-checkpoint,
+//! tlog-cosignature and tlog-proof; RFC 6962 Merkle trees; RFC 3161 time stamps.
+//! Nothing here reads a clock or the network; `agent` alone asks a Unix socket.
 
+#[cfg(feature = "gate")]
+pub mod agent;
 pub mod consistency;
+pub mod cosign;
 pub mod dsse;
 pub mod keys;
 pub mod merkle;
 pub mod note;
 pub mod range;
+pub mod signer;
+pub mod tiles;
+pub mod tlog_proof;
+pub mod tsp;

@@ -1,14 +1,24 @@
 //! C2SP signed notes and checkpoints (c2sp.org/signed-note, c2sp.org/tlog-checkpoint).
+//!
+//! A note is opened with the keys one knows. Lines of other keys are ignored; a line of a known key that
+//! does not hold, or a second one of the same key, refuses the whole note.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
+use super::cosign;
 use super::keys::{PublicKey, SecretKey};
+use super::signer::Signer;
 use crate::domain::digest::Digest;
 
+/// Bytes of a note: a checkpoint with its signatures has a few thousand.
+pub const NOTE_BYTES_MAX: usize = 64 * 1024;
+/// Signature lines of a note.
+pub const SIGNATURES_MAX: usize = 100;
+
 /// Why a note or checkpoint does not hold.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     /// The text is not of the form the specification asks for.
     #[error("checkpoint: {0}")]
@@ -19,6 +29,12 @@ pub enum Error {
     /// A signature by the expected key that does not hold.
     #[error("checkpoint: the signature by `{0}` does not verify")]
     BadSignature(String),
+    /// More than one signature of one key.
+    #[error("checkpoint: two signatures by one key, `{0}`")]
+    Twice(String),
+    /// A verifier key that is not written as the specification asks for.
+    #[error("verifier key: {0}")]
+    Key(&'static str),
 }
 
 /// What a log says of itself: so many entries, and this root over them.
@@ -48,12 +64,36 @@ impl Checkpoint {
         format!("{body}\n\u{2014} {} {}\n", self.origin, STANDARD.encode(blob))
     }
 
+    /// The note signed by each of these, in order: during a rotation by the new key and the old one.
+    ///
+    /// # Errors
+    /// A signer's; there is no note with fewer signatures.
+    pub fn sign_by(&self, signers: &[&dyn Signer]) -> Result<String, String> {
+        let body = self.body();
+        let mut note = format!("{body}\n");
+        for signer in signers {
+            let mut blob = key_hash(&self.origin, &signer.public()).to_vec();
+            blob.extend_from_slice(&signer.sign(body.as_bytes())?);
+            note.push_str(&format!("\u{2014} {} {}\n", self.origin, STANDARD.encode(blob)));
+        }
+        Ok(note)
+    }
+
     /// Reads a note without judging its signatures: exactly three lines, canonical size.
     ///
     /// # Errors
     /// The text is not a checkpoint note.
     pub fn parse(note: &str) -> Result<(Self, Vec<SignatureLine>), Error> {
-        let (body, rest) = note.split_once("\n\n").ok_or(Error::Format("no signature block"))?;
+        let (text, signatures) = split(note)?;
+        Ok((Self::read(text)?, signatures))
+    }
+
+    /// Reads the text of a note, without its signatures.
+    ///
+    /// # Errors
+    /// The text is not exactly the three lines of a checkpoint.
+    pub fn read(text: &str) -> Result<Self, Error> {
+        let body = text.strip_suffix('\n').ok_or(Error::Format("no final newline"))?;
         let mut lines = body.split('\n');
         let origin =
             lines.next().filter(|o| !o.is_empty()).ok_or(Error::Format("no origin line"))?;
@@ -62,21 +102,9 @@ impl Checkpoint {
         if lines.next().is_some() {
             return Err(Error::Format("extension lines are not accepted"));
         }
-        let number: u64 = size.parse().map_err(|_| Error::Format("the size is not a number"))?;
-        if number.to_string() != size {
-            return Err(Error::Format("the size is not in canonical form"));
-        }
-        let root = STANDARD
-            .decode(root)
-            .ok()
-            .filter(|bytes| STANDARD.encode(bytes) == root)
-            .and_then(|bytes| <[u8; 32]>::try_from(bytes).ok())
-            .ok_or(Error::Format("the root is not 32 bytes in base64"))?;
-        let block = rest.strip_suffix('\n').ok_or(Error::Format("no final newline"))?;
-        let signatures = block.split('\n').map(SignatureLine::parse).collect::<Result<_, _>>()?;
-        let checkpoint =
-            Self { origin: origin.to_owned(), size: number, root: Digest::from_bytes(root) };
-        Ok((checkpoint, signatures))
+        let size = decimal(size).ok_or(Error::Format("the size is not in canonical form"))?;
+        let root = hash(root).ok_or(Error::Format("the root is not 32 bytes in base64"))?;
+        Ok(Self { origin: origin.to_owned(), size, root })
     }
 
     /// Reads a note and checks that this key signed it under its origin's name.
@@ -88,20 +116,223 @@ impl Checkpoint {
     /// Not a checkpoint, or not signed by the key.
     pub fn open(note: &str, key: &PublicKey) -> Result<Self, Error> {
         let (checkpoint, signatures) = Self::parse(note)?;
-        let hash = key_hash(&checkpoint.origin, key);
-        let mut ours = signatures.iter().filter(|s| s.name == checkpoint.origin && s.hash == hash);
-        let line = ours.next().ok_or_else(|| Error::Unsigned(key.id()))?;
-        if ours.next().is_some() {
-            return Err(Error::Format("two signatures by one key"));
-        }
-        let signature = <[u8; 64]>::try_from(line.signature.as_slice())
-            .map_err(|_| Error::BadSignature(key.id()))?;
-        if key.verifies(checkpoint.body().as_bytes(), &signature) {
-            Ok(checkpoint)
-        } else {
-            Err(Error::BadSignature(key.id()))
+        let known = VerifierKey::log(&checkpoint.origin, *key);
+        match held(&checkpoint.body(), &signatures, &known)? {
+            Some(_) => Ok(checkpoint),
+            None => Err(Error::Unsigned(key.id())),
         }
     }
+
+    /// Reads a note and says which of these keys signed it; at least one did.
+    ///
+    /// # Errors
+    /// Not a checkpoint, no line of a known key, one that does not hold, or two of one key.
+    pub fn open_with<'k>(
+        note: &str,
+        keys: &'k [VerifierKey],
+    ) -> Result<(Self, Vec<Held<'k>>), Error> {
+        let (checkpoint, signatures) = Self::parse(note)?;
+        let held = verify(&checkpoint.body(), &signatures, keys)?;
+        Ok((checkpoint, held))
+    }
+}
+
+/// Splits a note at its last empty line into the text, with its final newline, and the signatures.
+///
+/// # Errors
+/// Not a note.
+pub fn split(note: &str) -> Result<(&str, Vec<SignatureLine>), Error> {
+    if note.len() > NOTE_BYTES_MAX {
+        return Err(Error::Format("the note is too large"));
+    }
+    if note.bytes().any(|b| b < 0x20 && b != b'\n') {
+        return Err(Error::Format("a control character"));
+    }
+    let at = note.rfind("\n\n").ok_or(Error::Format("no signature block"))?;
+    let (text, rest) =
+        note.split_at_checked(at.saturating_add(1)).ok_or(Error::Format("no signature block"))?;
+    let block = rest
+        .strip_prefix('\n')
+        .and_then(|block| block.strip_suffix('\n'))
+        .ok_or(Error::Format("no final newline"))?;
+    if block.split('\n').count() > SIGNATURES_MAX {
+        return Err(Error::Format("too many signatures"));
+    }
+    let signatures = block.split('\n').map(SignatureLine::parse).collect::<Result<_, _>>()?;
+    Ok((text, signatures))
+}
+
+/// Which of these keys signed this text; at least one did.
+///
+/// # Errors
+/// No line of a known key, one that does not hold, or two of one key.
+pub fn verify<'k>(
+    text: &str,
+    signatures: &[SignatureLine],
+    keys: &'k [VerifierKey],
+) -> Result<Vec<Held<'k>>, Error> {
+    let mut all = Vec::new();
+    for key in keys {
+        all.extend(held(text, signatures, key)?);
+    }
+    match (all.is_empty(), keys.first()) {
+        (false, _) => Ok(all),
+        (true, Some(key)) => Err(Error::Unsigned(key.name.clone())),
+        (true, None) => Err(Error::Unsigned("nobody".to_owned())),
+    }
+}
+
+/// What this key says of the text, if it has a line.
+fn held<'k>(
+    text: &str,
+    signatures: &[SignatureLine],
+    key: &'k VerifierKey,
+) -> Result<Option<Held<'k>>, Error> {
+    let mut lines = signatures.iter().filter(|line| line.is_of(key));
+    let Some(line) = lines.next() else { return Ok(None) };
+    if lines.next().is_some() {
+        return Err(Error::Twice(key.name.clone()));
+    }
+    let bad = || Error::BadSignature(key.name.clone());
+    let time = match key.algorithm {
+        Algorithm::Ed25519 => {
+            let signature = <[u8; 64]>::try_from(line.signature.as_slice()).map_err(|_| bad())?;
+            if !key.key.verifies(text.as_bytes(), &signature) {
+                return Err(bad());
+            }
+            None
+        }
+        Algorithm::Cosignature => {
+            Some(cosign::verify(&line.signature, &key.key, text).ok_or_else(bad)?)
+        }
+    };
+    Ok(Some(Held { key, time }))
+}
+
+/// A number as the formats write it: decimal, no sign, no leading zero.
+#[must_use]
+pub fn decimal(text: &str) -> Option<u64> {
+    let number: u64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
+/// A hash as the formats write it: 32 bytes in base64, in the one way there is.
+#[must_use]
+pub fn hash(text: &str) -> Option<Digest> {
+    let bytes = STANDARD.decode(text).ok().filter(|bytes| STANDARD.encode(bytes) == text)?;
+    <[u8; 32]>::try_from(bytes).ok().map(Digest::from_bytes)
+}
+
+/// A signature that holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held<'k> {
+    /// Whose.
+    pub key: &'k VerifierKey,
+    /// When, in seconds since 1970, as a cosigner says; a log says no time.
+    pub time: Option<u64>,
+}
+
+/// What a key signs, and how.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Algorithm {
+    /// 0x01: Ed25519 over the text of the note, as a log does.
+    Ed25519,
+    /// 0x04: Ed25519 over the text and a time, as a witness does (c2sp.org/tlog-cosignature).
+    Cosignature,
+}
+
+impl Algorithm {
+    /// The byte that stands for it.
+    #[must_use]
+    pub const fn byte(self) -> u8 {
+        match self {
+            Self::Ed25519 => 0x01,
+            Self::Cosignature => 0x04,
+        }
+    }
+}
+
+/// A key one knows, by the name it signs under.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VerifierKey {
+    /// The name; a log's is its origin.
+    pub name: String,
+    /// What it signs.
+    pub algorithm: Algorithm,
+    /// The key.
+    pub key: PublicKey,
+}
+
+impl VerifierKey {
+    /// A log's key.
+    #[must_use]
+    pub fn log(origin: &str, key: PublicKey) -> Self {
+        Self { name: origin.to_owned(), algorithm: Algorithm::Ed25519, key }
+    }
+
+    /// A witness's key.
+    #[must_use]
+    pub fn witness(name: &str, key: PublicKey) -> Self {
+        Self { name: name.to_owned(), algorithm: Algorithm::Cosignature, key }
+    }
+
+    /// Reads `name+hash+base64(algorithm || key)`, as stock note tools write it.
+    ///
+    /// # Errors
+    /// It is written otherwise, its hash is not that of name and key, or the key is of small order.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let mut parts = text.splitn(3, '+');
+        let (Some(name), Some(hash), Some(blob)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return Err(Error::Key("not `name+hash+key`"));
+        };
+        if !is_name(name) {
+            return Err(Error::Key("a name has no spaces, no plus, and is not empty"));
+        }
+        let blob = STANDARD.decode(blob).map_err(|_| Error::Key("the key is not base64"))?;
+        let (algorithm, key) = blob.split_first().ok_or(Error::Key("the key is empty"))?;
+        let algorithm = match algorithm {
+            0x01 => Algorithm::Ed25519,
+            0x04 => Algorithm::Cosignature,
+            _ => return Err(Error::Key("an algorithm that is not known here")),
+        };
+        let key = <[u8; 32]>::try_from(key)
+            .ok()
+            .and_then(|key| PublicKey::from_bytes(&key))
+            .ok_or(Error::Key("no usable ed25519 key"))?;
+        let known = Self { name: name.to_owned(), algorithm, key };
+        if hex::encode(known.hash()) != hash {
+            return Err(Error::Key("the hash is not that of the name and the key"));
+        }
+        Ok(known)
+    }
+
+    /// First four bytes of SHA-256(name || 0x0A || algorithm || key).
+    #[must_use]
+    pub fn hash(&self) -> [u8; 4] {
+        let mut hasher = Sha256::new();
+        hasher.update(self.name.as_bytes());
+        hasher.update([0x0A, self.algorithm.byte()]);
+        hasher.update(self.key.to_bytes());
+        let full: [u8; 32] = hasher.finalize().into();
+        let [a, b, c, d, ..] = full;
+        [a, b, c, d]
+    }
+}
+
+impl std::fmt::Display for VerifierKey {
+    /// As [`Self::parse`] reads it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut blob = vec![self.algorithm.byte()];
+        blob.extend_from_slice(&self.key.to_bytes());
+        write!(f, "{}+{}+{}", self.name, hex::encode(self.hash()), STANDARD.encode(blob))
+    }
+}
+
+/// Whether a key may be called this.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.chars().any(|c| c.is_whitespace() || c.is_control() || c == '+')
 }
 
 /// One signature line of a note.
@@ -116,46 +347,47 @@ pub struct SignatureLine {
 }
 
 impl SignatureLine {
-    fn parse(line: &str) -> Result<Self, Error> {
+    /// Reads one line, without its newline.
+    ///
+    /// # Errors
+    /// Not `— name base64(hash || signature)`.
+    pub fn parse(line: &str) -> Result<Self, Error> {
         let bad = Error::Format("a signature line is not `— name base64`");
         let rest = line.strip_prefix("\u{2014} ").ok_or_else(|| bad.clone())?;
         let (name, blob) = rest.split_once(' ').ok_or_else(|| bad.clone())?;
         let blob = STANDARD.decode(blob).map_err(|_| bad.clone())?;
         let (hash, signature) = blob.split_at_checked(4).ok_or_else(|| bad.clone())?;
         let hash = <[u8; 4]>::try_from(hash).map_err(|_| bad.clone())?;
-        if name.is_empty() || name.contains('+') || signature.is_empty() {
+        if !is_name(name) || signature.is_empty() {
             return Err(bad);
         }
         Ok(Self { name: name.to_owned(), hash, signature: signature.to_vec() })
     }
+
+    /// Whether the line says it is of this key.
+    #[must_use]
+    pub fn is_of(&self, key: &VerifierKey) -> bool {
+        self.name == key.name && self.hash == key.hash()
+    }
 }
 
-impl Clone for Error {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Format(why) => Self::Format(why),
-            Self::Unsigned(key) => Self::Unsigned(key.clone()),
-            Self::BadSignature(key) => Self::BadSignature(key.clone()),
-        }
+impl std::fmt::Display for SignatureLine {
+    /// The line as it stands in a note, without its newline.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut blob = self.hash.to_vec();
+        blob.extend_from_slice(&self.signature);
+        write!(f, "\u{2014} {} {}", self.name, STANDARD.encode(blob))
     }
 }
 
 /// Key hash of an Ed25519 log key: first 4 bytes of SHA-256(name || 0x0A || 0x01 || key).
 #[must_use]
 pub fn key_hash(name: &str, key: &PublicKey) -> [u8; 4] {
-    let mut hasher = Sha256::new();
-    hasher.update(name.as_bytes());
-    hasher.update([0x0A, 0x01]);
-    hasher.update(key.to_bytes());
-    let full: [u8; 32] = hasher.finalize().into();
-    let [a, b, c, d, ..] = full;
-    [a, b, c, d]
+    VerifierKey::log(name, *key).hash()
 }
 
 /// The key as stock note tools read it: `name+hash+base64(0x01 || key)`.
 #[must_use]
 pub fn vkey(name: &str, key: &PublicKey) -> String {
-    let mut blob = vec![0x01];
-    blob.extend_from_slice(&key.to_bytes());
-    format!("{name}+{}+{}", hex::encode(key_hash(name, key)), STANDARD.encode(blob))
+    VerifierKey::log(name, *key).to_string()
 }

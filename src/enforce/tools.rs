@@ -10,12 +10,12 @@ use super::run::Run;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
-use crate::domain::tier::Tier;
+use crate::identity::manifest::Grant;
 use crate::ledger;
 use crate::ledger::drafts::Written;
 use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::permit::Receipt;
-use crate::tool::toolbox::Toolbox;
+use crate::tool::toolbox::{Tool, Toolbox};
 
 /// One tool as the agent is shown it.
 #[derive(Clone, PartialEq, Debug)]
@@ -38,6 +38,24 @@ pub struct ToolView {
     pub definition: String,
 }
 
+/// What an agent with this grant is shown of a tool; nothing, if the grant is for another definition or lock.
+fn view(tool: &Tool, grant: &Grant) -> Option<ToolView> {
+    if !tool.refusals(grant).is_empty() {
+        return None;
+    }
+    let facts = tool.facts_for(grant);
+    Some(ToolView {
+        name: grant.name.to_string(),
+        description: tool.description.clone(),
+        input_schema: tool.input_schema.clone(),
+        shown: tool.shown.clone(),
+        kind: facts.kind.clone(),
+        tier: facts.tier.as_str(),
+        read_only: facts.read_only,
+        definition: facts.definition.prefixed(),
+    })
+}
+
 impl Road {
     /// The tools that exist for this run's agent, by name.
     ///
@@ -48,28 +66,23 @@ impl Road {
             return Err(Fault::new(Code::RunSealed, "the run is sealed"));
         }
         let toolbox = self.toolbox.load();
-        let mut views: Vec<ToolView> = run
-            .manifest
-            .tools
-            .iter()
-            .filter_map(|grant| {
-                let tool = toolbox.get(&grant.name)?;
-                let pinned = grant.definition.is_none_or(|pin| pin == tool.facts.definition);
-                let tier = grant.tier.unwrap_or(Tier::T0).max(tool.facts.tier);
-                pinned.then(|| ToolView {
-                    name: grant.name.to_string(),
-                    description: tool.description.clone(),
-                    input_schema: tool.input_schema.clone(),
-                    shown: tool.shown.clone(),
-                    kind: tool.facts.kind.clone(),
-                    tier: tier.as_str(),
-                    read_only: tool.facts.read_only,
-                    definition: tool.facts.definition.prefixed(),
-                })
-            })
-            .collect();
+        let shown = |grant: &Grant| view(toolbox.get(&grant.name)?, grant);
+        let mut views: Vec<ToolView> = run.manifest.tools.iter().filter_map(shown).collect();
         views.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(views)
+    }
+
+    /// The tool of this name, if it exists for this run's agent.
+    ///
+    /// # Errors
+    /// `run.sealed`.
+    pub fn find_tool(&self, run: &Arc<Run>, name: &str) -> Result<Option<ToolView>, Fault> {
+        if run.is_over() {
+            return Err(Fault::new(Code::RunSealed, "the run is sealed"));
+        }
+        let toolbox = self.toolbox.load();
+        let grant = run.manifest.tools.iter().find(|grant| grant.name.as_str() == name);
+        Ok(grant.and_then(|grant| view(toolbox.get(&grant.name)?, grant)))
     }
 
     /// Puts other tools in force. Calls that were prepared before run with the tools they were prepared

@@ -17,7 +17,7 @@ use super::projection::{self, Material, decides};
 use super::query::{Filter, Query};
 use super::scope::{Scope, Span, Strand};
 use super::statement::{self, Exporter, Subject};
-use super::{Error, gather, guide, overview, page, proofs};
+use super::{Error, fleet, gather, guide, overview, page, population, proofs};
 use crate::clock::Clock;
 use crate::crypto::dsse;
 use crate::crypto::keys::SecretKey;
@@ -25,7 +25,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::ledger::entry::{Draft, Kind};
-use crate::ledger::fleet::{self, Fleet};
+use crate::ledger::fleet::{Fleet, origin};
 use crate::ledger::retention::Records;
 use crate::ledger::schema;
 use crate::ledger::store::{ChainRow, LedgerReader};
@@ -117,29 +117,49 @@ pub struct Exported {
 pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
     // Before anything is recorded: a place that is taken needs no record.
     bundle::free(order.out)?;
+    // Before the heads are: an erasure that is shown stands below the fleet log's.
+    let records = &Records::read(order.reader, order.tenant).await?;
     let mut chains = order.reader.chains().await?;
     chains.retain(|row| row.tenant == order.tenant);
     // Everything is proven under these heads, whatever is appended meanwhile.
     let (query, strands) = strands(order, &chains).await?;
-    let mut files = Files::default();
-    for (strand, row) in &strands {
-        let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
-        let leaves = order.reader.leaf_hashes(&row.chain, size).await?;
-        proofs::put(strand, &row.head.checkpoint, leaves, order.since, &mut files)?;
-    }
+    let (strands, rows): (Vec<Strand>, Vec<&ChainRow>) = strands.into_iter().unzip();
     let mut payloads = Payloads::default();
-    let records = &Records::read(order.reader, order.tenant).await?;
     let opening = Opening { vault: order.vault, redactions: order.redactions, records };
     let opening = order.payloads.then_some(&opening);
-    for (strand, row) in &strands {
+    for (strand, row) in strands.iter().zip(&rows) {
         let lines = strand.asked().filter(|line| line.entry.run.is_some());
         disclose(order.reader, row, lines, opening, &mut payloads).await?;
     }
-    let strands: Vec<Strand> = strands.into_iter().map(|(strand, _)| strand).collect();
+    let (reader, tenant) = (order.reader, order.tenant);
+    let shown = fleet::show(reader, &chains, tenant, &query, (&strands, &payloads)).await?;
+    let heads = shown.as_ref().map(|shown| &shown.heads);
+    let mut files = Files::default();
+    for (strand, row) in strands.iter().zip(&rows) {
+        let mut since: BTreeSet<Seq> = order.since.iter().copied().collect();
+        since.extend(heads.and_then(|heads| heads.get(strand.origin())).into_iter().flatten());
+        put(order, strand, row, &since, &mut files).await?;
+    }
+    if let Some(shown) = &shown {
+        put(order, &shown.strand, shown.row, &BTreeSet::new(), &mut files).await?;
+    }
     let (files, exported) = sealed(order, &query, &strands, &payloads, files)?;
     order.recorder.record(recorded(&query, &exported, order)).await.map_err(Error::Unrecorded)?;
     files.write(order.out)?;
     Ok(exported)
+}
+
+/// One chain with its proofs.
+async fn put(
+    order: &Order<'_>,
+    strand: &Strand,
+    row: &ChainRow,
+    since: &BTreeSet<Seq>,
+    files: &mut Files,
+) -> Result<(), Error> {
+    let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
+    let leaves = order.reader.leaf_hashes(&row.chain, size).await?;
+    proofs::put(strand, &row.head.checkpoint, leaves, since, files)
 }
 
 /// The chains and the lines of them that the query asks for, and the query with its ends filled in.
@@ -182,7 +202,7 @@ async fn population<'a>(
     {
         return Err(Error::NoLog(absent.clone()));
     }
-    let fleet = fleet::origin(order.tenant);
+    let fleet = origin(order.tenant);
     let wanted = |row: &&ChainRow| {
         let named = filter.chains.contains(&row.origin);
         // The fleet log is in a folder of its own; a chain without entries has no checkpoint.
@@ -208,6 +228,9 @@ fn sealed(
     mut files: Files,
 ) -> Result<(Files, Exported), Error> {
     payloads.write(&mut files);
+    if let Query::Population(filter) = query {
+        files.put(bundle::POPULATION, population::population(filter, strands));
+    }
     let missing = artefacts(order, strands, &mut files)?;
     let materials: Vec<Material<'_>> =
         strands.iter().flat_map(|strand| strand.materials(payloads)).collect();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Error;
 use super::projection::decides;
 use super::query::Filter;
-use super::scope::{Span, Strand, runs_of};
+use super::scope::{CONTEXT, Span, Strand, runs_of};
 use crate::domain::digest::Digest;
 use crate::domain::id::{RunId, Seq};
 use crate::domain::time::Timestamp;
@@ -14,9 +14,6 @@ use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, StoreError};
 use crate::ledger::verify::epochs::Epochs;
 use crate::ledger::verify::{Damage, Line};
 
-/// Entries that introduce others and belong to no run.
-pub const CONTEXT: [Kind; 4] =
-    [Kind::ChainGenesis, Kind::WriterStarted, Kind::PolicyActivated, Kind::ManifestBound];
 /// Rows fetched at a time.
 const PAGE: u32 = 1000;
 
@@ -60,10 +57,10 @@ pub async fn span(
     while at < span.to {
         let rows = reader.entries(&chain.chain, at, PAGE).await?;
         let rows: Vec<EntryRow> = rows.into_iter().filter(|row| row.seq < span.to).collect();
-        let whole = rows.iter().zip(at..).all(|(row, seq)| row.seq == seq);
-        if rows.is_empty() || !whole {
-            let to = rows.first().map_or(span.to, |row| row.seq);
-            return Err(Error::Pruned { log: chain.origin.clone(), from: at, to });
+        let gap = rows.iter().zip(at..).find(|(row, seq)| row.seq != *seq);
+        let gap = gap.map(|(row, seq)| (seq, row.seq)).or(rows.is_empty().then_some((at, span.to)));
+        if let Some((from, to)) = gap {
+            return Err(Error::Pruned { log: chain.origin.clone(), from, to });
         }
         at = at.saturating_add(u64::try_from(rows.len()).unwrap_or(u64::MAX));
         lines.extend(read(&rows)?);
@@ -139,6 +136,19 @@ async fn first_at(
     Ok(low)
 }
 
+/// These lines of a chain that has been read, with what introduces them.
+///
+/// # Errors
+/// The chain is damaged.
+pub fn picked(
+    chain: &ChainRow,
+    folder: String,
+    lines: Vec<Line>,
+    picked: &BTreeSet<Seq>,
+) -> Result<Strand, Error> {
+    finish(chain, folder, lines, (picked, BTreeSet::new()), None)
+}
+
 /// Reads stored bytes.
 ///
 /// # Errors
@@ -200,7 +210,8 @@ fn finish(
     Ok(Strand { folder, lines, epochs, checkpoint: Some(checkpoint), span })
 }
 
-/// What was asked for, the policies in force or named by its decisions, and the manifests of its runs.
+/// What was asked for, the policies in force or named by its decisions, the manifests of its runs, and the
+/// anchors that were seen before and while it was written.
 fn relevant(lines: &[Line], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
     let mut kept = asked.clone();
     let (Some(first), Some(last)) = (asked.first().copied(), asked.last().copied()) else {
@@ -208,6 +219,7 @@ fn relevant(lines: &[Line], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
     };
     // The newest activation so far, of any policy and of each, and the newest binding of each manifest.
     let mut in_force: Option<Seq> = None;
+    let mut anchored: Option<Seq> = None;
     let mut activated: BTreeMap<Option<Digest>, Seq> = BTreeMap::new();
     let mut bound: BTreeMap<Option<Digest>, Seq> = BTreeMap::new();
     for line in lines.iter().filter(|line| line.entry.seq <= last) {
@@ -215,11 +227,14 @@ fn relevant(lines: &[Line], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
         let digest = |name| line.text(name).and_then(Digest::parse);
         if seq >= first && asked.contains(&seq) {
             kept.extend(in_force.take());
+            kept.extend(anchored.take());
         }
         if line.is(Kind::PolicyActivated) {
             in_force = (seq < first).then_some(seq);
             kept.extend((seq >= first).then_some(seq));
             activated.insert(line.entry.draft.policy, seq);
+        } else if line.is(Kind::AnchorObserved) {
+            anchored = Some(seq);
         } else if line.is(Kind::ManifestBound) {
             bound.insert(digest("digest"), seq);
         } else if asked.contains(&seq) && decides(line) {

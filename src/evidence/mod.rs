@@ -7,16 +7,25 @@
 //! trust roots come from elsewhere (`trust`). `verify`, `trust`, `bundle` and `projection` know no
 //! database, no network and no async runtime.
 
+#[cfg(feature = "gate")]
 pub mod artifacts;
 pub mod bundle;
+pub mod command;
+#[cfg(feature = "gate")]
 pub mod disclosed;
+#[cfg(feature = "gate")]
 pub mod export;
+#[cfg(feature = "gate")]
+pub mod fleet;
+#[cfg(feature = "gate")]
 pub mod gather;
 pub mod guide;
 pub mod overview;
 pub mod page;
 pub mod payloads;
+pub mod population;
 pub mod projection;
+#[cfg(feature = "gate")]
 pub mod proofs;
 pub mod query;
 pub mod receipt;

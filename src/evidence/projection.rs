@@ -77,6 +77,14 @@ impl<'a> Material<'a> {
         self.own.iter().copied()
     }
 
+    /// The run's `run.opened`, also where it stands before the range that was asked for.
+    #[must_use]
+    pub fn opening(&self) -> Option<&'a Line> {
+        let of_run = |l: &&Line| l.entry.run.as_ref().is_some_and(|link| link.run == *self.run);
+        let mut all = self.own.iter().copied().take(1).chain(self.lines.iter().filter(of_run));
+        all.find(|line| line.is(Kind::RunOpened))
+    }
+
     /// Whether the run is here from its opening to its seal.
     #[must_use]
     pub fn sealed(&self) -> bool {

@@ -1,5 +1,7 @@
 //! The proofs beside the entries of one chain: inclusion, the whole span, older heads.
 
+use std::collections::BTreeSet;
+
 use super::Error;
 use super::bundle::{Files, LINES, NOTE, OLDER, PATHS, RANGE_PROOF};
 use super::scope::{Span, Strand};
@@ -24,7 +26,7 @@ pub fn put(
     strand: &Strand,
     note: &str,
     leaves: Vec<Digest>,
-    since: &[Seq],
+    since: &BTreeSet<Seq>,
     files: &mut Files,
 ) -> Result<(), Error> {
     let Some(checkpoint) = &strand.checkpoint else { return Ok(()) };
@@ -105,7 +107,7 @@ fn range(leaves: &[Digest], span: Span, checkpoint: &Checkpoint) -> Result<Vec<u
     ])))
 }
 
-fn consistency(leaves: &[Digest], since: &[Seq]) -> Vec<u8> {
+fn consistency(leaves: &[Digest], since: &BTreeSet<Seq>) -> Vec<u8> {
     let proofs: Vec<Json> = since
         .iter()
         .filter_map(|old| {

@@ -46,6 +46,15 @@ impl Scope {
     }
 }
 
+/// Entries that introduce others and belong to no run.
+pub const CONTEXT: [Kind; 5] = [
+    Kind::ChainGenesis,
+    Kind::WriterStarted,
+    Kind::PolicyActivated,
+    Kind::ManifestBound,
+    Kind::AnchorObserved,
+];
+
 /// Entries `from <= seq < to` of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {

@@ -9,7 +9,7 @@ use crate::clock::{Entropy, random32};
 use crate::domain::call::Auth;
 use crate::domain::canonical;
 use crate::domain::commitment::{commit, derived};
-use crate::domain::decision::{Course, Obligation, Reason};
+use crate::domain::decision::{Course, LayerDigest, Obligation, Reason};
 use crate::domain::digest::{Digest, Salt, call_digest};
 use crate::domain::json::Json;
 use crate::domain::outcome::Outcome;
@@ -76,7 +76,7 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
         call: Some(call.id().clone()),
         tool: Some(call.tool().clone()),
         verdict: Some(decision.verdict),
-        rule: decision.reasons.first().map(|r| clip(&r.rule, 200)),
+        rule: rule(&decision.reasons),
         policy: Some(decision.policy),
         ..Draft::of(kind, Json::Null)
     });
@@ -93,12 +93,9 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
     let mut data = vec![
         ("call_digest", Json::from(digest.hex())),
         ("tier", Json::from(tier.as_str())),
-        (
-            "reasons",
-            decision.reasons.iter().take(REASONS_MAX).map(reason).collect::<Vec<_>>().into(),
-        ),
-        ("obligations", decision.obligations.iter().map(obligation).collect::<Vec<_>>().into()),
-        ("layers", decision.layers.iter().map(layer).collect::<Vec<_>>().into()),
+        ("reasons", reasons(&decision.reasons)),
+        ("obligations", obligations(&decision.obligations)),
+        ("layers", layers(&decision.layers)),
         ("enforced", Json::from(decision.enforced)),
         ("binding", Json::from(judged.binding())),
         ("executor", Json::from("sidecar")),
@@ -165,6 +162,30 @@ pub fn auth(auth: &Auth) -> Json {
     Json::object(members)
 }
 
+/// The rule an entry names: that of the first reason.
+#[must_use]
+pub fn rule(reasons: &[Reason]) -> Option<String> {
+    reasons.first().map(|reason| clip(&reason.rule, 200))
+}
+
+/// The reasons of a decision, as entries show them.
+#[must_use]
+pub fn reasons(list: &[Reason]) -> Json {
+    list.iter().take(REASONS_MAX).map(reason).collect::<Vec<_>>().into()
+}
+
+/// The obligations of a decision, as entries show them.
+#[must_use]
+pub fn obligations(list: &[Obligation]) -> Json {
+    list.iter().map(obligation).collect::<Vec<_>>().into()
+}
+
+/// The layers of a policy bundle, as entries show them.
+#[must_use]
+pub fn layers(list: &[LayerDigest]) -> Json {
+    list.iter().map(layer).collect::<Vec<_>>().into()
+}
+
 fn reason(reason: &Reason) -> Json {
     Json::object([
         ("code", Json::from(reason.code.as_str())),
@@ -186,7 +207,7 @@ fn obligation(obligation: &Obligation) -> Json {
     }
 }
 
-fn layer(layer: &crate::domain::decision::LayerDigest) -> Json {
+fn layer(layer: &LayerDigest) -> Json {
     Json::object([
         ("layer", Json::from(layer.layer.as_str())),
         ("digest", Json::from(layer.digest.prefixed())),

@@ -8,42 +8,67 @@
 //! signed for its place.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+#[cfg(feature = "gate")]
 use parking_lot::RwLock;
+#[cfg(feature = "gate")]
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Entropy};
-use crate::crypto::keys::SecretKey;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::time::Timestamp;
 use crate::policy::Judged;
+#[cfg(feature = "gate")]
 use crate::telemetry::metrics::Metrics;
+#[cfg(feature = "gate")]
 use drafts::Written;
+#[cfg(feature = "gate")]
 use item::{Claim, Done, Item};
+#[cfg(feature = "gate")]
 use permit::{Committed, Finished, Receipt, Settled};
+#[cfg(feature = "gate")]
 use store::{LeaseKey, Leased, LedgerStore, StoreError};
 
+#[cfg(feature = "gate")]
+pub mod archive;
+#[cfg(feature = "gate")]
 pub mod chain;
 pub mod drafts;
 pub mod entry;
+#[cfg(feature = "gate")]
 pub mod fleet;
+#[cfg(feature = "gate")]
 mod item;
+#[cfg(feature = "gate")]
 pub mod memory;
 pub mod permit;
+#[cfg(feature = "gate")]
 pub mod postgres;
+#[cfg(feature = "gate")]
+pub mod proofs;
+#[cfg(feature = "gate")]
 pub mod recall;
+#[cfg(feature = "gate")]
 pub mod recover;
+#[cfg(feature = "gate")]
 pub mod retention;
 pub mod schema;
+#[cfg(feature = "gate")]
 pub mod sequencer;
+#[cfg(feature = "gate")]
 pub mod spool;
+#[cfg(feature = "gate")]
 pub mod sqlite;
 pub mod store;
+#[cfg(feature = "gate")]
 pub mod tail;
+#[cfg(feature = "gate")]
 pub mod vault;
 pub mod verify;
+#[cfg(feature = "gate")]
 pub mod writer_key;
 
 /// Why something is not on the books.
@@ -115,6 +140,10 @@ pub struct Settings {
     pub queue_max: usize,
     /// Facts about the store's durability, recorded in `writer.started`.
     pub durability: Vec<(String, String)>,
+    /// The anchor file: the newest head of the fleet log that others have seen.
+    pub anchor_file: Option<PathBuf>,
+    /// Witnesses that are asked, before anything is written, what they have seen of the fleet log.
+    pub sights: Vec<fleet::port::Sight>,
     /// Start although the clock is more than a day behind the last entry.
     pub accept_clock_step: bool,
     /// Seals payloads before they reach the store or the spool, if there is a key.
@@ -136,12 +165,15 @@ impl Default for Settings {
             commit_wait: Duration::from_secs(4),
             queue_max: 1024,
             durability: Vec::new(),
+            anchor_file: None,
+            sights: Vec::new(),
             accept_clock_step: false,
             vault: None,
         }
     }
 }
 
+#[cfg(feature = "gate")]
 /// Everything a writer works with.
 pub struct Parts {
     /// Where entries become durable.
@@ -153,7 +185,7 @@ pub struct Parts {
     /// Signs the epoch key's certificate.
     pub signer: Arc<dyn writer_key::Signer>,
     /// The key of a log whose key is stable (the fleet log); without one, each epoch makes its own.
-    pub log_key: Option<SecretKey>,
+    pub log_key: Option<writer_key::LogKeys>,
     /// What this machine remembers of its chain.
     pub journal: Box<dyn spool::Journal>,
     /// Where it remembers its lease.
@@ -162,12 +194,14 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
 }
 
+#[cfg(feature = "gate")]
 impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").finish_non_exhaustive()
     }
 }
 
+#[cfg(feature = "gate")]
 /// A handle on the books. Cheap to clone.
 #[derive(Clone)]
 pub struct Ledger {
@@ -177,6 +211,7 @@ pub struct Ledger {
     shared: Arc<Shared>,
 }
 
+#[cfg(feature = "gate")]
 pub(crate) struct Shared {
     settings: Settings,
     store: Arc<dyn LedgerStore>,
@@ -188,12 +223,14 @@ pub(crate) struct Shared {
     incognito: RwLock<BTreeSet<RunId>>,
 }
 
+#[cfg(feature = "gate")]
 impl std::fmt::Debug for Ledger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ledger").field("status", &*self.status.borrow()).finish_non_exhaustive()
     }
 }
 
+#[cfg(feature = "gate")]
 impl Ledger {
     /// A handle, and the writer to be driven by one task (`sequencer::Writer::run`).
     #[must_use]
@@ -376,6 +413,7 @@ impl Ledger {
     }
 }
 
+#[cfg(feature = "gate")]
 /// Something queued for the books.
 #[derive(Debug)]
 #[must_use = "whoever queues an intent must learn what became of it"]
@@ -386,6 +424,7 @@ pub struct Pending<T> {
     commit_wait: Duration,
 }
 
+#[cfg(feature = "gate")]
 impl<T> Pending<T> {
     /// Waits until it is durable, in two steps: while it only queues it can be withdrawn and nothing
     /// happened; after that only the store knows.
@@ -419,6 +458,7 @@ impl<T> Pending<T> {
     }
 }
 
+#[cfg(feature = "gate")]
 /// A run that was open when the last writer ended, as its entries tell it.
 #[derive(Clone, Debug)]
 pub struct RecoveredRun {
@@ -432,6 +472,7 @@ pub struct RecoveredRun {
     pub calls: Vec<(CallId, tail::Phase)>,
 }
 
+#[cfg(feature = "gate")]
 impl RecoveredRun {
     /// Held calls and when they expire.
     pub fn held(&self) -> impl Iterator<Item = (&CallId, Timestamp)> {

@@ -6,7 +6,7 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
-use crate::domain::prepared::{Prepared, ToolFacts};
+use crate::domain::prepared::{Finding, Prepared, ToolFacts};
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
 
@@ -75,20 +75,7 @@ pub fn document(
             Json::object([("attested", map(&run.attested)), ("claimed", map(&run.labels))]),
         ),
         ("time", time_json(now)),
-        (
-            "findings",
-            prepared
-                .findings()
-                .iter()
-                .map(|f| {
-                    Json::object([
-                        ("kind", Json::from(f.kind.as_str())),
-                        ("path", Json::from(f.path.as_str())),
-                    ])
-                })
-                .collect::<Vec<_>>()
-                .into(),
-        ),
+        ("findings", prepared.findings().iter().map(finding_json).collect::<Vec<_>>().into()),
         ("approvals", Json::Array(Vec::new())),
         ("observe", observe.iter().map(|layer| Json::from(*layer)).collect::<Vec<_>>().into()),
         (
@@ -140,8 +127,18 @@ fn map(labels: &BTreeMap<String, String>) -> Json {
     Json::object(labels.iter().map(|(k, v)| (k.clone(), Json::from(v.as_str()))))
 }
 
+/// One finding, as the policy is told it.
+#[must_use]
+pub fn finding_json(finding: &Finding) -> Json {
+    Json::object([
+        ("kind", Json::from(finding.kind.as_str())),
+        ("path", Json::from(finding.path.as_str())),
+    ])
+}
+
 /// UTC, so that a recorded input means the same everywhere.
-fn time_json(now: Timestamp) -> Json {
+#[must_use]
+pub fn time_json(now: Timestamp) -> Json {
     let zoned = now.to_jiff().to_zoned(jiff::tz::TimeZone::UTC);
     let weekday = match zoned.weekday() {
         jiff::civil::Weekday::Monday => "monday",

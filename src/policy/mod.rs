@@ -15,6 +15,7 @@ use crate::domain::prepared::Prepared;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 
+#[cfg(feature = "gate")]
 pub mod activation;
 mod ast;
 mod bounds;
@@ -29,7 +30,9 @@ mod places;
 mod purity;
 mod recursion;
 pub mod rego;
+#[cfg(feature = "gate")]
 pub mod selftest;
+#[cfg(feature = "gate")]
 pub mod suggest;
 mod tar;
 
@@ -191,21 +194,45 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> Decision {
         }
     };
     let input = input::document(bench.agent, bench.run, tool, prepared, bench.now, &observe);
-    // An engine that panics has not answered.
-    let answered = std::panic::catch_unwind(AssertUnwindSafe(|| engine.decide(&input)));
-    match answered.unwrap_or_else(|_| Err(EngineError::Evaluation("the engine panicked".into()))) {
-        Ok(answer) => {
-            decision.verdict = answer.verdict;
-            decision.reasons = answer.reasons;
-            decision.obligations = answer.obligations;
-            // WHY: no answer of an engine can lift enforcement where no layer observes.
-            decision.enforced = answer.enforced || observe.is_empty();
-            decision.hold = (decision.course() == Course::Wait).then_some(bench.hold);
-        }
-        Err(failure) => decision.reasons.push(error(failure.detail(), &failure.to_string())),
-    }
+    let Answer { verdict, reasons, obligations, enforced } =
+        or_denial(ask(engine.as_ref(), &input, !observe.is_empty()));
+    decision.verdict = verdict;
+    decision.reasons = reasons;
+    decision.obligations = obligations;
+    decision.enforced = enforced;
+    decision.hold = (decision.course() == Course::Wait).then_some(bench.hold);
     decision.input = Some(input);
     decision
+}
+
+/// What the engine says about these canonical input bytes. `observing`: the input names layers in
+/// observe mode. The gate and an offline replay both ask here.
+///
+/// # Errors
+/// It has no answer.
+pub fn ask(
+    engine: &dyn PolicyEngine,
+    input: &[u8],
+    observing: bool,
+) -> Result<Answer, EngineError> {
+    // An engine that panics has not answered.
+    let answered = std::panic::catch_unwind(AssertUnwindSafe(|| engine.decide(input)));
+    let answered =
+        answered.unwrap_or_else(|_| Err(EngineError::Evaluation("the engine panicked".into())))?;
+    // WHY: no answer of an engine can lift enforcement where no layer observes.
+    let enforced = answered.enforced || !observing;
+    Ok(Answer { enforced, ..answered })
+}
+
+/// No answer is a denial that says why there is none.
+#[must_use]
+pub fn or_denial(answered: Result<Answer, EngineError>) -> Answer {
+    answered.unwrap_or_else(|failure| Answer {
+        verdict: Verdict::Deny,
+        reasons: vec![error(failure.detail(), &failure.to_string())],
+        obligations: Vec::new(),
+        enforced: true,
+    })
 }
 
 fn error(detail: &str, message: &str) -> Reason {

@@ -10,7 +10,7 @@ use tokio::time::Sleep;
 
 /// Why a body was given up.
 #[derive(thiserror::Error, Debug)]
-pub(super) enum Error {
+pub(crate) enum Error {
     /// It did not end in time.
     #[error("the body did not arrive in time")]
     Late,
@@ -20,13 +20,13 @@ pub(super) enum Error {
 }
 
 /// A body and until when it has to have ended.
-pub(super) struct Timely<B> {
+pub(crate) struct Timely<B> {
     inner: B,
     deadline: Pin<Box<Sleep>>,
 }
 
 impl<B> Timely<B> {
-    pub(super) fn new(inner: B, within: Duration) -> Self {
+    pub(crate) fn new(inner: B, within: Duration) -> Self {
         Self { inner, deadline: Box::pin(tokio::time::sleep(within)) }
     }
 }

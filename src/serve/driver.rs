@@ -27,11 +27,11 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Bounds of one listener.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Connections at the same time.
-    pub(super) connections: usize,
+    pub(crate) connections: usize,
     /// How long connections may take to end after shutdown.
-    pub(super) drain: Duration,
+    pub(crate) drain: Duration,
 }
 
 /// Accepts until `shutdown`, gives each connection to `serve`, then waits for them to end.
@@ -39,7 +39,7 @@ pub(super) struct Limits {
 /// A connection over the limit is closed at once: a client that is told "no" can try elsewhere, one
 /// that waits in a queue cannot. A failing `accept` (no descriptors left) is tried again, ever more
 /// slowly; it never ends the listener.
-pub(super) async fn run<S, F>(
+pub(crate) async fn run<S, F>(
     listener: Listener,
     limits: Limits,
     shutdown: CancellationToken,
@@ -151,7 +151,7 @@ where
 }
 
 /// Drives one HTTP/1.1 connection to its end.
-pub(super) async fn http1<S, B>(stream: Stream, service: S, closing: CancellationToken)
+pub(crate) async fn http1<S, B>(stream: Stream, service: S, closing: CancellationToken)
 where
     S: hyper::service::Service<
             http::Request<Incoming>,

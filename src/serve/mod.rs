@@ -16,9 +16,9 @@ use crate::enforce::{Fault, Road};
 use crate::identity::{Caller, Peer};
 use crate::telemetry::metrics::Metrics;
 
-mod body;
+pub(crate) mod body;
 mod convert;
-mod driver;
+pub(crate) mod driver;
 mod edge;
 mod framing;
 pub mod grpc;

@@ -18,10 +18,12 @@ use wicketgate::evidence::bundle::{ENTRIES, ENVELOPE, Files, INCLUSION, MANIFEST
 use wicketgate::evidence::disclosed::Redactions;
 use wicketgate::evidence::export::{self, Exported, Order, Recorder};
 use wicketgate::evidence::query::Query;
+use wicketgate::evidence::scope::Scope;
 use wicketgate::evidence::statement::{PAYLOAD_TYPE, statement};
 use wicketgate::evidence::trust::{PinnedHead, Trust};
 use wicketgate::evidence::verify::{Report, verify_files};
 use wicketgate::ledger::entry::Draft;
+use wicketgate::ledger::store::LedgerReader;
 
 use crate::books::{Books, ORIGIN, TAR, YAML, key, run_id};
 
@@ -55,12 +57,38 @@ pub fn try_export(
 ) -> Result<Exported, Error> {
     let artifacts = artifacts(dir);
     artifacts.put_policy(&Digest::of(&[&books.tar]), &books.tar).unwrap();
-    let query = Query::Run(run);
+    ask(books, &Query::Run(run), since, dir, &Noted::default())
+}
+
+/// Exports what the query asks for.
+pub fn ask(
+    reader: &dyn LedgerReader,
+    query: &Query,
+    since: &[Seq],
+    dir: &TempDir,
+    recorder: &dyn Recorder,
+) -> Result<Exported, Error> {
+    let artifacts = artifacts(dir);
+    order(reader, query, since, dir, &artifacts, recorder, |order| {
+        export::export(order).now_or_never().unwrap()
+    })
+}
+
+/// The order that these tests give, handed to this function.
+pub fn order<T>(
+    reader: &dyn LedgerReader,
+    query: &Query,
+    since: &[Seq],
+    dir: &TempDir,
+    artifacts: &Artifacts,
+    recorder: &dyn Recorder,
+    then: impl FnOnce(&Order<'_>) -> T,
+) -> T {
     let order = Order {
-        reader: books,
+        reader,
         tenant: "default",
-        query: &query,
-        artifacts: &artifacts,
+        query,
+        artifacts,
         key: &key(EVIDENCE),
         out: &dir.path().join("bundle"),
         clock: &SystemClock::new(),
@@ -68,12 +96,12 @@ pub fn try_export(
         program: "",
         requester: "uid:7",
         since,
-        payloads: true,
+        payloads: query.scope() == Scope::Run,
         vault: None,
         redactions: &Redactions::default(),
-        recorder: &Noted::default(),
+        recorder,
     };
-    export::export(&order).now_or_never().unwrap()
+    then(&order)
 }
 
 /// A fleet log on paper: what was recorded, and nothing that could fail.

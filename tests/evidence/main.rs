@@ -16,4 +16,6 @@ mod chain;
 mod desk;
 mod insider;
 mod observed;
+mod replay;
+mod scopes;
 mod tamper;

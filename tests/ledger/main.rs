@@ -9,9 +9,11 @@
 )]
 
 mod books;
+#[macro_use]
 mod conformance;
 mod memory;
 mod postgres;
+mod proofs;
 mod proxy;
 mod rig;
 mod sqlite;

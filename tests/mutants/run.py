@@ -6,23 +6,27 @@ run.py NAME...    these mutants
 run.py --list     their names
 
 Each mutant is a file in this directory's list (mutants.py): file, text that occurs exactly once, text
-to put there instead. Works on a copy under target/mutants/tree; dependencies are taken from the main
-target directory, so only the crate itself is compiled again.
+to put there instead. Works on copies under target/mutants; dependencies are linked from the main
+target directory, so only the crate itself is compiled again. Two mutants at a time where there are
+cores for them, each with a copy of its own.
 """
 
 import os
+import queue
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from mutants import MUTANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
-TREE = TARGET / "mutants" / "tree"
+WORKERS = min(2, os.cpu_count() or 1)
 COPIED = ["Cargo.toml", "Cargo.lock", "build.rs", "clippy.toml", "src", "proto", "policies", "migrations", "benches", "examples",
           "tests/simulation"]
 # Debug information of the crate itself would only be linked once per mutant.
@@ -30,38 +34,63 @@ TEST = ["cargo", "--config", "profile.dev.package.wicketgate.debug=false",
         "test", "--offline", "--locked", "--test", "simulation"]
 
 
-def copy() -> None:
-    """Brings the copy up to date, leaving unchanged files (and their times) alone."""
-    wanted = set()
-    for name in COPIED:
-        top = ROOT / name
-        files = [top] if top.is_file() else [f for f in top.rglob("*") if f.is_file()]
-        for file in files:
-            to = TREE / file.relative_to(ROOT)
-            wanted.add(to)
-            if not to.exists() or to.read_bytes() != file.read_bytes():
-                to.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, to)
-    for old in TREE.rglob("*"):
-        if old.is_file() and old not in wanted:
-            old.unlink()
+@dataclass
+class Place:
+    """A copy of the tree and the target directory it is compiled in."""
+
+    tree: Path
+    target: Path
+
+    @classmethod
+    def make(cls, number: int) -> "Place":
+        base = TARGET / "mutants"
+        # The first compiles where the dependencies are; another has links to them.
+        place = cls(base / f"tree{number}", TARGET if number == 0 else base / f"target{number}")
+        place.copy()
+        if number > 0:
+            shutil.rmtree(place.target, ignore_errors=True)
+            for part in ["deps", "build", ".fingerprint"]:
+                shutil.copytree(TARGET / "debug" / part, place.target / "debug" / part, copy_function=link)
+        return place
+
+    def copy(self) -> None:
+        """Brings the copy up to date, leaving unchanged files (and their times) alone."""
+        wanted = set()
+        for name in COPIED:
+            top = ROOT / name
+            files = [top] if top.is_file() else [f for f in top.rglob("*") if f.is_file()]
+            for file in files:
+                to = self.tree / file.relative_to(ROOT)
+                wanted.add(to)
+                if not to.exists() or to.read_bytes() != file.read_bytes():
+                    to.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(file, to)
+        for old in self.tree.rglob("*"):
+            if old.is_file() and old not in wanted:
+                old.unlink()
+
+    def run(self, args: list[str], limit: int) -> tuple[int, str]:
+        environment = dict(os.environ, CARGO_TARGET_DIR=str(self.target), CARGO_TERM_COLOR="never")
+        environment["WICKETGATE_FLAWED"] = "1"
+        # One tree is compiled again and again: here incremental state pays, also where it is off otherwise.
+        environment["CARGO_INCREMENTAL"] = "1"
+        environment.pop("WICKETGATE_SEED", None)
+        process = subprocess.Popen(args, cwd=self.tree, env=environment, text=True, start_new_session=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            output, _ = process.communicate(timeout=limit)
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            output, _ = process.communicate()
+            return -9, output + "\n  (8) the test did not end\n"
 
 
-def run(args: list[str], limit: int) -> tuple[int, str]:
-    environment = dict(os.environ, CARGO_TARGET_DIR=str(TARGET), CARGO_TERM_COLOR="never")
-    environment["WICKETGATE_FLAWED"] = "1"
-    # One tree is compiled again and again: here incremental state pays, also where it is off otherwise.
-    environment["CARGO_INCREMENTAL"] = "1"
-    environment.pop("WICKETGATE_SEED", None)
-    process = subprocess.Popen(args, cwd=TREE, env=environment, text=True, start_new_session=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    try:
-        output, _ = process.communicate(timeout=limit)
-        return process.returncode, output
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)
-        output, _ = process.communicate()
-        return -9, output + "\n  (8) the test did not end\n"
+def link(source: str, to: str) -> None:
+    """A hard link: what cargo replaces is written anew, what it keeps is never written to."""
+    if re.match(r"(lib)?wicketgate-", Path(to).name):
+        return
+    os.link(source, to)
 
 
 def check() -> list[str]:
@@ -73,18 +102,18 @@ def check() -> list[str]:
     return flaws
 
 
-def mutant(name: str, file: str, old: str, new: str) -> bool:
+def mutant(place: Place, name: str, file: str, old: str, new: str) -> bool:
     start = time.monotonic()
     original = (ROOT / file).read_text()
-    (TREE / file).write_text(original.replace(old, new))
+    (place.tree / file).write_text(original.replace(old, new))
     try:
-        code, output = run([*TEST, "--no-run"], 600)
+        code, output = place.run([*TEST, "--no-run"], 600)
         if code != 0:
             print(f"ERROR    {name}: does not compile\n{output[-3000:]}", flush=True)
             return False
-        code, output = run([*TEST, "--no-fail-fast", "--", "--nocapture"], 240)
+        code, output = place.run([*TEST, "--no-fail-fast", "--", "--nocapture"], 240)
     finally:
-        (TREE / file).write_text(original)
+        (place.tree / file).write_text(original)
     seconds = time.monotonic() - start
     found = re.findall(r"^  \((\d+)\)", output, re.MULTILINE)
     found += re.findall(r"failed: \((\d+)\) it spins", output)
@@ -110,14 +139,34 @@ def main() -> int:
         print("\n".join([*flaws, *(f"no mutant `{name}`" for name in unknown)]))
         return 1
     start = time.monotonic()
-    copy()
-    code, output = run([*TEST, "--", "--nocapture"], 900)
+    chosen = [m for m in MUTANTS if not names or m[0] in names]
+    first = Place.make(0)
+    code, output = first.run([*TEST, "--", "--nocapture"], 900)
     if code != 0:
         print(f"the unbroken tree fails\n{output[-3000:]}")
         return 1
     print(f"unbroken: passes  ({time.monotonic() - start:.0f} s)", flush=True)
-    chosen = [m for m in MUTANTS if not names or m[0] in names]
-    caught = sum(mutant(*m) for m in chosen)
+    waiting: queue.SimpleQueue = queue.SimpleQueue()
+    for one in chosen:
+        waiting.put(one)
+    caught_names: list[str] = []
+
+    def work(number: int) -> None:
+        place = first if number == 0 else Place.make(number)
+        while True:
+            try:
+                one = waiting.get_nowait()
+            except queue.Empty:
+                return
+            if mutant(place, *one):
+                caught_names.append(one[0])
+
+    workers = [threading.Thread(target=work, args=[n]) for n in range(min(WORKERS, len(chosen)))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    caught = len(caught_names)
     print(f"{caught} of {len(chosen)} mutants caught in {time.monotonic() - start:.0f} s")
     return 0 if caught == len(chosen) else 1
 

@@ -14,7 +14,7 @@ const LAYERS: [&[&str]; 10] = [
     &["ledger"],
     &["tool"],
     &["enforce", "replay", "evidence"],
-    &["serve", "hub"],
+    &["serve", "witness", "hub"],
     &["config", "app", "cli", "main"],
 ];
 

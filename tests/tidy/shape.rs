@@ -86,7 +86,7 @@ pub fn reachable(tree: &[Source]) -> Vec<String> {
     let product = tree.iter().filter(|s| s.is_product() && !named_by_path.contains(&s.path));
     for source in product {
         let module = source.path.trim_end_matches(".rs").trim_end_matches("/mod");
-        if ["src/lib", "src/main"].contains(&module) {
+        if ["src/lib", "src/main"].contains(&module) || module.starts_with("src/bin/") {
             continue;
         }
         let (folder, name) = module.rsplit_once('/').unwrap();

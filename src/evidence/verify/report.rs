@@ -65,11 +65,12 @@ const TITLES: [(&str, &str); 28] = [
     ("B3", "every file has the digest of the list"),
     ("B4", "counts and ranges are those of the entries"),
     ("L1", "the checkpoint is signed by a certified writer of the log"),
-    ("L2", "enough witnesses saw the fleet log"),
     ("L3", "every entry is strict, canonical and of its schema"),
     ("L4", "every entry is in the tree of the checkpoint"),
     ("L5", "the log extends the heads that were pinned"),
-    ("F1", "the fleet log knows the chain and its head"),
+    ("F1", "the fleet log has the chain, and a head of it beyond these entries"),
+    ("L2", "witnesses cosigned the head of the fleet log"),
+    ("T1", "an authority stamped a head of the fleet log that includes these entries"),
     ("R1", "the entries are all there are in the span"),
     ("R2", "the population follows from the entries and the query"),
     ("S1", "one chain, whose writers a trusted key enrolled"),
@@ -81,13 +82,12 @@ const TITLES: [(&str, &str); 28] = [
     ("P2", "call digests are those of their calls"),
     ("P3", "policies are the ones in force and approved"),
     ("P4", "approvals are by people who may approve"),
-    ("P5", "the policy decides the same again"),
+    ("P5", "every decision a policy made is made again from input and policy"),
     ("P6", "what was not enforced is the word of layers in observe mode"),
     ("A1", "the manifest is the one the run was bound to"),
     ("V1", "the files for people follow from the entries"),
     ("C1", "time does not go backwards nor lie in the future"),
     ("C2", "no silence longer than the writer declared"),
-    ("T1", "a time stamping authority vouches for the fleet log"),
 ];
 
 /// The whole of it.
@@ -103,11 +103,20 @@ pub struct Report {
     pub not_proven: Vec<String>,
     /// Calls that ran against the policy's word: observe mode.
     pub unenforced: usize,
+    /// Whether somebody else vouches for the time of entries.
+    pub timed: bool,
 }
 
 impl Report {
     pub(super) fn put(&mut self, id: &'static str, outcome: Outcome) {
         self.checks.push(Check { id, outcome });
+    }
+
+    /// Replaces what was said of a check that was made before.
+    pub(super) fn set(&mut self, id: &'static str, outcome: Outcome) {
+        if let Some(check) = self.checks.iter_mut().find(|check| check.id == id) {
+            check.outcome = outcome;
+        }
     }
 
     pub(super) fn valid(&mut self, id: &'static str, seen: impl Into<String>) {

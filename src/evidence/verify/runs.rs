@@ -3,15 +3,11 @@
 use super::case::Case;
 use super::report::Report;
 use crate::domain::id::RunId;
-use crate::evidence::scope::{Scope, Strand};
-use crate::ledger::entry::Kind;
+use crate::evidence::scope::{CONTEXT, Scope, Strand};
 use crate::ledger::verify::runs::Run;
 use crate::ledger::verify::{Damage, Line};
 
 const IDS: [&str; 4] = ["S3", "S4", "S5", "P2"];
-/// Entries that introduce others and belong to no run.
-pub const CONTEXT: [Kind; 4] =
-    [Kind::ChainGenesis, Kind::WriterStarted, Kind::PolicyActivated, Kind::ManifestBound];
 
 /// How the runs of a bundle stand.
 #[derive(Default)]
@@ -86,8 +82,14 @@ fn walk(case: &Case<'_>, report: &mut Report) -> Result<Count, Damage> {
             }
         }
     }
-    if case.scope == Scope::Run {
-        only(case, &count)?;
+    match (case.scope, case.trust.run) {
+        (Scope::Run, _) => only(case, &count)?,
+        (Scope::Range | Scope::Population, Some(wanted)) => {
+            let scope = case.scope.as_str();
+            let why = format!("the bundle is about a {scope}, not about run {wanted}");
+            return Err(Damage::new("S3", why));
+        }
+        (Scope::Range | Scope::Population, None) => {}
     }
     Ok(count)
 }

@@ -10,12 +10,15 @@ mod keeper;
 mod lane;
 mod literal;
 mod migrate;
+mod prune;
 mod reader;
 mod rows;
+mod subtrees;
 mod writer;
 
 pub use keeper::PostgresKeeper;
 pub use lane::Options;
 pub use migrate::{Login, Migrated, SCHEMA_VERSION, migrate};
+pub use prune::PostgresPruner;
 pub use reader::PostgresReader;
 pub use writer::{Postgres, Settings};

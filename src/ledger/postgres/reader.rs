@@ -4,12 +4,14 @@ use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 
 use super::lane::{Lane, Options, Purpose, connect_options};
-use super::literal::{bytes, text_array};
-use super::rows;
+use super::literal::{bytes, text, text_array};
 use super::writer::check_version;
+use super::{rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
-use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError};
+use crate::ledger::store::{
+    AnchorRow, ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree, Volume,
+};
 
 /// How long one read may take: a whole chain's hashes are more than a writer ever asks for.
 const STATEMENT: std::time::Duration = std::time::Duration::from_secs(30);
@@ -39,6 +41,20 @@ impl PostgresReader {
 
     async fn rows(&self, sql: &str) -> Result<Vec<PgRow>, StoreError> {
         self.lane.run(sql, Purpose::Read).await
+    }
+
+    async fn kept(&self, origin: &str, rest: &str) -> Result<Vec<AnchorRow>, StoreError> {
+        let sql = format!(
+            "SELECT a.size, a.note, a.tokens FROM ledger.anchor a
+               JOIN ledger.chain c ON c.chain_id = a.chain_id WHERE c.origin = {} AND {rest}",
+            text(origin),
+        );
+        let found = self.rows(&sql).await?;
+        let read = |row| {
+            let size = rows::number(row, "size")?;
+            AnchorRow::read(size, rows::get(row, "note")?, &rows::get::<String>(row, "tokens")?)
+        };
+        found.iter().map(read).collect()
     }
 
     async fn select(&self, chain: &ChainId, rest: &str) -> Result<Vec<EntryRow>, StoreError> {
@@ -112,6 +128,47 @@ impl LedgerReader for PostgresReader {
         self.rows(&sql).await?.iter().map(|row| rows::digest(row, "leaf_hash")).collect()
     }
 
+    async fn leaves(
+        &self,
+        chain: &ChainId,
+        from: Seq,
+        to: Seq,
+    ) -> Result<Vec<(Seq, Digest)>, StoreError> {
+        let found = self.rows(&subtrees::select_leaves(chain, from, to)).await?;
+        let read = |row| Ok((rows::number(row, "seq")?, rows::digest(row, "leaf_hash")?));
+        found.iter().map(read).collect()
+    }
+
+    async fn subtrees(
+        &self,
+        chain: &ChainId,
+        height: u32,
+        from: u64,
+        to: u64,
+    ) -> Result<Vec<Subtree>, StoreError> {
+        let found = self.rows(&subtrees::select(chain, height, from, to)).await?;
+        found.iter().map(|row| subtrees::read(row, height)).collect()
+    }
+
+    async fn checkpoints(
+        &self,
+        chain: &ChainId,
+        at_least: Seq,
+        limit: u32,
+    ) -> Result<Vec<(Seq, String)>, StoreError> {
+        let sql = format!(
+            "SELECT size, note FROM ledger.checkpoint WHERE chain_id = {} AND size >= {at_least}
+              ORDER BY size LIMIT {limit}",
+            bytes(chain.as_bytes()),
+        );
+        let found = self.rows(&sql).await?;
+        found.iter().map(|row| Ok((rows::number(row, "size")?, rows::get(row, "note")?))).collect()
+    }
+
+    async fn volumes(&self) -> Result<Vec<Volume>, StoreError> {
+        self.rows(subtrees::VOLUMES).await?.iter().map(subtrees::volume).collect()
+    }
+
     async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
         let sql = format!(
             "SELECT {} FROM ledger.payload WHERE chain_id = {} AND commitment = {}",
@@ -135,5 +192,35 @@ impl LedgerReader for PostgresReader {
         let found = self.rows(&sql).await?;
         let read = |row| Ok((rows::number(row, "size")?, rows::get(row, "note")?));
         found.first().map(read).transpose()
+    }
+
+    async fn anchors(
+        &self,
+        origin: &str,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<AnchorRow>, StoreError> {
+        self.kept(origin, &format!("a.size >= {from} ORDER BY a.size LIMIT {limit}")).await
+    }
+
+    async fn newest_anchor(&self, origin: &str) -> Result<Option<AnchorRow>, StoreError> {
+        Ok(self.kept(origin, "true ORDER BY a.size DESC LIMIT 1").await?.pop())
+    }
+
+    async fn fleet_said(
+        &self,
+        tenant: &str,
+        log: &str,
+        kind: &str,
+    ) -> Result<Option<EntryRow>, StoreError> {
+        let sql = format!(
+            "SELECT e.seq, e.prev_hash, e.leaf_hash, e.run_id::text AS run_id, e.call_id, e.kind, e.body
+               FROM ledger.fleet_said s JOIN ledger.entry e ON e.chain_id = s.chain_id AND e.seq = s.seq
+              WHERE s.tenant_id = {} AND s.log = {} AND s.kind = {}",
+            text(tenant),
+            text(log),
+            text(kind),
+        );
+        self.rows(&sql).await?.first().map(rows::entry).transpose()
     }
 }

@@ -3,10 +3,13 @@
 //! Durable means a WAL commit with `synchronous=FULL`; both are read back, not assumed.
 
 mod files;
+mod fleet;
 mod keeper;
+mod prune;
 mod reader;
 mod rows;
 mod steps;
+mod subtrees;
 mod writer;
 
 use std::time::Duration;
@@ -29,8 +32,10 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 const BUSY: Duration = Duration::from_millis(1000);
 /// What `PRAGMA user_version` says of the newest schema this build knows.
 const VERSION: i64 = 4;
-const MIGRATIONS: [(i64, &str); 2] = [
+const MIGRATIONS: [(i64, &str); 4] = [
     (1, include_str!("../../../migrations/sqlite/0001_ledger.sql")),
+    (2, include_str!("../../../migrations/sqlite/0002_fleet.sql")),
+    (3, include_str!("../../../migrations/sqlite/0003_subtree.sql")),
     (4, include_str!("../../../migrations/sqlite/0004_retention.sql")),
 ];
 
@@ -135,7 +140,12 @@ async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
         return Err(StoreError::Broken(format!("schema {found} is newer than this build")));
     }
     for (step, text) in MIGRATIONS.into_iter().filter(|(step, _)| *step > found) {
-        let text = format!("BEGIN IMMEDIATE; {text}; PRAGMA user_version = {step}; COMMIT;");
+        // WHY: a table that others refer to can be made anew only while nothing is enforced; inside a
+        // transaction this pragma would do nothing.
+        let text = format!(
+            "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE; {text}; PRAGMA user_version = {step}; \
+             COMMIT; PRAGMA foreign_keys = ON;"
+        );
         sqlx::raw_sql(sqlx::AssertSqlSafe(text))
             .execute(&mut *conn)
             .await

@@ -5,10 +5,12 @@ use std::path::Path;
 use async_trait::async_trait;
 
 use super::rows::{self, Which};
-use super::{Lane, VERSION, before_commit, bounded, version};
+use super::{Lane, VERSION, before_commit, bounded, fleet, subtrees, version};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
-use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError};
+use crate::ledger::store::{
+    AnchorRow, ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree, Volume,
+};
 
 /// A database file, read-only.
 pub struct SqliteReader {
@@ -137,6 +139,38 @@ impl LedgerReader for SqliteReader {
         })
     }
 
+    async fn leaves(
+        &self,
+        chain: &ChainId,
+        from: Seq,
+        to: Seq,
+    ) -> Result<Vec<(Seq, Digest)>, StoreError> {
+        read!(self, conn => subtrees::leaves(conn, chain, from, to))
+    }
+
+    async fn subtrees(
+        &self,
+        chain: &ChainId,
+        height: u32,
+        from: u64,
+        to: u64,
+    ) -> Result<Vec<Subtree>, StoreError> {
+        read!(self, conn => subtrees::read(conn, chain, height, from, to))
+    }
+
+    async fn checkpoints(
+        &self,
+        chain: &ChainId,
+        at_least: Seq,
+        limit: u32,
+    ) -> Result<Vec<(Seq, String)>, StoreError> {
+        read!(self, conn => subtrees::checkpoints(conn, chain, at_least, limit))
+    }
+
+    async fn volumes(&self) -> Result<Vec<Volume>, StoreError> {
+        read!(self, conn => subtrees::volumes(conn))
+    }
+
     async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
         read!(self, conn => rows::payload(conn, chain, c))
     }
@@ -159,5 +193,27 @@ impl LedgerReader for SqliteReader {
             let Some(row) = row else { return Ok(None) };
             Ok(Some((rows::unsigned(rows::get(&row, "size")?)?, rows::get(&row, "note")?)))
         })
+    }
+
+    async fn anchors(
+        &self,
+        origin: &str,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<AnchorRow>, StoreError> {
+        read!(self, conn => fleet::anchors(conn, origin, from, limit, false))
+    }
+
+    async fn newest_anchor(&self, origin: &str) -> Result<Option<AnchorRow>, StoreError> {
+        Ok(read!(self, conn => fleet::anchors(conn, origin, 0, 1, true))?.pop())
+    }
+
+    async fn fleet_said(
+        &self,
+        tenant: &str,
+        log: &str,
+        kind: &str,
+    ) -> Result<Option<EntryRow>, StoreError> {
+        read!(self, conn => fleet::said(conn, tenant, log, kind))
     }
 }

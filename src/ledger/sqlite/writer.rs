@@ -8,11 +8,12 @@ use parking_lot::Mutex;
 
 use super::rows::{self, Which};
 use super::steps::{begin, finish, held, insert_payloads, take, write};
-use super::{Lane, before_commit, bounded, files, migrate, options};
+use super::{Lane, before_commit, bounded, files, fleet, migrate, options, prune, subtrees};
 use crate::domain::digest::Digest;
-use crate::domain::id::{CallId, RunId, Seq};
+use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::ledger::store::{
-    Batch, EntryRow, Head, LeaseKey, LeaseRequest, Leased, LedgerStore, PayloadRow, StoreError,
+    AnchorRow, Batch, EntryRow, FleetView, Head, LeaseKey, LeaseRequest, Leased, LedgerStore,
+    PayloadRow, Pruner, Pruning, Restart, StoreError,
 };
 
 /// A database file, held by this process alone until this value is dropped.
@@ -75,7 +76,24 @@ impl Sqlite {
             Err(StoreError::Full(_)) if store.release_reserve()? => store.start().await?,
             answer => answer?,
         }
+        // Derived, so a file from which it cannot be filled is as good as before; what is wrong with the
+        // file shows at the first thing that is asked of it.
+        drop(store.fill().await);
         Ok(store)
+    }
+
+    /// Stores the subtrees that a file written before they were kept does not have, a few at a time.
+    async fn fill(&self) -> Result<(), StoreError> {
+        loop {
+            let more = call!(self, conn => async {
+                begin(conn).await?;
+                let filled = subtrees::fill(conn).await;
+                finish(conn, filled).await
+            })?;
+            if !more {
+                return Ok(());
+            }
+        }
     }
 
     /// Closes the file in order and gives up its lock. Dropping it does so too, but later, on the
@@ -225,11 +243,69 @@ impl LedgerStore for Sqlite {
         })
     }
 
+    async fn fleet_view(
+        &self,
+        key: &LeaseKey,
+        before: Option<&ChainId>,
+    ) -> Result<FleetView, StoreError> {
+        call!(self, conn => fleet::view(conn, key, before))
+    }
+
+    async fn signed_at(&self, key: &LeaseKey, size: Seq) -> Result<Option<String>, StoreError> {
+        call!(self, conn => fleet::signed_at(conn, key, size))
+    }
+
+    async fn fleet_leaves(
+        &self,
+        key: &LeaseKey,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<Digest>, StoreError> {
+        call!(self, conn => fleet::leaves(conn, key, from, limit))
+    }
+
+    async fn put_anchor(&self, key: &LeaseKey, anchor: &AnchorRow) -> Result<(), StoreError> {
+        call!(self, conn => async {
+            begin(conn).await?;
+            let put = fleet::put_anchor(conn, key, anchor).await;
+            finish(conn, put).await
+        })
+    }
+
+    async fn restart(&self, key: &LeaseKey, next: &Restart) -> Result<(), StoreError> {
+        call!(self, conn => async {
+            begin(conn).await?;
+            let restarted = fleet::restart(conn, key, next).await;
+            finish(conn, restarted).await
+        })
+    }
+
     async fn relieve(&self) -> bool {
         self.release_reserve().unwrap_or(false)
     }
 
     async fn replenish(&self) -> bool {
         self.ensure_reserve().unwrap_or(false)
+    }
+}
+
+#[async_trait]
+impl Pruner for Sqlite {
+    async fn prune(&self, pruning: &Pruning) -> Result<u64, StoreError> {
+        let mut dropped = 0_u64;
+        call!(self, conn => async {
+            begin(conn).await?;
+            let recorded = prune::record(conn, pruning).await;
+            finish(conn, recorded).await
+        })?;
+        for (from, to) in prune::portions(pruning) {
+            let gone = call!(self, conn => async {
+                begin(conn).await?;
+                let gone = prune::portion(conn, pruning, from, to).await;
+                finish(conn, gone).await
+            })?;
+            dropped = dropped.saturating_add(gone);
+        }
+        Ok(dropped)
     }
 }

@@ -107,10 +107,9 @@ struct Asked {
 
 async fn called(exchange: &Exchange, manner: &Manner, ask: &Request) -> Result<Rendered, Refused> {
     let run = exchange.run(&manner.thread, ask).await?;
-    let shown = Shown::new(exchange.road.list_tools(&run)?, &exchange.view);
     let asked = match ask.method.as_str() {
-        "tools/call" => tool(exchange, manner, ask, &shown)?,
-        method => passed_on(exchange, ask, &shown, method)?,
+        "tools/call" => tool(exchange, manner, ask, &run)?,
+        method => passed_on(exchange, ask, &run, method)?,
     };
     let key = Holds::key(run.id(), &asked.tool, &asked.arguments);
     let holds = &exchange.shared.holds;
@@ -155,7 +154,7 @@ fn tool(
     exchange: &Exchange,
     manner: &Manner,
     ask: &Request,
-    shown: &Shown,
+    run: &Arc<Run>,
 ) -> Result<Asked, Refused> {
     let name = exchange.view.inward(ask.required("name")?);
     let none = Json::object::<String>([]);
@@ -163,8 +162,9 @@ fn tool(
     if args.as_object().is_none() {
         return Err(Refused::params("`params.arguments` is no object").detail("arguments.type"));
     }
-    let found = shown.tool(&name);
-    if let Some(tool) = found.filter(|_| manner.style.modern) {
+    let found = exchange.road.find_tool(run, &name)?;
+    let found = found.filter(|tool| exchange.view.outward(&tool.name).is_some());
+    if let Some(tool) = found.as_ref().filter(|_| manner.style.modern) {
         mirror::params(&exchange.headers, &tool.input_schema, args)?;
     }
     let server = found.is_some_and(|tool| tool.kind == "mcp");
@@ -175,9 +175,10 @@ fn tool(
 fn passed_on(
     exchange: &Exchange,
     ask: &Request,
-    shown: &Shown,
+    run: &Arc<Run>,
     method: &str,
 ) -> Result<Asked, Refused> {
+    let shown = Shown::new(exchange.road.list_tools(run)?, &exchange.view);
     let Some(server) = shown.server() else {
         return Err(Refused::method(method).counted(Code::ToolNotGranted));
     };

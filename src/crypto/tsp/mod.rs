@@ -1,0 +1,328 @@
+//! RFC 3161 time stamps: an authority's word that a hash existed at a time. Verified offline.
+//!
+//! A stamp holds only if every part of it is understood and holds: the imprint, the signed attributes,
+//! the certificate they name, its one purpose, and the path from it to an authority that is trusted.
+//! The path is checked at the time of the stamp. Revocation is not looked at.
+
+mod asn1;
+mod path;
+
+use der::asn1::{Any, Int, ObjectIdentifier, OctetString, SetOfVec};
+use der::{Decode as _, Encode as _, Tag, Tagged as _};
+use ring::digest;
+use x509_cert::Certificate;
+use x509_cert::spki::AlgorithmIdentifierOwned;
+
+use crate::domain::digest::Digest;
+use asn1::{
+    Attribute, CONTENT_TYPE, ContentInfo, IssuerAndSerial, MESSAGE_DIGEST, MessageImprint, SHA256,
+    SHA384, SHA512, SIGNED_DATA, SIGNING_CERTIFICATE, SIGNING_CERTIFICATE_V2, SignedData,
+    SignerInfo, SigningCertificate, SigningCertificateV2, TST_INFO, TimeStampReq, TimeStampResp,
+    TstInfo,
+};
+
+/// Bytes of a response: a token with a few certificates has some thousand.
+pub const RESPONSE_BYTES_MAX: usize = 256 * 1024;
+/// Certificates in a token.
+const CERTIFICATES_MAX: usize = 16;
+/// Bytes of a nonce.
+const NONCE_BYTES: usize = 16;
+
+/// Why a stamp is not believed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Fault {
+    /// It is wrong.
+    #[error("time stamp: {0}")]
+    Invalid(String),
+    /// It uses something that is not understood here, so that nothing can be said.
+    #[error("time stamp: {0}")]
+    Unknown(String),
+}
+
+fn invalid(why: impl Into<String>) -> Fault {
+    Fault::Invalid(why.into())
+}
+
+fn unknown(why: impl Into<String>) -> Fault {
+    Fault::Unknown(why.into())
+}
+
+fn unread(what: &'static str) -> impl Fn(der::Error) -> Fault {
+    move |error| invalid(format!("{what} cannot be read: {error}"))
+}
+
+/// A stamp that holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    /// The authority's time, in milliseconds since 1970.
+    pub millis: i64,
+    /// How far it may be off either way, in milliseconds; 0 if the authority does not say.
+    pub accuracy_millis: i64,
+    /// Whom the signing certificate is of.
+    pub authority: String,
+}
+
+/// What a response has to be about.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// SHA-256 of what was stamped.
+    pub imprint: &'a Digest,
+    /// The nonce that was sent, if that is known: then it has to come back.
+    pub nonce: Option<&'a [u8; NONCE_BYTES]>,
+}
+
+/// Asks for a stamp over a SHA-256, with the certificates in it.
+///
+/// # Errors
+/// The request cannot be encoded; that does not happen.
+pub fn request(imprint: &Digest, nonce: &[u8; NONCE_BYTES]) -> Result<Vec<u8>, Fault> {
+    let encode = |error: der::Error| unknown(format!("the request: {error}"));
+    let request = TimeStampReq {
+        version: 1,
+        imprint: MessageImprint {
+            algorithm: AlgorithmIdentifierOwned {
+                oid: ObjectIdentifier::new_unwrap(SHA256),
+                parameters: Some(Any::null()),
+            },
+            hash: OctetString::new(imprint.as_bytes().as_slice()).map_err(encode)?,
+        },
+        policy: None,
+        nonce: Some(positive(nonce).map_err(encode)?),
+        cert_req: true,
+    };
+    request.to_der().map_err(encode)
+}
+
+/// These bytes as a number that is not negative.
+fn positive(bytes: &[u8]) -> Result<Int, der::Error> {
+    let mut padded = vec![0_u8];
+    padded.extend_from_slice(bytes);
+    Int::new(&padded)
+}
+
+/// Checks a response against what was asked and the certificates (DER) of trusted authorities.
+///
+/// # Errors
+/// What is wrong, or what is not understood.
+pub fn verify(response: &[u8], asked: Asked<'_>, authorities: &[Vec<u8>]) -> Result<Stamp, Fault> {
+    if response.len() > RESPONSE_BYTES_MAX {
+        return Err(invalid("the response is too large"));
+    }
+    let response = TimeStampResp::from_der(response).map_err(unread("the response"))?;
+    // 0 granted, 1 granted with modifications: the imprint tells whether those matter.
+    if response.status.status > 1 {
+        return Err(invalid(format!("refused with status {}", response.status.status)));
+    }
+    let token = response.token.ok_or_else(|| invalid("the response has no token"))?;
+    let data = signed_data(&token)?;
+    if !is(&data.content.kind, TST_INFO) {
+        return Err(invalid("the token is about something else than time"));
+    }
+    let content = data.content.bytes.as_ref().ok_or_else(|| invalid("an empty token"))?;
+    let info = TstInfo::from_der(content.as_bytes()).map_err(unread("the token's content"))?;
+    about(&info, asked)?;
+    let (millis, accuracy_millis) = when(&info)?;
+    let [signer] = data.signers.as_slice() else {
+        return Err(unknown("a token has one signer"));
+    };
+    let certificates = certificates(&data)?;
+    let (at, certificate) = signer_certificate(signer, &certificates)?;
+    let der = certificates.get(at).ok_or_else(|| invalid("no certificate"))?;
+    signed(signer, content.as_bytes(), der)?;
+    path::trusted(der, &certificates, authorities, millis.div_euclid(1000))?;
+    Ok(Stamp { millis, accuracy_millis, authority: path::subject(&certificate) })
+}
+
+fn is(oid: &ObjectIdentifier, text: &str) -> bool {
+    *oid == ObjectIdentifier::new_unwrap(text)
+}
+
+fn signed_data(token: &ContentInfo) -> Result<SignedData, Fault> {
+    if !is(&token.kind, SIGNED_DATA) {
+        return Err(invalid("the token is no signed data"));
+    }
+    let data: SignedData = token.content.decode_as().map_err(unread("the token"))?;
+    if data.version != 3 {
+        return Err(unknown(format!("signed data of version {}", data.version)));
+    }
+    Ok(data)
+}
+
+/// Whether the token is about what was asked.
+fn about(info: &TstInfo, asked: Asked<'_>) -> Result<(), Fault> {
+    if info.version != 1 {
+        return Err(unknown(format!("a token of version {}", info.version)));
+    }
+    if info.extensions.is_some() {
+        return Err(unknown("the token has extensions"));
+    }
+    if !is(&info.imprint.algorithm.oid, SHA256) {
+        return Err(invalid("the imprint is no SHA-256"));
+    }
+    if info.imprint.hash.as_bytes() != asked.imprint.as_bytes() {
+        return Err(invalid("the imprint is of something else"));
+    }
+    let Some(nonce) = asked.nonce else { return Ok(()) };
+    let nonce = positive(nonce).map_err(unread("the nonce"))?;
+    if info.nonce.as_ref().map(Int::as_bytes) == Some(nonce.as_bytes()) {
+        Ok(())
+    } else {
+        Err(invalid("the nonce is not the one that was sent"))
+    }
+}
+
+/// Time and accuracy, in milliseconds.
+fn when(info: &TstInfo) -> Result<(i64, i64), Fault> {
+    let bad = || invalid("the token has no time");
+    if info.time.tag() != Tag::GeneralizedTime {
+        return Err(bad());
+    }
+    let text = std::str::from_utf8(info.time.value()).map_err(|_| bad())?;
+    let (whole, fraction) = match text.strip_suffix('Z').ok_or_else(bad)?.split_once('.') {
+        None => (text.strip_suffix('Z').ok_or_else(bad)?, ""),
+        // RFC 3161 §2.4.2: a fraction does not end in a zero and is not empty.
+        Some((_, fraction)) if fraction.is_empty() || fraction.ends_with('0') => return Err(bad()),
+        Some(parts) => parts,
+    };
+    if whole.len() != 14 || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
+        return Err(bad());
+    }
+    let civil = jiff::civil::DateTime::strptime("%Y%m%d%H%M%S", whole).map_err(|_| bad())?;
+    let zoned = civil.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| bad())?;
+    let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
+    let fraction: i64 = digits.parse().map_err(|_| bad())?;
+    let millis = zoned.timestamp().as_second().saturating_mul(1000).saturating_add(fraction);
+    let Some(accuracy) = &info.accuracy else { return Ok((millis, 0)) };
+    // A part of a millisecond counts as a whole one.
+    let micros = i64::from(accuracy.micros.is_some_and(|micros| micros > 0));
+    let accuracy = i64::from(accuracy.seconds.unwrap_or(0))
+        .saturating_mul(1000)
+        .saturating_add(i64::from(accuracy.millis.unwrap_or(0)))
+        .saturating_add(micros);
+    Ok((millis, accuracy))
+}
+
+fn certificates(data: &SignedData) -> Result<Vec<Vec<u8>>, Fault> {
+    let all = data.certificates.as_ref().map(SetOfVec::as_slice).unwrap_or_default();
+    if all.len() > CERTIFICATES_MAX {
+        return Err(invalid("too many certificates"));
+    }
+    all.iter().map(|one| one.to_der().map_err(unread("a certificate"))).collect()
+}
+
+/// A digest a token may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Hash {
+    Sha256,
+    Sha384,
+    Sha512,
+}
+
+impl Hash {
+    fn of(algorithm: &AlgorithmIdentifierOwned) -> Result<Self, Fault> {
+        match algorithm.oid.to_string().as_str() {
+            SHA256 => Ok(Self::Sha256),
+            SHA384 => Ok(Self::Sha384),
+            SHA512 => Ok(Self::Sha512),
+            other => Err(unknown(format!("the digest {other} is not understood here"))),
+        }
+    }
+
+    fn digest(self, bytes: &[u8]) -> digest::Digest {
+        let algorithm = match self {
+            Self::Sha256 => &digest::SHA256,
+            Self::Sha384 => &digest::SHA384,
+            Self::Sha512 => &digest::SHA512,
+        };
+        digest::digest(algorithm, bytes)
+    }
+}
+
+/// The one value of an attribute that has to be there once.
+fn attribute<'s>(signer: &'s SignerInfo, kind: &str) -> Result<Option<&'s Any>, Fault> {
+    let all = signer.signed.as_ref().map(SetOfVec::as_slice).unwrap_or_default();
+    let mut found = all.iter().filter(|attribute: &&Attribute| is(&attribute.kind, kind));
+    let Some(first) = found.next() else { return Ok(None) };
+    match (first.values.as_slice(), found.next()) {
+        ([value], None) => Ok(Some(value)),
+        _ => Err(invalid("a signed attribute is there more than once")),
+    }
+}
+
+/// The certificate the signature names as its own (RFC 5816), and where it is in the list.
+fn signer_certificate(
+    signer: &SignerInfo,
+    certificates: &[Vec<u8>],
+) -> Result<(usize, Certificate), Fault> {
+    let read = unread("the signing certificate attribute");
+    let v2 = attribute(signer, SIGNING_CERTIFICATE_V2)?;
+    let v1 = attribute(signer, SIGNING_CERTIFICATE)?;
+    let matches: Box<dyn Fn(&[u8]) -> bool> = if let Some(value) = v2 {
+        let named: SigningCertificateV2 = value.decode_as().map_err(&read)?;
+        let first = named.certs.first().ok_or_else(|| invalid("no signing certificate"))?;
+        let hash = first.algorithm.as_ref().map_or(Ok(Hash::Sha256), Hash::of)?;
+        let wanted = first.hash.as_bytes().to_vec();
+        Box::new(move |der| hash.digest(der).as_ref() == wanted)
+    } else if let Some(value) = v1 {
+        let named: SigningCertificate = value.decode_as().map_err(&read)?;
+        let first = named.certs.first().ok_or_else(|| invalid("no signing certificate"))?;
+        let wanted = first.hash.as_bytes().to_vec();
+        // The standard's own hash; that the certificate's key made the signature is checked besides.
+        let sha1 = &digest::SHA1_FOR_LEGACY_USE_ONLY;
+        Box::new(move |der| digest::digest(sha1, der).as_ref() == wanted)
+    } else {
+        return Err(invalid("the token does not name its signing certificate"));
+    };
+    let at = certificates.iter().position(|der| matches(der));
+    let at = at.ok_or_else(|| invalid("the signing certificate is not in the token"))?;
+    let der = certificates.get(at).map(Vec::as_slice).unwrap_or_default();
+    let certificate = Certificate::from_der(der)
+        .map_err(|e| unknown(format!("the authority's certificate cannot be read: {e}")))?;
+    if signer.sid.tag() != Tag::Sequence {
+        return Err(unknown("a signer that is named by a key identifier"));
+    }
+    let id: IssuerAndSerial = signer.sid.decode_as().map_err(unread("the signer's name"))?;
+    if !path::is_named(&certificate, &id) {
+        return Err(invalid("the signer's name is not that of the signing certificate"));
+    }
+    Ok((at, certificate))
+}
+
+/// Whether the signer signed this content.
+fn signed(signer: &SignerInfo, content: &[u8], certificate: &[u8]) -> Result<(), Fault> {
+    if signer.version != 1 {
+        return Err(unknown(format!("a signer of version {}", signer.version)));
+    }
+    let attributes = signer.signed.as_ref().ok_or_else(|| invalid("no signed attributes"))?;
+    let hash = Hash::of(&signer.digest)?;
+    let kind = attribute(signer, CONTENT_TYPE)?.map(Any::decode_as::<ObjectIdentifier>);
+    match kind {
+        Some(Ok(kind)) if is(&kind, TST_INFO) => {}
+        Some(_) | None => return Err(invalid("the signed content type is not that of a token")),
+    }
+    let told = attribute(signer, MESSAGE_DIGEST)?.map(Any::decode_as::<OctetString>);
+    match told {
+        Some(Ok(told)) if told.as_bytes() == hash.digest(content).as_ref() => {}
+        Some(_) | None => return Err(invalid("the signed digest is not that of the content")),
+    }
+    // RFC 5652 §5.4: what is signed is the attributes as a SET, not under their tag in the token.
+    let message = attributes.to_der().map_err(unread("the signed attributes"))?;
+    let algorithm = signer.algorithm.oid.to_string();
+    path::signed(certificate, (&algorithm, hash), &message, signer.signature.as_bytes())
+}
+
+/// Reads the certificates of trusted authorities from PEM, as DER.
+///
+/// # Errors
+/// No certificate in it, or something that is none.
+pub fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    let chain =
+        Certificate::load_pem_chain(pem).map_err(|e| format!("no PEM certificates: {e}"))?;
+    if chain.is_empty() {
+        return Err("no certificate in it".into());
+    }
+    chain.iter().map(|one| one.to_der().map_err(|e| e.to_string())).collect()
+}
+
+#[cfg(test)]
+mod tests;

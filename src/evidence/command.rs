@@ -1,0 +1,101 @@
+//! `evidence verify` as a command: the one place both programs that offer it take it from.
+//!
+//! The small program `wicketgate-verify` links no database and no network; the large one has the same
+//! options, prints the same and ends with the same code, because it is the same function.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use super::trust::Trust;
+use super::verify::verify;
+use crate::clock::{Clock as _, SystemClock};
+use crate::domain::canonical;
+use crate::domain::id::RunId;
+
+/// What to verify, and against what.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Your trust roots: keys, approved policies, heads you noted (see `VERIFY.md` in a bundle)
+    #[arg(long, value_name = "FILE")]
+    trust: PathBuf,
+    /// The run the bundle has to be about
+    #[arg(long, value_name = "ID", value_parser = run_id)]
+    run: Option<RunId>,
+    /// Exit with 2 below this level: 0 files, 1 in the log, 2 extends a pinned head
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
+    level: Option<u8>,
+    /// Also make every decision again, from its recorded input and the policy's bytes
+    #[arg(long)]
+    replay: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    /// The bundle
+    #[arg(value_name = "DIR")]
+    bundle: PathBuf,
+}
+
+/// How the command ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// 0: everything that was asked for holds.
+    Valid,
+    /// 1: something does not hold.
+    Invalid,
+    /// 2: something cannot be told, or the level is below the one asked for.
+    Unverifiable,
+    /// 64: the command line or the trust file is wrong.
+    Usage,
+}
+
+impl End {
+    /// The exit code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Valid => 0,
+            Self::Invalid => 1,
+            Self::Unverifiable => 2,
+            Self::Usage => 64,
+        }
+    }
+}
+
+/// Reads a run's id.
+///
+/// # Errors
+/// What a run's id looks like.
+pub fn run_id(text: &str) -> Result<RunId, String> {
+    RunId::parse(text).ok_or_else(|| "a run id is a lowercase UUID with hyphens".to_owned())
+}
+
+/// Verifies, prints the report to standard output, and says how that ended.
+#[must_use]
+pub fn run(options: &Options) -> End {
+    let usage = |why: String| {
+        // Nobody is left to tell if the terminal is gone.
+        let _ = writeln!(std::io::stderr(), "error: {why}");
+        End::Usage
+    };
+    let mut trust = match Trust::load(&options.trust) {
+        Ok(trust) => trust,
+        Err(error) => return usage(error.to_string()),
+    };
+    if !options.bundle.is_dir() {
+        return usage(format!("`{}` is no directory", options.bundle.display()));
+    }
+    trust.run = options.run;
+    trust.replay = options.replay;
+    trust.now = Some(SystemClock::new().now());
+    let report = verify(&options.bundle, &trust);
+    let told = if options.json { canonical::text(&report.to_json()) } else { report.to_text() };
+    // A closed pipe (`| head`) is no reason to fail.
+    let _ = writeln!(std::io::stdout(), "{}", told.trim_end());
+    let short = options.level.is_some_and(|wanted| report.level().is_none_or(|is| is < wanted));
+    match report.exit_code() {
+        0 if short => End::Unverifiable,
+        0 => End::Valid,
+        1 => End::Invalid,
+        _ => End::Unverifiable,
+    }
+}

@@ -1,0 +1,421 @@
+//! P5: every decision a policy made is made again, offline, from the recorded input and policy bytes.
+//!
+//! The engine is the gate's own (`policy::ask`). Before it is asked, the input is held against the
+//! entry: an input that speaks of another call, agent, run, tool, time or of other observing layers
+//! is a forgery. What the entry cannot tell is taken as recorded: the counters of the run, the facts
+//! the sidecar attests, whether the tool only reads.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::case::Case;
+use super::report::{Outcome, Report};
+use crate::domain::canonical;
+use crate::domain::code::Code;
+use crate::domain::decision::{Course, Verdict};
+use crate::domain::digest::Digest;
+use crate::domain::json::{Json, Limits};
+use crate::domain::tier::Tier;
+use crate::domain::time::Timestamp;
+use crate::evidence::bundle::{AGENT, Files, agent_files};
+use crate::evidence::payloads::Payload;
+use crate::evidence::projection::{Material, decides};
+use crate::firewall;
+use crate::ledger::drafts;
+use crate::ledger::entry::Kind;
+use crate::ledger::verify::Line;
+use crate::policy::bundle::Bundle;
+use crate::policy::rego::{ENGINE, RegoEngine};
+use crate::policy::{self, Answer, EngineError, PolicyEngine as _, input};
+use crate::yaml;
+
+/// How the item begins that stays unproven unless this check holds.
+pub const NOT_MADE: &str = "that the policy engine would decide the same again";
+/// One evaluation here. The gate's own deadline is shorter and on another machine: a decision that was
+/// refused for being late is not made again, and a sound one is not to fail on a slow laptop.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// Between the moment the policy was told and the entry's own time.
+const SKEW_MILLIS: i64 = 5 * 60 * 1000;
+
+/// What became of one decision.
+enum Made {
+    /// The same again.
+    Same,
+    /// No policy was asked: something before it refused.
+    NotAsked,
+    /// It cannot be made again, and why.
+    Cannot(String),
+}
+
+/// Makes every decision again. Nothing is evaluated for a bundle that has already failed, whoever made it.
+pub fn check(case: &Case<'_>, report: &mut Report) {
+    let outcome = match report.failed().first() {
+        Some(failed) => Outcome::Unverifiable(format!("not made again, because {failed} fails")),
+        None => made_again(case.files, &case.materials()),
+    };
+    report.put("P5", outcome);
+}
+
+fn made_again(files: &Files, materials: &[Material<'_>]) -> Outcome {
+    let mut replay = Replay { files, engines: BTreeMap::new() };
+    let (mut same, mut not_asked) = (0_usize, 0_usize);
+    let mut cannot: BTreeMap<String, usize> = BTreeMap::new();
+    let decisions = materials.iter().flat_map(|material| {
+        let opened = material.opening();
+        material.of_run().filter(|line| decides(line)).map(move |line| (material, opened, line))
+    });
+    for (material, opened, line) in decisions {
+        match replay.one(material, opened, line) {
+            Ok(Made::Same) => same = same.saturating_add(1),
+            Ok(Made::NotAsked) => not_asked = not_asked.saturating_add(1),
+            Ok(Made::Cannot(why)) => {
+                let count = cannot.entry(why).or_default();
+                *count = count.saturating_add(1);
+            }
+            Err(why) => return Outcome::Invalid(format!("seq {}: {why}", line.entry.seq)),
+        }
+    }
+    let mut told = format!("{same} decisions made again, the same");
+    if not_asked > 0 {
+        told = format!("{told}; {not_asked} refused before any policy was asked");
+    }
+    if cannot.is_empty() {
+        return Outcome::Valid(told);
+    }
+    let left: Vec<String> = cannot.iter().map(|(why, n)| format!("{n} not: {why}")).collect();
+    Outcome::Unverifiable(format!("{told}; {}", left.join("; ")))
+}
+
+struct Replay<'a> {
+    files: &'a Files,
+    /// Policies that were met; `None`: the bytes are not here.
+    engines: BTreeMap<Digest, Option<RegoEngine>>,
+}
+
+impl Replay<'_> {
+    fn one(
+        &mut self,
+        material: &Material<'_>,
+        opened: Option<&Line>,
+        line: &Line,
+    ) -> Result<Made, String> {
+        let draft = &line.entry.draft;
+        let Some(input) = draft.commit.iter().find(|c| c.role == "policy_input") else {
+            return not_asked(line).map(|()| Made::NotAsked);
+        };
+        let Some(Payload::Opened { body, .. }) = material.payloads.0.get(&input.c) else {
+            return Ok(Made::Cannot("the policy's input is not disclosed".into()));
+        };
+        if line.text("engine") != Some(ENGINE) {
+            let engine = line.text("engine").unwrap_or_default();
+            return Ok(Made::Cannot(format!("decided by `{engine}`, this is `{ENGINE}`")));
+        }
+        let digest = draft.policy.ok_or("no policy is named")?;
+        let input =
+            Json::parse(body, &Limits::FILE).map_err(|e| format!("the policy's input: {e}"))?;
+        if canonical::bytes(&input) != *body {
+            return Err("the policy's input is not in canonical form".into());
+        }
+        let Some(opened) = opened else {
+            return Ok(Made::Cannot("the opening of its run is not here".into()));
+        };
+        let told = Told { material, opened, files: self.files, line, input: &input };
+        let Some(engine) = self.engine(&digest)? else {
+            return Ok(Made::Cannot(format!("the bytes of {} are not here", digest.prefixed())));
+        };
+        told.fits(engine)?;
+        if !told.arguments()? {
+            return Ok(Made::Cannot("the arguments are not disclosed".into()));
+        }
+        if detail_of_error(line) == Some("deadline") {
+            return Ok(Made::Cannot("refused because the policy took too long".into()));
+        }
+        let observing = !told.observe()?.is_empty();
+        let answered = policy::ask(engine, body, observing);
+        if matches!(answered, Err(EngineError::Deadline(_))) {
+            return Ok(Made::Cannot("the policy takes too long on this machine".into()));
+        }
+        same(line, &policy::or_denial(answered), engine)?;
+        Ok(Made::Same)
+    }
+
+    fn engine(&mut self, digest: &Digest) -> Result<Option<&RegoEngine>, String> {
+        if !self.engines.contains_key(digest) {
+            let carried = self.files.0.iter().filter(|(name, _)| name.starts_with("policy/"));
+            let mut carried = carried.map(|(_, bytes)| bytes);
+            let made = match carried.find(|bytes| Digest::of(&[bytes]) == *digest) {
+                None => None,
+                Some(archive) => {
+                    let bundle = Bundle::from_tar(archive).map_err(|e| e.to_string())?;
+                    Some(RegoEngine::new(&bundle, DEADLINE).map_err(|e| e.to_string())?)
+                }
+            };
+            self.engines.insert(*digest, made);
+        }
+        Ok(self.engines.get(digest).and_then(Option::as_ref))
+    }
+}
+
+/// A decision without an input was no policy's: it refuses, for reasons no policy gives.
+fn not_asked(line: &Line) -> Result<(), String> {
+    if !line.is(Kind::CallDenied) {
+        return Err(format!("`{}`, and no policy was asked", line.kind()));
+    }
+    let reasons = line.entry.draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();
+    if reasons.is_empty() {
+        return Err("refused without a reason".into());
+    }
+    for reason in reasons {
+        let text = |name| reason.get(name).and_then(Json::as_str).unwrap_or_default();
+        let (code, detail) = (text("code"), text("detail"));
+        let of_policy = [Code::PolicyDenied, Code::PolicyError, Code::CallHeld]
+            .into_iter()
+            .any(|policy| policy.as_str() == code);
+        if of_policy && detail != "no_policy" {
+            return Err(format!("a policy's word (`{code}`) without the input it was asked with"));
+        }
+    }
+    Ok(())
+}
+
+/// The detail of `policy.error`, if that is the recorded reason.
+fn detail_of_error(line: &Line) -> Option<&str> {
+    let reasons = line.entry.draft.data.get("reasons").and_then(Json::as_array)?;
+    let text = |name| reasons.first().and_then(|r| r.get(name)).and_then(Json::as_str);
+    (text("code") == Some(Code::PolicyError.as_str())).then(|| text("detail")).flatten()
+}
+
+/// One recorded input, and the entry it has to be about.
+struct Told<'a> {
+    material: &'a Material<'a>,
+    opened: &'a Line,
+    files: &'a Files,
+    line: &'a Line,
+    input: &'a Json,
+}
+
+impl Told<'_> {
+    /// Whether the input speaks of this very call, by this agent, in this run, at this time.
+    fn fits(&self, engine: &RegoEngine) -> Result<(), String> {
+        const MEMBERS: [&str; 13] = [
+            "agent",
+            "approvals",
+            "args",
+            "call",
+            "context",
+            "effect",
+            "findings",
+            "history",
+            "observe",
+            "run",
+            "time",
+            "tool",
+            "v",
+        ];
+        let members = self.input.as_object().ok_or("the policy's input is no object")?;
+        if !members.keys().map(String::as_str).eq(MEMBERS) {
+            return Err("the policy's input has other members than it may have".into());
+        }
+        let draft = &self.line.entry.draft;
+        let opened = self.opened;
+        let run = self.material.run.to_string();
+        let said = |name| opened.text(name);
+        let digest = |line: &Line, name| {
+            line.text(name).and_then(Digest::parse).map(|digest| digest.prefixed())
+        };
+        let (manifest, definition) = (digest(opened, "manifest"), digest(self.line, "definition"));
+        let pairs = [
+            ("v", None, Some(input::VERSION)),
+            ("agent", Some("id"), said("agent")),
+            ("agent", Some("version"), said("version")),
+            ("agent", Some("manifest"), manifest.as_deref()),
+            ("agent", Some("binding"), self.line.text("binding")),
+            ("run", Some("id"), Some(run.as_str())),
+            ("run", Some("mode"), said("mode")),
+            ("tool", Some("name"), draft.tool.as_ref().map(|tool| tool.as_str())),
+            ("tool", Some("tier"), self.line.text("tier")),
+            ("tool", Some("definition"), definition.as_deref()),
+            ("call", Some("id"), draft.call.as_ref().map(|call| call.as_str())),
+        ];
+        for (part, name, recorded) in pairs {
+            let (told, shown) = match name {
+                Some(name) => (self.at(part).get(name), format!("{part}.{name}")),
+                None => (self.input.get(part), part.to_owned()),
+            };
+            if recorded.is_none() || told.and_then(Json::as_str) != recorded {
+                return Err(format!("the policy was told another `{shown}` than is recorded"));
+            }
+        }
+        let effect = self.line.text("effect").and_then(Digest::parse);
+        if Some(Digest::of(&[&canonical::bytes(self.at("effect"))])) != effect {
+            return Err("the policy was told of another effect than is recorded".into());
+        }
+        if *self.at("approvals") != Json::Array(Vec::new()) {
+            return Err("the policy was told of approvals that are not recorded".into());
+        }
+        self.labels(opened)?;
+        self.manifest()?;
+        self.counters()?;
+        let at = self.time(opened)?;
+        self.observing(engine, at)
+    }
+
+    fn at(&self, name: &str) -> &Json {
+        self.input.get(name).unwrap_or(&Json::Null)
+    }
+
+    /// The labels the run was opened with, which are claims.
+    fn labels(&self, opened: &Line) -> Result<(), String> {
+        let list = opened.entry.draft.data.get("labels").and_then(Json::as_array);
+        let mut labels = BTreeMap::new();
+        for label in list.unwrap_or_default() {
+            let text = |name| label.get(name).and_then(Json::as_str).unwrap_or_default();
+            labels.insert(text("k").to_owned(), Json::from(text("v")));
+        }
+        let labels = Json::Object(labels);
+        let told = [self.at("run").get("labels"), self.at("context").get("claimed")];
+        if told.iter().all(|told| *told == Some(&labels)) {
+            Ok(())
+        } else {
+            Err("the policy was told other labels than the run was opened with".into())
+        }
+    }
+
+    /// Owner and labels of the agent, where the manifest is here. That it is the manifest is A1.
+    fn manifest(&self) -> Result<(), String> {
+        let digest = self.opened.text("manifest").and_then(Digest::parse);
+        let names = digest.map(|digest| [AGENT.to_owned(), agent_files(&digest).0]);
+        let mut there = names.iter().flatten().filter_map(|name| self.files.get(name));
+        let bytes = there.find(|bytes| Some(Digest::of(&[bytes])) == digest);
+        let Some(bytes) = bytes else { return Ok(()) };
+        let value: serde_json::Value =
+            yaml::from_slice(bytes, AGENT).map_err(|e| format!("the manifest: {e}"))?;
+        let text = value.get("metadata").map(ToString::to_string).unwrap_or_default();
+        let metadata = Json::parse(text.as_bytes(), &Limits::FILE).unwrap_or(Json::Null);
+        let agent = self.at("agent");
+        let owner = metadata.get("owner").cloned().unwrap_or_else(|| Json::from(""));
+        let none = Json::Object(BTreeMap::new());
+        if agent.get("owner") != Some(&owner)
+            || agent.get("labels") != Some(metadata.get("labels").unwrap_or(&none))
+        {
+            return Err(
+                "the policy was told another owner or other labels than the manifest's".into()
+            );
+        }
+        Ok(())
+    }
+
+    /// The counters stand in the input twice.
+    fn counters(&self) -> Result<(), String> {
+        let (run, history) = (self.at("run"), self.at("history"));
+        let same = ["calls", "errors"].iter().all(|name| run.get(name) == history.get(name));
+        if same { Ok(()) } else { Err("the policy was told two counts of one thing".into()) }
+    }
+
+    /// When the policy was asked: close to the entry's own time, and spelt out right.
+    fn time(&self, opened: &Line) -> Result<Timestamp, String> {
+        let read =
+            |part: &Json, name| part.get(name).and_then(Json::as_str).and_then(Timestamp::parse);
+        let close = |at: &Timestamp, of: &Line| {
+            at.millis().abs_diff(of.entry.ts.millis()) <= SKEW_MILLIS.unsigned_abs()
+        };
+        let time = self.at("time");
+        let at = read(time, "rfc3339").ok_or("the policy was told no time")?;
+        if !close(&at, self.line) {
+            return Err(format!(
+                "the policy was told {at}, and the entry is of {}",
+                self.line.entry.ts
+            ));
+        }
+        if input::time_json(at) != *time {
+            return Err("the policy was told two times".into());
+        }
+        let begun = read(self.at("run"), "opened_at");
+        if !begun.is_some_and(|begun| close(&begun, opened)) {
+            return Err("the policy was told another time at which the run was opened".into());
+        }
+        Ok(at)
+    }
+
+    /// The layers the policy was told observe.
+    fn observe(&self) -> Result<Vec<&str>, String> {
+        let told = self.at("observe").as_array().ok_or("the policy was told no `observe`")?;
+        let told: Option<Vec<&str>> = told.iter().map(Json::as_str).collect();
+        told.ok_or_else(|| "`observe` is a list of layers".into())
+    }
+
+    fn observing(&self, engine: &RegoEngine, at: Timestamp) -> Result<(), String> {
+        let tier = self.line.text("tier").and_then(Tier::parse);
+        let layers = match tier {
+            Some(Tier::T0 | Tier::T1 | Tier::T2) => engine.observing(at),
+            Some(Tier::T3) | None => Vec::new(),
+        };
+        if self.observe()?.into_iter().eq(layers.iter().map(|(layer, _)| *layer)) {
+            Ok(())
+        } else {
+            Err("the policy was told of other observing layers than it has".into())
+        }
+    }
+
+    /// Whether the arguments are disclosed; if so they are those the policy was told, and what the
+    /// firewall saw in them it sees again.
+    fn arguments(&self) -> Result<bool, String> {
+        let args = self.line.entry.draft.commit.iter().find(|c| c.role == "args");
+        let args = args.ok_or("no arguments are committed to")?;
+        let Some(Payload::Opened { body, .. }) = self.material.payloads.0.get(&args.c) else {
+            return Ok(false);
+        };
+        if canonical::bytes(self.at("args")) != *body {
+            return Err("the policy was told other arguments than were recorded".into());
+        }
+        // What counts as a finding may change from version to version.
+        let started = self.material.lines.iter().filter(|line| line.is(Kind::WriterStarted));
+        let writer = started.filter(|line| line.entry.epoch == self.line.entry.epoch).next_back();
+        if writer.and_then(|line| line.text("version")) == Some(env!("CARGO_PKG_VERSION")) {
+            let seen = firewall::findings(self.at("args"));
+            let seen: Vec<Json> = seen.iter().map(input::finding_json).collect();
+            if Json::from(seen) != *self.at("findings") {
+                return Err("the policy was told of other findings than there are".into());
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Whether the decision on the books is this one.
+fn same(line: &Line, answer: &Answer, engine: &RegoEngine) -> Result<(), String> {
+    let draft = &line.entry.draft;
+    let said = draft.verdict.map_or("none", Verdict::as_str);
+    if draft.verdict != Some(answer.verdict) {
+        let now = answer.verdict.as_str();
+        return Err(format!("recorded is `{said}`, the policy says `{now}`"));
+    }
+    let course = match (answer.verdict, answer.enforced) {
+        (Verdict::Allow, _) | (_, false) => Course::Run,
+        (Verdict::Deny, true) => Course::Refuse,
+        (Verdict::RequireApproval, true) => Course::Wait,
+    };
+    let kind = match course {
+        Course::Run => Kind::CallAuthorized,
+        Course::Refuse => Kind::CallDenied,
+        Course::Wait => Kind::CallHeld,
+    };
+    if !line.is(kind) {
+        return Err(format!("recorded is `{}`, from it follows `{}`", line.kind(), kind.as_str()));
+    }
+    if draft.rule != drafts::rule(&answer.reasons) {
+        return Err("recorded is another rule than the one that decides".into());
+    }
+    let made = [
+        ("reasons", drafts::reasons(&answer.reasons)),
+        ("obligations", drafts::obligations(&answer.obligations)),
+        ("layers", drafts::layers(engine.layers())),
+        ("enforced", Json::from(answer.enforced)),
+    ];
+    for (name, made) in made {
+        if draft.data.get(name) != Some(&made) {
+            return Err(format!("recorded are other `{name}` than the policy gives"));
+        }
+    }
+    Ok(())
+}

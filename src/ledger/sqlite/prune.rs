@@ -1,0 +1,80 @@
+//! Dropping what a recorded pruning covers, a portion at a time.
+
+use sqlx::sqlite::SqliteConnection;
+
+use super::steps::run;
+use super::{before_commit, rows};
+use crate::domain::id::Seq;
+use crate::ledger::store::{Pruning, StoreError};
+
+/// Entries of one transaction: a multiple of 256.
+const PORTION: u64 = 2048;
+
+/// Notes that the fleet log says so; a trigger refuses if it does not.
+pub(super) async fn record(
+    conn: &mut SqliteConnection,
+    pruning: &Pruning,
+) -> Result<(), StoreError> {
+    let insert = sqlx::query(
+        "INSERT INTO pruned SELECT ?1, ?2, ?3, ?4, ?5
+          WHERE NOT EXISTS (SELECT 1 FROM pruned WHERE chain_id = ?1 AND low = ?2 AND high = ?3)",
+    )
+    .bind(pruning.chain.as_bytes().to_vec())
+    .bind(rows::signed(pruning.from)?)
+    .bind(rows::signed(pruning.to)?)
+    .bind(pruning.fleet.as_bytes().to_vec())
+    .bind(rows::signed(pruning.entry)?);
+    run(insert, conn).await
+}
+
+/// The portions of a pruning.
+pub(super) fn portions(pruning: &Pruning) -> impl Iterator<Item = (Seq, Seq)> + use<> {
+    let (mut from, to) = (pruning.from, pruning.to);
+    std::iter::from_fn(move || {
+        if from >= to {
+            return None;
+        }
+        let first = from;
+        // Every portion ends where a tile does.
+        from = (first / PORTION).saturating_add(1).saturating_mul(PORTION).min(to);
+        Some((first, from))
+    })
+}
+
+/// Drops one portion; how many entries went.
+pub(super) async fn portion(
+    conn: &mut SqliteConnection,
+    pruning: &Pruning,
+    from: Seq,
+    to: Seq,
+) -> Result<u64, StoreError> {
+    const KEPT: &str = "('chain.genesis', 'writer.started', 'policy.activated', 'manifest.bound', 'anchor.observed')";
+    let texts = [
+        format!(
+            "INSERT OR IGNORE INTO subtree SELECT chain_id, 0, seq, leaf FROM entry
+              WHERE chain_id = ?1 AND seq >= ?2 AND seq < ?3 AND seq / 256 IN (
+                SELECT seq / 256 FROM entry WHERE chain_id = ?1 AND seq >= ?2 AND seq < ?3
+                   AND kind IN {KEPT})"
+        ),
+        "DELETE FROM payload WHERE chain_id = ?1 AND hex(commitment) IN (
+           SELECT upper(json_extract(c.value, '$.c')) FROM entry e,
+                  json_each(coalesce(json_extract(CAST(e.body AS TEXT), '$.commit'), '[]')) c
+            WHERE e.chain_id = ?1 AND e.seq >= ?2 AND e.seq < ?3)"
+            .to_owned(),
+        format!(
+            "DELETE FROM entry WHERE chain_id = ?1 AND seq >= ?2 AND seq < ?3 AND kind NOT IN {KEPT}"
+        ),
+    ];
+    let mut gone = 0;
+    for text in texts {
+        let done = sqlx::query(sqlx::AssertSqlSafe(text))
+            .bind(pruning.chain.as_bytes().to_vec())
+            .bind(rows::signed(from)?)
+            .bind(rows::signed(to)?)
+            .execute(&mut *conn)
+            .await
+            .map_err(|e| before_commit(&e))?;
+        gone = done.rows_affected();
+    }
+    Ok(gone)
+}

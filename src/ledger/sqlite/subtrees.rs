@@ -1,0 +1,192 @@
+//! Stored subtrees and what else proofs and audits read in bulk.
+
+use sqlx::Row as _;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+
+use super::steps::run;
+use super::{before_commit, rows, unreadable};
+use crate::crypto::merkle;
+use crate::crypto::range::Node;
+use crate::crypto::tiles::{HEIGHT, LEVELS, WIDTH};
+use crate::domain::digest::Digest;
+use crate::domain::id::{ChainId, Seq};
+use crate::ledger::store::{StoreError, Subtree, Volume};
+
+/// Subtrees filled in one transaction.
+const PORTION: u64 = 64;
+
+/// Keeps these; what is there already stays.
+pub(super) async fn insert(
+    conn: &mut SqliteConnection,
+    chain: &ChainId,
+    done: &[Subtree],
+) -> Result<(), StoreError> {
+    for subtree in done {
+        let insert = sqlx::query("INSERT OR IGNORE INTO subtree VALUES (?, ?, ?, ?)")
+            .bind(chain.as_bytes().to_vec())
+            .bind(i64::from(subtree.node.height))
+            .bind(rows::signed(subtree.node.index)?)
+            .bind(subtree.hash.as_bytes().to_vec());
+        run(insert, conn).await?;
+    }
+    Ok(())
+}
+
+/// Stored subtrees of a height, ascending.
+pub(super) async fn read(
+    conn: &mut SqliteConnection,
+    chain: &ChainId,
+    height: u32,
+    from: u64,
+    to: u64,
+) -> Result<Vec<Subtree>, StoreError> {
+    let found = sqlx::query(
+        "SELECT idx, hash FROM subtree WHERE chain_id = ? AND height = ? AND idx >= ? AND idx < ?
+          ORDER BY idx",
+    )
+    .bind(chain.as_bytes().to_vec())
+    .bind(i64::from(height))
+    .bind(rows::signed(from)?)
+    .bind(rows::signed(to)?)
+    .fetch_all(conn)
+    .await
+    .map_err(|e| before_commit(&e))?;
+    let subtree = |row: &SqliteRow| {
+        let index = rows::unsigned(rows::get(row, "idx")?)?;
+        Ok(Subtree { node: Node { height, index }, hash: rows::digest(row, "hash")? })
+    };
+    found.iter().map(subtree).collect()
+}
+
+/// Leaf hashes of the entries that are there, ascending.
+pub(super) async fn leaves(
+    conn: &mut SqliteConnection,
+    chain: &ChainId,
+    from: Seq,
+    to: Seq,
+) -> Result<Vec<(Seq, Digest)>, StoreError> {
+    let found = sqlx::query(
+        "SELECT seq, leaf FROM entry WHERE chain_id = ? AND seq >= ? AND seq < ? ORDER BY seq",
+    )
+    .bind(chain.as_bytes().to_vec())
+    .bind(rows::signed(from)?)
+    .bind(rows::signed(to)?)
+    .fetch_all(conn)
+    .await
+    .map_err(|e| before_commit(&e))?;
+    let leaf =
+        |row: &SqliteRow| Ok((rows::unsigned(rows::get(row, "seq")?)?, rows::digest(row, "leaf")?));
+    found.iter().map(leaf).collect()
+}
+
+/// Stored checkpoints, ascending.
+pub(super) async fn checkpoints(
+    conn: &mut SqliteConnection,
+    chain: &ChainId,
+    at_least: Seq,
+    limit: u32,
+) -> Result<Vec<(Seq, String)>, StoreError> {
+    let found = sqlx::query(
+        "SELECT size, note FROM checkpoint WHERE chain_id = ? AND size >= ? ORDER BY size LIMIT ?",
+    )
+    .bind(chain.as_bytes().to_vec())
+    .bind(rows::signed(at_least)?)
+    .bind(i64::from(limit))
+    .fetch_all(conn)
+    .await
+    .map_err(|e| before_commit(&e))?;
+    let row =
+        |row: &SqliteRow| Ok((rows::unsigned(rows::get(row, "size")?)?, rows::get(row, "note")?));
+    found.iter().map(row).collect()
+}
+
+/// Fills some missing subtrees; `true` if there may be more.
+pub(super) async fn fill(conn: &mut SqliteConnection) -> Result<bool, StoreError> {
+    let chains = sqlx::query("SELECT chain_id, size FROM head ORDER BY chain_id")
+        .fetch_all(&mut *conn)
+        .await
+        .map_err(|e| before_commit(&e))?;
+    for row in &chains {
+        let chain = rows::chain_id(row)?;
+        let size = rows::unsigned(rows::get(row, "size")?)?;
+        for level in 1..LEVELS {
+            if fill_level(conn, &chain, size, level).await? {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Whether some were missing at this level and have been filled.
+async fn fill_level(
+    conn: &mut SqliteConnection,
+    chain: &ChainId,
+    size: u64,
+    level: u32,
+) -> Result<bool, StoreError> {
+    let height = level.saturating_mul(HEIGHT);
+    let last = sqlx::query("SELECT max(idx) AS idx FROM subtree WHERE chain_id = ? AND height = ?")
+        .bind(chain.as_bytes().to_vec())
+        .bind(i64::from(height))
+        .fetch_one(&mut *conn)
+        .await
+        .map_err(|e| before_commit(&e))?;
+    let last: Option<i64> = rows::get(&last, "idx")?;
+    let from = last.map_or(Ok(0), |idx| rows::unsigned(idx).map(|idx| idx.saturating_add(1)))?;
+    let to = size.checked_shr(height).unwrap_or(0).min(from.saturating_add(PORTION));
+    let mut filled = false;
+    for index in from..to {
+        let (first, end) =
+            (index.saturating_mul(WIDTH), index.saturating_add(1).saturating_mul(WIDTH));
+        let below: Vec<Digest> = if level == 1 {
+            leaves(conn, chain, first, end).await?.into_iter().map(|(_, leaf)| leaf).collect()
+        } else {
+            let below = height.saturating_sub(HEIGHT);
+            read(conn, chain, below, first, end).await?.into_iter().map(|s| s.hash).collect()
+        };
+        // What is not there cannot be filled; whoever needs it will say so.
+        if u64::try_from(below.len()).ok() != Some(WIDTH) {
+            return Ok(false);
+        }
+        let node = Node { height, index };
+        insert(conn, chain, &[Subtree { node, hash: merkle::root(&below) }]).await?;
+        filled = true;
+    }
+    Ok(filled)
+}
+
+/// What is there, counted; the size of the file stands with the entries.
+pub(super) async fn volumes(conn: &mut SqliteConnection) -> Result<Vec<Volume>, StoreError> {
+    const COUNTS: [(&str, &str); 4] = [
+        (
+            "entries",
+            "SELECT count(*) AS n, coalesce(sum(length(body) + 80 + coalesce(length(run_id), 0)
+               + coalesce(length(call_id), 0) + length(kind)), 0) AS b FROM entry",
+        ),
+        (
+            "payloads",
+            "SELECT count(*) AS n, coalesce(sum(length(body) + 80 + length(role)
+               + length(media_type)), 0) AS b FROM payload",
+        ),
+        (
+            "checkpoints",
+            "SELECT count(*) AS n, coalesce(sum(length(note) + 32), 0) AS b FROM checkpoint",
+        ),
+        ("subtrees", "SELECT count(*) AS n, coalesce(sum(length(hash) + 28), 0) AS b FROM subtree"),
+    ];
+    let mut found = Vec::new();
+    for (what, text) in COUNTS {
+        let row = sqlx::query(text).fetch_one(&mut *conn).await.map_err(|e| before_commit(&e))?;
+        let number = |name| rows::unsigned(rows::get(&row, name)?);
+        found.push(Volume { what, rows: number("n")?, bytes: number("b")?, disk: None });
+    }
+    let mut disk = 1_i64;
+    for pragma in ["PRAGMA page_count", "PRAGMA page_size"] {
+        let row = sqlx::query(pragma).fetch_one(&mut *conn).await.map_err(|e| before_commit(&e))?;
+        disk = disk.saturating_mul(row.try_get(0).map_err(|e| unreadable(&e))?);
+    }
+    let file = Volume { what: "file", rows: 0, bytes: 0, disk: Some(rows::unsigned(disk)?) };
+    found.push(file);
+    Ok(found)
+}

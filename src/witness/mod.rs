@@ -1,0 +1,96 @@
+//! Witnesses: somebody else who sees the heads of a log, and nothing but heads.
+//!
+//! `server` is the small server an auditor runs (c2sp.org/tlog-witness): it cosigns a head only if it
+//! extends the one it cosigned last, and has that on disk before the cosignature leaves it. `client`
+//! is the log's side of it, `tsa` that of time stamping authorities (RFC 3161). What comes back is
+//! verified before anybody believes it.
+
+pub mod client;
+mod port;
+mod protocol;
+pub mod server;
+pub mod state;
+pub mod tsa;
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+
+use crate::catalog::address::Cidr;
+use crate::catalog::host::Origin;
+use crate::tool::net::{Client, System};
+
+/// How long one request may take, from the name to the last byte of the answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+
+/// An answer: its status, its media type, its bytes.
+struct Answer {
+    status: http::StatusCode,
+    kind: String,
+    body: Bytes,
+}
+
+/// One HTTP server that was named by the operator, so that its address may be a private one.
+#[derive(Debug)]
+struct Remote {
+    client: Client,
+    origin: Origin,
+    /// Path before what is asked for, without a final slash.
+    prefix: String,
+}
+
+impl Remote {
+    fn new(url: &str, ca: Option<&[u8]>) -> Result<Self, String> {
+        let (origin, path) = Origin::parse(url)?;
+        if path.contains(['{', '}', '?', '#']) {
+            return Err("the path of a url has no braces, no query and no fragment".into());
+        }
+        let everywhere = ["0.0.0.0/0", "::/0"].map(Cidr::parse);
+        let everywhere = everywhere.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let client = Client::new(&origin, &everywhere, ca, std::sync::Arc::new(System))?;
+        Ok(Self { client, origin, prefix: path.trim_end_matches('/').to_owned() })
+    }
+
+    /// Sends one request and reads the whole answer, of at most `bytes_max` bytes.
+    async fn ask(
+        &self,
+        method: http::Method,
+        path: &str,
+        kind: Option<&'static str>,
+        body: Vec<u8>,
+        bytes_max: usize,
+    ) -> Result<Answer, String> {
+        let scheme = if self.origin.tls { "https" } else { "http" };
+        let Origin { host, port, .. } = &self.origin;
+        let uri = format!("{scheme}://{host}:{port}{}{path}", self.prefix);
+        let mut request = http::Request::builder().method(method).uri(uri);
+        if let Some(kind) = kind {
+            request = request.header(http::header::CONTENT_TYPE, kind);
+        }
+        let request = request.body(Full::new(Bytes::from(body))).map_err(|e| e.to_string())?;
+        let exchange = async {
+            let response = self.client.send(request).await.map_err(|e| chain(&e))?;
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, bytes_max).collect().await;
+            let body = body.map_err(|e| format!("the answer cannot be read: {e}"))?.to_bytes();
+            let kind = head.headers.get(http::header::CONTENT_TYPE);
+            let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
+            Ok(Answer { status: head.status, kind, body })
+        };
+        tokio::time::timeout(ANSWER_WITHIN, exchange)
+            .await
+            .unwrap_or_else(|_elapsed| Err("no answer in time".into()))
+    }
+}
+
+/// An error with what caused it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}

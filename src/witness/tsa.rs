@@ -1,0 +1,1 @@
+//! Asking a time stamping authority over HTTP (RFC 3161 §3.4).

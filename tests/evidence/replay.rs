@@ -1,0 +1,420 @@
+//! P5: decisions made again offline. Honest ones come out the same; whoever holds every key and writes
+//! the whole log again is still held to what the recorded policy says about the recorded input.
+
+use wicketgate::domain::canonical;
+use wicketgate::domain::decision::{Course, Decision, Verdict};
+use wicketgate::domain::digest::{Digest, call_digest};
+use wicketgate::domain::id::{CallId, ToolName};
+use wicketgate::domain::json::Json;
+use wicketgate::domain::time::Timestamp;
+use wicketgate::evidence::bundle::POLICY;
+use wicketgate::evidence::trust::Trust;
+use wicketgate::evidence::verify::{Outcome, Report, verify_files};
+use wicketgate::ledger::drafts;
+use wicketgate::ledger::entry::{Draft, Kind};
+use wicketgate::policy::bundle::Bundle;
+use wicketgate::policy::rego::{ENGINE, RegoEngine};
+use wicketgate::policy::{self, Answer, PolicyEngine as _, input};
+
+use crate::books::{Books, YAML, json, key, run_id};
+use crate::desk::*;
+
+/// The books' own time is a little after this.
+const NOW: &str = "2026-11-18T11:06:40.000Z";
+const OBSERVED: &str =
+    r#","enforcement":{"agent":{"mode":"observe","until":"2026-12-01T00:00:00Z"}}"#;
+const RULES: &str = r#"package wicketgate.agent
+import rego.v1
+allow if input.tool.name == "repo.read_file"
+deny contains "no keys" if endswith(input.args.path, ".pem")
+require_approval contains "large" if input.args.bytes > 9
+obligations contains {"type": "redact", "kinds": ["email"]}
+deny contains "odd" if input.args.odd
+"#;
+
+fn policies(rules: &str, enforcement: &str) -> Bundle {
+    let meta = format!(r#"{{"name":"t","version":"1.0.0"{enforcement}}}"#);
+    let files = [("bundle.json", meta.as_str()), ("agent/a.rego", rules)];
+    let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
+    Bundle::of_files(files.into()).unwrap()
+}
+
+/// The input about a call with these arguments, as the gate would have written it.
+fn asked(id: &str, args: &str, observe: &str) -> Json {
+    let (run, manifest) = (run_id(1), Digest::of(&[YAML]).prefixed());
+    let time = canonical::text(&input::time_json(Timestamp::parse(NOW).unwrap()));
+    let definition = Digest::of(&[b"definition"]).prefixed();
+    json(&format!(
+        r#"{{"v":"wicketgate/input/1","agent":{{"id":"reviewer","version":"1.0.0","owner":"","labels":{{}},"manifest":"{manifest}","binding":"claimed","delegation":[]}},
+        "run":{{"id":"{run}","mode":"enforce","opened_at":"{NOW}","calls":0,"errors":0,"cost":0,"labels":{{"ticket":"<script>"}}}},
+        "tool":{{"name":"repo.read_file","kind":"file.read","tier":"T1","read_only":true,"definition":"{definition}"}},
+        "call":{{"id":"{id}"}},"args":{args},"effect":{{"kind":"none"}},"context":{{"attested":{{}},"claimed":{{"ticket":"<script>"}}}},
+        "time":{time},"findings":[],"approvals":[],"observe":{observe},"history":{{"calls":0,"errors":0,"denied":0}}}}"#
+    ))
+}
+
+/// What the gate would have put on the books: the engine is really asked.
+fn decided(books: &mut Books, bundle: &Bundle, asked: &Json) -> Draft {
+    let engine = RegoEngine::new(bundle, policy::rego::DEADLINE).unwrap();
+    let bytes = canonical::bytes(asked);
+    let observing = asked.get("observe").unwrap() != &Json::Array(Vec::new());
+    let answer = policy::or_denial(policy::ask(&engine, &bytes, observing));
+    written(books, bundle, asked, &answer)
+}
+
+/// The entry about this input with this answer, whether or not it follows from it.
+fn written(books: &mut Books, bundle: &Bundle, asked: &Json, answer: &Answer) -> Draft {
+    let engine = RegoEngine::new(bundle, policy::rego::DEADLINE).unwrap();
+    let text = |part: &str, name: &str| {
+        asked.get(part).unwrap().get(name).unwrap().as_str().unwrap().to_owned()
+    };
+    let call = CallId::parse(&text("call", "id")).unwrap();
+    let tool = ToolName::parse("repo.read_file").unwrap();
+    let args = books.commit("args", &canonical::bytes(asked.get("args").unwrap()));
+    let told = books.commit("policy_input", &canonical::bytes(asked));
+    let digest = call_digest(&run_id(1), &call, &tool, &args.c).hex();
+    let effect = Digest::of(&[&canonical::bytes(asked.get("effect").unwrap())]).hex();
+    let decision = Decision {
+        verdict: answer.verdict,
+        reasons: answer.reasons.clone(),
+        obligations: answer.obligations.clone(),
+        policy: bundle.digest(),
+        layers: engine.layers().to_vec(),
+        enforced: answer.enforced,
+        engine: ENGINE.into(),
+        input: None,
+        hold: None,
+    };
+    let kind = match decision.course() {
+        Course::Run => Kind::CallAuthorized,
+        Course::Refuse => Kind::CallDenied,
+        Course::Wait => Kind::CallHeld,
+    };
+    let mut data = vec![
+        ("call_digest", Json::from(digest)),
+        ("tier", Json::from(text("tool", "tier"))),
+        ("reasons", drafts::reasons(&decision.reasons)),
+        ("obligations", drafts::obligations(&decision.obligations)),
+        ("layers", drafts::layers(&decision.layers)),
+        ("enforced", Json::from(decision.enforced)),
+        ("binding", Json::from("claimed")),
+        ("executor", Json::from("sidecar")),
+        ("after", Json::from(0_u64)),
+        ("engine", Json::from(ENGINE)),
+        ("auth", json(r#"{"method":"uds"}"#)),
+        ("definition", Json::from(Digest::of(&[b"definition"]).prefixed())),
+        ("effect", Json::from(effect)),
+    ];
+    if kind == Kind::CallHeld {
+        data.push(("expires", Json::from("2026-11-18T12:06:40.000Z")));
+    }
+    Draft {
+        run: Some(run_id(1)),
+        call: Some(call),
+        tool: Some(tool),
+        verdict: Some(answer.verdict),
+        rule: drafts::rule(&answer.reasons),
+        policy: Some(bundle.digest()),
+        commit: vec![args, told],
+        ..Draft::of(kind, Json::object(data))
+    }
+}
+
+/// The last word about a call, whatever was decided.
+fn finish(books: &mut Books, draft: &Draft) {
+    let id = draft.call.as_ref().unwrap().as_str().to_owned();
+    match draft.kind {
+        Kind::CallAuthorized => books.complete(run_id(1), &id),
+        Kind::CallHeld => {
+            books.end(run_id(1), &id, Kind::CallCancelled, r#"{"reason":"sealed"}"#);
+        }
+        _ => {}
+    }
+}
+
+fn trusting(bundle: &Bundle) -> Trust {
+    Trust { policies: vec![bundle.digest()], replay: true, ..trust() }
+}
+
+/// A sealed run of these entries, verified with replay.
+fn replayed(bundle: &Bundle, fill: impl FnOnce(&mut Books) -> Vec<Draft>) -> Report {
+    let books = books_of(bundle, fill);
+    verify_files(&export_of(&books, run_id(1), &[]), &trusting(bundle))
+}
+
+fn books_of(bundle: &Bundle, fill: impl FnOnce(&mut Books) -> Vec<Draft>) -> Books {
+    let mut books = Books::under(1, key(ENROLMENT), bundle.tar());
+    books.open(run_id(1));
+    for draft in fill(&mut books) {
+        books.add(draft.clone());
+        finish(&mut books, &draft);
+    }
+    books.seal(run_id(1));
+    books
+}
+
+/// One call with these arguments, its honest entry changed by somebody who holds every key.
+fn forged(args: &str, change: impl FnOnce(&mut Draft)) -> Report {
+    let bundle = policies(RULES, "");
+    replayed(&bundle, |books| {
+        let mut draft = decided(books, &bundle, &asked("c1", args, "[]"));
+        change(&mut draft);
+        vec![draft]
+    })
+}
+
+fn set(draft: &mut Draft, name: &str, value: &str) {
+    let Json::Object(data) = &mut draft.data else { panic!() };
+    data.insert(name.into(), json(value));
+}
+
+fn said(report: &Report) -> &str {
+    report.outcome("P5").unwrap().detail()
+}
+
+const READ: &str = r#"{"path":"a.rs"}"#;
+const SECRET: &str = r#"{"path":"a.pem"}"#;
+const LARGE: &str = r#"{"bytes":10,"path":"a.rs"}"#;
+const FAULTY: &str = r#"{"path":1}"#;
+
+#[test]
+fn honest_decisions_of_every_kind_are_made_again_and_counted() {
+    let bundle = policies(RULES, "");
+    let report = replayed(&bundle, |books| {
+        let calls = [("c1", READ), ("c2", SECRET), ("c3", LARGE), ("c4", FAULTY)];
+        let drafts = calls.map(|(id, args)| decided(books, &bundle, &asked(id, args, "[]")));
+        let kinds = drafts.each_ref().map(|draft| draft.kind);
+        let refused = Kind::CallDenied;
+        assert_eq!(kinds, [Kind::CallAuthorized, refused, Kind::CallHeld, refused]);
+        drafts.into()
+    });
+    assert_eq!(report.exit_code(), 0, "{}", report.to_text());
+    assert_eq!(said(&report), "4 decisions made again, the same");
+    assert!(!report.to_text().contains("would decide the same again"), "{}", report.to_text());
+}
+
+#[test]
+fn nothing_is_made_again_unless_it_is_asked_for() {
+    let bundle = policies(RULES, "");
+    let books = books_of(&bundle, |b| vec![decided(b, &bundle, &asked("c1", READ, "[]"))]);
+    let trust = Trust { replay: false, ..trusting(&bundle) };
+    let report = verify_files(&export_of(&books, run_id(1), &[]), &trust);
+    assert_eq!(report.outcome("P5"), None);
+    assert!(report.to_text().contains("would decide the same again"), "{}", report.to_text());
+}
+
+#[test]
+fn what_only_observed_is_made_again_as_such_and_irreversible_calls_are_not_observed() {
+    let bundle = policies(RULES, OBSERVED);
+    let report = replayed(&bundle, |books| {
+        let draft = decided(books, &bundle, &asked("c1", SECRET, r#"["agent"]"#));
+        assert_eq!((draft.kind, draft.verdict), (Kind::CallAuthorized, Some(Verdict::Deny)));
+        vec![draft]
+    });
+    assert_eq!(report.exit_code(), 0, "{}", report.to_text());
+    // The bundle observes, and the input does not say so: the decision was not made by this gate.
+    let report = replayed(&bundle, |b| vec![decided(b, &bundle, &asked("c1", SECRET, "[]"))]);
+    caught(&report, "P5");
+    assert!(said(&report).contains("observing layers"), "{}", said(&report));
+}
+
+#[test]
+fn a_decision_flipped_by_somebody_who_holds_every_key_is_not_what_the_policy_says() {
+    // A denial that becomes a permission, consistently: kind, verdict, reasons, everything signed again.
+    let bundle = policies(RULES, "");
+    let permission = Answer {
+        verdict: Verdict::Allow,
+        reasons: Vec::new(),
+        obligations: Vec::new(),
+        enforced: true,
+    };
+    let log =
+        |books: &mut Books| vec![written(books, &bundle, &asked("c1", SECRET, "[]"), &permission)];
+    let report = replayed(&bundle, log);
+    caught(&report, "P5");
+    assert!(
+        said(&report).contains("recorded is `allow`, the policy says `deny`"),
+        "{}",
+        said(&report)
+    );
+    // Without replay the very same bundle passes: LIMIT-1.
+    let trust = Trust { replay: false, ..trusting(&bundle) };
+    let files = export_of(&books_of(&bundle, log), run_id(1), &[]);
+    assert_eq!(verify_files(&files, &trust).exit_code(), 0, "not detected, as documented");
+    // A permission that becomes a denial.
+    let refusal = policy::or_denial(Err(policy::EngineError::Undefined));
+    let report = replayed(&bundle, |books| {
+        vec![written(books, &bundle, &asked("c1", READ, "[]"), &refusal)]
+    });
+    caught(&report, "P5");
+}
+
+#[test]
+fn rule_reasons_obligations_layers_and_enforcement_are_compared_too() {
+    for (args, name, value) in [
+        (
+            SECRET,
+            "reasons",
+            r#"[{"code":"policy.denied","detail":"message","message":"other","rule":"wicketgate.agent.deny agent/a.rego:4"}]"#,
+        ),
+        (READ, "obligations", "[]"),
+        (READ, "layers", "[]"),
+    ] {
+        let report = forged(args, |draft| set(draft, name, value));
+        caught(&report, "P5");
+        assert!(said(&report).contains(&format!("`{name}`")), "{}", said(&report));
+    }
+    caught(&forged(SECRET, |draft| draft.rule = Some("wicketgate.org.deny".into())), "P5");
+}
+
+#[test]
+fn an_input_of_another_decision_is_refused() {
+    // Everything the input says about the entry, changed one by one; the engine's answer stays allow.
+    let bundle = policies(RULES, "");
+    for (from, to, what) in [
+        ("reviewer", "somebody", "agent.id"),
+        (r#""version":"1.0.0""#, r#""version":"1.0.1""#, "agent.version"),
+        (r#""binding":"claimed""#, r#""binding":"observed""#, "agent.binding"),
+        (r#""id":"c1""#, r#""id":"c9""#, "call.id"),
+        (r#""tier":"T1""#, r#""tier":"T0""#, "tool.tier"),
+        (r#""mode":"enforce""#, r#""mode":"simulate""#, "run.mode"),
+        (r#""owner":"""#, r#""owner":"me""#, "owner"),
+        (r#""opened_at":"2026-11-18T11"#, r#""opened_at":"2026-11-18T10"#, "the run was opened"),
+        (r#""rfc3339":"2026-11-18T11"#, r#""rfc3339":"2026-11-18T10"#, "the entry is of"),
+        (r#""hour":11"#, r#""hour":10"#, "two times"),
+        (r#""ticket":"<script>""#, r#""ticket":"""#, "labels"),
+        (r#""approvals":[]"#, r#""approvals":["me"]"#, "approvals"),
+        (r#""kind":"none""#, r#""kind":"http""#, "effect"),
+        (r#""findings":[]"#, r#""findings":[{"kind":"email","path":""}]"#, "findings"),
+        (r#""denied":0,"errors":0"#, r#""denied":0,"errors":1"#, "two counts"),
+        (r#""path":"a.rs""#, r#""path":"b.rs""#, "arguments"),
+        (r#""v":"wicketgate/input/1""#, r#""v":"wicketgate/input/1","w":1"#, "other members"),
+    ] {
+        let report = replayed(&bundle, |books| {
+            let honest = asked("c1", READ, "[]");
+            let mut draft = decided(books, &bundle, &honest);
+            let text = canonical::text(&honest);
+            assert!(text.contains(from), "{from}");
+            let swapped = canonical::bytes(&json(&text.replacen(from, to, 1)));
+            draft.commit[1] = books.commit("policy_input", &swapped);
+            vec![draft]
+        });
+        caught(&report, "P5");
+        assert!(said(&report).contains(what), "{what}: {}", said(&report));
+    }
+    // The whole input of another decision of the same run.
+    let report = replayed(&bundle, |books| {
+        let first = decided(books, &bundle, &asked("c1", READ, "[]"));
+        let mut second = decided(books, &bundle, &asked("c2", SECRET, "[]"));
+        second.commit[1] = first.commit[1].clone();
+        vec![first, second]
+    });
+    caught(&report, "P5");
+}
+
+#[test]
+fn a_policy_exchanged_for_another_does_not_say_the_same() {
+    // The lenient bundle was in force, and the strict one is what the log is made to name.
+    let (lenient, strict) = (policies(&RULES.replace(".pem", ".key"), ""), policies(RULES, ""));
+    let report = replayed(&strict, |books| {
+        let mut draft = decided(books, &lenient, &asked("c1", SECRET, "[]"));
+        assert_eq!(draft.verdict, Some(Verdict::Allow));
+        draft.policy = Some(strict.digest());
+        let layers = canonical::text(&drafts::layers(strict.layers()));
+        set(&mut draft, "layers", &layers);
+        vec![draft]
+    });
+    caught(&report, "P5");
+    // Bytes that are no policy at all cannot be asked.
+    let mut books = books();
+    let denial = books.decided(run_id(1), "c9", Kind::CallDenied, Verdict::Deny);
+    assert_eq!(denial.policy, Some(Digest::of(&[crate::books::TAR])));
+    let files = export_of(&books, run_id(1), &[]);
+    caught(&verify_files(&files, &Trust { replay: true, ..trust() }), "P5");
+}
+
+#[test]
+fn a_decision_whose_input_policy_or_arguments_are_not_here_cannot_be_made_again() {
+    let bundle = policies(RULES, "");
+    let all = |books: &mut Books| {
+        let args = |id| format!(r#"{{"path":"{id}.rs"}}"#);
+        ["c1", "c2"].map(|id| decided(books, &bundle, &asked(id, &args(id), "[]"))).to_vec()
+    };
+    for (role, why) in [("policy_input", "input is not disclosed"), ("args", "arguments are not")] {
+        let mut books = books_of(&bundle, all);
+        let one = books.payloads.iter().find(|(_, p)| p.role == role).map(|(c, _)| *c).unwrap();
+        books.payloads.remove(&one);
+        let report = verify_files(&export_of(&books, run_id(1), &[]), &trusting(&bundle));
+        assert_eq!(report.exit_code(), 2, "{}", report.to_text());
+        assert!(
+            said(&report).starts_with("1 decisions made again, the same; 1 not: "),
+            "{}",
+            said(&report)
+        );
+        assert!(said(&report).contains(why), "{}", said(&report));
+    }
+    let mut files = export_of(&books_of(&bundle, all), run_id(1), &[]);
+    files.0.remove(POLICY).unwrap();
+    resign(&mut files, &key(EVIDENCE));
+    let report = verify_files(&files, &trusting(&bundle));
+    assert_eq!(report.exit_code(), 2, "{}", report.to_text());
+    assert!(said(&report).contains("2 not: the bytes of"), "{}", said(&report));
+}
+
+#[test]
+fn a_refusal_for_taking_too_long_and_another_engine_are_told_and_not_made_again() {
+    let bundle = policies(RULES, "");
+    let late = policy::EngineError::Deadline(policy::rego::DEADLINE);
+    let report = replayed(&bundle, |books| {
+        let late = policy::or_denial(Err(late));
+        vec![written(books, &bundle, &asked("c1", READ, "[]"), &late)]
+    });
+    assert_eq!(report.exit_code(), 2, "{}", report.to_text());
+    assert!(said(&report).contains("took too long"), "{}", said(&report));
+    let report = forged(READ, |draft| set(draft, "engine", r#""regorus/0.1.0""#));
+    assert_eq!(report.exit_code(), 2, "{}", report.to_text());
+    assert!(said(&report).contains("decided by `regorus/0.1.0`"), "{}", said(&report));
+}
+
+#[test]
+fn what_was_refused_before_any_policy_is_told_apart_and_only_refusals_may_be() {
+    let bundle = policies(RULES, "");
+    let before = |books: &mut Books, code: &str, kind: Kind, verdict: Verdict| {
+        let mut draft = decided(books, &bundle, &asked("c2", SECRET, "[]"));
+        draft.commit.truncate(1);
+        draft.kind = kind;
+        draft.verdict = Some(verdict);
+        let reason = format!(r#"[{{"code":"{code}","detail":"","message":"m","rule":"limits"}}]"#);
+        set(&mut draft, "reasons", &reason);
+        draft.rule = Some("limits".into());
+        draft
+    };
+    let report = replayed(&bundle, |books| {
+        let first = decided(books, &bundle, &asked("c1", READ, "[]"));
+        vec![first, before(books, "limit.exceeded", Kind::CallDenied, Verdict::Deny)]
+    });
+    assert_eq!(report.exit_code(), 0, "{}", report.to_text());
+    assert_eq!(
+        said(&report),
+        "1 decisions made again, the same; 1 refused before any policy was asked"
+    );
+    for (code, kind, verdict, why) in [
+        ("policy.denied", Kind::CallDenied, Verdict::Deny, "without the input"),
+        ("policy.error", Kind::CallDenied, Verdict::Deny, "without the input"),
+        ("limit.exceeded", Kind::CallAuthorized, Verdict::Allow, "no policy was asked"),
+    ] {
+        let report = replayed(&bundle, |books| vec![before(books, code, kind, verdict)]);
+        caught(&report, "P5");
+        assert!(said(&report).contains(why), "{}", said(&report));
+    }
+}
+
+#[test]
+fn nothing_is_evaluated_for_a_bundle_that_has_failed_already() {
+    let bundle = policies(RULES, "");
+    let books = books_of(&bundle, |b| vec![decided(b, &bundle, &asked("c1", READ, "[]"))]);
+    let mut files = export_of(&books, run_id(1), &[]);
+    files.put("extra.txt", "x");
+    let report = verify_files(&files, &trusting(&bundle));
+    assert!(matches!(report.outcome("P5"), Some(Outcome::Unverifiable(why)) if why.contains("B2")));
+}
