@@ -138,28 +138,15 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
     for (strand, row) in strands.iter().zip(&rows) {
         let mut since: BTreeSet<Seq> = order.since.iter().copied().collect();
         since.extend(heads.and_then(|heads| heads.get(strand.origin())).into_iter().flatten());
-        put(order, strand, row, &since, &mut files).await?;
+        proofs::put(reader, (strand, row), &since, &mut files).await?;
     }
     if let Some(shown) = &shown {
-        put(order, &shown.strand, shown.row, &BTreeSet::new(), &mut files).await?;
+        proofs::put(reader, (&shown.strand, shown.row), &BTreeSet::new(), &mut files).await?;
     }
     let (files, exported) = sealed(order, &query, &strands, &payloads, files)?;
     order.recorder.record(recorded(&query, &exported, order)).await.map_err(Error::Unrecorded)?;
     files.write(order.out)?;
     Ok(exported)
-}
-
-/// One chain with its proofs.
-async fn put(
-    order: &Order<'_>,
-    strand: &Strand,
-    row: &ChainRow,
-    since: &BTreeSet<Seq>,
-    files: &mut Files,
-) -> Result<(), Error> {
-    let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
-    let leaves = order.reader.leaf_hashes(&row.chain, size).await?;
-    proofs::put(strand, &row.head.checkpoint, leaves, since, files)
 }
 
 /// The chains and the lines of them that the query asks for, and the query with its ends filled in.
