@@ -56,6 +56,7 @@ pub mod pruning;
 pub mod recall;
 #[cfg(feature = "gate")]
 pub mod recover;
+#[cfg(feature = "gate")]
 pub mod retention;
 pub mod schema;
 #[cfg(feature = "gate")]
@@ -67,6 +68,7 @@ pub mod sqlite;
 pub mod store;
 #[cfg(feature = "gate")]
 pub mod tail;
+#[cfg(feature = "gate")]
 pub mod vault;
 pub mod verify;
 #[cfg(feature = "gate")]
