@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Error;
 use super::checked::Checked;
+use super::{Error, fleet};
 use crate::config;
 use crate::ledger::postgres::Postgres;
 use crate::ledger::spool::{HeadFile, Journal, LeaseFile, Spool};
@@ -45,6 +45,8 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
         lease_term: chosen.lease,
         // An idle writer commits well within its lease: every 10 s of 15.
         heartbeat: chosen.lease.saturating_mul(2) / 3,
+        anchor_file: config.fleet.anchor_file.clone(),
+        sights: fleet::sights(config).map_err(|e| Error::Config(vec![e]))?,
         ..Settings::default()
     };
     let signer = Arc::clone(&checked.enrolment);

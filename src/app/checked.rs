@@ -8,6 +8,7 @@ use super::{Error, versions};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
 use crate::crypto::keys::{PublicKey, SecretKey};
+use crate::crypto::signer::{self, Signer};
 use crate::evidence::artifacts::Artifacts;
 use crate::identity::callers::{Callers, Trust};
 use crate::identity::token::RunTokens;
@@ -22,7 +23,7 @@ pub(super) struct Checked {
     pub tokens: Arc<RunTokens>,
     pub callers: Arc<Callers>,
     pub artifacts: Artifacts,
-    pub enrolment: Arc<SecretKey>,
+    pub enrolment: Arc<dyn Signer>,
     pub metrics: Arc<Metrics>,
     pub policy_trust: activation::Trust,
 }
@@ -62,7 +63,7 @@ pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
     let names = names.collect::<Vec<_>>();
     let metrics = Arc::new(Metrics::new(names, env!("CARGO_PKG_VERSION"), "source"));
     let checked = Checked {
-        enrolment: Arc::new(enrolment_key(&config.state, &*entropy)?),
+        enrolment: enrolment_key(&config, &*entropy)?,
         policy_trust: activation::Trust {
             keys: policy_keys,
             threshold: config.trust.policy_threshold,
@@ -100,13 +101,18 @@ fn private_dir(dir: &Path) -> Result<(), Error> {
 
 /// The key that certifies this machine's epoch keys; made the first time, with its public half beside
 /// it for verifiers to pin.
-fn enrolment_key(state: &Path, entropy: &dyn Entropy) -> Result<SecretKey, Error> {
-    let path = state.join("enrolment.key");
-    if !path.exists() {
+fn enrolment_key(config: &Config, entropy: &dyn Entropy) -> Result<Arc<dyn Signer>, Error> {
+    let state = &config.state;
+    let (path, own) = match &config.fleet.enrolment_key {
+        Some(path) => (path.clone(), false),
+        None => (state.join("enrolment.key"), true),
+    };
+    if own && !path.exists() {
         let key = SecretKey::generate(entropy);
         key.store(&path).map_err(|e| Error::System(e.to_string()))?;
     }
-    let key = SecretKey::load(&path).map_err(|e| Error::System(e.to_string()))?;
+    let key = signer::open(&path, &crate::config::environment);
+    let key = key.map_err(|e| Error::System(format!("enrolment key: {e}")))?;
     // Each time: a process killed between the two files must not leave verifiers without theirs.
     let (public, pem) = (state.join("enrolment.key.pub"), key.public().to_pem());
     if std::fs::read_to_string(&public).ok().as_deref() != Some(pem.as_str()) {

@@ -16,6 +16,7 @@ use crate::telemetry::trace;
 
 mod books;
 mod checked;
+pub mod fleet;
 mod listen;
 mod policy;
 mod running;

@@ -3,16 +3,23 @@
 use std::path::PathBuf;
 
 use super::reader::{self, Source};
+use super::recorder::{FleetArgs, Recording};
 use super::{Exit, block_on, complain, say};
 use crate::clock::SystemClock;
 use crate::crypto::keys::SecretKey;
 use crate::domain::canonical;
+use crate::domain::decision::Verdict;
+use crate::domain::digest::Digest;
 use crate::domain::id::{RunId, Seq};
 use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
 use crate::evidence::artifacts::Artifacts;
 pub(super) use crate::evidence::command::run_id;
 use crate::evidence::command::{self, End};
-use crate::evidence::export::{self, Exported, Order};
+use crate::evidence::export::{self, Exported, Order, Recorder};
+use crate::evidence::query::{Filter, Query, verdict_of};
+use crate::evidence::scope::Span;
+use crate::ledger::entry::Draft;
 
 /// Export runs as evidence, and verify such evidence offline.
 #[derive(Debug, clap::Args)]
@@ -24,7 +31,7 @@ pub struct Args {
 /// What to do with evidence.
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Write one run as a bundle that can be checked offline
+    /// Write a run, a range of a log or a population as a bundle that can be checked offline
     Export(Export),
     /// Check a bundle offline, against trust roots that are not from the bundle
     Verify(command::Options),
@@ -35,11 +42,12 @@ enum Command {
 struct Export {
     #[command(flatten)]
     source: Source,
-    /// The run
-    #[arg(long, value_name = "ID", value_parser = run_id)]
-    run: RunId,
-    /// Directory to write; it may not exist, or has to be empty
-    #[arg(long, value_name = "DIR")]
+    #[command(flatten)]
+    asked: Asked,
+    #[command(flatten)]
+    narrowed: Narrowed,
+    /// Directory to write, which may not exist or has to be empty, or a file that ends in `.zip`
+    #[arg(long, value_name = "PATH")]
     out: PathBuf,
     /// The evidence key: a PKCS#8 PEM file of mode 0600
     #[arg(long, value_name = "FILE")]
@@ -47,12 +55,98 @@ struct Export {
     /// Policy bundles and manifests kept by the sidecar: `artifacts` below its state directory
     #[arg(long, value_name = "DIR")]
     artifacts: PathBuf,
-    /// Also prove that the log extends its head of this size, for an auditor who pinned it
-    #[arg(long, value_name = "SIZE")]
-    since: Vec<Seq>,
+    /// Prove that the log extends its head of this size, for an auditor who pinned it (may be given
+    /// several times); of a population also the time of the first entries
+    #[arg(long, value_name = "SIZE|TIME")]
+    since: Vec<Since>,
+    /// Disclose the payloads too; of one run they always are
+    #[arg(long)]
+    payloads: bool,
+    /// Who asks for it, as it will stand in the fleet log and in the bundle; without, `uid:<number>`
+    #[arg(long, value_name = "TEXT")]
+    requester: Option<String>,
+    #[command(flatten)]
+    fleet: FleetArgs,
     /// Print what was written as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What is asked for: exactly one of these.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Asked {
+    /// One run
+    #[arg(long, value_name = "ID", value_parser = run_id)]
+    run: Option<RunId>,
+    /// Every entry A <= seq < B of a log; without B to its end
+    #[arg(long, value_name = "LOG:A..B", value_parser = range)]
+    range: Option<(String, Span)>,
+    /// Every chain of the tenant, with what the other options pick from it
+    #[arg(long)]
+    population: bool,
+}
+
+/// What a population is narrowed to.
+#[derive(Debug, clap::Args)]
+struct Narrowed {
+    /// Of a population: entries before this time
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "population")]
+    until: Option<Timestamp>,
+    /// Of a population: decisions in runs of this agent
+    #[arg(long, value_name = "NAME", requires = "population")]
+    agent: Option<String>,
+    /// Of a population: decisions about this tool
+    #[arg(long, value_name = "NAME", requires = "population")]
+    tool: Option<String>,
+    /// Of a population: decisions of this verdict (allow, deny, require_approval)
+    #[arg(long, value_name = "V", value_parser = verdict, requires = "population")]
+    verdict: Option<Verdict>,
+    /// Of a population: only this log (may be given several times)
+    #[arg(long, value_name = "LOG", requires = "population")]
+    chain: Vec<String>,
+}
+
+/// A size that somebody pinned, or the time at which a population begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Since {
+    Size(Seq),
+    Time(Timestamp),
+}
+
+impl std::str::FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self::Size).or_else(|_| time(text).map(Self::Time))
+    }
+}
+
+/// A moment, to the second or the millisecond, or the begin of a day in UTC.
+fn time(text: &str) -> Result<Timestamp, String> {
+    let day = format!("{text}T00:00:00.000Z");
+    let second = text.strip_suffix('Z').map(|second| format!("{second}.000Z"));
+    let parsed = Timestamp::parse(text).or_else(|| Timestamp::parse(&day));
+    parsed
+        .or_else(|| second.and_then(|text| Timestamp::parse(&text)))
+        .ok_or_else(|| "a time is `2026-11-21`, `2026-11-21T20:05:03Z` or finer, in UTC".to_owned())
+}
+
+fn verdict(word: &str) -> Result<Verdict, String> {
+    verdict_of(word).ok_or_else(|| "a verdict is allow, deny or require_approval".to_owned())
+}
+
+/// `LOG:A..B` or `LOG:A..`.
+fn range(text: &str) -> Result<(String, Span), String> {
+    let bad = || "a range is `LOG:A..B`, for example `wicketgate.dev/default/local/0/0:10..20`";
+    let (log, span) = text.rsplit_once(':').ok_or_else(bad)?;
+    let (from, to) = span.split_once("..").ok_or_else(bad)?;
+    let from: Seq = from.parse().map_err(|_| bad())?;
+    let to: Seq = if to.is_empty() { Seq::MAX } else { to.parse().map_err(|_| bad())? };
+    if log.is_empty() || from >= to {
+        return Err(bad().to_owned());
+    }
+    Ok((log.to_owned(), Span { from, to }))
 }
 
 /// Runs the command. Only an export needs a runtime; verifying touches no network.
@@ -73,28 +167,82 @@ pub fn run(args: &Args) -> Exit {
     }
 }
 
+impl Export {
+    /// The question, as far as the command line says it.
+    fn query(&self) -> Result<Query, String> {
+        let times = self.since.iter().filter_map(|since| match since {
+            Since::Time(time) => Some(*time),
+            Since::Size(_) => None,
+        });
+        let times: Vec<Timestamp> = times.collect();
+        match (&self.asked.run, &self.asked.range, times.as_slice()) {
+            (Some(_), _, [_, ..]) | (_, Some(_), [_, ..]) => {
+                Err("`--since TIME` narrows a population; a run or range has `--since SIZE`".into())
+            }
+            (Some(run), _, []) => Ok(Query::Run(*run)),
+            (None, Some((log, span)), []) => Ok(Query::Range { log: log.clone(), span: *span }),
+            (None, None, [_, _, ..]) => Err("a population has one `--since TIME`".into()),
+            (None, None, times) => Ok(Query::Population(Filter {
+                since: times.first().copied(),
+                until: self.narrowed.until,
+                agent: self.narrowed.agent.clone(),
+                tool: self.narrowed.tool.clone(),
+                verdict: self.narrowed.verdict,
+                chains: self.narrowed.chain.clone(),
+            })),
+        }
+    }
+
+    fn pinned(&self) -> Vec<Seq> {
+        let sizes = self.since.iter().filter_map(|since| match since {
+            Since::Size(size) => Some(*size),
+            Since::Time(_) => None,
+        });
+        sizes.collect()
+    }
+}
+
 async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
     let usage = |why: String| (Exit::Usage, why);
+    let query = command.query().map_err(usage)?;
     let key = SecretKey::load(&command.key).map_err(|e| usage(e.to_string()))?;
+    let recording = Recording::prepare(&command.source, &command.fleet).await.map_err(usage)?;
     let reader = reader::open_reader(&command.source)
         .await
         .map_err(|e| (Exit::Unverifiable, e.to_string()))?;
+    let tenant = recording.tenant.clone();
+    let recorder = Later { recording: parking_lot::Mutex::new(Some(recording)) };
+    let whole_run = matches!(query, Query::Run(_));
+    // A name would be personal data in a log that nobody can erase from.
+    let uid = || format!("uid:{}", rustix::process::getuid().as_raw());
+    let requester = command.requester.clone().unwrap_or_else(uid);
     let order = Order {
         reader: reader.as_ref(),
-        run: &command.run,
+        tenant: &tenant,
+        query: &query,
         artifacts: &Artifacts::at(&command.artifacts),
         key: &key,
         out: &command.out,
         clock: &SystemClock::new(),
         version: env!("CARGO_PKG_VERSION"),
-        since: &command.since,
+        program: &program(),
+        requester: &requester,
+        since: &command.pinned(),
+        payloads: command.payloads || whole_run,
+        recorder: &recorder,
     };
-    export::run(&order).await.map_err(|error| {
+    export::export(&order).await.map_err(|error| {
         let code = match &error {
-            crate::evidence::Error::Store(_) => Exit::Unverifiable,
-            crate::evidence::Error::Occupied(_) => Exit::Usage,
+            crate::evidence::Error::Store(_) | crate::evidence::Error::Unrecorded(_) => {
+                Exit::Unverifiable
+            }
+            crate::evidence::Error::Occupied(_) | crate::evidence::Error::NoSpan { .. } => {
+                Exit::Usage
+            }
             crate::evidence::Error::Io { .. }
             | crate::evidence::Error::NoRun(_)
+            | crate::evidence::Error::NoLog(_)
+            | crate::evidence::Error::Pruned { .. }
             | crate::evidence::Error::Ledger { .. }
             | crate::evidence::Error::Artifact { .. }
             | crate::evidence::Error::Trust { .. } => Exit::Invalid,
@@ -103,30 +251,72 @@ async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
     })
 }
 
+/// The fleet log, opened when there is something to record and closed after it: until then nobody
+/// else is kept out of it.
+struct Later {
+    recording: parking_lot::Mutex<Option<Recording>>,
+}
+
+#[async_trait::async_trait]
+impl Recorder for Later {
+    async fn record(&self, draft: Draft) -> Result<(), crate::ledger::Error> {
+        let recording = self.recording.lock().take();
+        let recording = recording.ok_or(crate::ledger::Error::Unknown)?;
+        let fleet = recording.open().await?;
+        fleet.record(draft).await?;
+        // What was recorded is durable, however the log is closed.
+        drop(fleet.close().await);
+        Ok(())
+    }
+}
+
+/// SHA-256 of this program's own file, in hex; empty where it cannot be read.
+fn program() -> String {
+    std::fs::read("/proc/self/exe").map(|bytes| Digest::of(&[&bytes]).hex()).unwrap_or_default()
+}
+
 fn print_exported(exported: &Exported, json: bool) {
     let missing = || exported.missing.iter().map(|digest| Json::from(digest.prefixed()));
+    let whole = exported.sealed == exported.runs;
     if json {
         let count = |n: usize| Json::from(u64::try_from(n).unwrap_or(u64::MAX));
-        let told = Json::object([
+        let logs = exported.logs.iter().map(|(origin, size)| {
+            Json::object([("log", Json::from(origin.as_str())), ("size", Json::from(*size))])
+        });
+        let mut told = vec![
             ("dir", Json::from(exported.dir.display().to_string())),
             ("files", count(exported.files)),
             ("entries", count(exported.entries)),
-            ("size", Json::from(exported.checkpoint.size)),
-            ("sealed", Json::from(exported.sealed)),
+            ("runs", count(exported.runs)),
+            ("sealed_runs", count(exported.sealed)),
+            ("sealed", Json::from(whole)),
+            ("logs", logs.collect::<Vec<_>>().into()),
+            ("manifest", Json::from(exported.manifest.hex())),
             ("missing", missing().collect::<Vec<_>>().into()),
-        ]);
-        say(canonical::text(&told));
+        ];
+        if let [(_, size)] = exported.logs.as_slice() {
+            told.push(("size", Json::from(*size)));
+        }
+        say(canonical::text(&Json::object(told)));
         return;
     }
+    let logs: Vec<String> =
+        exported.logs.iter().map(|(log, size)| format!("{log} of size {size}")).collect();
     say(format!(
-        "wrote {}: {} files, {} entries under the checkpoint of size {}",
+        "wrote {}: {} files, {} entries under the checkpoint{} of {}",
         exported.dir.display(),
         exported.files,
         exported.entries,
-        exported.checkpoint.size
+        if logs.len() == 1 { "" } else { "s" },
+        logs.join(", ")
     ));
-    if !exported.sealed {
-        say("the run is open: no check of this bundle will call it complete");
+    say(format!("recorded in the fleet log: manifest.json is sha256:{}", exported.manifest.hex()));
+    if !whole {
+        say(format!(
+            "{} of {} runs are open or cut: no check of this bundle will call them complete",
+            exported.runs.saturating_sub(exported.sealed),
+            exported.runs
+        ));
     }
     for digest in &exported.missing {
         say(format!("not kept, and so not in the bundle: {}", digest.prefixed()));

@@ -1,4 +1,4 @@
-//! `wicketgate ledger verify | tail | head | migrate`.
+//! `wicketgate ledger verify | tail | head | migrate | anchor | recover`.
 
 use std::path::PathBuf;
 
@@ -17,6 +17,8 @@ use crate::ledger::verify::{self, Report};
 const INVALID: u8 = 1;
 const UNVERIFIABLE: u8 = 2;
 const USAGE: u8 = 64;
+const FENCED: u8 = 75;
+const CONFIG: u8 = 78;
 /// Entries between two lines of progress.
 const PROGRESS: u64 = 50_000;
 
@@ -38,6 +40,8 @@ enum Command {
     Head(Head),
     /// Make or update roles and schema of a Postgres ledger
     Migrate(Migrate),
+    Anchor(super::fleet::Anchor),
+    Recover(super::recover::Recover),
 }
 
 /// `ledger verify`.
@@ -119,6 +123,8 @@ async fn dispatch(command: &Command) -> Result<u8, Failure> {
         Command::Tail(command) => tail(command).await,
         Command::Head(command) => head(command).await,
         Command::Migrate(command) => migrate(command).await,
+        Command::Anchor(command) => super::fleet::anchor(command).await,
+        Command::Recover(command) => super::recover::recover(command).await,
     }
 }
 
@@ -127,6 +133,8 @@ const fn exit(code: u8) -> Exit {
         0 => Exit::Ok,
         INVALID => Exit::Invalid,
         USAGE => Exit::Usage,
+        FENCED => Exit::Fenced,
+        CONFIG => Exit::Config,
         _ => Exit::Unverifiable,
     }
 }
@@ -163,6 +171,9 @@ async fn check(command: &Verify) -> Result<u8, Failure> {
             say(canonical::text(&told(&report, pins.as_ref(), code)));
         } else {
             print_report(&report, pins.as_ref(), code);
+            if let Some(loss) = loss(reader.as_ref(), &row).await? {
+                say(format!("  {loss}"));
+            }
         }
         // Invalid is worse than unverifiable, which is worse than fine.
         worst = if code == INVALID || worst == INVALID { INVALID } else { worst.max(code) };
@@ -172,6 +183,13 @@ async fn check(command: &Verify) -> Result<u8, Failure> {
         worst = INVALID;
     }
     Ok(worst)
+}
+
+/// What the chain says was lost before it, if it goes on with another.
+async fn loss(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Option<String>, Failure> {
+    let genesis = reader.entries(&row.chain, 0, 1).await.map_err(unreadable)?;
+    let genesis = genesis.first().and_then(|row| Entry::parse(&row.body).ok());
+    Ok(genesis.as_ref().and_then(super::recover::told))
 }
 
 /// What the pinned heads of a chain showed, if there are any.

@@ -12,6 +12,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 mod config;
 mod evidence;
+mod fleet;
 mod init;
 mod keygen;
 mod ledger;
@@ -21,6 +22,8 @@ mod observed;
 mod policy;
 mod quickstart;
 pub mod reader;
+pub mod recorder;
+mod recover;
 mod serve;
 mod suggest;
 mod tools;

@@ -37,6 +37,11 @@ pub(super) fn check(
     check.agents();
     check.tools();
     check.lock();
+    if let Some(fleet) = document.value.get("fleet") {
+        for (at, message) in super::fleet::check(fleet) {
+            check.add(&at, message);
+        }
+    }
     check.ledger(env)
 }
 

@@ -21,6 +21,7 @@ use crate::identity::callers;
 use crate::yaml::{self, Document};
 
 mod check;
+pub mod fleet;
 mod overrides;
 mod schema;
 
@@ -48,6 +49,8 @@ pub struct Config {
     pub operator: Operator,
     /// Where entries go.
     pub ledger: Ledger,
+    /// The log of logs, and who sees its heads.
+    pub fleet: fleet::Fleet,
     /// Whose signatures count.
     pub trust: Trust,
     /// What decides.
@@ -485,6 +488,7 @@ fn resolve(value: &mut Value, base: &Path) {
             .flatten()
             .for_each(one);
     }
+    fleet::resolve(value, base);
     for agent in value.pointer_mut("/agents").and_then(Value::as_array_mut).into_iter().flatten() {
         agent.get_mut("manifest").map(one);
         let callers = agent.get_mut("callers").and_then(Value::as_array_mut);

@@ -25,6 +25,7 @@ pub fn schema() -> Value {
                     "description": "loopback address of health, readiness and metrics"},
             })),
             "ledger": ledger(),
+            "fleet": super::fleet::schema(&|text| described(path(), text)),
             "trust": trust(),
             "policy": section(&json!({
                 "bundle": {"type": ["string", "null"], "minLength": 1, "default": null,

@@ -202,6 +202,41 @@ impl PublicKey {
         Ok(keys)
     }
 
+    /// Reads a public key file as `ssh-keygen` writes it, or one SPKI PEM block.
+    ///
+    /// # Errors
+    /// The file cannot be read, or does not hold exactly one usable ed25519 key.
+    pub fn load_ssh(path: &Path) -> Result<Self, Error> {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::Io { path: shown.clone(), source })?;
+        let bad = |why: &str| Error::Format { path: shown.clone(), why: why.to_owned() };
+        if text.trim_start().starts_with("ssh-") {
+            return super::agent::read_line(text.trim())
+                .and_then(|bytes| Self::from_bytes(&bytes))
+                .ok_or_else(|| bad("expected one line `ssh-ed25519 …`"));
+        }
+        match Self::read_pems(&text, &shown)?.as_slice() {
+            [key] => Ok(*key),
+            _ => Err(bad("expected one key")),
+        }
+    }
+
+    /// The key these 44 base64 characters are, as entries name keys.
+    #[must_use]
+    pub fn from_base64(text: &str) -> Option<Self> {
+        use base64::Engine as _;
+        let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
+        Self::from_bytes(&<[u8; 32]>::try_from(bytes).ok()?)
+    }
+
+    /// The raw key in base64, as entries name keys.
+    #[must_use]
+    pub fn base64(&self) -> String {
+        use base64::Engine as _;
+        base64::engine::general_purpose::STANDARD.encode(self.to_bytes())
+    }
+
     /// Reads the public keys of a file.
     ///
     /// # Errors

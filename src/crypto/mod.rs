@@ -2,8 +2,10 @@
 //!
 //! Ed25519 only (RFC 8032, verified strictly); DSSE v1; C2SP signed-note, tlog-checkpoint,
 //! tlog-cosignature and tlog-proof; RFC 6962 Merkle trees; RFC 3161 time stamps.
-//! Nothing here reads a clock or the network.
+//! Nothing here reads a clock or the network; `agent` alone asks a Unix socket.
 
+#[cfg(feature = "gate")]
+pub mod agent;
 pub mod consistency;
 pub mod cosign;
 pub mod dsse;
@@ -11,6 +13,7 @@ pub mod keys;
 pub mod merkle;
 pub mod note;
 pub mod range;
+pub mod signer;
 pub mod tiles;
 pub mod tlog_proof;
 pub mod tsp;

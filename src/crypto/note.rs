@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::cosign;
 use super::keys::{PublicKey, SecretKey};
+use super::signer::Signer;
 use crate::domain::digest::Digest;
 
 /// Bytes of a note: a checkpoint with its signatures has a few thousand.
@@ -61,6 +62,21 @@ impl Checkpoint {
         let mut blob = key_hash(&self.origin, &key.public()).to_vec();
         blob.extend_from_slice(&key.sign(body.as_bytes()));
         format!("{body}\n\u{2014} {} {}\n", self.origin, STANDARD.encode(blob))
+    }
+
+    /// The note signed by each of these, in order: during a rotation by the new key and the old one.
+    ///
+    /// # Errors
+    /// A signer's; there is no note with fewer signatures.
+    pub fn sign_by(&self, signers: &[&dyn Signer]) -> Result<String, String> {
+        let body = self.body();
+        let mut note = format!("{body}\n");
+        for signer in signers {
+            let mut blob = key_hash(&self.origin, &signer.public()).to_vec();
+            blob.extend_from_slice(&signer.sign(body.as_bytes())?);
+            note.push_str(&format!("\u{2014} {} {}\n", self.origin, STANDARD.encode(blob)));
+        }
+        Ok(note)
     }
 
     /// Reads a note without judging its signatures: exactly three lines, canonical size.

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use super::Error;
+use crate::domain::digest::Digest;
 use crate::ledger::verify::Damage;
 
 /// The in-toto Statement v1.
@@ -18,6 +19,20 @@ pub const AGENT_RUN: &str = "agent_run.json";
 pub const DECISION: &str = "decision.json";
 /// Every call with inputs and outputs.
 pub const TOOL_TRACE: &str = "tool_trace.json";
+/// Where the chain of a bundle of one run or range is; a population has [`chain_folder`]s.
+pub const FOLDER: &str = "ledger";
+/// Where the fleet log is.
+pub const FLEET: &str = "fleet";
+/// In a chain's folder: exact entry bytes, one a line.
+pub const LINES: &str = "entries.jsonl";
+/// In a chain's folder: the signed checkpoint.
+pub const NOTE: &str = "checkpoint.txt";
+/// In a chain's folder: inclusion proofs.
+pub const PATHS: &str = "inclusion.json";
+/// In a chain's folder: consistency proofs from older heads.
+pub const OLDER: &str = "consistency.json";
+/// In a chain's folder: proof that the entries of a span are all there are in it.
+pub const RANGE_PROOF: &str = "range.json";
 /// Exact entry bytes, one a line.
 pub const ENTRIES: &str = "ledger/entries.jsonl";
 /// The signed checkpoint.
@@ -32,6 +47,13 @@ pub const POLICY: &str = "policy/bundle.tar";
 pub const AGENT: &str = "agent/agent.yaml";
 /// The manifest's signature.
 pub const AGENT_SIG: &str = "agent/agent.yaml.sig.json";
+/// Where a further manifest and its signature are, if a bundle has several.
+#[must_use]
+pub fn agent_files(digest: &Digest) -> (String, String) {
+    let hex = digest.hex();
+    (format!("agent/{hex}.yaml"), format!("agent/{hex}.yaml.sig.json"))
+}
+
 /// What opens each commitment.
 pub const PAYLOADS: &str = "payloads/index.json";
 /// For people.
@@ -54,6 +76,12 @@ pub const FLEET_RANGE: &str = "fleet/range.json";
 pub const CONTROLS: &str = "controls.json";
 /// The schema of entries.
 pub const SCHEMA: &str = "schema/entry-1.json";
+
+/// Where the chain of this number is in a bundle of a population; chains are numbered by origin.
+#[must_use]
+pub fn chain_folder(number: u64) -> String {
+    format!("chains/{number}")
+}
 
 /// Files of a bundle.
 pub const FILES_MAX: usize = 65_535;
@@ -94,13 +122,8 @@ impl Files {
     /// # Errors
     /// `dir` is there and not empty, or something cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
+        free(dir)?;
         let occupied = || Error::Occupied(dir.display().to_string());
-        match std::fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
-            Ok(true) => return Err(occupied()),
-            Ok(false) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => return Err(Error::io(dir, e)),
-        }
         let name = dir.file_name().ok_or_else(occupied)?.to_string_lossy().into_owned();
         let part = dir.with_file_name(format!(".{name}.{}.part", std::process::id()));
         let written = self.write_into(&part).and_then(|()| {
@@ -129,6 +152,21 @@ impl Files {
             file.write_all(bytes).and_then(|()| file.sync_all()).map_err(io)?;
         }
         Ok(())
+    }
+}
+
+/// Whether a bundle can be put here: nothing is there, or an empty directory.
+///
+/// # Errors
+/// Something is there.
+pub fn free(path: &Path) -> Result<(), Error> {
+    let occupied = || Err(Error::Occupied(path.display().to_string()));
+    match std::fs::read_dir(path).map(|mut entries| entries.next().is_some()) {
+        Ok(true) => occupied(),
+        Ok(false) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => occupied(),
+        Err(e) => Err(Error::io(path, e)),
     }
 }
 

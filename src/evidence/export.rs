@@ -1,54 +1,82 @@
-//! Writes one run as a bundle, from the ledger through its reading port.
+//! Writes a run, a span of a log or a whole population as a bundle, and the fact that it did.
+//!
+//! The bundle is made in memory; then the export is recorded in the fleet log, with the digest of the
+//! bundle's list of files; only when that is durable is the bundle written. So there may be a record of
+//! a bundle that nobody has, and never a bundle of which there is no record.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use async_trait::async_trait;
+
 use super::artifacts::Artifacts;
-use super::bundle::{self, Files};
-use super::payloads::{Payload, Payloads};
+use super::bundle::{self, Files, chain_folder};
+use super::disclosed::disclose;
+use super::payloads::Payloads;
 use super::projection::{self, Material, decides};
-use super::statement::{self, Exporter};
-use super::{Error, guide, page};
+use super::query::{Filter, Query};
+use super::scope::{Scope, Span, Strand};
+use super::statement::{self, Exporter, Subject};
+use super::{Error, fleet, gather, guide, overview, page, population, proofs};
 use crate::clock::Clock;
-use crate::crypto::consistency::consistency_proof;
 use crate::crypto::dsse;
 use crate::crypto::keys::SecretKey;
-use crate::crypto::merkle::Prover;
-use crate::crypto::note::Checkpoint;
-use crate::domain::canonical;
 use crate::domain::digest::Digest;
-use crate::domain::id::{ChainId, RunId, Seq};
+use crate::domain::id::Seq;
 use crate::domain::json::Json;
-use crate::ledger::entry::Kind;
+use crate::ledger::entry::{Draft, Kind};
+use crate::ledger::fleet::{Fleet, origin};
 use crate::ledger::schema;
-use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, StoreError};
-use crate::ledger::verify::epochs::Epochs;
-use crate::ledger::verify::{Damage, Line};
+use crate::ledger::store::{ChainRow, LedgerReader};
+
+/// Where an export is put on the books.
+#[async_trait]
+pub trait Recorder: Send + Sync {
+    /// Returns once the entry is durable.
+    async fn record(&self, draft: Draft) -> Result<(), crate::ledger::Error>;
+}
+
+#[async_trait]
+impl Recorder for Fleet {
+    async fn record(&self, draft: Draft) -> Result<(), crate::ledger::Error> {
+        Self::record(self, draft).await.map(drop)
+    }
+}
 
 /// What to export, from where, to where, signed by whom.
 pub struct Order<'a> {
     /// The ledger.
     pub reader: &'a dyn LedgerReader,
-    /// The run.
-    pub run: &'a RunId,
+    /// Whose chains; `default` on one machine.
+    pub tenant: &'a str,
+    /// What is asked for. The end of a range may lie beyond its log, and is then the log's.
+    pub query: &'a Query,
     /// Policy bundles and manifests by digest.
     pub artifacts: &'a Artifacts,
     /// The evidence key.
     pub key: &'a SecretKey,
-    /// The directory to make. It may exist if it is empty.
+    /// The directory to make, which may exist if it is empty, or the `.zip` file.
     pub out: &'a Path,
     /// Says when the export was made.
     pub clock: &'a dyn Clock,
     /// Version of the program.
     pub version: &'a str,
+    /// SHA-256 of the program's file, in hex; empty if it cannot be told.
+    pub program: &'a str,
+    /// Who asked for it.
+    pub requester: &'a str,
     /// Sizes of older heads to prove consistency from, for auditors who pinned one.
     pub since: &'a [Seq],
+    /// Whether the payloads are to be disclosed.
+    pub payloads: bool,
+    /// The fleet log.
+    pub recorder: &'a dyn Recorder,
 }
 
 impl std::fmt::Debug for Order<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Order")
-            .field("run", self.run)
+            .field("query", self.query)
             .field("out", &self.out)
             .finish_non_exhaustive()
     }
@@ -63,244 +91,216 @@ pub struct Exported {
     pub files: usize,
     /// Entries in it.
     pub entries: usize,
-    /// The checkpoint it is proven under.
-    pub checkpoint: Checkpoint,
-    /// Whether the run is sealed. A bundle of an open run never verifies as complete.
-    pub sealed: bool,
-    /// Digests of policies and manifests the run used whose bytes were not kept.
+    /// The logs it is about and the sizes of their checkpoints.
+    pub logs: Vec<(String, Seq)>,
+    /// Runs in it.
+    pub runs: usize,
+    /// Runs that are there from opening to seal. A bundle of an open run never verifies as complete.
+    pub sealed: usize,
+    /// Digests of policies and manifests the runs used whose bytes were not kept.
     pub missing: Vec<Digest>,
+    /// SHA-256 of `manifest.json`, as it stands in the fleet log.
+    pub manifest: Digest,
 }
 
-/// Exports a run.
+/// Exports what the order asks for.
 ///
 /// # Errors
-/// No such run, the ledger is damaged where it is read, or the directory cannot be written.
-pub async fn run(order: &Order<'_>) -> Result<Exported, Error> {
-    let no_run = || Error::NoRun(order.run.to_string());
-    let id = order.reader.find_run(order.run).await?.ok_or_else(no_run)?;
-    let chains = order.reader.chains().await?;
-    // Everything is proven under this head, whatever is appended meanwhile.
-    let chain = chains.into_iter().find(|row| row.chain == id).ok_or_else(no_run)?;
-    let lines = lines_of(order, &chain).await?;
-    let (checkpoint, lines) = signed(&chain, order.run, lines)?;
-    let leaves = order.reader.leaf_hashes(&id, checkpoint.size).await?;
-    let payloads = payloads_of(order.reader, &id, order.run, &lines).await?;
-    let material =
-        Material { run: order.run, origin: &chain.origin, lines: &lines, payloads: &payloads };
-    let exporter =
-        Exporter { version: order.version.to_owned(), at: order.clock.now().to_string() };
-
+/// It is not there, the ledger is damaged where it is read, the export cannot be recorded, or the bundle
+/// cannot be written.
+pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
+    // Before anything is recorded: a place that is taken needs no record.
+    bundle::free(order.out)?;
+    let mut chains = order.reader.chains().await?;
+    chains.retain(|row| row.tenant == order.tenant);
+    // Everything is proven under these heads, whatever is appended meanwhile.
+    let (query, strands) = strands(order, &chains).await?;
+    let (strands, rows): (Vec<Strand>, Vec<&ChainRow>) = strands.into_iter().unzip();
+    let mut payloads = Payloads::default();
+    for (strand, row) in strands.iter().zip(&rows) {
+        let lines = strand.asked().filter(|line| line.entry.run.is_some());
+        disclose(order.reader, &row.chain, lines, order.payloads, &mut payloads).await?;
+    }
+    let (reader, tenant) = (order.reader, order.tenant);
+    let shown = fleet::show(reader, &chains, tenant, &query, (&strands, &payloads)).await?;
+    let heads = shown.as_ref().map(|shown| &shown.heads);
     let mut files = Files::default();
-    files.put(bundle::CONSISTENCY, consistency(&leaves, order.since));
-    if order.since.is_empty() {
-        files.0.remove(bundle::CONSISTENCY);
+    for (strand, row) in strands.iter().zip(&rows) {
+        let mut since: BTreeSet<Seq> = order.since.iter().copied().collect();
+        since.extend(heads.and_then(|heads| heads.get(strand.origin())).into_iter().flatten());
+        put(order, strand, row, &since, &mut files).await?;
     }
-    let mut jsonl = Vec::new();
-    for line in &lines {
-        jsonl.extend_from_slice(&line.bytes);
-        jsonl.push(b'\n');
+    if let Some(shown) = &shown {
+        put(order, &shown.strand, shown.row, &BTreeSet::new(), &mut files).await?;
     }
-    files.put(bundle::ENTRIES, jsonl);
-    files.put(bundle::CHECKPOINT, chain.head.checkpoint.as_bytes());
-    files.put(bundle::INCLUSION, inclusion(&lines, leaves, &checkpoint)?);
-    payloads.write(&mut files);
-    let missing = artefacts(order, &lines, &mut files)?;
-    files.put(bundle::AGENT_RUN, projection::agent_run(&material));
-    files.put(bundle::DECISION, projection::decisions(&material));
-    files.put(bundle::TOOL_TRACE, projection::tool_trace(&material));
-    files.put(bundle::PAGE, page::page(&material, &checkpoint, &exporter));
-    files.put(bundle::GUIDE, guide::GUIDE);
-    files.put(bundle::SCHEMA, schema::ENTRY_1);
-    let predicate = statement::predicate(&material, &checkpoint, &exporter);
-    let manifest = statement::statement(&files, predicate);
-    files.put(bundle::ENVELOPE, dsse::sign(statement::PAYLOAD_TYPE, &manifest, &[order.key]));
-    files.put(bundle::MANIFEST, manifest);
+    let (files, exported) = sealed(order, &query, &strands, &payloads, files)?;
+    order.recorder.record(recorded(&query, &exported, order)).await.map_err(Error::Unrecorded)?;
     files.write(order.out)?;
-    Ok(Exported {
-        dir: order.out.to_owned(),
-        files: files.0.len(),
-        entries: lines.len(),
-        sealed: material.sealed(),
-        checkpoint,
-        missing,
-    })
+    Ok(exported)
 }
 
-const CONTEXT: [Kind; 4] =
-    [Kind::ChainGenesis, Kind::WriterStarted, Kind::PolicyActivated, Kind::ManifestBound];
-
-/// The run's lines and everything that may introduce them, ascending, below the head.
-async fn lines_of(order: &Order<'_>, chain: &ChainRow) -> Result<Vec<Line>, Error> {
-    let kinds: Vec<&str> = CONTEXT.iter().map(|kind| kind.as_str()).collect();
-    let mut rows: Vec<EntryRow> = order.reader.entries_of(&chain.chain, &kinds).await?;
-    rows.extend(order.reader.run_entries(&chain.chain, order.run).await?);
-    rows.retain(|row| row.seq < chain.head.size);
-    rows.sort_by_key(|row| row.seq);
-    let read = |row: &EntryRow| {
-        Line::read(&row.body).map_err(|damage| Error::Ledger { seq: row.seq, damage })
-    };
-    rows.iter().map(read).collect()
+/// One chain with its proofs.
+async fn put(
+    order: &Order<'_>,
+    strand: &Strand,
+    row: &ChainRow,
+    since: &BTreeSet<Seq>,
+    files: &mut Files,
+) -> Result<(), Error> {
+    let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
+    let leaves = order.reader.leaf_hashes(&row.chain, size).await?;
+    proofs::put(strand, &row.head.checkpoint, leaves, since, files)
 }
 
-/// Opens the head's checkpoint and keeps the lines that matter for this run under it.
-fn signed(
-    chain: &ChainRow,
-    run: &RunId,
-    lines: Vec<Line>,
-) -> Result<(Checkpoint, Vec<Line>), Error> {
-    let damaged = |line: &Line, damage| Error::Ledger { seq: line.entry.seq, damage };
-    let mut epochs = Epochs::default();
-    for line in &lines {
-        if line.is(Kind::ChainGenesis) {
-            epochs.genesis(line).map_err(|damage| damaged(line, damage))?;
-        } else if line.is(Kind::WriterStarted) {
-            epochs.started(line).map_err(|damage| damaged(line, damage))?;
+/// The chains and the lines of them that the query asks for, and the query with its ends filled in.
+async fn strands<'a>(
+    order: &Order<'_>,
+    chains: &'a [ChainRow],
+) -> Result<(Query, Vec<(Strand, &'a ChainRow)>), Error> {
+    let folder = || bundle::FOLDER.to_owned();
+    match order.query {
+        Query::Run(run) => {
+            let row = gather::chain_of(order.reader, chains, run).await?;
+            let row = row.ok_or_else(|| Error::NoRun(run.to_string()))?;
+            let strand = gather::run(order.reader, row, run, folder()).await?;
+            Ok((order.query.clone(), vec![(strand, row)]))
+        }
+        Query::Range { log, span } => {
+            let row = chains.iter().find(|row| row.origin == *log);
+            let row = row.ok_or_else(|| Error::NoLog(log.clone()))?;
+            let span = Span { from: span.from, to: span.to.min(row.head.size) };
+            if span.from >= span.to {
+                let (from, to, size) = (span.from, span.to, row.head.size);
+                return Err(Error::NoSpan { log: log.clone(), from, to, size });
+            }
+            let strand = gather::span(order.reader, row, span, false, folder()).await?;
+            Ok((Query::Range { log: log.clone(), span }, vec![(strand, row)]))
+        }
+        Query::Population(filter) => {
+            let strands = population(order, filter, chains).await?;
+            Ok((order.query.clone(), strands))
         }
     }
-    let (checkpoint, signer) = epochs
-        .checkpoint(&chain.head.checkpoint)
-        .map_err(|damage| Error::Ledger { seq: chain.head.size, damage })?;
-    let kept = relevant(run, &lines);
-    let mut wanted: BTreeSet<_> =
-        lines.iter().filter(|l| kept.contains(&l.entry.seq)).map(|l| l.entry.epoch).collect();
-    wanted.insert(signer);
-    let lines = lines
-        .into_iter()
-        .filter(|line| {
-            kept.contains(&line.entry.seq)
-                || line.is(Kind::ChainGenesis)
-                || (line.is(Kind::WriterStarted) && wanted.contains(&line.entry.epoch))
-        })
-        .collect();
-    Ok((checkpoint, lines))
 }
 
-/// The run, the policies in force while it ran or named by its decisions, and its manifest.
-fn relevant(run: &RunId, lines: &[Line]) -> BTreeSet<Seq> {
-    let of_run = |line: &&Line| line.entry.run.as_ref().is_some_and(|link| link.run == *run);
-    let mut kept: BTreeSet<Seq> = lines.iter().filter(of_run).map(|l| l.entry.seq).collect();
-    let (Some(first), Some(last)) = (kept.first().copied(), kept.last().copied()) else {
-        return kept;
+async fn population<'a>(
+    order: &Order<'_>,
+    filter: &Filter,
+    chains: &'a [ChainRow],
+) -> Result<Vec<(Strand, &'a ChainRow)>, Error> {
+    if let Some(absent) = filter.chains.iter().find(|log| chains.iter().all(|c| c.origin != **log))
+    {
+        return Err(Error::NoLog(absent.clone()));
+    }
+    let fleet = origin(order.tenant);
+    let wanted = |row: &&ChainRow| {
+        let named = filter.chains.contains(&row.origin);
+        // The fleet log is in a folder of its own; a chain without entries has no checkpoint.
+        row.head.size > 0 && (named || (filter.chains.is_empty() && row.origin != fleet))
     };
-    let manifest = lines.iter().find(of_run).and_then(|line| line.text("manifest"));
-    let manifest = manifest.and_then(Digest::parse);
-    let before = |seq: Seq, wanted: &dyn Fn(&Line) -> bool| {
-        let mut found = lines.iter().rev().filter(|l| l.entry.seq < seq && wanted(l));
-        found.next().map(|line| line.entry.seq)
+    let mut rows: Vec<&ChainRow> = chains.iter().filter(wanted).collect();
+    rows.sort_by(|a, b| a.origin.cmp(&b.origin));
+    let mut strands = Vec::new();
+    for (number, row) in (0_u64..).zip(rows) {
+        let span = gather::span_of(order.reader, row, filter).await?;
+        let strand = gather::span(order.reader, row, span, true, chain_folder(number)).await?;
+        strands.push((strand, row));
+    }
+    Ok(strands)
+}
+
+/// Everything that is made from entries and payloads, and the signed list of all files.
+fn sealed(
+    order: &Order<'_>,
+    query: &Query,
+    strands: &[Strand],
+    payloads: &Payloads,
+    mut files: Files,
+) -> Result<(Files, Exported), Error> {
+    payloads.write(&mut files);
+    if let Query::Population(filter) = query {
+        files.put(bundle::POPULATION, population::population(filter, strands));
+    }
+    let missing = artefacts(order, strands, &mut files)?;
+    let materials: Vec<Material<'_>> =
+        strands.iter().flat_map(|strand| strand.materials(payloads)).collect();
+    for (name, bytes) in projection::files(query.scope(), &materials) {
+        files.put(name, bytes);
+    }
+    files.put(bundle::GUIDE, guide::GUIDE);
+    files.put(bundle::SCHEMA, schema::ENTRY_1);
+    let exporter = Exporter {
+        version: order.version.to_owned(),
+        at: order.clock.now().to_string(),
+        sha256: order.program.to_owned(),
+        requester: order.requester.to_owned(),
     };
-    let policy = |line: &Line| line.is(Kind::PolicyActivated);
-    let mut more: Vec<Seq> = Vec::new();
-    more.extend(before(first, &policy));
-    more.extend(before(first, &|line| {
-        line.is(Kind::ManifestBound) && line.text("digest").and_then(Digest::parse) == manifest
-    }));
-    more.extend(
-        lines
-            .iter()
-            .filter(|l| policy(l) && (first..=last).contains(&l.entry.seq))
-            .map(|l| l.entry.seq),
-    );
-    let mut used = BTreeMap::new();
-    for line in lines.iter().filter(of_run).filter(|line| decides(line)) {
-        used.entry(line.entry.draft.policy).or_insert(line.entry.seq);
-    }
-    for (digest, seq) in used {
-        more.extend(before(seq, &|line| policy(line) && line.entry.draft.policy == digest));
-    }
-    kept.extend(more);
-    kept
+    let subject = Subject { query, strands, materials: &materials, payloads, files: &files };
+    let predicate = statement::predicate(&subject, &exporter);
+    let page = match (query.scope(), materials.first(), strands.first()) {
+        (Scope::Run, Some(material), Some(Strand { checkpoint: Some(checkpoint), .. })) => {
+            page::page(material, checkpoint, &exporter)
+        }
+        (_, _, _) => overview::overview(&predicate, &materials),
+    };
+    files.put(bundle::PAGE, page);
+    let manifest = statement::statement(&files, predicate);
+    files.put(bundle::ENVELOPE, dsse::sign(statement::PAYLOAD_TYPE, &manifest, &[order.key]));
+    let digest = Digest::of(&[&manifest]);
+    files.put(bundle::MANIFEST, manifest);
+    let logs = strands.iter().map(|strand| {
+        let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
+        (strand.origin().to_owned(), size)
+    });
+    let exported = Exported {
+        dir: order.out.to_owned(),
+        files: files.0.len(),
+        entries: strands.iter().map(|strand| strand.lines.len()).sum(),
+        logs: logs.collect(),
+        runs: materials.len(),
+        sealed: materials.iter().filter(|material| material.sealed()).count(),
+        missing,
+        manifest: digest,
+    };
+    Ok((files, exported))
 }
 
-async fn payloads_of(
-    reader: &dyn LedgerReader,
-    chain: &ChainId,
-    run: &RunId,
-    lines: &[Line],
-) -> Result<Payloads, StoreError> {
-    let mut payloads = Payloads::default();
-    let of_run = lines.iter().filter(|l| l.entry.run.as_ref().is_some_and(|r| r.run == *run));
-    for commitment in of_run.flat_map(|line| &line.entry.draft.commit) {
-        // WHY: without an entry that says it was erased, absence proves nothing more than absence.
-        let payload =
-            reader.payload(chain, &commitment.c).await?.map_or(Payload::Withheld, |row| {
-                Payload::Opened {
-                    salt: row.salt,
-                    role: row.role,
-                    media_type: row.media_type,
-                    body: row.body,
-                }
-            });
-        payloads.0.insert(commitment.c, payload);
-    }
-    Ok(payloads)
+/// `evidence.exported` of this bundle.
+fn recorded(query: &Query, exported: &Exported, order: &Order<'_>) -> Draft {
+    let requester: String = order.requester.chars().take(4096).collect();
+    let entries = u64::try_from(exported.entries).unwrap_or(u64::MAX);
+    let data = Json::object([
+        ("scope", Json::from(query.scope().as_str())),
+        ("query", query.settings()),
+        ("manifest", Json::from(exported.manifest.hex())),
+        ("requester", Json::from(requester)),
+        ("entries", Json::from(entries)),
+    ]);
+    Draft::of(Kind::EvidenceExported, data)
 }
 
-fn inclusion(
-    lines: &[Line],
-    leaves: Vec<Digest>,
-    checkpoint: &Checkpoint,
-) -> Result<Vec<u8>, Error> {
-    let damaged = |seq, why: &str| Error::Ledger { seq, damage: Damage::new("D2", why) };
-    let differs: Option<Seq> =
-        lines.iter().map(|l| (l.entry.seq, l.leaf)).find_map(|(seq, leaf)| {
-            let stored = usize::try_from(seq).ok().and_then(|at| leaves.get(at));
-            (stored != Some(&leaf)).then_some(seq)
-        });
-    if let Some(seq) = differs {
-        return Err(damaged(seq, "the stored leaf hash is not that of the bytes"));
-    }
-    let prover = Prover::new(leaves);
-    if prover.root() != checkpoint.root {
-        return Err(damaged(checkpoint.size, "the checkpoint is not of the stored leaf hashes"));
-    }
-    let mut proofs = Vec::new();
-    for line in lines {
-        let path = usize::try_from(line.entry.seq)
-            .ok()
-            .and_then(|at| prover.inclusion_proof(at))
-            .ok_or_else(|| damaged(line.entry.seq, "no such leaf"))?;
-        proofs.push(Json::object([
-            ("seq", Json::from(line.entry.seq)),
-            ("leaf", Json::from(line.leaf.hex())),
-            ("path", hexes(&path)),
-        ]));
-    }
-    Ok(canonical::bytes(&Json::object([
-        ("v", Json::from("wicketgate/inclusion/1")),
-        ("size", Json::from(checkpoint.size)),
-        ("root", Json::from(checkpoint.root.hex())),
-        ("proofs", proofs.into()),
-    ])))
-}
-
-fn consistency(leaves: &[Digest], since: &[Seq]) -> Vec<u8> {
-    let proofs: Vec<Json> = since
-        .iter()
-        .filter_map(|old| {
-            let path = consistency_proof(leaves, usize::try_from(*old).ok()?)?;
-            Some(Json::object([("old", Json::from(*old)), ("path", hexes(&path))]))
-        })
-        .collect();
-    canonical::bytes(&Json::object([
-        ("v", Json::from("wicketgate/consistency/1")),
-        ("proofs", proofs.into()),
-    ]))
-}
-
-fn hexes(path: &[Digest]) -> Json {
-    path.iter().map(|digest| Json::from(digest.hex())).collect::<Vec<_>>().into()
-}
-
-/// Adds the policy bundles and the manifest; what was not kept is named.
-fn artefacts(order: &Order<'_>, lines: &[Line], files: &mut Files) -> Result<Vec<Digest>, Error> {
+/// Adds the policy bundles and the manifests; what was not kept is named.
+fn artefacts(
+    order: &Order<'_>,
+    strands: &[Strand],
+    files: &mut Files,
+) -> Result<Vec<Digest>, Error> {
     let mut missing = Vec::new();
     let none = Digest::of(&[]);
-    let wanted = |line: &&Line| decides(line) || line.is(Kind::PolicyActivated);
     let mut policies: Vec<Digest> = Vec::new();
-    for policy in lines.iter().filter(wanted).filter_map(|line| line.entry.draft.policy) {
-        if policy != none {
-            policies.retain(|seen| *seen != policy);
-            policies.push(policy);
+    let mut manifests: Vec<Digest> = Vec::new();
+    for strand in strands {
+        let runs: BTreeSet<Seq> = strand.asked().map(|line| line.entry.seq).collect();
+        for line in &strand.lines {
+            let asked = runs.contains(&line.entry.seq);
+            let named = (asked && decides(line)) || line.is(Kind::PolicyActivated);
+            if let Some(policy) = line.entry.draft.policy.filter(|p| named && *p != none) {
+                policies.retain(|seen| *seen != policy);
+                policies.push(policy);
+            }
+            let manifest = line.text("manifest").and_then(Digest::parse);
+            let manifest = manifest.filter(|d| line.is(Kind::RunOpened) && !manifests.contains(d));
+            manifests.extend(manifest.filter(|_| asked));
         }
     }
     for (place, digest) in policies.iter().rev().enumerate() {
@@ -313,14 +313,15 @@ fn artefacts(order: &Order<'_>, lines: &[Line], files: &mut Files) -> Result<Vec
             None => missing.push(*digest),
         }
     }
-    let opened = lines.iter().find(|line| line.is(Kind::RunOpened));
-    if let Some(digest) = opened.and_then(|l| l.text("manifest")).and_then(Digest::parse) {
-        match order.artifacts.manifest(&digest)? {
+    for (place, digest) in manifests.iter().enumerate() {
+        let first = (bundle::AGENT.to_owned(), bundle::AGENT_SIG.to_owned());
+        let (yaml, signature) = if place == 0 { first } else { bundle::agent_files(digest) };
+        match order.artifacts.manifest(digest)? {
             Some(manifest) => {
-                files.put(bundle::AGENT, manifest.yaml);
-                files.put(bundle::AGENT_SIG, manifest.signature);
+                files.put(yaml, manifest.yaml);
+                files.put(signature, manifest.signature);
             }
-            None => missing.push(digest),
+            None => missing.push(*digest),
         }
     }
     Ok(missing)

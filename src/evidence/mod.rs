@@ -12,11 +12,23 @@ pub mod artifacts;
 pub mod bundle;
 pub mod command;
 #[cfg(feature = "gate")]
+pub mod disclosed;
+#[cfg(feature = "gate")]
 pub mod export;
+#[cfg(feature = "gate")]
+pub mod fleet;
+#[cfg(feature = "gate")]
+pub mod gather;
 pub mod guide;
+pub mod overview;
 pub mod page;
 pub mod payloads;
+pub mod population;
 pub mod projection;
+#[cfg(feature = "gate")]
+pub mod proofs;
+pub mod query;
+pub mod scope;
 pub mod statement;
 pub mod trust;
 pub mod verify;
@@ -46,6 +58,36 @@ pub enum Error {
         /// What is wrong with it.
         damage: crate::ledger::verify::Damage,
     },
+    /// Entries that were asked for are no longer in the ledger.
+    #[error(
+        "entries {from}..{to} of `{log}` are not in this ledger any more: they were pruned, or are missing (`ledger verify` tells)"
+    )]
+    Pruned {
+        /// The log.
+        log: String,
+        /// The first of them.
+        from: u64,
+        /// The one after the last of them that is known to be gone.
+        to: u64,
+    },
+    /// No chain of this ledger has the name.
+    #[error("no log `{0}` in this ledger")]
+    NoLog(String),
+    /// The span does not lie in the log.
+    #[error("`{log}` has {size} entries: {from}..{to} is no span of it")]
+    NoSpan {
+        /// The log.
+        log: String,
+        /// What was asked for.
+        from: u64,
+        /// What was asked for.
+        to: u64,
+        /// Entries of the log.
+        size: u64,
+    },
+    /// The export could not be recorded in the fleet log, and so was not written.
+    #[error("the export was not recorded, and so nothing was written: {0}")]
+    Unrecorded(crate::ledger::Error),
     /// There is something in the place the bundle should go.
     #[error("`{0}` exists and is not empty")]
     Occupied(String),

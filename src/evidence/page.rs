@@ -18,7 +18,8 @@ pub const NOT_PROVEN: [&str; 4] = [
     "that the policy engine would decide the same again: decisions are not replayed here",
 ];
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}\
+/// How pages look.
+pub(super) const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}\
 table{border-collapse:collapse;width:100%}td,th{border:1px solid #ccc;padding:.3rem .5rem;text-align:left;vertical-align:top}\
 pre{white-space:pre-wrap;word-break:break-word;background:#f6f6f6;padding:.5rem;margin:0}code{word-break:break-all}";
 
@@ -118,7 +119,7 @@ fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
 }
 
 /// Text that means only itself in HTML, also inside a quoted attribute.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::bundle::{AGENT_RUN, DECISION, TOOL_TRACE};
 use super::payloads::Payloads;
+use super::scope::Scope;
 use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
@@ -10,16 +12,37 @@ use crate::ledger::entry::Kind;
 use crate::ledger::verify::Line;
 
 /// What a bundle is made from: the lines of one run among those that introduce it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Material<'a> {
     /// The run.
     pub run: &'a RunId,
     /// Name of the log.
     pub origin: &'a str,
-    /// All lines of the bundle, ascending.
+    /// All lines of the chain that the bundle has, ascending.
     pub lines: &'a [Line],
+    /// The lines of the run among them.
+    own: Vec<&'a Line>,
+    /// Which ends of the run lie outside of what was asked for.
+    pub cut: Cut,
     /// What opens them.
     pub payloads: &'a Payloads,
+}
+
+/// Which ends of a run a range leaves out. A run that is cut is never called complete.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cut {
+    /// It was opened before the range.
+    pub begin: bool,
+    /// The range ends before the log does, and the run is not sealed in it.
+    pub end: bool,
+}
+
+impl Cut {
+    /// Whether anything is left out.
+    #[must_use]
+    pub const fn any(self) -> bool {
+        self.begin || self.end
+    }
 }
 
 /// One call from its first word to its last.
@@ -29,16 +52,53 @@ struct Call<'a> {
 }
 
 impl<'a> Material<'a> {
-    /// The lines of the run.
-    pub fn of_run(&self) -> impl Iterator<Item = &'a Line> {
-        let run = *self.run;
-        self.lines.iter().filter(move |l| l.entry.run.as_ref().is_some_and(|link| link.run == run))
+    /// The run `run` among these lines of the log `origin`.
+    #[must_use]
+    pub fn new(run: &'a RunId, origin: &'a str, lines: &'a [Line], payloads: &'a Payloads) -> Self {
+        let of_run = |line: &&Line| line.entry.run.as_ref().is_some_and(|link| link.run == *run);
+        let own = lines.iter().filter(of_run).collect();
+        Self { run, origin, lines, own, cut: Cut::default(), payloads }
     }
 
-    /// Whether the run is sealed.
+    /// A run whose lines have been found, cut like this.
+    #[must_use]
+    pub fn part(
+        run: &'a RunId,
+        origin: &'a str,
+        (lines, own): (&'a [Line], Vec<&'a Line>),
+        cut: Cut,
+        payloads: &'a Payloads,
+    ) -> Self {
+        Self { run, origin, lines, own, cut, payloads }
+    }
+
+    /// The lines of the run.
+    pub fn of_run(&self) -> impl Iterator<Item = &'a Line> {
+        self.own.iter().copied()
+    }
+
+    /// The run's `run.opened`, also where it stands before the range that was asked for.
+    #[must_use]
+    pub fn opening(&self) -> Option<&'a Line> {
+        let of_run = |l: &&Line| l.entry.run.as_ref().is_some_and(|link| link.run == *self.run);
+        let mut all = self.own.iter().copied().take(1).chain(self.lines.iter().filter(of_run));
+        all.find(|line| line.is(Kind::RunOpened))
+    }
+
+    /// Whether the run is here from its opening to its seal.
     #[must_use]
     pub fn sealed(&self) -> bool {
-        self.of_run().any(|line| line.is(Kind::RunSealed))
+        !self.cut.any() && self.of_run().any(|line| line.is(Kind::RunSealed))
+    }
+
+    /// `sealed`, `open` (more may have happened since), or `cut` by the ends of a range.
+    #[must_use]
+    pub fn status(&self) -> &'static str {
+        match (self.cut.any(), self.sealed()) {
+            (true, _) => "cut",
+            (false, true) => "sealed",
+            (false, false) => "open",
+        }
     }
 
     /// How many decisions were recorded and not enforced.
@@ -80,15 +140,47 @@ pub fn unenforced(line: &Line) -> bool {
     decides(line) && line.entry.draft.data.get("enforced").and_then(Json::as_bool) == Some(false)
 }
 
+/// The three files people read, by name.
+#[must_use]
+pub fn files(scope: Scope, materials: &[Material<'_>]) -> [(&'static str, Vec<u8>); 3] {
+    match (scope, materials) {
+        (Scope::Run, [material]) => [
+            (AGENT_RUN, agent_run(material)),
+            (DECISION, decisions(material)),
+            (TOOL_TRACE, tool_trace(material)),
+        ],
+        (Scope::Run | Scope::Range | Scope::Population, several) => [
+            (AGENT_RUN, agent_runs(several)),
+            (DECISION, decisions_of(several)),
+            (TOOL_TRACE, tool_traces(several)),
+        ],
+    }
+}
+
 /// `agent_run.json`: the run, and its transcript call by call.
 #[must_use]
 pub fn agent_run(material: &Material<'_>) -> Vec<u8> {
+    canonical::bytes(&agent_run_json(material))
+}
+
+/// `agent_run.json` of several runs: one object for each, in the order of their first entries.
+#[must_use]
+pub fn agent_runs(materials: &[Material<'_>]) -> Vec<u8> {
+    several("wicketgate/agent_runs/1", materials, agent_run_json)
+}
+
+fn several(v: &str, materials: &[Material<'_>], one: fn(&Material<'_>) -> Json) -> Vec<u8> {
+    let runs: Vec<Json> = materials.iter().map(one).collect();
+    canonical::bytes(&Json::object([("v", Json::from(v)), ("runs", runs.into())]))
+}
+
+fn agent_run_json(material: &Material<'_>) -> Json {
     let lines: Vec<&Line> = material.of_run().collect();
     let mut members = vec![
         ("v", Json::from("wicketgate/agent_run/1")),
         ("run", Json::from(material.run.to_string())),
         ("origin", Json::from(material.origin)),
-        ("status", Json::from(if material.sealed() { "sealed" } else { "open" })),
+        ("status", Json::from(material.status())),
         ("entries", count(lines.len())),
         ("calls", count(material.calls_count())),
         ("policies", policies(&lines)),
@@ -99,8 +191,16 @@ pub fn agent_run(material: &Material<'_>) -> Vec<u8> {
     ];
     let unenforced = material.unenforced_count();
     members.extend((unenforced > 0).then(|| ("unenforced", count(unenforced))));
+    let missing = [(material.cut.begin, "begin"), (material.cut.end, "end")];
+    if material.cut.any() {
+        let missing = missing.iter().filter(|(cut, _)| *cut);
+        members
+            .push(("cut", missing.map(|(_, word)| Json::from(*word)).collect::<Vec<_>>().into()));
+    }
     if let Some(first) = lines.first() {
         members.push(("chain", Json::from(first.entry.chain.to_string())));
+    }
+    if let Some(first) = lines.first().filter(|first| first.is(Kind::RunOpened)) {
         members.push(("opened", place(first)));
         // `run.opened` says who, what and under which manifest: all of it, as recorded.
         members.push(("opening", first.entry.draft.data.clone()));
@@ -109,29 +209,49 @@ pub fn agent_run(material: &Material<'_>) -> Vec<u8> {
         members.push(("sealed", place(seal)));
         members.push(("seal", seal.entry.draft.data.clone()));
     }
-    canonical::bytes(&Json::object(members))
+    Json::object(members)
 }
 
 /// `decision.json`: every decision in order.
 #[must_use]
 pub fn decisions(material: &Material<'_>) -> Vec<u8> {
+    canonical::bytes(&decisions_json(material))
+}
+
+/// `decision.json` of several runs.
+#[must_use]
+pub fn decisions_of(materials: &[Material<'_>]) -> Vec<u8> {
+    several("wicketgate/decisions/1", materials, decisions_json)
+}
+
+fn decisions_json(material: &Material<'_>) -> Json {
     let list: Vec<Json> = material.of_run().filter(|line| decides(line)).map(decision).collect();
-    canonical::bytes(&Json::object([
+    Json::object([
         ("v", Json::from("wicketgate/decision/1")),
         ("run", Json::from(material.run.to_string())),
         ("decisions", list.into()),
-    ]))
+    ])
 }
 
 /// `tool_trace.json`: every call with its inputs, outputs and times.
 #[must_use]
 pub fn tool_trace(material: &Material<'_>) -> Vec<u8> {
+    canonical::bytes(&tool_trace_json(material))
+}
+
+/// `tool_trace.json` of several runs.
+#[must_use]
+pub fn tool_traces(materials: &[Material<'_>]) -> Vec<u8> {
+    several("wicketgate/tool_traces/1", materials, tool_trace_json)
+}
+
+fn tool_trace_json(material: &Material<'_>) -> Json {
     let list: Vec<Json> = material.calls().iter().map(|call| trace(material, call)).collect();
-    canonical::bytes(&Json::object([
+    Json::object([
         ("v", Json::from("wicketgate/tool_trace/1")),
         ("run", Json::from(material.run.to_string())),
         ("calls", list.into()),
-    ]))
+    ])
 }
 
 fn count(n: usize) -> Json {

@@ -1,9 +1,10 @@
 //! The in-toto statement: which files the bundle is, and what is said about them.
 
-use super::bundle::{ENVELOPE, Files, MANIFEST};
-use super::payloads::Payload;
+use super::bundle::{ENVELOPE, FLEET_CHECKPOINT, Files, MANIFEST, OLDER};
+use super::payloads::{Payload, Payloads};
 use super::projection::{self, Material};
-use crate::crypto::note::Checkpoint;
+use super::query::Query;
+use super::scope::{Scope, Strand};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
@@ -22,6 +23,42 @@ pub struct Exporter {
     pub version: String,
     /// When it exported.
     pub at: String,
+    /// SHA-256 of the program's file, in hex; empty if it could not be read.
+    pub sha256: String,
+    /// Who asked for it.
+    pub requester: String,
+}
+
+impl Exporter {
+    /// What a predicate says its exporter was.
+    #[must_use]
+    pub fn said(predicate: &Json) -> Self {
+        let text = |part: &str, name: &str| {
+            let value = predicate.get(part).and_then(|p| p.get(name)).and_then(Json::as_str);
+            value.unwrap_or_default().to_owned()
+        };
+        Self {
+            version: text("exporter", "version"),
+            at: text("exporter", "at"),
+            sha256: text("exporter", "sha256"),
+            requester: text("query", "requested_by"),
+        }
+    }
+}
+
+/// What the statement is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// What was asked for.
+    pub query: &'a Query,
+    /// The chains.
+    pub strands: &'a [Strand],
+    /// The runs in them that were asked for.
+    pub materials: &'a [Material<'a>],
+    /// What opens their commitments.
+    pub payloads: &'a Payloads,
+    /// The files but the statement itself.
+    pub files: &'a Files,
 }
 
 /// The statement over all files but itself and its envelope.
@@ -46,52 +83,126 @@ pub fn statement(files: &Files, predicate: Json) -> Vec<u8> {
 
 /// What is said about the files: derived from them, so that a verifier can derive it again.
 #[must_use]
-pub fn predicate(material: &Material<'_>, checkpoint: &Checkpoint, exporter: &Exporter) -> Json {
-    let number = |n: usize| Json::from(u64::try_from(n).unwrap_or(u64::MAX));
-    let run: Vec<_> = material.of_run().collect();
+pub fn predicate(subject: &Subject<'_>, exporter: &Exporter) -> Json {
+    let said =
+        |name: &'static str, value: &str| (!value.is_empty()).then(|| (name, Json::from(value)));
+    let mut query = subject.query.to_json();
+    if let Json::Object(members) = &mut query {
+        let by = said("requested_by", &exporter.requester);
+        members.extend(by.map(|(name, value)| (name.to_owned(), value)));
+    }
+    let mut program = vec![
+        ("name", Json::from("wicketgate")),
+        ("version", Json::from(exporter.version.as_str())),
+        ("at", Json::from(exporter.at.as_str())),
+    ];
+    program.extend(said("sha256", &exporter.sha256));
+    let mut members = vec![
+        ("query", query),
+        ("counts", counts(subject)),
+        ("levels_expected", levels(subject.files)),
+        ("exporter", Json::object(program)),
+    ];
+    members.extend(disclosure(subject));
+    match subject.query {
+        Query::Run(_) => members.extend(of_run(subject)),
+        Query::Range { .. } => {
+            members.extend(subject.strands.first().map(of_chain).unwrap_or_default())
+        }
+        Query::Population(_) => {
+            let chains = subject.strands.iter().map(|strand| Json::object(of_chain(strand)));
+            members.push(("chains", chains.collect::<Vec<_>>().into()));
+        }
+    }
+    Json::object(members)
+}
+
+fn number(n: usize) -> Json {
+    Json::from(u64::try_from(n).unwrap_or(u64::MAX))
+}
+
+fn counts(subject: &Subject<'_>) -> Json {
+    let Subject { strands, materials, payloads, .. } = subject;
+    let of_runs = || materials.iter().flat_map(Material::of_run);
+    let opened = payloads.0.values().filter(|p| matches!(p, Payload::Opened { .. })).count();
+    let mut counts = vec![
+        ("entries", number(strands.iter().map(|strand| strand.lines.len()).sum())),
+        ("run_entries", number(of_runs().count())),
+        ("calls", number(materials.iter().map(Material::calls_count).sum())),
+        ("decisions", number(of_runs().filter(|line| projection::decides(line)).count())),
+        ("payloads", number(payloads.0.len())),
+        ("opened", number(opened)),
+    ];
+    if subject.query.scope() != Scope::Run {
+        counts.push(("runs", number(materials.len())));
+        counts.push(("chains", number(strands.len())));
+    }
+    let unenforced: usize = materials.iter().map(Material::unenforced_count).sum();
+    counts.extend((unenforced > 0).then(|| ("unenforced", number(unenforced))));
+    Json::object(counts)
+}
+
+/// Payloads by how much of them is here: their commitments, of many runs only how many.
+fn disclosure(subject: &Subject<'_>) -> Vec<(&'static str, Json)> {
     let in_state = |wanted: fn(&Payload) -> bool| {
-        let list = material.payloads.0.iter().filter(|(_, p)| wanted(p));
+        let list = subject.payloads.0.iter().filter(|(_, payload)| wanted(payload));
         list.map(|(c, _)| Json::from(c.hex())).collect::<Vec<_>>()
     };
-    let opened = in_state(|p| matches!(p, Payload::Opened { .. }));
-    let seq = |line: Option<&&crate::ledger::verify::Line>| {
+    let withheld = in_state(|p| matches!(p, Payload::Withheld));
+    let redacted = in_state(|p| match p {
+        Payload::Opened { .. } | Payload::Erased | Payload::Withheld => false,
+    });
+    let withheld = match subject.query.scope() {
+        Scope::Run => withheld.into(),
+        Scope::Range | Scope::Population => number(withheld.len()),
+    };
+    vec![
+        ("erasures", in_state(|p| matches!(p, Payload::Erased)).into()),
+        ("redactions", redacted.into()),
+        ("withheld", withheld),
+    ]
+}
+
+/// The levels that this bundle has the material for; what it reaches is the verifier's to say.
+fn levels(files: &Files) -> Json {
+    let mut levels = vec![Json::from("L0"), Json::from("L1")];
+    if files.0.keys().any(|name| name.rsplit('/').next() == Some(OLDER)) {
+        levels.push(Json::from("L2"));
+    }
+    // The log's own signature and at least one more line: a witness's.
+    let lines =
+        |note: &[u8]| note.windows(4).filter(|four| *four == "\n\u{2014}".as_bytes()).count();
+    if files.get(FLEET_CHECKPOINT).is_some_and(|note| lines(note) > 1) {
+        levels.push(Json::from("L3"));
+    }
+    if files.0.keys().any(|name| name.starts_with("anchors/") && name.ends_with(".tsr")) {
+        levels.push(Json::from("L4"));
+    }
+    levels.into()
+}
+
+fn of_run(subject: &Subject<'_>) -> Vec<(&'static str, Json)> {
+    let Some(material) = subject.materials.first() else { return Vec::new() };
+    let (first, last) = (material.of_run().next(), material.of_run().last());
+    let seq = |line: Option<&crate::ledger::verify::Line>| {
         Json::from(line.map_or(0, |line| line.entry.seq))
     };
-    let mut counts = vec![
-        ("entries", number(material.lines.len())),
-        ("run_entries", number(run.len())),
-        ("calls", number(material.calls_count())),
-        ("decisions", number(run.iter().filter(|l| projection::decides(l)).count())),
-        ("payloads", number(material.payloads.0.len())),
-        ("opened", number(opened.len())),
-    ];
-    let unenforced = material.unenforced_count();
-    counts.extend((unenforced > 0).then(|| ("unenforced", number(unenforced))));
-    let chain = run.first().map(|line| line.entry.chain.to_string()).unwrap_or_default();
-    Json::object([
-        ("run", Json::from(material.run.to_string())),
-        ("chain", Json::from(chain)),
-        ("origin", Json::from(material.origin)),
-        (
-            "checkpoint",
-            Json::object([
-                ("size", Json::from(checkpoint.size)),
-                ("root", Json::from(checkpoint.root.hex())),
-            ]),
-        ),
-        ("query", Json::object([("scope", Json::from("run"))])),
-        ("status", Json::from(if material.sealed() { "sealed" } else { "open" })),
-        ("counts", Json::object(counts)),
-        ("range", Json::object([("first", seq(run.first())), ("last", seq(run.last()))])),
-        ("erased", in_state(|p| matches!(p, Payload::Erased)).into()),
-        ("withheld", in_state(|p| matches!(p, Payload::Withheld)).into()),
-        (
-            "exporter",
-            Json::object([
-                ("name", Json::from("wicketgate")),
-                ("version", Json::from(exporter.version.as_str())),
-                ("at", Json::from(exporter.at.as_str())),
-            ]),
-        ),
-    ])
+    let mut members = subject.strands.first().map(of_chain).unwrap_or_default();
+    members.push(("run", Json::from(material.run.to_string())));
+    members.push(("status", Json::from(material.status())));
+    members.push(("range", Json::object([("first", seq(first)), ("last", seq(last))])));
+    members
+}
+
+fn of_chain(strand: &Strand) -> Vec<(&'static str, Json)> {
+    let chain = strand.lines.first().map(|line| line.entry.chain.to_string()).unwrap_or_default();
+    let mut members = vec![("chain", Json::from(chain)), ("origin", Json::from(strand.origin()))];
+    members.extend(strand.checkpoint.as_ref().map(|checkpoint| {
+        let (size, root) = (Json::from(checkpoint.size), Json::from(checkpoint.root.hex()));
+        ("checkpoint", Json::object([("size", size), ("root", root)]))
+    }));
+    members.extend(strand.span.map(|span| {
+        ("range", Json::object([("from", Json::from(span.from)), ("to", Json::from(span.to))]))
+    }));
+    members
 }

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::entry::{Entry, Kind};
 use super::store::{
-    Batch, ChainRow, EntryRow, Head, LeaseKey, LeaseRequest, Leased, LedgerReader, LedgerStore,
-    PayloadRow, StoreError, Subtree, Volume,
+    AnchorRow, Batch, ChainRow, EntryRow, FleetView, Head, LeaseKey, LeaseRequest, Leased,
+    LedgerReader, LedgerStore, PayloadRow, Restart, StoreError, Subtree, Volume,
 };
 use crate::crypto::range::Node;
 use crate::domain::digest::Digest;
@@ -78,6 +78,9 @@ struct Chain {
     tenant: String,
     pool: String,
     slot: u64,
+    n: u64,
+    retired: bool,
+    anchors: BTreeMap<Seq, AnchorRow>,
     epoch: Epoch,
     secret: Digest,
     replaced: Option<Digest>,
@@ -99,9 +102,10 @@ impl Chain {
 
     fn origin(&self) -> String {
         if self.pool == crate::ledger::fleet::POOL {
-            return crate::ledger::fleet::origin(&self.tenant);
+            let first = crate::ledger::fleet::origin(&self.tenant);
+            return if self.n == 0 { first } else { format!("{first}/{}", self.n) };
         }
-        format!("wicketgate.dev/{}/{}/0", self.tenant, self.slot_name())
+        format!("wicketgate.dev/{}/{}/{}", self.tenant, self.slot_name(), self.n)
     }
 
     fn select(&self, wanted: impl Fn(&EntryRow) -> bool) -> Vec<EntryRow> {
@@ -130,9 +134,10 @@ impl State {
         let mut slots: Vec<(&ChainId, &Chain)> = self
             .chains
             .iter()
-            .filter(|(_, c)| c.tenant == request.tenant && c.pool == request.pool)
+            .filter(|(_, c)| c.tenant == request.tenant && c.pool == request.pool && !c.retired)
             .collect();
-        slots.sort_by_key(|(_, chain)| chain.slot);
+        let known = request.previous.as_ref().map(|key| key.chain);
+        slots.sort_by_key(|(id, chain)| (Some(**id) != known, chain.slot));
         let find = |wanted: &dyn Fn(&Chain) -> bool| {
             slots.iter().find(|(_, chain)| wanted(chain)).map(|(id, _)| **id)
         };
@@ -193,16 +198,18 @@ impl State {
             .map(|c| c.slot.saturating_add(1))
             .max()
             .unwrap_or(0);
-        let head = Head {
-            size: 0,
-            hash: Entry::genesis_prev(&request.chain),
-            frontier: Vec::new(),
-            checkpoint: String::new(),
-        };
+        if request.pool == crate::ledger::fleet::POOL && slot > 0 {
+            let why = "somebody else is recording in the fleet log";
+            return Err(StoreError::Conflict(why.into()));
+        }
+        let head = empty(&request.chain);
         let chain = Chain {
             tenant: request.tenant.clone(),
             pool: request.pool.clone(),
             slot,
+            n: 0,
+            retired: false,
+            anchors: BTreeMap::new(),
             epoch: 0,
             secret,
             replaced: None,
@@ -250,6 +257,84 @@ impl State {
         }
         chain.checkpoints.insert(batch.head.size, batch.head.checkpoint.clone());
         chain.head = batch.head.clone();
+        Ok(())
+    }
+}
+
+fn empty(chain: &ChainId) -> Head {
+    let hash = Entry::genesis_prev(chain);
+    Head { size: 0, hash, frontier: Vec::new(), checkpoint: String::new() }
+}
+
+/// Whether these bytes are an entry about this log.
+fn about(body: &[u8], log: &str) -> bool {
+    let entry = Entry::parse(body).ok();
+    let said = entry.as_ref().and_then(|entry| entry.draft.data.get("log")?.as_str());
+    said == Some(log)
+}
+
+impl State {
+    fn fleets(&self, tenant: &str) -> impl Iterator<Item = &Chain> {
+        let fleet = |c: &&Chain| c.tenant == tenant && c.pool == crate::ledger::fleet::POOL;
+        let mut fleets: Vec<&Chain> = self.chains.values().filter(fleet).collect();
+        fleets.sort_by_key(|c| c.n);
+        fleets.into_iter()
+    }
+
+    fn said(&self, tenant: &str, log: &str, kind: &str) -> Option<EntryRow> {
+        let entries = self.fleets(tenant).flat_map(|fleet| &fleet.entries);
+        entries.filter(|e| e.kind == kind && about(&e.body, log)).last().cloned()
+    }
+
+    fn view(&mut self, key: &LeaseKey, before: Option<&ChainId>) -> Result<FleetView, StoreError> {
+        let mine = self.held(key)?;
+        let (tenant, log) = (mine.tenant.clone(), mine.origin());
+        let forgotten =
+            before.is_some_and(|id| self.chains.get(id).is_none_or(|chain| chain.tenant != tenant));
+        let fleet = self.fleets(&tenant).find(|c| !c.retired).map(|c| (c.origin(), c.head.size));
+        let kinds = ["chain.enrolled", "chain.checkpoint", "chain.retired"];
+        let said = kinds.iter().filter_map(|kind| self.said(&tenant, &log, kind));
+        Ok(FleetView { fleet, forgotten, said: said.map(|row| row.body).collect() })
+    }
+
+    fn restart(&mut self, key: &LeaseKey, next: &Restart) -> Result<(), StoreError> {
+        let old = self.held(key)?;
+        let mut chain = Chain {
+            tenant: old.tenant.clone(),
+            pool: old.pool.clone(),
+            slot: old.slot,
+            n: next.n,
+            retired: false,
+            anchors: BTreeMap::new(),
+            epoch: next.key.epoch,
+            secret: Digest::of(&[&next.key.secret]),
+            replaced: None,
+            until: old.until,
+            term: old.term,
+            stopped: false,
+            head: empty(&next.key.chain),
+            entries: Vec::new(),
+            payloads: BTreeMap::new(),
+            subtrees: BTreeMap::new(),
+            checkpoints: BTreeMap::new(),
+            open_runs: BTreeSet::new(),
+        };
+        let in_place = next.key.chain == key.chain;
+        let same = next.key == *key && old.head.size == 0;
+        if next.n <= old.n || chain.origin() != next.origin || (in_place && !same) {
+            return Err(StoreError::Unavailable("malformed restart".into()));
+        }
+        next.batch.check(&chain.head)?;
+        chain.head = next.batch.head.clone();
+        chain.entries.clone_from(&next.batch.entries);
+        chain.checkpoints.insert(chain.head.size, chain.head.checkpoint.clone());
+        let last = chain.entries.last();
+        chain.stopped = last.is_some_and(|e| e.kind == Kind::WriterStopped.as_str());
+        if !in_place {
+            old.retired = true;
+            old.epoch = old.epoch.saturating_add(1);
+        }
+        self.chains.insert(next.key.chain, chain);
         Ok(())
     }
 }
@@ -366,6 +451,41 @@ impl LedgerStore for Memory {
 
     async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
         self.held(key, |chain| chain.payloads.get(c).cloned())
+    }
+
+    async fn fleet_view(
+        &self,
+        key: &LeaseKey,
+        before: Option<&ChainId>,
+    ) -> Result<FleetView, StoreError> {
+        self.state.lock().view(key, before)
+    }
+
+    async fn signed_at(&self, key: &LeaseKey, size: Seq) -> Result<Option<String>, StoreError> {
+        self.held(key, |chain| chain.checkpoints.get(&size).cloned())
+    }
+
+    async fn fleet_leaves(
+        &self,
+        key: &LeaseKey,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<Digest>, StoreError> {
+        let mut state = self.state.lock();
+        let tenant = state.held(key)?.tenant.clone();
+        let fleet = state.fleets(&tenant).find(|c| !c.retired);
+        let rows = fleet.map(|fleet| fleet.from(from, limit)).unwrap_or_default();
+        Ok(rows.iter().map(|row| row.leaf).collect())
+    }
+
+    async fn put_anchor(&self, key: &LeaseKey, anchor: &AnchorRow) -> Result<(), StoreError> {
+        let mut state = self.state.lock();
+        state.held(key)?.anchors.insert(anchor.size, anchor.clone());
+        Ok(())
+    }
+
+    async fn restart(&self, key: &LeaseKey, next: &Restart) -> Result<(), StoreError> {
+        self.state.lock().restart(key, next)
     }
 }
 
@@ -487,5 +607,33 @@ impl LedgerReader for Memory {
         Ok(self.read(chain, |c| {
             c.checkpoints.range(at_least..).next().map(|(size, note)| (*size, note.clone()))
         }))
+    }
+
+    async fn anchors(
+        &self,
+        origin: &str,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<AnchorRow>, StoreError> {
+        let state = self.state.lock();
+        let chain = state.chains.values().find(|c| c.origin() == origin);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let found = chain.into_iter().flat_map(|c| c.anchors.range(from..)).take(limit);
+        Ok(found.map(|(_, anchor)| anchor.clone()).collect())
+    }
+
+    async fn newest_anchor(&self, origin: &str) -> Result<Option<AnchorRow>, StoreError> {
+        let state = self.state.lock();
+        let chain = state.chains.values().find(|c| c.origin() == origin);
+        Ok(chain.and_then(|c| c.anchors.values().next_back().cloned()))
+    }
+
+    async fn fleet_said(
+        &self,
+        tenant: &str,
+        log: &str,
+        kind: &str,
+    ) -> Result<Option<EntryRow>, StoreError> {
+        Ok(self.state.lock().said(tenant, log, kind))
     }
 }

@@ -7,6 +7,7 @@
 //! again with the same bytes until it is durable or this writer is fenced; nothing else is ever
 //! signed for its place.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,7 +15,6 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Entropy};
-use crate::crypto::keys::SecretKey;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::time::Timestamp;
 use crate::policy::Judged;
@@ -29,6 +29,8 @@ use permit::{Committed, Finished, Receipt, Settled};
 #[cfg(feature = "gate")]
 use store::{LeaseKey, Leased, LedgerStore, StoreError};
 
+#[cfg(feature = "gate")]
+pub mod archive;
 #[cfg(feature = "gate")]
 pub mod chain;
 pub mod drafts;
@@ -131,6 +133,10 @@ pub struct Settings {
     pub queue_max: usize,
     /// Facts about the store's durability, recorded in `writer.started`.
     pub durability: Vec<(String, String)>,
+    /// The anchor file: the newest head of the fleet log that others have seen.
+    pub anchor_file: Option<PathBuf>,
+    /// Witnesses that are asked, before anything is written, what they have seen of the fleet log.
+    pub sights: Vec<fleet::port::Sight>,
     /// Start although the clock is more than a day behind the last entry.
     pub accept_clock_step: bool,
 }
@@ -150,6 +156,8 @@ impl Default for Settings {
             commit_wait: Duration::from_secs(4),
             queue_max: 1024,
             durability: Vec::new(),
+            anchor_file: None,
+            sights: Vec::new(),
             accept_clock_step: false,
         }
     }
@@ -167,7 +175,7 @@ pub struct Parts {
     /// Signs the epoch key's certificate.
     pub signer: Arc<dyn writer_key::Signer>,
     /// The key of a log whose key is stable (the fleet log); without one, each epoch makes its own.
-    pub log_key: Option<SecretKey>,
+    pub log_key: Option<writer_key::LogKeys>,
     /// What this machine remembers of its chain.
     pub journal: Box<dyn spool::Journal>,
     /// Where it remembers its lease.

@@ -10,10 +10,11 @@ use base64::engine::general_purpose::STANDARD;
 use super::chain::Chain;
 use super::drafts::Written;
 use super::entry::{Draft, Entry, Kind};
+use super::fleet::seen;
 use super::sequencer::{Ending, Sequencer, Writer};
 use super::store::{EntryRow, Head, LeaseRequest, Leased, StoreError};
 use super::tail::{Phase, RunTail};
-use super::writer_key::{Certificate, WriterKey};
+use super::writer_key::{Certificate, Signer, WriterKey};
 use super::{RecoveredRun, spool};
 use crate::clock::{random16, random32};
 use crate::crypto::merkle::Frontier;
@@ -56,6 +57,17 @@ impl From<Ending> for Refused {
     }
 }
 
+impl From<seen::Doubt> for Refused {
+    fn from(doubt: seen::Doubt) -> Self {
+        match doubt {
+            seen::Doubt::Later(why) => Self::Later(why),
+            seen::Doubt::Lost(lost) => {
+                broken(format!("{lost}; `wicketgate ledger recover` says what can be done"))
+            }
+        }
+    }
+}
+
 fn broken(why: impl Into<String>) -> Refused {
     Refused::Never(Ending::Broken(why.into()))
 }
@@ -70,6 +82,9 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
     };
     let mark = writer.journal.watermark(&leased.key.chain).map_err(|e| broken(e.to_string()))?;
     let (head, healed) = heal(writer, &leased, mark.as_ref()).await?;
+    let latest = writer.journal.latest().map_err(|e| broken(e.to_string()))?;
+    let outside = (shared.settings.anchor_file.as_deref(), shared.settings.sights.as_slice());
+    seen::check(&*shared.store, &leased, &head, latest.as_ref(), outside).await?;
     let tail = check_tail(&shared, &leased, &head).await?;
     let now = shared.clock.now();
     let mut boot = [0_u8; 4];
@@ -85,7 +100,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
     }
     let runs = take_up_runs(&shared, &leased, &mut chain).await?;
     let signing = match &writer.log_key {
-        Some(key) => WriterKey::stable(key.clone(), &leased.origin, now),
+        Some(keys) => WriterKey::stable(keys.clone(), &leased.origin, now),
         None => WriterKey::generate(&*shared.entropy, &leased.origin, now),
     };
     let origin: Arc<str> = leased.origin.as_str().into();
@@ -188,8 +203,9 @@ async fn heal(
         return Ok((head, Some((behind, mark.size))));
     }
     Err(broken(format!(
-        "the store has {behind} entries and this machine has signed {}: it was rolled back",
-        mark.size
+        "the ledger was rolled back: it has {behind} entries of `{}`, this machine has signed {}; \
+         `wicketgate ledger recover` says what can be done",
+        leased.origin, mark.size
     )))
 }
 
@@ -296,28 +312,28 @@ fn opening(
         image_digest: settings.image_digest.clone(),
         not_after: sequencer.signing.not_after(),
     };
-    let issued = certificate.issue(&*writer.signer).map_err(Refused::Later)?;
-    let durability =
-        settings.durability.iter().chain(&found.durability).map(|(k, v)| {
-            Json::object([("k", Json::from(k.as_str())), ("v", Json::from(v.as_str()))])
-        });
+    // How long nothing may be written: a verifier holds the pauses between entries to it.
+    let cadence = ("heartbeat_ms".to_owned(), settings.heartbeat.as_millis().to_string());
     let reason = match (leased.head.size, leased.same_writer) {
         (0, _) => "new",
         (_, true) => "restart",
         (_, false) => "take_over",
     };
-    let data = Json::object([
-        ("version", Json::from(settings.version.as_str())),
-        ("image", Json::from(settings.image_digest.as_str())),
-        ("pod", Json::from(settings.pod.as_str())),
-        ("writer_key", Json::from(STANDARD.encode(sequencer.signing.public().to_bytes()))),
-        ("certificate", issued),
-        ("prev_epoch", Json::from(leased.key.epoch.saturating_sub(1))),
-        ("watermark_size", Json::from(mark.map_or(0, |m| m.size))),
-        ("watermark_root", Json::from(mark.map_or_else(String::new, |m| m.root.hex()))),
-        ("reason", Json::from(reason)),
-        ("settings", durability.collect::<Vec<_>>().into()),
-    ]);
+    let data = started(&Started {
+        certificate: &certificate,
+        signer: &*writer.signer,
+        version: &settings.version,
+        mark: mark.map(|mark| (mark.size, Some(mark.root))),
+        reason,
+        settings: settings
+            .durability
+            .iter()
+            .chain([&cadence])
+            .chain(&found.durability)
+            .cloned()
+            .collect(),
+    });
+    let data = data.map_err(Refused::Later)?;
     opening.push(Written::bare(Draft::of(Kind::WriterStarted, data)));
     if let Some(delta) = sequencer.chain.behind(sequencer.moment()) {
         if delta > CLOCK_STEP_MAX_MS && !settings.accept_clock_step {
@@ -335,6 +351,39 @@ fn opening(
         opening.push(Written::bare(Draft::of(Kind::LedgerRecovered, data)));
     }
     Ok(opening)
+}
+
+/// What a `writer.started` says.
+pub(super) struct Started<'a> {
+    pub certificate: &'a Certificate,
+    pub signer: &'a dyn Signer,
+    pub version: &'a str,
+    /// The last head that is remembered.
+    pub mark: Option<(u64, Option<Digest>)>,
+    pub reason: &'a str,
+    pub settings: Vec<(String, String)>,
+}
+
+/// The data of a `writer.started`, its certificate issued.
+pub(super) fn started(of: &Started<'_>) -> Result<Json, String> {
+    let settings = of
+        .settings
+        .iter()
+        .map(|(k, v)| Json::object([("k", Json::from(k.as_str())), ("v", Json::from(v.as_str()))]));
+    let root = of.mark.and_then(|(_, root)| root);
+    let certificate = of.certificate;
+    Ok(Json::object([
+        ("version", Json::from(of.version)),
+        ("image", Json::from(certificate.image_digest.as_str())),
+        ("pod", Json::from(certificate.pod.as_str())),
+        ("writer_key", Json::from(certificate.key.base64())),
+        ("certificate", certificate.issue(of.signer)?),
+        ("prev_epoch", Json::from(certificate.epoch.saturating_sub(1))),
+        ("watermark_size", Json::from(of.mark.map_or(0, |(size, _)| size))),
+        ("watermark_root", Json::from(root.map_or_else(String::new, |root| root.hex()))),
+        ("reason", Json::from(of.reason)),
+        ("settings", settings.collect::<Vec<_>>().into()),
+    ]))
 }
 
 /// Closes what the last writer left open. Its own restart keeps runs and held calls; anybody else

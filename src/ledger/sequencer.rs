@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::chain::{Chain, Moment, Placed};
@@ -15,9 +16,8 @@ use super::permit::{Committed, Receipt, Settled};
 use super::spool::{Journal, LeaseFile};
 use super::store::{Batch, EntryRow, Head, LeaseKey, LeaseRequest, PayloadRow, StoreError};
 use super::tail::TailError;
-use super::writer_key::{Signer, WriterKey};
+use super::writer_key::{LogKeys, Signer, WriterKey};
 use super::{Error, Parts, RecoveredRun, Shared, Status, recover};
-use crate::crypto::keys::SecretKey;
 use crate::domain::json::Json;
 
 /// Entries of one batch at most.
@@ -32,7 +32,7 @@ pub struct Writer {
     pub(super) shared: Arc<Shared>,
     pub(super) signer: Arc<dyn Signer>,
     /// A key that outlives this epoch, if the log has one.
-    pub(super) log_key: Option<SecretKey>,
+    pub(super) log_key: Option<LogKeys>,
     pub(super) journal: Box<dyn Journal>,
     pub(super) lease_file: Option<LeaseFile>,
     /// What was asked of the store and not answered yet.
@@ -130,6 +130,16 @@ impl Writer {
         ending
     }
 
+    /// As [`Self::run`], in a task of its own, for whoever waits for its end.
+    #[must_use]
+    pub fn spawn(
+        self,
+        stop: CancellationToken,
+        recovered: oneshot::Sender<Vec<RecoveredRun>>,
+    ) -> JoinHandle<Ending> {
+        tokio::spawn(self.run(stop, recovered))
+    }
+
     fn refuse_all(&mut self, ending: &Ending) {
         self.status.send_replace(match ending {
             Ending::Stopped => Status::Stopped,
@@ -173,7 +183,10 @@ impl Sequencer {
             gather(&mut work, owed, intents);
             let queued = intents.len().saturating_add(owed.len());
             self.shared.metrics.queue_depth(i64::try_from(queued).unwrap_or(i64::MAX));
-            let built = self.build(work);
+            let built = match self.build(work) {
+                Ok(built) => built,
+                Err(ending) => return ending,
+            };
             if built.batch.entries.is_empty() {
                 continue;
             }
@@ -193,7 +206,10 @@ impl Sequencer {
     async fn finish(&mut self) -> Ending {
         let data = Json::object([("reason", Json::from("stopped"))]);
         let last = event(Written::bare(Draft::of(Kind::WriterStopped, data)));
-        let built = self.build(vec![last]);
+        let built = match self.build(vec![last]) {
+            Ok(built) => built,
+            Err(ending) => return ending,
+        };
         // WHY: an end that cannot be written in time is no reason to hang; the lease runs out instead.
         let done = tokio::time::timeout(Duration::from_secs(3), self.commit(built, None)).await;
         match done {
@@ -212,7 +228,7 @@ impl Sequencer {
     }
 
     /// Links and places everything that may be written; answers what may not.
-    fn build(&mut self, work: Vec<Item>) -> Built {
+    fn build(&mut self, work: Vec<Item>) -> Result<Built, Ending> {
         let mut entries: Vec<EntryRow> = Vec::with_capacity(work.len());
         let mut payloads: Vec<PayloadRow> = Vec::new();
         let mut waiting = Vec::with_capacity(work.len());
@@ -230,9 +246,19 @@ impl Sequencer {
                 Err(misfit) => item.done.refuse(misfit.into()),
             }
         }
-        let checkpoint = self.signing.checkpoint(self.chain.size(), self.chain.root());
+        let checkpoint = match self.signing.checkpoint(self.chain.size(), self.chain.root()) {
+            Ok(checkpoint) => checkpoint,
+            Err(why) => {
+                // The chain in memory is ahead of what can be signed: nothing may follow.
+                let why = format!("the log's key cannot sign: {why}");
+                for (done, _) in waiting {
+                    done.refuse(Error::Unavailable(why.clone()));
+                }
+                return Err(Ending::Broken(why));
+            }
+        };
         let head = self.chain.head(checkpoint);
-        Built { batch: Batch { entries, payloads, head }, waiting }
+        Ok(Built { batch: Batch { entries, payloads, head }, waiting })
     }
 
     /// Makes a signed batch durable: the same bytes again and again until it is, or we are fenced.
@@ -374,7 +400,7 @@ impl Sequencer {
 
     /// Writes these events now; recovery goes through the same door as everything else.
     pub(super) async fn write(&mut self, events: Vec<Written>) -> Result<(), Ending> {
-        let built = self.build(events.into_iter().map(event).collect());
+        let built = self.build(events.into_iter().map(event).collect())?;
         if built.batch.entries.is_empty() { Ok(()) } else { self.commit(built, None).await }
     }
 }

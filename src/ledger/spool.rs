@@ -31,6 +31,8 @@ pub struct Watermark {
     pub hash: Digest,
     /// Merkle root.
     pub root: Digest,
+    /// Name of the log; empty if it was kept by a build that did not keep it.
+    pub origin: String,
 }
 
 /// What a writer remembers between lives.
@@ -45,6 +47,11 @@ pub trait Journal: Send + Sync + 'static {
     /// # Errors
     /// The file is there and cannot be read or understood: refuse to serve.
     fn watermark(&self, chain: &ChainId) -> io::Result<Option<Watermark>>;
+    /// The last head kept at all, whatever its chain.
+    ///
+    /// # Errors
+    /// As `watermark`.
+    fn latest(&self) -> io::Result<Option<Watermark>>;
     /// The kept batches that end after this size, oldest first.
     ///
     /// # Errors
@@ -64,6 +71,10 @@ impl Journal for NoJournal {
     }
 
     fn watermark(&self, _chain: &ChainId) -> io::Result<Option<Watermark>> {
+        Ok(None)
+    }
+
+    fn latest(&self) -> io::Result<Option<Watermark>> {
         Ok(None)
     }
 
@@ -99,19 +110,22 @@ impl HeadFile {
 impl Journal for HeadFile {
     fn keep(&mut self, key: &LeaseKey, batch: &Batch) -> io::Result<()> {
         let mut line = format!("{} {} {}\n", key.chain, batch.head.size, batch.head.hash);
-        line.push_str(&root_of(&batch.head)?.hex());
-        line.push('\n');
+        let signed = signed_of(&batch.head)?;
+        line.push_str(&format!("{} {}\n", signed.root.hex(), signed.origin));
         self.file.write_all_at(line.as_bytes(), 0)?;
         self.file.set_len(u64::try_from(line.len()).unwrap_or(0))
     }
 
     fn watermark(&self, chain: &ChainId) -> io::Result<Option<Watermark>> {
+        Ok(self.latest()?.filter(|mark| mark.chain == *chain))
+    }
+
+    fn latest(&self) -> io::Result<Option<Watermark>> {
         let text = std::fs::read_to_string(&self.path)?;
         if text.is_empty() {
             return Ok(None);
         }
-        let mark = read_mark(&text).ok_or_else(|| garbled(&self.path))?;
-        Ok((mark.chain == *chain).then_some(mark))
+        read_mark(&text).map(Some).ok_or_else(|| garbled(&self.path))
     }
 
     fn since(&self, _chain: &ChainId, _size: u64) -> io::Result<Vec<Batch>> {
@@ -130,6 +144,7 @@ fn read_mark(text: &str) -> Option<Watermark> {
         size: words.next()?.parse().ok()?,
         hash: Digest::parse(words.next()?)?,
         root: Digest::parse(words.next()?)?,
+        origin: words.next().unwrap_or_default().to_owned(),
     };
     words.next().is_none().then_some(mark)
 }
@@ -167,7 +182,8 @@ impl Spool {
         Ok(())
     }
 
-    fn batches(&self, chain: &ChainId) -> io::Result<VecDeque<Batch>> {
+    /// What is kept of one chain, or of all, oldest first.
+    fn batches(&self, chain: Option<&ChainId>) -> io::Result<VecDeque<(ChainId, Batch)>> {
         let mut batches = VecDeque::new();
         for name in ["previous.spool", "current.spool"] {
             let file = match File::open(self.dir.join(name)) {
@@ -178,9 +194,9 @@ impl Spool {
             for line in BufReader::new(file).split(b'\n') {
                 // A torn line was never acknowledged by this spool.
                 if let Some((of, batch)) = read_batch(&line?)
-                    && of == *chain
+                    && chain.is_none_or(|chain| of == *chain)
                 {
-                    batches.push_back(batch);
+                    batches.push_back((of, batch));
                 }
             }
         }
@@ -204,15 +220,16 @@ impl Journal for Spool {
     }
 
     fn watermark(&self, chain: &ChainId) -> io::Result<Option<Watermark>> {
-        let batches = self.batches(chain)?;
-        let Some(last) = batches.back() else { return Ok(None) };
-        let root = root_of(&last.head)?;
-        Ok(Some(Watermark { chain: *chain, size: last.head.size, hash: last.head.hash, root }))
+        self.batches(Some(chain))?.back().map(|(chain, last)| mark(*chain, last)).transpose()
+    }
+
+    fn latest(&self) -> io::Result<Option<Watermark>> {
+        self.batches(None)?.back().map(|(chain, last)| mark(*chain, last)).transpose()
     }
 
     fn since(&self, chain: &ChainId, size: u64) -> io::Result<Vec<Batch>> {
-        let batches = self.batches(chain)?;
-        Ok(batches.into_iter().filter(|batch| batch.head.size > size).collect())
+        let batches = self.batches(Some(chain))?.into_iter().map(|(_, batch)| batch);
+        Ok(batches.filter(|batch| batch.head.size > size).collect())
     }
 
     fn waits(&self) -> bool {
@@ -230,10 +247,14 @@ fn garbled(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("`{}` cannot be understood", path.display()))
 }
 
-fn root_of(head: &Head) -> io::Result<Digest> {
-    let (checkpoint, _) = Checkpoint::parse(&head.checkpoint)
-        .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
-    Ok(checkpoint.root)
+fn signed_of(head: &Head) -> io::Result<Checkpoint> {
+    let parsed = Checkpoint::parse(&head.checkpoint);
+    parsed.map(|(signed, _)| signed).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+}
+
+fn mark(chain: ChainId, last: &Batch) -> io::Result<Watermark> {
+    let Checkpoint { origin, root, .. } = signed_of(&last.head)?;
+    Ok(Watermark { chain, size: last.head.size, hash: last.head.hash, root, origin })
 }
 
 fn batch_json(chain: &ChainId, batch: &Batch) -> Json {

@@ -7,12 +7,16 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 use crate::crypto::merkle::{self, Frontier};
 use crate::crypto::range::Node;
 use crate::crypto::tiles;
+use crate::domain::canonical;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
+use crate::domain::json::{Json, Limits};
 
 /// Why the store did not do what was asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -224,6 +228,76 @@ impl Batch {
     }
 }
 
+/// What fleet logs of a tenant say about one log.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FleetView {
+    /// Name and size of the fleet log in force; none if there is none.
+    pub fleet: Option<(String, Seq)>,
+    /// The chain that was asked about is not in this storage.
+    pub forgotten: bool,
+    /// Exact bytes of the newest `chain.enrolled`, `chain.checkpoint` and `chain.retired` about the
+    /// log, those there are.
+    pub said: Vec<Vec<u8>>,
+}
+
+/// What others said of one head of a log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AnchorRow {
+    /// Entries under that head.
+    pub size: Seq,
+    /// The checkpoint note with every cosignature that came.
+    pub note: String,
+    /// Time stamp tokens (RFC 3161, DER) over the note's body.
+    pub tokens: Vec<Vec<u8>>,
+}
+
+impl AnchorRow {
+    /// The tokens as they are stored: a JSON array of base64.
+    #[must_use]
+    pub fn tokens_text(&self) -> String {
+        let tokens: Vec<Json> =
+            self.tokens.iter().map(|token| Json::from(STANDARD.encode(token))).collect();
+        canonical::text(&Json::from(tokens))
+    }
+
+    /// A row as it is stored.
+    ///
+    /// # Errors
+    /// [`StoreError::Broken`]: the tokens cannot be read.
+    pub fn read(size: Seq, note: String, tokens: &str) -> Result<Self, StoreError> {
+        let broken = || StoreError::Broken(format!("the tokens of anchor {size} cannot be read"));
+        let read = Json::parse(tokens.as_bytes(), &Limits::FILE).map_err(|_| broken())?;
+        let tokens = read.as_array().ok_or_else(broken)?.iter();
+        let tokens = tokens.map(|token| STANDARD.decode(token.as_str()?).ok());
+        let tokens = tokens.collect::<Option<_>>().ok_or_else(broken)?;
+        Ok(Self { size, note, tokens })
+    }
+}
+
+/// The chain that follows one whose entries were lost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Restart {
+    /// Its lease. Chain and secret are those of the old lease if the old chain is empty.
+    pub key: LeaseKey,
+    /// The last part of its name.
+    pub n: u64,
+    /// Its name.
+    pub origin: String,
+    /// Its first entries and head; no payloads.
+    pub batch: Batch,
+}
+
+/// The name of the next log of the same slot, and its number: `…/<slot>/<n + 1>`, `…/fleet/1`.
+#[must_use]
+pub fn next_origin(origin: &str) -> Option<(String, u64)> {
+    let (before, last) = origin.rsplit_once('/')?;
+    if last == super::fleet::POOL && before.split('/').count() == 2 {
+        return Some((format!("{origin}/1"), 1));
+    }
+    let next = last.parse::<u64>().ok()?.checked_add(1)?;
+    Some((format!("{before}/{next}"), next))
+}
+
 /// What a writer does. Every method shows the lease; a lost lease is `Conflict`.
 #[async_trait]
 pub trait LedgerStore: Send + Sync + 'static {
@@ -284,6 +358,42 @@ pub trait LedgerStore: Send + Sync + 'static {
 
     /// A payload of this chain, unless it was erased or never stored.
     async fn payload(&self, key: &LeaseKey, c: &Digest) -> Result<Option<PayloadRow>, StoreError>;
+
+    /// What fleet logs of the tenant in this storage say about the log of this lease, and whether
+    /// `before`, a chain this machine remembers, is in this storage at all.
+    async fn fleet_view(
+        &self,
+        _key: &LeaseKey,
+        _before: Option<&ChainId>,
+    ) -> Result<FleetView, StoreError> {
+        Ok(FleetView::default())
+    }
+
+    /// The checkpoint this chain had at exactly this size, if one was committed there.
+    async fn signed_at(&self, _key: &LeaseKey, _size: Seq) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
+    /// Leaf hashes of the tenant's fleet log from `from` on, ascending, at most `limit`.
+    async fn fleet_leaves(
+        &self,
+        _key: &LeaseKey,
+        _from: Seq,
+        _limit: u32,
+    ) -> Result<Vec<Digest>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Keeps what others said of a head of this log; replaces what was kept for the same size.
+    async fn put_anchor(&self, _key: &LeaseKey, _anchor: &AnchorRow) -> Result<(), StoreError> {
+        Err(StoreError::Unavailable("this store keeps no anchors".into()))
+    }
+
+    /// Retires the chain of this lease for good and begins the next of its slot with its first
+    /// entries, all or nothing. An empty chain takes the next name instead.
+    async fn restart(&self, _key: &LeaseKey, _next: &Restart) -> Result<(), StoreError> {
+        Err(StoreError::Unavailable("this store restarts no chain".into()))
+    }
 
     /// After [`StoreError::Full`]: frees the space kept back for outcomes. `true` if some was freed.
     async fn relieve(&self) -> bool {
@@ -442,4 +552,29 @@ pub trait LedgerReader: Send + Sync + 'static {
         chain: &ChainId,
         at_least: Seq,
     ) -> Result<Option<(Seq, String)>, StoreError>;
+
+    /// What others said of heads of this log with `size >= from`, ascending, at most `limit`.
+    async fn anchors(
+        &self,
+        _origin: &str,
+        _from: Seq,
+        _limit: u32,
+    ) -> Result<Vec<AnchorRow>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// What others said of the largest anchored head of this log.
+    async fn newest_anchor(&self, _origin: &str) -> Result<Option<AnchorRow>, StoreError> {
+        Ok(None)
+    }
+
+    /// The newest entry of this kind that fleet logs of the tenant hold about a log.
+    async fn fleet_said(
+        &self,
+        _tenant: &str,
+        _log: &str,
+        _kind: &str,
+    ) -> Result<Option<EntryRow>, StoreError> {
+        Ok(None)
+    }
 }

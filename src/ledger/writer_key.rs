@@ -1,5 +1,6 @@
 //! The key of one epoch: made in memory, certified by the enrolment key, gone with the process.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -9,6 +10,7 @@ use crate::clock::Entropy;
 use crate::crypto::dsse;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::note::Checkpoint;
+pub use crate::crypto::signer::Signer;
 use crate::domain::canonical;
 use crate::domain::id::Epoch;
 use crate::domain::json::{Json, Limits};
@@ -18,27 +20,6 @@ use crate::domain::time::Timestamp;
 pub const CERTIFICATE_TYPE: &str = "application/vnd.wicketgate.writer-certificate.v1+json";
 /// How long a certificate is good for; a writer older than that stops and must be restarted.
 pub const CERTIFICATE_TERM: Duration = Duration::from_secs(90 * 24 * 3600);
-
-/// What signs certificates of epoch keys. Standalone: a key file; with a hub: the hub.
-pub trait Signer: Send + Sync + std::fmt::Debug + 'static {
-    /// The public half, pinned by verifiers.
-    fn public(&self) -> PublicKey;
-    /// Signs these bytes.
-    ///
-    /// # Errors
-    /// The key cannot be reached; the writer does not start.
-    fn sign(&self, message: &[u8]) -> Result<[u8; 64], String>;
-}
-
-impl Signer for SecretKey {
-    fn public(&self) -> PublicKey {
-        Self::public(self)
-    }
-
-    fn sign(&self, message: &[u8]) -> Result<[u8; 64], String> {
-        Ok(Self::sign(self, message))
-    }
-}
 
 /// What a certificate says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,10 +90,12 @@ impl Certificate {
     }
 }
 
-/// The secret half of an epoch's key.
+/// What signs the checkpoints of an epoch.
 #[derive(Debug)]
 pub struct WriterKey {
-    key: SecretKey,
+    key: Arc<dyn Signer>,
+    /// A key that is being rotated away: it signs along.
+    also: Option<Arc<dyn Signer>>,
     origin: String,
     not_after: Timestamp,
 }
@@ -121,14 +104,15 @@ impl WriterKey {
     /// A fresh key for one epoch of this log.
     #[must_use]
     pub fn generate(entropy: &dyn Entropy, origin: &str, now: Timestamp) -> Self {
-        let key = SecretKey::generate(entropy);
-        Self { key, origin: origin.to_owned(), not_after: now.plus(CERTIFICATE_TERM) }
+        let keys = LogKeys { key: Arc::new(SecretKey::generate(entropy)), also: None };
+        Self::stable(keys, origin, now)
     }
 
-    /// A key that outlives its epochs: that of the fleet log, which witnesses know.
+    /// Keys that outlive their epochs: those of the fleet log, which witnesses know.
     #[must_use]
-    pub fn stable(key: SecretKey, origin: &str, now: Timestamp) -> Self {
-        Self { key, origin: origin.to_owned(), not_after: now.plus(CERTIFICATE_TERM) }
+    pub fn stable(keys: LogKeys, origin: &str, now: Timestamp) -> Self {
+        let LogKeys { key, also } = keys;
+        Self { key, also, origin: origin.to_owned(), not_after: now.plus(CERTIFICATE_TERM) }
     }
 
     /// The public half.
@@ -144,8 +128,26 @@ impl WriterKey {
     }
 
     /// The signed checkpoint over a tree of this size and root.
-    #[must_use]
-    pub fn checkpoint(&self, size: u64, root: crate::domain::digest::Digest) -> String {
-        Checkpoint { origin: self.origin.clone(), size, root }.sign(&self.key)
+    ///
+    /// # Errors
+    /// The signer's: it hangs, died or refuses. Nothing was signed.
+    pub fn checkpoint(
+        &self,
+        size: u64,
+        root: crate::domain::digest::Digest,
+    ) -> Result<String, String> {
+        let also = self.also.iter().filter(|also| also.public() != self.key.public());
+        let signers: Vec<&dyn Signer> =
+            std::iter::once(&self.key).chain(also).map(|signer| &**signer).collect();
+        Checkpoint { origin: self.origin.clone(), size, root }.sign_by(&signers)
     }
+}
+
+/// The keys of a log whose key is stable.
+#[derive(Clone, Debug)]
+pub struct LogKeys {
+    /// Signs every checkpoint, and is what the certificate is about.
+    pub key: Arc<dyn Signer>,
+    /// During a rotation: the old key, which signs along.
+    pub also: Option<Arc<dyn Signer>>,
 }

@@ -6,6 +6,7 @@
 //! verified before anybody believes it.
 
 pub mod client;
+mod port;
 mod protocol;
 pub mod server;
 pub mod state;

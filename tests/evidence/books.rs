@@ -46,6 +46,7 @@ pub fn json(text: &str) -> Json {
 
 pub struct Books {
     pub chain: ChainId,
+    pub origin: String,
     pub enrolment: SecretKey,
     pub writer: SecretKey,
     pub epoch: Epoch,
@@ -66,8 +67,29 @@ impl Books {
 
     /// The same under this policy.
     pub fn under(chain: u8, enrolment: SecretKey, tar: &[u8]) -> Self {
-        let mut books = Self {
+        let mut books = Self::blank(ORIGIN, chain, enrolment, tar);
+        books.begin();
+        books
+    }
+
+    /// A chain of this name without a policy or a manifest: a fleet log.
+    pub fn bare(origin: &str, chain: u8, enrolment: SecretKey) -> Self {
+        let mut books = Self::blank(origin, chain, enrolment, TAR);
+        books.introduce();
+        books
+    }
+
+    /// A further chain of this name.
+    pub fn named(origin: &str, chain: u8, enrolment: SecretKey) -> Self {
+        let mut books = Self::blank(origin, chain, enrolment, TAR);
+        books.begin();
+        books
+    }
+
+    fn blank(origin: &str, chain: u8, enrolment: SecretKey, tar: &[u8]) -> Self {
+        Self {
             chain: ChainId::from_bytes([chain; 16]),
+            origin: origin.into(),
             enrolment,
             writer: key(20),
             epoch: 1,
@@ -77,26 +99,44 @@ impl Books {
             tar: tar.to_vec(),
             last: None,
             runs: BTreeMap::new(),
-        };
-        let enrolled = STANDARD.encode(books.enrolment.public().to_bytes());
-        books.add(Draft::of(
+        }
+    }
+
+    fn introduce(&mut self) {
+        let enrolled = STANDARD.encode(self.enrolment.public().to_bytes());
+        let origin = Json::from(self.origin.as_str());
+        self.add(Draft::of(
             Kind::ChainGenesis,
-            Json::object([("origin", Json::from(ORIGIN)), ("enrolment_key", enrolled.into())]),
+            Json::object([("origin", origin), ("enrolment_key", enrolled.into())]),
         ));
-        books.start(1, key(20));
+        self.start(1, key(20));
+    }
+
+    fn begin(&mut self) {
+        self.introduce();
         let mut policy =
             Draft::of(Kind::PolicyActivated, json(r#"{"name":"main","version":"1","layers":[]}"#));
-        policy.policy = Some(Digest::of(&[tar]));
-        books.add(policy);
+        policy.policy = Some(Digest::of(&[&self.tar]));
+        self.add(policy);
         let manifest = Digest::of(&[YAML]).prefixed();
-        books.add(Draft::of(
+        self.add(Draft::of(
             Kind::ManifestBound,
             json(&format!(
                 r#"{{"agent":"reviewer","version":"1.0.0","digest":"{manifest}","binding":"claimed"}}"#
             )),
         ));
-        books.beat();
-        books
+        self.beat();
+    }
+
+    /// Nothing is written for so long.
+    pub fn pause(&mut self, ms: i64) {
+        let (leaf, ts) = self.last.unwrap();
+        self.last = Some((leaf, Timestamp::from_millis(ts.millis() + ms)));
+    }
+
+    /// The time of the last entry.
+    pub fn now(&self) -> Timestamp {
+        self.last.unwrap().1
     }
 
     /// Begins an epoch with this writer key.
@@ -113,7 +153,7 @@ impl Books {
         self.add(Draft::of(
             Kind::WriterStarted,
             json(&format!(
-                r#"{{"version":"0.1.0","image":"","pod":"","writer_key":"{public}","certificate":{{"body":"{body}","keyid":"{keyid}","sig":"{sig}"}},"prev_epoch":{},"watermark_size":0,"watermark_root":"","reason":"start","settings":[]}}"#,
+                r#"{{"version":"0.1.0","image":"","pod":"","writer_key":"{public}","certificate":{{"body":"{body}","keyid":"{keyid}","sig":"{sig}"}},"prev_epoch":{},"watermark_size":0,"watermark_root":"","reason":"start","settings":[{{"k":"heartbeat_ms","v":"10000"}}]}}"#,
                 epoch - 1
             )),
         ));
@@ -270,7 +310,8 @@ impl Books {
     pub fn checkpoint(&self, size: usize, key: &SecretKey) -> String {
         let mut frontier = Frontier::default();
         self.rows[..size].iter().for_each(|row| frontier.push(row.leaf));
-        Checkpoint { origin: ORIGIN.into(), size: size as u64, root: frontier.root() }.sign(key)
+        Checkpoint { origin: self.origin.clone(), size: size as u64, root: frontier.root() }
+            .sign(key)
     }
 
     pub fn row(&self) -> ChainRow {
@@ -278,7 +319,7 @@ impl Books {
             chain: self.chain,
             tenant: "default".into(),
             slot: "local/0".into(),
-            origin: ORIGIN.into(),
+            origin: self.origin.clone(),
             epoch: self.epoch,
             head: Head {
                 size: self.frontier.size(),
@@ -333,5 +374,63 @@ impl LedgerReader for Books {
     ) -> Result<Option<(Seq, String)>, StoreError> {
         let size = self.frontier.size();
         Ok((at_least <= size).then(|| (size, Self::checkpoint(self, size as usize, &self.writer))))
+    }
+}
+
+/// A ledger of several chains.
+pub struct Library(pub Vec<Books>);
+
+impl Library {
+    fn of(&self, chain: &ChainId) -> &Books {
+        self.0.iter().find(|books| books.chain == *chain).unwrap()
+    }
+}
+
+#[async_trait]
+impl LedgerReader for Library {
+    async fn chains(&self) -> Result<Vec<ChainRow>, StoreError> {
+        Ok(self.0.iter().map(Books::row).collect())
+    }
+
+    async fn entries(
+        &self,
+        chain: &ChainId,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        self.of(chain).entries(chain, from, limit).await
+    }
+
+    async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
+        let has = |books: &&Books| books.rows.iter().any(|row| row.run == Some(*run));
+        Ok(self.0.iter().find(has).map(|books| books.chain))
+    }
+
+    async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
+        self.of(chain).run_entries(chain, run).await
+    }
+
+    async fn entries_of(
+        &self,
+        chain: &ChainId,
+        kinds: &[&str],
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        self.of(chain).entries_of(chain, kinds).await
+    }
+
+    async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {
+        self.of(chain).leaf_hashes(chain, size).await
+    }
+
+    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
+        self.of(chain).payload(chain, c).await
+    }
+
+    async fn checkpoint(
+        &self,
+        chain: &ChainId,
+        at_least: Seq,
+    ) -> Result<Option<(Seq, String)>, StoreError> {
+        LedgerReader::checkpoint(self.of(chain), chain, at_least).await
     }
 }

@@ -1,5 +1,8 @@
 //! The exporter's and the auditor's desks: bundles made, changed, signed again and verified.
 
+use std::sync::Mutex;
+
+use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use tempfile::TempDir;
 use wicketgate::clock::SystemClock;
@@ -12,10 +15,14 @@ use wicketgate::domain::json::{Json, Limits};
 use wicketgate::evidence::Error;
 use wicketgate::evidence::artifacts::Artifacts;
 use wicketgate::evidence::bundle::{ENTRIES, ENVELOPE, Files, INCLUSION, MANIFEST};
-use wicketgate::evidence::export::{self, Exported, Order};
+use wicketgate::evidence::export::{self, Exported, Order, Recorder};
+use wicketgate::evidence::query::Query;
+use wicketgate::evidence::scope::Scope;
 use wicketgate::evidence::statement::{PAYLOAD_TYPE, statement};
 use wicketgate::evidence::trust::{PinnedHead, Trust};
 use wicketgate::evidence::verify::{Report, verify_files};
+use wicketgate::ledger::entry::Draft;
+use wicketgate::ledger::store::LedgerReader;
 
 use crate::books::{Books, ORIGIN, TAR, YAML, key, run_id};
 
@@ -49,17 +56,61 @@ pub fn try_export(
 ) -> Result<Exported, Error> {
     let artifacts = artifacts(dir);
     artifacts.put_policy(&Digest::of(&[&books.tar]), &books.tar).unwrap();
+    ask(books, &Query::Run(run), since, dir, &Noted::default())
+}
+
+/// Exports what the query asks for.
+pub fn ask(
+    reader: &dyn LedgerReader,
+    query: &Query,
+    since: &[Seq],
+    dir: &TempDir,
+    recorder: &dyn Recorder,
+) -> Result<Exported, Error> {
+    let artifacts = artifacts(dir);
+    order(reader, query, since, dir, &artifacts, recorder, |order| {
+        export::export(order).now_or_never().unwrap()
+    })
+}
+
+/// The order that these tests give, handed to this function.
+pub fn order<T>(
+    reader: &dyn LedgerReader,
+    query: &Query,
+    since: &[Seq],
+    dir: &TempDir,
+    artifacts: &Artifacts,
+    recorder: &dyn Recorder,
+    then: impl FnOnce(&Order<'_>) -> T,
+) -> T {
     let order = Order {
-        reader: books,
-        run: &run,
-        artifacts: &artifacts,
+        reader,
+        tenant: "default",
+        query,
+        artifacts,
         key: &key(EVIDENCE),
         out: &dir.path().join("bundle"),
         clock: &SystemClock::new(),
         version: env!("CARGO_PKG_VERSION"),
+        program: "",
+        requester: "uid:7",
         since,
+        payloads: query.scope() == Scope::Run,
+        recorder,
     };
-    export::run(&order).now_or_never().unwrap()
+    then(&order)
+}
+
+/// A fleet log on paper: what was recorded, and nothing that could fail.
+#[derive(Default)]
+pub struct Noted(pub Mutex<Vec<Draft>>);
+
+#[async_trait]
+impl Recorder for Noted {
+    async fn record(&self, draft: Draft) -> Result<(), wicketgate::ledger::Error> {
+        self.0.lock().unwrap().push(draft);
+        Ok(())
+    }
 }
 
 pub fn export_of(books: &Books, run: RunId, since: &[Seq]) -> Files {

@@ -17,4 +17,5 @@ mod desk;
 mod insider;
 mod observed;
 mod replay;
+mod scopes;
 mod tamper;

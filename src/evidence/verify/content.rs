@@ -1,153 +1,55 @@
-//! S3–S5, P1–P3, A1, B4 and V1: the run, what it carried, and the files made from it.
+//! P3, A1, B4 and V1: what the runs were under, and the files made from the entries.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::case::Case;
 use super::report::{Outcome, Report};
 use crate::crypto::dsse;
-use crate::crypto::note::Checkpoint;
-use crate::domain::digest::{Digest, commitment};
-use crate::domain::id::RunId;
+use crate::domain::digest::Digest;
 use crate::domain::json::Json;
-use crate::evidence::bundle::{
-    AGENT, AGENT_RUN, AGENT_SIG, DECISION, Files, PAGE, POLICY, TOOL_TRACE,
-};
-use crate::evidence::page;
+use crate::evidence::bundle::{AGENT, AGENT_SIG, PAGE, POLICY, agent_files};
 use crate::evidence::payloads::{Payload, Payloads};
 use crate::evidence::projection::{self, Material, decides};
-use crate::evidence::statement::{self, Exporter};
-use crate::evidence::trust::Trust;
+use crate::evidence::query::Query;
+use crate::evidence::scope::{Scope, Strand};
+use crate::evidence::statement::{self, Exporter, Subject};
+use crate::evidence::{overview, page};
 use crate::ledger::entry::Kind;
-use crate::ledger::verify::runs::Run;
-use crate::ledger::verify::{Damage, Line};
+use crate::ledger::verify::Damage;
 
 /// DSSE payload type of a manifest.
 const MANIFEST_TYPE: &str = "application/vnd.wicketgate.manifest.v1+yaml";
 
-/// S3, S4, S5 and P2; the run the bundle is about.
-pub fn run(lines: &[Line], trust: &Trust, report: &mut Report) -> Option<RunId> {
-    const IDS: [&str; 4] = ["S3", "S4", "S5", "P2"];
-    let walked = walk(lines, trust);
-    match walked {
-        Err(damage) => {
-            let failed = damage.check;
-            report.invalid(damage);
-            for id in IDS.into_iter().filter(|id| *id != failed) {
-                report.unverifiable(id, format!("not decided, because {failed} fails"));
-            }
-            None
-        }
-        Ok((id, run)) => {
-            report.valid("S3", format!("{} entries", run.entries()));
-            if run.sealed() {
-                report.valid("S4", "complete");
-                report.valid("S5", "every call has ended");
-            } else {
-                report.unverifiable("S4", "the run is OPEN: more may have happened since");
-                report.unverifiable("S5", format!("{} calls are open", run.open_calls()));
-            }
-            report.valid("P2", "recomputed from the commitments");
-            Some(id)
-        }
-    }
+/// P3 and A1.
+pub fn check(case: &Case<'_>, report: &mut Report) {
+    report.put("P3", policies(case).unwrap_or_else(Outcome::Invalid));
+    report.put("A1", manifests(case).unwrap_or_else(Outcome::Invalid));
 }
 
-fn walk(lines: &[Line], trust: &Trust) -> Result<(RunId, Run), Damage> {
-    let mut runs = lines.iter().filter_map(|line| line.entry.run.as_ref().map(|link| link.run));
-    let id = runs.next().ok_or_else(|| Damage::new("S3", "no run"))?;
-    if let Some(other) = runs.find(|other| *other != id) {
-        return Err(Damage::new("S3", format!("entries of a second run, {other}")));
-    }
-    if let Some(wanted) = trust.run.filter(|wanted| *wanted != id) {
-        return Err(Damage::new("S3", format!("the bundle is about run {id}, not {wanted}")));
-    }
-    let context =
-        [Kind::ChainGenesis, Kind::WriterStarted, Kind::PolicyActivated, Kind::ManifestBound];
-    let mut run = Run::default();
-    for line in lines {
-        if line.entry.run.is_some() {
-            run.accept(&id, line)
-                .map_err(|d| Damage::new(d.check, format!("seq {}: {}", line.entry.seq, d.why)))?;
-        } else if line.unknown.is_none() && !context.iter().any(|kind| line.is(*kind)) {
-            let why = format!("seq {}: `{}` does not belong here", line.entry.seq, line.kind());
-            return Err(Damage::new("S3", why));
-        }
-    }
-    Ok((id, run))
-}
-
-/// P1, P3 and A1.
-pub fn carried(files: &Files, material: &Material<'_>, trust: &Trust, report: &mut Report) {
-    match opened(material) {
-        Ok(outcome) => report.put("P1", outcome),
-        Err(why) => report.put("P1", Outcome::Invalid(why)),
-    }
-    match policies(files, material, trust) {
-        Ok(outcome) => report.put("P3", outcome),
-        Err(why) => report.put("P3", Outcome::Invalid(why)),
-    }
-    match manifest(files, material, trust) {
-        Ok(outcome) => report.put("A1", outcome),
-        Err(why) => report.put("A1", Outcome::Invalid(why)),
-    }
-}
-
-fn opened(material: &Material<'_>) -> Result<Outcome, String> {
-    let mut committed = BTreeSet::new();
-    let mut erased = false;
-    for line in material.of_run() {
-        for said in &line.entry.draft.commit {
-            committed.insert(said.c);
-            let name = said.c.hex();
-            match material.payloads.0.get(&said.c) {
-                None => return Err(format!("nothing is said about payload {name}")),
-                Some(Payload::Withheld) => {}
-                Some(Payload::Erased) => erased = true,
-                Some(Payload::Opened { salt, role, body, .. }) => {
-                    let len = u64::try_from(body.len()).unwrap_or(u64::MAX);
-                    if commitment(salt, body) != said.c || len != said.len || *role != said.role {
-                        return Err(format!(
-                            "payload {name} is not what seq {} commits to",
-                            line.entry.seq
-                        ));
-                    }
-                }
-            }
-        }
-    }
-    if let Some(stray) = material.payloads.0.keys().find(|c| !committed.contains(*c)) {
-        return Err(format!("stray payload {}", stray.hex()));
-    }
-    if erased {
-        let recorded =
-            material.lines.iter().any(|l| l.unknown.as_deref() == Some("payload.erased"));
-        return if recorded {
-            Ok(Outcome::Unverifiable("this version does not read `payload.erased`".into()))
-        } else {
-            Err("a payload is called erased and no entry says so".into())
-        };
-    }
-    let open = material.payloads.0.values().filter(|p| matches!(p, Payload::Opened { .. })).count();
-    Ok(Outcome::Valid(format!("{open} of {} opened", committed.len())))
-}
-
-fn policies(files: &Files, material: &Material<'_>, trust: &Trust) -> Result<Outcome, String> {
+fn policies(case: &Case<'_>) -> Result<Outcome, String> {
+    let (files, trust) = (case.files, case.trust);
     let none = Digest::of(&[]);
     let mut activated = BTreeSet::new();
     let mut used = BTreeSet::new();
-    for line in material.lines {
-        let Some(policy) = line.entry.draft.policy else { continue };
-        if line.is(Kind::PolicyActivated) {
-            activated.insert(policy);
-        } else if policy == none {
-            if !line.is(Kind::CallDenied) {
-                return Err(format!("seq {} is no denial and names no policy", line.entry.seq));
+    for strand in &case.strands {
+        let mut here = BTreeSet::new();
+        for line in &strand.lines {
+            let Some(policy) = line.entry.draft.policy else { continue };
+            if line.is(Kind::PolicyActivated) {
+                here.insert(policy);
+            } else if policy == none {
+                if !line.is(Kind::CallDenied) {
+                    return Err(format!("seq {} is no denial and names no policy", line.entry.seq));
+                }
+            } else if decides(line) && strand.asks(line) {
+                if !here.contains(&policy) {
+                    let seq = line.entry.seq;
+                    return Err(format!("seq {seq}: the policy was not activated before"));
+                }
+                used.insert(policy);
             }
-        } else if decides(line) {
-            if !activated.contains(&policy) {
-                return Err(format!("seq {}: the policy was not activated before", line.entry.seq));
-            }
-            used.insert(policy);
         }
+        activated.append(&mut here);
     }
     let mut there = BTreeSet::new();
     for (name, bytes) in files.0.iter().filter(|(name, _)| name.starts_with("policy/")) {
@@ -174,64 +76,81 @@ fn policies(files: &Files, material: &Material<'_>, trust: &Trust) -> Result<Out
     Ok(Outcome::Valid(format!("{} used, {approved}", used.len())))
 }
 
-fn manifest(files: &Files, material: &Material<'_>, trust: &Trust) -> Result<Outcome, String> {
-    let opened = material.of_run().next().ok_or("no run")?;
-    let digest = opened.text("manifest").and_then(Digest::parse).ok_or("no manifest is named")?;
-    let bound = material.lines.iter().any(|line| {
-        line.is(Kind::ManifestBound)
-            && line.entry.seq < opened.entry.seq
-            && line.text("digest").and_then(Digest::parse) == Some(digest)
-            && line.text("agent") == opened.text("agent")
-    });
-    if !bound {
-        return Err(format!("{} was not bound before the run", digest.prefixed()));
+/// Every run that is opened here was bound to its manifest before, and each manifest's bytes and
+/// signers are looked at once.
+fn manifests(case: &Case<'_>) -> Result<Outcome, String> {
+    let mut told: BTreeMap<Digest, Outcome> = BTreeMap::new();
+    for strand in &case.strands {
+        let mut bound = BTreeSet::new();
+        for line in &strand.lines {
+            let digest = |name| line.text(name).and_then(Digest::parse);
+            if line.is(Kind::ManifestBound) {
+                bound.insert((digest("digest"), line.text("agent")));
+            } else if line.is(Kind::RunOpened) && strand.asks(line) {
+                let named = digest("manifest").ok_or("no manifest is named")?;
+                if !bound.contains(&(Some(named), line.text("agent"))) {
+                    return Err(format!("{} was not bound before the run", named.prefixed()));
+                }
+                if let std::collections::btree_map::Entry::Vacant(place) = told.entry(named) {
+                    place.insert(manifest(case, &named)?);
+                }
+            }
+        }
     }
-    let (yaml, signature) = match (files.get(AGENT), files.get(AGENT_SIG)) {
+    let missing = told.values().find(|outcome| matches!(outcome, Outcome::Unverifiable(_)));
+    Ok(match (missing, told.len()) {
+        (Some(missing), _) => missing.clone(),
+        (None, 0) => Outcome::Valid("no run is opened here".into()),
+        (None, 1) => told.into_values().next().unwrap_or(Outcome::Valid(String::new())),
+        (None, n) => Outcome::Valid(format!("{n} manifests")),
+    })
+}
+
+fn manifest(case: &Case<'_>, digest: &Digest) -> Result<Outcome, String> {
+    let files = case.files;
+    let first = (AGENT.to_owned(), AGENT_SIG.to_owned());
+    let others = agent_files(digest);
+    let is_it = |name: &String| files.get(name).is_some_and(|yaml| Digest::of(&[yaml]) == *digest);
+    let (yaml_name, sig_name) =
+        if case.scope == Scope::Run || is_it(&first.0) { first } else { others };
+    let (yaml, signature) = match (files.get(&yaml_name), files.get(&sig_name)) {
         (Some(yaml), Some(signature)) => (yaml, signature),
         (None, None) => return Ok(Outcome::Unverifiable("its bytes are not here".into())),
         (Some(_), None) | (None, Some(_)) => return Err("manifest or signature is missing".into()),
     };
-    if Digest::of(&[yaml]) != digest {
-        return Err(format!("`{AGENT}` is not {}", digest.prefixed()));
+    if Digest::of(&[yaml]) != *digest {
+        return Err(format!("`{yaml_name}` is not {}", digest.prefixed()));
     }
-    if trust.manifest.is_empty() {
+    if case.trust.manifest.is_empty() {
         return Ok(Outcome::Valid("the bytes match; its signers are not checked".into()));
     }
     let signed =
-        dsse::open(signature, MANIFEST_TYPE, &trust.manifest, 1).map_err(|e| e.to_string())?;
+        dsse::open(signature, MANIFEST_TYPE, &case.trust.manifest, 1).map_err(|e| e.to_string())?;
     if signed.payload != yaml {
-        return Err(format!("`{AGENT_SIG}` signs other bytes"));
+        return Err(format!("`{sig_name}` signs other bytes"));
     }
     Ok(Outcome::Valid(format!("signed by {}", signed.signers.join(", "))))
 }
 
 /// B4 and V1: everything that follows from the entries is made again and compared.
-pub fn derived(
-    files: &Files,
-    material: &Material<'_>,
-    checkpoint: &Checkpoint,
-    predicate: &Json,
-    report: &mut Report,
-) {
-    let said = |name| predicate.get("exporter").and_then(|e| e.get(name)).and_then(Json::as_str);
-    let text = |name| said(name).unwrap_or_default().to_owned();
-    let exporter = Exporter { version: text("version"), at: text("at") };
-    if statement::predicate(material, checkpoint, &exporter) == *predicate {
-        report.valid("B4", "recomputed");
-    } else {
-        report.invalid(Damage::new("B4", "the statement says other things than the entries"));
-    }
-    let made = [
-        (AGENT_RUN, projection::agent_run(material)),
-        (DECISION, projection::decisions(material)),
-        (TOOL_TRACE, projection::tool_trace(material)),
-    ];
-    let differs = made.iter().find(|(name, bytes)| files.get(name) != Some(bytes.as_slice()));
+pub fn derived(case: &Case<'_>, report: &mut Report) {
+    let materials = case.materials();
+    let (Some(payloads), Some(first)) = (&case.payloads, case.strands.first()) else { return };
+    let exporter = Exporter::said(&case.predicate);
+    report.put("B4", stated(case, &materials, payloads, &exporter));
+    let made = projection::files(case.scope, &materials);
+    let differs = made.iter().find(|(name, bytes)| case.files.get(name) != Some(bytes.as_slice()));
     if let Some((name, _)) = differs {
         return report
             .invalid(Damage::new("V1", format!("`{name}` does not follow from the entries")));
     }
-    if files.get(PAGE) == Some(page::page(material, checkpoint, &exporter).as_slice()) {
+    let page = match (case.scope, &first.checkpoint, materials.first()) {
+        (Scope::Run, Some(checkpoint), Some(material)) => {
+            page::page(material, checkpoint, &exporter)
+        }
+        (_, _, _) => overview::overview(&case.predicate, &materials),
+    };
+    if case.files.get(PAGE) == Some(page.as_slice()) {
         return report.valid("V1", "made again, byte for byte");
     }
     if exporter.version == env!("CARGO_PKG_VERSION") {
@@ -243,7 +162,62 @@ pub fn derived(
     report.not_proven.push(format!("`{PAGE}`: made by version {version}, not made again here"));
 }
 
-/// P1 before it is looked into: whether the payloads can be read at all.
-pub fn payloads(files: &Files, report: &mut Report) -> Option<Payloads> {
-    Payloads::read(files).map_err(|damage| report.invalid(damage)).ok()
+/// B4: what the statement says is what the files say; of its query only who asked is taken on trust.
+fn stated(
+    case: &Case<'_>,
+    materials: &[Material<'_>],
+    payloads: &Payloads,
+    exporter: &Exporter,
+) -> Outcome {
+    let mut asked = case.predicate.get("query").cloned().unwrap_or(Json::Null);
+    if let Json::Object(members) = &mut asked {
+        members.remove("requested_by");
+    }
+    let Some(query) = Query::from_json(&asked) else {
+        return Outcome::Invalid("the statement's query is malformed".into());
+    };
+    let answered = match (&query, case.strands.first()) {
+        (Query::Run(run), _) => materials.first().is_some_and(|material| material.run == run),
+        (Query::Range { log, span }, Some(strand)) => {
+            log == strand.origin() && Some(*span) == strand.span
+        }
+        // R2 holds the chains against the query.
+        (Query::Population(_), _) => true,
+        (Query::Range { .. }, None) => false,
+    };
+    if query.scope() != case.scope || !answered {
+        return Outcome::Invalid("the bundle is not what the statement's query asks for".into());
+    }
+    let (strands, files) = (case.strands.as_slice(), case.files);
+    let subject = Subject { query: &query, strands, materials, payloads, files };
+    if statement::predicate(&subject, exporter) == case.predicate {
+        Outcome::Valid("recomputed".into())
+    } else {
+        Outcome::Invalid("the statement says other things than the entries".into())
+    }
+}
+
+/// What stays unproven although every check holds.
+pub fn unproven(case: &Case<'_>, report: &mut Report) {
+    let trust = case.trust;
+    let mut say = |text: &str| report.not_proven.push(text.to_owned());
+    if trust.policies.is_empty() {
+        say("that the policy is one you approved: the trust file names none");
+    }
+    if trust.manifest.is_empty() {
+        say("that the manifest is signed by somebody you trust: the trust file names nobody");
+    }
+    let mut asked = case.strands.iter().flat_map(Strand::asked);
+    if asked.any(|line| line.is(Kind::RunOpened) && line.text("binding") == Some("claimed")) {
+        say("model and instructions: they are the agent's own claim");
+    }
+    let payloads = case.payloads.iter().flat_map(|payloads| payloads.0.values());
+    let withheld = payloads.filter(|p| matches!(p, Payload::Withheld)).count();
+    if withheld > 0 {
+        say(&format!("the content of {withheld} payloads: they are withheld"));
+    }
+    if trust.now.is_none() {
+        say("that no entry is dated in the future: no time was given to compare with");
+    }
+    report.unenforced = case.materials().iter().map(Material::unenforced_count).sum();
 }

@@ -1,15 +1,20 @@
-//! L1, L3–L5 and S1, S2, C1: the entries, the tree they are in, and the keys that vouch for it.
+//! L1, L3–L5, R1 and S1, S2, C1: the entries, the tree they are in, and the keys that vouch for it.
 
 use std::collections::BTreeMap;
 
-use super::report::{Outcome, Report};
+use super::case::Case;
+use super::range;
+use super::report::{Outcome, Report, Told};
 use crate::crypto::consistency::verifies_consistency;
 use crate::crypto::merkle::verifies_inclusion;
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::{Json, Limits};
-use crate::evidence::bundle::{CHECKPOINT, CONSISTENCY, ENTRIES, Files, INCLUSION};
+use crate::evidence::bundle::{
+    FLEET, FLEET_ENTRIES, FOLDER, Files, LINES, NOTE, OLDER, PATHS, RANGE_PROOF, chain_folder,
+};
+use crate::evidence::scope::{Scope, Strand};
 use crate::evidence::trust::{PinnedHead, Trust};
 use crate::ledger::entry::Kind;
 use crate::ledger::verify::epochs::Epochs;
@@ -20,58 +25,105 @@ const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 /// Hashes of a proof in a tree of at most 2^64 leaves.
 const PATH_MAX: usize = 64;
 
-/// L3: reads every line.
-pub fn lines(files: &Files) -> Result<Vec<Line>, Damage> {
-    let bad = |why: String| Damage::new("L3", why);
-    let text = files.get(ENTRIES).ok_or_else(|| bad(format!("no `{ENTRIES}`")))?;
-    let body = text
-        .strip_suffix(b"\n")
-        .ok_or_else(|| bad(format!("`{ENTRIES}` does not end with a line feed")))?;
+/// L3: reads every line of every chain.
+pub fn read(files: &Files, scope: Scope) -> Result<Vec<Strand>, Damage> {
+    let folders: Vec<String> = match scope {
+        Scope::Run | Scope::Range => vec![FOLDER.to_owned()],
+        Scope::Population => {
+            let folders = (0_u64..).map(chain_folder);
+            folders.take_while(|f| files.get(&format!("{f}/{LINES}")).is_some()).collect()
+        }
+    };
+    folders.into_iter().map(|folder| strand(files, folder)).collect()
+}
+
+/// The lines of the fleet log, if the bundle has any.
+pub fn fleet(files: &Files) -> Option<Result<Strand, Damage>> {
+    files.get(FLEET_ENTRIES).map(|_| strand(files, FLEET.to_owned()))
+}
+
+fn strand(files: &Files, folder: String) -> Result<Strand, Damage> {
+    let name = format!("{folder}/{LINES}");
+    let bad = |why: String| Damage::new("L3", format!("`{name}`: {why}"));
+    let text = files.get(&name).ok_or_else(|| Damage::new("L3", format!("no `{name}`")))?;
+    let body =
+        text.strip_suffix(b"\n").ok_or_else(|| bad("does not end with a line feed".into()))?;
     let mut lines = Vec::new();
     for (at, bytes) in body.split(|b| *b == b'\n').enumerate() {
         let number = at.saturating_add(1);
         lines.push(Line::read(bytes).map_err(|d| bad(format!("line {number}: {}", d.why)))?);
     }
-    Ok(lines)
+    Ok(Strand { folder, lines, epochs: Epochs::default(), checkpoint: None, span: None })
 }
 
-/// S1, S2, C1, L1, L4, L5; the checkpoint, if it holds.
-pub fn check(
-    files: &Files,
-    lines: &[Line],
-    trust: &Trust,
-    report: &mut Report,
-) -> Option<Checkpoint> {
-    let mut epochs = Epochs::new(&trust.enrolment);
-    match keys(lines, &mut epochs) {
-        Err(damage) => report.invalid(damage),
-        Ok(()) => report.put("S1", enrolled(&epochs, trust)),
-    }
-    match order(lines) {
-        Err(damage) => report.invalid(damage),
-        Ok(()) => report.valid("S2", format!("{} entries in order", lines.len())),
-    }
-    match time(lines, trust) {
-        Err(damage) => report.invalid(damage),
-        Ok(seen) => report.valid("C1", seen),
-    }
-    let note = files.get(CHECKPOINT).and_then(|note| std::str::from_utf8(note).ok());
-    let opened = note
-        .ok_or_else(|| Damage::new("L1", format!("no `{CHECKPOINT}`")))
-        .and_then(|note| epochs.checkpoint(note))
-        .and_then(|(checkpoint, signer)| current(checkpoint, signer, lines, trust));
-    match opened {
-        Err(damage) => {
-            report.invalid(damage);
-            report.unverifiable("L4", "no checkpoint holds");
-            None
+/// L3, S1, S2, C1, L1, L4, L5 and R1; fills in what holds of each chain.
+pub fn check(case: &mut Case<'_>, report: &mut Report) {
+    let (files, trust) = (case.files, case.trust);
+    let mut told = Told::default();
+    for strand in &mut case.strands {
+        told.chain(&strand.folder);
+        told.put("L3", understood(&strand.lines));
+        let mut epochs = Epochs::new(&trust.enrolment);
+        let held = keys(&strand.lines, &mut epochs);
+        told.put("S1", held.map_or_else(Outcome::from, |()| enrolled(&epochs, trust)));
+        let lines = &strand.lines;
+        let ordered = order(lines).map(|()| format!("{} entries in order", lines.len()));
+        told.put("S2", ordered.map_or_else(Outcome::from, Outcome::Valid));
+        told.put("C1", time(lines, trust).map_or_else(Outcome::from, Outcome::Valid));
+        let name = format!("{}/{NOTE}", strand.folder);
+        let note = files.get(&name).and_then(|note| std::str::from_utf8(note).ok());
+        let opened = note
+            .ok_or_else(|| Damage::new("L1", format!("no `{name}`")))
+            .and_then(|note| epochs.checkpoint(note))
+            .and_then(|(checkpoint, signer)| current(checkpoint, signer, lines, trust));
+        strand.epochs = epochs;
+        match opened {
+            Err(damage) => {
+                told.put("L1", damage.into());
+                told.put("L4", Outcome::Unverifiable("no checkpoint holds".into()));
+            }
+            Ok(checkpoint) => {
+                let seen = format!("{} entries, root {}", checkpoint.size, checkpoint.root);
+                told.put("L1", Outcome::Valid(seen));
+                proven(files, strand, &checkpoint, &mut told);
+                if let Some(outcome) = pinned(files, strand, &checkpoint, trust) {
+                    told.put("L5", outcome);
+                } else {
+                    told.unpinned = true;
+                }
+                strand.checkpoint = Some(checkpoint);
+            }
         }
-        Ok(checkpoint) => {
-            report.valid("L1", format!("{} entries, root {}", checkpoint.size, checkpoint.root));
-            report.put("L4", inclusion(files, lines, &checkpoint));
-            pinned(files, &checkpoint, trust, report);
-            Some(checkpoint)
+    }
+    if told.unpinned {
+        let why = "that history was not rewritten by somebody who holds every key: no head of this \
+                   log is pinned";
+        report.not_proven.push(why.into());
+    }
+    told.fold(report);
+    let mut logs = case.strands.iter().map(Strand::origin);
+    report.log = logs.next().map(str::to_owned).filter(|log| !log.is_empty());
+}
+
+/// L4 and R1: each entry is in the tree, by its own path or as part of a span proven whole.
+fn proven(files: &Files, strand: &mut Strand, checkpoint: &Checkpoint, told: &mut Told) {
+    let name = format!("{}/{RANGE_PROOF}", strand.folder);
+    match range::read(files, &name) {
+        None => {}
+        Some(Err(why)) => told.put("R1", Outcome::Invalid(why)),
+        Some(Ok(proof)) => {
+            strand.span = Some(proof.span);
+            told.put("R1", range::check(&proof, strand, checkpoint));
         }
+    }
+    told.put("L4", inclusion(files, strand, checkpoint));
+}
+
+/// Whether every kind of entry is known here.
+fn understood(lines: &[Line]) -> Outcome {
+    match lines.iter().find_map(|line| line.unknown.as_deref()) {
+        None => Outcome::Valid(format!("{} entries", lines.len())),
+        Some(kind) => Outcome::Unverifiable(format!("the meaning of `{kind}` is not known here")),
     }
 }
 
@@ -173,22 +225,27 @@ fn current(
     Ok(checkpoint)
 }
 
-fn inclusion(files: &Files, lines: &[Line], checkpoint: &Checkpoint) -> Outcome {
-    let proofs = match proofs(files, INCLUSION, "wicketgate/inclusion/1", "seq") {
+/// Whether every line is in the tree: by its own path, unless it lies in the strand's span.
+pub(super) fn inclusion(files: &Files, strand: &Strand, checkpoint: &Checkpoint) -> Outcome {
+    let name = format!("{}/{PATHS}", strand.folder);
+    let proofs = match proofs(files, &name, "wicketgate/inclusion/1", "seq") {
         Ok(Some(proofs)) => proofs,
-        Ok(None) => return Outcome::Invalid(format!("no `{INCLUSION}`")),
+        Ok(None) => return Outcome::Invalid(format!("no `{name}`")),
         Err(why) => return Outcome::Invalid(why),
     };
-    if proofs.len() != lines.len() {
-        return Outcome::Invalid(format!("{} proofs for {} entries", proofs.len(), lines.len()));
+    // What a span proves whole (R1) needs no path of its own.
+    let by_path = |line: &&Line| strand.span.is_none_or(|span| !span.has(line.entry.seq));
+    let count = strand.lines.iter().filter(by_path).count();
+    if proofs.len() != count {
+        return Outcome::Invalid(format!("{} proofs for {count} entries", proofs.len()));
     }
     let (size, root) = (checkpoint.size, &checkpoint.root);
-    let outside = lines.iter().find(|line| {
+    let outside = strand.lines.iter().filter(by_path).find(|line| {
         let seq = line.entry.seq;
         !proofs.get(&seq).is_some_and(|path| verifies_inclusion(&line.leaf, seq, size, path, root))
     });
     match outside {
-        None => Outcome::Valid(format!("{} of {} entries of the log", lines.len(), size)),
+        None => Outcome::Valid(format!("{} of {} entries of the log", strand.lines.len(), size)),
         Some(line) => Outcome::Invalid(format!("seq {} is not proven to be in it", line.entry.seq)),
     }
 }
@@ -220,20 +277,22 @@ fn proofs(files: &Files, name: &str, version: &str, key: &str) -> Result<Option<
     Ok(Some(proofs))
 }
 
-fn pinned(files: &Files, checkpoint: &Checkpoint, trust: &Trust, report: &mut Report) {
+/// L5, if a head of this log is pinned.
+fn pinned(
+    files: &Files,
+    strand: &Strand,
+    checkpoint: &Checkpoint,
+    trust: &Trust,
+) -> Option<Outcome> {
     let heads: Vec<&PinnedHead> =
         trust.heads.iter().filter(|head| head.origin == checkpoint.origin).collect();
     if heads.is_empty() {
-        report.not_proven.push(
-            "that history was not rewritten by somebody who holds every key: no head of this log is \
-             pinned"
-                .into(),
-        );
-        return;
+        return None;
     }
-    let proofs = match proofs(files, CONSISTENCY, "wicketgate/consistency/1", "old") {
+    let name = format!("{}/{OLDER}", strand.folder);
+    let proofs = match proofs(files, &name, "wicketgate/consistency/1", "old") {
         Ok(proofs) => proofs.unwrap_or_default(),
-        Err(why) => return report.put("L5", Outcome::Invalid(why)),
+        Err(why) => return Some(Outcome::Invalid(why)),
     };
     let mut unproven = Vec::new();
     for head in &heads {
@@ -242,7 +301,7 @@ fn pinned(files: &Files, checkpoint: &Checkpoint, trust: &Trust, report: &mut Re
                 "the pinned head has {} entries, the checkpoint {}: the log was cut or restored",
                 head.size, checkpoint.size
             );
-            return report.put("L5", Outcome::Invalid(why));
+            return Some(Outcome::Invalid(why));
         }
         let empty = Vec::new();
         let path = if head.size == checkpoint.size { Some(&empty) } else { proofs.get(&head.size) };
@@ -253,16 +312,15 @@ fn pinned(files: &Files, checkpoint: &Checkpoint, trust: &Trust, report: &mut Re
         let (new, root) = (checkpoint.size, &checkpoint.root);
         if !verifies_consistency(head.size, new, &head.root, root, path) {
             let why = format!("the log does not extend the pinned head of size {}", head.size);
-            return report.put("L5", Outcome::Invalid(why));
+            return Some(Outcome::Invalid(why));
         }
     }
-    if unproven.is_empty() {
-        report.valid("L5", format!("{} pinned heads", heads.len()));
+    Some(if unproven.is_empty() {
+        Outcome::Valid(format!("{} pinned heads", heads.len()))
     } else {
-        let why = format!(
+        Outcome::Unverifiable(format!(
             "no consistency proof from size {}: ask for an export with `--since`",
             unproven.join(", ")
-        );
-        report.unverifiable("L5", why);
-    }
+        ))
+    })
 }

@@ -2,23 +2,34 @@
 //!
 //! Sync functions over bytes: no database, no network, no clock. The ids are those of the design; a
 //! check that cannot be made says what is missing and never counts as made.
+//!
+//! [`Case`] is filled while reading: files, then entries and keys, then payloads. After that every
+//! file here is one function `check(case, report)` that reads the case and adds its outcomes: a new
+//! check is one file and one line in [`judge`].
 
 pub mod anchors;
+pub mod case;
 mod content;
 mod files;
 mod log;
 mod observed;
+mod opened;
+mod population;
+mod range;
 mod replay;
 pub mod report;
+mod runs;
 
 use std::path::Path;
 
 use super::bundle::Files;
 use super::page::NOT_PROVEN;
-use super::projection::Material;
+use super::scope::Scope;
 use super::trust::Trust;
-use crate::ledger::entry::Kind;
+use crate::domain::json::Json;
 
+pub use case::Case;
+pub use range::VERSION as RANGE_VERSION;
 pub use report::{Check, Outcome, Report};
 
 /// Verifies the bundle in this directory against these trust roots.
@@ -38,78 +49,56 @@ pub fn verify(dir: &Path, trust: &Trust) -> Report {
 #[must_use]
 pub fn verify_files(files: &Files, trust: &Trust) -> Report {
     let mut report = Report::default();
-    let predicate = files::check(files, trust, &mut report);
-    let lines = match log::lines(files) {
-        Ok(lines) => lines,
+    let predicate = files::check(files, trust, &mut report).unwrap_or(Json::Null);
+    let scope = Scope::of(files);
+    let strands = match log::read(files, scope) {
+        Ok(strands) => strands,
         Err(damage) => {
             report.invalid(damage);
             return finish(report);
         }
     };
-    let unknown = lines.iter().find_map(|line| line.unknown.as_deref());
-    match unknown {
-        None => report.valid("L3", format!("{} entries", lines.len())),
-        Some(kind) => {
-            report.unverifiable("L3", format!("the meaning of `{kind}` is not known here"));
+    let fleet = match log::fleet(files).transpose() {
+        Ok(fleet) => fleet,
+        Err(damage) => {
+            report.invalid(damage);
+            return finish(report);
         }
+    };
+    let mut case = Case { files, trust, scope, strands, fleet, payloads: None, predicate };
+    log::check(&mut case, &mut report);
+    let chains: Vec<anchors::Chain<'_>> =
+        case.strands.iter().filter_map(anchors::Chain::of).collect();
+    if !chains.is_empty() {
+        anchors::check(files, trust, &chains, &mut report);
     }
-    let checkpoint = log::check(files, &lines, trust, &mut report);
-    report.log = checkpoint.as_ref().map(|checkpoint| checkpoint.origin.clone());
-    if let Some(checkpoint) = &checkpoint {
-        let chain = anchors::Chain { folder: "ledger", lines: &lines, checkpoint };
-        anchors::check(files, trust, &[chain], &mut report);
-    }
-    let run = content::run(&lines, trust, &mut report);
-    report.run = run.map(|run| run.to_string());
-    let payloads = content::payloads(files, &mut report);
-    if let (Some(run), Some(payloads), Some(checkpoint)) = (&run, &payloads, &checkpoint) {
-        let material = Material { run, origin: &checkpoint.origin, lines: &lines, payloads };
-        content::carried(files, &material, trust, &mut report);
-        report.unenforced = material.unenforced_count();
-        report.put("P6", observed::check(files, &material));
-        if trust.replay {
-            report.put("P5", replay::check(files, &material, &report));
-        }
-        let predicate = predicate.unwrap_or(crate::domain::json::Json::Null);
-        content::derived(files, &material, checkpoint, &predicate, &mut report);
-        unproven(&material, trust, &mut report);
+    let walked = runs::check(&case, &mut report);
+    case.payloads = opened::read(files, &mut report);
+    if walked && case.readable() {
+        judge(&case, &mut report);
     } else {
-        if trust.replay {
-            report.unverifiable("P5", "not looked into, because of what failed before");
-        }
-        let made = payloads.is_some();
-        for id in ["P1", "P3", "P6", "A1", "B4", "V1"].into_iter().filter(|id| made || *id != "P1")
-        {
+        let made = case.payloads.is_some();
+        let replay = ["P5"].into_iter().filter(|_| trust.replay);
+        let population = ["R2", "C2"].into_iter().filter(|_| case.scope == Scope::Population);
+        let ids = ["P1", "P3", "P6", "A1", "B4", "V1"].into_iter().chain(population).chain(replay);
+        for id in ids.filter(|id| made || *id != "P1") {
             report.unverifiable(id, "not looked into, because of what failed before");
         }
     }
     finish(report)
 }
 
-fn unproven(material: &Material<'_>, trust: &Trust, report: &mut Report) {
-    let mut say = |text: &str| report.not_proven.push(text.to_owned());
-    if trust.policies.is_empty() {
-        say("that the policy is one you approved: the trust file names none");
+/// Every check that needs the whole case.
+fn judge(case: &Case<'_>, report: &mut Report) {
+    opened::check(case, report);
+    content::check(case, report);
+    observed::check(case, report);
+    if case.trust.replay {
+        replay::check(case, report);
     }
-    if trust.manifest.is_empty() {
-        say("that the manifest is signed by somebody you trust: the trust file names nobody");
-    }
-    let opened = material.of_run().find(|line| line.is(Kind::RunOpened));
-    if opened.and_then(|line| line.text("binding")) == Some("claimed") {
-        say("model and instructions: they are the agent's own claim");
-    }
-    let withheld = material
-        .payloads
-        .0
-        .values()
-        .filter(|p| matches!(p, super::payloads::Payload::Withheld))
-        .count();
-    if withheld > 0 {
-        say(&format!("the content of {withheld} payloads: they are withheld"));
-    }
-    if trust.now.is_none() {
-        say("that no entry is dated in the future: no time was given to compare with");
-    }
+    population::check(case, report);
+    content::derived(case, report);
+    content::unproven(case, report);
 }
 
 fn finish(mut report: Report) -> Report {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::report::Outcome;
+use super::case::Case;
+use super::report::{Outcome, Report};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::domain::tier::Tier;
@@ -24,19 +25,25 @@ enum Told {
     Missing(Digest),
 }
 
-/// Holds every decision that was not enforced against the policy it names.
-pub fn check(files: &Files, material: &Material<'_>) -> Outcome {
+/// P6: holds every decision that was not enforced against the policy it names.
+pub fn check(case: &Case<'_>, report: &mut Report) {
+    report.put("P6", enforced(case.files, &case.materials()));
+}
+
+fn enforced(files: &Files, materials: &[Material<'_>]) -> Outcome {
     let mut layers = BTreeMap::new();
     let mut calls = 0_usize;
-    for line in material.of_run().filter(|line| unenforced(line)) {
-        calls = calls.saturating_add(1);
-        match one(files, material, line) {
-            Ok(Told::Observed(found)) => layers.extend(found),
-            Ok(Told::Missing(policy)) => {
-                let why = format!("the bytes of {} are not here", policy.prefixed());
-                return Outcome::Unverifiable(why);
+    for material in materials {
+        for line in material.of_run().filter(|line| unenforced(line)) {
+            calls = calls.saturating_add(1);
+            match one(files, material, line) {
+                Ok(Told::Observed(found)) => layers.extend(found),
+                Ok(Told::Missing(policy)) => {
+                    let why = format!("the bytes of {} are not here", policy.prefixed());
+                    return Outcome::Unverifiable(why);
+                }
+                Err(why) => return Outcome::Invalid(format!("seq {}: {why}", line.entry.seq)),
             }
-            Err(why) => return Outcome::Invalid(format!("seq {}: {why}", line.entry.seq)),
         }
     }
     if calls == 0 {
@@ -44,7 +51,7 @@ pub fn check(files: &Files, material: &Material<'_>) -> Outcome {
     }
     let layers: Vec<String> =
         layers.iter().map(|(layer, until)| format!("{layer} until {until}")).collect();
-    let total = material.calls_count();
+    let total: usize = materials.iter().map(Material::calls_count).sum();
     let observing = layers.join(", ");
     Outcome::Valid(format!("{calls} of {total} calls were not enforced; observing: {observing}"))
 }

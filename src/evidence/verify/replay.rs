@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::case::Case;
 use super::report::{Outcome, Report};
 use crate::domain::canonical;
 use crate::domain::code::Code;
@@ -16,7 +17,7 @@ use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
-use crate::evidence::bundle::{AGENT, Files};
+use crate::evidence::bundle::{AGENT, Files, agent_files};
 use crate::evidence::payloads::Payload;
 use crate::evidence::projection::{Material, decides};
 use crate::firewall;
@@ -46,17 +47,25 @@ enum Made {
     Cannot(String),
 }
 
-/// Makes every decision of the run again. `report`: nothing is evaluated for a bundle that has already
-/// failed, whoever made it.
-pub fn check(files: &Files, material: &Material<'_>, report: &Report) -> Outcome {
-    if let Some(failed) = report.failed().first() {
-        return Outcome::Unverifiable(format!("not made again, because {failed} fails"));
-    }
-    let mut replay = Replay { files, material, engines: BTreeMap::new() };
+/// Makes every decision again. Nothing is evaluated for a bundle that has already failed, whoever made it.
+pub fn check(case: &Case<'_>, report: &mut Report) {
+    let outcome = match report.failed().first() {
+        Some(failed) => Outcome::Unverifiable(format!("not made again, because {failed} fails")),
+        None => made_again(case.files, &case.materials()),
+    };
+    report.put("P5", outcome);
+}
+
+fn made_again(files: &Files, materials: &[Material<'_>]) -> Outcome {
+    let mut replay = Replay { files, engines: BTreeMap::new() };
     let (mut same, mut not_asked) = (0_usize, 0_usize);
     let mut cannot: BTreeMap<String, usize> = BTreeMap::new();
-    for line in material.of_run().filter(|line| decides(line)) {
-        match replay.one(line) {
+    let decisions = materials.iter().flat_map(|material| {
+        let opened = material.opening();
+        material.of_run().filter(|line| decides(line)).map(move |line| (material, opened, line))
+    });
+    for (material, opened, line) in decisions {
+        match replay.one(material, opened, line) {
             Ok(Made::Same) => same = same.saturating_add(1),
             Ok(Made::NotAsked) => not_asked = not_asked.saturating_add(1),
             Ok(Made::Cannot(why)) => {
@@ -79,18 +88,22 @@ pub fn check(files: &Files, material: &Material<'_>, report: &Report) -> Outcome
 
 struct Replay<'a> {
     files: &'a Files,
-    material: &'a Material<'a>,
     /// Policies that were met; `None`: the bytes are not here.
     engines: BTreeMap<Digest, Option<RegoEngine>>,
 }
 
 impl Replay<'_> {
-    fn one(&mut self, line: &Line) -> Result<Made, String> {
+    fn one(
+        &mut self,
+        material: &Material<'_>,
+        opened: Option<&Line>,
+        line: &Line,
+    ) -> Result<Made, String> {
         let draft = &line.entry.draft;
         let Some(input) = draft.commit.iter().find(|c| c.role == "policy_input") else {
             return not_asked(line).map(|()| Made::NotAsked);
         };
-        let Some(Payload::Opened { body, .. }) = self.material.payloads.0.get(&input.c) else {
+        let Some(Payload::Opened { body, .. }) = material.payloads.0.get(&input.c) else {
             return Ok(Made::Cannot("the policy's input is not disclosed".into()));
         };
         if line.text("engine") != Some(ENGINE) {
@@ -103,7 +116,10 @@ impl Replay<'_> {
         if canonical::bytes(&input) != *body {
             return Err("the policy's input is not in canonical form".into());
         }
-        let told = Told { material: self.material, files: self.files, line, input: &input };
+        let Some(opened) = opened else {
+            return Ok(Made::Cannot("the opening of its run is not here".into()));
+        };
+        let told = Told { material, opened, files: self.files, line, input: &input };
         let Some(engine) = self.engine(&digest)? else {
             return Ok(Made::Cannot(format!("the bytes of {} are not here", digest.prefixed())));
         };
@@ -172,6 +188,7 @@ fn detail_of_error(line: &Line) -> Option<&str> {
 /// One recorded input, and the entry it has to be about.
 struct Told<'a> {
     material: &'a Material<'a>,
+    opened: &'a Line,
     files: &'a Files,
     line: &'a Line,
     input: &'a Json,
@@ -200,7 +217,7 @@ impl Told<'_> {
             return Err("the policy's input has other members than it may have".into());
         }
         let draft = &self.line.entry.draft;
-        let opened = self.material.of_run().next().ok_or("no run")?;
+        let opened = self.opened;
         let run = self.material.run.to_string();
         let said = |name| opened.text(name);
         let digest = |line: &Line, name| {
@@ -266,7 +283,11 @@ impl Told<'_> {
 
     /// Owner and labels of the agent, where the manifest is here. That it is the manifest is A1.
     fn manifest(&self) -> Result<(), String> {
-        let Some(bytes) = self.files.get(AGENT) else { return Ok(()) };
+        let digest = self.opened.text("manifest").and_then(Digest::parse);
+        let names = digest.map(|digest| [AGENT.to_owned(), agent_files(&digest).0]);
+        let mut there = names.iter().flatten().filter_map(|name| self.files.get(name));
+        let bytes = there.find(|bytes| Some(Digest::of(&[bytes])) == digest);
+        let Some(bytes) = bytes else { return Ok(()) };
         let value: serde_json::Value =
             yaml::from_slice(bytes, AGENT).map_err(|e| format!("the manifest: {e}"))?;
         let text = value.get("metadata").map(ToString::to_string).unwrap_or_default();

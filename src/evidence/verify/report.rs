@@ -36,6 +36,12 @@ impl Outcome {
     }
 }
 
+impl From<Damage> for Outcome {
+    fn from(damage: Damage) -> Self {
+        Self::Invalid(damage.why)
+    }
+}
+
 /// One check of ledger.md §2.15.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Check {
@@ -53,7 +59,7 @@ impl Check {
     }
 }
 
-const TITLES: [(&str, &str); 24] = [
+const TITLES: [(&str, &str); 28] = [
     ("B1", "the list of files is signed by a trusted evidence key"),
     ("B2", "the files are exactly those of the list, with plain names"),
     ("B3", "every file has the digest of the list"),
@@ -65,6 +71,8 @@ const TITLES: [(&str, &str); 24] = [
     ("F1", "the fleet log has the chain, and a head of it beyond these entries"),
     ("L2", "witnesses cosigned the head of the fleet log"),
     ("T1", "an authority stamped a head of the fleet log that includes these entries"),
+    ("R1", "the entries are all there are in the span"),
+    ("R2", "the population follows from the entries and the query"),
     ("S1", "one chain, whose writers a trusted key enrolled"),
     ("S2", "order, epochs and links"),
     ("S3", "one run, numbered and linked without a gap"),
@@ -73,11 +81,13 @@ const TITLES: [(&str, &str); 24] = [
     ("P1", "payloads are what the entries commit to"),
     ("P2", "call digests are those of their calls"),
     ("P3", "policies are the ones in force and approved"),
+    ("P4", "approvals are by people who may approve"),
     ("P5", "every decision a policy made is made again from input and policy"),
     ("P6", "what was not enforced is the word of layers in observe mode"),
     ("A1", "the manifest is the one the run was bound to"),
     ("V1", "the files for people follow from the entries"),
     ("C1", "time does not go backwards nor lie in the future"),
+    ("C2", "no silence longer than the writer declared"),
 ];
 
 /// The whole of it.
@@ -134,12 +144,13 @@ impl Report {
         self.checks.iter().filter(invalid).map(|check| check.id).collect()
     }
 
-    fn hold(&self, ids: &[&str]) -> bool {
+    pub(super) fn hold(&self, ids: &[&str]) -> bool {
         ids.iter().all(|id| matches!(self.outcome(id), Some(Outcome::Valid(_))))
     }
 
-    /// 0: files and signature; 1: in the log; 2: the log extends a pinned head; 3: witnesses cosigned a
-    /// head beyond it; 4: an authority stamped one. `None`: not even 0, or something is invalid.
+    /// 0: files and signature; 1: in the log; 2: the log extends a pinned head; 3: enough witnesses saw the
+    /// fleet log that has its head; 4: a time stamping authority vouches for that. Each needs 0 and 1 and
+    /// not the others. `None`: not even 0, or something is invalid.
     #[must_use]
     pub fn level(&self) -> Option<u8> {
         if !self.failed().is_empty() || !self.hold(&["B1", "B2", "B3"]) {
@@ -148,9 +159,9 @@ impl Report {
         if !self.hold(&["L1", "L3", "L4", "S1", "S2", "S3"]) {
             return Some(0);
         }
-        let levels: [(u8, &[&str]); 3] = [(4, &["F1", "T1"]), (3, &["F1", "L2"]), (2, &["L5"])];
-        let reached = levels.iter().find(|(_, ids)| self.hold(ids));
-        Some(reached.map_or(1, |(level, _)| *level))
+        const HIGHER: [(u8, &[&str]); 3] = [(4, &["F1", "T1"]), (3, &["F1", "L2"]), (2, &["L5"])];
+        let higher = HIGHER.iter().find(|(_, ids)| self.hold(ids));
+        Some(higher.map_or(1, |(level, _)| *level))
     }
 
     /// 0 everything holds, 1 something is invalid, 2 something cannot be told.
@@ -235,6 +246,61 @@ impl Report {
         members.extend(self.run.as_deref().map(|run| ("run", Json::from(run))));
         members.extend(self.log.as_deref().map(|log| ("log", Json::from(log))));
         Json::object(members)
+    }
+}
+
+/// The same checks made for several chains, on their way to one outcome each.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    chains: Vec<String>,
+    told: Vec<(&'static str, usize, Outcome)>,
+    /// Whether some chain has no pinned head.
+    pub(super) unpinned: bool,
+}
+
+impl Told {
+    /// The chain that is spoken of from now on.
+    pub(super) fn chain(&mut self, folder: &str) {
+        self.chains.push(folder.to_owned());
+    }
+
+    /// The outcome of one check for the current chain.
+    pub(super) fn put(&mut self, id: &'static str, outcome: Outcome) {
+        self.told.push((id, self.chains.len().saturating_sub(1), outcome));
+    }
+
+    /// One outcome for each check: what is invalid first, then what cannot be told.
+    pub(super) fn fold(self, report: &mut Report) {
+        let Self { chains, told, .. } = self;
+        let mut ids: Vec<&'static str> = Vec::new();
+        for (id, _, _) in &told {
+            if !ids.contains(id) {
+                ids.push(id);
+            }
+        }
+        for id in ids {
+            let of_id: Vec<_> = told.iter().filter(|(other, _, _)| *other == id).collect();
+            let rank = |outcome: &Outcome| match outcome {
+                Outcome::Invalid(_) => 0_u8,
+                Outcome::Unverifiable(_) => 1,
+                Outcome::Valid(_) => 2,
+            };
+            let Some((_, chain, worst)) = of_id.iter().min_by_key(|(_, _, o)| rank(o)) else {
+                continue;
+            };
+            let outcome = match (chains.len(), worst) {
+                (0 | 1, _) => worst.clone(),
+                (_, Outcome::Valid(_)) => Outcome::Valid(format!("{} chains", of_id.len())),
+                (_, Outcome::Invalid(why)) => {
+                    Outcome::Invalid(format!("{}: {why}", chains.get(*chain).map_or("", |c| c)))
+                }
+                (_, Outcome::Unverifiable(why)) => Outcome::Unverifiable(format!(
+                    "{}: {why}",
+                    chains.get(*chain).map_or("", |c| c)
+                )),
+            };
+            report.put(id, outcome);
+        }
     }
 }
 

@@ -11,9 +11,10 @@ use crate::ledger::store::StoreError;
 /// The schema this build reads and writes.
 pub const SCHEMA_VERSION: u64 = 4;
 
-const MIGRATIONS: [(u64, &str); 3] = [
+const MIGRATIONS: [(u64, &str); 4] = [
     (1, include_str!("../../../migrations/postgres/0001_ledger.sql")),
     (2, include_str!("../../../migrations/postgres/0002_functions.sql")),
+    (3, include_str!("../../../migrations/postgres/0003_fleet.sql")),
     (4, include_str!("../../../migrations/postgres/0004_subtree.sql")),
 ];
 const GROUPS: [&str; 4] = ["ledger_owner", "ledger_writer", "ledger_reader", "ledger_eraser"];

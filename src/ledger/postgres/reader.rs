@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 
 use super::lane::{Lane, Options, Purpose, connect_options};
-use super::literal::{bytes, text_array};
+use super::literal::{bytes, text, text_array};
 use super::writer::check_version;
 use super::{rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::ledger::store::{
-    ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree, Volume,
+    AnchorRow, ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree, Volume,
 };
 
 /// How long one read may take: a whole chain's hashes are more than a writer ever asks for.
@@ -41,6 +41,20 @@ impl PostgresReader {
 
     async fn rows(&self, sql: &str) -> Result<Vec<PgRow>, StoreError> {
         self.lane.run(sql, Purpose::Read).await
+    }
+
+    async fn kept(&self, origin: &str, rest: &str) -> Result<Vec<AnchorRow>, StoreError> {
+        let sql = format!(
+            "SELECT a.size, a.note, a.tokens FROM ledger.anchor a
+               JOIN ledger.chain c ON c.chain_id = a.chain_id WHERE c.origin = {} AND {rest}",
+            text(origin),
+        );
+        let found = self.rows(&sql).await?;
+        let read = |row| {
+            let size = rows::number(row, "size")?;
+            AnchorRow::read(size, rows::get(row, "note")?, &rows::get::<String>(row, "tokens")?)
+        };
+        found.iter().map(read).collect()
     }
 
     async fn select(&self, chain: &ChainId, rest: &str) -> Result<Vec<EntryRow>, StoreError> {
@@ -178,5 +192,35 @@ impl LedgerReader for PostgresReader {
         let found = self.rows(&sql).await?;
         let read = |row| Ok((rows::number(row, "size")?, rows::get(row, "note")?));
         found.first().map(read).transpose()
+    }
+
+    async fn anchors(
+        &self,
+        origin: &str,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<AnchorRow>, StoreError> {
+        self.kept(origin, &format!("a.size >= {from} ORDER BY a.size LIMIT {limit}")).await
+    }
+
+    async fn newest_anchor(&self, origin: &str) -> Result<Option<AnchorRow>, StoreError> {
+        Ok(self.kept(origin, "true ORDER BY a.size DESC LIMIT 1").await?.pop())
+    }
+
+    async fn fleet_said(
+        &self,
+        tenant: &str,
+        log: &str,
+        kind: &str,
+    ) -> Result<Option<EntryRow>, StoreError> {
+        let sql = format!(
+            "SELECT e.seq, e.prev_hash, e.leaf_hash, e.run_id::text AS run_id, e.call_id, e.kind, e.body
+               FROM ledger.fleet_said s JOIN ledger.entry e ON e.chain_id = s.chain_id AND e.seq = s.seq
+              WHERE s.tenant_id = {} AND s.log = {} AND s.kind = {}",
+            text(tenant),
+            text(log),
+            text(kind),
+        );
+        self.rows(&sql).await?.first().map(rows::entry).transpose()
     }
 }

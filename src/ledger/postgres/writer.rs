@@ -7,9 +7,10 @@ use super::lane::{Lane, Options, Purpose, connect_options};
 use super::literal::{bytes, bytes_array, maybe_bytes, text, text_array};
 use super::{SCHEMA_VERSION, rows, subtrees};
 use crate::domain::digest::Digest;
-use crate::domain::id::{CallId, RunId, Seq};
+use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::ledger::store::{
-    Batch, EntryRow, Head, LeaseKey, LeaseRequest, Leased, LedgerStore, PayloadRow, StoreError,
+    AnchorRow, Batch, EntryRow, FleetView, Head, LeaseKey, LeaseRequest, Leased, LedgerStore,
+    PayloadRow, Restart, StoreError,
 };
 
 /// A database, through two connections at most: one for appends, one for everything else.
@@ -144,11 +145,12 @@ impl LedgerStore for Postgres {
     async fn lease(&self, request: &LeaseRequest) -> Result<Leased, StoreError> {
         let previous = request.previous.as_ref().map(|key| key.secret.as_slice());
         let sql = format!(
-            "SELECT * FROM ledger.lease({}, {}, {}, {}, {}, {}, {})",
+            "SELECT * FROM ledger.lease({}, {}, {}, {}, {}, {}, {}, {})",
             text(&request.tenant),
             text(&request.pool),
             text(&request.writer),
             maybe_bytes(previous),
+            maybe_bytes(request.previous.as_ref().map(|key| key.chain.as_bytes().as_slice())),
             bytes(&request.secret),
             bytes(request.chain.as_bytes()),
             i64::try_from(request.term.as_millis()).unwrap_or(i64::MAX),
@@ -267,5 +269,71 @@ impl LedgerStore for Postgres {
         let sql = format!("SELECT {} FROM {call}", rows::PAYLOAD);
         let found = self.others.run(&sql, Purpose::Read).await?;
         found.first().map(rows::payload).transpose()
+    }
+
+    async fn fleet_view(
+        &self,
+        key: &LeaseKey,
+        before: Option<&ChainId>,
+    ) -> Result<FleetView, StoreError> {
+        let before = maybe_bytes(before.map(|chain| chain.as_bytes().as_slice()));
+        let sql = format!("SELECT * FROM ledger.fleet_view({}, {before})", shown(key));
+        let found = self.others.run(&sql, Purpose::Read).await?;
+        let first = only(&found)?;
+        let fleet = match rows::get::<Option<String>>(first, "fleet")? {
+            Some(origin) => Some((origin, rows::number(first, "fleet_size")?)),
+            None => None,
+        };
+        let mut said = Vec::new();
+        for row in &found {
+            said.extend(rows::get::<Option<Vec<u8>>>(row, "body")?);
+        }
+        Ok(FleetView { fleet, forgotten: !rows::get::<bool>(first, "known")?, said })
+    }
+
+    async fn signed_at(&self, key: &LeaseKey, size: Seq) -> Result<Option<String>, StoreError> {
+        let sql = format!("SELECT ledger.signed_at({}, {size}) AS note", shown(key));
+        rows::get(only(&self.others.run(&sql, Purpose::Read).await?)?, "note")
+    }
+
+    async fn fleet_leaves(
+        &self,
+        key: &LeaseKey,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<Digest>, StoreError> {
+        let call = format!("ledger.fleet_leaves({}, {from}, {limit})", shown(key));
+        let found = self.others.run(&format!("SELECT * FROM {call}"), Purpose::Read).await?;
+        found.iter().map(|row| rows::digest(row, "leaf_hash")).collect()
+    }
+
+    async fn put_anchor(&self, key: &LeaseKey, anchor: &AnchorRow) -> Result<(), StoreError> {
+        let sql = format!(
+            "SELECT ledger.put_anchor({}, {}, {}, {})",
+            shown(key),
+            anchor.size,
+            text(&anchor.note),
+            text(&anchor.tokens_text()),
+        );
+        self.others.run(&sql, Purpose::Write).await.map(drop)
+    }
+
+    async fn restart(&self, key: &LeaseKey, next: &Restart) -> Result<(), StoreError> {
+        let entries = &next.batch.entries;
+        let sql = format!(
+            "SELECT ledger.restart({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {})",
+            shown(key),
+            bytes(next.key.chain.as_bytes()),
+            next.key.epoch,
+            bytes(&next.key.secret),
+            next.n,
+            text(&next.origin),
+            bytes_array(entries.iter().map(|e| e.leaf.as_bytes().as_slice())),
+            text_array(entries.iter().map(|e| Some(e.kind.as_str())), "text"),
+            bytes_array(entries.iter().map(|e| e.body.as_slice())),
+            bytes(&next.batch.head.frontier),
+            text(&next.batch.head.checkpoint),
+        );
+        self.appends.run(&sql, Purpose::Write).await.map(drop)
     }
 }

@@ -3,6 +3,7 @@
 //! Durable means a WAL commit with `synchronous=FULL`; both are read back, not assumed.
 
 mod files;
+mod fleet;
 mod prune;
 mod reader;
 mod rows;
@@ -29,8 +30,9 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 const BUSY: Duration = Duration::from_millis(1000);
 /// What `PRAGMA user_version` says of the newest schema this build knows.
 const VERSION: i64 = 3;
-const MIGRATIONS: [(i64, &str); 2] = [
+const MIGRATIONS: [(i64, &str); 3] = [
     (1, include_str!("../../../migrations/sqlite/0001_ledger.sql")),
+    (2, include_str!("../../../migrations/sqlite/0002_fleet.sql")),
     (3, include_str!("../../../migrations/sqlite/0003_subtree.sql")),
 ];
 
@@ -134,7 +136,12 @@ async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
         return Err(StoreError::Broken(format!("schema {found} is newer than this build")));
     }
     for (step, text) in MIGRATIONS.into_iter().filter(|(step, _)| *step > found) {
-        let text = format!("BEGIN IMMEDIATE; {text}; PRAGMA user_version = {step}; COMMIT;");
+        // WHY: a table that others refer to can be made anew only while nothing is enforced; inside a
+        // transaction this pragma would do nothing.
+        let text = format!(
+            "PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE; {text}; PRAGMA user_version = {step}; \
+             COMMIT; PRAGMA foreign_keys = ON;"
+        );
         sqlx::raw_sql(sqlx::AssertSqlSafe(text))
             .execute(&mut *conn)
             .await

@@ -5,11 +5,11 @@ use std::path::Path;
 use async_trait::async_trait;
 
 use super::rows::{self, Which};
-use super::{Lane, VERSION, before_commit, bounded, subtrees, version};
+use super::{Lane, VERSION, before_commit, bounded, fleet, subtrees, version};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::ledger::store::{
-    ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree, Volume,
+    AnchorRow, ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree, Volume,
 };
 
 /// A database file, read-only.
@@ -193,5 +193,27 @@ impl LedgerReader for SqliteReader {
             let Some(row) = row else { return Ok(None) };
             Ok(Some((rows::unsigned(rows::get(&row, "size")?)?, rows::get(&row, "note")?)))
         })
+    }
+
+    async fn anchors(
+        &self,
+        origin: &str,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<AnchorRow>, StoreError> {
+        read!(self, conn => fleet::anchors(conn, origin, from, limit, false))
+    }
+
+    async fn newest_anchor(&self, origin: &str) -> Result<Option<AnchorRow>, StoreError> {
+        Ok(read!(self, conn => fleet::anchors(conn, origin, 0, 1, true))?.pop())
+    }
+
+    async fn fleet_said(
+        &self,
+        tenant: &str,
+        log: &str,
+        kind: &str,
+    ) -> Result<Option<EntryRow>, StoreError> {
+        read!(self, conn => fleet::said(conn, tenant, log, kind))
     }
 }

@@ -54,7 +54,7 @@ pub(super) async fn entries(
     rows.map_err(|e| before_commit(&e))?.iter().map(entry).collect()
 }
 
-fn entry(row: &SqliteRow) -> Result<EntryRow, StoreError> {
+pub(super) fn entry(row: &SqliteRow) -> Result<EntryRow, StoreError> {
     let run: Option<String> = get(row, "run_id")?;
     let call: Option<String> = get(row, "call_id")?;
     Ok(EntryRow {

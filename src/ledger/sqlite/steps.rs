@@ -66,7 +66,7 @@ pub(super) async fn held(
     .ok_or_else(|| StoreError::Conflict("the lease is lost".into()))
 }
 
-fn hash(secret: &[u8; 32]) -> Vec<u8> {
+pub(super) fn hash(secret: &[u8; 32]) -> Vec<u8> {
     Digest::of(&[secret]).as_bytes().to_vec()
 }
 
@@ -80,7 +80,8 @@ pub(super) async fn take(
     let found = sqlx::query(
         "SELECT c.chain_id,
                 coalesce(h.secret_hash = ?2 OR (h.secret_hash = ?1 AND h.replaced = ?2), 0) AS same
-           FROM chain c JOIN head h ON h.chain_id = c.chain_id WHERE tenant = ?3 AND pool = ?4
+           FROM chain c JOIN head h ON h.chain_id = c.chain_id
+          WHERE tenant = ?3 AND pool = ?4 AND NOT retired
           ORDER BY h.secret_hash = ?1 DESC, coalesce(h.secret_hash = ?2, 0) DESC, slot LIMIT 1",
     )
     .bind(mine.clone())
@@ -186,27 +187,36 @@ pub(super) async fn write(
     }
     project(conn, &key.chain, &batch.entries).await?;
     subtrees::insert(conn, &key.chain, &batch.completed(expected)).await?;
+    move_head(conn, key, &batch.head).await
+}
+
+/// The new head, and its checkpoint among those that are kept.
+pub(super) async fn move_head(
+    conn: &mut SqliteConnection,
+    key: &LeaseKey,
+    head: &Head,
+) -> Result<(), StoreError> {
     let chain = key.chain.as_bytes().to_vec();
-    let size = rows::signed(batch.head.size)?;
+    let size = rows::signed(head.size)?;
     let checkpoint = sqlx::query("INSERT INTO checkpoint VALUES (?, ?, ?, ?)")
         .bind(chain.clone())
         .bind(size)
         .bind(rows::signed(key.epoch)?)
-        .bind(batch.head.checkpoint.clone());
+        .bind(head.checkpoint.clone());
     run(checkpoint, conn).await?;
-    let head = sqlx::query(
+    let update = sqlx::query(
         "UPDATE head SET size = ?2, hash = ?3, frontier = ?4, checkpoint = ?5 WHERE chain_id = ?1",
     )
     .bind(chain)
     .bind(size)
-    .bind(batch.head.hash.as_bytes().to_vec())
-    .bind(batch.head.frontier.clone())
-    .bind(batch.head.checkpoint.clone());
-    run(head, conn).await
+    .bind(head.hash.as_bytes().to_vec())
+    .bind(head.frontier.clone())
+    .bind(head.checkpoint.clone());
+    run(update, conn).await
 }
 
 /// All rows in order, in portions of the sizes in [`ROWS`].
-fn portions<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
+pub(super) fn portions<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
     std::iter::from_fn(move || {
         let size = ROWS.into_iter().find(|size| *size <= rows.len())?;
         let (portion, rest) = rows.split_at(size);
@@ -215,7 +225,7 @@ fn portions<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
     })
 }
 
-async fn insert_entries(
+pub(super) async fn insert_entries(
     conn: &mut SqliteConnection,
     chain: &ChainId,
     entries: &[EntryRow],

@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 
 use super::rows::{self, Which};
 use super::steps::{begin, finish, held, insert_payloads, take, write};
-use super::{Lane, before_commit, bounded, files, migrate, options, prune, subtrees};
+use super::{Lane, before_commit, bounded, files, fleet, migrate, options, prune, subtrees};
 use crate::domain::digest::Digest;
-use crate::domain::id::{CallId, RunId, Seq};
+use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::ledger::store::{
-    Batch, EntryRow, Head, LeaseKey, LeaseRequest, Leased, LedgerStore, PayloadRow, Pruner,
-    Pruning, StoreError,
+    AnchorRow, Batch, EntryRow, FleetView, Head, LeaseKey, LeaseRequest, Leased, LedgerStore,
+    PayloadRow, Pruner, Pruning, Restart, StoreError,
 };
 
 /// A database file, held by this process alone until this value is dropped.
@@ -240,6 +240,43 @@ impl LedgerStore for Sqlite {
         call!(self, conn => async {
             held(conn, key).await?;
             rows::payload(conn, &key.chain, c).await
+        })
+    }
+
+    async fn fleet_view(
+        &self,
+        key: &LeaseKey,
+        before: Option<&ChainId>,
+    ) -> Result<FleetView, StoreError> {
+        call!(self, conn => fleet::view(conn, key, before))
+    }
+
+    async fn signed_at(&self, key: &LeaseKey, size: Seq) -> Result<Option<String>, StoreError> {
+        call!(self, conn => fleet::signed_at(conn, key, size))
+    }
+
+    async fn fleet_leaves(
+        &self,
+        key: &LeaseKey,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<Digest>, StoreError> {
+        call!(self, conn => fleet::leaves(conn, key, from, limit))
+    }
+
+    async fn put_anchor(&self, key: &LeaseKey, anchor: &AnchorRow) -> Result<(), StoreError> {
+        call!(self, conn => async {
+            begin(conn).await?;
+            let put = fleet::put_anchor(conn, key, anchor).await;
+            finish(conn, put).await
+        })
+    }
+
+    async fn restart(&self, key: &LeaseKey, next: &Restart) -> Result<(), StoreError> {
+        call!(self, conn => async {
+            begin(conn).await?;
+            let restarted = fleet::restart(conn, key, next).await;
+            finish(conn, restarted).await
         })
     }
 

@@ -23,6 +23,8 @@ pub struct Chain {
     open: BTreeMap<RunId, Run>,
     sealed: BTreeSet<RunId>,
     unknown: BTreeMap<String, u64>,
+    /// First entry that is there: what was before was pruned.
+    from: Seq,
 }
 
 impl Chain {
@@ -37,7 +39,39 @@ impl Chain {
             open: BTreeMap::new(),
             sealed: BTreeSet::new(),
             unknown: BTreeMap::new(),
+            from: 0,
         }
+    }
+
+    /// Goes on after a pruning: the next entry is the first that is there.
+    pub fn begin_after(&mut self, before: Frontier) {
+        self.from = before.size();
+        self.frontier = before;
+    }
+
+    /// Takes an entry that pruning left below the first that is there. That it stood at this place of
+    /// the tree is the caller's to check.
+    ///
+    /// # Errors
+    /// The first damage in it.
+    pub fn accept_kept(&mut self, row: &EntryRow) -> Result<Line, Damage> {
+        let line = Line::read(&row.body)?;
+        columns(row, &line)?;
+        if line.entry.chain != self.id || line.entry.seq != row.seq {
+            return Err(Damage::new("S1", "the entry is of another place or chain"));
+        }
+        if row.seq == 0 {
+            self.epochs.genesis(&line)?;
+        } else if line.is(Kind::WriterStarted) {
+            self.epochs.started(&line)?;
+        }
+        Ok(line)
+    }
+
+    /// The leaf hash of the last entry read.
+    #[must_use]
+    pub fn leaf(&self) -> Option<Digest> {
+        self.last.map(|(leaf, ..)| leaf)
     }
 
     /// Entries read: the seq expected next.
@@ -122,7 +156,7 @@ impl Chain {
     }
 
     fn keys(&mut self, line: &Line) -> Result<(), Damage> {
-        if self.last.is_none() {
+        if self.size() == 0 {
             return self.epochs.genesis(line);
         }
         if line.is(Kind::ChainGenesis) {
@@ -139,11 +173,15 @@ impl Chain {
     }
 
     fn run(&mut self, line: &Line) -> Result<(), Damage> {
-        let Some(id) = line.entry.run.as_ref().map(|link| link.run) else { return Ok(()) };
+        let Some(link) = line.entry.run.as_ref() else { return Ok(()) };
+        let id = link.run;
         if self.sealed.contains(&id) {
             return Err(Damage::new("S4", format!("`{}` after run {id} was sealed", line.kind())));
         }
-        let run = self.open.entry(id).or_default();
+        // Of a run that began before the first entry that is there, the rest is held to the rules.
+        let cut = self.from > 0 && link.seq > 0;
+        let begin = || if cut { Run::cut(link) } else { Run::default() };
+        let run = self.open.entry(id).or_insert_with(begin);
         run.accept(&id, line)?;
         if run.sealed() {
             self.open.remove(&id);

@@ -19,7 +19,7 @@ use crate::ledger::entry::{Entry, Kind};
 pub const CERTIFICATE: &str = "application/vnd.wicketgate.writer-certificate.v1+json";
 
 /// The keys of one chain, as its own entries introduce them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Epochs {
     trusted: Vec<PublicKey>,
     genesis: Option<(String, PublicKey)>,

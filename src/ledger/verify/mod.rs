@@ -5,17 +5,22 @@
 
 pub mod chain;
 pub mod epochs;
+pub mod fleet;
+pub mod kinds;
+mod pruned;
 pub mod read;
 pub mod runs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::crypto::keys::PublicKey;
+use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
 
 pub use chain::Chain;
+use epochs::Epochs;
 pub use read::{Damage, Line};
 
 /// Rows fetched at a time.
@@ -26,7 +31,9 @@ const PAGE: u32 = 1000;
 pub struct Report {
     /// The chain as the store lists it.
     pub chain: ChainRow,
-    /// Entries read and found whole.
+    /// First entry that is there; more than 0 where the entries before were pruned.
+    pub from: Seq,
+    /// Entries read and found whole, with those that were pruned.
     pub entries: Seq,
     /// Root over them.
     pub root: Digest,
@@ -42,6 +49,21 @@ pub struct Report {
     pub enrolled: Option<bool>,
     /// The first damage and the seq it was found at.
     pub damage: Option<(Seq, Damage)>,
+    /// What leads from where damage was found to where it is.
+    pub trail: Trail,
+}
+
+/// What was seen on the way to the damage.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Trail {
+    /// The keys read so far.
+    pub epochs: Epochs,
+    /// Leaf hash of the last entry that was whole.
+    pub leaf: Option<Digest>,
+    /// Size of the last stored checkpoint whose root is that of the entries.
+    pub confirmed: Seq,
+    /// Size and note of the first stored checkpoint whose root is another.
+    pub diverged: Option<(Seq, String)>,
 }
 
 impl Report {
@@ -64,8 +86,26 @@ pub async fn chain_of(
     trusted: &[PublicKey],
     progress: &(dyn Fn(Seq) + Send + Sync),
 ) -> Result<Report, StoreError> {
+    chain_from(reader, row, trusted, 0, progress).await
+}
+
+/// As [`chain_of`], of a chain whose entries below `from` were pruned.
+///
+/// # Errors
+/// As [`chain_of`].
+pub async fn chain_from(
+    reader: &dyn LedgerReader,
+    row: &ChainRow,
+    trusted: &[PublicKey],
+    from: Seq,
+    progress: &(dyn Fn(Seq) + Send + Sync),
+) -> Result<Report, StoreError> {
     let mut chain = Chain::new(row.chain, trusted);
+    let mut checkpoints = Checkpoints::new(from);
     let mut damage = None;
+    if from > 0 {
+        damage = pruned::begin(reader, row, from, &mut chain).await?;
+    }
     while damage.is_none() && chain.size() < row.head.size {
         let rows = reader.entries(&row.chain, chain.size(), PAGE).await?;
         if rows.is_empty() {
@@ -77,6 +117,7 @@ pub async fn chain_of(
                 damage = Some((chain.size(), found));
                 break;
             }
+            checkpoints.compare(reader, row, &chain).await?;
         }
         progress(chain.size());
         // Rows beyond the head only: nothing more will come.
@@ -90,11 +131,18 @@ pub async fn chain_of(
     if damage.is_none() && chain.size() > 0 && chain.epochs().origin() != Some(&row.origin) {
         damage = Some((0, Damage::new("S1", "the genesis names another origin than the store")));
     }
+    if damage.is_none() {
+        damage = checkpoints.diverged.as_ref().map(|(size, _)| {
+            let why = format!("the stored checkpoint of size {size} is not of these entries");
+            (checkpoints.confirmed, Damage::new("L1", why))
+        });
+    }
     let (sealed, open) = chain.runs();
     let enrolled = (!trusted.is_empty())
         .then(|| chain.epochs().enrolment().is_some_and(|key| trusted.contains(key)));
     Ok(Report {
         chain: row.clone(),
+        from,
         entries: chain.size(),
         root: chain.root(),
         sealed,
@@ -103,5 +151,49 @@ pub async fn chain_of(
         unknown: chain.unknown().clone(),
         enrolled,
         damage,
+        trail: Trail {
+            epochs: chain.epochs().clone(),
+            leaf: chain.leaf(),
+            confirmed: checkpoints.confirmed,
+            diverged: checkpoints.diverged,
+        },
     })
+}
+
+/// The stored checkpoints, compared with the entries as those are read.
+struct Checkpoints {
+    ahead: VecDeque<(Seq, String)>,
+    /// Where to read on; `None` once there are no more.
+    next: Option<Seq>,
+    confirmed: Seq,
+    diverged: Option<(Seq, String)>,
+}
+
+impl Checkpoints {
+    fn new(from: Seq) -> Self {
+        let next = Some(from.saturating_add(1));
+        Self { ahead: VecDeque::new(), next, confirmed: from, diverged: None }
+    }
+
+    /// Compares the checkpoint of the size that has just been reached, if one is stored.
+    async fn compare(
+        &mut self,
+        reader: &dyn LedgerReader,
+        row: &ChainRow,
+        chain: &Chain,
+    ) -> Result<(), StoreError> {
+        if let Some(next) = self.next.filter(|_| self.ahead.is_empty()) {
+            self.ahead = reader.checkpoints(&row.chain, next, PAGE).await?.into();
+            self.next = self.ahead.back().map(|(size, _)| size.saturating_add(1));
+        }
+        while let Some((size, note)) = self.ahead.pop_front_if(|(size, _)| *size <= chain.size()) {
+            let root = Checkpoint::parse(&note).ok().map(|(c, _)| (c.size, c.root));
+            if size == chain.size() && root == Some((size, chain.root())) {
+                self.confirmed = size;
+            } else if size == chain.size() {
+                self.diverged.get_or_insert((size, note));
+            }
+        }
+        Ok(())
+    }
 }

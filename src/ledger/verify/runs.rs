@@ -8,7 +8,7 @@ use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
-use crate::ledger::entry::Kind;
+use crate::ledger::entry::{Kind, RunLink};
 
 /// `run.opened.mode` of a run whose calls are decided and recorded, and never run.
 const SIMULATE: &str = "simulate";
@@ -37,10 +37,19 @@ pub struct Run {
     sealed: bool,
     /// Its calls are decided and recorded; none of them runs.
     simulated: bool,
+    /// Its first entries were not read: a call may have begun before.
+    cut: bool,
     calls: BTreeMap<CallId, Call>,
 }
 
 impl Run {
+    /// A run of which the entries before this place are not read: numbers and links go on from here, and
+    /// a call that is not known may have begun before.
+    #[must_use]
+    pub fn cut(at: &RunLink) -> Self {
+        Self { next: at.seq, prev: at.prev, cut: true, ..Self::default() }
+    }
+
     /// Whether `run.sealed` has been read.
     #[must_use]
     pub const fn sealed(&self) -> bool {
@@ -77,7 +86,7 @@ impl Run {
         if link.prev != self.prev {
             return Err(Damage::new("S3", "`run_prev` is not the run's previous entry"));
         }
-        if (self.next == 0) != line.is(Kind::RunOpened) {
+        if (self.next == 0) != line.is(Kind::RunOpened) || (self.cut && self.next == 0) {
             return Err(Damage::new("S3", "a run begins with `run.opened`, once"));
         }
         self.next = self.next.saturating_add(1);
@@ -115,7 +124,9 @@ impl Run {
             return Ok(());
         }
         let before = self.calls.get(&id);
+        let begun = before.is_none() && self.cut;
         let stage = next_stage(before, draft.kind)
+            .or_else(|| begun.then(|| stage_of(draft.kind)).flatten())
             .ok_or_else(|| bad(format!("`{}` does not follow {}", line.kind(), said(before))))?;
         if let (Some(was), Some(is)) = (before.and_then(|c| c.tool.as_ref()), &draft.tool)
             && was != is
@@ -159,6 +170,16 @@ fn next_stage(before: Option<&Call>, kind: Kind) -> Option<Stage> {
             Some(Stage::Authorized),
             Kind::CallCompleted | Kind::CallFailed | Kind::CallCancelled | Kind::CallUnknown,
         ) => Some(Stage::Over),
+        _ => None,
+    }
+}
+
+/// Where a call stands after its first entry that was read, if it began before.
+const fn stage_of(kind: Kind) -> Option<Stage> {
+    match kind {
+        Kind::CallAuthorized => Some(Stage::Authorized),
+        Kind::CallHeld => Some(Stage::Held),
+        _ if kind.ends_call() => Some(Stage::Over),
         _ => None,
     }
 }

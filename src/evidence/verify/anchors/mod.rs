@@ -14,6 +14,7 @@ use super::report::{Outcome, Report};
 use crate::crypto::note::{self, Checkpoint, VerifierKey};
 use crate::domain::id::Seq;
 use crate::evidence::bundle::Files;
+use crate::evidence::scope::Strand;
 use crate::evidence::trust::{Trust, Use};
 use crate::ledger::verify::Line;
 
@@ -28,6 +29,15 @@ pub struct Chain<'a> {
     pub lines: &'a [Line],
     /// Its checkpoint.
     pub checkpoint: &'a Checkpoint,
+}
+
+impl<'a> Chain<'a> {
+    /// What was read of a chain, if its checkpoint holds.
+    #[must_use]
+    pub fn of(strand: &'a Strand) -> Option<Self> {
+        let (folder, lines) = (strand.folder.as_str(), strand.lines.as_slice());
+        strand.checkpoint.as_ref().map(|checkpoint| Self { folder, lines, checkpoint })
+    }
 }
 
 /// Heads of one chain that are in the fleet log: where in the fleet log, and how many entries.

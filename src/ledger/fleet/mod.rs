@@ -5,6 +5,13 @@
 //! erased. It is small, its key is stable, and it is the only log that witnesses and time stamping
 //! authorities see. Whoever has something to record opens it, records, and closes it again.
 
+pub mod anchor;
+pub mod file;
+pub mod port;
+pub mod restart;
+pub mod seen;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,11 +23,10 @@ use super::drafts::Written;
 use super::entry::Draft;
 use super::permit::Receipt;
 use super::sequencer::Ending;
-use super::store::LedgerStore;
-use super::writer_key::Signer;
+use super::store::{AnchorRow, LedgerStore};
+use super::writer_key::{LogKeys, Signer};
 use super::{Ledger, Parts, Settings, Status, spool};
 use crate::clock::{Clock, Entropy};
-use crate::crypto::keys::SecretKey;
 use crate::telemetry::metrics::Metrics;
 
 /// The pool whose only slot is the fleet log.
@@ -44,8 +50,16 @@ pub struct FleetParts {
     pub entropy: Arc<dyn Entropy>,
     /// Signs the certificate of the fleet key.
     pub enrolment: Arc<dyn Signer>,
-    /// The fleet key: signs every checkpoint of this log.
-    pub key: SecretKey,
+    /// The fleet key, which signs every checkpoint of this log.
+    pub key: Arc<dyn Signer>,
+    /// During a rotation: the key before, which signs along.
+    pub previous: Option<Arc<dyn Signer>>,
+    /// The newest head others have seen, in a file, if there is one.
+    pub anchor_file: Option<PathBuf>,
+    /// Witnesses that are asked what they have seen of the log before anything is written to it.
+    pub sights: Vec<port::Sight>,
+    /// What this machine remembers of the log, so that one that was rolled back is not continued.
+    pub journal: Box<dyn spool::Journal>,
     /// `default` on one machine.
     pub tenant: String,
 }
@@ -56,22 +70,45 @@ impl std::fmt::Debug for FleetParts {
     }
 }
 
+/// Why the fleet log is not open.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OpenError {
+    /// What is there is not what was seen: it was set back, replaced or damaged. Nothing was written.
+    #[error("the fleet log: {0}")]
+    Distrusted(String),
+    /// It cannot be written, or somebody else has been recording in it for half a minute.
+    #[error("the fleet log is not ready: {0}")]
+    Unavailable(String),
+}
+
 /// The fleet log, open for recording.
-#[derive(Debug)]
 pub struct Fleet {
     ledger: Ledger,
+    store: Arc<dyn LedgerStore>,
     stop: CancellationToken,
     writer: JoinHandle<Ending>,
+}
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fleet").field("ledger", &self.ledger).finish_non_exhaustive()
+    }
 }
 
 impl Fleet {
     /// Takes the fleet log's slot, makes the log if there is none, and waits until it can be written.
     ///
     /// # Errors
-    /// It cannot be written, or somebody else has been recording in it for half a minute.
-    pub async fn open(parts: FleetParts) -> Result<Self, super::Error> {
-        let settings =
-            Settings { tenant: parts.tenant, pool: POOL.to_owned(), ..Settings::default() };
+    /// [`OpenError`].
+    pub async fn open(parts: FleetParts) -> Result<Self, OpenError> {
+        let settings = Settings {
+            tenant: parts.tenant,
+            pool: POOL.to_owned(),
+            anchor_file: parts.anchor_file,
+            sights: parts.sights,
+            ..Settings::default()
+        };
+        let store = Arc::clone(&parts.store);
         let (ledger, writer) = Ledger::new(
             settings,
             Parts {
@@ -79,33 +116,34 @@ impl Fleet {
                 clock: parts.clock,
                 entropy: parts.entropy,
                 signer: parts.enrolment,
-                log_key: Some(parts.key),
-                journal: Box::new(spool::NoJournal),
+                log_key: Some(LogKeys { key: parts.key, also: parts.previous }),
+                journal: parts.journal,
                 lease_file: None,
                 metrics: Arc::new(Metrics::new([], env!("CARGO_PKG_VERSION"), "source")),
             },
         );
         let stop = CancellationToken::new();
         let (runs, _no_runs_here) = oneshot::channel();
-        let writer = tokio::spawn(writer.run(stop.clone(), runs));
+        let writer = writer.spawn(stop.clone(), runs);
         let mut status = ledger.status();
-        let fleet = Self { ledger, stop, writer };
+        let fleet = Self { ledger, store, stop, writer };
         let ready = status.wait_for(|now| !matches!(now, Status::Starting(_)));
-        let why = match tokio::time::timeout(PATIENCE, ready).await {
-            Ok(Ok(now)) if *now == Status::Ready => None,
-            Ok(Ok(now)) => Some(format!("the fleet log: {now:?}")),
-            Ok(Err(_gone)) => Some("the fleet log's writer ended".to_owned()),
-            Err(_late) => {
-                Some(format!("the fleet log is not ready: {:?}", *fleet.ledger.status().borrow()))
-            }
+        let ready = tokio::time::timeout(PATIENCE, ready).await;
+        let found = match ready {
+            Ok(Ok(now)) => now.clone(),
+            Ok(Err(_)) | Err(_) => fleet.ledger.status().borrow().clone(),
         };
-        match why {
-            None => Ok(fleet),
-            Some(why) => {
-                fleet.stop.cancel();
-                Err(super::Error::Unavailable(why))
+        let failed = match found {
+            Status::Ready => return Ok(fleet),
+            Status::Broken(why) => OpenError::Distrusted(why),
+            Status::Starting(why) | Status::Fenced(why) | Status::Failing(why) => {
+                OpenError::Unavailable(why)
             }
-        }
+            Status::Full => OpenError::Unavailable("no space".to_owned()),
+            Status::Stopped => OpenError::Unavailable("its writer ended".to_owned()),
+        };
+        fleet.stop.cancel();
+        Err(failed)
     }
 
     /// Name of the log.
@@ -120,6 +158,17 @@ impl Fleet {
     /// As [`Ledger::record`].
     pub async fn record(&self, draft: Draft) -> Result<Receipt, super::Error> {
         self.ledger.record(Written::bare(draft)).await
+    }
+
+    /// Keeps what others said of one of this log's heads, where exports find it.
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    pub async fn keep(&self, anchor: &AnchorRow) -> Result<(), super::Error> {
+        let unavailable = |why: String| super::Error::Unavailable(why);
+        let key = self.ledger.leased().map(|leased| &leased.key);
+        let key = key.ok_or_else(|| unavailable("the fleet log is not open".into()))?;
+        self.store.put_anchor(key, anchor).await.map_err(|e| unavailable(e.to_string()))
     }
 
     /// Ends in order and gives the slot back.
@@ -140,6 +189,7 @@ impl Fleet {
 mod tests {
     use super::*;
     use crate::clock::{SystemClock, SystemEntropy};
+    use crate::crypto::keys::SecretKey;
     use crate::domain::json::Json;
     use crate::ledger::entry::Kind;
     use crate::ledger::sqlite::{Sqlite, SqliteReader};
@@ -159,7 +209,11 @@ mod tests {
                 clock: Arc::new(SystemClock::new()),
                 entropy: Arc::new(SystemEntropy),
                 enrolment: Arc::new(enrolment.clone()),
-                key: key.clone(),
+                key: Arc::new(key.clone()),
+                previous: None,
+                anchor_file: None,
+                sights: Vec::new(),
+                journal: Box::new(spool::NoJournal),
                 tenant: "default".to_owned(),
             })
             .await

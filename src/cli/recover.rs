@@ -1,0 +1,281 @@
+//! `wicketgate ledger recover`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::fleet::{Failure, load};
+use super::say;
+use crate::app::fleet::{self, Keys};
+use crate::clock::{SystemClock, SystemEntropy};
+use crate::config::{self, Config};
+use crate::crypto::signer::{self, Signer};
+use crate::ledger::fleet::restart::{Desk, Error, Examined, is_fleet, retired};
+use crate::ledger::fleet::seen::Lost;
+use crate::ledger::fleet::{Fleet, POOL};
+use crate::ledger::postgres::{self, Postgres};
+use crate::ledger::spool::{HeadFile, Journal, LeaseFile, Spool};
+use crate::ledger::sqlite::Sqlite;
+use crate::ledger::store::{LedgerStore, StoreError};
+use crate::ledger::writer_key::LogKeys;
+
+const INVALID: u8 = 1;
+const UNVERIFIABLE: u8 = 2;
+const FENCED: u8 = 75;
+const CONFIG: u8 = 78;
+
+/// Say what a ledger that was set back has lost, and go on with the loss on the books.
+///
+/// Without `--accept-loss` nothing is changed. With it the slot's log is retired and the next one,
+/// `<n+1>`, is begun: its first entry says what is lost, and so does the fleet log. The old log stays
+/// readable and never gets another head. Stop the gate first.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  wicketgate ledger recover --config wicketgate.yaml\n  \
+    wicketgate ledger recover --config wicketgate.yaml --accept-loss --reason 'disk failed, backup of Monday'\n\n\
+    Ends with 0 when the loss is on the books, with 1 when nothing is lost or nothing was accepted.")]
+pub struct Recover {
+    /// The configuration file
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Retire the log that lost entries and begin the next one
+    #[arg(long, requires = "reason")]
+    accept_loss: bool,
+    /// Why, for the books
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// What belongs to the slot of this machine.
+struct Slot {
+    store: Arc<dyn LedgerStore>,
+    journal: Box<dyn Journal>,
+    /// What the journal is kept in.
+    memory: PathBuf,
+    lease: LeaseFile,
+    enrolment: Arc<dyn Signer>,
+    tenant: String,
+    pool: String,
+}
+
+fn system(why: impl std::fmt::Display) -> Failure {
+    (UNVERIFIABLE, why.to_string())
+}
+
+fn failed(error: Error) -> Failure {
+    match error {
+        Error::Store(StoreError::Conflict(why)) => (FENCED, why),
+        Error::Store(error) => system(error),
+        Error::Other(why) => system(why),
+    }
+}
+
+/// Runs it.
+pub(super) async fn recover(command: &Recover) -> Result<u8, Failure> {
+    let config = load(&command.config)?;
+    let slot = slot(&config).await?;
+    let sights = fleet::sights(&config).map_err(|e| (CONFIG, e))?;
+    let outside = (config.fleet.anchor_file.as_deref(), sights.as_slice());
+    let writer = who();
+    let (clock, entropy) = (SystemClock::new(), SystemEntropy);
+    let desk = Desk {
+        store: &*slot.store,
+        journal: &*slot.journal,
+        lease_file: Some(&slot.lease),
+        outside,
+        enrolment: &slot.enrolment,
+        log_keys: None,
+        clock: &clock,
+        entropy: &entropy,
+        slot: (&slot.tenant, &slot.pool),
+        writer: &writer,
+    };
+    let found = desk.examine().await.map_err(failed)?;
+    let log = FleetDesk::of(&config, &found).await?;
+    let log_desk = log.as_ref().map(|log| Desk {
+        store: &*log.store,
+        journal: &log.journal,
+        lease_file: None,
+        log_keys: Some(LogKeys { key: log.keys.key.clone(), also: log.keys.previous.clone() }),
+        slot: (&slot.tenant, POOL),
+        enrolment: &log.keys.enrolment,
+        ..desk_of(&desk)
+    });
+    let log_found = match &log_desk {
+        Some(desk) => Some(desk.examine().await.map_err(failed)?),
+        None => None,
+    };
+    let log_lost = log_found.as_ref().and_then(|found| found.lost.clone().or(found.fleet.clone()));
+    let lost = found.lost.clone().or_else(|| presumed(&found, log_lost.as_ref()));
+    for one in lost.iter().chain(&log_lost) {
+        say(format!("lost: {one}"));
+    }
+    let reason = command.reason.as_deref().filter(|_| command.accept_loss);
+    let (Some(reason), true) = (reason, lost.is_some() || log_lost.is_some()) else {
+        give_back(&desk, &found).await;
+        if let (Some(desk), Some(found)) = (&log_desk, &log_found) {
+            give_back(desk, found).await;
+        }
+        say(if lost.is_none() && log_lost.is_none() {
+            "nothing is lost: nothing was changed"
+        } else {
+            "nothing was changed; `--accept-loss --reason TEXT` puts the loss on the books"
+        });
+        return Ok(INVALID);
+    };
+    if let (Some(log), Some(desk), Some(log_found)) = (log.as_ref(), &log_desk, &log_found) {
+        match &log_lost {
+            Some(lost) => {
+                let name = desk.restart(log_found, lost, &writer).await.map_err(failed)?;
+                aside(&log.memory)?;
+                say(format!("retired {}, begun {name}", lost.log));
+            }
+            None => give_back(desk, log_found).await,
+        }
+    }
+    drop(log_desk);
+    let log = log.map(|log| log.keys);
+    let drafts = [(log_found.as_ref(), log_lost.as_ref()), (Some(&found), lost.as_ref())];
+    let drafts = drafts
+        .into_iter()
+        .filter_map(|(found, lost)| Some(retired(found?, lost?, (reason, writer.as_str()))));
+    let drafts: Vec<_> = drafts.collect();
+    match &log {
+        Some(keys) => {
+            let parts = fleet::parts(&config, keys).await.map_err(system)?;
+            let fleet = Fleet::open(parts).await.map_err(system)?;
+            for draft in drafts {
+                fleet.record(draft).await.map_err(system)?;
+            }
+            fleet.close().await.map_err(system)?;
+        }
+        None => {
+            say("the configuration has no `fleet.key`: only the new log itself says what is lost")
+        }
+    }
+    if let Some(lost) = &lost {
+        let name = desk.restart(&found, lost, &writer).await.map_err(failed)?;
+        aside(&slot.memory)?;
+        say(format!("retired {}, begun {name}: its first entry says what is lost", lost.log));
+    } else {
+        give_back(&desk, &found).await;
+    }
+    Ok(0)
+}
+
+/// The same desk, for the fields that two slots share.
+fn desk_of<'a>(desk: &Desk<'a>) -> Desk<'a> {
+    Desk { log_keys: None, ..*desk }
+}
+
+async fn give_back(desk: &Desk<'_>, found: &Examined) {
+    // One that cannot be given back runs out by itself.
+    desk.store.release(&found.leased.key).await.ok();
+}
+
+/// When the fleet log was set back and this machine remembers nothing of its own chain, that chain is
+/// as old as the fleet log: how much is lost of it nobody can say.
+fn presumed(found: &Examined, fleet: Option<&Lost>) -> Option<Lost> {
+    let head = &found.leased.head;
+    let unsure = fleet.is_some() && !found.remembered() && head.size > 0;
+    unsure.then(|| Lost {
+        log: found.leased.origin.clone(),
+        seen: (head.size, Some(found.root)),
+        here: head.size,
+        forked: false,
+        by: "nobody who remembers".to_owned(),
+    })
+}
+
+/// What belongs to the fleet log.
+struct FleetDesk {
+    store: Arc<dyn LedgerStore>,
+    journal: HeadFile,
+    memory: PathBuf,
+    keys: Keys,
+}
+
+impl FleetDesk {
+    /// The fleet log's, if there is a key to go on with it; one is needed if the fleet log lost entries.
+    async fn of(config: &Config, found: &Examined) -> Result<Option<Self>, Failure> {
+        if config.fleet.key.is_none() {
+            return match &found.fleet {
+                Some(lost) => Err((CONFIG, format!("{lost}; going on with it needs `fleet.key`"))),
+                None => Ok(None),
+            };
+        }
+        let keys = Keys::of(config).map_err(|e| (CONFIG, e))?;
+        let memory = fleet::head_file(config);
+        let journal = HeadFile::open(&memory).map_err(system)?;
+        let store = fleet::store(config).await.map_err(system)?;
+        Ok(Some(Self { store, journal, memory, keys }))
+    }
+}
+
+async fn slot(config: &Config) -> Result<Slot, Failure> {
+    let enrolment = signer::open(&fleet::enrolment_key(config), &config::environment);
+    let enrolment = enrolment.map_err(|e| (CONFIG, e.to_string()))?;
+    let lease = LeaseFile::at(config.state.join("lease"));
+    let taken = |e: StoreError| match e {
+        StoreError::Conflict(why) => (FENCED, why),
+        other => system(other),
+    };
+    let (tenant, pool) = (fleet::tenant(config), "local".to_owned());
+    Ok(match &config.ledger {
+        config::Ledger::Sqlite(sqlite) => {
+            let store = Arc::new(Sqlite::open(&sqlite.path).await.map_err(taken)?);
+            let mut memory = sqlite.path.clone().into_os_string();
+            memory.push(".head");
+            let memory = PathBuf::from(memory);
+            let journal = Box::new(HeadFile::open(&memory).map_err(system)?);
+            Slot { store, journal, memory, lease, enrolment, tenant, pool }
+        }
+        config::Ledger::Postgres(at) => {
+            let url = at.connect.expose();
+            let store =
+                Postgres::connect(url, postgres::Options::default()).await.map_err(system)?;
+            let journal = Box::new(Spool::open(&at.spool).map_err(system)?);
+            let (store, memory, pool) = (Arc::new(store), at.spool.clone(), at.slots.clone());
+            Slot { store, journal, memory, lease, enrolment, tenant, pool }
+        }
+    })
+}
+
+/// Keeps a file or directory under a name of its own; what it says is no longer counted on.
+fn aside(path: &Path) -> Result<(), Failure> {
+    for number in 0..1000_u32 {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".lost-{number}"));
+        let kept = PathBuf::from(name);
+        if !kept.exists() {
+            let renamed = std::fs::rename(path, &kept);
+            return renamed.map_err(|e| system(format!("`{}`: {e}", path.display())));
+        }
+    }
+    Err(system(format!("`{}` was kept aside a thousand times", path.display())))
+}
+
+/// Who accepts, for the books.
+fn who() -> String {
+    let user = config::environment("USER").or_else(|| config::environment("LOGNAME"));
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let uid = || format!("uid {}", rustix::process::getuid().as_raw());
+    format!("{}@{host}", user.unwrap_or_else(uid))
+}
+
+/// What the first entry of a log says is lost, if it says so.
+pub(super) fn told(genesis: &crate::ledger::entry::Entry) -> Option<String> {
+    use crate::domain::json::Json;
+    let continues = genesis.draft.data.get("continues")?;
+    let text = |name| continues.get(name).and_then(Json::as_str);
+    let number = |name| continues.get(name).and_then(Json::as_u64);
+    let (log, from, to) = (text("log")?, number("lost_from")?, number("lost_to")?);
+    let what = if from < to {
+        format!("entries {from} to {} of `{log}` are lost", to.saturating_sub(1))
+    } else {
+        format!("`{log}` lost entries after the first {from}, nobody knows how many")
+    };
+    let kind = if is_fleet(log) { "a fleet log" } else { "a log" };
+    Some(format!(
+        "loss: it goes on with {kind} that was set back: {what}, accepted by {}",
+        text("by")?
+    ))
+}

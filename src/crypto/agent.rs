@@ -1,0 +1,205 @@
+//! A key that an ssh-agent holds (draft-ietf-sshm-ssh-agent): it signs raw bytes over its Unix socket,
+//! and the secret never enters this process.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::keys::PublicKey;
+use super::signer::Signer;
+
+/// How long an agent may take, one that asks its user included.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of an answer: a signature is far smaller.
+const ANSWER_MAX: u32 = 16 * 1024;
+const SIGN_REQUEST: u8 = 13;
+const SIGN_RESPONSE: u8 = 14;
+const KEY_TYPE: &[u8] = b"ssh-ed25519";
+
+/// One key of one agent.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    socket: PathBuf,
+    key: PublicKey,
+    patience: Duration,
+}
+
+impl Agent {
+    /// The agent at this socket, and which of its keys is meant. Nothing is asked yet.
+    #[must_use]
+    pub const fn new(socket: PathBuf, key: PublicKey) -> Self {
+        Self { socket, key, patience: PATIENCE }
+    }
+}
+
+impl Signer for Agent {
+    fn public(&self) -> PublicKey {
+        self.key
+    }
+
+    fn sign(&self, message: &[u8]) -> Result<[u8; 64], String> {
+        let failed = |why: &str| format!("ssh-agent at `{}`: {why}", self.socket.display());
+        let request =
+            request(&self.key, message).ok_or_else(|| failed("the message is too long"))?;
+        let (socket, patience) = (self.socket.clone(), self.patience);
+        let (reply, answer) = mpsc::sync_channel(1);
+        // WHY: connecting to a full backlog cannot be bounded otherwise; the thread ends by the time
+        // limits of its socket, or with the agent.
+        let asked = std::thread::Builder::new()
+            .name("ssh-agent".into())
+            .spawn(move || drop(reply.send(exchange(&socket, &request, patience))));
+        drop(asked.map_err(|e| failed(&e.to_string()))?);
+        let answered = answer
+            .recv_timeout(self.patience)
+            .map_err(|_| failed(&format!("no answer within {} ms", self.patience.as_millis())))?;
+        let body = answered.map_err(|e| failed(&e.to_string()))?;
+        let signature = signature(&body)
+            .ok_or_else(|| failed("it refused to sign: does it hold this key? (ssh-add -l)"))?;
+        if self.key.verifies(message, &signature) {
+            Ok(signature)
+        } else {
+            Err(failed("its signature is not by this key"))
+        }
+    }
+}
+
+fn string(out: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
+    out.extend_from_slice(&u32::try_from(bytes.len()).ok()?.to_be_bytes());
+    out.extend_from_slice(bytes);
+    Some(())
+}
+
+/// `SSH_AGENTC_SIGN_REQUEST`, with its length before it.
+fn request(key: &PublicKey, message: &[u8]) -> Option<Vec<u8>> {
+    let mut blob = Vec::new();
+    string(&mut blob, KEY_TYPE)?;
+    string(&mut blob, &key.to_bytes())?;
+    let mut body = vec![SIGN_REQUEST];
+    string(&mut body, &blob)?;
+    string(&mut body, message)?;
+    body.extend_from_slice(&0_u32.to_be_bytes());
+    let mut framed = Vec::new();
+    string(&mut framed, &body)?;
+    Some(framed)
+}
+
+fn exchange(socket: &PathBuf, request: &[u8], patience: Duration) -> std::io::Result<Vec<u8>> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    stream.write_all(request)?;
+    let mut length = [0_u8; 4];
+    stream.read_exact(&mut length)?;
+    let length = u32::from_be_bytes(length);
+    if length > ANSWER_MAX {
+        return Err(std::io::Error::other("its answer is too long"));
+    }
+    let mut body = vec![0_u8; usize::try_from(length).unwrap_or(0)];
+    stream.read_exact(&mut body)?;
+    Ok(body)
+}
+
+/// The signature in an answer; none if the agent refused.
+fn signature(body: &[u8]) -> Option<[u8; 64]> {
+    let (&kind, rest) = body.split_first()?;
+    let (blob, rest) = (kind == SIGN_RESPONSE).then(|| take(rest)).flatten()?;
+    let (name, inner) = take(blob)?;
+    let (signature, inner) = take(inner)?;
+    let whole = rest.is_empty() && inner.is_empty() && name == KEY_TYPE;
+    whole.then(|| <[u8; 64]>::try_from(signature).ok()).flatten()
+}
+
+/// One length-prefixed string, and what follows it.
+fn take(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_at_checked(4)?;
+    let length = u32::from_be_bytes(<[u8; 4]>::try_from(length).ok()?);
+    rest.split_at_checked(usize::try_from(length).ok()?)
+}
+
+/// The ed25519 key in one line of an OpenSSH public key file; none if it is none.
+#[must_use]
+pub fn read_line(line: &str) -> Option<[u8; 32]> {
+    use base64::Engine as _;
+    let mut words = line.split_whitespace();
+    if words.next()?.as_bytes() != KEY_TYPE {
+        return None;
+    }
+    let blob = base64::engine::general_purpose::STANDARD.decode(words.next()?).ok()?;
+    let (name, rest) = take(&blob)?;
+    let (key, rest) = take(rest)?;
+    (name == KEY_TYPE && rest.is_empty()).then(|| <[u8; 32]>::try_from(key).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemEntropy;
+    use crate::crypto::keys::SecretKey;
+    use std::os::unix::net::UnixListener;
+
+    fn agent(dir: &tempfile::TempDir, key: &SecretKey) -> (UnixListener, Agent) {
+        let socket = dir.path().join("agent.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let agent =
+            Agent { patience: Duration::from_millis(200), ..Agent::new(socket, key.public()) };
+        (listener, agent)
+    }
+
+    fn answering(listener: UnixListener, answer: Vec<u8>) -> std::thread::JoinHandle<()> {
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut length = [0_u8; 4];
+            stream.read_exact(&mut length).unwrap();
+            let mut body = vec![0_u8; usize::try_from(u32::from_be_bytes(length)).unwrap()];
+            stream.read_exact(&mut body).unwrap();
+            stream.write_all(&answer).unwrap();
+        })
+    }
+
+    fn framed(body: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        string(&mut out, body).unwrap();
+        out
+    }
+
+    #[test]
+    fn an_agent_that_hangs_is_an_error_within_its_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = SecretKey::generate(&SystemEntropy);
+        let (_listener, agent) = agent(&dir, &key);
+        let why = agent.sign(b"x").unwrap_err();
+        // Its own read timeout or ours, whichever comes first.
+        assert!(why.contains("ssh-agent at") && !why.contains("not by this key"), "{why}");
+    }
+
+    #[test]
+    fn an_agent_that_dies_refuses_or_signs_with_another_key_is_an_error() {
+        let key = SecretKey::generate(&SystemEntropy);
+        let other = SecretKey::generate(&SystemEntropy);
+        let mut blob = Vec::new();
+        string(&mut blob, KEY_TYPE).unwrap();
+        string(&mut blob, &other.sign(b"x")).unwrap();
+        let mut foreign = vec![SIGN_RESPONSE];
+        string(&mut foreign, &blob).unwrap();
+        let table = [
+            (framed(&[5]), "refused to sign"),
+            (framed(&foreign), "not by this key"),
+            (vec![0, 0], "ssh-agent at"),
+            (vec![0xff; 8], "too long"),
+        ];
+        for (answer, said) in table {
+            let dir = tempfile::tempdir().unwrap();
+            let (listener, agent) = agent(&dir, &key);
+            let served = answering(listener, answer);
+            let why = agent.sign(b"x").unwrap_err();
+            assert!(why.contains(said), "{why}");
+            served.join().unwrap();
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (listener, agent) = agent(&dir, &key);
+        drop(listener);
+        assert!(agent.sign(b"x").is_err());
+    }
+}

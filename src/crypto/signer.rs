@@ -1,0 +1,76 @@
+//! The port to a secret key: what signs need not be a file of ours.
+//!
+//! Enrolment, fleet and evidence keys are used through [`Signer`] only. A reference to one is the path
+//! of a PEM file, or `ssh-agent:<public key file>` for a key that a stock ssh-agent holds; a KMS is one
+//! more implementation of the same two methods.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::agent::Agent;
+use super::keys::{self, PublicKey, SecretKey};
+
+/// What stands before the public key file of a key that an ssh-agent holds.
+pub const AGENT: &str = "ssh-agent:";
+
+/// Something that holds a secret ed25519 key and signs with it.
+pub trait Signer: Send + Sync + std::fmt::Debug + 'static {
+    /// The public half, pinned by verifiers.
+    fn public(&self) -> PublicKey;
+    /// Signs these bytes (RFC 8032 Ed25519). Returns within a few seconds, whatever happens.
+    ///
+    /// # Errors
+    /// The key cannot be reached or refuses; nothing was signed.
+    fn sign(&self, message: &[u8]) -> Result<[u8; 64], String>;
+}
+
+impl Signer for SecretKey {
+    fn public(&self) -> PublicKey {
+        Self::public(self)
+    }
+
+    fn sign(&self, message: &[u8]) -> Result<[u8; 64], String> {
+        Ok(Self::sign(self, message))
+    }
+}
+
+/// Why a signer cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The key file.
+    #[error(transparent)]
+    Key(#[from] keys::Error),
+    /// The agent, or the public key file that names its key.
+    #[error("`{reference}`: {why}")]
+    Agent {
+        /// The reference as it was given.
+        reference: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// Opens what this reference names. `env` looks up the agent's socket (`SSH_AUTH_SOCK`).
+///
+/// # Errors
+/// A key file that cannot be used or that others may read, or no agent to ask.
+pub fn open(
+    reference: &Path,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Arc<dyn Signer>, Error> {
+    let Some(public) = agent_key(reference) else {
+        return Ok(Arc::new(SecretKey::load(reference)?));
+    };
+    let failed = |why: String| Error::Agent { reference: reference.display().to_string(), why };
+    let socket = env("SSH_AUTH_SOCK").filter(|path| !path.is_empty());
+    let socket =
+        socket.ok_or_else(|| failed("SSH_AUTH_SOCK is not set: no agent to ask".into()))?;
+    let key = PublicKey::load_ssh(&public).map_err(|e| failed(e.to_string()))?;
+    Ok(Arc::new(Agent::new(PathBuf::from(socket), key)))
+}
+
+/// The public key file, if the reference is to a key of an ssh-agent.
+#[must_use]
+pub fn agent_key(reference: &Path) -> Option<PathBuf> {
+    reference.to_str()?.strip_prefix(AGENT).map(PathBuf::from)
+}

@@ -1,0 +1,260 @@
+//! The entries a bundle is about, and those that introduce them, read through the ledger's reading port.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Error;
+use super::projection::decides;
+use super::query::Filter;
+use super::scope::{CONTEXT, Span, Strand, runs_of};
+use crate::domain::digest::Digest;
+use crate::domain::id::{RunId, Seq};
+use crate::domain::time::Timestamp;
+use crate::ledger::entry::Kind;
+use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, StoreError};
+use crate::ledger::verify::epochs::Epochs;
+use crate::ledger::verify::{Damage, Line};
+
+/// Rows fetched at a time.
+const PAGE: u32 = 1000;
+
+/// One run of this chain with all that introduces it.
+///
+/// # Errors
+/// The run is not there, not whole, or what is read is damaged.
+pub async fn run(
+    reader: &dyn LedgerReader,
+    chain: &ChainRow,
+    run: &RunId,
+    folder: String,
+) -> Result<Strand, Error> {
+    let mut rows = reader.run_entries(&chain.chain, run).await?;
+    rows.retain(|row| row.seq < chain.head.size);
+    let mut lines = read(&rows)?;
+    let first = lines.first().ok_or_else(|| Error::NoRun(run.to_string()))?;
+    if first.entry.run.as_ref().is_none_or(|link| link.seq != 0) {
+        return Err(Error::Pruned { log: chain.origin.clone(), from: 0, to: first.entry.seq });
+    }
+    let asked: BTreeSet<Seq> = lines.iter().map(|line| line.entry.seq).collect();
+    lines.extend(context(reader, chain).await?);
+    finish(chain, folder, lines, (&asked, BTreeSet::new()), None)
+}
+
+/// Every entry of a span of this chain with all that introduces them.
+///
+/// `beside`: also the entries before and after the span, which show where its ends lie in time.
+///
+/// # Errors
+/// As [`run`].
+pub async fn span(
+    reader: &dyn LedgerReader,
+    chain: &ChainRow,
+    span: Span,
+    beside: bool,
+    folder: String,
+) -> Result<Strand, Error> {
+    let mut lines = Vec::new();
+    let mut at = span.from;
+    while at < span.to {
+        let rows = reader.entries(&chain.chain, at, PAGE).await?;
+        let rows: Vec<EntryRow> = rows.into_iter().filter(|row| row.seq < span.to).collect();
+        let gap = rows.iter().zip(at..).find(|(row, seq)| row.seq != *seq);
+        let gap = gap.map(|(row, seq)| (seq, row.seq)).or(rows.is_empty().then_some((at, span.to)));
+        if let Some((from, to)) = gap {
+            return Err(Error::Pruned { log: chain.origin.clone(), from, to });
+        }
+        at = at.saturating_add(u64::try_from(rows.len()).unwrap_or(u64::MAX));
+        lines.extend(read(&rows)?);
+    }
+    let asked: BTreeSet<Seq> = (span.from..span.to).collect();
+    let mut extra = BTreeSet::new();
+    let mut more = context(reader, chain).await?;
+    // Runs that go on in the span are introduced by their openings.
+    let opened: Vec<RunId> = runs_of(lines.iter())
+        .into_iter()
+        .filter(|(_, own)| own.first().is_some_and(|line| !line.is(Kind::RunOpened)))
+        .map(|(run, _)| *run)
+        .collect();
+    for run in opened {
+        let rows = reader.run_entries(&chain.chain, &run).await?;
+        let first = rows.first().filter(|row| row.kind == Kind::RunOpened.as_str());
+        more.extend(read(first.map(std::slice::from_ref).unwrap_or_default())?);
+        extra.extend(first.map(|row| row.seq));
+    }
+    if beside {
+        for seq in span.from.checked_sub(1).into_iter().chain([span.to]) {
+            let rows = reader.entries(&chain.chain, seq, 1).await?;
+            let rows: Vec<EntryRow> =
+                rows.into_iter().filter(|row| row.seq == seq && seq < chain.head.size).collect();
+            extra.extend(rows.iter().map(|row| row.seq));
+            more.extend(read(&rows)?);
+        }
+    }
+    lines.extend(more.into_iter().filter(|line| !asked.contains(&line.entry.seq)));
+    finish(chain, folder, lines, (&asked, extra), Some(span))
+}
+
+/// The span of a chain that lies in the filter's time: by halving, as time does not go back in a chain.
+///
+/// # Errors
+/// The ledger cannot be read.
+pub async fn span_of(
+    reader: &dyn LedgerReader,
+    chain: &ChainRow,
+    filter: &Filter,
+) -> Result<Span, Error> {
+    let size = chain.head.size;
+    let from = match filter.since {
+        Some(since) => first_at(reader, chain, since).await?,
+        None => 0,
+    };
+    let to = match filter.until {
+        Some(until) => first_at(reader, chain, until).await?.max(from),
+        None => size,
+    };
+    Ok(Span { from, to })
+}
+
+/// The first entry of this time or later; the chain's size if there is none.
+async fn first_at(
+    reader: &dyn LedgerReader,
+    chain: &ChainRow,
+    time: Timestamp,
+) -> Result<Seq, Error> {
+    let (mut low, mut high) = (0, chain.head.size);
+    while low < high {
+        let middle = low.midpoint(high);
+        let rows = reader.entries(&chain.chain, middle, 1).await?;
+        let line = read(&rows)?.pop().filter(|line| line.entry.seq == middle);
+        let line =
+            line.ok_or(Error::Pruned { log: chain.origin.clone(), from: middle, to: middle })?;
+        if line.entry.ts < time {
+            low = middle.saturating_add(1);
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
+}
+
+/// These lines of a chain that has been read, with what introduces them.
+///
+/// # Errors
+/// The chain is damaged.
+pub fn picked(
+    chain: &ChainRow,
+    folder: String,
+    lines: Vec<Line>,
+    picked: &BTreeSet<Seq>,
+) -> Result<Strand, Error> {
+    finish(chain, folder, lines, (picked, BTreeSet::new()), None)
+}
+
+/// Reads stored bytes.
+///
+/// # Errors
+/// The first that is no entry.
+pub fn read(rows: &[EntryRow]) -> Result<Vec<Line>, Error> {
+    let read = |row: &EntryRow| {
+        let line =
+            Line::read(&row.body).map_err(|damage| Error::Ledger { seq: row.seq, damage })?;
+        if line.leaf == row.leaf {
+            Ok(line)
+        } else {
+            let why = "the stored leaf hash is not that of the bytes";
+            Err(Error::Ledger { seq: row.seq, damage: Damage::new("D2", why) })
+        }
+    };
+    rows.iter().map(read).collect()
+}
+
+async fn context(reader: &dyn LedgerReader, chain: &ChainRow) -> Result<Vec<Line>, Error> {
+    let kinds: Vec<&str> = CONTEXT.iter().map(|kind| kind.as_str()).collect();
+    let mut rows: Vec<EntryRow> = reader.entries_of(&chain.chain, &kinds).await?;
+    rows.retain(|row| row.seq < chain.head.size);
+    read(&rows)
+}
+
+/// Opens the head's checkpoint, and keeps what was asked for and the extra lines, with what introduces
+/// them.
+fn finish(
+    chain: &ChainRow,
+    folder: String,
+    mut lines: Vec<Line>,
+    (asked, extra): (&BTreeSet<Seq>, BTreeSet<Seq>),
+    span: Option<Span>,
+) -> Result<Strand, Error> {
+    lines.sort_by_key(|line| line.entry.seq);
+    lines.dedup_by_key(|line| line.entry.seq);
+    let damaged = |line: &Line, damage| Error::Ledger { seq: line.entry.seq, damage };
+    let mut epochs = Epochs::default();
+    for line in &lines {
+        if line.is(Kind::ChainGenesis) {
+            epochs.genesis(line).map_err(|damage| damaged(line, damage))?;
+        } else if line.is(Kind::WriterStarted) {
+            epochs.started(line).map_err(|damage| damaged(line, damage))?;
+        }
+    }
+    let (checkpoint, signer) = epochs
+        .checkpoint(&chain.head.checkpoint)
+        .map_err(|damage| Error::Ledger { seq: chain.head.size, damage })?;
+    let mut kept = relevant(&lines, asked);
+    kept.extend(extra);
+    let mut wanted: BTreeSet<_> =
+        lines.iter().filter(|l| kept.contains(&l.entry.seq)).map(|l| l.entry.epoch).collect();
+    wanted.insert(signer);
+    lines.retain(|line| {
+        kept.contains(&line.entry.seq)
+            || line.is(Kind::ChainGenesis)
+            || (line.is(Kind::WriterStarted) && wanted.contains(&line.entry.epoch))
+    });
+    Ok(Strand { folder, lines, epochs, checkpoint: Some(checkpoint), span })
+}
+
+/// What was asked for, the policies in force or named by its decisions, the manifests of its runs, and the
+/// anchors that were seen before and while it was written.
+fn relevant(lines: &[Line], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
+    let mut kept = asked.clone();
+    let (Some(first), Some(last)) = (asked.first().copied(), asked.last().copied()) else {
+        return kept;
+    };
+    // The newest activation so far, of any policy and of each, and the newest binding of each manifest.
+    let mut in_force: Option<Seq> = None;
+    let mut anchored: Option<Seq> = None;
+    let mut activated: BTreeMap<Option<Digest>, Seq> = BTreeMap::new();
+    let mut bound: BTreeMap<Option<Digest>, Seq> = BTreeMap::new();
+    for line in lines.iter().filter(|line| line.entry.seq <= last) {
+        let seq = line.entry.seq;
+        let digest = |name| line.text(name).and_then(Digest::parse);
+        if seq >= first && asked.contains(&seq) {
+            kept.extend(in_force.take());
+            kept.extend(anchored.take());
+        }
+        if line.is(Kind::PolicyActivated) {
+            in_force = (seq < first).then_some(seq);
+            kept.extend((seq >= first).then_some(seq));
+            activated.insert(line.entry.draft.policy, seq);
+        } else if line.is(Kind::AnchorObserved) {
+            anchored = Some(seq);
+        } else if line.is(Kind::ManifestBound) {
+            bound.insert(digest("digest"), seq);
+        } else if asked.contains(&seq) && decides(line) {
+            kept.extend(activated.get(&line.entry.draft.policy));
+        } else if asked.contains(&seq) && line.is(Kind::RunOpened) {
+            kept.extend(bound.get(&digest("manifest")));
+        }
+    }
+    kept
+}
+
+/// The chain of a run, if one of these has it.
+///
+/// # Errors
+/// The ledger cannot be read.
+pub async fn chain_of<'a>(
+    reader: &dyn LedgerReader,
+    chains: &'a [ChainRow],
+    run: &RunId,
+) -> Result<Option<&'a ChainRow>, StoreError> {
+    let id = reader.find_run(run).await?;
+    Ok(chains.iter().find(|row| Some(row.chain) == id))
+}

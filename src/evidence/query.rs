@@ -1,0 +1,179 @@
+//! What was asked for, in the words of statements, entries and `population.json`.
+
+use super::scope::{Scope, Span};
+use crate::domain::decision::Verdict;
+use crate::domain::id::RunId;
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+
+/// One question to a ledger.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Query {
+    /// Everything of one run.
+    Run(RunId),
+    /// Every entry of a span of one log.
+    Range {
+        /// The log's name.
+        log: String,
+        /// The entries.
+        span: Span,
+    },
+    /// Every entry of every chain in a span of time, and the decisions that match.
+    Population(Filter),
+}
+
+/// Which part of a tenant's chains, and which decisions in it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Filter {
+    /// Entries of this time and later.
+    pub since: Option<Timestamp>,
+    /// Entries before this time.
+    pub until: Option<Timestamp>,
+    /// Decisions in runs of this agent.
+    pub agent: Option<String>,
+    /// Decisions about this tool.
+    pub tool: Option<String>,
+    /// Decisions of this verdict.
+    pub verdict: Option<Verdict>,
+    /// Only these logs; empty: every chain the ledger has.
+    pub chains: Vec<String>,
+}
+
+impl Filter {
+    /// Whether the decisions themselves are filtered, and not only the time and the chains.
+    #[must_use]
+    pub const fn picks(&self) -> bool {
+        self.agent.is_some() || self.tool.is_some() || self.verdict.is_some()
+    }
+}
+
+impl Query {
+    /// How far it reaches.
+    #[must_use]
+    pub const fn scope(&self) -> Scope {
+        match self {
+            Self::Run(_) => Scope::Run,
+            Self::Range { .. } => Scope::Range,
+            Self::Population(_) => Scope::Population,
+        }
+    }
+
+    /// Its words: `scope` first, then what narrows it.
+    #[must_use]
+    pub fn words(&self) -> Vec<(&'static str, String)> {
+        let mut words = vec![("scope", self.scope().as_str().to_owned())];
+        match self {
+            Self::Run(run) => words.push(("run", run.to_string())),
+            Self::Range { log, span } => {
+                words.push(("log", log.clone()));
+                words.push(("from", span.from.to_string()));
+                words.push(("to", span.to.to_string()));
+            }
+            Self::Population(filter) => {
+                words.extend(filter.since.map(|at| ("since", at.to_string())));
+                words.extend(filter.until.map(|at| ("until", at.to_string())));
+                words.extend(filter.agent.clone().map(|agent| ("agent", agent)));
+                words.extend(filter.tool.clone().map(|tool| ("tool", tool)));
+                words.extend(filter.verdict.map(|v| ("verdict", v.as_str().to_owned())));
+                words.extend(filter.chains.iter().map(|chain| ("chain", chain.clone())));
+            }
+        }
+        words
+    }
+
+    /// As `query` of an `evidence.exported` entry.
+    #[must_use]
+    pub fn settings(&self) -> Json {
+        let settings = self.words().into_iter().map(|(k, v)| {
+            // A name longer than an entry's texts may be is told by its beginning.
+            let v: String = v.chars().take(4096).collect();
+            Json::object([("k", Json::from(k)), ("v", Json::from(v))])
+        });
+        // The kind's schema allows 256 settings.
+        settings.take(256).collect::<Vec<_>>().into()
+    }
+
+    /// As `query` of `population.json`.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        let mut members: Vec<(&'static str, Json)> = Vec::new();
+        let mut chains: Vec<Json> = Vec::new();
+        for (k, v) in self.words() {
+            match (k, v.parse::<u64>()) {
+                ("chain", _) => chains.push(Json::from(v)),
+                ("from" | "to", Ok(number)) => members.push((k, Json::from(number))),
+                (_, _) => members.push((k, Json::from(v))),
+            }
+        }
+        members.extend((!chains.is_empty()).then(|| ("chains", chains.into())));
+        Json::object(members)
+    }
+
+    /// Reads what [`Self::to_json`] wrote, exactly.
+    #[must_use]
+    pub fn from_json(json: &Json) -> Option<Self> {
+        let text = |name| json.get(name).and_then(Json::as_str).map(str::to_owned);
+        let time = |name| json.get(name).and_then(Json::as_str).and_then(Timestamp::parse);
+        let number = |name| json.get(name).and_then(Json::as_u64);
+        let query = match json.get("scope").and_then(Json::as_str)? {
+            "run" => Self::Run(RunId::parse(&text("run")?)?),
+            "range" => Self::Range {
+                log: text("log")?,
+                span: Span { from: number("from")?, to: number("to")? },
+            },
+            "population" => {
+                let verdict = text("verdict");
+                let chains = json.get("chains").and_then(Json::as_array).unwrap_or_default();
+                Self::Population(Filter {
+                    since: time("since"),
+                    until: time("until"),
+                    agent: text("agent"),
+                    tool: text("tool"),
+                    verdict: verdict.as_deref().and_then(verdict_of),
+                    chains: chains.iter().filter_map(|c| c.as_str().map(str::to_owned)).collect(),
+                })
+            }
+            _ => return None,
+        };
+        // Whatever was not read as it stands there makes another text.
+        (query.to_json() == *json).then_some(query)
+    }
+}
+
+/// Reads a verdict's word.
+#[must_use]
+pub fn verdict_of(word: &str) -> Option<Verdict> {
+    let all = [Verdict::Allow, Verdict::Deny, Verdict::RequireApproval];
+    all.into_iter().find(|verdict| verdict.as_str() == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_read_back_exactly_or_not_at_all() {
+        let filter = Filter {
+            since: Timestamp::parse("2026-11-01T00:00:00.000Z"),
+            until: None,
+            agent: Some("reviewer".into()),
+            tool: None,
+            verdict: Some(Verdict::Deny),
+            chains: vec!["a".into(), "b".into()],
+        };
+        let queries = [
+            Query::Run(RunId::from_random([7; 16])),
+            Query::Range { log: "l".into(), span: Span { from: 3, to: 9 } },
+            Query::Population(filter),
+            Query::Population(Filter::default()),
+        ];
+        for query in queries {
+            assert_eq!(Query::from_json(&query.to_json()), Some(query.clone()));
+            let mut other = query.to_json();
+            if let Json::Object(members) = &mut other {
+                members.insert("surprise".into(), Json::from(true));
+            }
+            assert_eq!(Query::from_json(&other), None);
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! One round of anchoring: which chains there are and how far they have come goes on the fleet log, and
+//! its head to those who see it from outside.
+//!
+//! Everything is read and checked before anything is written: a chain that went back or was replaced
+//! stops the round with nothing recorded. A round with nothing new writes nothing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::super::entry::{Draft, Kind};
+use super::super::store::{AnchorRow, ChainRow, LedgerReader, StoreError};
+use super::file::AnchorFile;
+use super::port::{Shown, TimeStamp, Witness};
+use super::seen::Said;
+use super::{Fleet, FleetParts, OpenError};
+use crate::crypto::merkle;
+use crate::crypto::note::{Checkpoint, VerifierKey};
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+
+/// Kinds after which nobody outside needs to see a new head.
+const QUIET: [&str; 4] = ["writer.started", "writer.stopped", "heartbeat", "anchor.observed"];
+/// Entries looked at to see whether there is anything but quiet ones; more of them count as some.
+const LOOKED_AT: u32 = 1000;
+
+/// Who sees heads from outside, and what is enough.
+#[derive(Clone, Debug, Default)]
+pub struct Outside {
+    /// The witnesses.
+    pub witnesses: Vec<Arc<dyn Witness>>,
+    /// How many of them have to cosign.
+    pub quorum: usize,
+    /// The time stamping authority, if any.
+    pub stamps: Option<Arc<dyn TimeStamp>>,
+    /// Where sidecars find the newest head, if anywhere.
+    pub anchor_file: Option<PathBuf>,
+}
+
+/// Why a round stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A chain went back, forked or was replaced; or somebody outside has seen what is not there.
+    /// Nothing was recorded about any chain.
+    #[error("{0}")]
+    Invalid(String),
+    /// The ledger cannot be read or the fleet log not be written.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+impl From<super::super::Error> for Error {
+    fn from(error: super::super::Error) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Distrusted(why) => Self::Invalid(why),
+            OpenError::Unavailable(why) => Self::Unavailable(why),
+        }
+    }
+}
+
+/// What a round did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Done {
+    /// Logs that were enrolled.
+    pub enrolled: Vec<String>,
+    /// Logs whose head was recorded, and its size.
+    pub recorded: Vec<(String, u64)>,
+    /// Name, size and root of the head that was shown to others, or was shown to them before.
+    pub head: Option<(String, u64, Digest)>,
+    /// Whether it was shown in this round.
+    pub shown: bool,
+    /// Witnesses that have cosigned it.
+    pub cosigned: Vec<String>,
+    /// When it was stamped, if it was.
+    pub stamped: Option<Timestamp>,
+    /// Who did not answer as they should, and why.
+    pub failed: Vec<String>,
+    /// Whether there is all that the configuration asks for.
+    pub enough: bool,
+}
+
+/// A round, ready to be run.
+pub struct Round<'a> {
+    /// Sees every chain of the tenant.
+    pub reader: &'a dyn LedgerReader,
+    /// Opens the fleet log; asked only if there is something to record or to show.
+    pub parts: Box<dyn Fn() -> FleetOpening + Send + Sync + 'a>,
+    /// The tenant.
+    pub tenant: &'a str,
+    /// Who sees the head.
+    pub outside: &'a Outside,
+}
+
+/// The parts of the fleet log, once they are there.
+pub type FleetOpening = std::pin::Pin<Box<dyn Future<Output = Result<FleetParts, String>> + Send>>;
+
+impl std::fmt::Debug for Round<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Round").field("tenant", &self.tenant).finish_non_exhaustive()
+    }
+}
+
+impl Round<'_> {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// [`Error`]. A witness that does not answer is none: it is in [`Done`].
+    pub async fn run(&self) -> Result<Done, Error> {
+        let mut done = Done::default();
+        let rows = self.rows().await?;
+        let (fleets, chains): (Vec<ChainRow>, Vec<ChainRow>) =
+            rows.into_iter().partition(|row| row.slot.starts_with("fleet/"));
+        let mut drafts = Vec::new();
+        for row in chains.iter().filter(|row| row.head.size > 0) {
+            self.look_at(row, &mut drafts, &mut done).await?;
+        }
+        let fleet = current(&fleets);
+        let kept = match fleet {
+            Some(fleet) => self.reader.newest_anchor(&fleet.origin).await?,
+            None => None,
+        };
+        if drafts.is_empty() && !self.due(fleet, kept.as_ref()).await? {
+            let kept = kept.as_ref();
+            if let Some(head) = kept.and_then(|kept| Checkpoint::parse(&kept.note).ok()) {
+                done.head = Some((head.0.origin, head.0.size, head.0.root));
+            }
+            done.cosigned = kept.map(|kept| self.names(&kept.note)).unwrap_or_default();
+            done.enough = true;
+            return Ok(done);
+        }
+        let parts = (self.parts)().await.map_err(Error::Unavailable)?;
+        let key = parts.key.public();
+        let log = Fleet::open(parts).await?;
+        let shown = self.record(&log, drafts, key, &mut done).await;
+        let closed = log.close().await;
+        shown?;
+        closed?;
+        Ok(done)
+    }
+
+    async fn rows(&self) -> Result<Vec<ChainRow>, Error> {
+        let mut rows = self.reader.chains().await?;
+        rows.retain(|row| row.tenant == self.tenant);
+        Ok(rows)
+    }
+
+    /// Holds a chain against what is recorded about it, and says what is new.
+    async fn look_at(
+        &self,
+        row: &ChainRow,
+        drafts: &mut Vec<Draft>,
+        done: &mut Done,
+    ) -> Result<(), Error> {
+        let mut bodies = Vec::new();
+        for kind in [Kind::ChainEnrolled, Kind::ChainCheckpoint, Kind::ChainRetired] {
+            let found = self.reader.fleet_said(self.tenant, &row.origin, kind.as_str()).await?;
+            bodies.extend(found.map(|row| row.body));
+        }
+        let said = Said::read(bodies.iter().map(Vec::as_slice));
+        if said.retired {
+            return Ok(());
+        }
+        let invalid = |why: String| Err(Error::Invalid(why));
+        if said.chain.is_some_and(|chain| chain != row.chain) {
+            return invalid(format!(
+                "`{}` is another chain than the one that was enrolled: it was replaced",
+                row.origin
+            ));
+        }
+        let size = row.head.size;
+        if let Some((before, _)) = said.head.filter(|(before, _)| *before > size) {
+            return invalid(format!(
+                "`{}` went back: it has {size} entries, the fleet log has recorded {before}",
+                row.origin
+            ));
+        }
+        let head = Checkpoint::parse(&row.head.checkpoint).ok().map(|(head, _)| head);
+        let Some(head) = head.filter(|head| head.size == size && head.origin == row.origin) else {
+            return invalid(format!("the head of `{}` is no checkpoint of it", row.origin));
+        };
+        if said.head == Some((size, head.root)) {
+            return Ok(());
+        }
+        self.extends(row, &head, said.head).await?;
+        if said.chain.is_none() {
+            drafts.push(enrolled(row, &self.enrolment(row).await?));
+            done.enrolled.push(row.origin.clone());
+        }
+        let data = Json::object([
+            ("log", Json::from(row.origin.as_str())),
+            ("chain", Json::from(row.chain.to_string())),
+            ("size", Json::from(size)),
+            ("root", Json::from(head.root.hex())),
+            ("epoch", Json::from(row.epoch)),
+        ]);
+        drafts.push(Draft::of(Kind::ChainCheckpoint, data));
+        done.recorded.push((row.origin.clone(), size));
+        Ok(())
+    }
+
+    /// The stored leaf hashes have to give the head, and the head that was recorded before.
+    async fn extends(
+        &self,
+        row: &ChainRow,
+        head: &Checkpoint,
+        before: Option<(u64, Digest)>,
+    ) -> Result<(), Error> {
+        let leaves = self.reader.leaf_hashes(&row.chain, head.size).await?;
+        let root_of = |size: u64| {
+            let size = usize::try_from(size).ok()?;
+            leaves.get(..size).map(merkle::root)
+        };
+        if root_of(head.size) != Some(head.root) {
+            let why = format!("the entries of `{}` are not those of its head", row.origin);
+            return Err(Error::Invalid(why));
+        }
+        match before {
+            Some((size, root)) if root_of(size) != Some(root) => Err(Error::Invalid(format!(
+                "`{}` forked: its first {size} entries are not those the fleet log has recorded",
+                row.origin
+            ))),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn enrolment(&self, row: &ChainRow) -> Result<String, Error> {
+        let genesis = self.reader.entries(&row.chain, 0, 1).await?;
+        let entry =
+            genesis.first().and_then(|row| super::super::entry::Entry::parse(&row.body).ok());
+        let genesis = entry.filter(|entry| entry.draft.kind == Kind::ChainGenesis);
+        let key =
+            genesis.as_ref().and_then(|entry| entry.draft.data.get("enrolment_key")?.as_str());
+        let none = || Error::Invalid(format!("`{}` does not begin with a genesis", row.origin));
+        key.map(str::to_owned).ok_or_else(none)
+    }
+
+    /// Whether the head of the fleet log has to be shown although no chain moved.
+    async fn due(&self, fleet: Option<&ChainRow>, kept: Option<&AnchorRow>) -> Result<bool, Error> {
+        let Some(fleet) = fleet.filter(|fleet| fleet.head.size > 0) else { return Ok(false) };
+        let Some(kept) = kept else { return Ok(true) };
+        if !self.enough(&kept.note, !kept.tokens.is_empty()) {
+            return Ok(true);
+        }
+        let after = self.reader.entries(&fleet.chain, kept.size, LOOKED_AT).await?;
+        let many = u32::try_from(after.len()).unwrap_or(u32::MAX) == LOOKED_AT;
+        Ok(many || after.iter().any(|entry| !QUIET.contains(&entry.kind.as_str())))
+    }
+
+    /// Names of the configured witnesses with a cosignature on this note.
+    fn names(&self, note: &str) -> Vec<String> {
+        let Ok((_, lines)) = Checkpoint::parse(note) else { return Vec::new() };
+        let keys = self.outside.witnesses.iter().map(|witness| witness.key());
+        let on = keys.filter(|key| lines.iter().any(|line| line.is_of(key)));
+        on.map(|key| key.name.clone()).collect()
+    }
+
+    fn enough(&self, note: &str, stamped: bool) -> bool {
+        self.names(note).len() >= self.outside.quorum && (stamped || self.outside.stamps.is_none())
+    }
+
+    /// Puts everything on the fleet log and shows its head.
+    async fn record(
+        &self,
+        log: &Fleet,
+        drafts: Vec<Draft>,
+        key: crate::crypto::keys::PublicKey,
+        done: &mut Done,
+    ) -> Result<(), Error> {
+        for draft in drafts {
+            log.record(draft).await?;
+        }
+        let rows = self.rows().await?;
+        let fleet = rows.iter().find(|row| row.origin == log.origin());
+        let fleet = fleet.ok_or_else(|| {
+            let why = "the reader does not see the fleet log: it reads another database or tenant";
+            Error::Unavailable(why.into())
+        })?;
+        let note = &fleet.head.checkpoint;
+        let opened = Checkpoint::open(note, &key).map_err(|e| Error::Invalid(e.to_string()))?;
+        let leaves = self.reader.leaf_hashes(&fleet.chain, opened.size).await?;
+        if merkle::root(&leaves) != opened.root {
+            return Err(Error::Invalid("the fleet log's entries are not those of its head".into()));
+        }
+        done.head = Some((opened.origin.clone(), opened.size, opened.root));
+        done.shown = true;
+        let verifier = VerifierKey::log(&opened.origin, key);
+        let before = self.reader.newest_anchor(&fleet.origin).await?.map_or(0, |kept| kept.size);
+        let shown = Shown { note, log: &verifier, old: before, leaves: &leaves };
+        let file = self.show(&shown, &opened, done).await?;
+        log.keep(&AnchorRow {
+            size: opened.size,
+            note: file.note.clone(),
+            tokens: file.tokens.clone(),
+        })
+        .await?;
+        for observed in &file.observed {
+            log.record(Draft::of(Kind::AnchorObserved, observed.clone())).await?;
+        }
+        done.enough = self.enough(&file.note, !file.tokens.is_empty());
+        if let Some(path) = self.outside.anchor_file.as_deref().filter(|_| done.enough) {
+            let failed = |e: std::io::Error| {
+                Error::Unavailable(format!("the anchor file `{}`: {e}", path.display()))
+            };
+            file.store(path).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Asks everybody outside. Only a fatal answer stops the round.
+    async fn show(
+        &self,
+        shown: &Shown<'_>,
+        head: &Checkpoint,
+        done: &mut Done,
+    ) -> Result<AnchorFile, Error> {
+        let mut file =
+            AnchorFile { note: shown.note.to_owned(), tokens: Vec::new(), observed: Vec::new() };
+        let mut times = Vec::new();
+        let asked = self.outside.witnesses.iter().map(|witness| witness.cosign(shown));
+        let answers = futures_util::future::join_all(asked).await;
+        for (witness, answer) in self.outside.witnesses.iter().zip(answers) {
+            let name = witness.key().name.clone();
+            match answer {
+                Ok(cosigned) => {
+                    file.note.push_str(&cosigned.line);
+                    times.push((name.clone(), cosigned.time));
+                    done.cosigned.push(name);
+                }
+                Err(refused) if refused.fatal => return Err(Error::Invalid(refused.why)),
+                Err(refused) => done.failed.push(refused.why),
+            }
+        }
+        let digest = Digest::of(&[file.note.as_bytes()]);
+        for (name, time) in times {
+            file.observed.push(observed("witness", &name, head, time, digest));
+        }
+        if let Some(stamps) = &self.outside.stamps {
+            match stamps.stamp(head.body().as_bytes()).await {
+                Ok(stamp) => {
+                    let digest = Digest::of(&[&stamp.token]);
+                    file.observed.push(observed("tsa", stamps.name(), head, stamp.time, digest));
+                    file.tokens.push(stamp.token);
+                    done.stamped = Some(stamp.time);
+                }
+                Err(why) => done.failed.push(why),
+            }
+        }
+        Ok(file)
+    }
+}
+
+/// The fleet log in force: the one with the longest name of its kind, `…/fleet/<n>`.
+fn current(fleets: &[ChainRow]) -> Option<&ChainRow> {
+    let number =
+        |row: &&ChainRow| row.origin.rsplit('/').next().and_then(|n| n.parse::<u64>().ok());
+    fleets.iter().max_by_key(|row| number(row).unwrap_or(0))
+}
+
+fn enrolled(row: &ChainRow, key: &str) -> Draft {
+    let data = Json::object([
+        ("log", Json::from(row.origin.as_str())),
+        ("chain", Json::from(row.chain.to_string())),
+        ("slot", Json::from(row.slot.as_str())),
+        ("enrolment_key", Json::from(key)),
+    ]);
+    Draft::of(Kind::ChainEnrolled, data)
+}
+
+fn observed(source: &str, name: &str, head: &Checkpoint, time: Timestamp, token: Digest) -> Json {
+    Json::object([
+        ("source", Json::from(source)),
+        ("name", Json::from(name)),
+        ("log", Json::from(head.origin.as_str())),
+        ("size", Json::from(head.size)),
+        ("root", Json::from(head.root.hex())),
+        ("time", Json::from(time.to_string())),
+        ("token", Json::from(token.hex())),
+    ])
+}

@@ -1,0 +1,123 @@
+//! The anchor file: the newest head of the fleet log that others have seen, for machines that see
+//! neither the fleet log nor the witnesses.
+
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::crypto::note::Checkpoint;
+use crate::domain::canonical;
+use crate::domain::json::{Json, Limits};
+
+const VERSION: &str = "wicketgate/anchor/1";
+
+/// What the file says.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AnchorFile {
+    /// The checkpoint note with its cosignatures.
+    pub note: String,
+    /// Time stamp tokens over its body, DER.
+    pub tokens: Vec<Vec<u8>>,
+    /// One `anchor.observed` for each cosignature and token, ready to be written down.
+    pub observed: Vec<Json>,
+}
+
+impl AnchorFile {
+    /// The head it is about.
+    #[must_use]
+    pub fn head(&self) -> Option<Checkpoint> {
+        Checkpoint::parse(&self.note).ok().map(|(checkpoint, _)| checkpoint)
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let tokens: Vec<Json> =
+            self.tokens.iter().map(|token| Json::from(STANDARD.encode(token))).collect();
+        let mut bytes = canonical::bytes(&Json::object([
+            ("v", Json::from(VERSION)),
+            ("note", Json::from(self.note.as_str())),
+            ("tokens", tokens.into()),
+            ("observed", self.observed.clone().into()),
+        ]));
+        bytes.push(b'\n');
+        bytes
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let json = Json::parse(bytes.trim_ascii_end(), &Limits::FILE).ok()?;
+        let text = |name| json.get(name).and_then(Json::as_str);
+        let tokens = json.get("tokens")?.as_array()?.iter();
+        let read = Self {
+            note: (text("v")? == VERSION).then(|| text("note"))??.to_owned(),
+            tokens: tokens.map(|t| STANDARD.decode(t.as_str()?).ok()).collect::<Option<_>>()?,
+            observed: json.get("observed")?.as_array()?.to_vec(),
+        };
+        read.head().map(|_| read)
+    }
+
+    /// Reads the file; none if there is none.
+    ///
+    /// # Errors
+    /// It cannot be read or understood: whoever counts on it must not go on as if it said nothing.
+    pub fn load(path: &Path) -> io::Result<Option<Self>> {
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let garbled = || io::Error::new(io::ErrorKind::InvalidData, "it is no anchor file");
+        Self::parse(&bytes).map(Some).ok_or_else(garbled)
+    }
+
+    /// Writes the file whole, or not at all.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn store(&self, path: &Path) -> io::Result<()> {
+        let next = path.with_extension("new");
+        // It holds nothing secret, and other users' sidecars read it.
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o644).open(&next)?;
+        file.write_all(&self.bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&next, path)?;
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        std::fs::File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemEntropy;
+    use crate::crypto::keys::SecretKey;
+    use crate::domain::digest::Digest;
+
+    #[test]
+    fn what_is_stored_is_loaded_and_anything_else_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("anchor");
+        assert_eq!(AnchorFile::load(&path).unwrap(), None);
+        let key = SecretKey::generate(&SystemEntropy);
+        let head =
+            Checkpoint { origin: "wicketgate.dev/t/fleet".into(), size: 3, root: Digest::of(&[]) };
+        let file = AnchorFile {
+            note: head.sign(&key),
+            tokens: vec![vec![1, 2]],
+            observed: vec![Json::object([("size", Json::from(3_u64))])],
+        };
+        file.store(&path).unwrap();
+        assert_eq!(AnchorFile::load(&path).unwrap(), Some(file.clone()));
+        assert_eq!(file.head(), Some(head));
+        for bad in [
+            "",
+            "{}",
+            "{\"v\":\"wicketgate/anchor/1\",\"note\":\"x\",\"observed\":[],\"tokens\":[]}",
+        ] {
+            std::fs::write(&path, bad).unwrap();
+            assert!(AnchorFile::load(&path).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! When entries are gone for good: what is lost is found out and told, and the slot goes on under the
+//! next name. The old log keeps what it has and never gets another head.
+
+use std::sync::Arc;
+
+use super::super::chain::{Chain, Moment};
+use super::super::entry::{Draft, Entry, Kind};
+use super::super::recover;
+use super::super::spool::{Journal, LeaseFile, Watermark};
+use super::super::store::{
+    Batch, Head, LeaseKey, LeaseRequest, Leased, LedgerStore, Restart, StoreError, next_origin,
+};
+use super::super::writer_key::{Certificate, LogKeys, Signer, WriterKey};
+use super::port::Sight;
+use super::seen::{self, Doubt, Lost};
+use crate::clock::{Clock, Entropy, random16, random32};
+use crate::crypto::merkle;
+use crate::crypto::note::Checkpoint;
+use crate::domain::digest::Digest;
+use crate::domain::id::ChainId;
+use crate::domain::json::Json;
+
+/// Names between the one a chain has and the one it gets: more recoveries than anybody makes.
+const NAMES_MAX: u64 = 1_000_000;
+
+/// Why nothing can be said or done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Who asks, with what.
+pub struct Desk<'a> {
+    /// Where the chain is.
+    pub store: &'a dyn LedgerStore,
+    /// What this machine remembers of it.
+    pub journal: &'a dyn Journal,
+    /// Where it remembers its lease, if it does.
+    pub lease_file: Option<&'a LeaseFile>,
+    /// The anchor file, and witnesses.
+    pub outside: (Option<&'a std::path::Path>, &'a [Sight]),
+    /// Certifies the keys of the next chain.
+    pub enrolment: &'a Arc<dyn Signer>,
+    /// The keys of the log, if they are stable.
+    pub log_keys: Option<LogKeys>,
+    /// The time.
+    pub clock: &'a dyn Clock,
+    /// Randomness.
+    pub entropy: &'a dyn Entropy,
+    /// Tenant and pool.
+    pub slot: (&'a str, &'a str),
+    /// Host and process, for people.
+    pub writer: &'a str,
+}
+
+impl std::fmt::Debug for Desk<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Desk").field("slot", &self.slot).finish_non_exhaustive()
+    }
+}
+
+/// A slot that was looked at, and is held.
+#[derive(Clone, Debug)]
+pub struct Examined {
+    /// The lease.
+    pub leased: Leased,
+    /// Root over the entries that are there.
+    pub root: Digest,
+    /// What this machine remembers, if it is of this log.
+    pub mark: Option<Watermark>,
+    /// What is lost of this log, if anything.
+    pub lost: Option<Lost>,
+    /// What is lost of the fleet log, if anything.
+    pub fleet: Option<Lost>,
+}
+
+impl Examined {
+    /// Whether what this machine remembers is exactly what is there.
+    #[must_use]
+    pub fn remembered(&self) -> bool {
+        self.mark.as_ref().is_some_and(|mark| mark.size == self.leased.head.size)
+    }
+}
+
+impl Desk<'_> {
+    /// Takes the slot and finds out what is lost.
+    ///
+    /// # Errors
+    /// The slot is in use, or it cannot be told.
+    pub async fn examine(&self) -> Result<Examined, Error> {
+        let latest = self.journal.latest().map_err(|e| Error::Other(e.to_string()))?;
+        let leased = self.lease().await?;
+        let found = self.found(&leased, latest).await;
+        if found.is_err() {
+            // The slot is given back; why nothing can be said is what matters.
+            self.store.release(&leased.key).await.ok();
+        }
+        found
+    }
+
+    async fn lease(&self) -> Result<Leased, Error> {
+        let (tenant, pool) = self.slot;
+        let leased = self
+            .store
+            .lease(&LeaseRequest {
+                tenant: tenant.to_owned(),
+                pool: pool.to_owned(),
+                writer: self.writer.to_owned(),
+                previous: self.lease_file.and_then(LeaseFile::load),
+                secret: random32(self.entropy),
+                chain: ChainId::from_bytes(random16(self.entropy)),
+                term: std::time::Duration::from_secs(60),
+            })
+            .await?;
+        if let Some(file) = self.lease_file {
+            file.store(&leased.key).map_err(|e| Error::Other(e.to_string()))?;
+        }
+        Ok(leased)
+    }
+
+    async fn found(&self, leased: &Leased, latest: Option<Watermark>) -> Result<Examined, Error> {
+        let head = &leased.head;
+        let mark = latest.as_ref().filter(|mark| mark.chain == leased.key.chain).cloned();
+        let mut found = Examined {
+            leased: leased.clone(),
+            root: root(head).ok_or_else(|| Error::Other("the stored head is no head".into()))?,
+            mark,
+            lost: None,
+            fleet: None,
+        };
+        if let Some(mark) = &found.mark {
+            found.lost = self.own(leased, mark).await?;
+        }
+        let checked = seen::check(self.store, leased, head, latest.as_ref(), self.outside).await;
+        match checked {
+            Ok(()) => {}
+            Err(Doubt::Later(why)) => return Err(Error::Other(why)),
+            Err(Doubt::Lost(lost)) if is_fleet(&lost.log) => found.fleet = Some(*lost),
+            Err(Doubt::Lost(lost)) => {
+                // Whoever has seen more knows better how much is lost.
+                let more = found.lost.as_ref().is_none_or(|own| own.seen.0 < lost.seen.0);
+                if more {
+                    found.lost = Some(*lost);
+                }
+                // What the chain is accused of came first; the fleet log is asked about alone.
+                found.fleet = self.fleet(leased).await?;
+            }
+        }
+        let busy = latest.filter(|mark| mark.chain != leased.key.chain && found.lost.is_none());
+        if let Some(mark) = busy.filter(|mark| mark.origin != leased.origin && mark.size > 0)
+            && head.size == 0
+        {
+            return Err(Error::Other(format!(
+                "the slot of `{}` is in use: stop its writer, or wait until its lease ran out",
+                mark.origin
+            )));
+        }
+        Ok(found)
+    }
+
+    /// What this machine remembers of the chain, held against it.
+    async fn own(&self, leased: &Leased, mark: &Watermark) -> Result<Option<Lost>, Error> {
+        let head = &leased.head;
+        let lost = |forked| Lost {
+            log: leased.origin.clone(),
+            seen: (mark.size, Some(mark.root)),
+            here: head.size,
+            forked,
+            by: "this machine".to_owned(),
+        };
+        if head.size >= mark.size {
+            let at = mark.size.saturating_sub(1);
+            let known = self.store.tail(&leased.key, at, 1).await?;
+            let same = mark.size == 0 || known.first().is_some_and(|row| row.leaf == mark.hash);
+            return Ok((!same).then(|| lost(true)));
+        }
+        let kept = self.journal.since(&leased.key.chain, head.size);
+        let (mut size, mut hash) = (head.size, head.hash);
+        for batch in kept.map_err(|e| Error::Other(e.to_string()))? {
+            let follows = batch.entries.first().is_some_and(|e| e.seq == size && e.prev == hash);
+            if !follows {
+                break;
+            }
+            (size, hash) = (batch.head.size, batch.head.hash);
+        }
+        // The spool has every byte: the next start puts them back.
+        Ok(((size, hash) != (mark.size, mark.hash)).then(|| lost(false)))
+    }
+
+    async fn fleet(&self, leased: &Leased) -> Result<Option<Lost>, Error> {
+        let view = self.store.fleet_view(&leased.key, None).await?;
+        let path = self.outside.0;
+        let file = path.map(super::file::AnchorFile::load).transpose();
+        let file = file.map_err(|e| Error::Other(e.to_string()))?.flatten();
+        let Some(head) = file.and_then(|file| file.head()) else { return Ok(None) };
+        match seen::fleet(self.store, leased, &view, &head, "the anchor file").await {
+            Ok(()) => Ok(None),
+            Err(Doubt::Later(why)) => Err(Error::Other(why)),
+            Err(Doubt::Lost(lost)) => Ok(Some(*lost)),
+        }
+    }
+
+    /// Retires the chain and begins the next of its slot; its lease file follows.
+    ///
+    /// # Errors
+    /// Nothing was changed, unless the store's answer is unknown: then look again.
+    pub async fn restart(&self, found: &Examined, lost: &Lost, by: &str) -> Result<String, Error> {
+        let next = self.next(found, lost, by)?;
+        self.store.restart(&found.leased.key, &next).await?;
+        if let Some(file) = self.lease_file {
+            file.store(&next.key).map_err(|e| Error::Other(e.to_string()))?;
+        }
+        Ok(next.origin)
+    }
+
+    fn next(&self, found: &Examined, lost: &Lost, by: &str) -> Result<Restart, Error> {
+        let leased = &found.leased;
+        let other = |why: String| Error::Other(why);
+        // The name follows the newest of the two: of the log that is lost, and of the one that is here.
+        let mut next = next_origin(&lost.log).or_else(|| next_origin(&leased.origin));
+        let here = next_origin(&leased.origin).map_or(0, |(_, n)| n);
+        while let Some((name, _)) = next.clone().filter(|(_, n)| *n < here.min(NAMES_MAX)) {
+            next = next_origin(&name);
+        }
+        let (origin, n) = next.ok_or_else(|| other(format!("`{}` is no log", leased.origin)))?;
+        let in_place = leased.head.size == 0;
+        let key = if in_place {
+            leased.key.clone()
+        } else {
+            let chain = ChainId::from_bytes(random16(self.entropy));
+            LeaseKey { chain, epoch: 1, secret: random32(self.entropy) }
+        };
+        let now = self.clock.now();
+        let signing = match &self.log_keys {
+            Some(keys) => WriterKey::stable(keys.clone(), &origin, now),
+            None => WriterKey::generate(self.entropy, &origin, now),
+        };
+        let certificate = Certificate {
+            slot: leased.slot.clone(),
+            epoch: key.epoch,
+            key: signing.public(),
+            pod: self.writer.to_owned(),
+            image_digest: "none".to_owned(),
+            not_after: signing.not_after(),
+        };
+        let started = recover::started(&recover::Started {
+            certificate: &certificate,
+            signer: &**self.enrolment,
+            version: env!("CARGO_PKG_VERSION"),
+            mark: Some((lost.seen.0, lost.seen.1)),
+            reason: "loss_accepted",
+            settings: Vec::new(),
+        });
+        let drafts = [
+            Draft::of(Kind::ChainGenesis, self.genesis(&origin, found, lost, by)),
+            Draft::of(Kind::WriterStarted, started.map_err(other)?),
+            Draft::of(Kind::WriterStopped, Json::object([("reason", Json::from("stopped"))])),
+        ];
+        let batch = self.batch(&key, &signing, drafts).map_err(other)?;
+        Ok(Restart { key, n, origin, batch })
+    }
+
+    fn genesis(&self, origin: &str, found: &Examined, lost: &Lost, by: &str) -> Json {
+        let from = if lost.forked { 0 } else { lost.here };
+        let continues = Json::object([
+            ("log", Json::from(lost.log.as_str())),
+            ("size", Json::from(lost.seen.0)),
+            ("root", Json::from(lost.seen.1.unwrap_or(found.root).hex())),
+            ("lost_from", Json::from(from)),
+            ("lost_to", Json::from(lost.seen.0.max(from))),
+            ("by", Json::from(by)),
+        ]);
+        Json::object([
+            ("origin", Json::from(origin)),
+            ("enrolment_key", Json::from(self.enrolment.public().base64())),
+            ("continues", continues),
+        ])
+    }
+
+    fn batch(
+        &self,
+        key: &LeaseKey,
+        signing: &WriterKey,
+        drafts: [Draft; 3],
+    ) -> Result<Batch, String> {
+        let empty = Head {
+            size: 0,
+            hash: Entry::genesis_prev(&key.chain),
+            frontier: Vec::new(),
+            checkpoint: String::new(),
+        };
+        let mut boot = [0_u8; 4];
+        self.entropy.fill(&mut boot);
+        let mut chain = Chain::resume(key.chain, key.epoch, hex::encode(boot), &empty)
+            .ok_or("an empty chain cannot be begun")?;
+        let mut entries = Vec::new();
+        for draft in drafts {
+            let mono = u64::try_from(self.clock.monotonic().as_micros()).unwrap_or(u64::MAX);
+            let moment = Moment { wall: self.clock.now(), mono };
+            entries.push(chain.extend(draft, moment).map_err(|e| e.to_string())?.0);
+        }
+        let checkpoint = signing.checkpoint(chain.size(), chain.root())?;
+        Ok(Batch { entries, payloads: Vec::new(), head: chain.head(checkpoint) })
+    }
+}
+
+/// The `chain.retired` of a log that lost entries.
+#[must_use]
+pub fn retired(found: &Examined, lost: &Lost, (reason, by): (&str, &str)) -> Draft {
+    let from = if lost.forked { 0 } else { lost.here };
+    // A chain that is not there at all is named by what this machine remembers of it.
+    let chain = found.mark.as_ref().map_or(found.leased.key.chain, |mark| mark.chain);
+    Draft::of(
+        Kind::ChainRetired,
+        Json::object([
+            ("log", Json::from(lost.log.as_str())),
+            ("chain", Json::from(chain.to_string())),
+            ("size", Json::from(found.leased.head.size)),
+            ("root", Json::from(found.root.hex())),
+            ("reason", Json::from(reason)),
+            ("lost_from", Json::from(from)),
+            ("lost_to", Json::from(lost.seen.0.max(from))),
+            ("by", Json::from(by)),
+        ]),
+    )
+}
+
+fn root(head: &Head) -> Option<Digest> {
+    if head.size == 0 {
+        return Some(merkle::empty_root());
+    }
+    Checkpoint::parse(&head.checkpoint).ok().map(|(checkpoint, _)| checkpoint.root)
+}
+
+/// Whether this is the name of a fleet log.
+#[must_use]
+pub fn is_fleet(log: &str) -> bool {
+    log.split('/').nth(2) == Some(super::POOL) && log.split('/').count() <= 4
+}

@@ -1,0 +1,218 @@
+//! What others have seen of this ledger, held against what is in it: a storage that was set back, or
+//! replaced, is not continued.
+
+use std::path::Path;
+
+use super::super::entry::{Entry, Kind};
+use super::super::spool::Watermark;
+use super::super::store::{FleetView, Head, Leased, LedgerStore, StoreError, next_origin};
+use super::file::AnchorFile;
+use super::port::Sight;
+use crate::crypto::merkle::Frontier;
+use crate::crypto::note::Checkpoint;
+use crate::domain::digest::Digest;
+use crate::domain::id::ChainId;
+use crate::domain::json::Json;
+
+/// Leaf hashes fetched at a time.
+const PAGE: u32 = 10_000;
+
+/// Why a chain is not continued.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Doubt {
+    /// It cannot be told yet.
+    Later(StoreFailure),
+    /// Somebody has seen what is not there. Names both sizes and who.
+    Lost(Box<Lost>),
+}
+
+/// A failure of the store, by what it means for a start.
+pub type StoreFailure = String;
+
+/// Something that was seen and is not in the ledger.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// The log.
+    pub log: String,
+    /// Entries it had when it was seen, and its root then if that is known.
+    pub seen: (u64, Option<Digest>),
+    /// Entries there are now.
+    pub here: u64,
+    /// What is shown and is not the same history, although it is long enough.
+    pub forked: bool,
+    /// Who has seen it.
+    pub by: String,
+}
+
+impl std::fmt::Display for Lost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { log, seen: (seen, _), here, by, .. } = self;
+        if self.forked {
+            return write!(
+                f,
+                "the ledger holds another history of `{log}`: {here} entries, of which the first \
+                 {seen} are not those that {by} has seen"
+            );
+        }
+        write!(
+            f,
+            "the ledger was rolled back: it has {here} entries of `{log}`, {by} has seen {seen}"
+        )
+    }
+}
+
+/// What the fleet log says about a log.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Said {
+    /// The chain it was enrolled with.
+    pub chain: Option<ChainId>,
+    /// The newest head recorded.
+    pub head: Option<(u64, Digest)>,
+    /// It was retired.
+    pub retired: bool,
+}
+
+impl Said {
+    /// Reads the newest entries about one log.
+    #[must_use]
+    pub fn read<'a>(bodies: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut said = Self::default();
+        for entry in bodies.into_iter().filter_map(|body| Entry::parse(body).ok()) {
+            let data = &entry.draft.data;
+            let chain = data.get("chain").and_then(Json::as_str).and_then(ChainId::parse);
+            said.chain = chain.or(said.chain);
+            match entry.draft.kind {
+                Kind::ChainCheckpoint => said.head = head_of(data),
+                Kind::ChainRetired => said.retired = true,
+                _ => {}
+            }
+        }
+        said
+    }
+}
+
+fn head_of(data: &Json) -> Option<(u64, Digest)> {
+    let root = data.get("root").and_then(Json::as_str).and_then(Digest::parse)?;
+    Some((data.get("size").and_then(Json::as_u64)?, root))
+}
+
+/// Holds a slot that was taken, with the head it has after healing, against everything that was seen:
+/// by this machine, by the fleet log in the same storage, in the anchor file, and by witnesses.
+///
+/// # Errors
+/// [`Doubt`].
+pub async fn check(
+    store: &dyn LedgerStore,
+    leased: &Leased,
+    head: &Head,
+    mark: Option<&Watermark>,
+    (anchor_file, sights): (Option<&Path>, &[Sight]),
+) -> Result<(), Doubt> {
+    let later = |e: StoreError| Doubt::Later(e.to_string());
+    let before = mark.filter(|mark| mark.chain != leased.key.chain);
+    let view = store.fleet_view(&leased.key, before.map(|mark| &mark.chain)).await;
+    let view = view.map_err(later)?;
+    if let Some(mark) = before.filter(|_| view.forgotten) {
+        let log = if mark.origin.is_empty() { mark.chain.to_string() } else { mark.origin.clone() };
+        return Err(lost(log, (mark.size, Some(mark.root)), 0, "this machine"));
+    }
+    own(store, leased, head, &view).await?;
+    if let Some(path) = anchor_file {
+        let unreadable =
+            |e: std::io::Error| Doubt::Later(format!("the anchor file `{}`: {e}", path.display()));
+        let seen = AnchorFile::load(path).map_err(unreadable)?.and_then(|file| file.head());
+        if let Some(seen) = seen {
+            fleet(store, leased, &view, &seen, &format!("the anchor file `{}`", path.display()))
+                .await?;
+        }
+    }
+    // WHY: a storage that was set back to before there was a fleet log has none to name.
+    let first = leased.origin.split('/').take(2).chain([super::POOL]).collect::<Vec<_>>().join("/");
+    let origin = view.fleet.as_ref().map_or(&first, |(origin, _)| origin);
+    for sight in sights {
+        if let Some(seen) = sight.newest(origin).await {
+            fleet(store, leased, &view, &seen, &sight.name()).await?;
+        }
+    }
+    Ok(())
+}
+
+fn lost(log: String, seen: (u64, Option<Digest>), here: u64, by: &str) -> Doubt {
+    Doubt::Lost(Box::new(Lost { log, seen, here, forked: false, by: by.to_owned() }))
+}
+
+fn forked(log: &str, seen: (u64, Option<Digest>), here: u64, by: &str) -> Doubt {
+    let (log, by) = (log.to_owned(), by.to_owned());
+    Doubt::Lost(Box::new(Lost { log, seen, here, forked: true, by }))
+}
+
+/// What the fleet log says about the chain itself.
+async fn own(
+    store: &dyn LedgerStore,
+    leased: &Leased,
+    head: &Head,
+    view: &FleetView,
+) -> Result<(), Doubt> {
+    let said = Said::read(view.said.iter().map(Vec::as_slice));
+    let (log, by) = (&leased.origin, "the fleet log");
+    let seen = said.head.map_or((0, None), |(size, root)| (size, Some(root)));
+    if said.retired || said.chain.is_some_and(|chain| chain != leased.key.chain) {
+        return Err(forked(log, seen, head.size, by));
+    }
+    let Some((size, root)) = said.head else { return Ok(()) };
+    if size > head.size {
+        return Err(lost(log.clone(), seen, head.size, by));
+    }
+    let note = store.signed_at(&leased.key, size).await;
+    let note = note.map_err(|e| Doubt::Later(e.to_string()))?;
+    let here = note.as_deref().and_then(|note| Checkpoint::parse(note).ok());
+    match here {
+        Some((here, _)) if here.root == root => Ok(()),
+        _ => Err(forked(log, seen, head.size, by)),
+    }
+}
+
+/// Holds the fleet log in the storage against a head of it that somebody else has seen.
+///
+/// # Errors
+/// [`Doubt`].
+pub async fn fleet(
+    store: &dyn LedgerStore,
+    leased: &Leased,
+    view: &FleetView,
+    seen: &Checkpoint,
+    by: &str,
+) -> Result<(), Doubt> {
+    let what = (seen.size, Some(seen.root));
+    let Some((origin, size)) = &view.fleet else {
+        return Err(lost(seen.origin.clone(), what, 0, by));
+    };
+    if *origin != seen.origin {
+        // A fleet log that was begun anew after a loss is newer than a head of the one before.
+        let mut next = next_origin(&seen.origin);
+        while let Some((name, _)) = next.filter(|(_, n)| *n < 1000) {
+            if name == *origin {
+                return Ok(());
+            }
+            next = next_origin(&name);
+        }
+        return Err(lost(seen.origin.clone(), what, 0, by));
+    }
+    if *size < seen.size {
+        return Err(lost(origin.clone(), what, *size, by));
+    }
+    let mut tree = Frontier::default();
+    while tree.size() < seen.size {
+        let leaves = store.fleet_leaves(&leased.key, tree.size(), PAGE).await;
+        let leaves = leaves.map_err(|e| Doubt::Later(e.to_string()))?;
+        if leaves.is_empty() {
+            return Err(lost(origin.clone(), what, tree.size(), by));
+        }
+        for leaf in leaves {
+            if tree.size() < seen.size {
+                tree.push(leaf);
+            }
+        }
+    }
+    if tree.root() == seen.root { Ok(()) } else { Err(forked(origin, what, *size, by)) }
+}

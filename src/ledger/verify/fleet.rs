@@ -1,0 +1,83 @@
+//! What a tenant's fleet log says about the other chains: which there are, how far they were, what may
+//! be gone.
+
+use std::collections::BTreeMap;
+
+use super::read::Line;
+use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
+use crate::domain::json::Json;
+use crate::ledger::entry::Kind;
+use crate::ledger::fleet::POOL;
+use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
+
+/// A head that somebody noted outside the chain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Noted {
+    /// Who noted it, for people: `the fleet log`, `a pinned head`.
+    pub by: String,
+    /// Entries at that time.
+    pub size: Seq,
+    /// Root over them.
+    pub root: Digest,
+}
+
+/// What is known of one chain from outside it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Known {
+    /// Heads that were noted.
+    pub heads: Vec<Noted>,
+    /// First entry that is there, after prunings.
+    pub pruned: Seq,
+    /// Whether the fleet log enrolled it.
+    pub enrolled: bool,
+}
+
+/// What fleet logs say, by the origin of the chain.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Fleet(pub BTreeMap<String, Known>);
+
+/// Whether a chain is a fleet log.
+#[must_use]
+pub fn is_fleet(row: &ChainRow) -> bool {
+    row.slot.split('/').next() == Some(POOL)
+}
+
+const KINDS: [Kind; 4] =
+    [Kind::ChainEnrolled, Kind::ChainCheckpoint, Kind::ChainRetired, Kind::RetentionPruned];
+
+impl Fleet {
+    /// Takes what one fleet log says. Whether the log itself is whole is the caller's to check.
+    ///
+    /// # Errors
+    /// The store cannot be read. An entry that cannot be read says nothing.
+    pub async fn take(
+        &mut self,
+        reader: &dyn LedgerReader,
+        row: &ChainRow,
+    ) -> Result<(), StoreError> {
+        let kinds: Vec<&str> = KINDS.iter().map(|kind| kind.as_str()).collect();
+        let rows = reader.entries_of(&row.chain, &kinds).await?;
+        for line in rows.iter().filter_map(|row| Line::read(&row.body).ok()) {
+            self.line(&line);
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &Line) {
+        let Some(log) = line.text("log") else { return };
+        let known = self.0.entry(log.to_owned()).or_default();
+        let number = |name| line.entry.draft.data.get(name).and_then(Json::as_u64);
+        if line.is(Kind::ChainEnrolled) {
+            known.enrolled = true;
+        } else if line.is(Kind::RetentionPruned) {
+            known.pruned = known.pruned.max(number("to").unwrap_or(0));
+        }
+        let root = line.text("root").and_then(Digest::parse);
+        let size = number("size").filter(|size| *size > 0);
+        if let (Some(size), Some(root)) = (size, root) {
+            let by = format!("entry {} of the fleet log", line.entry.seq);
+            known.heads.push(Noted { by, size, root });
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! What was done to a chain, told from what is left of it.
+//!
+//! The reader stops at the first entry that does not fit. What was done, and to which entry, is told by
+//! evidence around that place: the hashes that the entries after it link to, the checkpoints that were
+//! stored with each commit, the rows that are missing or stand at another's place, and heads that
+//! somebody else noted.
+
+use super::fleet::{Known, Noted};
+use super::read::{Damage, Line};
+use super::{Report, Trail};
+use crate::crypto::note::Checkpoint;
+use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
+use crate::ledger::entry::Entry;
+use crate::ledger::proofs::{self, Prover};
+use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
+
+/// What was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DamageKind {
+    /// Bytes of an entry are others than those that were signed.
+    Edit,
+    /// Entries in the middle are gone.
+    Deletion,
+    /// An entry is there that was never signed.
+    Insertion,
+    /// Entries stand at each other's places.
+    Reorder,
+    /// The last entries are gone; the ledger itself still says how many there were.
+    Truncation,
+    /// Another history has been signed for the same log.
+    Fork,
+    /// The whole chain is as it was before; somebody else noted a later head.
+    Rollback,
+    /// A column beside the signed bytes says something else than they do.
+    ShadowColumn,
+    /// Every row of the chain is gone, or the chain itself.
+    MissingPartition,
+    /// A signature or certificate does not hold.
+    Signature,
+    /// The writer itself signed what the rules do not allow.
+    Rule,
+}
+
+impl DamageKind {
+    /// `edit`, `deletion`, `insertion`, `reorder`, `truncation`, `fork`, `rollback`, `shadow-column`,
+    /// `missing-partition`, `signature` or `rule`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Edit => "edit",
+            Self::Deletion => "deletion",
+            Self::Insertion => "insertion",
+            Self::Reorder => "reorder",
+            Self::Truncation => "truncation",
+            Self::Fork => "fork",
+            Self::Rollback => "rollback",
+            Self::ShadowColumn => "shadow-column",
+            Self::MissingPartition => "missing-partition",
+            Self::Signature => "signature",
+            Self::Rule => "rule",
+        }
+    }
+}
+
+/// The first bad entry, and what was done to it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// What was done.
+    pub kind: DamageKind,
+    /// The first entry that it was done to.
+    pub seq: Seq,
+    /// The check that noticed it.
+    pub check: &'static str,
+    /// By what it is told, for a person.
+    pub why: String,
+}
+
+fn finding(kind: DamageKind, seq: Seq, check: &'static str, why: impl Into<String>) -> Finding {
+    Finding { kind, seq, check, why: why.into() }
+}
+
+/// Tells what was done to the chain, if anything.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn diagnose(
+    reader: &dyn LedgerReader,
+    report: &Report,
+    known: &Known,
+) -> Result<Option<Finding>, StoreError> {
+    let head = &report.chain.head;
+    let Some((at, damage)) = &report.damage else {
+        if let Some(found) = beyond(reader, report).await? {
+            return Ok(Some(found));
+        }
+        return noted(reader, report, known).await;
+    };
+    let rows = reader.entries(&report.chain.chain, *at, 2).await?;
+    let row = rows.first().filter(|_| *at < head.size);
+    Ok(Some(match row {
+        None if *at < head.size => nothing(report, *at),
+        None => at_the_end(report, *at, damage),
+        Some(row) if row.seq > *at => finding(
+            DamageKind::Deletion,
+            *at,
+            damage.check,
+            format!("entries {at} to {} are gone, later ones are there", row.seq.saturating_sub(1)),
+        ),
+        // An entry below the first that is there, or a stored checkpoint, is not where `at` points.
+        Some(_) if report.entries >= head.size || *at < report.from => {
+            at_the_end(report, *at, damage)
+        }
+        Some(row) => here(reader, report, (*at, damage), row, rows.get(1)).await?,
+    }))
+}
+
+/// No row from here on, although the head says there are.
+fn nothing(report: &Report, at: Seq) -> Finding {
+    let size = report.chain.head.size;
+    if at <= report.from {
+        let why = format!("the head says {size} entries, and no row of the chain is there");
+        return finding(DamageKind::MissingPartition, at, "S2", why);
+    }
+    let why = format!("the head says {size} entries, the last row is {}", at.saturating_sub(1));
+    finding(DamageKind::Truncation, at, "S2", why)
+}
+
+/// All rows are there and in themselves whole; the head, its checkpoint or an earlier one disagrees.
+fn at_the_end(report: &Report, at: Seq, damage: &Damage) -> Finding {
+    let Trail { epochs, confirmed, diverged, .. } = &report.trail;
+    let (size, root) = (report.entries, report.root);
+    let head = epochs.checkpoint(&report.chain.head.checkpoint);
+    let window = |to: Seq| format!("entries {confirmed} to {}", to.saturating_sub(1));
+    match (&head, diverged) {
+        // The head is signed and of these entries, an older signed checkpoint is not.
+        (Ok((head, _)), Some((old, note))) if (head.size, head.root) == (size, root) => {
+            match epochs.checkpoint(note) {
+                Ok(_) => {
+                    let why = format!(
+                        "the checkpoint of size {old} and the head are both signed and of different {}",
+                        window(*old)
+                    );
+                    finding(DamageKind::Fork, *confirmed, "L5", why)
+                }
+                Err(bad) => {
+                    let why =
+                        format!("the stored checkpoint of size {old} was edited: {}", bad.why);
+                    finding(DamageKind::Signature, *confirmed, "L1", why)
+                }
+            }
+        }
+        (Ok(_), Some((old, _))) => {
+            let why = format!(
+                "{} are others than those that were signed at size {old}; what follows was linked anew",
+                window(*old)
+            );
+            finding(DamageKind::Edit, *confirmed, "L1", why)
+        }
+        (Ok((head, _)), None) if head.size > size => {
+            let why = format!(
+                "{} entries were signed, the last row is {}",
+                head.size,
+                size.saturating_sub(1)
+            );
+            finding(DamageKind::Truncation, size, "L1", why)
+        }
+        (Ok((head, _)), None) if head.size < size && head.size == *confirmed => {
+            let why = format!("entries from {} on are there and were never signed", head.size);
+            finding(DamageKind::Insertion, head.size, "L1", why)
+        }
+        (Ok((head, _)), None) if head.size == size && head.root != root => {
+            let why = format!("{} are others than those that were signed", window(size));
+            finding(DamageKind::Edit, *confirmed, "L1", why)
+        }
+        (Err(bad), _) if damage.check == "L1" => {
+            finding(DamageKind::Signature, at, "L1", format!("the head's checkpoint: {}", bad.why))
+        }
+        // A hash or frontier in the head row, or the origin in the row of the chain.
+        (Ok(_) | Err(_), _) if damage.check == "D2" || damage.check == "S1" => {
+            finding(DamageKind::ShadowColumn, at, damage.check, damage.why.clone())
+        }
+        (Ok(_) | Err(_), _) => finding(DamageKind::Rule, at, damage.check, damage.why.clone()),
+    }
+}
+
+/// The row at this place does not fit.
+async fn here(
+    reader: &dyn LedgerReader,
+    report: &Report,
+    (at, damage): (Seq, &Damage),
+    row: &EntryRow,
+    next: Option<&EntryRow>,
+) -> Result<Finding, StoreError> {
+    let bytes = Entry::leaf(&row.body);
+    let line = Line::read(&row.body).ok();
+    // What the rest of the ledger says stood here: the next entry's own bytes, or the head.
+    let linked = match next {
+        Some(next) => Line::read(&next.body).ok().map(|line| line.entry.prev),
+        None => Some(report.chain.head.hash),
+    };
+    let genuine = linked == Some(bytes);
+    if damage.check == "D1" || (damage.check == "D2" && genuine) {
+        return Ok(finding(DamageKind::ShadowColumn, at, damage.check, damage.why.clone()));
+    }
+    let edit = |seq: Seq, why: &str| finding(DamageKind::Edit, seq, damage.check, why);
+    let Some(line) = line else {
+        return Ok(edit(at, &format!("the bytes are no entry: {}", damage.why)));
+    };
+    if line.entry.seq != at {
+        return displaced(reader, report, (at, damage), line.entry.seq).await;
+    }
+    let links = report.trail.leaf.is_none_or(|leaf| leaf == line.entry.prev);
+    if !links {
+        // The link is broken between two entries. Whichever of them the rest links to is genuine.
+        let before = at.saturating_sub(1);
+        return Ok(if genuine && before >= report.trail.confirmed {
+            edit(before, &format!("entry {at} links to other bytes than are there"))
+        } else {
+            edit(at, "it links to another entry than the one before, and nothing links to it")
+        });
+    }
+    if !genuine {
+        let stored = row.leaf != bytes && linked == Some(row.leaf);
+        let why = if stored {
+            "the bytes are not those of the stored hash, which the next entry links to"
+        } else {
+            "the next entry links to other bytes than are there"
+        };
+        return Ok(edit(at, why));
+    }
+    if line.entry.chain != report.chain.chain {
+        let why = "an entry of another chain stands here";
+        return Ok(finding(DamageKind::Insertion, at, damage.check, why));
+    }
+    let signature =
+        ["certificate", "signature", "key"].iter().any(|word| damage.why.contains(word));
+    let kind =
+        if damage.check == "S1" && signature { DamageKind::Signature } else { DamageKind::Rule };
+    Ok(finding(kind, at, damage.check, damage.why.clone()))
+}
+
+/// The row holds the entry of another place.
+async fn displaced(
+    reader: &dyn LedgerReader,
+    report: &Report,
+    (at, damage): (Seq, &Damage),
+    says: Seq,
+) -> Result<Finding, StoreError> {
+    let there = reader.entries(&report.chain.chain, says, 1).await?;
+    let there = there.first().filter(|row| row.seq == says);
+    let holds = there.and_then(|row| Line::read(&row.body).ok()).map(|line| line.entry.seq);
+    if says > at && holds.is_some_and(|other| other < says) {
+        let why = format!(
+            "the row holds entry {says}, whose own row holds entry {}",
+            holds.unwrap_or(at)
+        );
+        return Ok(finding(DamageKind::Reorder, at, damage.check, why));
+    }
+    if says > at {
+        let last = says.saturating_sub(1);
+        let why = format!("entries {at} to {last} are gone and later ones took their places");
+        return Ok(finding(DamageKind::Deletion, at, damage.check, why));
+    }
+    // An earlier number again: what pushed it here is the first entry that nothing links to.
+    let linked = |row: &EntryRow| Line::read(&row.body).ok().map(|line| line.entry.prev);
+    let mut seq = says;
+    let rows = reader.entries(&report.chain.chain, at, 2).await?;
+    if let (Some(this), Some(next)) = (rows.first(), rows.get(1))
+        && linked(next) != Some(Entry::leaf(&this.body))
+    {
+        seq = at;
+    }
+    let why =
+        format!("row {at} holds entry {says} again: one that does not belong here came before");
+    Ok(finding(DamageKind::Insertion, seq, damage.check, why))
+}
+
+/// A stored checkpoint of more entries than the head says there are.
+async fn beyond(reader: &dyn LedgerReader, report: &Report) -> Result<Option<Finding>, StoreError> {
+    let size = report.chain.head.size;
+    let later = reader.checkpoint(&report.chain.chain, size.saturating_add(1)).await?;
+    let Some((signed, note)) = later else { return Ok(None) };
+    // A live chain grows while it is read.
+    let now = reader.chains().await?;
+    let row = now.iter().find(|row| row.chain == report.chain.chain);
+    if row.is_some_and(|row| row.head.size >= signed) {
+        return Ok(None);
+    }
+    let by = if report.trail.epochs.checkpoint(&note).is_ok() { "signed" } else { "stored" };
+    let why = format!("a checkpoint of {signed} entries is {by}, the head says {size}");
+    Ok(Some(finding(DamageKind::Truncation, size, "L1", why)))
+}
+
+/// The heads that were noted outside the chain.
+async fn noted(
+    reader: &dyn LedgerReader,
+    report: &Report,
+    known: &Known,
+) -> Result<Option<Finding>, StoreError> {
+    let size = report.chain.head.size;
+    let mut heads: Vec<&Noted> = known.heads.iter().collect();
+    heads.sort_by_key(|noted| noted.size);
+    if heads.is_empty() {
+        return Ok(None);
+    }
+    let Ok((head, _)) = Checkpoint::parse(&report.chain.head.checkpoint) else {
+        let why =
+            format!("{} is of a chain that is empty here", heads.first().map_or("", |n| &n.by));
+        return Ok(Some(finding(DamageKind::Rollback, 0, "L5", why)));
+    };
+    let prover = match Prover::for_head(reader, &report.chain.chain, &head).await {
+        Ok(prover) => prover,
+        Err(proofs::Error::Store(error)) => return Err(error),
+        Err(error) => {
+            return Ok(Some(finding(DamageKind::ShadowColumn, 0, "D2", error.to_string())));
+        }
+    };
+    let mut agreed = 0;
+    for noted in heads {
+        if noted.size > size {
+            let why = format!("{} says {} entries, {size} are there", noted.by, noted.size);
+            return Ok(Some(finding(DamageKind::Rollback, size, "L5", why)));
+        }
+        match root_at(&prover, noted.size).await? {
+            Some(root) if root == noted.root => agreed = noted.size,
+            // Inside what was pruned: it can be checked against the archive only.
+            None => {}
+            Some(_) => {
+                let why = format!(
+                    "{} has another root at size {}: two histories are signed, from entry {agreed} on at the earliest",
+                    noted.by, noted.size
+                );
+                return Ok(Some(finding(DamageKind::Fork, agreed, "L5", why)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The root at an older size, proven to be of the same tree; `None` if its leaf hashes are pruned.
+async fn root_at(prover: &Prover<'_>, size: Seq) -> Result<Option<Digest>, StoreError> {
+    let root = async {
+        prover.consistency(size).await?;
+        prover.root_at(size).await
+    };
+    match root.await {
+        Ok(root) => Ok(Some(root)),
+        Err(proofs::Error::Gone(_)) => Ok(None),
+        Err(proofs::Error::Store(error)) => Err(error),
+        Err(proofs::Error::Damaged(_) | proofs::Error::Outside { .. }) => Ok(Some(*prover.root())),
+    }
+}
