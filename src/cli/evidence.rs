@@ -262,7 +262,8 @@ impl Recorder for Later {
     async fn record(&self, draft: Draft) -> Result<(), crate::ledger::Error> {
         let recording = self.recording.lock().take();
         let recording = recording.ok_or(crate::ledger::Error::Unknown)?;
-        let fleet = recording.open().await?;
+        let opened = recording.open().await;
+        let fleet = opened.map_err(|e| crate::ledger::Error::Unavailable(e.to_string()))?;
         fleet.record(draft).await?;
         // What was recorded is durable, however the log is closed.
         drop(fleet.close().await);

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::reader::{self, Place, Source};
+use crate::app::fleet::{self, Keys};
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::config::{self, Config};
-use crate::crypto::keys::SecretKey;
-use crate::ledger::fleet::{Fleet, FleetParts};
+use crate::crypto::signer::{self, Signer};
+use crate::ledger::fleet::{Fleet, FleetParts, OpenError};
 use crate::ledger::postgres::{self, Postgres};
+use crate::ledger::spool::{HeadFile, Journal, NoJournal};
 use crate::ledger::sqlite::Sqlite;
 use crate::ledger::store::LedgerStore;
 
@@ -27,18 +29,11 @@ pub struct FleetArgs {
 }
 
 /// Whose ledger it is and with which keys its fleet log is written.
+#[derive(Debug)]
 pub struct Recording {
     /// `default` on one machine.
     pub tenant: String,
-    store: Arc<dyn LedgerStore>,
-    key: SecretKey,
-    enrolment: SecretKey,
-}
-
-impl std::fmt::Debug for Recording {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recording").field("tenant", &self.tenant).finish_non_exhaustive()
-    }
+    parts: FleetParts,
 }
 
 impl Recording {
@@ -47,46 +42,71 @@ impl Recording {
     /// # Errors
     /// A key is not named or cannot be read, or the ledger cannot be opened for writing.
     pub async fn prepare(source: &Source, args: &FleetArgs) -> Result<Self, String> {
-        let config = match source.place() {
-            Some(Place::Config(path)) => Some(load(path)?),
-            Some(Place::Sqlite(_) | Place::PostgresUrlFile(_)) | None => None,
-        };
-        let named = config.as_ref().map(|config| config.state.join("enrolment.key"));
-        let enrolment = key("enrolment", args.enrolment_key.clone().or(named))?;
-        let key = key("fleet", args.fleet_key.clone())?;
-        let (store, of_config): (Arc<dyn LedgerStore>, _) = match (source.place(), &config) {
-            (Some(Place::Sqlite(path)), _) => (sqlite(path).await?, None),
-            (Some(Place::PostgresUrlFile(path)), _) => {
+        let mut parts = match source.place().ok_or_else(|| reader::Error::Nowhere.to_string())? {
+            Place::Config(path) => of_config(&load(path)?, args).await?,
+            Place::Sqlite(path) => {
+                let journal = fleet::sqlite_head_file(path);
+                plain(sqlite(path).await?, args, Box::new(head_file(&journal)?))?
+            }
+            Place::PostgresUrlFile(path) => {
                 let url = reader::url(path).map_err(|e| e.to_string())?;
-                (postgres(&url)?, None)
+                // No state directory is named, so nothing is remembered of the log here.
+                plain(postgres(&url)?, args, Box::new(NoJournal))?
             }
-            (_, Some(Config { ledger: config::Ledger::Sqlite(ledger), .. })) => {
-                (sqlite(&ledger.path).await?, None)
-            }
-            (_, Some(Config { ledger: config::Ledger::Postgres(ledger), .. })) => {
-                (postgres(ledger.connect.expose())?, Some(ledger.tenant.clone()))
-            }
-            (Some(Place::Config(_)) | None, None) => return Err(reader::Error::Nowhere.to_string()),
         };
-        let tenant = args.tenant.clone().or(of_config).unwrap_or_else(|| "default".to_owned());
-        Ok(Self { tenant, store, key, enrolment })
+        if let Some(tenant) = &args.tenant {
+            parts.tenant.clone_from(tenant);
+        }
+        Ok(Self { tenant: parts.tenant.clone(), parts })
     }
 
     /// Takes the fleet log's slot.
     ///
     /// # Errors
-    /// It cannot be written, or somebody else has been recording in it for half a minute.
-    pub async fn open(self) -> Result<Fleet, crate::ledger::Error> {
-        Fleet::open(FleetParts {
-            store: self.store,
-            clock: Arc::new(SystemClock::new()),
-            entropy: Arc::new(SystemEntropy),
-            enrolment: Arc::new(self.enrolment),
-            key: self.key,
-            tenant: self.tenant,
-        })
-        .await
+    /// It cannot be written, somebody else has been recording in it for half a minute, or it is not what
+    /// was seen.
+    pub async fn open(self) -> Result<Fleet, OpenError> {
+        Fleet::open(self.parts).await
     }
+}
+
+/// As the configuration says; keys that are named on the command line come first.
+async fn of_config(config: &Config, args: &FleetArgs) -> Result<FleetParts, String> {
+    let keys = match &args.fleet_key {
+        None => {
+            let mut keys = Keys::of(config)?;
+            if let Some(path) = &args.enrolment_key {
+                keys.enrolment = open(path)?;
+            }
+            keys
+        }
+        Some(path) => {
+            let enrolment = args.enrolment_key.clone();
+            let enrolment = enrolment.unwrap_or_else(|| fleet::enrolment_key(config));
+            Keys { key: open(path)?, previous: None, enrolment: open(&enrolment)? }
+        }
+    };
+    fleet::parts(config, &keys).await
+}
+
+/// A ledger without a configuration: no witness is known, nothing but the keys.
+fn plain(
+    store: Arc<dyn LedgerStore>,
+    args: &FleetArgs,
+    journal: Box<dyn Journal>,
+) -> Result<FleetParts, String> {
+    Ok(FleetParts {
+        store,
+        clock: Arc::new(SystemClock::new()),
+        entropy: Arc::new(SystemEntropy),
+        enrolment: named("enrolment", args.enrolment_key.as_ref())?,
+        key: named("fleet", args.fleet_key.as_ref())?,
+        previous: None,
+        anchor_file: None,
+        sights: Vec::new(),
+        journal,
+        tenant: "default".to_owned(),
+    })
 }
 
 fn load(path: &Path) -> Result<Config, String> {
@@ -96,11 +116,18 @@ fn load(path: &Path) -> Result<Config, String> {
     })
 }
 
-fn key(name: &str, path: Option<PathBuf>) -> Result<SecretKey, String> {
-    let path = path.ok_or_else(|| {
+fn named(name: &str, path: Option<&PathBuf>) -> Result<Arc<dyn Signer>, String> {
+    open(path.ok_or_else(|| {
         format!("what is done is recorded in the fleet log: name its keys (`--{name}-key FILE`)")
-    })?;
-    SecretKey::load(&path).map_err(|e| e.to_string())
+    })?)
+}
+
+fn open(path: &PathBuf) -> Result<Arc<dyn Signer>, String> {
+    signer::open(path, &config::environment).map_err(|e| e.to_string())
+}
+
+fn head_file(path: &Path) -> Result<HeadFile, String> {
+    HeadFile::open(path).map_err(|e| format!("`{}`: {e}", path.display()))
 }
 
 async fn sqlite(path: &Path) -> Result<Arc<dyn LedgerStore>, String> {

@@ -15,9 +15,9 @@ use super::disclosed::disclose;
 use super::payloads::Payloads;
 use super::projection::{self, Material, decides};
 use super::query::{Filter, Query};
-use super::scope::{Scope, Span, Strand};
+use super::scope::{Span, Strand};
 use super::statement::{self, Exporter, Subject};
-use super::{Error, fleet, gather, guide, overview, page, population, proofs};
+use super::{Error, controls, fleet, gather, guide, page, population, proofs};
 use crate::clock::Clock;
 use crate::crypto::dsse;
 use crate::crypto::keys::SecretKey;
@@ -237,13 +237,9 @@ fn sealed(
     };
     let subject = Subject { query, strands, materials: &materials, payloads, files: &files };
     let predicate = statement::predicate(&subject, &exporter);
-    let page = match (query.scope(), materials.first(), strands.first()) {
-        (Scope::Run, Some(material), Some(Strand { checkpoint: Some(checkpoint), .. })) => {
-            page::page(material, checkpoint, &exporter)
-        }
-        (_, _, _) => overview::overview(&predicate, &materials),
-    };
-    files.put(bundle::PAGE, page);
+    // Both are made from all files before them.
+    files.put(bundle::CONTROLS, controls::controls(&files));
+    files.put(bundle::PAGE, page::page(&files, &exporter));
     let manifest = statement::statement(&files, predicate);
     files.put(bundle::ENVELOPE, dsse::sign(statement::PAYLOAD_TYPE, &manifest, &[order.key]));
     let digest = Digest::of(&[&manifest]);
