@@ -22,7 +22,7 @@ fn small() -> Files {
         let short = files.get(name).unwrap().get(..40).unwrap().to_vec();
         files.put(name, short);
     }
-    resign(&mut files, &key(EVIDENCE));
+    remake(&mut files, &key(EVIDENCE));
     files
 }
 
@@ -41,8 +41,11 @@ fn no_byte_of_any_file_at_any_place_can_be_changed() {
     let good = small();
     let whole = verify_files(&good, &trust());
     assert_eq!(whole.exit_code(), 0, "{}", whole.to_text());
-    let places: Vec<(&String, usize)> =
-        good.0.iter().flat_map(|(name, bytes)| (0..bytes.len()).map(move |at| (name, at))).collect();
+    let places: Vec<(&String, usize)> = good
+        .0
+        .iter()
+        .flat_map(|(name, bytes)| (0..bytes.len()).map(move |at| (name, at)))
+        .collect();
     assert!(places.len() > 10_000, "{}", places.len());
     let next = AtomicUsize::new(0);
     let trust = trust();
@@ -85,7 +88,12 @@ fn no_byte_of_any_name_can_be_changed_and_a_directory_is_held_to_the_same() {
             let bytes = files.0.remove(name).unwrap();
             files.put(String::from_utf8(other).unwrap(), bytes);
             let report = verify_files(&files, &trust());
-            assert_eq!(report.word(), "INVALID", "`{name}`, its name at {at}:\n{}", report.to_text());
+            assert_eq!(
+                report.word(),
+                "INVALID",
+                "`{name}`, its name at {at}:\n{}",
+                report.to_text()
+            );
         }
     }
     assert_eq!(verify(&top, &trust()).word(), "VALID");

@@ -45,7 +45,7 @@ fn inputs(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
 const fn rounds(name: &str) -> u64 {
     match name.as_bytes() {
         b"bundle" => 150,
-        b"archive" => 400,
+        b"archive" | b"manifest" => 400,
         b"range" | b"inclusion" | b"consistency" => 1500,
         _ => 4000,
     }

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use wicketgate::evidence::bundle::Files;
+use wicketgate::evidence::bundle::{ENVELOPE, Files, MANIFEST};
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::verify_files;
 use wicketgate::policy::bundle::{Bundle, meta_of_archive};
@@ -37,6 +37,9 @@ pub fn bundle(bytes: &[u8]) {
     let same = files == *good;
     let report = verify_files(&files, trust);
     assert_eq!(report.exit_code() == 0, same, "{name}:\n{}", report.to_text());
+    if [MANIFEST, ENVELOPE].contains(&name.as_str()) {
+        return;
+    }
     // Once more by somebody who signs what he finds: nothing but the form is known now.
     desk::resign(&mut files, &crate::books::key(desk::EVIDENCE));
     let report = verify_files(&files, &Trust { replay: true, ..trust.clone() });
