@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use super::reader::{self, Source};
 use super::{Exit, block_on, complain, say};
-use crate::crypto::keys::PublicKey;
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
 use crate::domain::json::Json;
-use crate::evidence::trust::{PinnedHead, Trust};
+use crate::evidence::trust::{PinnedHead, Trust, Use};
 use crate::ledger::entry::Entry;
 use crate::ledger::postgres::Login;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
-use crate::ledger::verify::{self, Report};
+use crate::ledger::verify::announced::Announced;
+use crate::ledger::verify::epochs::Revoked;
+use crate::ledger::verify::{self, Report, Roots};
 
 const INVALID: u8 = 1;
 const UNVERIFIABLE: u8 = 2;
@@ -101,6 +102,9 @@ struct Migrate {
     /// A login that may read everything; set its password yourself
     #[arg(long, value_name = "ROLE")]
     reader: Vec<String>,
+    /// A login that may read everything and erase payloads; set its password yourself
+    #[arg(long, value_name = "ROLE")]
+    eraser: Vec<String>,
 }
 
 type Failure = (u8, String);
@@ -164,8 +168,9 @@ async fn check(command: &Verify) -> Result<u8, Failure> {
         complain("the ledger has no chain");
         worst = UNVERIFIABLE;
     }
+    let roots = announced(reader.as_ref(), &trust).await?;
     for row in rows {
-        let (report, pins) = one(reader.as_ref(), &row, &trust).await?;
+        let (report, pins) = one(reader.as_ref(), &row, &trust, &roots).await?;
         let code = code(&report, pins.as_ref());
         if command.json {
             say(canonical::text(&told(&report, pins.as_ref(), code)));
@@ -192,6 +197,17 @@ async fn loss(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Option<String
     Ok(genesis.as_ref().and_then(super::recover::told))
 }
 
+/// The enrolment keys that count: those of the trust file, with what the fleet logs say of them.
+async fn announced(reader: &dyn LedgerReader, trust: &Trust) -> Result<Announced, Failure> {
+    let about = trust.revoked.iter().filter(|revoked| revoked.purpose == Use::Enrolment);
+    let revoked = about.map(|one| Revoked { key: one.key.clone(), good: one.good.clone() });
+    let mut roots = Announced { trusted: trust.enrolment.clone(), revoked: revoked.collect() };
+    for row in chains(reader, None).await?.iter().filter(|row| verify::fleet::is_fleet(row)) {
+        roots.take(reader, row).await.map_err(unreadable)?;
+    }
+    Ok(roots)
+}
+
 /// What the pinned heads of a chain showed, if there are any.
 type Pins = Option<String>;
 
@@ -200,8 +216,8 @@ async fn one(
     reader: &dyn LedgerReader,
     row: &ChainRow,
     trust: &Trust,
+    roots: &Announced,
 ) -> Result<(Report, Pins), Failure> {
-    let trusted: &[PublicKey] = &trust.enrolment;
     let said = std::sync::atomic::AtomicU64::new(0);
     let total = row.head.size;
     let progress = |done: u64| {
@@ -211,7 +227,8 @@ async fn one(
             complain(format!("{}: {done} of {total} entries", row.origin));
         }
     };
-    let report = verify::chain_of(reader, row, trusted, &progress).await.map_err(unreadable)?;
+    let roots = Roots { trusted: &roots.trusted, revoked: &roots.revoked };
+    let report = verify::chain_from(reader, row, roots, 0, &progress).await.map_err(unreadable)?;
     let mut pins = None;
     for pin in trust.heads.iter().filter(|pin| pin.origin == row.origin) {
         if report.damage.is_none() && !extends(reader, row, pin).await? {
@@ -397,6 +414,9 @@ async fn migrate(command: &Migrate) -> Result<u8, Failure> {
     }
     for name in &command.reader {
         logins.push(Login::Reader { name: name.clone(), password: None, tenant: None });
+    }
+    for name in &command.eraser {
+        logins.push(Login::Eraser { name: name.clone(), password: None });
     }
     let done = crate::ledger::postgres::migrate(&url, &logins).await.map_err(unreadable)?;
     say(format!("the ledger schema is at version {} (was {})", done.to, done.from));

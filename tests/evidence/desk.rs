@@ -16,6 +16,7 @@ use wicketgate::evidence::Error;
 use wicketgate::evidence::artifacts::Artifacts;
 use wicketgate::evidence::bundle::{CONTROLS, ENTRIES, ENVELOPE, Files, INCLUSION, MANIFEST, PAGE};
 use wicketgate::evidence::controls;
+use wicketgate::evidence::disclosed::Redactions;
 use wicketgate::evidence::export::{self, Exported, Order, Recorder};
 use wicketgate::evidence::page;
 use wicketgate::evidence::query::Query;
@@ -98,6 +99,8 @@ pub fn order<T>(
         requester: "uid:7",
         since,
         payloads: query.scope() == Scope::Run,
+        vault: None,
+        redactions: &Redactions::default(),
         recorder,
     };
     then(&order)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::epochs::Epochs;
+use super::epochs::{Epochs, Revoked};
 use super::read::{Damage, Line};
 use super::runs::Run;
 use crate::crypto::keys::PublicKey;
@@ -41,6 +41,13 @@ impl Chain {
             unknown: BTreeMap::new(),
             from: 0,
         }
+    }
+
+    /// Enrolment keys that are revoked.
+    #[must_use]
+    pub fn revoking(mut self, revoked: &[Revoked]) -> Self {
+        self.epochs = self.epochs.revoking(revoked);
+        self
     }
 
     /// Goes on after a pruning: the next entry is the first that is there.
@@ -166,7 +173,7 @@ impl Chain {
             return self.epochs.started(line);
         }
         if self.epochs.knows(line.entry.epoch) {
-            return Ok(());
+            return self.epochs.stands(line.entry.epoch, line.entry.seq);
         }
         let why = format!("epoch {} does not begin with `writer.started`", line.entry.epoch);
         Err(Damage::new("S1", why))

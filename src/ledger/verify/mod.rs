@@ -3,6 +3,7 @@
 //! `read`, `epochs`, `runs` and `chain` are sync functions over bytes, shared by the evidence
 //! verifier; only [`chain_of`] here knows a store, and only through the reading port.
 
+pub mod announced;
 pub mod chain;
 pub mod epochs;
 pub mod fleet;
@@ -86,7 +87,24 @@ pub async fn chain_of(
     trusted: &[PublicKey],
     progress: &(dyn Fn(Seq) + Send + Sync),
 ) -> Result<Report, StoreError> {
-    chain_from(reader, row, trusted, 0, progress).await
+    chain_from(reader, row, Roots::of(trusted), 0, progress).await
+}
+
+/// Whose certificates count.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Roots<'a> {
+    /// Enrolment keys.
+    pub trusted: &'a [PublicKey],
+    /// Those that are revoked.
+    pub revoked: &'a [epochs::Revoked],
+}
+
+impl<'a> Roots<'a> {
+    /// These keys, none of them revoked.
+    #[must_use]
+    pub const fn of(trusted: &'a [PublicKey]) -> Self {
+        Self { trusted, revoked: &[] }
+    }
 }
 
 /// As [`chain_of`], of a chain whose entries below `from` were pruned.
@@ -96,11 +114,12 @@ pub async fn chain_of(
 pub async fn chain_from(
     reader: &dyn LedgerReader,
     row: &ChainRow,
-    trusted: &[PublicKey],
+    roots: Roots<'_>,
     from: Seq,
     progress: &(dyn Fn(Seq) + Send + Sync),
 ) -> Result<Report, StoreError> {
-    let mut chain = Chain::new(row.chain, trusted);
+    let trusted = roots.trusted;
+    let mut chain = Chain::new(row.chain, trusted).revoking(roots.revoked);
     let mut checkpoints = Checkpoints::new(from);
     let mut damage = None;
     if from > 0 {
