@@ -157,6 +157,7 @@ async fn open_gate(
         open_runs_max: usize::try_from(limits.open_runs_max).unwrap_or(usize::MAX),
         hold: Duration::from_secs(limits.hold_seconds),
         attested: checked.config.attested.clone(),
+        incognito: checked.config.retention.incognito.iter().cloned().collect(),
         ..enforce::Settings::default()
     };
     let road = Road::new(

@@ -162,7 +162,10 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
         (Purpose::Evidence, Some(old)) => public(old)?,
         (Purpose::Evidence, None) => return Err((USAGE, "name the old key: `--old FILE`".into())),
         (Purpose::Fleet | Purpose::Enrolment, Some(_)) => {
-            return Err((USAGE, "`--old` is for evidence keys: this one is in the configuration".into()));
+            return Err((
+                USAGE,
+                "`--old` is for evidence keys: this one is in the configuration".into(),
+            ));
         }
     };
     let new = made(&command.new)?;
@@ -184,13 +187,19 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
             let log = Fleet::open(parts).await.map_err(system)?;
             log.close().await.map_err(system)?;
             let before = config.fleet.key.as_deref().unwrap_or(Path::new("")).display();
-            say(format!("the old key announced the new one, and both signed the head of the fleet log"));
+            say(format!(
+                "the old key announced the new one, and both signed the head of the fleet log"
+            ));
             say(format!("now set fleet.key: {file}"));
-            say(format!("and fleet.previous_key: {before}, until witnesses and auditors know the new key"));
+            say(format!(
+                "and fleet.previous_key: {before}, until witnesses and auditors know the new key"
+            ));
         }
         Purpose::Enrolment => {
             say("the old key announced the new one in the fleet log");
-            say(format!("now set fleet.enrolment_key: {file} and restart the gates: their next epochs are certified by it"));
+            say(format!(
+                "now set fleet.enrolment_key: {file} and restart the gates: their next epochs are certified by it"
+            ));
         }
         Purpose::Evidence => {
             say(format!("on the books; sign the next evidence with {file}"));

@@ -10,6 +10,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+mod archive;
+mod check;
 mod config;
 mod evidence;
 mod fleet;
@@ -20,12 +22,15 @@ mod ledger;
 mod manifest;
 mod mcp;
 mod observed;
+mod payload;
 mod policy;
+mod prune;
 mod quickstart;
 pub mod reader;
 pub mod recorder;
 mod recover;
 mod serve;
+mod size;
 mod suggest;
 mod tools;
 mod witness;
@@ -102,6 +107,8 @@ enum Command {
     Ledger(ledger::Args),
     /// Cosign heads of other people's logs.
     Witness(witness::Args),
+    /// List, erase and expire what calls carried, and hold it against both.
+    Payload(payload::Args),
     /// Govern the servers of an MCP client: from its configuration to a signed one of our own.
     Init(init::Args),
     /// Be an MCP server on standard input and output, in front of the gate.
@@ -133,6 +140,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Evidence(args) => evidence::run(&args),
         Command::Ledger(args) => ledger::run(&args),
         Command::Witness(args) => witness::run(&args),
+        Command::Payload(args) => payload::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Mcp(args) => mcp::run(&args),
     }

@@ -109,7 +109,8 @@ impl Desk {
 
     /// The verifier key of the witness.
     fn witness_key(&self) -> Result<String, String> {
-        let text = std::fs::read_to_string(self.path("auditor/keys.txt")).map_err(|e| e.to_string())?;
+        let text =
+            std::fs::read_to_string(self.path("auditor/keys.txt")).map_err(|e| e.to_string())?;
         let key = text.lines().find_map(|line| line.strip_prefix("witness-key "));
         key.map(str::to_owned).ok_or_else(|| "no key of the witness".to_owned())
     }

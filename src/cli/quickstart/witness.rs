@@ -19,12 +19,24 @@ impl Witness {
     /// Starts it and waits until it listens; what it logs goes to `witness.log`.
     pub async fn start(own: &Own, desk: &Desk) -> Result<Self, String> {
         let log = desk.path("witness.log");
-        let file = std::fs::File::create_new(&log).map_err(|e| format!("`{}`: {e}", log.display()))?;
+        let file =
+            std::fs::File::create_new(&log).map_err(|e| format!("`{}`: {e}", log.display()))?;
         let parent = std::process::id().to_string();
         let mut command = own.command(&[
-            "witness", "serve", "--name", WITNESS, "--key", "auditor/witness.pem",
-            "--logs", "auditor/logs.txt", "--state", "auditor/witness", "--listen", "127.0.0.1:0",
-            "--parent", &parent,
+            "witness",
+            "serve",
+            "--name",
+            WITNESS,
+            "--key",
+            "auditor/witness.pem",
+            "--logs",
+            "auditor/logs.txt",
+            "--state",
+            "auditor/witness",
+            "--listen",
+            "127.0.0.1:0",
+            "--parent",
+            &parent,
         ]);
         command.current_dir(desk.dir()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
         let mut child = command.spawn().map_err(|e| format!("the witness: {e}"))?;

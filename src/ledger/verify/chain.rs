@@ -75,6 +75,12 @@ impl Chain {
         Ok(line)
     }
 
+    /// The tree of what was read.
+    #[must_use]
+    pub const fn frontier(&self) -> &Frontier {
+        &self.frontier
+    }
+
     /// The leaf hash of the last entry read.
     #[must_use]
     pub fn leaf(&self) -> Option<Digest> {
