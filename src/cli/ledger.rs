@@ -7,7 +7,6 @@ use super::{Exit, archive, block_on, check, complain, prune, say, size};
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
 use crate::domain::json::Json;
-use crate::evidence::trust::{PinnedHead, Trust, Use};
 use crate::ledger::entry::Entry;
 use crate::ledger::postgres::Login;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
