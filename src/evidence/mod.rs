@@ -49,6 +49,9 @@ pub enum Error {
     /// The ledger cannot be read.
     #[error(transparent)]
     Store(#[from] crate::ledger::store::StoreError),
+    /// The evidence key cannot be reached or refuses.
+    #[error("the evidence key cannot sign: {0}")]
+    Unsigned(String),
     /// No chain of this ledger has the run.
     #[error("no run `{0}` in this ledger")]
     NoRun(String),
