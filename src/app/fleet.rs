@@ -1,6 +1,6 @@
 //! The fleet log and those who see it from outside, from the configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::clock::{SystemClock, SystemEntropy};
@@ -79,13 +79,17 @@ pub fn tenant(config: &Config) -> String {
 #[must_use]
 pub fn head_file(config: &Config) -> PathBuf {
     match &config.ledger {
-        config::Ledger::Sqlite(sqlite) => {
-            let mut path = sqlite.path.clone().into_os_string();
-            path.push(".fleet.head");
-            path.into()
-        }
+        config::Ledger::Sqlite(sqlite) => sqlite_head_file(&sqlite.path),
         config::Ledger::Postgres(_) => config.state.join("fleet.head"),
     }
+}
+
+/// What this machine remembers of the fleet log in a SQLite ledger: a file beside it.
+#[must_use]
+pub fn sqlite_head_file(ledger: &Path) -> PathBuf {
+    let mut path = ledger.as_os_str().to_owned();
+    path.push(".fleet.head");
+    path.into()
 }
 
 /// The store the fleet log is in, opened for writing it.

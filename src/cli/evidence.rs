@@ -209,7 +209,7 @@ async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
     let usage = |why: String| (Exit::Usage, why);
     let query = command.query().map_err(usage)?;
     let key = SecretKey::load(&command.key).map_err(|e| usage(e.to_string()))?;
-    let recording = Recording::prepare(&command.source, &command.fleet).map_err(usage)?;
+    let recording = Recording::prepare(&command.source, &command.fleet).await.map_err(usage)?;
     let reader = reader::open_reader(&command.source)
         .await
         .map_err(|e| (Exit::Unverifiable, e.to_string()))?;
@@ -269,7 +269,8 @@ impl Recorder for Later {
     async fn record(&self, draft: Draft) -> Result<(), crate::ledger::Error> {
         let recording = self.recording.lock().take();
         let recording = recording.ok_or(crate::ledger::Error::Unknown)?;
-        let fleet = recording.open().await.map_err(crate::ledger::Error::Unavailable)?;
+        let opened = recording.open().await;
+        let fleet = opened.map_err(|e| crate::ledger::Error::Unavailable(e.to_string()))?;
         fleet.record(draft).await?;
         // What was recorded is durable, however the log is closed.
         drop(fleet.close().await);

@@ -10,10 +10,13 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+mod archive;
+mod check;
 mod config;
 mod evidence;
 mod fleet;
 mod init;
+mod key;
 mod keygen;
 mod ledger;
 mod manifest;
@@ -21,11 +24,13 @@ mod mcp;
 mod observed;
 mod payload;
 mod policy;
+mod prune;
 mod quickstart;
 pub mod reader;
 pub mod recorder;
 mod recover;
 mod serve;
+mod size;
 mod suggest;
 mod tools;
 mod witness;
@@ -86,6 +91,8 @@ enum Command {
     Serve(serve::Args),
     /// Make an ed25519 key pair for signing manifests or policy bundles.
     Keygen(keygen::Args),
+    /// Show, rotate and revoke the keys of a ledger, on the books.
+    Key(key::Args),
     /// Write, sign and verify agent manifests.
     Manifest(manifest::Args),
     /// Check, sign and try policy bundles.
@@ -124,6 +131,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Quickstart(args) => quickstart::run(&args),
         Command::QuickstartTools => quickstart::tools::serve(),
         Command::Keygen(args) => keygen::run(&args),
+        Command::Key(args) => key::run(&args),
         Command::Manifest(args) => manifest::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Serve(args) => serve::run(&args),

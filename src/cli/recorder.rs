@@ -7,99 +7,106 @@ use super::reader::{self, Place, Source};
 use crate::app::fleet::{self, Keys};
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::config::{self, Config};
-use crate::crypto::signer;
-use crate::ledger::fleet::{Fleet, FleetParts};
+use crate::crypto::signer::{self, Signer};
+use crate::ledger::fleet::{Fleet, FleetParts, OpenError};
 use crate::ledger::postgres::{self, Postgres};
 use crate::ledger::spool::{HeadFile, Journal, NoJournal};
 use crate::ledger::sqlite::Sqlite;
 use crate::ledger::store::LedgerStore;
 
-/// With what the fleet log is written, where no configuration says it.
+/// With what the fleet log is written, where the configuration does not say it.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 pub struct FleetArgs {
-    /// The fleet key, which signs the fleet log (a PKCS#8 PEM file of mode 0600); with `--config`, its
-    /// `fleet.key`
+    /// The fleet key, which signs the fleet log: a PKCS#8 PEM file of mode 0600
     #[arg(long, value_name = "FILE")]
     pub fleet_key: Option<PathBuf>,
-    /// The enrolment key, which certifies the fleet key (a PKCS#8 PEM file of mode 0600); with
-    /// `--config`, that of the sidecar
+    /// The enrolment key, which certifies the fleet key: a PKCS#8 PEM file of mode 0600
     #[arg(long, value_name = "FILE")]
     pub enrolment_key: Option<PathBuf>,
-    /// Whose chains and fleet log (`default`); with `--config`, its tenant
+    /// Whose chains and fleet log; with `--config`, the configuration's
     #[arg(long, value_name = "NAME")]
     pub tenant: Option<String>,
 }
 
-/// Where a ledger is, when only its place is named.
-#[derive(Debug)]
-enum Bare {
-    Sqlite(PathBuf),
-    Postgres(String),
-}
-
-/// What the fleet log is opened from.
-#[derive(Debug)]
-enum Ground {
-    Config(Box<Config>),
-    Bare(Bare),
-}
-
-/// Whose ledger it is and with which keys its fleet log is written. Nothing is opened before
-/// [`Self::open`], so that nobody is kept out of the log while a bundle is made.
+/// Whose ledger it is and with which keys its fleet log is written.
 #[derive(Debug)]
 pub struct Recording {
     /// `default` on one machine.
     pub tenant: String,
-    keys: Keys,
-    ground: Ground,
+    parts: FleetParts,
 }
 
 impl Recording {
-    /// Finds the place and reads the keys.
+    /// Finds store and keys; nothing is written yet.
     ///
     /// # Errors
-    /// A key is not named or cannot be read, or the configuration is wrong.
-    pub fn prepare(source: &Source, args: &FleetArgs) -> Result<Self, String> {
-        let (mut config, bare) = match source.place() {
-            Some(Place::Config(path)) => (Some(load(path)?), None),
-            Some(Place::Sqlite(path)) => (None, Some(Bare::Sqlite(path.to_owned()))),
-            Some(Place::PostgresUrlFile(path)) => {
-                let url = reader::url(path).map_err(|e| e.to_string())?;
-                (None, Some(Bare::Postgres(url)))
+    /// A key is not named or cannot be read, or the ledger cannot be opened for writing.
+    pub async fn prepare(source: &Source, args: &FleetArgs) -> Result<Self, String> {
+        let mut parts = match source.place().ok_or_else(|| reader::Error::Nowhere.to_string())? {
+            Place::Config(path) => of_config(&load(path)?, args).await?,
+            Place::Sqlite(path) => {
+                let journal = fleet::sqlite_head_file(path);
+                plain(sqlite(path).await?, args, Box::new(head_file(&journal)?))?
             }
-            None => return Err(reader::Error::Nowhere.to_string()),
+            Place::PostgresUrlFile(path) => {
+                let url = reader::url(path).map_err(|e| e.to_string())?;
+                // No state directory is named, so nothing is remembered of the log here.
+                plain(postgres(&url)?, args, Box::new(NoJournal))?
+            }
         };
-        if let Some(config) = &mut config {
-            config.fleet.key = args.fleet_key.clone().or_else(|| config.fleet.key.clone());
-            let enrolment = args.enrolment_key.clone();
-            config.fleet.enrolment_key = enrolment.or_else(|| config.fleet.enrolment_key.clone());
+        if let Some(tenant) = &args.tenant {
+            parts.tenant.clone_from(tenant);
         }
-        let keys = match &config {
-            Some(config) => Keys::of(config)?,
-            None => bare_keys(args)?,
-        };
-        let of_config = config.as_ref().map(fleet::tenant);
-        let tenant = args.tenant.clone().or(of_config).unwrap_or_else(|| "default".to_owned());
-        let ground = match (config, bare) {
-            (Some(config), _) => Ground::Config(Box::new(config)),
-            (None, Some(bare)) => Ground::Bare(bare),
-            (None, None) => return Err(reader::Error::Nowhere.to_string()),
-        };
-        Ok(Self { tenant, keys, ground })
+        Ok(Self { tenant: parts.tenant.clone(), parts })
     }
 
     /// Takes the fleet log's slot.
     ///
     /// # Errors
-    /// It cannot be written, it is not what was seen before, or somebody else has been recording in it
-    /// for half a minute.
-    pub async fn open(self) -> Result<Fleet, String> {
-        let parts = match &self.ground {
-            Ground::Config(config) => fleet::parts(config, &self.keys).await?,
-            Ground::Bare(bare) => bare_parts(bare, &self.keys, &self.tenant).await?,
-        };
-        Fleet::open(parts).await.map_err(|e| e.to_string())
+    /// It cannot be written, somebody else has been recording in it for half a minute, or it is not what
+    /// was seen.
+    pub async fn open(self) -> Result<Fleet, OpenError> {
+        Fleet::open(self.parts).await
     }
+}
+
+/// As the configuration says; keys that are named on the command line come first.
+async fn of_config(config: &Config, args: &FleetArgs) -> Result<FleetParts, String> {
+    let keys = match &args.fleet_key {
+        None => {
+            let mut keys = Keys::of(config)?;
+            if let Some(path) = &args.enrolment_key {
+                keys.enrolment = open(path)?;
+            }
+            keys
+        }
+        Some(path) => {
+            let enrolment = args.enrolment_key.clone();
+            let enrolment = enrolment.unwrap_or_else(|| fleet::enrolment_key(config));
+            Keys { key: open(path)?, previous: None, enrolment: open(&enrolment)? }
+        }
+    };
+    fleet::parts(config, &keys).await
+}
+
+/// A ledger without a configuration: no witness is known, nothing but the keys.
+fn plain(
+    store: Arc<dyn LedgerStore>,
+    args: &FleetArgs,
+    journal: Box<dyn Journal>,
+) -> Result<FleetParts, String> {
+    Ok(FleetParts {
+        store,
+        clock: Arc::new(SystemClock::new()),
+        entropy: Arc::new(SystemEntropy),
+        enrolment: named("enrolment", args.enrolment_key.as_ref())?,
+        key: named("fleet", args.fleet_key.as_ref())?,
+        previous: None,
+        anchor_file: None,
+        sights: Vec::new(),
+        journal,
+        tenant: "default".to_owned(),
+    })
 }
 
 fn load(path: &Path) -> Result<Config, String> {
@@ -109,44 +116,25 @@ fn load(path: &Path) -> Result<Config, String> {
     })
 }
 
-fn bare_keys(args: &FleetArgs) -> Result<Keys, String> {
-    let open = |name: &str, path: &Option<PathBuf>| {
-        let path = path.as_ref().ok_or_else(|| {
-            format!(
-                "what is done is recorded in the fleet log: name its keys (`--{name}-key FILE`)"
-            )
-        })?;
-        signer::open(path, &config::environment).map_err(|e| e.to_string())
-    };
-    let key = open("fleet", &args.fleet_key)?;
-    Ok(Keys { key, previous: None, enrolment: open("enrolment", &args.enrolment_key)? })
+fn named(name: &str, path: Option<&PathBuf>) -> Result<Arc<dyn Signer>, String> {
+    open(path.ok_or_else(|| {
+        format!("what is done is recorded in the fleet log: name its keys (`--{name}-key FILE`)")
+    })?)
 }
 
-async fn bare_parts(bare: &Bare, keys: &Keys, tenant: &str) -> Result<FleetParts, String> {
-    let (store, journal): (Arc<dyn LedgerStore>, Box<dyn Journal>) = match bare {
-        Bare::Sqlite(path) => {
-            let mut head = path.clone().into_os_string();
-            head.push(".fleet.head");
-            let journal = HeadFile::open(head.as_ref())
-                .map_err(|e| format!("`{}`: {e}", Path::new(&head).display()))?;
-            let store = Sqlite::open_fleet(path).await.map_err(|e| e.to_string())?;
-            (Arc::new(store), Box::new(journal))
-        }
-        Bare::Postgres(url) => {
-            let store = Postgres::connect(url, postgres::Options::default()).await;
-            (Arc::new(store.map_err(|e| e.to_string())?), Box::new(NoJournal))
-        }
-    };
-    Ok(FleetParts {
-        store,
-        clock: Arc::new(SystemClock::new()),
-        entropy: Arc::new(SystemEntropy),
-        enrolment: Arc::clone(&keys.enrolment),
-        key: Arc::clone(&keys.key),
-        previous: None,
-        anchor_file: None,
-        sights: Vec::new(),
-        journal,
-        tenant: tenant.to_owned(),
-    })
+fn open(path: &PathBuf) -> Result<Arc<dyn Signer>, String> {
+    signer::open(path, &config::environment).map_err(|e| e.to_string())
+}
+
+fn head_file(path: &Path) -> Result<HeadFile, String> {
+    HeadFile::open(path).map_err(|e| format!("`{}`: {e}", path.display()))
+}
+
+async fn sqlite(path: &Path) -> Result<Arc<dyn LedgerStore>, String> {
+    Ok(Arc::new(Sqlite::open_fleet(path).await.map_err(|e| e.to_string())?))
+}
+
+fn postgres(url: &str) -> Result<Arc<dyn LedgerStore>, String> {
+    let store = Postgres::lazy(url, postgres::Options::default()).map_err(|e| e.to_string())?;
+    Ok(Arc::new(store))
 }

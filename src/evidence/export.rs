@@ -15,9 +15,9 @@ use super::disclosed::{Opening, Redactions, disclose};
 use super::payloads::Payloads;
 use super::projection::{self, Material, decides};
 use super::query::{Filter, Query};
-use super::scope::{Scope, Span, Strand};
+use super::scope::{Span, Strand};
 use super::statement::{self, Exporter, Subject};
-use super::{Error, fleet, gather, guide, overview, page, population, proofs};
+use super::{Error, controls, fleet, gather, guide, page, population, proofs};
 use crate::clock::Clock;
 use crate::crypto::dsse;
 use crate::crypto::keys::SecretKey;
@@ -25,7 +25,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::ledger::entry::{Draft, Kind};
-use crate::ledger::fleet::{Fleet, origin};
+use crate::ledger::fleet::Fleet;
 use crate::ledger::retention::Records;
 use crate::ledger::schema;
 use crate::ledger::store::{ChainRow, LedgerReader};
@@ -141,7 +141,8 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
         proofs::put(reader, (strand, row), &since, &mut files).await?;
     }
     if let Some(shown) = &shown {
-        proofs::put(reader, (&shown.strand, shown.row), &BTreeSet::new(), &mut files).await?;
+        let since = order.since.iter().copied().collect();
+        fleet::put(reader, shown, &since, &mut files).await?;
     }
     let (files, exported) = sealed(order, &query, &strands, &payloads, files)?;
     order.recorder.record(recorded(&query, &exported, order)).await.map_err(Error::Unrecorded)?;
@@ -189,11 +190,11 @@ async fn population<'a>(
     {
         return Err(Error::NoLog(absent.clone()));
     }
-    let fleet = origin(order.tenant);
     let wanted = |row: &&ChainRow| {
         let named = filter.chains.contains(&row.origin);
         // The fleet log is in a folder of its own; a chain without entries has no checkpoint.
-        row.head.size > 0 && (named || (filter.chains.is_empty() && row.origin != fleet))
+        row.head.size > 0
+            && (named || (filter.chains.is_empty() && fleet::number(row, order.tenant).is_none()))
     };
     let mut rows: Vec<&ChainRow> = chains.iter().filter(wanted).collect();
     rows.sort_by(|a, b| a.origin.cmp(&b.origin));
@@ -234,13 +235,9 @@ fn sealed(
     };
     let subject = Subject { query, strands, materials: &materials, payloads, files: &files };
     let predicate = statement::predicate(&subject, &exporter);
-    let page = match (query.scope(), materials.first(), strands.first()) {
-        (Scope::Run, Some(material), Some(Strand { checkpoint: Some(checkpoint), .. })) => {
-            page::page(material, checkpoint, &exporter)
-        }
-        (_, _, _) => overview::overview(&predicate, &materials),
-    };
-    files.put(bundle::PAGE, page);
+    // Both are made from all files before them: nothing is added after.
+    files.put(bundle::CONTROLS, controls::controls(&files));
+    files.put(bundle::PAGE, page::page(&files, &exporter));
     let manifest = statement::statement(&files, predicate);
     files.put(bundle::ENVELOPE, dsse::sign(statement::PAYLOAD_TYPE, &manifest, &[order.key]));
     let digest = Digest::of(&[&manifest]);

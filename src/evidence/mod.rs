@@ -11,6 +11,7 @@
 pub mod artifacts;
 pub mod bundle;
 pub mod command;
+pub mod controls;
 #[cfg(feature = "gate")]
 pub mod disclosed;
 #[cfg(feature = "gate")]
@@ -20,7 +21,6 @@ pub mod fleet;
 #[cfg(feature = "gate")]
 pub mod gather;
 pub mod guide;
-pub mod overview;
 pub mod page;
 pub mod payloads;
 pub mod population;
@@ -31,6 +31,7 @@ pub mod query;
 pub mod receipt;
 pub mod scope;
 pub mod statement;
+pub mod survey;
 pub mod trust;
 pub mod verify;
 

@@ -1,6 +1,6 @@
 //! The proofs beside the entries of one chain: inclusion, the whole span, older heads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Error;
 use super::bundle::{Files, LINES, NOTE, OLDER, PATHS, RANGE_PROOF};
@@ -14,8 +14,11 @@ use crate::ledger::proofs::{self, Prover};
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::Damage;
 
+/// Paths by the size of the older head they are from.
+pub type Older = BTreeMap<Seq, Vec<Digest>>;
+
 /// Adds entries, checkpoint note and every proof of one chain to the files; `since` are sizes of older
-/// heads.
+/// heads, and what comes back is the proofs from those.
 ///
 /// # Errors
 /// The ledger cannot be read, or what it has stored is not what the checkpoint signs.
@@ -24,8 +27,8 @@ pub async fn put(
     (strand, row): (&Strand, &ChainRow),
     since: &BTreeSet<Seq>,
     files: &mut Files,
-) -> Result<(), Error> {
-    let Some(checkpoint) = &strand.checkpoint else { return Ok(()) };
+) -> Result<Older, Error> {
+    let Some(checkpoint) = &strand.checkpoint else { return Ok(Older::new()) };
     let folder = &strand.folder;
     let mut jsonl = Vec::new();
     for line in &strand.lines {
@@ -39,17 +42,27 @@ pub async fn put(
         files.put(format!("{folder}/{RANGE_PROOF}"), range(&prover, span).await?);
     }
     files.put(format!("{folder}/{PATHS}"), inclusion(&prover, strand).await?);
-    let mut older = Vec::new();
+    let mut paths = Older::new();
     // What the head itself proves needs no proof, and what lies beyond it has none.
     for old in since.iter().filter(|old| (1..checkpoint.size).contains(*old)) {
-        let path = prover.consistency(*old).await.map_err(error)?;
-        older.push(Json::object([("old", Json::from(*old)), ("path", hexes(&path))]));
+        paths.insert(*old, prover.consistency(*old).await.map_err(error)?);
     }
     if !since.is_empty() {
-        let json = [("v", Json::from("wicketgate/consistency/1")), ("proofs", older.into())];
-        files.put(format!("{folder}/{OLDER}"), canonical::bytes(&Json::object(json)));
+        files.put(format!("{folder}/{OLDER}"), older(&paths));
     }
-    Ok(())
+    Ok(paths)
+}
+
+/// Consistency proofs as a file.
+#[must_use]
+pub fn older(paths: &Older) -> Vec<u8> {
+    let proofs = paths
+        .iter()
+        .map(|(old, path)| Json::object([("old", Json::from(*old)), ("path", hexes(path))]));
+    canonical::bytes(&Json::object([
+        ("v", Json::from("wicketgate/consistency/1")),
+        ("proofs", proofs.collect::<Vec<_>>().into()),
+    ]))
 }
 
 /// A path for every entry that no span proves.

@@ -7,6 +7,7 @@
 //! again with the same bytes until it is durable or this writer is fenced; nothing else is ever
 //! signed for its place.
 
+#[cfg(feature = "gate")]
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -49,6 +50,8 @@ pub mod permit;
 pub mod postgres;
 #[cfg(feature = "gate")]
 pub mod proofs;
+#[cfg(feature = "gate")]
+pub mod pruning;
 #[cfg(feature = "gate")]
 pub mod recall;
 #[cfg(feature = "gate")]

@@ -67,7 +67,10 @@ async fn changed_bytes_are_an_error_and_never_text() {
     desk.encrypt("payload.key", &[]);
     let (mut sidecar, agent) = desk.served(1).await;
     desk.sql("DROP TRIGGER payload_no_update").await;
-    desk.sql("UPDATE payload SET body = CAST(substr(body, 1, 40) || x'00' || substr(body, 42) AS BLOB)").await;
+    desk.sql(
+        "UPDATE payload SET body = CAST(substr(body, 1, 40) || x'00' || substr(body, 42) AS BLOB)",
+    )
+    .await;
     let refused = agent.call("work.do", "c0", &args(0)).await.unwrap_err();
     assert_eq!(refused.code, "ledger.unavailable", "{refused:?}");
     assert_eq!(desk.tool.count(), 1);

@@ -7,13 +7,13 @@ use super::report::{Outcome, Report};
 use crate::crypto::dsse;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
-use crate::evidence::bundle::{AGENT, AGENT_SIG, PAGE, POLICY, agent_files};
+use crate::evidence::bundle::{AGENT, AGENT_SIG, CONTROLS, PAGE, POLICY, agent_files};
 use crate::evidence::payloads::{Payload, Payloads, Why};
 use crate::evidence::projection::{self, Material, decides};
 use crate::evidence::query::Query;
 use crate::evidence::scope::{Scope, Strand};
 use crate::evidence::statement::{self, Exporter, Subject};
-use crate::evidence::{overview, page};
+use crate::evidence::{controls, page};
 use crate::ledger::entry::Kind;
 use crate::ledger::verify::Damage;
 
@@ -135,7 +135,7 @@ fn manifest(case: &Case<'_>, digest: &Digest) -> Result<Outcome, String> {
 /// B4 and V1: everything that follows from the entries is made again and compared.
 pub fn derived(case: &Case<'_>, report: &mut Report) {
     let materials = case.materials();
-    let (Some(payloads), Some(first)) = (&case.payloads, case.strands.first()) else { return };
+    let Some(payloads) = &case.payloads else { return };
     let exporter = Exporter::said(&case.predicate);
     report.put("B4", stated(case, &materials, payloads, &exporter));
     let made = projection::files(case.scope, &materials);
@@ -144,22 +144,22 @@ pub fn derived(case: &Case<'_>, report: &mut Report) {
         return report
             .invalid(Damage::new("V1", format!("`{name}` does not follow from the entries")));
     }
-    let page = match (case.scope, &first.checkpoint, materials.first()) {
-        (Scope::Run, Some(checkpoint), Some(material)) => {
-            page::page(material, checkpoint, &exporter)
-        }
-        (_, _, _) => overview::overview(&case.predicate, &materials),
-    };
-    if case.files.get(PAGE) == Some(page.as_slice()) {
+    // What people read about the files depends on the version that wrote it.
+    let made =
+        [(CONTROLS, controls::controls(case.files)), (PAGE, page::page(case.files, &exporter))];
+    let differs = made.iter().find(|(name, bytes)| case.files.get(name) != Some(bytes.as_slice()));
+    let Some((name, _)) = differs else {
         return report.valid("V1", "made again, byte for byte");
-    }
+    };
     if exporter.version == env!("CARGO_PKG_VERSION") {
-        return report
-            .invalid(Damage::new("V1", format!("`{PAGE}` does not follow from the entries")));
+        let why = format!("`{name}` does not follow from the other files");
+        return report.invalid(Damage::new("V1", why));
     }
-    report.valid("V1", "the three JSON files, made again, byte for byte");
+    report.valid("V1", "the files made from entries, made again, byte for byte");
     let version = &exporter.version;
-    report.not_proven.push(format!("`{PAGE}`: made by version {version}, not made again here"));
+    report
+        .not_proven
+        .push(format!("`{CONTROLS}` and `{PAGE}`: made by version {version}, not made again here"));
 }
 
 /// B4: what the statement says is what the files say; of its query only who asked is taken on trust.

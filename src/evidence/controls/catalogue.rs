@@ -1,0 +1,251 @@
+//! Which material supports which requirement: the whole mapping, in our words.
+//!
+//! Short names of requirements are those of the frameworks: the AICPA trust services criteria (2017), ISO/IEC
+//! 42001:2023 annex A, Regulation (EU) 2024/1689, NIST AI 100-1, and the OWASP Top 10 for agentic applications
+//! (2026). ASI05 and ASI06 have no row: nothing that this version records speaks of them.
+
+use super::Need;
+
+/// One line of the mapping.
+pub(super) struct Said {
+    pub(super) framework: &'static str,
+    pub(super) requirement: &'static str,
+    pub(super) about: &'static str,
+    pub(super) supports: &'static str,
+    pub(super) need: Need,
+}
+
+const fn said(
+    (framework, requirement): (&'static str, &'static str),
+    about: &'static str,
+    supports: &'static str,
+    need: Need,
+) -> Said {
+    Said { framework, requirement, about, supports, need }
+}
+
+const SOC: &str = "SOC 2";
+const ISO: &str = "ISO/IEC 42001";
+const ACT: &str = "EU AI Act";
+const RMF: &str = "NIST AI RMF";
+const ASI: &str = "OWASP Agentic";
+
+/// The mapping, framework by framework.
+pub(super) const ALL: [Said; 36] = [
+    said(
+        (SOC, "CC6.1"),
+        "access to systems and information is restricted",
+        "a decision by a signed policy stands before every call that ran",
+        Need::DecidedByPolicy,
+    ),
+    said(
+        (SOC, "CC6.1"),
+        "access to systems and information is restricted",
+        "who asked, and how they were known, is recorded for every run",
+        Need::Callers,
+    ),
+    said(
+        (SOC, "CC6.3"),
+        "access follows roles and least privilege",
+        "the signed manifest names every tool the agent may use; a run is bound to it",
+        Need::Manifest,
+    ),
+    said(
+        (SOC, "CC6.6"),
+        "access from outside the boundary is held off",
+        "calls that the rules do not allow were refused, with the rule that refused them",
+        Need::Refused,
+    ),
+    said(
+        (SOC, "CC6.7"),
+        "movement of information is restricted",
+        "what had to be taken out of answers before they were passed on is named with each decision",
+        Need::Redaction,
+    ),
+    said(
+        (SOC, "CC6.8"),
+        "unauthorised software is kept out",
+        "each call names the digest of the tool definition it was judged by",
+        Need::Definitions,
+    ),
+    said(
+        (SOC, "CC7.2"),
+        "systems are watched for anomalies",
+        "every call through the gate, with its end, is in a log whose gaps would show",
+        Need::Entries,
+    ),
+    said(
+        (SOC, "CC7.3"),
+        "security events are evaluated",
+        "refusals can be read one by one, with rule, reasons and time",
+        Need::Refused,
+    ),
+    said(
+        (SOC, "CC7.4"),
+        "incidents are responded to",
+        "inputs and outputs of each call, as far as they are disclosed, let an incident be followed step by step",
+        Need::Calls,
+    ),
+    said(
+        (SOC, "CC8.1"),
+        "changes are authorised and controlled",
+        "policies, manifests and tools in force are named by digest, and each change of them is an entry",
+        Need::Changes,
+    ),
+    said(
+        (ISO, "A.6.2.6"),
+        "operation and monitoring of the system",
+        "each call, its decision and its end are recorded as they happen",
+        Need::Calls,
+    ),
+    said(
+        (ISO, "A.6.2.6"),
+        "operation and monitoring of the system",
+        "signs of life between the entries show when the gate was at work",
+        Need::Heartbeats,
+    ),
+    said(
+        (ISO, "A.6.2.8"),
+        "event logs are kept while the system is in use",
+        "entries are written before a call starts and before its result is passed on",
+        Need::Entries,
+    ),
+    said(
+        (ISO, "A.9.4"),
+        "the system is used as intended",
+        "the manifest states the intended use, and the run is bound to its exact bytes",
+        Need::Manifest,
+    ),
+    said(
+        (ACT, "Art. 12(1)"),
+        "events are recorded automatically over the lifetime of the system",
+        "the gate writes an entry for each event by itself; one that is left out of a sealed run would show",
+        Need::Entries,
+    ),
+    said(
+        (ACT, "Art. 12(2)"),
+        "records let risks be found and operation be monitored",
+        "refusals are recorded with rule and reasons",
+        Need::Refused,
+    ),
+    said(
+        (ACT, "Art. 12(2)"),
+        "records let risks be found and operation be monitored",
+        "failures, unknown ends and limits reached are recorded",
+        Need::Trouble,
+    ),
+    said(
+        (ACT, "Art. 19(1)"),
+        "logs are kept for as long as they must be",
+        "the log names its beginning and how many entries it holds; how long it is kept on is not shown here",
+        Need::Kept,
+    ),
+    said(
+        (ACT, "Art. 19(1)"),
+        "logs are kept for as long as they must be",
+        "erasures, holds and prunings are on the books themselves",
+        Need::Retention,
+    ),
+    said(
+        (ACT, "Art. 26(2)"),
+        "people oversee the use of the system",
+        "calls that had to wait for a person are recorded with what became of them",
+        Need::Held,
+    ),
+    said(
+        (ACT, "Art. 26(5)"),
+        "the deployer monitors operation",
+        "each call with inputs and outputs, as far as they are disclosed",
+        Need::Calls,
+    ),
+    said(
+        (ACT, "Art. 26(6)"),
+        "the deployer keeps the logs",
+        "the log names its beginning and how many entries it holds; how long it is kept on is not shown here",
+        Need::Kept,
+    ),
+    said(
+        (RMF, "GOVERN 1.4"),
+        "risk is managed by transparent policies and controls",
+        "the policy's exact bytes are here, and each decision names the rule it follows from",
+        Need::DecidedByPolicy,
+    ),
+    said(
+        (RMF, "MEASURE 2.4"),
+        "behaviour is monitored in production",
+        "each call, its decision and its end are recorded as they happen",
+        Need::Calls,
+    ),
+    said(
+        (RMF, "MEASURE 2.8"),
+        "accountability and transparency are documented",
+        "the record is complete for what it covers, and a reader can check that",
+        Need::Complete,
+    ),
+    said(
+        (RMF, "MEASURE 2.8"),
+        "accountability and transparency are documented",
+        "parties outside have seen the heads of the log",
+        Need::Witnessed,
+    ),
+    said(
+        (RMF, "MANAGE 2.4"),
+        "a system can be overridden or disengaged",
+        "calls were refused or held before they had any effect",
+        Need::Refused,
+    ),
+    said(
+        (RMF, "MANAGE 4.1"),
+        "systems are monitored after deployment",
+        "failures, unknown ends and limits reached are recorded",
+        Need::Trouble,
+    ),
+    said(
+        (ASI, "ASI01"),
+        "agent goal hijack",
+        "calls outside manifest and policy were refused whatever the agent was made to want, and are named",
+        Need::Refused,
+    ),
+    said(
+        (ASI, "ASI02"),
+        "tool misuse and exploitation",
+        "each call was judged with its arguments before it ran",
+        Need::DecidedByPolicy,
+    ),
+    said(
+        (ASI, "ASI03"),
+        "identity and privilege abuse",
+        "who asked, and how they were known, is recorded for every run",
+        Need::Callers,
+    ),
+    said(
+        (ASI, "ASI04"),
+        "agentic supply chain vulnerabilities",
+        "each call names the digest of the tool definition it was judged by",
+        Need::Definitions,
+    ),
+    said(
+        (ASI, "ASI07"),
+        "insecure inter-agent communication",
+        "runs name the run that began them",
+        Need::Parents,
+    ),
+    said(
+        (ASI, "ASI08"),
+        "cascading failures",
+        "failures, unknown ends and limits reached are recorded",
+        Need::Trouble,
+    ),
+    said(
+        (ASI, "ASI09"),
+        "human-agent trust exploitation",
+        "calls that had to wait for a person are recorded with what became of them",
+        Need::Held,
+    ),
+    said(
+        (ASI, "ASI10"),
+        "rogue agents",
+        "the record is complete for what it covers: what an agent did through the gate is not hidden",
+        Need::Complete,
+    ),
+];

@@ -1,0 +1,254 @@
+//! `controls.json`: what in this bundle supports which requirement of which framework.
+//!
+//! A pure function of the other files, so that a verifier makes it again. A row is there only if the
+//! bundle holds its material, and names the files and the checks that back it. It says *supports*: nothing
+//! here certifies anything, and no row says that a requirement is met.
+
+mod catalogue;
+
+use std::collections::BTreeSet;
+
+use super::bundle::{Files, POPULATION, RANGE};
+use super::scope::Scope;
+use super::survey::{Noted, Survey, list, text};
+use crate::domain::canonical;
+use crate::domain::json::Json;
+
+/// What the mapping is, and is not.
+pub const MEANING: &str = "Each row names material in this bundle that supports a requirement, and the \
+check that backs the material. Whether a requirement is met is for the reader to judge: it depends on \
+people, processes and systems that no bundle shows.";
+
+/// One requirement and what there is for it here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// `SOC 2`, `EU AI Act`…
+    pub framework: &'static str,
+    /// `CC6.1`, `Art. 12(1)`…
+    pub requirement: &'static str,
+    /// What the requirement is about, in our words.
+    pub about: &'static str,
+    /// What the material shows.
+    pub supports: &'static str,
+    /// The files that hold it; all of them are in the bundle.
+    pub files: Vec<String>,
+    /// The checks that back it (ids of `wicketgate evidence verify`).
+    pub checks: Vec<&'static str>,
+    /// How many entries, payloads or calls it is.
+    pub count: usize,
+}
+
+/// What a row needs, and what it is then made of.
+struct Material {
+    files: Vec<String>,
+    count: usize,
+}
+
+/// The kinds of material that the catalogue asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Need {
+    /// Entries of any kind.
+    Entries,
+    /// Decisions about calls, with the policy's bytes.
+    DecidedByPolicy,
+    /// Calls that were refused.
+    Refused,
+    /// Calls that had to wait for a person.
+    Held,
+    /// Calls that failed, ended unknown, or were refused for a limit.
+    Trouble,
+    /// Obligations to redact what goes out.
+    Redaction,
+    /// The signed manifest.
+    Manifest,
+    /// Runs that say who asked and how they were known.
+    Callers,
+    /// Policies put in force, manifests bound, tools changed.
+    Changes,
+    /// Calls with their inputs and outputs.
+    Calls,
+    /// Definitions of tools, pinned by digest.
+    Definitions,
+    /// Runs that name the run which began them.
+    Parents,
+    /// Runs that are sealed and count themselves, or a complete span.
+    Complete,
+    /// The beginning of a log and its head.
+    Kept,
+    /// Signs of life between the entries.
+    Heartbeats,
+    /// Erasures and holds.
+    Retention,
+    /// Heads that others have seen.
+    Witnessed,
+}
+
+/// The rows of a bundle.
+#[must_use]
+pub fn rows(survey: &Survey<'_>) -> Vec<Row> {
+    let row = |said: &catalogue::Said| {
+        let material = material(survey, said.need);
+        let mut files: BTreeSet<String> = material.files.into_iter().collect();
+        files.retain(|file| survey.has(file));
+        (material.count > 0 && !files.is_empty()).then(|| Row {
+            framework: said.framework,
+            requirement: said.requirement,
+            about: said.about,
+            supports: said.supports,
+            files: files.into_iter().collect(),
+            checks: checks(survey, said.need),
+            count: material.count,
+        })
+    };
+    catalogue::ALL.iter().filter_map(row).collect()
+}
+
+/// `controls.json`.
+#[must_use]
+pub fn controls(files: &Files) -> Vec<u8> {
+    let texts = |list: Vec<&str>| list.into_iter().map(Json::from).collect::<Vec<_>>();
+    let rows = rows(&Survey::of(files)).into_iter().map(|row| {
+        Json::object([
+            ("framework", Json::from(row.framework)),
+            ("requirement", Json::from(row.requirement)),
+            ("about", Json::from(row.about)),
+            ("supports", Json::from(row.supports)),
+            ("files", texts(row.files.iter().map(String::as_str).collect()).into()),
+            ("checks", texts(row.checks).into()),
+            ("count", Json::from(u64::try_from(row.count).unwrap_or(u64::MAX))),
+        ])
+    });
+    let rows: Vec<Json> = rows.collect();
+    canonical::bytes(&Json::object([
+        ("v", Json::from("wicketgate/controls/1")),
+        ("meaning", Json::from(MEANING)),
+        ("rows", rows.into()),
+    ]))
+}
+
+fn checks(survey: &Survey<'_>, need: Need) -> Vec<&'static str> {
+    let complete: &[&str] = match survey.scope {
+        Scope::Run => &["S3", "S4"],
+        Scope::Range => &["R1"],
+        Scope::Population => &["R1", "R2"],
+    };
+    let own: &[&str] = match need {
+        Need::Entries | Need::Heartbeats => &["L1", "L3", "L4", "S2"],
+        Need::DecidedByPolicy => &["P2", "P3", "S5"],
+        Need::Refused | Need::Held | Need::Trouble | Need::Redaction => &["L4", "S5"],
+        Need::Manifest => &["A1"],
+        Need::Callers | Need::Parents => &["L4", "S3"],
+        Need::Changes => &["A1", "L4", "P3"],
+        Need::Calls => &["P1", "S5", "V1"],
+        Need::Definitions => &["L4"],
+        Need::Complete => complete,
+        Need::Kept => &["L1", "L4", "S1"],
+        Need::Retention => &["F1"],
+        Need::Witnessed => &["F1", "L2"],
+    };
+    own.to_vec()
+}
+
+fn material(survey: &Survey<'_>, need: Need) -> Material {
+    use super::bundle::{AGENT, AGENT_SIG, CHECKPOINT, DECISION, FLEET_CHECKPOINT, TOOL_TRACE};
+    match need {
+        Need::Entries => entries(survey.entries.iter()),
+        Need::DecidedByPolicy => {
+            let count = survey.decisions().filter(|d| !text(d, "policy").is_empty()).count();
+            let policies: Vec<String> =
+                survey.named("policy/").map(|(name, _)| name.to_owned()).collect();
+            let count = if policies.is_empty() { 0 } else { count };
+            with(count, &[DECISION], policies)
+        }
+        Need::Refused => also(entries(survey.of_kinds(&["call.denied"])), DECISION),
+        Need::Held => also(entries(survey.of_kinds(&["call.held"])), DECISION),
+        Need::Trouble => trouble(survey),
+        Need::Redaction => {
+            let redacts = |d: &&Json| {
+                let told = d.get("decision").unwrap_or(&Json::Null);
+                list(told, "obligations").iter().any(|o| text(o, "type") == "redact")
+            };
+            with(survey.decisions().filter(redacts).count(), &[DECISION], Vec::new())
+        }
+        Need::Manifest => {
+            let count = usize::from(survey.has(AGENT) && survey.has(AGENT_SIG));
+            with(count, &[AGENT, AGENT_SIG], Vec::new())
+        }
+        Need::Callers => entries(survey.of_kinds(&["run.opened"])),
+        Need::Changes => {
+            let kinds = ["policy.activated", "manifest.bound", "config.changed"];
+            let policies = survey.named("policy/").map(|(name, _)| name.to_owned()).collect();
+            let found = entries(survey.of_kinds(&kinds));
+            let mut all = with(found.count, &[], policies);
+            all.files.extend(found.files);
+            all
+        }
+        Need::Calls => {
+            let count = survey.runs.iter().map(|story| story.calls.len()).sum();
+            with(count, &[TOOL_TRACE], Vec::new())
+        }
+        Need::Definitions => {
+            let pinned =
+                |d: &&Json| d.get("decision").is_some_and(|d| d.get("definition").is_some());
+            with(survey.decisions().filter(pinned).count(), &[DECISION], Vec::new())
+        }
+        Need::Parents => {
+            let named = |noted: &&Noted| {
+                noted.entry.get("data").is_some_and(|data| data.get("parent").is_some())
+            };
+            entries(survey.of_kinds(&["run.opened"]).filter(named))
+        }
+        Need::Complete => match survey.scope {
+            Scope::Run => entries(survey.of_kinds(&["run.sealed"])),
+            Scope::Range => with(survey.entries.len(), &[RANGE], Vec::new()),
+            Scope::Population => with(survey.entries.len(), &[POPULATION], Vec::new()),
+        },
+        Need::Kept => also(entries(survey.of_kinds(&["chain.genesis"])), CHECKPOINT),
+        Need::Heartbeats => entries(survey.of_kinds(&["heartbeat"])),
+        Need::Retention => {
+            let kinds = ["payload.erased", "hold.placed", "hold.lifted", "retention.pruned"];
+            entries(survey.fleet_of(&kinds))
+        }
+        Need::Witnessed => {
+            let head = survey.fleet_head.as_ref();
+            let others = head.map_or(0, |head| {
+                head.lines.iter().filter(|line| line.name != head.checkpoint.origin).count()
+            });
+            let tokens: Vec<String> = survey
+                .named("anchors/")
+                .map(|(name, _)| name.to_owned())
+                .filter(|name| name.ends_with(".tsr"))
+                .collect();
+            with(others.saturating_add(tokens.len()), &[FLEET_CHECKPOINT], tokens)
+        }
+    }
+}
+
+fn with(count: usize, named: &[&str], mut files: Vec<String>) -> Material {
+    files.extend(named.iter().map(|name| (*name).to_owned()));
+    Material { files, count }
+}
+
+fn also(mut material: Material, file: &str) -> Material {
+    material.files.push(file.to_owned());
+    material
+}
+
+fn entries<'a>(found: impl Iterator<Item = &'a Noted>) -> Material {
+    let (mut files, mut count) = (BTreeSet::new(), 0_usize);
+    for noted in found {
+        count = count.saturating_add(1);
+        files.insert(noted.file.clone());
+    }
+    Material { files: files.into_iter().collect(), count }
+}
+
+/// What went wrong, and what a limit stopped.
+fn trouble(survey: &Survey<'_>) -> Material {
+    let limit = |noted: &&Noted| {
+        let reasons = noted.entry.get("data").map(|data| list(data, "reasons"));
+        reasons.unwrap_or_default().iter().any(|reason| text(reason, "code").starts_with("limit."))
+    };
+    let stopped = survey.of_kinds(&["call.denied"]).filter(limit);
+    entries(survey.of_kinds(&["call.failed", "call.unknown"]).chain(stopped))
+}

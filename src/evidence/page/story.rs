@@ -1,0 +1,232 @@
+//! The runs: who, under what, every decision with its reasons, every call with inputs and outputs.
+
+use maud::{Markup, html};
+
+use super::words::{count, event, moment, outcome, payload, verdict};
+use crate::domain::json::Json;
+use crate::evidence::survey::{Story, Survey, list, number, text};
+
+/// Calls that are shown with their content; the rest are in `tool_trace.json`.
+const CALLS_MAX: usize = 500;
+/// Decisions that are shown; the rest are in `decision.json`.
+const DECISIONS_MAX: usize = 2000;
+
+/// For somebody who has never heard of any of this: what stands where, and what was recorded.
+pub(super) fn about(survey: &Survey<'_>) -> Markup {
+    html! {
+        p {
+            "An AI agent does things by calling tools. Wicketgate is a gate between the agent and every tool: it asks a "
+            "signed policy about each call, writes the decision into a log " em { "before" } " the call runs and its end "
+            "before the answer is passed on, and refuses what the policy does not allow."
+        }
+        @for story in survey.runs.iter().take(50) { (run(story)) }
+        @if survey.runs.len() > 50 { p { "And " (survey.runs.len().saturating_sub(50)) " more runs in " code { "agent_run.json" } "." } }
+    }
+}
+
+fn run(story: &Story) -> Markup {
+    let (run, none) = (&story.run, Json::Null);
+    let opening = run.get("opening").unwrap_or(&none);
+    let auth = opening.get("auth").unwrap_or(&none);
+    let at =
+        |name: &str| run.get(name).map(|place| text(place, "ts").to_owned()).unwrap_or_default();
+    let labels: Vec<String> = list(opening, "labels")
+        .iter()
+        .map(|label| format!("{} = {}", text(label, "k"), text(label, "v")))
+        .collect();
+    let listed =
+        |name: &str| -> Vec<&str> { list(opening, name).iter().filter_map(Json::as_str).collect() };
+    let ended: Vec<String> = run
+        .get("seal")
+        .map(|seal| list(seal, "calls"))
+        .unwrap_or_default()
+        .iter()
+        .map(|told| format!("{} {}", number(told, "v"), text(told, "k")))
+        .collect();
+    let instructions = listed("instructions").join(", ");
+    let rows: Vec<(&str, String)> = vec![
+        ("Run", text(run, "run").to_owned()),
+        ("Agent", format!("{} {}", text(opening, "agent"), text(opening, "version"))),
+        ("Model", text(opening, "model").to_owned()),
+        ("Instructions (SHA-256)", instructions),
+        ("Known how", binding(text(opening, "binding")).to_owned()),
+        ("Manifest", text(opening, "manifest").to_owned()),
+        ("Mode", text(opening, "mode").to_owned()),
+        (
+            "Asked through",
+            format!(
+                "{}{}",
+                text(auth, "method"),
+                auth.get("uid")
+                    .and_then(Json::as_u64)
+                    .map_or_else(String::new, |uid| format!(", uid {uid}"))
+            ),
+        ),
+        ("Labels (claims)", labels.join(", ")),
+        ("Begun by run", text(opening, "parent").to_owned()),
+        ("Opened", at("opened")),
+        ("Sealed", at("sealed")),
+        ("Ends of its calls", ended.join(", ")),
+        (
+            "Policies",
+            list(run, "policies").iter().filter_map(Json::as_str).collect::<Vec<_>>().join(", "),
+        ),
+        (
+            "Incognito",
+            opening
+                .get("incognito")
+                .map(|_| "yes: payloads were not stored".to_owned())
+                .unwrap_or_default(),
+        ),
+    ];
+    html! {
+        dl .facts { @for (name, value) in rows.iter().filter(|(_, value)| !value.trim().is_empty()) {
+            dt { (name) } dd { (value) }
+        } }
+    }
+}
+
+fn binding(word: &str) -> &str {
+    match word {
+        "claimed" => {
+            "claimed: the agent says which model and instructions it runs, nobody observed it"
+        }
+        "observed" => "observed: the gate saw the model traffic",
+        other => other,
+    }
+}
+
+/// Every decision in order.
+pub(super) fn decisions(survey: &Survey<'_>) -> Markup {
+    let all = survey.decisions().count();
+    if all == 0 {
+        return html! { p { "No decision is shown here." } };
+    }
+    html! {
+        p { "In the order they were made. The rule is the one that decided; the policy's exact bytes are in " code { "policy/" } "." }
+        table {
+            thead { tr { th scope="col" { "Entry" } th scope="col" { "Time" } th scope="col" { "Call" } th scope="col" { "Tool" } th scope="col" { "Decision" } th scope="col" { "Rule and reasons" } } }
+            tbody { @for decision in survey.decisions().take(DECISIONS_MAX) { (decided(survey, decision)) } }
+        }
+        @if all > DECISIONS_MAX { p { "And " (all.saturating_sub(DECISIONS_MAX)) " more in " code { "decision.json" } "." } }
+    }
+}
+
+fn decided(survey: &Survey<'_>, decision: &Json) -> Markup {
+    let none = Json::Null;
+    let (at, told) =
+        (decision.get("at").unwrap_or(&none), decision.get("decision").unwrap_or(&none));
+    let seq = number(at, "seq");
+    let duties: Vec<String> = list(told, "obligations").iter().map(duty).collect();
+    let enforced = decision.get("enforced").and_then(Json::as_bool) != Some(false);
+    html! {
+        tr {
+            td .n { (seq) }
+            td { (moment(text(at, "ts"))) }
+            td { code { (text(decision, "call")) } }
+            td { code { (text(decision, "tool")) } br; span .small { "risk tier " (text(told, "tier")) } }
+            td {
+                span .word { (verdict(text(decision, "verdict"))) }
+                @if !enforced { br; span .word { "NOT ENFORCED" } }
+            }
+            td {
+                @if let Some(rule) = decision.get("rule").and_then(Json::as_str) { code { (rule) } }
+                @for reason in list(told, "reasons") {
+                    p {
+                        code { (text(reason, "code")) @if !text(reason, "detail").is_empty() { "/" (text(reason, "detail")) } }
+                        ": " (text(reason, "message"))
+                        @if !text(reason, "rule").is_empty() { " " span .small { "by " (text(reason, "rule")) } }
+                    }
+                }
+                @if !duties.is_empty() { p { "On condition: " (duties.join("; ")) } }
+                @if let Some((commitment, opened)) = survey.policy_input(seq) {
+                    p .small { "What the policy was told: " (if opened { "" } else { "not disclosed, commitment " }) code { @if opened { "payloads/" (commitment) ".bin" } @else { (commitment) } } }
+                }
+                p .small { "Policy " code { (text(decision, "policy")) } ", engine " (text(told, "engine")) }
+            }
+        }
+    }
+}
+
+fn duty(obligation: &Json) -> String {
+    match text(obligation, "type") {
+        "redact" => {
+            let kinds: Vec<&str> =
+                list(obligation, "kinds").iter().filter_map(Json::as_str).collect();
+            format!("take out {}", kinds.join(", "))
+        }
+        "cap_bytes" => format!("at most {} bytes of answer", number(obligation, "bytes")),
+        other => other.to_owned(),
+    }
+}
+
+/// Every call with its events and payloads.
+pub(super) fn calls(survey: &Survey<'_>) -> Markup {
+    let all = survey.runs.iter().map(|story| story.calls.len()).sum::<usize>();
+    if all == 0 {
+        return html! { p { "No call is shown here." } };
+    }
+    let each = survey.runs.iter().flat_map(|story| {
+        let steps = list(&story.run, "steps");
+        story.calls.iter().enumerate().map(move |(at, call)| (call, steps.get(at)))
+    });
+    html! {
+        @for (traced, step) in each.take(CALLS_MAX) { (call(traced, step)) }
+        @if all > CALLS_MAX { p { "And " (count(all.saturating_sub(CALLS_MAX), "more call", "more calls")) " in " code { "tool_trace.json" } "." } }
+    }
+}
+
+fn call(call: &Json, step: Option<&Json>) -> Markup {
+    let ended = list(call, "events").last().map(|event| text(event, "kind")).unwrap_or_default();
+    html! {
+        section .call {
+            h3 { code { (text(call, "call")) } " to " code { (text(call, "tool")) } ": " (outcome(ended)) }
+            ol { @for happened in list(call, "events") { (one(happened)) } }
+            (payload("Input", call.get("input")))
+            (payload("Output", call.get("output")))
+            (payload("Message", step.and_then(|step| step.get("message"))))
+        }
+    }
+}
+
+fn one(happened: &Json) -> Markup {
+    let none = Json::Null;
+    let (at, data) = (happened.get("at").unwrap_or(&none), happened.get("data").unwrap_or(&none));
+    let mut said: Vec<String> = ["status", "class", "message", "cause", "reason"]
+        .iter()
+        .filter(|name| !text(data, name).is_empty())
+        .map(|name| format!("{name}: {}", text(data, name)))
+        .collect();
+    said.extend(data.get("us").and_then(Json::as_u64).map(|us| format!("{us} microseconds")));
+    said.extend(
+        data.get("attempts")
+            .and_then(Json::as_u64)
+            .filter(|n| *n > 1)
+            .map(|n| format!("{n} attempts")),
+    );
+    html! {
+        li {
+            (event(text(happened, "kind"))) " "
+            span .small { "entry " (number(at, "seq")) ", " (text(at, "ts")) @for part in &said { ", " (part) } }
+        }
+    }
+}
+
+/// Approvals by people; this version records none.
+pub(super) fn approvals(survey: &Survey<'_>) -> Markup {
+    let kinds = ["approval.granted", "approval.refused"];
+    let held = survey.of_kinds(&["call.held"]).count();
+    let given: Vec<&Json> = survey.of_kinds(&kinds).map(|noted| &noted.entry).collect();
+    html! {
+        @if given.is_empty() {
+            p {
+                "No approval is recorded in this bundle. "
+                @if held > 0 { (count(held, "call was", "calls were")) " put on hold for a person; what became of them is above." }
+            }
+        } @else {
+            ul { @for entry in given {
+                li { (text(entry, "kind")) " of call " code { (text(entry, "call")) } ", entry " (number(entry, "seq")) ", " (text(entry, "ts")) }
+            } }
+        }
+    }
+}

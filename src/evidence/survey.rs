@@ -1,0 +1,243 @@
+//! What a bundle's files say, read for people: the report and the control mapping are made from this.
+//!
+//! Total on purpose: a file that is missing or malformed is simply not surveyed. Whether the files may
+//! be believed is the business of `verify`, which looks at all of them by itself.
+
+use std::collections::BTreeMap;
+
+use super::bundle::{
+    AGENT_RUN, CHECKPOINT, CONSISTENCY, DECISION, ENTRIES, FLEET_CHECKPOINT, FLEET_ENTRIES, Files,
+    PAYLOADS, POPULATION, TOOL_TRACE,
+};
+use super::scope::Scope;
+use crate::crypto::note::{Checkpoint, SignatureLine};
+use crate::domain::json::{Json, Limits};
+
+/// One run as the three files tell it.
+#[derive(Clone, Debug)]
+pub struct Story {
+    /// Its part of `agent_run.json`.
+    pub run: Json,
+    /// Its decisions.
+    pub decisions: Vec<Json>,
+    /// Its calls.
+    pub calls: Vec<Json>,
+}
+
+/// An entry, and the file it is in.
+#[derive(Clone, Debug)]
+pub struct Noted {
+    /// `ledger/entries.jsonl`, `fleet/entries.jsonl`, `chains/0/entries.jsonl`…
+    pub file: String,
+    /// The entry.
+    pub entry: Json,
+}
+
+/// A signed head, and the file it is in.
+#[derive(Clone, Debug)]
+pub struct Signed {
+    /// `ledger/checkpoint.txt`…
+    pub file: String,
+    /// What is signed.
+    pub checkpoint: Checkpoint,
+    /// By whom, unverified.
+    pub lines: Vec<SignatureLine>,
+}
+
+/// Everything the files say.
+#[derive(Clone, Debug)]
+pub struct Survey<'a> {
+    files: &'a Files,
+    /// What the bundle is about.
+    pub scope: Scope,
+    /// Its runs.
+    pub runs: Vec<Story>,
+    /// Entries of the logs of sidecars.
+    pub entries: Vec<Noted>,
+    /// Entries of the fleet log.
+    pub fleet: Vec<Noted>,
+    /// Heads of the logs of sidecars.
+    pub heads: Vec<Signed>,
+    /// The head of the fleet log.
+    pub fleet_head: Option<Signed>,
+    /// `population.json`, or null.
+    pub population: Json,
+    /// What is said about each committed payload.
+    pub payloads: BTreeMap<String, Json>,
+    /// Commitments to inputs of the policy by the entry that makes them.
+    inputs: BTreeMap<u64, String>,
+}
+
+/// A text member, or nothing.
+#[must_use]
+pub fn text<'a>(json: &'a Json, name: &str) -> &'a str {
+    json.get(name).and_then(Json::as_str).unwrap_or_default()
+}
+
+/// A number member, or 0.
+#[must_use]
+pub fn number(json: &Json, name: &str) -> u64 {
+    json.get(name).and_then(Json::as_u64).unwrap_or_default()
+}
+
+/// A list member, or an empty one.
+#[must_use]
+pub fn list<'a>(json: &'a Json, name: &str) -> &'a [Json] {
+    json.get(name).and_then(Json::as_array).unwrap_or_default()
+}
+
+impl<'a> Survey<'a> {
+    /// Reads the files. `report.html` and `controls.json`, which are made from it, are not read.
+    #[must_use]
+    pub fn of(files: &'a Files) -> Self {
+        let (mut entries, mut heads) = (Vec::new(), Vec::new());
+        for (name, bytes) in &files.0 {
+            if name == ENTRIES || is_of_chain(name, "/entries.jsonl") {
+                entries.extend(noted(name, bytes));
+            } else if name == CHECKPOINT || is_of_chain(name, "/checkpoint.txt") {
+                heads.extend(signed(name, bytes));
+            }
+        }
+        let population = json(files, POPULATION);
+        let fleet = files.get(FLEET_ENTRIES).map(|bytes| noted(FLEET_ENTRIES, bytes));
+        let fleet_head = files.get(FLEET_CHECKPOINT).and_then(|b| signed(FLEET_CHECKPOINT, b));
+        let payloads = json(files, PAYLOADS);
+        let inputs = entries.iter().filter(|noted: &&Noted| noted.file == ENTRIES);
+        let inputs = inputs.filter_map(|noted| input(&noted.entry)).collect();
+        Self {
+            files,
+            inputs,
+            scope: Scope::of(files),
+            runs: stories(files),
+            entries,
+            fleet: fleet.unwrap_or_default(),
+            heads,
+            fleet_head,
+            population,
+            payloads: payloads.as_object().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Whether the bundle has this file.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.files.get(name).is_some()
+    }
+
+    /// Names and sizes of all files whose name begins so.
+    pub fn named<'b>(&'b self, prefix: &'b str) -> impl Iterator<Item = (&'b str, usize)> {
+        let files = self.files.0.iter().filter(move |(name, _)| name.starts_with(prefix));
+        files.map(|(name, bytes)| (name.as_str(), bytes.len()))
+    }
+
+    /// The bytes of a file.
+    #[must_use]
+    pub fn bytes(&self, name: &str) -> Option<&'a [u8]> {
+        self.files.get(name)
+    }
+
+    /// Entries of these kinds in the logs of sidecars.
+    pub fn of_kinds<'b>(&'b self, kinds: &'b [&str]) -> impl Iterator<Item = &'b Noted> {
+        self.entries.iter().filter(|noted| kinds.contains(&text(&noted.entry, "kind")))
+    }
+
+    /// Entries of these kinds in the fleet log.
+    pub fn fleet_of<'b>(&'b self, kinds: &'b [&str]) -> impl Iterator<Item = &'b Noted> {
+        self.fleet.iter().filter(|noted| kinds.contains(&text(&noted.entry, "kind")))
+    }
+
+    /// All decisions of all runs.
+    pub fn decisions(&self) -> impl Iterator<Item = &Json> {
+        self.runs.iter().flat_map(|story| &story.decisions)
+    }
+
+    /// How many payloads are in this state: `opened`, `redacted`, `erased`, `withheld`.
+    #[must_use]
+    pub fn payloads_in(&self, state: &str) -> usize {
+        self.payloads.values().filter(|told| state_of(told) == state).count()
+    }
+
+    /// Sizes of older heads this bundle proves to be beginnings of its log.
+    #[must_use]
+    pub fn older_heads(&self) -> Vec<u64> {
+        let proofs = json(self.files, CONSISTENCY);
+        list(&proofs, "proofs").iter().map(|proof| number(proof, "old")).collect()
+    }
+
+    /// The recorded input of the policy for the decision of this entry: its commitment and whether it
+    /// is opened.
+    #[must_use]
+    pub fn policy_input(&self, seq: u64) -> Option<(&str, bool)> {
+        let commitment = self.inputs.get(&seq)?.as_str();
+        let opened = self.payloads.get(commitment).map(state_of) == Some("opened");
+        Some((commitment, opened))
+    }
+
+    /// An opened payload.
+    #[must_use]
+    pub fn payload(&self, commitment: &str) -> Option<&'a [u8]> {
+        self.files.get(&format!("payloads/{commitment}.bin"))
+    }
+}
+
+/// `opened`, `redacted`, `erased` or `withheld`.
+fn state_of(told: &Json) -> &'static str {
+    let is = |name| told.get(name).and_then(Json::as_bool) == Some(true);
+    match (is("erased"), is("withheld"), is("redacted")) {
+        (true, _, _) => "erased",
+        (false, true, _) => "withheld",
+        (false, false, true) => "redacted",
+        (false, false, false) => "opened",
+    }
+}
+
+fn input(entry: &Json) -> Option<(u64, String)> {
+    let input = list(entry, "commit").iter().find(|c| text(c, "role") == "policy_input")?;
+    Some((number(entry, "seq"), text(input, "c").to_owned()))
+}
+
+fn is_of_chain(name: &str, end: &str) -> bool {
+    name.starts_with("chains/") && name.ends_with(end)
+}
+
+fn json(files: &Files, name: &str) -> Json {
+    let read = files.get(name).and_then(|bytes| Json::parse(bytes, &Limits::FILE).ok());
+    read.unwrap_or(Json::Null)
+}
+
+fn noted(file: &str, bytes: &[u8]) -> Vec<Noted> {
+    let lines = bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+    let read = lines.filter_map(|line| Json::parse(line, &Limits::ENTRY).ok());
+    read.map(|entry| Noted { file: file.to_owned(), entry }).collect()
+}
+
+fn signed(file: &str, bytes: &[u8]) -> Option<Signed> {
+    let (checkpoint, lines) = Checkpoint::parse(std::str::from_utf8(bytes).ok()?).ok()?;
+    Some(Signed { file: file.to_owned(), checkpoint, lines })
+}
+
+/// One run, or the runs of a range: the same objects, in a list.
+fn stories(files: &Files) -> Vec<Story> {
+    let (runs, decisions, traces) =
+        (json(files, AGENT_RUN), json(files, DECISION), json(files, TOOL_TRACE));
+    let mut decisions = by_run(&decisions, "decisions");
+    let mut calls = by_run(&traces, "calls");
+    let story = |run: &Json| {
+        let id = text(run, "run");
+        let decisions = decisions.remove(id).unwrap_or_default();
+        Story { run: run.clone(), decisions, calls: calls.remove(id).unwrap_or_default() }
+    };
+    parts(&runs).into_iter().map(story).collect()
+}
+
+fn by_run<'a>(file: &'a Json, name: &str) -> BTreeMap<&'a str, Vec<Json>> {
+    parts(file).into_iter().map(|part| (text(part, "run"), list(part, name).to_vec())).collect()
+}
+
+fn parts(file: &Json) -> Vec<&Json> {
+    match file.get("runs").and_then(Json::as_array) {
+        Some(runs) => runs.iter().collect(),
+        None if file.get("run").is_some() => vec![file],
+        None => Vec::new(),
+    }
+}
