@@ -19,3 +19,4 @@ mod observed;
 mod replay;
 mod scopes;
 mod tamper;
+mod zips;
