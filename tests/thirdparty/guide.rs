@@ -153,7 +153,7 @@ fn every_program_the_guide_names_accepts_the_quickstart() {
         "securesystemslib and in-toto-attestation: ",
         "aics-tlog: ledger extends the head you noted",
         "rfc8785, aics-tlog, scitt-cose: ledger: ",
-        "aics-tlog: ledger at ",
+        "aics-tlog: ledger/checkpoint.txt at ",
     ] {
         assert!(told.contains(part), "`{part}` is not in:\n{told}");
     }
