@@ -47,6 +47,7 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
         heartbeat: chosen.lease.saturating_mul(2) / 3,
         anchor_file: config.fleet.anchor_file.clone(),
         sights: fleet::sights(config).map_err(|e| Error::Config(vec![e]))?,
+        vault: config.vault().map_err(|e| Error::Config(vec![e.to_string()]))?,
         ..Settings::default()
     };
     let signer = Arc::clone(&checked.enrolment);

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 
 use super::artifacts::Artifacts;
 use super::bundle::{self, Files, chain_folder};
-use super::disclosed::disclose;
+use super::disclosed::{Opening, Redactions, disclose};
 use super::payloads::Payloads;
 use super::projection::{self, Material, decides};
 use super::query::{Filter, Query};
@@ -25,9 +25,11 @@ use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::ledger::entry::{Draft, Kind};
-use crate::ledger::fleet::Fleet;
+use crate::ledger::fleet::{Fleet, origin};
+use crate::ledger::retention::Records;
 use crate::ledger::schema;
 use crate::ledger::store::{ChainRow, LedgerReader};
+use crate::ledger::vault::Vault;
 
 /// Where an export is put on the books.
 #[async_trait]
@@ -69,6 +71,10 @@ pub struct Order<'a> {
     pub since: &'a [Seq],
     /// Whether the payloads are to be disclosed.
     pub payloads: bool,
+    /// Keys of payloads that are stored encrypted.
+    pub vault: Option<&'a Vault>,
+    /// How much of the payloads is disclosed.
+    pub redactions: &'a Redactions,
     /// The fleet log.
     pub recorder: &'a dyn Recorder,
 }
@@ -117,9 +123,12 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
     let (query, strands) = strands(order, &chains).await?;
     let (strands, rows): (Vec<Strand>, Vec<&ChainRow>) = strands.into_iter().unzip();
     let mut payloads = Payloads::default();
+    let records = &Records::read(order.reader, order.tenant).await?;
+    let opening = Opening { vault: order.vault, redactions: order.redactions, records };
+    let opening = order.payloads.then_some(&opening);
     for (strand, row) in strands.iter().zip(&rows) {
         let lines = strand.asked().filter(|line| line.entry.run.is_some());
-        disclose(order.reader, &row.chain, lines, order.payloads, &mut payloads).await?;
+        disclose(order.reader, row, lines, opening, &mut payloads).await?;
     }
     let (reader, tenant) = (order.reader, order.tenant);
     let shown = fleet::show(reader, &chains, tenant, &query, (&strands, &payloads)).await?;

@@ -11,8 +11,9 @@ use wicketgate::crypto::keys::SecretKey;
 use wicketgate::crypto::merkle::Frontier;
 use wicketgate::crypto::note::Checkpoint;
 use wicketgate::domain::canonical;
+use wicketgate::domain::commitment::commit;
 use wicketgate::domain::decision::Verdict;
-use wicketgate::domain::digest::{Digest, call_digest, commitment};
+use wicketgate::domain::digest::{Digest, call_digest};
 use wicketgate::domain::id::{CallId, ChainId, Epoch, RunId, Seq, ToolName};
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::domain::time::Timestamp;
@@ -210,7 +211,7 @@ impl Books {
     pub fn commit(&mut self, role: &str, body: &[u8]) -> Commitment {
         let salt =
             *Digest::of(&[role.as_bytes(), body, &self.frontier.size().to_be_bytes()]).as_bytes();
-        let c = commitment(&salt, body);
+        let c = commit(&salt, body);
         let row = PayloadRow {
             commitment: c,
             salt,

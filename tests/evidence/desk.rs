@@ -15,6 +15,7 @@ use wicketgate::domain::json::{Json, Limits};
 use wicketgate::evidence::Error;
 use wicketgate::evidence::artifacts::Artifacts;
 use wicketgate::evidence::bundle::{ENTRIES, ENVELOPE, Files, INCLUSION, MANIFEST};
+use wicketgate::evidence::disclosed::Redactions;
 use wicketgate::evidence::export::{self, Exported, Order, Recorder};
 use wicketgate::evidence::query::Query;
 use wicketgate::evidence::scope::Scope;
@@ -96,6 +97,8 @@ pub fn order<T>(
         requester: "uid:7",
         since,
         payloads: query.scope() == Scope::Run,
+        vault: None,
+        redactions: &Redactions::default(),
         recorder,
     };
     then(&order)
