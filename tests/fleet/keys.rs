@@ -46,7 +46,9 @@ async fn a_fleet_key_is_rotated_with_heads_that_both_keys_signed() {
     some_calls(&estate, &["b"]).await;
     anchor(&estate).await.ends(0);
     let (_, published) = head(&estate, FLEET).await;
-    assert!(Checkpoint::open(&published, &old).is_ok() && Checkpoint::open(&published, &new).is_ok());
+    assert!(
+        Checkpoint::open(&published, &old).is_ok() && Checkpoint::open(&published, &new).is_ok()
+    );
     estate.configure(|config| config["fleet"] = json!({"key": "fleet-2.pem"}));
     some_calls(&estate, &["c"]).await;
     anchor(&estate).await.ends(0);
@@ -61,7 +63,10 @@ async fn a_new_enrolment_key_counts_because_the_old_one_announced_it() {
     let estate = sqlite(&tool);
     some_calls(&estate, &["a"]).await;
     // The auditor pinned the old key, and knows no other.
-    let pinned = format!("enrolment-key ed25519:{}\n", public(&estate.path("state/enrolment.key.pub")).base64());
+    let pinned = format!(
+        "enrolment-key ed25519:{}\n",
+        public(&estate.path("state/enrolment.key.pub")).base64()
+    );
     std::fs::write(estate.path("pinned.txt"), &pinned).unwrap();
     run_with(&estate, &["keygen", "--out", "other.pem"], &[]).ends(0);
     estate.configure(|config| config["fleet"]["enrolment_key"] = json!("other.pem"));
@@ -71,7 +76,10 @@ async fn a_new_enrolment_key_counts_because_the_old_one_announced_it() {
 
     let estate = sqlite(&tool);
     some_calls(&estate, &["a"]).await;
-    let pinned = format!("enrolment-key ed25519:{}\n", public(&estate.path("state/enrolment.key.pub")).base64());
+    let pinned = format!(
+        "enrolment-key ed25519:{}\n",
+        public(&estate.path("state/enrolment.key.pub")).base64()
+    );
     std::fs::write(estate.path("pinned.txt"), &pinned).unwrap();
     run(&estate, &rotate("enrolment", "other.pem")).await.ends(0).says("enrolment_key");
     estate.configure(|config| config["fleet"]["enrolment_key"] = json!("other.pem"));
@@ -93,10 +101,25 @@ async fn a_revoked_key_counts_up_to_a_position_of_the_log_and_no_further() {
     let good_text = good.to_string();
     let pinned = format!("enrolment-key old.pub\nenrolment-key other.pem.pub\n");
     std::fs::write(estate.path("both.txt"), pinned).unwrap();
-    let check = ["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "both.txt", "--chain", SLOT];
+    let check =
+        ["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "both.txt", "--chain", SLOT];
     let revoke = |size: &'static str| {
-        vec!["key", "revoke", "--use", "enrolment", "--key", "old.pub", "--log", SLOT,
-            "--good-size", size, "--reason", "stolen", "--config", "wicketgate.yaml"]
+        vec![
+            "key",
+            "revoke",
+            "--use",
+            "enrolment",
+            "--key",
+            "old.pub",
+            "--log",
+            SLOT,
+            "--good-size",
+            size,
+            "--reason",
+            "stolen",
+            "--config",
+            "wicketgate.yaml",
+        ]
     };
     // Everything the old key certified stands before the boundary.
     let at: &'static str = Box::leak(good_text.into_boxed_str());

@@ -35,7 +35,8 @@ async fn a_loss_is_told_first_and_accepted_then_and_the_gate_serves_again() {
     let lost = chain(&estate, SLOT).await.head.size;
     restore(&estate);
     let told = run(&estate, &RECOVER).await.ends(1).says("nothing was changed");
-    let numbers = format!("has {} entries of `{SLOT}`, this machine has seen {lost}", before.head.size);
+    let numbers =
+        format!("has {} entries of `{SLOT}`, this machine has seen {lost}", before.head.size);
     told.says(&numbers.replace("has seen", "has signed").replace("has signed", "has seen"));
     estate.start().ends(1).await;
     run(&estate, &accepting("disk failed")).await.ends(0).says("local/0/1");
@@ -43,13 +44,17 @@ async fn a_loss_is_told_first_and_accepted_then_and_the_gate_serves_again() {
     let mut gate = estate.serve().await;
     calls_through(&gate, &["d"]).await;
     gate.stop().await;
-    let (old, new) = (chain(&estate, SLOT).await, chain(&estate, &SLOT.replace("0/0", "0/1")).await);
+    let (old, new) =
+        (chain(&estate, SLOT).await, chain(&estate, &SLOT.replace("0/0", "0/1")).await);
     assert_eq!(old.head, before.head, "the old log has no other head than it had");
     assert!(new.head.size > 3);
     let verified = verify(&estate, "").await.ends(0);
     let range = format!("entries {} to {} of `{SLOT}` are lost", before.head.size, lost - 1);
     verified.says("loss:").says(&range);
-    let fleet = run(&estate, &["ledger", "tail", "--config", "wicketgate.yaml", "--chain", FLEET, "--json"]);
+    let fleet = run(
+        &estate,
+        &["ledger", "tail", "--config", "wicketgate.yaml", "--chain", FLEET, "--json"],
+    );
     let fleet = fleet.await;
     let line = fleet.out.lines().find(|line| line.contains("chain.retired")).unwrap();
     let entry: serde_json::Value = serde_json::from_str(line).unwrap();

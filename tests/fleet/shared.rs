@@ -12,7 +12,8 @@ use crate::tool::Tool;
 /// A database whose writer may read, too: that of the anchoring job.
 async fn database() -> TestDb {
     let db = tokio::task::spawn_blocking(Pg::cluster).await.unwrap().database().await;
-    let reader = Login::Reader { name: "wg_writer".into(), password: None, tenant: Some("default".into()) };
+    let reader =
+        Login::Reader { name: "wg_writer".into(), password: None, tenant: Some("default".into()) };
     migrate(&db.admin_url, &[reader]).await.unwrap();
     db
 }
@@ -23,7 +24,8 @@ fn gate(tool: &Tool, db: &TestDb) -> Estate {
 
 async fn admin(db: &TestDb, sql: &str) {
     let (server, _) = db.admin_url.split_once("/wg").unwrap();
-    let mut admin = PgConnection::connect(&format!("{server}/postgres?sslmode=disable")).await.unwrap();
+    let mut admin =
+        PgConnection::connect(&format!("{server}/postgres?sslmode=disable")).await.unwrap();
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut admin).await.unwrap();
 }
 
@@ -54,7 +56,8 @@ async fn two_gates_are_enrolled_and_enumerated() {
     calls_through(&b, &["b"]).await;
     fleet(&one);
     let done = anchor(&one).await.ends(0).json();
-    let slots = ["wicketgate.dev/default/shop/agents/0/0", "wicketgate.dev/default/shop/agents/1/0"];
+    let slots =
+        ["wicketgate.dev/default/shop/agents/0/0", "wicketgate.dev/default/shop/agents/1/0"];
     assert_eq!(done["enrolled"], json!(slots), "{done}");
     a.stop().await;
     b.stop().await;
@@ -74,7 +77,10 @@ async fn a_stale_database_is_healed_with_the_spool() {
     some_calls(&estate, &["b"]).await;
     restore(&db).await;
     // Nothing is lost as long as this machine has every byte.
-    run(&estate, &["ledger", "recover", "--config", "wicketgate.yaml"]).await.ends(1).says("nothing is lost");
+    run(&estate, &["ledger", "recover", "--config", "wicketgate.yaml"])
+        .await
+        .ends(1)
+        .says("nothing is lost");
     some_calls(&estate, &["c"]).await;
     let tail = ["ledger", "tail", "--config", "wicketgate.yaml", "-n", "1000", "--json"];
     let out = run(&estate, &tail).await.ends(0).out;
@@ -97,7 +103,8 @@ async fn a_stale_database_without_the_spool_is_refused_and_the_loss_put_on_the_b
     let mut refused = estate.start();
     refused.ends(1).await;
     assert!(refused.said().contains("the anchor file"), "{}", refused.said());
-    let recover = ["ledger", "recover", "--config", "wicketgate.yaml", "--accept-loss", "--reason", "dump"];
+    let recover =
+        ["ledger", "recover", "--config", "wicketgate.yaml", "--accept-loss", "--reason", "dump"];
     run(&estate, &recover).await.ends(0).says("agents/0/1").says("fleet/1");
     some_calls(&estate, &["c"]).await;
     anchor(&estate).await.ends(0);
