@@ -7,7 +7,7 @@ use super::reader::{self, Source};
 use super::recorder::{FleetArgs, Recording};
 use super::{Exit, block_on, complain, say};
 use crate::clock::SystemClock;
-use crate::crypto::keys::SecretKey;
+use crate::crypto::signer;
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
 use crate::domain::digest::Digest;
@@ -208,7 +208,8 @@ impl Export {
 async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
     let usage = |why: String| (Exit::Usage, why);
     let query = command.query().map_err(usage)?;
-    let key = SecretKey::load(&command.key).map_err(|e| usage(e.to_string()))?;
+    let key = signer::open(&command.key, &crate::config::environment);
+    let key = key.map_err(|e| usage(e.to_string()))?;
     let recording = Recording::prepare(&command.source, &command.fleet).await.map_err(usage)?;
     let reader = reader::open_reader(&command.source)
         .await
@@ -226,7 +227,7 @@ async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
         tenant: &tenant,
         query: &query,
         artifacts: &Artifacts::at(&command.artifacts),
-        key: &key,
+        key: &*key,
         out: &command.out,
         clock: &SystemClock::new(),
         version: env!("CARGO_PKG_VERSION"),
@@ -247,6 +248,7 @@ async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
                 Exit::Usage
             }
             crate::evidence::Error::Io { .. }
+            | crate::evidence::Error::Unsigned(_)
             | crate::evidence::Error::NoRun(_)
             | crate::evidence::Error::NoLog(_)
             | crate::evidence::Error::Pruned { .. }

@@ -20,7 +20,7 @@ use super::statement::{self, Exporter, Subject};
 use super::{Error, controls, fleet, gather, guide, page, population, proofs};
 use crate::clock::Clock;
 use crate::crypto::dsse;
-use crate::crypto::keys::SecretKey;
+use crate::crypto::signer::Signer;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
@@ -56,7 +56,7 @@ pub struct Order<'a> {
     /// Policy bundles and manifests by digest.
     pub artifacts: &'a Artifacts,
     /// The evidence key.
-    pub key: &'a SecretKey,
+    pub key: &'a dyn Signer,
     /// The directory to make, which may exist if it is empty, or the `.zip` file.
     pub out: &'a Path,
     /// Says when the export was made.
@@ -239,7 +239,8 @@ fn sealed(
     files.put(bundle::CONTROLS, controls::controls(&files));
     files.put(bundle::PAGE, page::page(&files, &exporter));
     let manifest = statement::statement(&files, predicate);
-    files.put(bundle::ENVELOPE, dsse::sign(statement::PAYLOAD_TYPE, &manifest, &[order.key]));
+    let envelope = dsse::sign_by(statement::PAYLOAD_TYPE, &manifest, order.key);
+    files.put(bundle::ENVELOPE, envelope.map_err(Error::Unsigned)?);
     let digest = Digest::of(&[&manifest]);
     files.put(bundle::MANIFEST, manifest);
     let logs = strands.iter().map(|strand| {

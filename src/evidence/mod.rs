@@ -34,6 +34,7 @@ pub mod statement;
 pub mod survey;
 pub mod trust;
 pub mod verify;
+pub mod zip;
 
 /// Why a bundle could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +50,9 @@ pub enum Error {
     /// The ledger cannot be read.
     #[error(transparent)]
     Store(#[from] crate::ledger::store::StoreError),
+    /// The evidence key cannot be reached or refuses.
+    #[error("the evidence key cannot sign: {0}")]
+    Unsigned(String),
     /// No chain of this ledger has the run.
     #[error("no run `{0}` in this ledger")]
     NoRun(String),

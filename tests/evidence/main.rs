@@ -21,3 +21,4 @@ mod observed;
 mod replay;
 mod scopes;
 mod tamper;
+mod zips;

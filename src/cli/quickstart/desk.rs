@@ -164,8 +164,9 @@ impl Desk {
              evidence-key ../keys/evidence.pem.pub\n\
              manifest-key ../keys/manifest.pem.pub\n\
              enrolment-key ../state/enrolment.key.pub\n\
-             policy {}\n",
-            bundle.digest().prefixed()
+             policy {}\n{}",
+            bundle.digest().prefixed(),
+            std::fs::read_to_string(self.path("auditor/keys.txt")).map_err(|e| e.to_string())?
         );
         self.write("auditor/trust.txt", &text, 0o644)
     }
