@@ -53,6 +53,7 @@ pub mod proofs;
 #[cfg(feature = "gate")]
 pub mod pruning;
 #[cfg(feature = "gate")]
+pub mod reader;
 pub mod recall;
 #[cfg(feature = "gate")]
 pub mod recover;
