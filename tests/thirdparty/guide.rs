@@ -6,7 +6,9 @@ use std::process::Command;
 
 use wicketgate::evidence::bundle::{ENTRIES, Files};
 
-use crate::stage::{bundle, demo, noted_head, python, replace, resign, resign_with, said, written};
+use crate::stage::{
+    bundle, demo, noted_head, python, replace, resign, resign_with, said, witnesses, written,
+};
 
 /// The steps of the guide that need nothing but Python and OpenSSL, and those that need packages.
 #[derive(Clone, Copy, PartialEq, Eq)]
