@@ -54,7 +54,7 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         request: command.request.clone(),
         backups_expire_by: backups(&command.after, books.config.as_ref()),
     };
-    let recording = prepare(&command.access.source, &command.fleet)?;
+    let recording = prepare(&command.access.source, &command.fleet).await?;
     let done = recorded(&books, recording, &tenant, &wanted, &grounds).await?;
     finish(&books, &command.after, &done).await
 }
@@ -97,16 +97,16 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
         request: None,
         backups_expire_by: backups(&command.after, books.config.as_ref()),
     };
-    let recording = prepare(&command.access.source, &command.fleet)?;
+    let recording = prepare(&command.access.source, &command.fleet).await?;
     let done = recorded(&books, recording, &tenant, &wanted, &grounds).await?;
     finish(&books, &command.after, &done).await
 }
 
-fn prepare(
+async fn prepare(
     source: &crate::cli::reader::Source,
     args: &crate::cli::recorder::FleetArgs,
 ) -> Result<Recording, Failure> {
-    Recording::prepare(source, args).map_err(|why| (Exit::Usage, why))
+    Recording::prepare(source, args).await.map_err(|why| (Exit::Usage, why))
 }
 
 /// The payloads that are asked for and still stored.

@@ -11,7 +11,7 @@ use crate::ledger::retention::{Records, hold};
 pub async fn run(command: &Hold, place: bool) -> Result<Exit, Failure> {
     let usage = |why: String| (Exit::Usage, why);
     configuration(&command.source).map_err(usage)?;
-    let recording = Recording::prepare(&command.source, &command.fleet).map_err(usage)?;
+    let recording = Recording::prepare(&command.source, &command.fleet).await.map_err(usage)?;
     let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
     let tenant = recording.tenant.clone();
     let chains = reader.chains().await.map_err(unreadable)?;
