@@ -18,7 +18,7 @@ use crate::ledger::store::ChainRow;
 pub struct Archive {
     #[command(flatten)]
     source: Source,
-    /// Directory to write to, or s3://BUCKET/PREFIX; each chain below its id, only what is new
+    /// Directory to write to: each chain below its id, only what is new since the last time
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Only the chain of this origin
@@ -63,7 +63,10 @@ pub(super) fn trusted(path: Option<&Path>) -> Result<Vec<PublicKey>, Failure> {
 /// The archive of one chain.
 fn shelf(out: &Path, row: &ChainRow) -> Result<impl Shelf, Failure> {
     if out.to_string_lossy().starts_with("s3://") {
-        return Err((USAGE, "archives in object stores are not built in".to_owned()));
+        return Err((
+            USAGE,
+            "archives in object stores are not built in: name a directory".to_owned(),
+        ));
     }
     Directory::create(&out.join(row.chain.to_string())).map_err(unreadable)
 }

@@ -105,10 +105,10 @@ enum Command {
     Evidence(evidence::Args),
     /// Read, verify and set up ledgers.
     Ledger(ledger::Args),
-    /// Cosign heads of other people's logs.
-    Witness(witness::Args),
     /// List, erase and expire what calls carried, and hold it against both.
     Payload(payload::Args),
+    /// Cosign heads of other people's logs.
+    Witness(witness::Args),
     /// Govern the servers of an MCP client: from its configuration to a signed one of our own.
     Init(init::Args),
     /// Be an MCP server on standard input and output, in front of the gate.
@@ -139,8 +139,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Policy(args) => return policy::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Ledger(args) => ledger::run(&args),
-        Command::Witness(args) => witness::run(&args),
         Command::Payload(args) => payload::run(&args),
+        Command::Witness(args) => witness::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Mcp(args) => mcp::run(&args),
     }

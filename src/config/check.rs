@@ -37,12 +37,12 @@ pub(super) fn check(
     check.agents();
     check.tools();
     check.lock();
+    check.encryption();
     if let Some(fleet) = document.value.get("fleet") {
         for (at, message) in super::fleet::check(fleet) {
             check.add(&at, message);
         }
     }
-    check.encryption();
     check.ledger(env)
 }
 

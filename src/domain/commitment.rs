@@ -123,7 +123,7 @@ impl Parts {
     /// `B`.
     #[must_use]
     pub fn members_digest(&self) -> Digest {
-        all(self.members.iter().map(|member| member.digest).collect())
+        all(&self.members.iter().map(|member| member.digest).collect())
     }
 
     /// The commitment.
@@ -186,7 +186,7 @@ impl Redacted {
         if digests.len() > MEMBERS_MAX {
             return Err(format!("more than {MEMBERS_MAX} members"));
         }
-        if of_parts(&self.whole, &all(digests)) == *c {
+        if of_parts(&self.whole, &all(&digests)) == *c {
             Ok(open)
         } else {
             Err("the members are not those that were committed to".to_owned())
@@ -205,7 +205,7 @@ fn disclosed(disclosure: &str) -> Option<(String, Json)> {
 }
 
 /// `B` of these digests.
-fn all(digests: BTreeSet<Digest>) -> Digest {
+fn all(digests: &BTreeSet<Digest>) -> Digest {
     let mut pieces: Vec<&[u8]> = vec![b"wicketgate/members/2\0"];
     pieces.extend(digests.iter().map(|digest| digest.as_bytes().as_slice()));
     Digest::of(&pieces)

@@ -117,13 +117,14 @@ pub struct Exported {
 pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
     // Before anything is recorded: a place that is taken needs no record.
     bundle::free(order.out)?;
+    // Before the heads are: an erasure that is shown stands below the fleet log's.
+    let records = &Records::read(order.reader, order.tenant).await?;
     let mut chains = order.reader.chains().await?;
     chains.retain(|row| row.tenant == order.tenant);
     // Everything is proven under these heads, whatever is appended meanwhile.
     let (query, strands) = strands(order, &chains).await?;
     let (strands, rows): (Vec<Strand>, Vec<&ChainRow>) = strands.into_iter().unzip();
     let mut payloads = Payloads::default();
-    let records = &Records::read(order.reader, order.tenant).await?;
     let opening = Opening { vault: order.vault, redactions: order.redactions, records };
     let opening = order.payloads.then_some(&opening);
     for (strand, row) in strands.iter().zip(&rows) {

@@ -34,6 +34,7 @@ pub mod statement;
 pub mod survey;
 pub mod trust;
 pub mod verify;
+pub mod zip;
 
 /// Why a bundle could not be written or read.
 #[derive(Debug, thiserror::Error)]

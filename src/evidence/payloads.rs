@@ -47,6 +47,9 @@ pub enum Payload {
     Withheld(Why),
 }
 
+/// A test of payloads, to count those it holds for.
+pub type Is = fn(&Payload) -> bool;
+
 /// Why a payload is withheld.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {

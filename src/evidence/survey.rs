@@ -60,6 +60,8 @@ pub struct Survey<'a> {
     pub heads: Vec<Signed>,
     /// The head of the fleet log.
     pub fleet_head: Option<Signed>,
+    /// Other heads of it, which somebody outside has seen.
+    pub anchored: Vec<Signed>,
     /// `population.json`, or null.
     pub population: Json,
     /// What is said about each committed payload.
@@ -90,12 +92,14 @@ impl<'a> Survey<'a> {
     /// Reads the files. `report.html` and `controls.json`, which are made from it, are not read.
     #[must_use]
     pub fn of(files: &'a Files) -> Self {
-        let (mut entries, mut heads) = (Vec::new(), Vec::new());
+        let (mut entries, mut heads, mut anchored) = (Vec::new(), Vec::new(), Vec::new());
         for (name, bytes) in &files.0 {
             if name == ENTRIES || is_of_chain(name, "/entries.jsonl") {
                 entries.extend(noted(name, bytes));
             } else if name == CHECKPOINT || is_of_chain(name, "/checkpoint.txt") {
                 heads.extend(signed(name, bytes));
+            } else if name.starts_with("anchors/") && name.ends_with(".txt") {
+                anchored.extend(signed(name, bytes));
             }
         }
         let population = json(files, POPULATION);
@@ -113,9 +117,33 @@ impl<'a> Survey<'a> {
             fleet: fleet.unwrap_or_default(),
             heads,
             fleet_head,
+            anchored,
             population,
             payloads: payloads.as_object().cloned().unwrap_or_default(),
         }
+    }
+
+    /// Heads of the fleet log, and each line on them that is not the log's own.
+    pub fn cosigned(&self) -> impl Iterator<Item = (&Signed, &SignatureLine)> {
+        let heads = self.fleet_head.iter().chain(&self.anchored);
+        heads.flat_map(|head| {
+            let others = head.lines.iter().filter(|line| line.name != head.checkpoint.origin);
+            others.map(move |line| (head, line))
+        })
+    }
+
+    /// The names on those lines, each once.
+    #[must_use]
+    pub fn witnesses(&self) -> Vec<&str> {
+        let names = self.cosigned().map(|(_, line)| line.name.as_str());
+        names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Time stamp tokens, by name.
+    #[must_use]
+    pub fn tokens(&self) -> Vec<&str> {
+        let names = self.named("anchors/").map(|(name, _)| name);
+        names.filter(|name| name.ends_with(".tsr")).collect()
     }
 
     /// Whether the bundle has this file.

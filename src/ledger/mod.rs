@@ -54,9 +54,11 @@ pub mod proofs;
 #[cfg(feature = "gate")]
 pub mod pruning;
 #[cfg(feature = "gate")]
+pub mod reader;
 pub mod recall;
 #[cfg(feature = "gate")]
 pub mod recover;
+#[cfg(feature = "gate")]
 pub mod retention;
 pub mod schema;
 #[cfg(feature = "gate")]
@@ -68,6 +70,7 @@ pub mod sqlite;
 pub mod store;
 #[cfg(feature = "gate")]
 pub mod tail;
+#[cfg(feature = "gate")]
 pub mod vault;
 pub mod verify;
 #[cfg(feature = "gate")]

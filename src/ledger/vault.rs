@@ -115,7 +115,7 @@ impl Vault {
 impl Key {
     /// 32 bytes in base64 or hex, in a file that only its owner may read.
     fn load(path: &Path) -> Result<Self, Error> {
-        use std::os::unix::fs::PermissionsExt as _;
+        use std::os::unix::fs::PermissionsExt;
         let bad = |why: String| Error::Key { path: path.display().to_string(), why };
         let mode = std::fs::metadata(path).map_err(|e| bad(e.to_string()))?.permissions().mode();
         if mode & 0o077 != 0 {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_key_file_holds_32_bytes_and_is_its_owners_alone() {
-        use std::os::unix::fs::PermissionsExt as _;
+        use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("payload.key");
         let id = keygen(&SystemEntropy, &path).unwrap();

@@ -270,5 +270,34 @@ fn whole(
 }
 
 #[cfg(test)]
-#[path = "state_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::clock::SystemEntropy;
+    use crate::crypto::cosign::cosign;
+    use crate::crypto::keys::SecretKey;
+
+    #[test]
+    fn no_byte_of_a_state_file_can_be_changed_or_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, own) = (SecretKey::generate(&SystemEntropy), SecretKey::generate(&SystemEntropy));
+        let keys = vec![VerifierKey::log("log", log.public())];
+        let witness = VerifierKey::witness("w", own.public());
+        let root = Digest::of(&[b"root"]);
+        let checkpoint = Checkpoint { origin: "log".into(), size: 3, root };
+        let note = format!("{}{}\n", checkpoint.sign(&log), cosign("w", &own, 7, &checkpoint));
+        let path = dir.path().join(format!("{}{SUFFIX}", name_hash("log").hex()));
+        let open = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            Store::open(dir.path(), &witness, keys.clone())
+        };
+        let newest = open(note.as_bytes()).unwrap().log("log").unwrap().newest();
+        assert_eq!(newest, Some(Remembered { checkpoint, note: note.clone() }));
+        for at in 0..note.len() {
+            let mut changed = note.clone().into_bytes();
+            changed[at] ^= 1;
+            assert!(matches!(open(&changed), Err(Error::Damaged { .. })), "byte {at}");
+            let cut = note.as_bytes().get(..at).unwrap();
+            assert!(matches!(open(cut), Err(Error::Damaged { .. })), "first {at} bytes");
+        }
+    }
+}

@@ -19,7 +19,7 @@ async fn what_is_hidden_is_in_no_file_of_the_bundle_and_what_is_opened_verifies(
     let desk = Desk::sqlite().await;
     let (_sidecar, agent) = desk.served(3).await;
     agent.seal().await.unwrap();
-    let open = ["--redact", "args:iban,pin", "--disclose", "result:done"];
+    let open = ["--redact", "args:iban,pin", "--disclose", "result:status"];
     let bundle = desk.export(&agent.run, "shown", &open);
     let report = desk.verify(&bundle);
     assert_eq!(outcome(&report, "P1").0, "VALID", "{report}");
@@ -33,8 +33,8 @@ async fn what_is_hidden_is_in_no_file_of_the_bundle_and_what_is_opened_verifies(
     let step = &run["steps"][1];
     assert_eq!(step["request"]["state"], "redacted");
     assert_eq!(step["request"]["disclosed"], json!({"amount": 1, "note": "note-0001-end"}));
-    assert_eq!((&step["request"]["hidden"], &step["result"]["hidden"]), (&json!(2), &json!(1)));
-    assert_eq!(step["result"]["disclosed"], json!({"done": true}));
+    assert_eq!((&step["request"]["hidden"], &step["result"]["hidden"]), (&json!(2), &json!(2)));
+    assert_eq!(step["result"]["disclosed"], json!({"status": 200}));
     let manifest = std::fs::read_to_string(bundle.join("manifest.json")).unwrap();
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
     // Arguments, results, and what the policy was told of the arguments.
@@ -48,7 +48,7 @@ async fn a_hidden_member_of_few_possible_values_cannot_be_guessed_from_what_the_
     let (_sidecar, agent) = desk.served(1).await;
     agent.seal().await.unwrap();
     let bundle =
-        desk.export(&agent.run, "shown", &["--redact", "args:pin", "--disclose", "result:done"]);
+        desk.export(&agent.run, "shown", &["--redact", "args:pin", "--disclose", "result:status"]);
     let full = desk.export(&agent.run, "full", &[]);
     // Whoever guesses knows everything but the pin: also what the policy was told, to the letter.
     let known: Vec<String> = index(&full)

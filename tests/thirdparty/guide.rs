@@ -6,7 +6,9 @@ use std::process::Command;
 
 use wicketgate::evidence::bundle::{ENTRIES, Files};
 
-use crate::stage::{bundle, demo, noted_head, python, replace, resign, resign_with, said, written};
+use crate::stage::{
+    bundle, demo, noted_head, python, replace, resign, resign_with, said, witnesses, written,
+};
 
 /// The steps of the guide that need nothing but Python and OpenSSL, and those that need packages.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,8 +70,9 @@ pub fn guide(files: &Files) -> String {
 #[test]
 fn an_auditor_with_the_guide_python_and_openssl_alone_can_check_the_quickstart() {
     let script = script(&guide(&bundle()), Tools::Stock, 1..=8);
-    let head = noted_head();
-    let (fine, told) = run(&script, &demo().join("evidence"), &[("HEAD", head.as_ref())]);
+    let (head, trusted) = (noted_head(), witnesses());
+    let env = [("HEAD", head.as_ref()), ("WITNESSES", trusted.as_ref())];
+    let (fine, told) = run(&script, &demo().join("evidence"), &env);
     assert!(fine, "{told}");
     for part in
         ["files match", "extends the head you noted", "is sealed, 11 entries, 5 calls", "all here"]
@@ -144,8 +147,9 @@ fn the_guide_alone_catches_what_an_insider_changes_and_signs_again() {
 fn every_program_the_guide_names_accepts_the_quickstart() {
     let Some(python) = python() else { return };
     let script = script(&guide(&bundle()), Tools::Packages, 1..=10);
-    let head = noted_head();
-    let env = [("PYTHON", python.as_os_str()), ("HEAD", head.as_ref())];
+    let (head, trusted) = (noted_head(), witnesses());
+    let env =
+        [("PYTHON", python.as_os_str()), ("HEAD", head.as_ref()), ("WITNESSES", trusted.as_ref())];
     let (fine, told) = run(&script, &demo().join("evidence"), &env);
     assert!(fine, "{told}");
     for part in [
@@ -153,7 +157,9 @@ fn every_program_the_guide_names_accepts_the_quickstart() {
         "securesystemslib and in-toto-attestation: ",
         "aics-tlog: ledger extends the head you noted",
         "rfc8785, aics-tlog, scitt-cose: ledger: ",
-        "aics-tlog: ledger at ",
+        "aics-tlog: ledger/checkpoint.txt at ",
+        "aics-tlog: fleet/checkpoint.txt at ",
+        "signed by the log and by witness",
     ] {
         assert!(told.contains(part), "`{part}` is not in:\n{told}");
     }

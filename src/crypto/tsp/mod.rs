@@ -341,6 +341,3 @@ pub fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     }
     chain.iter().map(|one| one.to_der().map_err(|e| e.to_string())).collect()
 }
-
-#[cfg(test)]
-mod tests;

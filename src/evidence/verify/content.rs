@@ -8,7 +8,7 @@ use crate::crypto::dsse;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::evidence::bundle::{AGENT, AGENT_SIG, CONTROLS, PAGE, POLICY, agent_files};
-use crate::evidence::payloads::{Payload, Payloads, Why};
+use crate::evidence::payloads::{Is, Payload, Payloads, Why};
 use crate::evidence::projection::{self, Material, decides};
 use crate::evidence::query::Query;
 use crate::evidence::scope::{Scope, Strand};
@@ -211,7 +211,7 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
     if asked.any(|line| line.is(Kind::RunOpened) && line.text("binding") == Some("claimed")) {
         say("model and instructions: they are the agent's own claim");
     }
-    let states: [(&str, fn(&Payload) -> bool); 6] = [
+    let states: [(&str, Is); 6] = [
         ("they are withheld", |p| matches!(p, Payload::Withheld(Why::Unsaid))),
         ("nothing of the run was stored", |p| matches!(p, Payload::Withheld(Why::Incognito))),
         ("they are encrypted, and the exporter had no key", |p| {

@@ -9,7 +9,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::evidence::bundle::{FLEET_CHECKPOINT, Files};
-use crate::evidence::payloads::{Payload, Payloads, Why};
+use crate::evidence::payloads::{Is, Payload, Payloads, Why};
 use crate::evidence::scope::Strand;
 use crate::ledger::entry::{Commitment, Kind};
 use crate::ledger::verify::Line;
@@ -58,7 +58,7 @@ fn opened(case: &Case<'_>, payloads: &Payloads) -> Result<Outcome, String> {
     };
     let open = count(|p| matches!(p, Payload::Opened { .. }));
     let mut said = format!("{open} of {} opened", committed.len());
-    let states: [(&str, fn(&Payload) -> bool); 2] = [
+    let states: [(&str, Is); 2] = [
         ("opened in part", |p| matches!(p, Payload::Redacted { .. })),
         ("erased", |p| matches!(p, Payload::Erased { .. })),
     ];
