@@ -33,6 +33,7 @@ use permit::{Committed, Finished, Receipt, Settled};
 #[cfg(feature = "gate")]
 use store::{LeaseKey, Leased, LedgerStore, StoreError};
 
+pub mod anchored;
 #[cfg(feature = "gate")]
 pub mod archive;
 #[cfg(feature = "gate")]
