@@ -142,13 +142,13 @@ CREATE FUNCTION ledger.restart(p_chain bytea, p_epoch bigint, p_secret bytea, p_
   p_next_secret bytea, p_n bigint, p_origin text, p_leaves bytea[], p_kinds text[], p_bodies bytea[],
   p_frontier bytea, p_checkpoint text)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
-DECLARE n int := cardinality(p_leaves); h ledger.head; c ledger.chain; BEGIN
+DECLARE v_count int := cardinality(p_leaves); h ledger.head; c ledger.chain; v_slot text; BEGIN
   PERFORM ledger.durable();
   h := ledger.held(p_chain, p_epoch, p_secret, true);
   SELECT * INTO c FROM ledger.chain x WHERE x.chain_id = p_chain FOR UPDATE;
-  IF p_n <= c.n OR n = 0 OR cardinality(p_kinds) <> n OR cardinality(p_bodies) <> n OR p_origin <>
-     'wicketgate.dev/' || c.tenant_id || '/' || CASE c.pool WHEN 'fleet' THEN 'fleet'
-       ELSE c.pool || '/' || c.slot END || '/' || p_n THEN
+  v_slot := CASE c.pool WHEN 'fleet' THEN 'fleet' ELSE c.pool || '/' || c.slot END;
+  IF p_n <= c.n OR v_count = 0 OR cardinality(p_kinds) <> v_count OR cardinality(p_bodies) <> v_count
+     OR p_origin <> 'wicketgate.dev/' || c.tenant_id || '/' || v_slot || '/' || p_n THEN
     RAISE EXCEPTION 'malformed restart' USING ERRCODE = '22023';
   END IF;
   IF p_next = p_chain THEN
@@ -168,9 +168,9 @@ DECLARE n int := cardinality(p_leaves); h ledger.head; c ledger.chain; BEGIN
   INSERT INTO ledger.entry (chain_id, seq, leaf_hash, prev_hash, kind, body)
   SELECT p_next, o - 1, l, lag(l, 1, sha256(p_next)) OVER (ORDER BY o), k, b
     FROM unnest(p_leaves, p_kinds, p_bodies) WITH ORDINALITY t(l, k, b, o);
-  INSERT INTO ledger.checkpoint VALUES (p_next, n, p_next_epoch, p_checkpoint);
-  UPDATE ledger.head x SET size = n, head_hash = p_leaves[n], frontier = p_frontier, checkpoint = p_checkpoint,
-      last_kind = p_kinds[n] WHERE x.chain_id = p_next; END $$;
+  INSERT INTO ledger.checkpoint VALUES (p_next, v_count, p_next_epoch, p_checkpoint);
+  UPDATE ledger.head x SET size = v_count, head_hash = p_leaves[v_count], frontier = p_frontier,
+      checkpoint = p_checkpoint, last_kind = p_kinds[v_count] WHERE x.chain_id = p_next; END $$;
 
 REVOKE ALL ON ledger.anchor, ledger.fleet_said FROM PUBLIC;
 REVOKE ALL ON FUNCTION ledger.lease, ledger.fleet_notes, ledger.fleet_view, ledger.fleet_leaves, ledger.signed_at,

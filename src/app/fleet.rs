@@ -8,6 +8,7 @@ use crate::config::{self, Config};
 use crate::crypto::keys::PublicKey;
 use crate::crypto::note::VerifierKey;
 use crate::crypto::signer::{self, Signer, agent_key};
+use crate::crypto::tsp;
 use crate::ledger::fleet::anchor::Outside;
 use crate::ledger::fleet::port::{Sight, TimeStamp, Witness};
 use crate::ledger::fleet::{Fleet, FleetParts};
@@ -16,6 +17,7 @@ use crate::ledger::spool::HeadFile;
 use crate::ledger::sqlite::Sqlite;
 use crate::ledger::store::LedgerStore;
 use crate::witness::client;
+use crate::witness::tsa::Tsa;
 
 /// Seconds the clock of a witness may differ from ours.
 const SKEW: u64 = 300;
@@ -161,10 +163,13 @@ fn witnesses(config: &Config) -> Result<Vec<Arc<dyn Witness>>, String> {
 }
 
 fn stamps(config: &Config) -> Result<Option<Arc<dyn TimeStamp>>, String> {
-    match &config.fleet.timestamp {
-        None => Ok(None),
-        Some(_) => Err("fleet.timestamp: this build asks no time stamping authority".to_owned()),
-    }
+    let Some(at) = &config.fleet.timestamp else { return Ok(None) };
+    let failed = |why: String| format!("fleet.timestamp: {why}");
+    let pem = std::fs::read(&at.ca).map_err(|e| failed(format!("`{}`: {e}", at.ca.display())))?;
+    let authorities = tsp::authorities(&pem).map_err(failed)?;
+    let skew = i64::try_from(SKEW).unwrap_or(i64::MAX).saturating_mul(1000);
+    let tsa = Tsa::new(&at.url, authorities, None, skew).map_err(|e| failed(e.to_string()))?;
+    Ok(Some(Arc::new(tsa)))
 }
 
 /// Witnesses that a starting writer asks what they have seen, if it knows the fleet key.

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use super::payload::Disclosure;
 use super::reader::{self, Source};
 use super::recorder::{FleetArgs, Recording};
 use super::{Exit, block_on, complain, say};
 use crate::clock::SystemClock;
-use crate::crypto::keys::SecretKey;
+use crate::crypto::signer;
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
 use crate::domain::digest::Digest;
@@ -62,6 +63,8 @@ struct Export {
     /// Disclose the payloads too; of one run they always are
     #[arg(long)]
     payloads: bool,
+    #[command(flatten)]
+    disclosure: Disclosure,
     /// Who asks for it, as it will stand in the fleet log and in the bundle; without, `uid:<number>`
     #[arg(long, value_name = "TEXT")]
     requester: Option<String>,
@@ -205,7 +208,8 @@ impl Export {
 async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
     let usage = |why: String| (Exit::Usage, why);
     let query = command.query().map_err(usage)?;
-    let key = SecretKey::load(&command.key).map_err(|e| usage(e.to_string()))?;
+    let key = signer::open(&command.key, &crate::config::environment);
+    let key = key.map_err(|e| usage(e.to_string()))?;
     let recording = Recording::prepare(&command.source, &command.fleet).await.map_err(usage)?;
     let reader = reader::open_reader(&command.source)
         .await
@@ -216,12 +220,14 @@ async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
     // A name would be personal data in a log that nobody can erase from.
     let uid = || format!("uid:{}", rustix::process::getuid().as_raw());
     let requester = command.requester.clone().unwrap_or_else(uid);
+    let redactions = command.disclosure.redactions().map_err(usage)?;
+    let vault = command.disclosure.vault(&command.source).map_err(usage)?;
     let order = Order {
         reader: reader.as_ref(),
         tenant: &tenant,
         query: &query,
         artifacts: &Artifacts::at(&command.artifacts),
-        key: &key,
+        key: &*key,
         out: &command.out,
         clock: &SystemClock::new(),
         version: env!("CARGO_PKG_VERSION"),
@@ -229,6 +235,8 @@ async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
         requester: &requester,
         since: &command.pinned(),
         payloads: command.payloads || whole_run,
+        vault: vault.as_deref(),
+        redactions: &redactions,
         recorder: &recorder,
     };
     export::export(&order).await.map_err(|error| {
@@ -240,6 +248,7 @@ async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
                 Exit::Usage
             }
             crate::evidence::Error::Io { .. }
+            | crate::evidence::Error::Unsigned(_)
             | crate::evidence::Error::NoRun(_)
             | crate::evidence::Error::NoLog(_)
             | crate::evidence::Error::Pruned { .. }

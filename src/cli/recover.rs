@@ -9,6 +9,7 @@ use crate::app::fleet::{self, Keys};
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::config::{self, Config};
 use crate::crypto::signer::{self, Signer};
+use crate::ledger::entry::Draft;
 use crate::ledger::fleet::restart::{Desk, Error, Examined, is_fleet, retired};
 use crate::ledger::fleet::seen::Lost;
 use crate::ledger::fleet::{Fleet, POOL};
@@ -89,7 +90,11 @@ pub(super) async fn recover(command: &Recover) -> Result<u8, Failure> {
         writer: &writer,
     };
     let found = desk.examine().await.map_err(failed)?;
-    let log = FleetDesk::of(&config, &found).await?;
+    let keys = keys(&config, &found)?;
+    let log = match &keys {
+        Some(keys) => FleetDesk::of(&config, keys, &desk, &found).await?,
+        None => None,
+    };
     let log_desk = log.as_ref().map(|log| Desk {
         store: &*log.store,
         journal: &log.journal,
@@ -108,57 +113,76 @@ pub(super) async fn recover(command: &Recover) -> Result<u8, Failure> {
     for one in lost.iter().chain(&log_lost) {
         say(format!("lost: {one}"));
     }
-    let reason = command.reason.as_deref().filter(|_| command.accept_loss);
-    let (Some(reason), true) = (reason, lost.is_some() || log_lost.is_some()) else {
+    let any = lost.is_some() || log_lost.is_some();
+    let reason = command.reason.as_deref().filter(|_| command.accept_loss && any);
+    let Some(reason) = reason else {
         give_back(&desk, &found).await;
         if let (Some(desk), Some(found)) = (&log_desk, &log_found) {
             give_back(desk, found).await;
         }
-        say(if lost.is_none() && log_lost.is_none() {
-            "nothing is lost: nothing was changed"
-        } else {
+        say(if any {
             "nothing was changed; `--accept-loss --reason TEXT` puts the loss on the books"
+        } else {
+            "nothing is lost: nothing was changed"
         });
         return Ok(INVALID);
     };
-    if let (Some(log), Some(desk), Some(log_found)) = (log.as_ref(), &log_desk, &log_found) {
-        match &log_lost {
-            Some(lost) => {
-                let name = desk.restart(log_found, lost, &writer).await.map_err(failed)?;
-                aside(&log.memory)?;
-                say(format!("retired {}, begun {name}", lost.log));
-            }
-            None => give_back(desk, log_found).await,
-        }
+    if let (Some(log), Some(desk), Some(found)) = (&log, &log_desk, &log_found) {
+        go_on(desk, found, log_lost.as_ref(), (&writer, &log.memory)).await?;
     }
     drop(log_desk);
-    let log = log.map(|log| log.keys);
+    drop(log);
     let drafts = [(log_found.as_ref(), log_lost.as_ref()), (Some(&found), lost.as_ref())];
     let drafts = drafts
         .into_iter()
         .filter_map(|(found, lost)| Some(retired(found?, lost?, (reason, writer.as_str()))));
-    let drafts: Vec<_> = drafts.collect();
-    match &log {
-        Some(keys) => {
-            let parts = fleet::parts(&config, keys).await.map_err(system)?;
-            let fleet = Fleet::open(parts).await.map_err(system)?;
-            for draft in drafts {
-                fleet.record(draft).await.map_err(system)?;
-            }
-            fleet.close().await.map_err(system)?;
-        }
-        None => {
-            say("the configuration has no `fleet.key`: only the new log itself says what is lost")
-        }
-    }
-    if let Some(lost) = &lost {
-        let name = desk.restart(&found, lost, &writer).await.map_err(failed)?;
-        aside(&slot.memory)?;
-        say(format!("retired {}, begun {name}: its first entry says what is lost", lost.log));
-    } else {
-        give_back(&desk, &found).await;
-    }
+    write_down(&config, keys.as_ref(), drafts.collect()).await?;
+    go_on(&desk, &found, lost.as_ref(), (&writer, &slot.memory)).await?;
     Ok(0)
+}
+
+/// Begins the next log of a slot that lost entries; gives back one that did not.
+async fn go_on(
+    desk: &Desk<'_>,
+    found: &Examined,
+    lost: Option<&Lost>,
+    (by, memory): (&str, &Path),
+) -> Result<(), Failure> {
+    let Some(lost) = lost else {
+        give_back(desk, found).await;
+        return Ok(());
+    };
+    let name = desk.restart(found, lost, by).await.map_err(failed)?;
+    aside(memory)?;
+    say(format!("retired {}, begun {name}: its first entry says what is lost", lost.log));
+    Ok(())
+}
+
+/// Puts the retirements on the fleet log, if there is a key for that.
+async fn write_down(
+    config: &Config,
+    keys: Option<&Keys>,
+    drafts: Vec<Draft>,
+) -> Result<(), Failure> {
+    let Some(keys) = keys else {
+        say("the configuration has no `fleet.key`: only the new log itself says what is lost");
+        return Ok(());
+    };
+    let parts = fleet::parts(config, keys).await.map_err(system)?;
+    let fleet = Fleet::open(parts).await.map_err(system)?;
+    for draft in drafts {
+        fleet.record(draft).await.map_err(system)?;
+    }
+    fleet.close().await.map_err(system)
+}
+
+/// The keys of the fleet log, if the configuration has them; they are needed if it lost entries.
+fn keys(config: &Config, found: &Examined) -> Result<Option<Keys>, Failure> {
+    match (&config.fleet.key, &found.fleet) {
+        (None, None) => Ok(None),
+        (None, Some(lost)) => Err((CONFIG, format!("{lost}; going on with it needs `fleet.key`"))),
+        (Some(_), _) => Keys::of(config).map(Some).map_err(|e| (CONFIG, e)),
+    }
 }
 
 /// The same desk, for the fields that two slots share.
@@ -194,19 +218,22 @@ struct FleetDesk {
 }
 
 impl FleetDesk {
-    /// The fleet log's, if there is a key to go on with it; one is needed if the fleet log lost entries.
-    async fn of(config: &Config, found: &Examined) -> Result<Option<Self>, Failure> {
-        if config.fleet.key.is_none() {
-            return match &found.fleet {
-                Some(lost) => Err((CONFIG, format!("{lost}; going on with it needs `fleet.key`"))),
-                None => Ok(None),
-            };
-        }
-        let keys = Keys::of(config).map_err(|e| (CONFIG, e))?;
+    /// The fleet log's, if there is a fleet log here or anybody has seen one.
+    async fn of(
+        config: &Config,
+        keys: &Keys,
+        slot: &Desk<'_>,
+        found: &Examined,
+    ) -> Result<Option<Self>, Failure> {
         let memory = fleet::head_file(config);
         let journal = HeadFile::open(&memory).map_err(system)?;
+        let view = slot.store.fleet_view(&found.leased.key, None).await.map_err(system)?;
+        let seen = journal.latest().map_err(system)?.is_some() || found.fleet.is_some();
+        if view.fleet.is_none() && !seen {
+            return Ok(None);
+        }
         let store = fleet::store(config).await.map_err(system)?;
-        Ok(Some(Self { store, journal, memory, keys }))
+        Ok(Some(Self { store, journal, memory, keys: keys.clone() }))
     }
 }
 

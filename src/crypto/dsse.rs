@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::keys::{PublicKey, SecretKey};
+use super::signer::Signer;
 use crate::domain::canonical;
 use crate::domain::json::{self, Json, Limits};
 
@@ -64,6 +65,22 @@ pub fn sign(payload_type: &str, payload: &[u8], keys: &[&SecretKey]) -> Vec<u8> 
         ("payloadType", Json::from(payload_type)),
         ("signatures", signatures.into()),
     ]))
+}
+
+/// As [`sign`], by one key that need not be in this process.
+///
+/// # Errors
+/// The signer's.
+pub fn sign_by(payload_type: &str, payload: &[u8], signer: &dyn Signer) -> Result<Vec<u8>, String> {
+    let signature = Json::object([
+        ("keyid", Json::from(signer.public().id())),
+        ("sig", Json::from(STANDARD.encode(signer.sign(&pae(payload_type, payload))?))),
+    ]);
+    Ok(canonical::bytes(&Json::object([
+        ("payload", Json::from(STANDARD.encode(payload))),
+        ("payloadType", Json::from(payload_type)),
+        ("signatures", Json::from(vec![signature])),
+    ])))
 }
 
 /// A payload that enough trusted keys signed.

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use super::Error;
+use super::{Error, zip};
 use crate::domain::digest::Digest;
 use crate::ledger::verify::Damage;
 
@@ -106,6 +106,19 @@ impl Files {
         self.0.insert(name.into(), bytes.into());
     }
 
+    /// Reads a bundle: a directory, or a `.zip` file.
+    ///
+    /// # Errors
+    /// `B2`, and what does not belong in a bundle.
+    pub fn load(path: &Path) -> Result<Self, Damage> {
+        if path.is_dir() {
+            return Self::read(path);
+        }
+        let bytes = read_file(path, BYTES_MAX)
+            .map_err(|why| Damage::new("B2", format!("`{}`: {why}", path.display())))?;
+        zip::read(&bytes)
+    }
+
     /// Reads a directory: plain files with plain names only, within the caps.
     ///
     /// # Errors
@@ -123,6 +136,9 @@ impl Files {
     /// `dir` is there and not empty, or something cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         free(dir)?;
+        if zipped(dir) {
+            return self.write_zip(dir);
+        }
         let occupied = || Error::Occupied(dir.display().to_string());
         let name = dir.file_name().ok_or_else(occupied)?.to_string_lossy().into_owned();
         let part = dir.with_file_name(format!(".{name}.{}.part", std::process::id()));
@@ -133,6 +149,22 @@ impl Files {
         if written.is_err() {
             // What is left of a failed export is of no use; its own failure to go away is not news.
             drop(std::fs::remove_dir_all(&part));
+        }
+        written
+    }
+
+    fn write_zip(&self, path: &Path) -> Result<(), Error> {
+        let io = |e| Error::io(path, e);
+        let bytes = zip::write(self).map_err(io)?;
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            std::fs::create_dir_all(parent).map_err(|e| Error::io(parent, e))?;
+        }
+        let part = path.with_extension(format!("{}.part", std::process::id()));
+        let mut file = std::fs::File::create_new(&part).map_err(io)?;
+        let written = file.write_all(&bytes).and_then(|()| file.sync_all());
+        let written = written.and_then(|()| std::fs::rename(&part, path)).map_err(io);
+        if written.is_err() {
+            drop(std::fs::remove_file(&part));
         }
         written
     }
@@ -153,6 +185,12 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// Whether a bundle of this name is one `.zip` file.
+#[must_use]
+pub fn zipped(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zip"))
 }
 
 /// Whether a bundle can be put here: nothing is there, or an empty directory.

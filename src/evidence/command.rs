@@ -21,7 +21,7 @@ pub struct Options {
     /// The run the bundle has to be about
     #[arg(long, value_name = "ID", value_parser = run_id)]
     run: Option<RunId>,
-    /// Exit with 2 below this level: 0 files, 1 in the log, 2 extends a pinned head
+    /// Exit with 2 below this level: 0 files, 1 in the log, 2 extends a pinned head, 3 witnessed, 4 stamped
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
     level: Option<u8>,
     /// Also make every decision again, from its recorded input and the policy's bytes
@@ -30,8 +30,8 @@ pub struct Options {
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
-    /// The bundle
-    #[arg(value_name = "DIR")]
+    /// The bundle: a directory, or a `.zip` file
+    #[arg(value_name = "PATH")]
     bundle: PathBuf,
 }
 
@@ -81,8 +81,8 @@ pub fn run(options: &Options) -> End {
         Ok(trust) => trust,
         Err(error) => return usage(error.to_string()),
     };
-    if !options.bundle.is_dir() {
-        return usage(format!("`{}` is no directory", options.bundle.display()));
+    if !options.bundle.is_dir() && !options.bundle.is_file() {
+        return usage(format!("`{}` is no directory and no file", options.bundle.display()));
     }
     trust.run = options.run;
     trust.replay = options.replay;

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 
 use super::artifacts::Artifacts;
 use super::bundle::{self, Files, chain_folder};
-use super::disclosed::disclose;
+use super::disclosed::{Opening, Redactions, disclose};
 use super::payloads::Payloads;
 use super::projection::{self, Material, decides};
 use super::query::{Filter, Query};
@@ -20,14 +20,16 @@ use super::statement::{self, Exporter, Subject};
 use super::{Error, controls, fleet, gather, guide, page, population, proofs};
 use crate::clock::Clock;
 use crate::crypto::dsse;
-use crate::crypto::keys::SecretKey;
+use crate::crypto::signer::Signer;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::ledger::entry::{Draft, Kind};
-use crate::ledger::fleet::{Fleet, origin};
+use crate::ledger::fleet::Fleet;
+use crate::ledger::retention::Records;
 use crate::ledger::schema;
 use crate::ledger::store::{ChainRow, LedgerReader};
+use crate::ledger::vault::Vault;
 
 /// Where an export is put on the books.
 #[async_trait]
@@ -54,7 +56,7 @@ pub struct Order<'a> {
     /// Policy bundles and manifests by digest.
     pub artifacts: &'a Artifacts,
     /// The evidence key.
-    pub key: &'a SecretKey,
+    pub key: &'a dyn Signer,
     /// The directory to make, which may exist if it is empty, or the `.zip` file.
     pub out: &'a Path,
     /// Says when the export was made.
@@ -69,6 +71,10 @@ pub struct Order<'a> {
     pub since: &'a [Seq],
     /// Whether the payloads are to be disclosed.
     pub payloads: bool,
+    /// Keys of payloads that are stored encrypted.
+    pub vault: Option<&'a Vault>,
+    /// How much of the payloads is disclosed.
+    pub redactions: &'a Redactions,
     /// The fleet log.
     pub recorder: &'a dyn Recorder,
 }
@@ -111,15 +117,19 @@ pub struct Exported {
 pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
     // Before anything is recorded: a place that is taken needs no record.
     bundle::free(order.out)?;
+    // Before the heads are: an erasure that is shown stands below the fleet log's.
+    let records = &Records::read(order.reader, order.tenant).await?;
     let mut chains = order.reader.chains().await?;
     chains.retain(|row| row.tenant == order.tenant);
     // Everything is proven under these heads, whatever is appended meanwhile.
     let (query, strands) = strands(order, &chains).await?;
     let (strands, rows): (Vec<Strand>, Vec<&ChainRow>) = strands.into_iter().unzip();
     let mut payloads = Payloads::default();
+    let opening = Opening { vault: order.vault, redactions: order.redactions, records };
+    let opening = order.payloads.then_some(&opening);
     for (strand, row) in strands.iter().zip(&rows) {
         let lines = strand.asked().filter(|line| line.entry.run.is_some());
-        disclose(order.reader, &row.chain, lines, order.payloads, &mut payloads).await?;
+        disclose(order.reader, row, lines, opening, &mut payloads).await?;
     }
     let (reader, tenant) = (order.reader, order.tenant);
     let shown = fleet::show(reader, &chains, tenant, &query, (&strands, &payloads)).await?;
@@ -128,28 +138,16 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
     for (strand, row) in strands.iter().zip(&rows) {
         let mut since: BTreeSet<Seq> = order.since.iter().copied().collect();
         since.extend(heads.and_then(|heads| heads.get(strand.origin())).into_iter().flatten());
-        put(order, strand, row, &since, &mut files).await?;
+        proofs::put(reader, (strand, row), &since, &mut files).await?;
     }
     if let Some(shown) = &shown {
-        put(order, &shown.strand, shown.row, &BTreeSet::new(), &mut files).await?;
+        let since = order.since.iter().copied().collect();
+        fleet::put(reader, shown, &since, &mut files).await?;
     }
     let (files, exported) = sealed(order, &query, &strands, &payloads, files)?;
     order.recorder.record(recorded(&query, &exported, order)).await.map_err(Error::Unrecorded)?;
     files.write(order.out)?;
     Ok(exported)
-}
-
-/// One chain with its proofs.
-async fn put(
-    order: &Order<'_>,
-    strand: &Strand,
-    row: &ChainRow,
-    since: &BTreeSet<Seq>,
-    files: &mut Files,
-) -> Result<(), Error> {
-    let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
-    let leaves = order.reader.leaf_hashes(&row.chain, size).await?;
-    proofs::put(strand, &row.head.checkpoint, leaves, since, files)
 }
 
 /// The chains and the lines of them that the query asks for, and the query with its ends filled in.
@@ -192,11 +190,11 @@ async fn population<'a>(
     {
         return Err(Error::NoLog(absent.clone()));
     }
-    let fleet = origin(order.tenant);
     let wanted = |row: &&ChainRow| {
         let named = filter.chains.contains(&row.origin);
         // The fleet log is in a folder of its own; a chain without entries has no checkpoint.
-        row.head.size > 0 && (named || (filter.chains.is_empty() && row.origin != fleet))
+        row.head.size > 0
+            && (named || (filter.chains.is_empty() && fleet::number(row, order.tenant).is_none()))
     };
     let mut rows: Vec<&ChainRow> = chains.iter().filter(wanted).collect();
     rows.sort_by(|a, b| a.origin.cmp(&b.origin));
@@ -237,11 +235,12 @@ fn sealed(
     };
     let subject = Subject { query, strands, materials: &materials, payloads, files: &files };
     let predicate = statement::predicate(&subject, &exporter);
-    // Both are made from all files before them.
+    // Both are made from all files before them: nothing is added after.
     files.put(bundle::CONTROLS, controls::controls(&files));
     files.put(bundle::PAGE, page::page(&files, &exporter));
     let manifest = statement::statement(&files, predicate);
-    files.put(bundle::ENVELOPE, dsse::sign(statement::PAYLOAD_TYPE, &manifest, &[order.key]));
+    let envelope = dsse::sign_by(statement::PAYLOAD_TYPE, &manifest, order.key);
+    files.put(bundle::ENVELOPE, envelope.map_err(Error::Unsigned)?);
     let digest = Digest::of(&[&manifest]);
     files.put(bundle::MANIFEST, manifest);
     let logs = strands.iter().map(|strand| {

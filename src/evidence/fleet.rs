@@ -3,17 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::bundle::FLEET;
+use super::bundle::{FLEET, Files};
 use super::payloads::Payloads;
 use super::query::Query;
 use super::scope::{Span, Strand};
-use super::{Error, gather};
+use super::{Error, gather, proofs};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::ledger::entry::Kind;
 use crate::ledger::fleet;
-use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
+use crate::ledger::store::{AnchorRow, ChainRow, EntryRow, LedgerReader};
 use crate::ledger::verify::Line;
 
 /// Rows fetched at a time.
@@ -21,11 +21,12 @@ const PAGE: u32 = 1000;
 
 /// The fleet log as a bundle has it, and the heads of the bundle's chains that it records.
 #[derive(Debug)]
-pub struct Shown<'a> {
-    /// Its entries.
-    pub strand: Strand,
-    /// Its row in the ledger.
-    pub row: &'a ChainRow,
+pub struct Shown {
+    strand: Strand,
+    /// Its row in the ledger, with the newest head that others have seen, if they have seen one.
+    row: ChainRow,
+    /// What others said of its heads, ascending.
+    anchors: Vec<AnchorRow>,
     /// By log: sizes whose consistency with the bundle's checkpoint has to be shown.
     pub heads: BTreeMap<String, BTreeSet<Seq>>,
 }
@@ -34,36 +35,112 @@ pub struct Shown<'a> {
 ///
 /// # Errors
 /// The ledger cannot be read, or the fleet log is damaged.
-pub async fn show<'a>(
+pub async fn show(
     reader: &dyn LedgerReader,
-    chains: &'a [ChainRow],
+    chains: &[ChainRow],
     tenant: &str,
     query: &Query,
     (strands, payloads): (&[Strand], &Payloads),
-) -> Result<Option<Shown<'a>>, Error> {
-    let origin = fleet::origin(tenant);
-    let row = chains.iter().find(|row| row.origin == origin && row.head.size > 0);
-    let Some(row) = row else { return Ok(None) };
-    let lines = whole(reader, row).await?;
+) -> Result<Option<Shown>, Error> {
+    let Some(row) = current(chains, tenant) else { return Ok(None) };
+    let mut row = row.clone();
+    let newest = reader.newest_anchor(&row.origin).await?;
+    if let Some(newest) = newest.as_ref().filter(|newest| newest.size <= row.head.size) {
+        // WHY: only a head that others have seen says more than the log itself does; what was recorded
+        // after it is shown once they have seen that too.
+        row.head.size = newest.size;
+        row.head.checkpoint.clone_from(&newest.note);
+    }
+    let lines = whole(reader, &row).await?;
     let mut picked = BTreeSet::new();
     let mut heads = BTreeMap::new();
+    let mut anchors: Vec<AnchorRow> = newest.into_iter().filter(|n| !n.tokens.is_empty()).collect();
     for strand in strands {
         let found = vouching(&lines, strand);
         heads.insert(strand.origin().to_owned(), found.sizes);
         picked.extend(found.seqs);
+        let observed = observed(strand, &row.origin).into_iter();
+        // The first head that others saw after the chain's was recorded, and those that the chain saw.
+        let after = found.first.map(|place| place.saturating_add(1));
+        for from in after.into_iter().chain(observed) {
+            anchors.extend(reader.anchors(&row.origin, from, 1).await?);
+        }
     }
+    anchors.retain(|anchor| anchor.size <= row.head.size);
+    anchors.sort_by_key(|anchor| anchor.size);
+    anchors.dedup_by_key(|anchor| anchor.size);
     let strand = match query {
         Query::Population(filter) if filter.chains.is_empty() => {
             let span = Span { from: 0, to: row.head.size };
-            gather::span(reader, row, span, false, FLEET.to_owned()).await?
+            gather::span(reader, &row, span, false, FLEET.to_owned()).await?
         }
         Query::Population(_) | Query::Range { .. } | Query::Run(_) => {
             let told = lines.iter().filter(|line| concerns(line, query, strands, payloads));
             picked.extend(told.map(|line| line.entry.seq));
-            gather::picked(row, FLEET.to_owned(), lines, &picked)?
+            gather::picked(&row, FLEET.to_owned(), lines, &picked)?
         }
     };
-    Ok(Some(Shown { strand, row, heads }))
+    Ok(Some(Shown { strand, row, anchors, heads }))
+}
+
+/// Adds the fleet log's files and the anchors'.
+///
+/// # Errors
+/// The ledger cannot be read, or the fleet log is damaged.
+pub async fn put(
+    reader: &dyn LedgerReader,
+    shown: &Shown,
+    since: &BTreeSet<Seq>,
+    files: &mut Files,
+) -> Result<(), Error> {
+    let Shown { strand, row, anchors, .. } = shown;
+    let sizes = anchors.iter().map(|anchor| anchor.size);
+    let sizes = since.iter().copied().chain(sizes).collect();
+    let older = proofs::put(reader, (strand, row), &sizes, files).await?;
+    let mut number = 0_u64;
+    for anchor in anchors {
+        // A head without a token is there for its cosignatures; one with several stands beside each.
+        let tokens: Vec<Option<&Vec<u8>>> = match anchor.tokens.as_slice() {
+            [] => vec![None],
+            tokens => tokens.iter().map(Some).collect(),
+        };
+        for token in tokens {
+            let stem = format!("anchors/{number}");
+            number = number.saturating_add(1);
+            files.put(format!("{stem}.txt"), anchor.note.as_bytes());
+            if let Some(token) = token {
+                files.put(format!("{stem}.tsr"), token.clone());
+            }
+            if let Some(path) = older.get(&anchor.size) {
+                let name = format!("{stem}.consistency.json");
+                files.put(name, proofs::older(&BTreeMap::from([(anchor.size, path.clone())])));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The tenant's fleet log in force: the one with the largest number, if it was begun anew.
+fn current<'a>(chains: &'a [ChainRow], tenant: &str) -> Option<&'a ChainRow> {
+    let fleets = chains.iter().filter(|row| row.head.size > 0);
+    fleets.filter(|row| number(row, tenant).is_some()).max_by_key(|row| number(row, tenant))
+}
+
+/// Which fleet log of the tenant this is: 0, or more after one was begun anew; `None` if it is none.
+#[must_use]
+pub fn number(row: &ChainRow, tenant: &str) -> Option<u64> {
+    match row.origin.strip_prefix(&fleet::origin(tenant))? {
+        "" => Some(0),
+        rest => rest.strip_prefix('/')?.parse().ok(),
+    }
+}
+
+/// Sizes of the fleet heads that the chain itself saw.
+fn observed(strand: &Strand, fleet: &str) -> BTreeSet<Seq> {
+    let lines = strand.lines.iter().filter(|line| line.is(Kind::AnchorObserved));
+    let of_fleet = lines.filter(|line| line.text("log") == Some(fleet));
+    let size = |line: &Line| line.entry.draft.data.get("size").and_then(Json::as_u64);
+    of_fleet.filter_map(size).collect()
 }
 
 async fn whole(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Vec<Line>, Error> {
@@ -83,6 +160,8 @@ async fn whole(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Vec<Line>, E
 struct Vouching {
     seqs: Vec<Seq>,
     sizes: BTreeSet<Seq>,
+    /// Where the oldest recorded head beyond what was asked for stands.
+    first: Option<Seq>,
 }
 
 /// The chain's enrolment, its oldest recorded head beyond what was asked for, its newest, and the first
@@ -90,7 +169,7 @@ struct Vouching {
 fn vouching(lines: &[Line], strand: &Strand) -> Vouching {
     let origin = strand.origin();
     let size = strand.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.size);
-    let needed = strand.asked().last().map_or(0, |line| line.entry.seq.saturating_add(1));
+    let needed = strand.lines.last().map_or(0, |line| line.entry.seq.saturating_add(1));
     let of_log = |line: &&Line| line.text("log") == Some(origin);
     let mut found = Vouching::default();
     let enrolled = lines.iter().filter(|line| line.is(Kind::ChainEnrolled)).filter(of_log);
@@ -107,6 +186,7 @@ fn vouching(lines: &[Line], strand: &Strand) -> Vouching {
         found.seqs.push(line.entry.seq);
         found.sizes.insert(*size);
     }
+    found.first = first.map(|(line, _)| line.entry.seq);
     if let Some((head, _)) = first {
         let mut seen = BTreeSet::new();
         for line in lines.iter().filter(|line| line.is(Kind::AnchorObserved)) {

@@ -28,11 +28,13 @@ pub mod projection;
 #[cfg(feature = "gate")]
 pub mod proofs;
 pub mod query;
+pub mod receipt;
 pub mod scope;
 pub mod statement;
 pub mod survey;
 pub mod trust;
 pub mod verify;
+pub mod zip;
 
 /// Why a bundle could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +50,9 @@ pub enum Error {
     /// The ledger cannot be read.
     #[error(transparent)]
     Store(#[from] crate::ledger::store::StoreError),
+    /// The evidence key cannot be reached or refuses.
+    #[error("the evidence key cannot sign: {0}")]
+    Unsigned(String),
     /// No chain of this ledger has the run.
     #[error("no run `{0}` in this ledger")]
     NoRun(String),

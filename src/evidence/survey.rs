@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use super::bundle::{
     AGENT_RUN, CHECKPOINT, CONSISTENCY, DECISION, ENTRIES, FLEET_CHECKPOINT, FLEET_ENTRIES, Files,
-    PAYLOADS, POPULATION, RANGE, TOOL_TRACE,
+    PAYLOADS, POPULATION, TOOL_TRACE,
 };
+use super::scope::Scope;
 use crate::crypto::note::{Checkpoint, SignatureLine};
 use crate::domain::json::{Json, Limits};
 
@@ -43,17 +44,6 @@ pub struct Signed {
     pub lines: Vec<SignatureLine>,
 }
 
-/// What a bundle is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope {
-    /// One run.
-    Run,
-    /// Everything in a span of one log.
-    Range,
-    /// What matches a query in several logs.
-    Population,
-}
-
 /// Everything the files say.
 #[derive(Clone, Debug)]
 pub struct Survey<'a> {
@@ -70,6 +60,8 @@ pub struct Survey<'a> {
     pub heads: Vec<Signed>,
     /// The head of the fleet log.
     pub fleet_head: Option<Signed>,
+    /// Other heads of it, which somebody outside has seen.
+    pub anchored: Vec<Signed>,
     /// `population.json`, or null.
     pub population: Json,
     /// What is said about each committed payload.
@@ -100,20 +92,17 @@ impl<'a> Survey<'a> {
     /// Reads the files. `report.html` and `controls.json`, which are made from it, are not read.
     #[must_use]
     pub fn of(files: &'a Files) -> Self {
-        let (mut entries, mut heads) = (Vec::new(), Vec::new());
+        let (mut entries, mut heads, mut anchored) = (Vec::new(), Vec::new(), Vec::new());
         for (name, bytes) in &files.0 {
             if name == ENTRIES || is_of_chain(name, "/entries.jsonl") {
                 entries.extend(noted(name, bytes));
             } else if name == CHECKPOINT || is_of_chain(name, "/checkpoint.txt") {
                 heads.extend(signed(name, bytes));
+            } else if name.starts_with("anchors/") && name.ends_with(".txt") {
+                anchored.extend(signed(name, bytes));
             }
         }
         let population = json(files, POPULATION);
-        let scope = match (population != Json::Null, files.get(RANGE).is_some()) {
-            (true, _) => Scope::Population,
-            (false, true) => Scope::Range,
-            (false, false) => Scope::Run,
-        };
         let fleet = files.get(FLEET_ENTRIES).map(|bytes| noted(FLEET_ENTRIES, bytes));
         let fleet_head = files.get(FLEET_CHECKPOINT).and_then(|b| signed(FLEET_CHECKPOINT, b));
         let payloads = json(files, PAYLOADS);
@@ -122,15 +111,39 @@ impl<'a> Survey<'a> {
         Self {
             files,
             inputs,
-            scope,
+            scope: Scope::of(files),
             runs: stories(files),
             entries,
             fleet: fleet.unwrap_or_default(),
             heads,
             fleet_head,
+            anchored,
             population,
             payloads: payloads.as_object().cloned().unwrap_or_default(),
         }
+    }
+
+    /// Heads of the fleet log, and each line on them that is not the log's own.
+    pub fn cosigned(&self) -> impl Iterator<Item = (&Signed, &SignatureLine)> {
+        let heads = self.fleet_head.iter().chain(&self.anchored);
+        heads.flat_map(|head| {
+            let others = head.lines.iter().filter(|line| line.name != head.checkpoint.origin);
+            others.map(move |line| (head, line))
+        })
+    }
+
+    /// The names on those lines, each once.
+    #[must_use]
+    pub fn witnesses(&self) -> Vec<&str> {
+        let names = self.cosigned().map(|(_, line)| line.name.as_str());
+        names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Time stamp tokens, by name.
+    #[must_use]
+    pub fn tokens(&self) -> Vec<&str> {
+        let names = self.named("anchors/").map(|(name, _)| name);
+        names.filter(|name| name.ends_with(".tsr")).collect()
     }
 
     /// Whether the bundle has this file.

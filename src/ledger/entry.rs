@@ -85,7 +85,7 @@ impl Kind {
 /// A payload's salted commitment as it stands in an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Commitment {
-    /// `SHA-256("wicketgate/commit/1\0" || salt || u64be(len) || payload)`.
+    /// What opens it: `domain::commitment`.
     pub c: Digest,
     /// Payload bytes.
     pub len: u64,

@@ -7,16 +7,15 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 
+pub use super::anchored::{AnchorRow, FleetView, Restart, next_origin};
 use crate::crypto::merkle::{self, Frontier};
 use crate::crypto::range::Node;
 use crate::crypto::tiles;
-use crate::domain::canonical;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
-use crate::domain::json::{Json, Limits};
+
+pub use super::reader::{ChainRow, KEPT, LedgerReader, Pruner, Pruning, Volume};
 
 /// Why the store did not do what was asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -228,76 +227,6 @@ impl Batch {
     }
 }
 
-/// What fleet logs of a tenant say about one log.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct FleetView {
-    /// Name and size of the fleet log in force; none if there is none.
-    pub fleet: Option<(String, Seq)>,
-    /// The chain that was asked about is not in this storage.
-    pub forgotten: bool,
-    /// Exact bytes of the newest `chain.enrolled`, `chain.checkpoint` and `chain.retired` about the
-    /// log, those there are.
-    pub said: Vec<Vec<u8>>,
-}
-
-/// What others said of one head of a log.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AnchorRow {
-    /// Entries under that head.
-    pub size: Seq,
-    /// The checkpoint note with every cosignature that came.
-    pub note: String,
-    /// Time stamp tokens (RFC 3161, DER) over the note's body.
-    pub tokens: Vec<Vec<u8>>,
-}
-
-impl AnchorRow {
-    /// The tokens as they are stored: a JSON array of base64.
-    #[must_use]
-    pub fn tokens_text(&self) -> String {
-        let tokens: Vec<Json> =
-            self.tokens.iter().map(|token| Json::from(STANDARD.encode(token))).collect();
-        canonical::text(&Json::from(tokens))
-    }
-
-    /// A row as it is stored.
-    ///
-    /// # Errors
-    /// [`StoreError::Broken`]: the tokens cannot be read.
-    pub fn read(size: Seq, note: String, tokens: &str) -> Result<Self, StoreError> {
-        let broken = || StoreError::Broken(format!("the tokens of anchor {size} cannot be read"));
-        let read = Json::parse(tokens.as_bytes(), &Limits::FILE).map_err(|_| broken())?;
-        let tokens = read.as_array().ok_or_else(broken)?.iter();
-        let tokens = tokens.map(|token| STANDARD.decode(token.as_str()?).ok());
-        let tokens = tokens.collect::<Option<_>>().ok_or_else(broken)?;
-        Ok(Self { size, note, tokens })
-    }
-}
-
-/// The chain that follows one whose entries were lost.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Restart {
-    /// Its lease. Chain and secret are those of the old lease if the old chain is empty.
-    pub key: LeaseKey,
-    /// The last part of its name.
-    pub n: u64,
-    /// Its name.
-    pub origin: String,
-    /// Its first entries and head; no payloads.
-    pub batch: Batch,
-}
-
-/// The name of the next log of the same slot, and its number: `…/<slot>/<n + 1>`, `…/fleet/1`.
-#[must_use]
-pub fn next_origin(origin: &str) -> Option<(String, u64)> {
-    let (before, last) = origin.rsplit_once('/')?;
-    if last == super::fleet::POOL && before.split('/').count() == 2 {
-        return Some((format!("{origin}/1"), 1));
-    }
-    let next = last.parse::<u64>().ok()?.checked_add(1)?;
-    Some((format!("{before}/{next}"), next))
-}
-
 /// What a writer does. Every method shows the lease; a lost lease is `Conflict`.
 #[async_trait]
 pub trait LedgerStore: Send + Sync + 'static {
@@ -403,178 +332,5 @@ pub trait LedgerStore: Send + Sync + 'static {
     /// `true` once the space kept back for outcomes is whole again; new intents wait for that.
     async fn replenish(&self) -> bool {
         true
-    }
-}
-
-/// One chain as a reader sees it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ChainRow {
-    /// The chain.
-    pub chain: ChainId,
-    /// Its tenant.
-    pub tenant: String,
-    /// `local/0`.
-    pub slot: String,
-    /// The log's name.
-    pub origin: String,
-    /// Its current epoch.
-    pub epoch: Epoch,
-    /// Its head.
-    pub head: Head,
-}
-
-/// How much of something a ledger holds.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Volume {
-    /// `entries`, `payloads`, `checkpoints` or `subtrees`.
-    pub what: &'static str,
-    /// Rows.
-    pub rows: u64,
-    /// Bytes of what the rows say, without what the database adds.
-    pub bytes: u64,
-    /// Bytes on disk with indexes, where the database can tell; of the whole file on SQLite, `None`.
-    pub disk: Option<u64>,
-}
-
-/// Drops entries that a recorded pruning covers. Opened only to prune.
-#[async_trait]
-pub trait Pruner: Send + Sync + 'static {
-    /// Drops the entries `from .. to` of the chain and the payloads they commit to, but keeps what
-    /// introduces keys, policies and manifests, and the leaf hashes of their tiles. `entry` is where
-    /// the fleet log says so; the database refuses unless it does. Returns how many entries went.
-    ///
-    /// Repeating it is harmless, so that a pruning that was interrupted can be ended.
-    async fn prune(&self, pruning: &Pruning) -> Result<u64, StoreError>;
-}
-
-/// A pruning as the fleet log records it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Pruning {
-    /// The chain.
-    pub chain: ChainId,
-    /// The fleet log's chain.
-    pub fleet: ChainId,
-    /// Where the fleet log has the `retention.pruned`.
-    pub entry: Seq,
-    /// First entry to go.
-    pub from: Seq,
-    /// First entry to stay: a multiple of 256.
-    pub to: Seq,
-}
-
-/// Kinds that pruning leaves: without them nothing later could be checked.
-pub const KEPT: [&str; 5] =
-    ["chain.genesis", "writer.started", "policy.activated", "manifest.bound", "anchor.observed"];
-
-/// What an auditor's tools do: read everything, write nothing, hold no lease.
-#[async_trait]
-pub trait LedgerReader: Send + Sync + 'static {
-    /// Every chain this reader may see, by origin.
-    async fn chains(&self) -> Result<Vec<ChainRow>, StoreError>;
-
-    /// Entries with `from <= seq`, ascending, at most `limit`.
-    async fn entries(
-        &self,
-        chain: &ChainId,
-        from: Seq,
-        limit: u32,
-    ) -> Result<Vec<EntryRow>, StoreError>;
-
-    /// The chain a run is in, if any.
-    async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError>;
-
-    /// All entries of a run, ascending.
-    async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError>;
-
-    /// Entries of these kinds that belong to no run, ascending.
-    async fn entries_of(
-        &self,
-        chain: &ChainId,
-        kinds: &[&str],
-    ) -> Result<Vec<EntryRow>, StoreError>;
-
-    /// Leaf hashes `0 .. size`, in order.
-    async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError>;
-
-    /// Leaf hashes of the entries that are there with `from <= seq < to`, ascending.
-    async fn leaves(
-        &self,
-        chain: &ChainId,
-        from: Seq,
-        to: Seq,
-    ) -> Result<Vec<(Seq, Digest)>, StoreError> {
-        let all = self.leaf_hashes(chain, to).await?;
-        let skip = usize::try_from(from).unwrap_or(usize::MAX);
-        Ok((0..).zip(all).skip(skip).collect())
-    }
-
-    /// Stored subtrees of this height with `from <= index < to`, ascending. They are derived and may
-    /// be missing: whoever uses them checks what comes out against a signed root.
-    async fn subtrees(
-        &self,
-        _chain: &ChainId,
-        _height: u32,
-        _from: u64,
-        _to: u64,
-    ) -> Result<Vec<Subtree>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    /// Stored checkpoints with `size >= at_least`, ascending, at most `limit`.
-    async fn checkpoints(
-        &self,
-        chain: &ChainId,
-        at_least: Seq,
-        limit: u32,
-    ) -> Result<Vec<(Seq, String)>, StoreError> {
-        let mut found: Vec<(Seq, String)> = Vec::new();
-        for _ in 0..limit {
-            let next = found.last().map_or(at_least, |(size, _)| size.saturating_add(1));
-            match self.checkpoint(chain, next).await? {
-                Some(row) => found.push(row),
-                None => break,
-            }
-        }
-        Ok(found)
-    }
-
-    /// What the ledger holds of each kind of row, counted now.
-    async fn volumes(&self) -> Result<Vec<Volume>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    /// A payload, unless it was erased or never stored.
-    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError>;
-
-    /// The smallest stored checkpoint with `size >= at_least`: its size and note.
-    async fn checkpoint(
-        &self,
-        chain: &ChainId,
-        at_least: Seq,
-    ) -> Result<Option<(Seq, String)>, StoreError>;
-
-    /// What others said of heads of this log with `size >= from`, ascending, at most `limit`.
-    async fn anchors(
-        &self,
-        _origin: &str,
-        _from: Seq,
-        _limit: u32,
-    ) -> Result<Vec<AnchorRow>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    /// What others said of the largest anchored head of this log.
-    async fn newest_anchor(&self, _origin: &str) -> Result<Option<AnchorRow>, StoreError> {
-        Ok(None)
-    }
-
-    /// The newest entry of this kind that fleet logs of the tenant hold about a log.
-    async fn fleet_said(
-        &self,
-        _tenant: &str,
-        _log: &str,
-        _kind: &str,
-    ) -> Result<Option<EntryRow>, StoreError> {
-        Ok(None)
     }
 }

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 
 use super::client::{Consistency, Head, Witness};
-use crate::clock::SystemClock;
+use super::tsa::Tsa;
+use crate::clock::{SystemClock, SystemEntropy};
 use crate::crypto::note::{Checkpoint, VerifierKey};
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
@@ -37,5 +38,15 @@ impl port::Witness for Witness {
     async fn newest(&self, log: &VerifierKey) -> Result<Option<Checkpoint>, String> {
         let newest = Self::newest(self, log).await.map_err(|e| e.to_string())?;
         Ok(newest.map(|(checkpoint, _)| checkpoint))
+    }
+}
+
+#[async_trait]
+impl port::TimeStamp for Tsa {
+    async fn stamp(&self, head: &Checkpoint) -> Result<port::Stamp, String> {
+        let stamped = Self::stamp(self, head, &SystemClock::new(), &SystemEntropy).await;
+        let stamped = stamped.map_err(|e| e.to_string())?;
+        let (time, name) = (stamped.stamp.millis, stamped.stamp.authority);
+        Ok(port::Stamp { time: Timestamp::from_millis(time), token: stamped.response, name })
     }
 }

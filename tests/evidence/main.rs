@@ -14,8 +14,11 @@
 mod books;
 mod chain;
 mod desk;
+mod families;
+mod flip;
 mod insider;
 mod observed;
 mod replay;
 mod scopes;
 mod tamper;
+mod zips;

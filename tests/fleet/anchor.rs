@@ -26,7 +26,7 @@ async fn heads_that_moved_are_recorded_once_and_a_second_round_writes_nothing() 
     let third = anchor(&estate).await.ends(0).json();
     assert_eq!(third["enrolled"], json!([]), "{third}");
     assert_eq!(third["recorded"][0]["log"], SLOT, "{third}");
-    run(&estate, &["ledger", "verify", "--config", "wicketgate.yaml"]).await.says("VALID");
+    crate::desk::verify(&estate, "").await.ends(0).says(&format!("VALID {SLOT}"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -39,6 +39,29 @@ async fn a_running_gate_is_anchored_beside_it() {
     crate::desk::calls_through(&gate, &["b"]).await;
     anchor(&estate).await.ends(0).says(SLOT);
     gate.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_gate_writes_down_what_others_have_seen() {
+    let tool = Tool::start().await;
+    let estate = sqlite(&tool);
+    let witness = Witness::start(&estate, "one").await;
+    witness.known_to(&estate);
+    estate.configure(|config| config["fleet"]["anchor_file"] = json!("anchor"));
+    let mut gate = estate.serve().await;
+    crate::desk::calls_through(&gate, &["a"]).await;
+    let done = anchor(&estate).await.ends(0).json();
+    let tail = ["ledger", "tail", "--config", "wicketgate.yaml", "--chain", SLOT, "--json"];
+    crate::until("anchor.observed in the chain of the gate", || async {
+        run(&estate, &tail).await.out.contains("anchor.observed")
+    })
+    .await;
+    let out = run(&estate, &tail).await.out;
+    let line = out.lines().find(|line| line.contains("anchor.observed")).unwrap();
+    let entry: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!((&entry["data"]["root"], &entry["data"]["name"]), (&done["root"], &json!("one")));
+    gate.stop().await;
+    crate::desk::verify(&estate, "").await.ends(0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

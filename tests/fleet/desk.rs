@@ -67,6 +67,13 @@ pub async fn anchor(estate: &Estate) -> Ran {
     run(estate, &["ledger", "anchor", "--config", "wicketgate.yaml", "--json"]).await
 }
 
+/// `ledger verify`, trusting the enrolment key, with more lines in the trust file.
+pub async fn verify(estate: &Estate, more: &str) -> Ran {
+    let trust = format!("enrolment-key state/enrolment.key.pub\n{more}");
+    std::fs::write(estate.path("trust.txt"), trust).unwrap();
+    run(estate, &["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "trust.txt"]).await
+}
+
 /// Makes a fleet key and says so in the configuration.
 pub fn fleet(estate: &Estate) {
     run_with(estate, &["keygen", "--out", "fleet.pem"], &[]).ends(0);

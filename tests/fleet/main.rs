@@ -26,7 +26,10 @@ mod tool;
 
 mod anchor;
 mod desk;
+mod keys;
+mod recover;
 mod rollback;
+mod shared;
 
 #[path = "../support/mod.rs"]
 mod support;

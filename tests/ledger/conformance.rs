@@ -4,8 +4,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use wicketgate::domain::id::ChainId;
-use wicketgate::ledger::entry::Entry;
-use wicketgate::ledger::store::{LeaseKey, StoreError};
+use wicketgate::domain::json::Json;
+use wicketgate::domain::time::Timestamp;
+use wicketgate::ledger::chain::{Chain, Moment};
+use wicketgate::ledger::entry::{Draft, Entry, Kind};
+use wicketgate::ledger::store::{
+    AnchorRow, Batch, FleetView, Head, LeaseKey, LeaseRequest, Leased, LedgerStore, Restart,
+    StoreError,
+};
 
 use super::books::{LONG, batch, beats, call, lease, payload, request, run};
 use super::rig::Rig;
@@ -39,6 +45,10 @@ on_every_store! {
     a_malformed_batch_is_refused_before_it_is_written
     a_full_batch_fits
     a_caller_that_goes_away_leaves_all_or_nothing
+    the_fleet_log_is_one_slot_and_a_second_newcomer_waits
+    what_the_fleet_log_says_of_a_log_is_found_and_anchors_are_kept
+    a_slot_goes_on_under_the_next_name_or_not_at_all
+    a_writer_whose_secret_is_not_known_comes_back_to_its_chain
 }
 
 async fn the_first_lease_is_slot_zero_of_an_empty_chain(rig: Rig) {
@@ -448,4 +458,148 @@ async fn a_caller_that_goes_away_leaves_all_or_nothing(rig: Rig) {
         head = next.head;
     }
     assert_eq!(store.tail(&leased.key, 0, 99).await.unwrap().len(), 27);
+}
+
+async fn fleet(store: &dyn LedgerStore, n: u8) -> Result<Leased, StoreError> {
+    store.lease(&LeaseRequest { pool: "fleet".into(), ..request(n) }).await
+}
+
+async fn the_fleet_log_is_one_slot_and_a_second_newcomer_waits(rig: Rig) {
+    let store = rig.store().await;
+    let first = fleet(&*store, 1).await.unwrap();
+    assert_eq!(first.origin, "wicketgate.dev/default/fleet");
+    // SQLite's own lock file keeps the second one out before it comes here.
+    if rig.many_writers() {
+        let second = fleet(&*rig.store().await, 2).await;
+        assert!(matches!(second, Err(StoreError::Conflict(_))), "{second:?}");
+    }
+    store.release(&first.key).await.unwrap();
+    let again = fleet(&*store, 3).await.unwrap();
+    assert_eq!((again.origin, again.key.chain), (first.origin, first.key.chain));
+}
+
+/// Real entries, as the fleet log has them.
+fn entries(head: &Head, key: &LeaseKey, drafts: Vec<Draft>) -> Batch {
+    let mut chain = Chain::resume(key.chain, key.epoch, "00000000".into(), head).unwrap();
+    let moment = Moment { wall: Timestamp::from_millis(1_700_000_000_000), mono: 1 };
+    let rows = drafts.into_iter().map(|draft| chain.extend(draft, moment).unwrap().0);
+    let entries = rows.collect();
+    let checkpoint = format!("note of {}\n", chain.size());
+    Batch { entries, payloads: Vec::new(), head: chain.head(checkpoint) }
+}
+
+fn recorded(log: &str, chain: &ChainId, size: u64) -> Draft {
+    Draft::of(
+        Kind::ChainCheckpoint,
+        Json::object([
+            ("log", Json::from(log)),
+            ("chain", Json::from(chain.to_string())),
+            ("size", Json::from(size)),
+            ("root", Json::from("ab".repeat(32))),
+            ("epoch", Json::from(1_u64)),
+        ]),
+    )
+}
+
+async fn what_the_fleet_log_says_of_a_log_is_found_and_anchors_are_kept(rig: Rig) {
+    let store = rig.store().await;
+    let mine = lease(&*store, 1).await;
+    let batch = beats(&mine.head, 2);
+    store.append(&mine.key, &mine.head, &batch).await.unwrap();
+    let nobody = ChainId::from_bytes([9; 16]);
+    let view = store.fleet_view(&mine.key, Some(&nobody)).await.unwrap();
+    assert_eq!(view, FleetView { fleet: None, forgotten: true, said: Vec::new() });
+    let log = fleet(&*store, 2).await.unwrap();
+    let drafts = vec![
+        recorded(&mine.origin, &mine.key.chain, 1),
+        recorded("wicketgate.dev/default/local/0/00", &nobody, 7),
+        recorded(&mine.origin, &mine.key.chain, 2),
+        recorded("wicketgate.dev/default/local/1/0", &nobody, 9),
+    ];
+    let written = entries(&log.head, &log.key, drafts);
+    store.append(&log.key, &log.head, &written).await.unwrap();
+    let view = store.fleet_view(&mine.key, Some(&log.key.chain)).await.unwrap();
+    assert_eq!(view.fleet, Some((log.origin.clone(), 4)));
+    assert_eq!((view.forgotten, view.said), (false, vec![written.entries[2].body.clone()]));
+    let leaves: Vec<_> = written.entries.iter().map(|entry| entry.leaf).collect();
+    assert_eq!(store.fleet_leaves(&mine.key, 0, 10).await.unwrap(), leaves);
+    assert_eq!(store.fleet_leaves(&mine.key, 1, 2).await.unwrap(), leaves[1..3]);
+    assert_eq!(store.signed_at(&mine.key, 2).await.unwrap(), Some(batch.head.checkpoint));
+    assert_eq!(store.signed_at(&mine.key, 1).await.unwrap(), None);
+
+    let anchor = |size: u64, note: &str| AnchorRow {
+        size,
+        note: note.into(),
+        tokens: vec![vec![0, 255, 1], Vec::new()],
+    };
+    store.put_anchor(&log.key, &anchor(2, "first")).await.unwrap();
+    store.put_anchor(&log.key, &anchor(4, "second")).await.unwrap();
+    store.put_anchor(&log.key, &anchor(4, "cosigned \\ it's")).await.unwrap();
+    let reader = rig.reader().await;
+    let all = vec![anchor(2, "first"), anchor(4, "cosigned \\ it's")];
+    assert_eq!(reader.anchors(&log.origin, 0, 9).await.unwrap(), all);
+    assert_eq!(reader.anchors(&log.origin, 3, 9).await.unwrap(), all[1..]);
+    assert_eq!(reader.anchors(&log.origin, 0, 1).await.unwrap(), all[..1]);
+    assert_eq!(reader.newest_anchor(&log.origin).await.unwrap().as_ref(), all.last());
+    assert_eq!(reader.newest_anchor(&mine.origin).await.unwrap(), None);
+    let said = reader.fleet_said("default", &mine.origin, "chain.checkpoint").await.unwrap();
+    assert_eq!(said.as_ref(), Some(&written.entries[2]));
+    assert_eq!(reader.fleet_said("other", &mine.origin, "chain.checkpoint").await.unwrap(), None);
+    let retired = reader.fleet_said("default", &mine.origin, "chain.retired").await.unwrap();
+    assert_eq!(retired, None);
+}
+
+fn next(mine: &Leased, n: u8, number: u64) -> Restart {
+    let key = LeaseKey { chain: ChainId::from_bytes([n; 16]), epoch: 1, secret: [n; 32] };
+    let empty = Head {
+        size: 0,
+        hash: Entry::genesis_prev(&key.chain),
+        frontier: Vec::new(),
+        checkpoint: String::new(),
+    };
+    let origin = format!("wicketgate.dev/default/{}/{number}", mine.slot);
+    let batch = batch(&empty, &[("chain.genesis", None, None), ("writer.stopped", None, None)]);
+    Restart { key, n: number, origin, batch }
+}
+
+async fn a_slot_goes_on_under_the_next_name_or_not_at_all(rig: Rig) {
+    let store = rig.store().await;
+    let mine = lease(&*store, 1).await;
+    let first = beats(&mine.head, 3);
+    store.append(&mine.key, &mine.head, &first).await.unwrap();
+    let mut stolen = mine.key.clone();
+    stolen.secret = [7; 32];
+    assert!(store.restart(&stolen, &next(&mine, 2, 1)).await.is_err());
+    assert!(store.restart(&mine.key, &next(&mine, 2, 0)).await.is_err(), "the name is taken");
+    let reader = rig.reader().await;
+    assert_eq!(reader.chains().await.unwrap().len(), 1, "nothing was changed");
+
+    let other = next(&mine, 2, 1);
+    store.restart(&mine.key, &other).await.unwrap();
+    let rows = reader.chains().await.unwrap();
+    let names: Vec<_> = rows.iter().map(|row| (row.origin.as_str(), row.head.size)).collect();
+    assert_eq!(names, [(mine.origin.as_str(), 3), (other.origin.as_str(), 2)]);
+    assert_eq!(reader.entries(&mine.key.chain, 0, 9).await.unwrap(), first.entries);
+    let late = store.append(&mine.key, &first.head, &beats(&first.head, 1)).await;
+    assert!(matches!(late, Err(StoreError::Conflict(_))), "{late:?}");
+    // Whoever takes the slot takes the chain in force.
+    let again = lease(&*store, 3).await;
+    assert_eq!((again.origin.as_str(), again.key.chain), (other.origin.as_str(), other.key.chain));
+    assert_eq!(again.head, other.batch.head);
+    store.append(&again.key, &again.head, &beats(&again.head, 1)).await.unwrap();
+}
+
+async fn a_writer_whose_secret_is_not_known_comes_back_to_its_chain(rig: Rig) {
+    if !rig.many_writers() {
+        return;
+    }
+    let store = rig.store().await;
+    let (zero, one) = (lease(&*store, 1).await, lease(&*store, 2).await);
+    assert_eq!(one.slot, "local/1");
+    store.release(&zero.key).await.unwrap();
+    store.release(&one.key).await.unwrap();
+    let mut before = one.key.clone();
+    before.secret = [99; 32];
+    let again = store.lease(&LeaseRequest { previous: Some(before), ..request(3) }).await.unwrap();
+    assert_eq!((again.key.chain, again.same_writer), (one.key.chain, false));
 }

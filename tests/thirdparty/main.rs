@@ -18,5 +18,6 @@
 mod checker;
 mod guide;
 mod page;
+mod scopes;
 mod stage;
 mod stamps;

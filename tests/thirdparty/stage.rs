@@ -73,9 +73,19 @@ pub fn replace(files: &mut Files, name: &str, from: &str, to: &str) {
 /// The head the quickstart's auditor noted before the run, as VERIFY.md wants it.
 pub fn noted_head() -> String {
     let trust = std::fs::read_to_string(demo().join("auditor/trust.txt")).unwrap();
-    let line = trust.lines().find(|line| line.starts_with("head ")).unwrap();
+    let line = trust.lines().find(|line| line.starts_with("head ") && line.contains("/local/"));
+    let line = line.unwrap();
     let words: Vec<&str> = line.split(' ').collect();
     format!("ledger {} {}", words[2], words[3])
+}
+
+/// The keys of the witnesses the auditor trusts, as VERIFY.md wants them.
+pub fn witnesses() -> String {
+    let trust = std::fs::read_to_string(demo().join("auditor/trust.txt")).unwrap();
+    let keys: Vec<&str> =
+        trust.lines().filter_map(|line| line.strip_prefix("witness-key ")).collect();
+    assert!(!keys.is_empty(), "{trust}");
+    keys.join(" ")
 }
 
 /// Python with the pinned packages, if it is there (`tests/run` sees to that).

@@ -9,7 +9,8 @@ mod catalogue;
 use std::collections::BTreeSet;
 
 use super::bundle::{Files, POPULATION, RANGE};
-use super::survey::{Noted, Scope, Survey, list, text};
+use super::scope::Scope;
+use super::survey::{Noted, Survey, list, text};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 
@@ -209,16 +210,11 @@ fn material(survey: &Survey<'_>, need: Need) -> Material {
             entries(survey.fleet_of(&kinds))
         }
         Need::Witnessed => {
-            let head = survey.fleet_head.as_ref();
-            let others = head.map_or(0, |head| {
-                head.lines.iter().filter(|line| line.name != head.checkpoint.origin).count()
-            });
-            let tokens: Vec<String> = survey
-                .named("anchors/")
-                .map(|(name, _)| name.to_owned())
-                .filter(|name| name.ends_with(".tsr"))
-                .collect();
-            with(others.saturating_add(tokens.len()), &[FLEET_CHECKPOINT], tokens)
+            let tokens = survey.tokens();
+            let count = survey.witnesses().len().saturating_add(tokens.len());
+            let notes = survey.cosigned().map(|(head, _)| head.file.clone());
+            let files = notes.chain(tokens.iter().map(|name| (*name).to_owned())).collect();
+            with(count, &[FLEET_CHECKPOINT], files)
         }
     }
 }

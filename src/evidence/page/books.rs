@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::first::witnesses;
 use super::words::{count, moment, pretty};
+use crate::crypto::note::SignatureLine;
 use crate::domain::json::Json;
 use crate::evidence::bundle;
 use crate::evidence::controls as mapping;
@@ -55,12 +55,11 @@ pub(super) fn time(survey: &Survey<'_>) -> Markup {
         .chain(survey.fleet_of(&["anchor.observed"]))
         .collect();
     let steps = survey.of_kinds(&["clock.step"]).count();
-    let tokens: Vec<&str> = survey
-        .named("anchors/")
-        .map(|(name, _)| name)
-        .filter(|name| name.ends_with(".tsr"))
-        .collect();
-    let cosigned = survey.fleet_head.as_ref().map(cosigned).unwrap_or_default();
+    let tokens = survey.tokens();
+    let times = |(head, line): (&Signed, &SignatureLine)| {
+        Some((head.file.clone(), line.name.clone(), cosigned_at(&line.signature)?))
+    };
+    let cosigned: Vec<(String, String, String)> = survey.cosigned().filter_map(times).collect();
     html! {
         p { "Each entry has the writer's own time. It is a claim; it never goes backwards within a log. Where others vouch for a time, an entry lies between two of theirs: after the last one that the log had seen, before the first one that had seen the log." }
         @if steps > 0 { p { (count(steps, "step of the clock is", "steps of the clock are")) " recorded (" code { "clock.step" } ")." } }
@@ -71,9 +70,9 @@ pub(super) fn time(survey: &Survey<'_>) -> Markup {
                 thead { tr { th scope="col" { "What" } th scope="col" { "Time" } th scope="col" { "Says" } } }
                 tbody {
                     @for noted in observed.iter().take(ROWS_MAX) { (anchor(noted)) }
-                    @for (name, at) in &cosigned { tr {
+                    @for (file, name, at) in &cosigned { tr {
                         td { "cosignature by " code { (name) } } td { (moment(at)) }
-                        td { "the fleet log's head here existed by then, if you trust this witness" }
+                        td { "the head of the fleet log in " code { (file) } " existed by then, if you trust this witness" }
                     } }
                     @for name in &tokens { tr {
                         td { "RFC 3161 token " code { (name) } } td { "in the token" }
@@ -95,12 +94,7 @@ fn anchor(noted: &Noted) -> Markup {
     } }
 }
 
-/// Cosignatures carry their time: 4 bytes of key hash (not kept here), 8 of seconds, 64 of signature.
-fn cosigned(head: &Signed) -> Vec<(String, String)> {
-    let lines = head.lines.iter().filter(|line| line.name != head.checkpoint.origin);
-    lines.filter_map(|line| Some((line.name.clone(), cosigned_at(&line.signature)?))).collect()
-}
-
+/// Cosignatures carry their time: 8 bytes of seconds, then 64 of signature.
 fn cosigned_at(signature: &[u8]) -> Option<String> {
     let (seconds, rest) = signature.split_first_chunk::<8>()?;
     let seconds = i64::try_from(u64::from_be_bytes(*seconds)).ok().filter(|_| rest.len() == 64)?;
@@ -123,7 +117,7 @@ pub(super) fn log(survey: &Survey<'_>) -> Markup {
         h3 { "Heads" }
         table {
             thead { tr { th scope="col" { "Log" } th scope="col" { "Entries" } th scope="col" { "Root" } th scope="col" { "Signed by" } } }
-            tbody { @for head in survey.heads.iter().chain(&survey.fleet_head).take(ROWS_MAX) { (head_row(head)) } }
+            tbody { @for head in survey.heads.iter().chain(&survey.fleet_head).chain(&survey.anchored).take(ROWS_MAX) { (head_row(head)) } }
         }
         h3 { "Keys, as the logs name them" }
         p { "Take none of these keys from here: compare them with the ones you were given." }
@@ -144,7 +138,12 @@ pub(super) fn log(survey: &Survey<'_>) -> Markup {
 }
 
 fn head_row(head: &Signed) -> Markup {
-    let others = witnesses(head);
+    let others: Vec<&str> = head
+        .lines
+        .iter()
+        .map(|line| line.name.as_str())
+        .filter(|name| *name != head.checkpoint.origin)
+        .collect();
     html! { tr {
         td { code { (head.checkpoint.origin) } br; span .small { (head.file) } }
         td { (head.checkpoint.size) }

@@ -4,8 +4,9 @@ use maud::{Markup, html};
 
 use super::words::count;
 use crate::domain::json::Json;
+use crate::evidence::scope::Scope;
 use crate::evidence::statement::Exporter;
-use crate::evidence::survey::{Scope, Signed, Survey, list, number, text};
+use crate::evidence::survey::{Survey, list, number, text};
 
 /// What no bundle of this version proves, whatever its checks say.
 pub const NOT_PROVEN: [&str; 7] = [
@@ -160,15 +161,10 @@ fn proven(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
             format!("the log is enrolled in {}, the tenant's log of logs", head.checkpoint.origin),
             "F1",
         ));
-        let others = witnesses(head).len();
+        let others = survey.witnesses().len();
         if others > 0 {
-            all.push((
-                format!(
-                    "{} saw the head of that log, if you trust their keys",
-                    count(others, "witness", "witnesses")
-                ),
-                "L2",
-            ));
+            let seen = count(others, "witness", "witnesses");
+            all.push((format!("{seen} saw a head of that log, if you trust their keys"), "L2"));
         }
     }
     all
@@ -196,13 +192,13 @@ fn own_limits(survey: &Survey<'_>) -> Vec<String> {
         stories().any(|run| number(run, "unenforced") > 0),
         "that every decision was obeyed: some were recorded and not enforced (observe mode)",
     );
-    let witnessed = survey.fleet_head.as_ref().is_some_and(|head| !witnesses(head).is_empty());
+    let seen = !survey.witnesses().is_empty() || !survey.tokens().is_empty();
     say(
         survey.fleet_head.is_none(),
         "that the log is known to anybody else: there is no fleet log here, so no witness and no time stamp",
     );
     say(
-        survey.fleet_head.is_some() && !witnessed && !has_token(survey),
+        survey.fleet_head.is_some() && !seen,
         "that anybody outside has seen the head of the log: no witness cosigned it, no authority stamped it",
     );
     for (state, what) in [
@@ -216,16 +212,6 @@ fn own_limits(survey: &Survey<'_>) -> Vec<String> {
         }
     }
     all
-}
-
-fn has_token(survey: &Survey<'_>) -> bool {
-    survey.named("anchors/").any(|(name, _)| name.ends_with(".tsr"))
-}
-
-/// Names on the head's signature lines that are not the log's own.
-pub(super) fn witnesses(head: &Signed) -> Vec<&str> {
-    let names = head.lines.iter().map(|line| line.name.as_str());
-    names.filter(|name| *name != head.checkpoint.origin).collect()
 }
 
 fn whose(survey: &Survey<'_>, exporter: &Exporter) -> Vec<(&'static str, Markup)> {
@@ -259,8 +245,7 @@ fn whose(survey: &Survey<'_>, exporter: &Exporter) -> Vec<(&'static str, Markup)
             html! { (text(&first.entry, "ts")) " to " (text(&last.entry, "ts")) },
         ));
     }
-    let witnessed = survey.fleet_head.as_ref().map(witnesses).unwrap_or_default();
-    let stamped = survey.named("anchors/").filter(|(name, _)| name.ends_with(".tsr")).count();
+    let (witnessed, stamped) = (survey.witnesses(), survey.tokens().len());
     let seen = match (witnessed.is_empty(), stamped) {
         (true, 0) => "nobody outside: see what is not proven".to_owned(),
         (true, n) => format!("{} of a time stamping authority", count(n, "token", "tokens")),

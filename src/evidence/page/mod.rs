@@ -14,8 +14,9 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::bundle::Files;
+use super::scope::Scope;
 use super::statement::Exporter;
-use super::survey::{Scope, Survey, text};
+use super::survey::{Survey, text};
 use crate::domain::digest::Digest;
 
 pub use first::NOT_PROVEN;
@@ -118,7 +119,12 @@ mod tests {
     fn of(files: &[(&str, &str)]) -> String {
         let mut all = Files::default();
         files.iter().for_each(|(name, text)| all.put(*name, *text));
-        let exporter = Exporter { version: "1<2".into(), at: "now\u{202e}".into() };
+        let exporter = Exporter {
+            version: "1<2".into(),
+            at: "now\u{202e}".into(),
+            sha256: "<".into(),
+            requester: "<b>".into(),
+        };
         String::from_utf8(page(&all, &exporter)).unwrap()
     }
 

@@ -15,9 +15,9 @@ use crate::evidence::bundle::{
     FLEET, FLEET_ENTRIES, FOLDER, Files, LINES, NOTE, OLDER, PATHS, RANGE_PROOF, chain_folder,
 };
 use crate::evidence::scope::{Scope, Strand};
-use crate::evidence::trust::{PinnedHead, Trust};
+use crate::evidence::trust::{PinnedHead, Trust, Use};
 use crate::ledger::entry::Kind;
-use crate::ledger::verify::epochs::Epochs;
+use crate::ledger::verify::epochs::{Epochs, Revoked};
 use crate::ledger::verify::{Damage, Line};
 
 /// Clocks of honest machines may differ by this much.
@@ -63,7 +63,7 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
     for strand in &mut case.strands {
         told.chain(&strand.folder);
         told.put("L3", understood(&strand.lines));
-        let mut epochs = Epochs::new(&trust.enrolment);
+        let mut epochs = Epochs::new(&trust.enrolment).revoking(&revoked(trust));
         let held = keys(&strand.lines, &mut epochs);
         told.put("S1", held.map_or_else(Outcome::from, |()| enrolled(&epochs, trust)));
         let lines = &strand.lines;
@@ -127,6 +127,12 @@ fn understood(lines: &[Line]) -> Outcome {
     }
 }
 
+/// Enrolment keys that count no more, or only up to a position of a log.
+fn revoked(trust: &Trust) -> Vec<Revoked> {
+    let about = trust.revoked.iter().filter(|revoked| revoked.purpose == Use::Enrolment);
+    about.map(|one| Revoked { key: one.key.clone(), good: one.good.clone() }).collect()
+}
+
 /// The genesis first, every writer's certificate, and no entry of a writer nobody introduced.
 fn keys(lines: &[Line], epochs: &mut Epochs) -> Result<(), Damage> {
     let first = lines.first().ok_or_else(|| Damage::new("S1", "no entries"))?;
@@ -147,6 +153,8 @@ fn keys(lines: &[Line], epochs: &mut Epochs) -> Result<(), Damage> {
                 line.entry.seq, line.entry.epoch
             );
             return Err(Damage::new("S1", why));
+        } else {
+            epochs.stands(line.entry.epoch, line.entry.seq)?;
         }
     }
     Ok(())

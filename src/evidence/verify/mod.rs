@@ -32,10 +32,10 @@ pub use case::Case;
 pub use range::VERSION as RANGE_VERSION;
 pub use report::{Check, Outcome, Report};
 
-/// Verifies the bundle in this directory against these trust roots.
+/// Verifies the bundle that is this directory or this zip file against these trust roots.
 #[must_use]
 pub fn verify(dir: &Path, trust: &Trust) -> Report {
-    match Files::read(dir) {
+    match Files::load(dir) {
         Ok(files) => verify_files(&files, trust),
         Err(damage) => {
             let mut report = Report::default();

@@ -347,10 +347,10 @@ impl Round<'_> {
             file.observed.push(observed("witness", &name, head, time, digest));
         }
         if let Some(stamps) = &self.outside.stamps {
-            match stamps.stamp(head.body().as_bytes()).await {
+            match stamps.stamp(head).await {
                 Ok(stamp) => {
                     let digest = Digest::of(&[&stamp.token]);
-                    file.observed.push(observed("tsa", stamps.name(), head, stamp.time, digest));
+                    file.observed.push(observed("tsa", &stamp.name, head, stamp.time, digest));
                     file.tokens.push(stamp.token);
                     done.stamped = Some(stamp.time);
                 }

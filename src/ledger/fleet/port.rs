@@ -65,18 +65,18 @@ pub struct Stamp {
     pub time: Timestamp,
     /// The token (RFC 3161), DER.
     pub token: Vec<u8>,
+    /// The authority's name, as its certificate has it.
+    pub name: String,
 }
 
 /// A time stamping authority.
 #[async_trait]
 pub trait TimeStamp: Send + Sync + std::fmt::Debug + 'static {
-    /// Its name, for people.
-    fn name(&self) -> &str;
-    /// Asks for a token over these bytes. Returns within a bound.
+    /// Asks for a token over the body of this head. Returns within a bound.
     ///
     /// # Errors
-    /// Why there is none, naming the authority.
-    async fn stamp(&self, bytes: &[u8]) -> Result<Stamp, String>;
+    /// Why there is none.
+    async fn stamp(&self, head: &Checkpoint) -> Result<Stamp, String>;
 }
 
 /// A witness that is asked what it has seen, and the keys the log may have signed that with.

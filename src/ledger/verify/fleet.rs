@@ -73,6 +73,10 @@ impl Fleet {
         } else if line.is(Kind::RetentionPruned) {
             known.pruned = known.pruned.max(number("to").unwrap_or(0));
         }
+        if let Some(lost) = number("lost_from").filter(|_| line.is(Kind::ChainRetired)) {
+            // What was lost was told as lost: that it is not there is no news.
+            known.heads.retain(|head| head.size <= lost);
+        }
         let root = line.text("root").and_then(Digest::parse);
         let size = number("size").filter(|size| *size > 0);
         if let (Some(size), Some(root)) = (size, root) {

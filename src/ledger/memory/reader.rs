@@ -1,0 +1,160 @@
+//! Reading the books in memory.
+
+use async_trait::async_trait;
+
+use super::{Chain, Memory};
+use crate::crypto::range::Node;
+use crate::domain::digest::Digest;
+use crate::domain::id::{ChainId, RunId, Seq};
+use crate::ledger::store::{
+    AnchorRow, ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError, Subtree, Volume,
+};
+
+#[async_trait]
+impl LedgerReader for Memory {
+    async fn chains(&self) -> Result<Vec<ChainRow>, StoreError> {
+        let state = self.state.lock();
+        let row = |(id, chain): (&ChainId, &Chain)| ChainRow {
+            chain: *id,
+            tenant: chain.tenant.clone(),
+            slot: chain.slot_name(),
+            origin: chain.origin(),
+            epoch: chain.epoch,
+            head: chain.head.clone(),
+        };
+        let mut rows: Vec<ChainRow> = state.chains.iter().map(row).collect();
+        rows.sort_by(|a, b| a.origin.cmp(&b.origin));
+        Ok(rows)
+    }
+
+    async fn entries(
+        &self,
+        chain: &ChainId,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        Ok(self.read(chain, |c| c.from(from, limit)))
+    }
+
+    async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError> {
+        let state = self.state.lock();
+        let has = |chain: &Chain| chain.entries.iter().any(|e| e.run.as_ref() == Some(run));
+        let mut found: Vec<(String, ChainId)> =
+            state.chains.iter().filter(|(_, c)| has(c)).map(|(id, c)| (c.origin(), *id)).collect();
+        found.sort();
+        Ok(found.first().map(|(_, id)| *id))
+    }
+
+    async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
+        Ok(self.read(chain, |c| c.select(|e| e.run.as_ref() == Some(run))))
+    }
+
+    async fn entries_of(
+        &self,
+        chain: &ChainId,
+        kinds: &[&str],
+    ) -> Result<Vec<EntryRow>, StoreError> {
+        let wanted = |e: &EntryRow| e.run.is_none() && kinds.contains(&e.kind.as_str());
+        Ok(self.read(chain, |c| c.select(wanted)))
+    }
+
+    async fn leaf_hashes(&self, chain: &ChainId, size: Seq) -> Result<Vec<Digest>, StoreError> {
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        Ok(self.read(chain, |c| c.entries.iter().take(size).map(|e| e.leaf).collect()))
+    }
+
+    async fn leaves(
+        &self,
+        chain: &ChainId,
+        from: Seq,
+        to: Seq,
+    ) -> Result<Vec<(Seq, Digest)>, StoreError> {
+        let skip = usize::try_from(from).unwrap_or(usize::MAX);
+        let wanted = |e: &&EntryRow| e.seq < to;
+        Ok(self.read(chain, |c| {
+            c.entries.iter().skip(skip).take_while(wanted).map(|e| (e.seq, e.leaf)).collect()
+        }))
+    }
+
+    async fn subtrees(
+        &self,
+        chain: &ChainId,
+        height: u32,
+        from: u64,
+        to: u64,
+    ) -> Result<Vec<Subtree>, StoreError> {
+        let range = Node { height, index: from }..Node { height, index: to };
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        let read = |(node, hash): (&Node, &Digest)| Subtree { node: *node, hash: *hash };
+        Ok(self.read(chain, |c| c.subtrees.range(range).map(read).collect()))
+    }
+
+    async fn volumes(&self) -> Result<Vec<Volume>, StoreError> {
+        let state = self.state.lock();
+        let sum = |what, each: &dyn Fn(&Chain) -> (usize, usize)| {
+            let add = |(rows, bytes): (usize, usize), (r, b): (usize, usize)| {
+                (rows.saturating_add(r), bytes.saturating_add(b))
+            };
+            let (rows, bytes) = state.chains.values().map(each).fold((0, 0), add);
+            let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+            Volume { what, rows: number(rows), bytes: number(bytes), disk: None }
+        };
+        let row = |fixed: usize, body: usize| body.saturating_add(fixed);
+        Ok(vec![
+            sum("entries", &|c| {
+                (c.entries.len(), c.entries.iter().map(|e| row(80, e.body.len())).sum())
+            }),
+            sum("payloads", &|c| {
+                (c.payloads.len(), c.payloads.values().map(|p| row(80, p.body.len())).sum())
+            }),
+            sum("checkpoints", &|c| {
+                (c.checkpoints.len(), c.checkpoints.values().map(|n| row(32, n.len())).sum())
+            }),
+            sum("subtrees", &|c| (c.subtrees.len(), c.subtrees.len().saturating_mul(60))),
+        ])
+    }
+
+    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError> {
+        Ok(self.read(chain, |chain| chain.payloads.get(c).cloned()))
+    }
+
+    async fn checkpoint(
+        &self,
+        chain: &ChainId,
+        at_least: Seq,
+    ) -> Result<Option<(Seq, String)>, StoreError> {
+        Ok(self.read(chain, |c| {
+            c.checkpoints.range(at_least..).next().map(|(size, note)| (*size, note.clone()))
+        }))
+    }
+
+    async fn anchors(
+        &self,
+        origin: &str,
+        from: Seq,
+        limit: u32,
+    ) -> Result<Vec<AnchorRow>, StoreError> {
+        let state = self.state.lock();
+        let chain = state.chains.values().find(|c| c.origin() == origin);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let found = chain.into_iter().flat_map(|c| c.anchors.range(from..)).take(limit);
+        Ok(found.map(|(_, anchor)| anchor.clone()).collect())
+    }
+
+    async fn newest_anchor(&self, origin: &str) -> Result<Option<AnchorRow>, StoreError> {
+        let state = self.state.lock();
+        let chain = state.chains.values().find(|c| c.origin() == origin);
+        Ok(chain.and_then(|c| c.anchors.values().next_back().cloned()))
+    }
+
+    async fn fleet_said(
+        &self,
+        tenant: &str,
+        log: &str,
+        kind: &str,
+    ) -> Result<Option<EntryRow>, StoreError> {
+        Ok(self.state.lock().said(tenant, log, kind))
+    }
+}
