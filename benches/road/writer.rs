@@ -21,13 +21,16 @@ use crate::load::{self, Seen};
 use crate::table::{Row, Table, Target};
 use crate::{Plan, floor, pg};
 
-struct Open {
-    ledger: Ledger,
+/// A chain that is being written.
+pub struct Open {
+    /// Its handle.
+    pub ledger: Ledger,
     stop: CancellationToken,
     writing: tokio::task::JoinHandle<()>,
 }
 
-async fn open(store: Arc<dyn LedgerStore>, journal: Box<dyn Journal>, slot: &str) -> Open {
+/// Starts a writer on this store.
+pub async fn open(store: Arc<dyn LedgerStore>, journal: Box<dyn Journal>, slot: &str) -> Open {
     let parts = Parts {
         store,
         clock: Arc::new(SystemClock::new()),
@@ -49,7 +52,8 @@ async fn open(store: Arc<dyn LedgerStore>, journal: Box<dyn Journal>, slot: &str
 }
 
 impl Open {
-    async fn close(self) {
+    /// Ends it in order.
+    pub async fn close(self) {
         self.stop.cancel();
         drop(self.writing.await);
     }
@@ -62,7 +66,8 @@ fn entry() -> Written {
     Written::bare(Draft::of(Kind::RequestRejected, data))
 }
 
-async fn drive(plan: &Plan, ledgers: &[Ledger], callers: usize) -> Seen {
+/// So many callers, spread over these ledgers.
+pub async fn drive(plan: &Plan, ledgers: &[Ledger], callers: usize) -> Seen {
     let callers = (0..callers).map(|n| ledgers[n % ledgers.len()].clone()).collect();
     load::drive(callers, plan.warm, plan.each, |ledger: Ledger, _| async move {
         // One that was refused is asked for again, and its time goes on.

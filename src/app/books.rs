@@ -45,6 +45,7 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
         lease_term: chosen.lease,
         // An idle writer commits well within its lease: every 10 s of 15.
         heartbeat: chosen.lease.saturating_mul(2) / 3,
+        vault: config.vault().map_err(|e| Error::Config(vec![e.to_string()]))?,
         anchor_file: config.fleet.anchor_file.clone(),
         sights: fleet::sights(config).map_err(|e| Error::Config(vec![e]))?,
         ..Settings::default()

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::serve::Readiness;
 use crate::telemetry::trace;
 
+mod anchors;
 mod books;
 mod checked;
 pub mod fleet;

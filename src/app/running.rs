@@ -10,6 +10,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::anchors::Anchors;
 use super::checked::Checked;
 use super::listen::listen;
 use super::tools::{Files, Tools};
@@ -100,6 +101,7 @@ async fn supervise(
     let mut status = running.ledger.status();
     let mut opening = Some(opening);
     let mut files = Some(Files::of(&checked.config));
+    let mut anchors = Anchors::new(checked.config.fleet.anchor_file.clone());
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -119,6 +121,9 @@ async fn supervise(
                     && files.as_ref().is_none_or(Files::changed);
                 if due {
                     files = tools::reload(checked, running).await;
+                }
+                if running.road.get().is_some() {
+                    anchors.look(&running.ledger);
                 }
                 // Also what only time changes: a layer that is enforced again, a server that fails.
                 running.tell();
@@ -152,6 +157,7 @@ async fn open_gate(
         open_runs_max: usize::try_from(limits.open_runs_max).unwrap_or(usize::MAX),
         hold: Duration::from_secs(limits.hold_seconds),
         attested: checked.config.attested.clone(),
+        incognito: checked.config.retention.incognito.iter().cloned().collect(),
         ..enforce::Settings::default()
     };
     let road = Road::new(

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::payload::Disclosure;
 use super::reader::{self, Source};
 use super::recorder::{FleetArgs, Recording};
 use super::{Exit, block_on, complain, say};
@@ -62,6 +63,8 @@ struct Export {
     /// Disclose the payloads too; of one run they always are
     #[arg(long)]
     payloads: bool,
+    #[command(flatten)]
+    disclosure: Disclosure,
     /// Who asks for it, as it will stand in the fleet log and in the bundle; without, `uid:<number>`
     #[arg(long, value_name = "TEXT")]
     requester: Option<String>,
@@ -216,6 +219,8 @@ async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
     // A name would be personal data in a log that nobody can erase from.
     let uid = || format!("uid:{}", rustix::process::getuid().as_raw());
     let requester = command.requester.clone().unwrap_or_else(uid);
+    let redactions = command.disclosure.redactions().map_err(usage)?;
+    let vault = command.disclosure.vault(&command.source).map_err(usage)?;
     let order = Order {
         reader: reader.as_ref(),
         tenant: &tenant,
@@ -229,6 +234,8 @@ async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
         requester: &requester,
         since: &command.pinned(),
         payloads: command.payloads || whole_run,
+        vault: vault.as_deref(),
+        redactions: &redactions,
         recorder: &recorder,
     };
     export::export(&order).await.map_err(|error| {

@@ -10,21 +10,27 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+mod archive;
+mod check;
 mod config;
 mod evidence;
 mod fleet;
 mod init;
+mod key;
 mod keygen;
 mod ledger;
 mod manifest;
 mod mcp;
 mod observed;
+mod payload;
 mod policy;
+mod prune;
 mod quickstart;
 pub mod reader;
 pub mod recorder;
 mod recover;
 mod serve;
+mod size;
 mod suggest;
 mod tools;
 mod witness;
@@ -85,6 +91,8 @@ enum Command {
     Serve(serve::Args),
     /// Make an ed25519 key pair for signing manifests or policy bundles.
     Keygen(keygen::Args),
+    /// Show, rotate and revoke the keys of a ledger, on the books.
+    Key(key::Args),
     /// Write, sign and verify agent manifests.
     Manifest(manifest::Args),
     /// Check, sign and try policy bundles.
@@ -97,6 +105,8 @@ enum Command {
     Evidence(evidence::Args),
     /// Read, verify and set up ledgers.
     Ledger(ledger::Args),
+    /// List, erase and expire what calls carried, and hold it against both.
+    Payload(payload::Args),
     /// Cosign heads of other people's logs.
     Witness(witness::Args),
     /// Govern the servers of an MCP client: from its configuration to a signed one of our own.
@@ -121,6 +131,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Quickstart(args) => quickstart::run(&args),
         Command::QuickstartTools => quickstart::tools::serve(),
         Command::Keygen(args) => keygen::run(&args),
+        Command::Key(args) => key::run(&args),
         Command::Manifest(args) => manifest::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Serve(args) => serve::run(&args),
@@ -128,6 +139,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Policy(args) => return policy::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Ledger(args) => ledger::run(&args),
+        Command::Payload(args) => payload::run(&args),
         Command::Witness(args) => witness::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Mcp(args) => mcp::run(&args),

@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Exit {
 }
 
 /// Asks the kernel for SIGTERM when the parent ends.
-fn end_with(parent: u32) -> Result<(), String> {
+pub(super) fn end_with(parent: u32) -> Result<(), String> {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::TERM)).map_err(|e| e.to_string())?;
     // It may have ended before the kernel was asked.

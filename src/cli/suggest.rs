@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::reader::{self, Source};
 use super::{Exit, block_on, complain, say};
 use crate::domain::canonical;
+use crate::domain::commitment::opens;
 use crate::domain::decision::{Reason, Verdict};
-use crate::domain::digest::commitment;
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::SIMULATED;
@@ -128,7 +128,7 @@ async fn input_of(
     let role = |c: &&Commitment| c.role == "policy_input";
     let Some(said) = decided.draft.commit.iter().find(role) else { return Ok(None) };
     let Some(row) = reader.payload(chain, &said.c).await? else { return Ok(None) };
-    let opens = commitment(&row.salt, &row.body) == said.c;
+    let opens = opens(&said.c, &row.salt, &row.body).is_some();
     Ok(opens.then(|| Json::parse(&row.body, &Limits::FILE).ok()).flatten())
 }
 

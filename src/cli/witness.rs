@@ -79,6 +79,9 @@ struct Serve {
     /// Log JSON lines
     #[arg(long)]
     json: bool,
+    /// End when this process, which has to be the parent, ends
+    #[arg(long, value_name = "PID", hide = true)]
+    parent: Option<u32>,
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -126,6 +129,10 @@ fn keygen(command: &Keygen) -> Exit {
 }
 
 fn serve(command: &Serve) -> Exit {
+    if let Some(Err(why)) = command.parent.map(super::serve::end_with) {
+        complain(format!("error: {why}"));
+        return Exit::Invalid;
+    }
     let _logging = match trace::init("info", command.json, None) {
         Ok(guard) => guard,
         Err(error) => {

@@ -37,6 +37,7 @@ pub(super) fn check(
     check.agents();
     check.tools();
     check.lock();
+    check.encryption();
     if let Some(fleet) = document.value.get("fleet") {
         for (at, message) in super::fleet::check(fleet) {
             check.add(&at, message);
@@ -129,6 +130,17 @@ impl Check<'_> {
                     format!("{threshold} signatures of {count} usable keys can never be reached"),
                 );
             }
+        }
+    }
+
+    fn encryption(&mut self) {
+        let at = "/encryption/key_file";
+        let Some(first) = self.text(at).map(PathBuf::from) else { return };
+        let others = self.list("/encryption/old_key_files").iter();
+        let others: Vec<PathBuf> =
+            others.filter_map(|file| file.as_str().map(PathBuf::from)).collect();
+        if let Err(error) = crate::ledger::vault::Vault::load(&first, &others) {
+            self.add(at, error.to_string());
         }
     }
 

@@ -23,9 +23,11 @@ use crate::yaml::{self, Document};
 mod check;
 pub mod fleet;
 mod overrides;
+mod retention;
 mod schema;
 
 pub use overrides::{names, stray};
+pub use retention::{Encryption, Retention, duration};
 pub use schema::schema;
 
 /// One thing wrong with the configuration, and where.
@@ -65,6 +67,11 @@ pub struct Config {
     pub lock: Option<PathBuf>,
     /// What the process takes on at once.
     pub limits: Limits,
+    /// How long payloads stay.
+    pub retention: Retention,
+    /// Under which key they lie; absent: in the clear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<Encryption>,
     /// What it tells about itself.
     pub telemetry: Telemetry,
     /// `input.context.attested`: labels the operator vouches for.
@@ -476,11 +483,18 @@ fn resolve(value: &mut Value, base: &Path) {
         "/ledger/postgres/spool",
         "/policy/bundle",
         "/lock",
+        "/encryption/key_file",
     ];
     for pointer in single {
         value.pointer_mut(pointer).map(one);
     }
-    for pointer in ["/trust/manifest_keys", "/trust/policy_keys", "/trust/lock_keys"] {
+    let lists = [
+        "/trust/manifest_keys",
+        "/trust/policy_keys",
+        "/trust/lock_keys",
+        "/encryption/old_key_files",
+    ];
+    for pointer in lists {
         value
             .pointer_mut(pointer)
             .and_then(Value::as_array_mut)

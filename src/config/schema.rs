@@ -41,6 +41,8 @@ pub fn schema() -> Value {
             "lock": {"type": ["string", "null"], "minLength": 1, "maxLength": 4096, "default": null,
                 "description": "signed lock of the servers' tools, its envelope beside it as <file>.sig.json; default tools.lock once there are servers"},
             "limits": limits(),
+            "retention": super::retention::retention(),
+            "encryption": super::retention::encryption(),
             "telemetry": section(&json!({
                 "log": {"enum": ["error", "warn", "info", "debug", "trace"], "type": "string", "default": "info",
                     "x-error": "expected `error`, `warn`, `info`, `debug` or `trace`"},

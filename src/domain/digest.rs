@@ -73,7 +73,7 @@ impl std::fmt::Debug for Digest {
 /// 32 random bytes that keep a commitment from being guessed.
 pub type Salt = [u8; 32];
 
-/// Commits to a payload: `SHA-256("wicketgate/commit/1\0" || salt || u64be(len) || payload)`.
+/// Commits to a payload as one piece (`commit/1`): `SHA-256("wicketgate/commit/1\0" || salt || u64be(len) || payload)`.
 ///
 /// The entry holds only this, never an unsalted hash, so that erasing payload and salt leaves
 /// nothing to guess at (ledger.md §0.3).

@@ -6,6 +6,7 @@
 pub mod call;
 pub mod canonical;
 pub mod code;
+pub mod commitment;
 pub mod decision;
 pub mod digest;
 pub mod effect;

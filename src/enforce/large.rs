@@ -1,4 +1,5 @@
-//! Results that are too large to be stored: kept for a while, so that they can be read in pieces.
+//! Results that are not stored, too large for it or of an incognito run: kept for a while, in memory
+//! only, so that they can be read in pieces and asked for again.
 //!
 //! The books hold only their commitment. When this process forgets one, or ends, the result can no
 //! longer be given and the caller is told so; the call is never run again for it.
@@ -14,7 +15,7 @@ use crate::ledger::drafts::STORED_MAX;
 /// Bytes kept at most; the oldest are forgotten first.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Released results over the stored limit, newest last.
+/// Released results that are not stored, newest last.
 #[derive(Debug, Default)]
 pub(super) struct Large {
     kept: Mutex<VecDeque<(RunId, Released)>>,
@@ -22,8 +23,8 @@ pub(super) struct Large {
 
 impl Large {
     /// Keeps a released result if the books do not.
-    pub fn keep(&self, run: &RunId, released: &Released) {
-        if released.result().len() <= STORED_MAX {
+    pub fn keep(&self, run: &RunId, incognito: bool, released: &Released) {
+        if released.result().len() <= STORED_MAX && !incognito {
             return;
         }
         let mut kept = self.kept.lock();

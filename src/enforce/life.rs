@@ -171,6 +171,7 @@ impl Road {
         let sealed = Sealed { entries: receipt.run_seq.saturating_add(1), receipt };
         // Two may have sealed it at once; it is kept as sealed once.
         if run.state.lock().sealed.replace(sealed.clone()).is_none() {
+            self.ledger.forget_incognito(&run.id);
             self.runs.sealed(run);
         }
         run.idle.notify_waiters();

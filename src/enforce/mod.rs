@@ -5,7 +5,7 @@
 //! sealing and expiry (`opening`, `implicit`, `life`), what is asked again (`recall`) or no longer
 //! wanted (`cancel`), and the summary of what never got this far (`rejected`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,6 +93,8 @@ pub struct Settings {
     pub judge_apart: bool,
     /// Facts the sidecar vouches for (`input.context.attested`).
     pub attested: BTreeMap<String, String>,
+    /// Agents of whose runs nothing is stored but commitments.
+    pub incognito: BTreeSet<String>,
 }
 
 impl Default for Settings {
@@ -106,6 +108,7 @@ impl Default for Settings {
             reject_period: Duration::from_secs(10),
             judge_apart: true,
             attested: BTreeMap::new(),
+            incognito: BTreeSet::new(),
         }
     }
 }
@@ -447,7 +450,7 @@ impl Road {
             Ok(settled) => {
                 let answer = answer::of_settled(settled);
                 if let Ok(released) = &answer {
-                    self.large.keep(run.id(), released);
+                    self.large.keep(run.id(), run.incognito, released);
                 }
                 if !told {
                     caller.send_replace(Some(answer));

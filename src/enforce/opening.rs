@@ -43,6 +43,8 @@ pub struct Opening {
     pub labels: BTreeMap<String, String>,
     /// W3C trace context from the caller.
     pub traceparent: Option<String>,
+    /// Store no payload of the run, only commitments.
+    pub incognito: bool,
 }
 
 /// A run that was opened. The token is given once and never stored.
@@ -165,11 +167,12 @@ impl Road {
     async fn put_open(
         self: &Arc<Self>,
         caller: &Caller,
-        opening: Opening,
+        mut opening: Opening,
         binding: Binding,
         handle: &Handle,
     ) -> Result<(Arc<Run>, Receipt), Fault> {
         let manifest = &caller.manifest;
+        opening.incognito |= self.settings.incognito.contains(&manifest.name);
         let now = self.clock.now();
         let id = RunId::from_random(random16(&*self.entropy));
         let expires = manifest.limits.wall_seconds.map(|s| now.plus(Duration::from_secs(s)));
@@ -178,6 +181,9 @@ impl Road {
         let mode = if asked { Mode::Simulate } else { manifest.mode };
         let data = run_opened(caller, &opening, mode, binding, handle, expires);
         let draft = Draft { run: Some(id), ..Draft::of(Kind::RunOpened, data) };
+        if opening.incognito {
+            self.ledger.keep_nothing_of(id);
+        }
         let receipt = match self.ledger.record(Written::bare(draft)).await {
             Ok(receipt) => receipt,
             Err(error) => {
@@ -196,6 +202,7 @@ impl Road {
             expires,
             mode,
             labels: opening.labels,
+            incognito: opening.incognito,
             token: handle.token(&id),
             thread: handle.thread(),
             state: Mutex::new(State { touched: self.clock.monotonic(), ..State::default() }),
@@ -313,6 +320,7 @@ fn run_opened(
         ("token_hash", Json::from(handle.hash().hex())),
     ];
     data.extend(handle.thread_facts());
+    data.extend(opening.incognito.then(|| ("incognito", Json::from(true))));
     data.extend(expires.map(|e| ("expires", Json::from(e.to_string()))));
     let trace = opening.traceparent.as_deref().filter(|t| trace::valid_traceparent(t));
     data.extend(trace.map(|t| ("traceparent", Json::from(t))));

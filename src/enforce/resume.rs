@@ -35,6 +35,9 @@ impl Road {
             match resumed(&found, manifests, self.clock.monotonic()) {
                 Some(run) => {
                     let run = Arc::new(run);
+                    if run.incognito {
+                        self.ledger.keep_nothing_of(run.id);
+                    }
                     self.runs.insert(&run);
                     for (call, expires) in found.held() {
                         self.watch_hold(&run, call, expires);
@@ -122,6 +125,7 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>], now: Duration) -> 
         // WHY: a mode that is not known runs nothing.
         mode: if text("mode") == Some("enforce") { Mode::Enforce } else { Mode::Simulate },
         labels: labels.iter().filter_map(pair).collect(),
+        incognito: data.get("incognito").is_some(),
         token: thread.map_or(hash, |thread| token_of(&thread, &found.run)),
         thread,
         state: Mutex::new(State { usage, calls, held, touched: now, ..State::default() }),

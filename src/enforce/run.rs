@@ -40,6 +40,8 @@ pub struct Run {
     /// Simulated calls are decided and recorded, and none of them runs.
     pub(super) mode: Mode,
     pub(super) labels: BTreeMap<String, String>,
+    /// Nothing of it is stored but commitments.
+    pub(super) incognito: bool,
     /// What it is found by: of an explicit run, the hash of its token.
     pub(super) token: Digest,
     /// Of an implicit run, the thread of work it belongs to.

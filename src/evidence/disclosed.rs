@@ -1,31 +1,149 @@
-//! Which payloads a bundle discloses: looked up in the ledger, commitment by commitment.
+//! Which payloads a bundle discloses, and how much of each: looked up in the ledger, commitment by
+//! commitment.
 
-use super::payloads::{Payload, Payloads};
-use crate::domain::id::ChainId;
-use crate::ledger::store::{LedgerReader, StoreError};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::payloads::{Payload, Payloads, Why};
+use crate::domain::commitment::Parts;
+use crate::ledger::entry::Commitment;
+use crate::ledger::retention::Records;
+use crate::ledger::store::{ChainRow, LedgerReader, PayloadRow, StoreError};
+use crate::ledger::vault::{self, Vault};
 use crate::ledger::verify::Line;
+
+/// Members of the policy's input that say something about the arguments.
+const OF_ARGUMENTS: [&str; 3] = ["args", "effect", "findings"];
+
+/// How much of the payloads of one role is opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// All but these members.
+    Hide(BTreeSet<String>),
+    /// These members and no others.
+    Open(BTreeSet<String>),
+}
+
+/// How much of the payloads is opened, by role. What is not named is opened as a whole.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Redactions(BTreeMap<String, Part>);
+
+impl Redactions {
+    /// Reads `ROLE:member,member`: what to hide, and what to open of roles of which the rest is hidden.
+    ///
+    /// Whoever hides anything of the arguments hides all of them in the policy's input too, unless it
+    /// is told what to do with that.
+    ///
+    /// # Errors
+    /// A text of another form, or a role named twice.
+    pub fn parse(hide: &[String], open: &[String]) -> Result<Self, String> {
+        let mut parts = BTreeMap::new();
+        let hidden = hide.iter().map(|text| (text, true));
+        for (text, hides) in hidden.chain(open.iter().map(|text| (text, false))) {
+            let form =
+                || format!("`{text}`: expected a role and members, such as `args:iban,note`");
+            let (role, members) = text.split_once(':').ok_or_else(form)?;
+            if !["args", "result", "policy_input", "approval", "message", "raw"].contains(&role) {
+                return Err(format!("`{text}`: no such role"));
+            }
+            let members: BTreeSet<String> =
+                members.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+            if hides && members.is_empty() {
+                return Err(form());
+            }
+            let part = if hides { Part::Hide(members) } else { Part::Open(members) };
+            if parts.insert(role.to_owned(), part).is_some() {
+                return Err(format!("`{text}`: `{role}` is named twice"));
+            }
+        }
+        if parts.contains_key("args") {
+            let all = OF_ARGUMENTS.into_iter().map(str::to_owned).collect();
+            parts.entry("policy_input".to_owned()).or_insert(Part::Hide(all));
+        }
+        Ok(Self(parts))
+    }
+
+    fn apply(&self, row: PayloadRow) -> Payload {
+        let Some(part) = self.0.get(&row.role) else {
+            return Payload::Opened {
+                salt: row.salt,
+                role: row.role,
+                media_type: row.media_type,
+                body: row.body,
+            };
+        };
+        // WHY: what was committed to as one piece cannot be opened in part; then nothing of it is.
+        let parts = Parts::of(&row.salt, &row.body);
+        let Some(parts) = parts.filter(|parts| parts.commitment() == row.commitment) else {
+            return Payload::Withheld(Why::Unsaid);
+        };
+        let open = match part {
+            Part::Open(open) => open.clone(),
+            Part::Hide(hide) => {
+                let names = parts.members.iter().map(|member| member.name.clone());
+                names.filter(|name| !hide.contains(name)).collect()
+            }
+        };
+        Payload::Redacted { role: row.role, parts: parts.redacted(&open) }
+    }
+}
+
+/// With what payloads are opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening<'a> {
+    /// Keys of payloads that are stored encrypted.
+    pub vault: Option<&'a Vault>,
+    /// How much of them is opened.
+    pub redactions: &'a Redactions,
+    /// What the fleet log says was erased.
+    pub records: &'a Records,
+}
+
+impl Opening<'_> {
+    fn of(&self, chain: &ChainRow, said: &Commitment, row: Option<PayloadRow>) -> Payload {
+        // Erased is what the log says was erased, also where a crash left the row behind.
+        if let Some(place) = self.records.erased.get(&(chain.origin.clone(), said.c)) {
+            return Payload::Erased { log: place.fleet.clone(), seq: place.seq };
+        }
+        let Some(row) = row else { return Payload::Withheld(Why::Unsaid) };
+        match vault::open(self.vault, &chain.chain, row) {
+            Ok(row) => self.redactions.apply(row),
+            Err(vault::Error::NoKey(_)) => Payload::Withheld(Why::Encrypted),
+            Err(vault::Error::Changed(_) | vault::Error::Key { .. }) => {
+                Payload::Withheld(Why::Damaged)
+            }
+        }
+    }
+}
 
 /// Adds what the ledger has for every commitment of these lines; nothing is looked up unless `asked`.
 ///
 /// # Errors
 /// The ledger cannot be read.
-pub async fn disclose(
+pub async fn disclose<'l>(
     reader: &dyn LedgerReader,
-    chain: &ChainId,
-    lines: impl Iterator<Item = &Line>,
-    asked: bool,
+    chain: &ChainRow,
+    lines: impl Iterator<Item = &'l Line>,
+    opening: Option<&Opening<'_>>,
     payloads: &mut Payloads,
 ) -> Result<(), StoreError> {
-    for commitment in lines.flat_map(|line| &line.entry.draft.commit) {
-        let row = if asked { reader.payload(chain, &commitment.c).await? } else { None };
-        // WHY: without an entry that says it was erased, absence proves nothing more than absence.
-        let payload = row.map_or(Payload::Withheld, |row| Payload::Opened {
-            salt: row.salt,
-            role: row.role,
-            media_type: row.media_type,
-            body: row.body,
-        });
-        payloads.0.insert(commitment.c, payload);
+    let mut incognito = BTreeSet::new();
+    for line in lines {
+        let run = line.entry.run.as_ref().map(|link| link.run);
+        if line.entry.draft.data.get("incognito").is_some() {
+            incognito.extend(run);
+        }
+        for said in &line.entry.draft.commit {
+            let payload = match opening {
+                None => Payload::Withheld(Why::Unsaid),
+                Some(_) if run.is_some_and(|run| incognito.contains(&run)) => {
+                    Payload::Withheld(Why::Incognito)
+                }
+                Some(opening) => {
+                    opening.of(chain, said, reader.payload(&chain.chain, &said.c).await?)
+                }
+            };
+            payloads.0.insert(said.c, payload);
+        }
     }
     Ok(())
 }

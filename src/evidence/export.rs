@@ -11,7 +11,7 @@ use async_trait::async_trait;
 
 use super::artifacts::Artifacts;
 use super::bundle::{self, Files, chain_folder};
-use super::disclosed::disclose;
+use super::disclosed::{Opening, Redactions, disclose};
 use super::payloads::Payloads;
 use super::projection::{self, Material, decides};
 use super::query::{Filter, Query};
@@ -26,8 +26,10 @@ use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::fleet::Fleet;
+use crate::ledger::retention::Records;
 use crate::ledger::schema;
 use crate::ledger::store::{ChainRow, LedgerReader};
+use crate::ledger::vault::Vault;
 
 /// Where an export is put on the books.
 #[async_trait]
@@ -69,6 +71,10 @@ pub struct Order<'a> {
     pub since: &'a [Seq],
     /// Whether the payloads are to be disclosed.
     pub payloads: bool,
+    /// Keys of payloads that are stored encrypted.
+    pub vault: Option<&'a Vault>,
+    /// How much of the payloads is disclosed.
+    pub redactions: &'a Redactions,
     /// The fleet log.
     pub recorder: &'a dyn Recorder,
 }
@@ -111,15 +117,19 @@ pub struct Exported {
 pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
     // Before anything is recorded: a place that is taken needs no record.
     bundle::free(order.out)?;
+    // Before the heads are: an erasure that is shown stands below the fleet log's.
+    let records = &Records::read(order.reader, order.tenant).await?;
     let mut chains = order.reader.chains().await?;
     chains.retain(|row| row.tenant == order.tenant);
     // Everything is proven under these heads, whatever is appended meanwhile.
     let (query, strands) = strands(order, &chains).await?;
     let (strands, rows): (Vec<Strand>, Vec<&ChainRow>) = strands.into_iter().unzip();
     let mut payloads = Payloads::default();
+    let opening = Opening { vault: order.vault, redactions: order.redactions, records };
+    let opening = order.payloads.then_some(&opening);
     for (strand, row) in strands.iter().zip(&rows) {
         let lines = strand.asked().filter(|line| line.entry.run.is_some());
-        disclose(order.reader, &row.chain, lines, order.payloads, &mut payloads).await?;
+        disclose(order.reader, row, lines, opening, &mut payloads).await?;
     }
     let (reader, tenant) = (order.reader, order.tenant);
     let shown = fleet::show(reader, &chains, tenant, &query, (&strands, &payloads)).await?;
@@ -225,7 +235,7 @@ fn sealed(
     };
     let subject = Subject { query, strands, materials: &materials, payloads, files: &files };
     let predicate = statement::predicate(&subject, &exporter);
-    // Both are made from all files before them.
+    // Both are made from all files before them: nothing is added after.
     files.put(bundle::CONTROLS, controls::controls(&files));
     files.put(bundle::PAGE, page::page(&files, &exporter));
     let manifest = statement::statement(&files, predicate);

@@ -28,6 +28,7 @@ pub mod projection;
 #[cfg(feature = "gate")]
 pub mod proofs;
 pub mod query;
+pub mod receipt;
 pub mod scope;
 pub mod statement;
 pub mod survey;

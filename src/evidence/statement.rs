@@ -148,19 +148,32 @@ fn disclosure(subject: &Subject<'_>) -> Vec<(&'static str, Json)> {
         let list = subject.payloads.0.iter().filter(|(_, payload)| wanted(payload));
         list.map(|(c, _)| Json::from(c.hex())).collect::<Vec<_>>()
     };
-    let withheld = in_state(|p| matches!(p, Payload::Withheld));
-    let redacted = in_state(|p| match p {
-        Payload::Opened { .. } | Payload::Erased | Payload::Withheld => false,
-    });
+    let withheld = in_state(|p| matches!(p, Payload::Withheld(_)));
     let withheld = match subject.query.scope() {
         Scope::Run => withheld.into(),
         Scope::Range | Scope::Population => number(withheld.len()),
     };
     vec![
-        ("erasures", in_state(|p| matches!(p, Payload::Erased)).into()),
-        ("redactions", redacted.into()),
+        ("erasures", in_state(|p| matches!(p, Payload::Erased { .. })).into()),
+        ("redactions", redactions(subject.payloads)),
         ("withheld", withheld),
     ]
+}
+
+/// Which payloads are opened in part, and how much of them: neither names nor values of the rest.
+fn redactions(payloads: &Payloads) -> Json {
+    let mut list = Vec::new();
+    for (c, payload) in &payloads.0 {
+        let Payload::Redacted { role, parts } = payload else { continue };
+        let open = parts.open(c).unwrap_or_default();
+        list.push(Json::object([
+            ("commitment", Json::from(c.hex())),
+            ("role", Json::from(role.as_str())),
+            ("opened", open.keys().map(|k| Json::from(k.as_str())).collect::<Vec<_>>().into()),
+            ("hidden", number(parts.hidden.len())),
+        ]));
+    }
+    list.into()
 }
 
 /// The levels that this bundle has the material for; what it reaches is the verifier's to say.

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use super::bundle::{
     AGENT_RUN, CHECKPOINT, CONSISTENCY, DECISION, ENTRIES, FLEET_CHECKPOINT, FLEET_ENTRIES, Files,
-    PAYLOADS, POPULATION, RANGE, TOOL_TRACE,
+    PAYLOADS, POPULATION, TOOL_TRACE,
 };
+use super::scope::Scope;
 use crate::crypto::note::{Checkpoint, SignatureLine};
 use crate::domain::json::{Json, Limits};
 
@@ -41,17 +42,6 @@ pub struct Signed {
     pub checkpoint: Checkpoint,
     /// By whom, unverified.
     pub lines: Vec<SignatureLine>,
-}
-
-/// What a bundle is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope {
-    /// One run.
-    Run,
-    /// Everything in a span of one log.
-    Range,
-    /// What matches a query in several logs.
-    Population,
 }
 
 /// Everything the files say.
@@ -109,11 +99,6 @@ impl<'a> Survey<'a> {
             }
         }
         let population = json(files, POPULATION);
-        let scope = match (population != Json::Null, files.get(RANGE).is_some()) {
-            (true, _) => Scope::Population,
-            (false, true) => Scope::Range,
-            (false, false) => Scope::Run,
-        };
         let fleet = files.get(FLEET_ENTRIES).map(|bytes| noted(FLEET_ENTRIES, bytes));
         let fleet_head = files.get(FLEET_CHECKPOINT).and_then(|b| signed(FLEET_CHECKPOINT, b));
         let payloads = json(files, PAYLOADS);
@@ -122,7 +107,7 @@ impl<'a> Survey<'a> {
         Self {
             files,
             inputs,
-            scope,
+            scope: Scope::of(files),
             runs: stories(files),
             entries,
             fleet: fleet.unwrap_or_default(),

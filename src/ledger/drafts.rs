@@ -8,8 +8,9 @@ use super::store::PayloadRow;
 use crate::clock::{Entropy, random32};
 use crate::domain::call::Auth;
 use crate::domain::canonical;
+use crate::domain::commitment::{commit, derived};
 use crate::domain::decision::{Course, LayerDigest, Obligation, Reason};
-use crate::domain::digest::{Digest, call_digest, commitment};
+use crate::domain::digest::{Digest, Salt, call_digest};
 use crate::domain::json::Json;
 use crate::domain::outcome::Outcome;
 use crate::domain::tier::Tier;
@@ -39,19 +40,18 @@ impl Written {
         Self { draft, payloads: Vec::new() }
     }
 
-    fn add(&mut self, entropy: &dyn Entropy, role: &str, body: &[u8]) -> Digest {
-        self.commit(entropy, role, body, body.len() <= STORED_MAX)
+    fn add(&mut self, entropy: &dyn Entropy, role: &str, body: &[u8]) {
+        self.commit(&random32(entropy), role, body, body.len() <= STORED_MAX);
     }
 
-    fn commit(&mut self, entropy: &dyn Entropy, role: &str, body: &[u8], keep: bool) -> Digest {
-        let salt = random32(entropy);
-        let c = commitment(&salt, body);
+    fn commit(&mut self, salt: &Salt, role: &str, body: &[u8], keep: bool) -> Digest {
+        let c = commit(salt, body);
         let len = u64::try_from(body.len()).unwrap_or(u64::MAX);
         self.draft.commit.push(Commitment { c, len, role: role.to_owned() });
         if keep {
             self.payloads.push(PayloadRow {
                 commitment: c,
-                salt,
+                salt: *salt,
                 role: role.to_owned(),
                 media_type: "application/json".to_owned(),
                 body: body.to_vec(),
@@ -83,7 +83,8 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
     // Arguments the firewall refused hold a secret: they are committed to and never stored (I9).
     let secret = decision.reasons.iter().any(|r| r.detail.starts_with("firewall."));
     let keep = !secret && call.canonical().len() <= STORED_MAX;
-    let args = written.commit(entropy, "args", call.canonical(), keep);
+    let salt = random32(entropy);
+    let args = written.commit(&salt, "args", call.canonical(), keep);
     if let Some(input) = &decision.input {
         written.add(entropy, "policy_input", input);
     }
@@ -104,8 +105,9 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
     ];
     data.extend(prepared.tool().map(|t| ("definition", Json::from(t.definition.prefixed()))));
     if prepared.is_ready() {
-        let effect = Digest::of(&[&canonical::bytes(&prepared.effect().to_json())]);
-        data.push(("effect", Json::from(effect.hex())));
+        // An effect is made of the arguments: keyed with their salt, its digest goes when they go.
+        let effect = derived(&salt, &[b"effect:", &canonical::bytes(&prepared.effect().to_json())]);
+        data.push(("effect", Json::from(hex::encode(effect))));
     }
     data.extend(call.traceparent().map(|t| ("traceparent", Json::from(t))));
     if kind == Kind::CallHeld {

@@ -7,10 +7,14 @@
 //! again with the same bytes until it is durable or this writer is fenced; nothing else is ever
 //! signed for its place.
 
+#[cfg(feature = "gate")]
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+#[cfg(feature = "gate")]
+use parking_lot::RwLock;
 #[cfg(feature = "gate")]
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -47,9 +51,13 @@ pub mod postgres;
 #[cfg(feature = "gate")]
 pub mod proofs;
 #[cfg(feature = "gate")]
+pub mod pruning;
+#[cfg(feature = "gate")]
 pub mod recall;
 #[cfg(feature = "gate")]
 pub mod recover;
+#[cfg(feature = "gate")]
+pub mod retention;
 pub mod schema;
 #[cfg(feature = "gate")]
 pub mod sequencer;
@@ -60,6 +68,8 @@ pub mod sqlite;
 pub mod store;
 #[cfg(feature = "gate")]
 pub mod tail;
+#[cfg(feature = "gate")]
+pub mod vault;
 pub mod verify;
 #[cfg(feature = "gate")]
 pub mod writer_key;
@@ -139,6 +149,8 @@ pub struct Settings {
     pub sights: Vec<fleet::port::Sight>,
     /// Start although the clock is more than a day behind the last entry.
     pub accept_clock_step: bool,
+    /// Seals payloads before they reach the store or the spool, if there is a key.
+    pub vault: Option<Arc<vault::Vault>>,
 }
 
 impl Default for Settings {
@@ -159,6 +171,7 @@ impl Default for Settings {
             anchor_file: None,
             sights: Vec::new(),
             accept_clock_step: false,
+            vault: None,
         }
     }
 }
@@ -209,6 +222,8 @@ pub(crate) struct Shared {
     entropy: Arc<dyn Entropy>,
     metrics: Arc<Metrics>,
     leased: OnceLock<Leased>,
+    /// Runs of which no payload may be stored.
+    incognito: RwLock<BTreeSet<RunId>>,
 }
 
 #[cfg(feature = "gate")]
@@ -233,6 +248,7 @@ impl Ledger {
             entropy: Arc::clone(&parts.entropy),
             metrics: Arc::clone(&parts.metrics),
             leased: OnceLock::new(),
+            incognito: RwLock::default(),
         });
         let writer =
             sequencer::Writer::new(parts, Arc::clone(&shared), intents_in, owed_in, status_out);
@@ -278,6 +294,7 @@ impl Ledger {
         let hold = judged.decision().hold.unwrap_or_default();
         let expires = self.shared.clock.now().plus(hold);
         let mut written = drafts::decided(&*self.shared.entropy, &judged, expires);
+        self.confine(&mut written)?;
         let parked = tokio::time::timeout(self.shared.settings.queue_wait, self.park(&mut written));
         match parked.await {
             Ok(Ok(())) => {}
@@ -327,6 +344,7 @@ impl Ledger {
     /// The writer ended first: the next one closes the call as unknown.
     pub async fn settle(&self, finished: Finished) -> Result<Settled, Error> {
         let mut written = drafts::ended(&*self.shared.entropy, &finished);
+        self.confine(&mut written)?;
         let mut pause = Duration::from_millis(20);
         while let Err(failure) = self.park(&mut written).await {
             if matches!(failure, StoreError::Conflict(_) | StoreError::Broken(_)) {
@@ -340,6 +358,31 @@ impl Ledger {
         let item = Item { written, claim: Claim::default(), done };
         self.owed.send(item).await.map_err(|_| Error::Unknown)?;
         answer.await.unwrap_or(Err(Error::Unknown))
+    }
+
+    /// No payload of this run is stored from now on: only commitments.
+    pub fn keep_nothing_of(&self, run: RunId) {
+        self.shared.incognito.write().insert(run);
+    }
+
+    /// The run is over.
+    pub fn forget_incognito(&self, run: &RunId) {
+        self.shared.incognito.write().remove(run);
+    }
+
+    /// What may leave this handle: nothing of an incognito run, the rest sealed if there is a key.
+    fn confine(&self, written: &mut Written) -> Result<(), Error> {
+        if written.draft.run.is_some_and(|run| self.shared.incognito.read().contains(&run)) {
+            written.payloads.clear();
+        }
+        let Some(vault) = &self.shared.settings.vault else { return Ok(()) };
+        if !written.payloads.is_empty() {
+            let chain = self.key()?.chain;
+            for row in &mut written.payloads {
+                *row = vault.seal(&*self.shared.entropy, &chain, row);
+            }
+        }
+        Ok(())
     }
 
     /// Stores payloads that are too large for the entry's own transaction, before the entry.

@@ -3,10 +3,11 @@
 use super::entry::{Entry, Kind};
 use super::permit::{Recalled, RecalledState, Receipt};
 use super::store::StoreError;
-use super::{Error, Ledger};
+use super::{Error, Ledger, vault};
 use crate::domain::code::Code;
+use crate::domain::commitment::opens;
 use crate::domain::decision::Reason;
-use crate::domain::digest::{Digest, commitment};
+use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome};
@@ -85,7 +86,11 @@ impl Ledger {
     async fn payload(&self, c: &Digest) -> Result<Option<Vec<u8>>, Error> {
         let found = self.shared.store.payload(self.key()?, c).await;
         let found = found.map_err(|e| Error::Unavailable(e.to_string()))?;
-        Ok(found.filter(|p| commitment(&p.salt, &p.body) == *c).map(|p| p.body))
+        let unread = |e: vault::Error| Error::Unavailable(e.to_string());
+        let vault = self.shared.settings.vault.as_deref();
+        let opened = found.map(|row| vault::open(vault, &self.key()?.chain, row).map_err(unread));
+        let opened = opened.transpose()?;
+        Ok(opened.filter(|p| opens(c, &p.salt, &p.body).is_some()).map(|p| p.body))
     }
 }
 

@@ -152,12 +152,18 @@ fn read_mark(text: &str) -> Option<Watermark> {
 /// Bytes after which the spool starts a new file and forgets the one before the last.
 const SPOOL_FILE_MAX: u64 = 32 * 1024 * 1024;
 
+/// Age after which it does so too (12 h): small payloads are in it, and what was erased from the ledger
+/// must not stay here for longer than a day of a running writer.
+const SPOOL_FILE_AGE_MS: i64 = 12 * 60 * 60 * 1000;
+
 /// Remembers the exact bytes of the last batches, on disk before they are acknowledged.
 #[derive(Debug)]
 pub struct Spool {
     dir: PathBuf,
     file: File,
     written: u64,
+    /// Time of the first batch of the file being written, by its entries.
+    since: Option<i64>,
 }
 
 impl Spool {
@@ -170,7 +176,9 @@ impl Spool {
         let path = dir.join("current.spool");
         let file = private().append(true).create(true).open(&path)?;
         let written = file.metadata()?.len();
-        Ok(Self { dir: dir.to_owned(), file, written })
+        let mut spool = Self { dir: dir.to_owned(), file, written, since: None };
+        spool.since = first_batch(&path)?.as_ref().and_then(time_of);
+        Ok(spool)
     }
 
     fn rotate(&mut self) -> io::Result<()> {
@@ -179,7 +187,16 @@ impl Spool {
         self.file = private().append(true).create_new(true).open(&current)?;
         File::open(&self.dir)?.sync_all()?;
         self.written = 0;
+        self.since = None;
         Ok(())
+    }
+
+    /// Whether the file being written has become too long or too old to go on with.
+    fn full(&mut self, batch: &Batch) -> bool {
+        let now = time_of(batch);
+        let since = *self.since.get_or_insert(now.unwrap_or_default());
+        let aged = now.is_some_and(|now| now.saturating_sub(since) > SPOOL_FILE_AGE_MS);
+        aged || self.written > SPOOL_FILE_MAX
     }
 
     /// What is kept of one chain, or of all, oldest first.
@@ -213,7 +230,7 @@ impl Journal for Spool {
         self.file.write_all(&line)?;
         self.file.sync_data()?;
         self.written = self.written.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
-        if self.written > SPOOL_FILE_MAX {
+        if self.full(batch) {
             self.rotate()?;
         }
         Ok(())
@@ -235,6 +252,21 @@ impl Journal for Spool {
     fn waits(&self) -> bool {
         true
     }
+}
+
+fn first_batch(path: &Path) -> io::Result<Option<Batch>> {
+    for line in BufReader::new(File::open(path)?).split(b'\n') {
+        if let Some((_, batch)) = read_batch(&line?) {
+            return Ok(Some(batch));
+        }
+    }
+    Ok(None)
+}
+
+/// When a batch was made, in milliseconds.
+fn time_of(batch: &Batch) -> Option<i64> {
+    let last = batch.entries.last()?;
+    Entry::parse(&last.body).ok().map(|entry| entry.ts.millis())
 }
 
 fn private() -> OpenOptions {
@@ -265,6 +297,7 @@ fn batch_json(chain: &ChainId, batch: &Batch) -> Json {
         .iter()
         .map(|p| {
             Json::object([
+                ("c", Json::from(p.commitment.hex())),
                 ("salt", Json::from(hex::encode(p.salt))),
                 ("role", Json::from(p.role.as_str())),
                 ("media_type", Json::from(p.media_type.as_str())),
@@ -317,8 +350,13 @@ fn read_payload(json: &Json) -> Option<PayloadRow> {
     let text = |name| json.get(name).and_then(Json::as_str);
     let salt = <[u8; 32]>::try_from(hex::decode(text("salt")?).ok()?).ok()?;
     let body = STANDARD.decode(text("body")?).ok()?;
+    // A line of an earlier version says none: it was committed to as one piece.
+    let c = match text("c") {
+        Some(c) => Digest::parse(c)?,
+        None => crate::domain::digest::commitment(&salt, &body),
+    };
     Some(PayloadRow {
-        commitment: crate::domain::digest::commitment(&salt, &body),
+        commitment: c,
         salt,
         role: text("role")?.to_owned(),
         media_type: text("media_type")?.to_owned(),

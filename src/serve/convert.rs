@@ -61,6 +61,7 @@ pub(super) fn opening(
         mode: request.mode,
         labels: request.labels.into_iter().collect(),
         traceparent,
+        incognito: request.incognito,
     })
 }
 

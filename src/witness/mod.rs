@@ -36,8 +36,8 @@ struct Answer {
 struct Remote {
     client: Client,
     origin: Origin,
-    /// Path before what is asked for, without a final slash.
-    prefix: String,
+    /// The path of its URL: what is asked for is below it, or it itself.
+    path: String,
 }
 
 impl Remote {
@@ -49,10 +49,10 @@ impl Remote {
         let everywhere = ["0.0.0.0/0", "::/0"].map(Cidr::parse);
         let everywhere = everywhere.into_iter().collect::<Result<Vec<_>, _>>()?;
         let client = Client::new(&origin, &everywhere, ca, std::sync::Arc::new(System))?;
-        Ok(Self { client, origin, prefix: path.trim_end_matches('/').to_owned() })
+        Ok(Self { client, origin, path })
     }
 
-    /// Sends one request and reads the whole answer, of at most `bytes_max` bytes.
+    /// Sends one request to what is below the URL's path (`/…`), or to itself (nothing), and reads the whole answer, of at most `bytes_max` bytes.
     async fn ask(
         &self,
         method: http::Method,
@@ -63,7 +63,11 @@ impl Remote {
     ) -> Result<Answer, String> {
         let scheme = if self.origin.tls { "https" } else { "http" };
         let Origin { host, port, .. } = &self.origin;
-        let uri = format!("{scheme}://{host}:{port}{}{path}", self.prefix);
+        let path = match path {
+            "" => self.path.clone(),
+            below => format!("{}{below}", self.path.trim_end_matches('/')),
+        };
+        let uri = format!("{scheme}://{host}:{port}{path}");
         let mut request = http::Request::builder().method(method).uri(uri);
         if let Some(kind) = kind {
             request = request.header(http::header::CONTENT_TYPE, kind);

@@ -147,11 +147,11 @@ impl Witness {
         self.store.update(log, |newest| {
             match extends(newest, submission.old, &submission.proof, &checkpoint) {
                 Err(verdict) => {
-                    tracing::warn!(
-                        log = checkpoint.origin,
-                        ?verdict,
-                        "a signed head is not cosigned"
-                    );
+                    // That the sizes differ is how a log asks; anything else may be a fork.
+                    if newest.map_or(0, |newest| newest.checkpoint.size) == submission.old {
+                        let log = &checkpoint.origin;
+                        tracing::warn!(log, ?verdict, "a signed head is not cosigned");
+                    }
                     (None, verdict)
                 }
                 Ok(()) => self.cosign(newest, log, &checkpoint, &lines),

@@ -550,5 +550,25 @@ class Sources(unittest.TestCase):
         self.assertIn("unreadable", out.getvalue())
 
 
+class Commitments(unittest.TestCase):
+    def test_the_golden_vectors_hold(self):
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "commit2.txt")
+        with open(path, encoding="utf-8", newline="\n") as file:
+            lines = [line.rstrip("\n") for line in file if not line.startswith("#")]
+        self.assertGreaterEqual(len(lines), 10)
+        for line in lines:
+            c, version, payload = line.split(" ", 2)
+            salt, body = b"\x07" * 32, payload.encode()
+            made = {"1": cl.commitment, "2": cl.member_commitment}[version](salt, body)
+            self.assertEqual(made.hex(), c, payload)
+            self.assertEqual(cl.member_commitment(salt, body) is None, version == "1", payload)
+
+    def test_numbers_are_written_as_ecmascript_writes_them(self):
+        cases = {1e21: "1e+21", 1e20: "100000000000000000000", 1e-7: "1e-7", 0.000001: "0.000001", -2.5: "-2.5", 0.0: "0",
+                 123456789.125: "123456789.125", 5e-324: "5e-324", 1.7976931348623157e308: "1.7976931348623157e+308"}
+        for value, text in cases.items():
+            self.assertEqual(cl.number(value), text)
+
+
 if __name__ == "__main__":
     unittest.main()

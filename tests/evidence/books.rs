@@ -11,8 +11,9 @@ use wicketgate::crypto::keys::SecretKey;
 use wicketgate::crypto::merkle::Frontier;
 use wicketgate::crypto::note::Checkpoint;
 use wicketgate::domain::canonical;
+use wicketgate::domain::commitment::commit;
 use wicketgate::domain::decision::Verdict;
-use wicketgate::domain::digest::{Digest, call_digest, commitment};
+use wicketgate::domain::digest::{Digest, call_digest};
 use wicketgate::domain::id::{CallId, ChainId, Epoch, RunId, Seq, ToolName};
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::domain::time::Timestamp;
@@ -190,12 +191,30 @@ impl Books {
         };
         change(&mut entry);
         let body = entry.bytes();
+        self.place(&entry, body);
+    }
+
+    /// Appends an entry of a kind that this build does not know.
+    pub fn add_unknown(&mut self, draft: Draft, kind: &str) {
+        let before = self.rows.len();
+        let (last, runs, frontier) = (self.last, self.runs.clone(), self.frontier.clone());
+        self.add(Draft { kind: Kind::Heartbeat, ..draft });
+        let written = self.rows.pop().unwrap();
+        let entry = Entry::parse(&written.body).unwrap();
+        (self.last, self.runs, self.frontier) = (last, runs, frontier);
+        let text = String::from_utf8(written.body).unwrap();
+        let body = text.replace(r#""kind":"heartbeat""#, &format!(r#""kind":"{kind}""#));
+        self.place(&entry, body.into_bytes());
+        self.rows[before].kind = kind.into();
+    }
+
+    fn place(&mut self, entry: &Entry, body: Vec<u8>) {
         let leaf = Entry::leaf(&body);
         if let Some(link) = &entry.run {
             self.runs.insert(link.run, (link.seq + 1, Some(leaf)));
         }
         self.rows.push(EntryRow {
-            seq,
+            seq: entry.seq,
             prev: entry.prev,
             leaf,
             run: entry.run.as_ref().map(|link| link.run),
@@ -210,7 +229,7 @@ impl Books {
     pub fn commit(&mut self, role: &str, body: &[u8]) -> Commitment {
         let salt =
             *Digest::of(&[role.as_bytes(), body, &self.frontier.size().to_be_bytes()]).as_bytes();
-        let c = commitment(&salt, body);
+        let c = commit(&salt, body);
         let row = PayloadRow {
             commitment: c,
             salt,

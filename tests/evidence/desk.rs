@@ -14,11 +14,14 @@ use wicketgate::domain::id::{RunId, Seq};
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::evidence::Error;
 use wicketgate::evidence::artifacts::Artifacts;
-use wicketgate::evidence::bundle::{ENTRIES, ENVELOPE, Files, INCLUSION, MANIFEST};
+use wicketgate::evidence::bundle::{CONTROLS, ENTRIES, ENVELOPE, Files, INCLUSION, MANIFEST, PAGE};
+use wicketgate::evidence::controls;
+use wicketgate::evidence::disclosed::Redactions;
 use wicketgate::evidence::export::{self, Exported, Order, Recorder};
+use wicketgate::evidence::page;
 use wicketgate::evidence::query::Query;
 use wicketgate::evidence::scope::Scope;
-use wicketgate::evidence::statement::{PAYLOAD_TYPE, statement};
+use wicketgate::evidence::statement::{Exporter, PAYLOAD_TYPE, statement};
 use wicketgate::evidence::trust::{PinnedHead, Trust};
 use wicketgate::evidence::verify::{Report, verify_files};
 use wicketgate::ledger::entry::Draft;
@@ -96,6 +99,8 @@ pub fn order<T>(
         requester: "uid:7",
         since,
         payloads: query.scope() == Scope::Run,
+        vault: None,
+        redactions: &Redactions::default(),
         recorder,
     };
     then(&order)
@@ -141,6 +146,15 @@ pub fn resign(files: &mut Files, with: &SecretKey) {
     let manifest = statement(files, old.get("predicate").unwrap().clone());
     files.put(ENVELOPE, dsse::sign(PAYLOAD_TYPE, &manifest, &[with]));
     files.put(MANIFEST, manifest);
+}
+
+/// Makes again what follows from the other files, and signs the list.
+pub fn remake(files: &mut Files, with: &SecretKey) {
+    let manifest = Json::parse(files.get(MANIFEST).unwrap(), &Limits::FILE).unwrap();
+    let exporter = Exporter::said(manifest.get("predicate").unwrap());
+    files.put(CONTROLS, controls::controls(files));
+    files.put(PAGE, page::page(files, &exporter));
+    resign(files, with);
 }
 
 /// A good bundle after this change, signed again by the real evidence key.

@@ -14,6 +14,8 @@
 mod books;
 mod chain;
 mod desk;
+mod families;
+mod flip;
 mod insider;
 mod observed;
 mod replay;

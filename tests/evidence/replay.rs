@@ -355,7 +355,7 @@ fn a_decision_whose_input_policy_or_arguments_are_not_here_cannot_be_made_again(
     }
     let mut files = export_of(&books_of(&bundle, all), run_id(1), &[]);
     files.0.remove(POLICY).unwrap();
-    resign(&mut files, &key(EVIDENCE));
+    remake(&mut files, &key(EVIDENCE));
     let report = verify_files(&files, &trusting(&bundle));
     assert_eq!(report.exit_code(), 2, "{}", report.to_text());
     assert!(said(&report).contains("2 not: the bytes of"), "{}", said(&report));

@@ -62,7 +62,7 @@ async fn entries_checkpoints_and_heads_cannot_be_rewritten_by_another_tool() {
         "DELETE FROM checkpoint",
         "REPLACE INTO checkpoint SELECT chain_id, size, epoch, '' FROM checkpoint",
         "UPDATE payload SET body = x'00'",
-        "REPLACE INTO payload SELECT chain_id, commitment, salt, role, media_type, x'00' FROM payload",
+        "REPLACE INTO payload SELECT chain_id, commitment, salt, role, media_type, x'00', 0 FROM payload",
         "UPDATE head SET size = 2",
         "UPDATE head SET epoch = 0",
         "UPDATE head SET hash = zeroblob(32)",

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -48,10 +48,38 @@ impl Link {
         let digest = wicketgate::domain::digest::Digest::parse(c)?;
         let row: PayloadRow = memory.payload(&self.chain, &digest).now_or_never()?.ok()??;
         let len = (row.body.len() as u64).to_be_bytes();
-        let opens = hex::encode(sha(&[b"wicketgate/commit/1\0", &row.salt, &len, &row.body])) == c;
+        let whole = hex::encode(sha(&[b"wicketgate/commit/1\0", &row.salt, &len, &row.body]));
+        let opens = by_member(&row.salt, &row.body).unwrap_or(whole) == c;
         let fits = commit["len"].as_u64() == Some(row.body.len() as u64);
         (opens && fits).then_some(row.body)
     }
+}
+
+/// `commit/2`, written once more from its description; `None` for what is no object.
+fn by_member(salt: &[u8], body: &[u8]) -> Option<String> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    let members = value.as_object().filter(|members| !members.is_empty())?;
+    let digest_of = |name: &str, value: &Value| {
+        let own = hmac(salt, format!("member:{name}").as_bytes());
+        let triple = serde_json::json!([URL_SAFE_NO_PAD.encode(own), name, value]);
+        let text = serde_json_canonicalizer::to_vec(&triple).unwrap();
+        sha(&[URL_SAFE_NO_PAD.encode(text).as_bytes()])
+    };
+    let mut all: Vec<_> = members.iter().map(|(name, value)| digest_of(name, value)).collect();
+    all.sort();
+    let members = sha(&[b"wicketgate/members/2\0".as_slice(), &all.concat()]);
+    let len = (body.len() as u64).to_be_bytes();
+    let whole = sha(&[b"wicketgate/whole/2\0", &hmac(salt, b"whole"), &len, body]);
+    Some(hex::encode(sha(&[b"wicketgate/commit/2\0", &whole, &members])))
+}
+
+fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
+    let pad = |with: u8| {
+        let mut block = [with; 64];
+        block.iter_mut().zip(key).for_each(|(to, from)| *to ^= from);
+        block
+    };
+    sha(&[&pad(0x5c), &sha(&[&pad(0x36), text])])
 }
 
 /// All chains, read again only where they grew.

@@ -99,8 +99,10 @@ fn the_guide_alone_catches_what_an_insider_changes_and_signs_again() {
         let names = good.0.keys().filter(|name| name.ends_with(".bin"));
         names.min_by_key(|name| good.0[*name].len()).unwrap().clone()
     };
-    caught("climb(H(", &|f| replace(f, ENTRIES, r#""verdict":"deny""#, r#""verdict":"allow""#));
-    caught("assert json.dumps", &|f| replace(f, ENTRIES, r#""attempts":1"#, r#""attempts": 1"#));
+    caught("is not in the tree", &|f| {
+        replace(f, ENTRIES, r#""verdict":"deny""#, r#""verdict":"allow""#)
+    });
+    caught("not canonical", &|f| replace(f, ENTRIES, r#""attempts":1"#, r#""attempts": 1"#));
     caught("a fraction", &|f| replace(f, ENTRIES, r#""attempts":1"#, r#""attempts":1.0"#));
     caught("an entry of the run is missing", &|f| {
         let text = String::from_utf8(f.get(ENTRIES).unwrap().to_vec()).unwrap();
@@ -113,8 +115,8 @@ fn the_guide_alone_catches_what_an_insider_changes_and_signs_again() {
         proofs["proofs"].as_array_mut().unwrap().retain(|p| p["seq"] != seq["seq"]);
         f.put("ledger/inclusion.json", proofs.to_string());
     });
-    caught("AssertionError", &|f| f.put(payload(), "{}"));
-    caught("NOT ALL HERE", &|f| f.put("policy/bundle.tar", "another policy"));
+    caught("payload ", &|f| f.put(payload(), "{}"));
+    caught("a policy here was never in force", &|f| f.put("policy/bundle.tar", "another policy"));
     caught("Signature Verification Failure", &|f| {
         // The third character of the signature line's blob is of the key's hash: take a late one.
         let note = String::from_utf8(f.get("ledger/checkpoint.txt").unwrap().to_vec()).unwrap();
@@ -126,7 +128,7 @@ fn the_guide_alone_catches_what_an_insider_changes_and_signs_again() {
     let (_dir, path) = written(&good);
     let other = format!("{}{}", &head[..head.len() - 64], "0".repeat(64));
     let (fine, told) = run(&script, &path, &[("HEAD", other.as_ref())]);
-    assert!(!fine && told.contains("assert grew("), "{told}");
+    assert!(!fine && told.contains("another history"), "{told}");
     // Another key than the auditor's.
     let mut files = good.clone();
     resign_with(
@@ -199,10 +201,10 @@ fn every_program_the_guide_names_refuses_what_is_not_so() {
         f.put("manifest.dsse.json", wicketgate::crypto::dsse::sign(kind, &manifest, &[&key]));
         f.put("manifest.json", manifest);
     });
-    refused("rfc8785.dumps", "AssertionError", &|f| {
+    refused("rfc8785.dumps", "not canonical: rfc8785", &|f| {
         replace(f, ENTRIES, r#"{"boot""#, r#"{ "boot""#)
     });
-    refused("verify_leaf_inclusion", "assert aics_tlog.verify_leaf_inclusion", &|f| {
+    refused("verify_leaf_inclusion", "not in the tree: aics-tlog", &|f| {
         replace(f, ENTRIES, r#""verdict":"deny""#, r#""verdict":"allow""#);
     });
     refused("verify_checkpoint", "StopIteration", &|f| {
@@ -210,7 +212,7 @@ fn every_program_the_guide_names_refuses_what_is_not_so() {
         let size = note.split('\n').nth(1).unwrap().to_owned();
         replace(f, "ledger/checkpoint.txt", &format!("\n{size}\n"), "\n3\n");
     });
-    refused("opa_bindings", "AssertionError", &|f| {
+    refused("opa_bindings", "OPA says otherwise", &|f| {
         // The policy is told of a smaller amount than the one that was held.
         let told =
             f.0.iter()

@@ -119,6 +119,7 @@ const SLEEPERS: &[(&str, &str)] = &[
     ("tests/fleet/main.rs", "another process tells nobody when it is ready: it is asked again"),
     ("tests/mcp/main.rs", "another process tells nobody when it is ready: it is asked again"),
     ("tests/faults/main.rs", "another process tells nobody when it is ready: it is asked again"),
+    ("tests/payload/main.rs", "another process tells nobody when it is ready: it is asked again"),
     (
         "tests/simulation/client.rs",
         "virtual time: under the paused clock a sleep is the schedule of the world",

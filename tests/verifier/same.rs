@@ -1,5 +1,6 @@
 //! The small program and `wicketgate evidence verify`: one function, so one word for one bundle.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -73,6 +74,18 @@ fn it_checks_prints_and_ends_as_the_large_program_does() {
         let [ours, theirs] = desk.both(&args);
         assert_eq!((ours.0, theirs.0), (Some(64), Some(64)), "{args:?}");
     }
+}
+
+#[test]
+fn no_two_payloads_of_a_real_run_share_a_salt() {
+    let desk = Desk::new();
+    let index = std::fs::read(desk.top().join("evidence/payloads/index.json")).unwrap();
+    let index: serde_json::Value = serde_json::from_slice(&index).unwrap();
+    let index = index.as_object().unwrap();
+    let salts: BTreeSet<&str> =
+        index.values().filter_map(|payload| payload["salt"].as_str()).collect();
+    assert!(index.len() >= 10 && salts.len() == index.len(), "{index:?}");
+    assert!(salts.iter().all(|salt| salt.len() == 64), "{salts:?}");
 }
 
 #[test]

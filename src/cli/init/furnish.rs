@@ -179,6 +179,7 @@ impl Keys {
             Ok(key)
         };
         make("evidence")?;
+        make("fleet")?;
         Ok(Self { manifest: make("manifest")?, policy: make("policy")?, lock: make("lock")? })
     }
 

@@ -81,7 +81,10 @@ impl Report {
             ("tools.lock", "what the servers showed, signed".to_owned()),
             ("policy/org", "enforced: protected files, metadata addresses".to_owned()),
             ("policy/agent", format!("observes until {until}, then denies what nobody reviewed")),
-            ("keys/", "manifest, policy, lock, evidence: keep them from the agent".to_owned()),
+            (
+                "keys/",
+                "manifest, policy, lock, evidence, fleet: keep them from the agent".to_owned(),
+            ),
             ("credentials/", format!("{secrets} taken out of the client's file")),
         ] {
             say(format!("  {name:<17}{what}"));

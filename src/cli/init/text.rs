@@ -33,7 +33,8 @@ pub fn configuration(plan: &Plan, governed: &[Governed]) -> String {
         out.push_str(&format!("telemetry: {{log: {}}}\n", plan.log));
     }
     out.push_str(
-        "trust:                                         # never the same key for two of them\n  \
+        "fleet: {key: keys/fleet.pem}                   # signs the log of logs: `wicketgate ledger anchor`\n\
+         trust:                                         # never the same key for two of them\n  \
          manifest_keys: [keys/manifest.pem.pub]\n  \
          policy_keys: [keys/policy.pem.pub]\n  \
          lock_keys: [keys/lock.pem.pub]\n\

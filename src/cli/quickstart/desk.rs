@@ -9,7 +9,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::clock::{SystemEntropy, random32};
-use crate::crypto::keys::SecretKey;
+use crate::crypto::keys::{PublicKey, SecretKey};
+use crate::crypto::note::VerifierKey;
 use crate::domain::time::Timestamp;
 use crate::identity;
 use crate::policy::bundle::Bundle;
@@ -51,6 +52,10 @@ const FILES: [(&str, &str); 10] = [
 /// What the example files say where only this machine knows better.
 const EXAMPLE_ADDRESS: &str = "127.0.0.1:7400";
 const EXAMPLE_UID: &str = "uid: 1000";
+const EXAMPLE_WITNESS: &str = "http://127.0.0.1:7302";
+const EXAMPLE_WITNESS_KEY: &str = "witness.example/1+00000000+BA==";
+/// The name of the auditor's witness.
+pub const WITNESS: &str = "auditor.example/witness";
 const EXAMPLE_FROM: &str = "2026-11-01T00:00:00Z";
 const EXAMPLE_UNTIL: &str = "2027-05-01T00:00:00Z";
 
@@ -87,8 +92,31 @@ impl Desk {
         Ok(Self { dir, token: hex::encode(random32(&SystemEntropy)) })
     }
 
+    /// The key of the fleet log, and what the auditor's witness needs to know of it.
+    pub fn introduce(&self) -> Result<(), String> {
+        let key = |name: &str| -> Result<PublicKey, String> {
+            let key = SecretKey::generate(&SystemEntropy);
+            self.write(&format!("{name}.pub"), &key.public().to_pem(), 0o644)?;
+            key.store(&self.path(name)).map_err(|e| e.to_string())?;
+            Ok(key.public())
+        };
+        let (fleet, witness) = (key("keys/fleet.pem")?, key("auditor/witness.pem")?);
+        let log = VerifierKey::log(&crate::ledger::fleet::origin("default"), fleet).to_string();
+        self.write("auditor/logs.txt", &format!("{log}\n"), 0o644)?;
+        let witness = VerifierKey::witness(WITNESS, witness).to_string();
+        self.write("auditor/keys.txt", &format!("fleet-key {log}\nwitness-key {witness}\n"), 0o644)
+    }
+
+    /// The verifier key of the witness.
+    fn witness_key(&self) -> Result<String, String> {
+        let text =
+            std::fs::read_to_string(self.path("auditor/keys.txt")).map_err(|e| e.to_string())?;
+        let key = text.lines().find_map(|line| line.strip_prefix("witness-key "));
+        key.map(str::to_owned).ok_or_else(|| "no key of the witness".to_owned())
+    }
+
     /// Writes and signs everything. The ids of the keys, by what they sign.
-    pub fn furnish(&self, tools: &str, now: Timestamp) -> Result<Value, String> {
+    pub fn furnish(&self, tools: &str, witness: &str, now: Timestamp) -> Result<Value, String> {
         for (name, text) in FILES {
             self.write(name, text, 0o644)?;
         }
@@ -118,6 +146,8 @@ impl Desk {
         let uid = rustix::process::getuid().as_raw();
         let config = fill(CONFIG, EXAMPLE_ADDRESS, tools)?;
         let config = fill(&config, EXAMPLE_UID, &format!("uid: {uid}"))?;
+        let config = fill(&config, EXAMPLE_WITNESS, witness)?;
+        let config = fill(&config, EXAMPLE_WITNESS_KEY, &self.witness_key()?)?;
         self.write("wicketgate.yaml", &config, 0o644)?;
 
         let bundle = Bundle::load(&self.path("policy"));

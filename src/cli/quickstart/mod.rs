@@ -20,6 +20,7 @@ mod own;
 mod proof;
 mod story;
 pub mod tools;
+mod witness;
 
 use agent::Agent;
 use desk::Desk;
@@ -27,6 +28,7 @@ use gate::Gate;
 use own::Own;
 use story::Story;
 use tools::ToolServer;
+use witness::Witness;
 
 /// Watch one agent's calls being allowed, denied, held, recorded and proven.
 ///
@@ -70,9 +72,11 @@ async fn play(args: &Args, story: &mut Story) -> Result<(), String> {
     let own = Own::new()?;
     let desk = Desk::make(args.dir.as_deref())?;
     let mut tools = ToolServer::start(&own, desk.tool_token()).await?;
-    let keys = desk.furnish(&tools.address(), clock.now())?;
+    desk.introduce()?;
+    let mut witness = Witness::start(&own, &desk).await?;
+    let keys = desk.furnish(&tools.address(), witness.url(), clock.now())?;
     story.step("files", "files", &desk.shown(), &json!({"dir": desk.shown(), "keys": keys}));
-    story.more("three keys, a signed manifest, a signed policy bundle, wicketgate.yaml");
+    story.more("four keys, a signed manifest, a signed policy bundle, wicketgate.yaml");
     let facts = json!({"process": tools.process(), "address": tools.address()});
     let line = format!("an HTTP server, process {}, at {}", tools.process(), tools.address());
     story.step("tools", "tools", &line, &facts);
@@ -92,6 +96,7 @@ async fn play(args: &Args, story: &mut Story) -> Result<(), String> {
     acts::count(&mut tools, story).await?;
     let held = acts::seal(&mut agent, story).await?;
     proof::tail(&own, &desk, story).await?;
+    proof::anchor(&own, &desk, story).await?;
     proof::export(&own, &desk, &run, pinned, story).await?;
     proof::verify(&own, &desk, story).await?;
     proof::tamper(&own, &desk, story).await?;
@@ -102,6 +107,7 @@ async fn play(args: &Args, story: &mut Story) -> Result<(), String> {
     let resumed = clock.monotonic();
     gate.stop().await?;
     tools.stop().await?;
+    witness.stop().await?;
     proof::ledger(&own, &desk, story).await?;
     // How long the user kept it open is none of its own time.
     took = took.saturating_add(clock.monotonic().saturating_sub(resumed));

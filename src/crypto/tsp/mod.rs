@@ -95,9 +95,12 @@ pub fn request(imprint: &Digest, nonce: &[u8; NONCE_BYTES]) -> Result<Vec<u8>, F
 
 /// These bytes as a number that is not negative.
 fn positive(bytes: &[u8]) -> Result<Int, der::Error> {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     let mut padded = vec![0_u8];
-    padded.extend_from_slice(bytes);
-    Int::new(&padded)
+    padded.extend(bytes.iter().skip(zeros));
+    // DER: a leading zero only where the number would be negative without it.
+    let spare = padded.get(1).is_some_and(|first| *first < 0x80);
+    Int::new(padded.get(usize::from(spare)..).unwrap_or_default())
 }
 
 /// Checks a response against what was asked and the certificates (DER) of trusted authorities.
@@ -125,6 +128,9 @@ pub fn verify(response: &[u8], asked: Asked<'_>, authorities: &[Vec<u8>]) -> Res
     let [signer] = data.signers.as_slice() else {
         return Err(unknown("a token has one signer"));
     };
+    if data.digests.as_slice() != [signer.digest.clone()] {
+        return Err(unknown("the digests of the token are not its signer's"));
+    }
     let certificates = certificates(&data)?;
     let (at, certificate) = signer_certificate(signer, &certificates)?;
     let der = certificates.get(at).ok_or_else(|| invalid("no certificate"))?;
@@ -156,6 +162,7 @@ fn about(info: &TstInfo, asked: Asked<'_>) -> Result<(), Fault> {
     if info.extensions.is_some() {
         return Err(unknown("the token has extensions"));
     }
+    parameterless(&info.imprint.algorithm)?;
     if !is(&info.imprint.algorithm.oid, SHA256) {
         return Err(invalid("the imprint is no SHA-256"));
     }
@@ -210,6 +217,15 @@ fn certificates(data: &SignedData) -> Result<Vec<Vec<u8>>, Fault> {
     all.iter().map(|one| one.to_der().map_err(unread("a certificate"))).collect()
 }
 
+/// None of the algorithms that are understood here has parameters: none are there, or NULL.
+fn parameterless(algorithm: &AlgorithmIdentifierOwned) -> Result<(), Fault> {
+    match &algorithm.parameters {
+        None => Ok(()),
+        Some(parameters) if *parameters == Any::null() => Ok(()),
+        Some(_) => Err(unknown(format!("parameters of {} are not understood", algorithm.oid))),
+    }
+}
+
 /// A digest a token may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Hash {
@@ -220,6 +236,7 @@ enum Hash {
 
 impl Hash {
     fn of(algorithm: &AlgorithmIdentifierOwned) -> Result<Self, Fault> {
+        parameterless(algorithm)?;
         match algorithm.oid.to_string().as_str() {
             SHA256 => Ok(Self::Sha256),
             SHA384 => Ok(Self::Sha384),
@@ -307,6 +324,7 @@ fn signed(signer: &SignerInfo, content: &[u8], certificate: &[u8]) -> Result<(),
     }
     // RFC 5652 §5.4: what is signed is the attributes as a SET, not under their tag in the token.
     let message = attributes.to_der().map_err(unread("the signed attributes"))?;
+    parameterless(&signer.algorithm)?;
     let algorithm = signer.algorithm.oid.to_string();
     path::signed(certificate, (&algorithm, hash), &message, signer.signature.as_bytes())
 }

@@ -9,7 +9,8 @@ mod catalogue;
 use std::collections::BTreeSet;
 
 use super::bundle::{Files, POPULATION, RANGE};
-use super::survey::{Noted, Scope, Survey, list, text};
+use super::scope::Scope;
+use super::survey::{Noted, Survey, list, text};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 

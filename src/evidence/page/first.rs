@@ -4,8 +4,9 @@ use maud::{Markup, html};
 
 use super::words::count;
 use crate::domain::json::Json;
+use crate::evidence::scope::Scope;
 use crate::evidence::statement::Exporter;
-use crate::evidence::survey::{Scope, Signed, Survey, list, number, text};
+use crate::evidence::survey::{Signed, Survey, list, number, text};
 
 /// What no bundle of this version proves, whatever its checks say.
 pub const NOT_PROVEN: [&str; 7] = [

@@ -14,8 +14,9 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::bundle::Files;
+use super::scope::Scope;
 use super::statement::Exporter;
-use super::survey::{Scope, Survey, text};
+use super::survey::{Survey, text};
 use crate::domain::digest::Digest;
 
 pub use first::NOT_PROVEN;

@@ -8,7 +8,7 @@ use crate::crypto::dsse;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::evidence::bundle::{AGENT, AGENT_SIG, CONTROLS, PAGE, POLICY, agent_files};
-use crate::evidence::payloads::{Payload, Payloads};
+use crate::evidence::payloads::{Payload, Payloads, Why};
 use crate::evidence::projection::{self, Material, decides};
 use crate::evidence::query::Query;
 use crate::evidence::scope::{Scope, Strand};
@@ -155,7 +155,7 @@ pub fn derived(case: &Case<'_>, report: &mut Report) {
         let why = format!("`{name}` does not follow from the other files");
         return report.invalid(Damage::new("V1", why));
     }
-    report.valid("V1", "the three JSON files, made again, byte for byte");
+    report.valid("V1", "the files made from entries, made again, byte for byte");
     let version = &exporter.version;
     report
         .not_proven
@@ -211,10 +211,22 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
     if asked.any(|line| line.is(Kind::RunOpened) && line.text("binding") == Some("claimed")) {
         say("model and instructions: they are the agent's own claim");
     }
-    let payloads = case.payloads.iter().flat_map(|payloads| payloads.0.values());
-    let withheld = payloads.filter(|p| matches!(p, Payload::Withheld)).count();
-    if withheld > 0 {
-        say(&format!("the content of {withheld} payloads: they are withheld"));
+    let states: [(&str, fn(&Payload) -> bool); 6] = [
+        ("they are withheld", |p| matches!(p, Payload::Withheld(Why::Unsaid))),
+        ("nothing of the run was stored", |p| matches!(p, Payload::Withheld(Why::Incognito))),
+        ("they are encrypted, and the exporter had no key", |p| {
+            matches!(p, Payload::Withheld(Why::Encrypted))
+        }),
+        ("what is stored was changed", |p| matches!(p, Payload::Withheld(Why::Damaged))),
+        ("they were erased", |p| matches!(p, Payload::Erased { .. })),
+        ("members are hidden", |p| matches!(p, Payload::Redacted { .. })),
+    ];
+    for (why, wanted) in states {
+        let payloads = case.payloads.iter().flat_map(|payloads| payloads.0.values());
+        let found = payloads.filter(|payload| wanted(payload)).count();
+        if found > 0 {
+            say(&format!("the content of {found} payloads: {why}"));
+        }
     }
     if trust.now.is_none() {
         say("that no entry is dated in the future: no time was given to compare with");

@@ -4,9 +4,14 @@ use std::collections::BTreeSet;
 
 use super::case::Case;
 use super::report::{Outcome, Report};
-use crate::domain::digest::commitment;
-use crate::evidence::bundle::Files;
-use crate::evidence::payloads::{Payload, Payloads};
+use crate::domain::commitment::opens;
+use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
+use crate::domain::json::Json;
+use crate::evidence::bundle::{FLEET_CHECKPOINT, Files};
+use crate::evidence::payloads::{Payload, Payloads, Why};
+use crate::evidence::scope::Strand;
+use crate::ledger::entry::{Commitment, Kind};
 use crate::ledger::verify::Line;
 
 /// P1 before it is looked into: whether the payloads can be read at all.
@@ -20,41 +25,95 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
     report.put("P1", opened(case, payloads).unwrap_or_else(Outcome::Invalid));
 }
 
-/// The lines whose commitments the bundle speaks of: those of the runs that were asked for.
-fn committing<'a>(case: &'a Case<'_>) -> impl Iterator<Item = &'a Line> {
-    let asked = case.strands.iter().flat_map(|strand| strand.asked());
-    asked.filter(|line| line.entry.run.is_some())
+/// The lines whose commitments the bundle speaks of, with their log: those of the runs that were asked for.
+fn committing<'a>(case: &'a Case<'_>) -> impl Iterator<Item = (&'a str, &'a Line)> {
+    let of = |strand: &'a Strand| strand.asked().map(move |line| (strand.origin(), line));
+    let asked = case.strands.iter().flat_map(of);
+    asked.filter(|(_, line)| line.entry.run.is_some())
 }
 
 fn opened(case: &Case<'_>, payloads: &Payloads) -> Result<Outcome, String> {
     let mut committed = BTreeSet::new();
-    let mut erased = false;
-    for line in committing(case) {
+    let mut incognito = BTreeSet::new();
+    for (log, line) in committing(case) {
+        let run = line.entry.run.as_ref().map(|link| link.run);
+        if line.entry.draft.data.get("incognito").is_some() {
+            incognito.extend(run);
+        }
         for said in &line.entry.draft.commit {
             committed.insert(said.c);
             let name = said.c.hex();
-            match payloads.0.get(&said.c) {
-                None => return Err(format!("nothing is said about payload {name}")),
-                Some(Payload::Withheld) => {}
-                Some(Payload::Erased) => erased = true,
-                Some(Payload::Opened { salt, role, body, .. }) => {
-                    let len = u64::try_from(body.len()).unwrap_or(u64::MAX);
-                    if commitment(salt, body) != said.c || len != said.len || *role != said.role {
-                        return Err(format!(
-                            "payload {name} is not what seq {} commits to",
-                            line.entry.seq
-                        ));
-                    }
-                }
-            }
+            let payload = payloads.0.get(&said.c);
+            let payload = payload.ok_or_else(|| format!("nothing is said about payload {name}"))?;
+            let hidden = run.is_some_and(|run| incognito.contains(&run));
+            one(case, (log, hidden), said, payload)
+                .map_err(|why| format!("payload {name} of seq {}: {why}", line.entry.seq))?;
         }
     }
     if let Some(stray) = payloads.0.keys().find(|c| !committed.contains(*c)) {
         return Err(format!("stray payload {}", stray.hex()));
     }
-    if erased {
-        return Err("a payload is called erased and no entry says so".into());
+    let count = |wanted: fn(&Payload) -> bool| {
+        payloads.0.values().filter(|payload| wanted(payload)).count()
+    };
+    let open = count(|p| matches!(p, Payload::Opened { .. }));
+    let mut said = format!("{open} of {} opened", committed.len());
+    let states: [(&str, fn(&Payload) -> bool); 2] = [
+        ("opened in part", |p| matches!(p, Payload::Redacted { .. })),
+        ("erased", |p| matches!(p, Payload::Erased { .. })),
+    ];
+    for (word, wanted) in states {
+        let found = count(wanted);
+        if found > 0 {
+            said.push_str(&format!(", {found} {word}"));
+        }
     }
-    let open = payloads.0.values().filter(|p| matches!(p, Payload::Opened { .. })).count();
-    Ok(Outcome::Valid(format!("{open} of {} opened", committed.len())))
+    Ok(Outcome::Valid(said))
+}
+
+/// Holds one payload against what an entry of this log commits to.
+fn one(
+    case: &Case<'_>,
+    (log, incognito): (&str, bool),
+    said: &Commitment,
+    payload: &Payload,
+) -> Result<(), String> {
+    let other = |why: &str| format!("not what it commits to{why}");
+    match payload {
+        Payload::Withheld(Why::Incognito) if !incognito => {
+            Err("called incognito, and the run is not".to_owned())
+        }
+        Payload::Withheld(_) => Ok(()),
+        Payload::Erased { log: fleet, seq } => erased(case, log, &said.c, fleet, *seq),
+        Payload::Redacted { role, parts } => {
+            parts.open(&said.c).map_err(|why| other(&format!(": {why}")))?;
+            if *role == said.role { Ok(()) } else { Err(other(": another role")) }
+        }
+        Payload::Opened { salt, role, body, .. } => {
+            let len = u64::try_from(body.len()).unwrap_or(u64::MAX);
+            let opens = opens(&said.c, salt, body).is_some();
+            if opens && len == said.len && *role == said.role { Ok(()) } else { Err(other("")) }
+        }
+    }
+}
+
+/// An erased payload is one that the fleet log of the bundle says was erased; whether that log is to
+/// be believed is F1's to say.
+fn erased(case: &Case<'_>, log: &str, c: &Digest, fleet: &str, seq: Seq) -> Result<(), String> {
+    let no = || format!("called erased, and entry {seq} of {fleet} is not here to say so");
+    let strand = case.fleet.as_ref().ok_or_else(no)?;
+    let note = case.files.get(FLEET_CHECKPOINT).and_then(|note| std::str::from_utf8(note).ok());
+    if note.and_then(|note| note.lines().next()) != Some(fleet) {
+        return Err(no());
+    }
+    let mut lines = strand.lines.iter();
+    let line = lines.find(|line| line.is(Kind::PayloadErased) && line.entry.seq == seq);
+    let line = line.ok_or_else(no)?;
+    let list = line.entry.draft.data.get("c").and_then(Json::as_array).unwrap_or_default();
+    let named = list.iter().any(|said| said.as_str() == Some(c.hex().as_str()));
+    if named && line.text("log") == Some(log) {
+        Ok(())
+    } else {
+        Err(format!("called erased, and entry {seq} of {fleet} says so of others"))
+    }
 }

@@ -10,9 +10,15 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
+use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
 
 const VERSION: &str = "wicketgate/anchor/1";
+/// Bytes of a name in an entry.
+const TEXT_MAX: usize = 4096;
+/// The largest number in an entry.
+const SIZE_MAX: u64 = 9_007_199_254_740_991;
 
 /// What the file says.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,6 +36,12 @@ impl AnchorFile {
     #[must_use]
     pub fn head(&self) -> Option<Checkpoint> {
         Checkpoint::parse(&self.note).ok().map(|(checkpoint, _)| checkpoint)
+    }
+
+    /// The `anchor.observed` entries to be written down, read strictly: what is not in order is left out,
+    /// a chain is not to be spoilt by a file.
+    pub fn observed(&self) -> impl Iterator<Item = Json> {
+        self.observed.iter().filter_map(observed)
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -88,12 +100,27 @@ impl AnchorFile {
     }
 }
 
+fn observed(json: &Json) -> Option<Json> {
+    let text = |name| json.get(name).and_then(Json::as_str).filter(|text| text.len() <= TEXT_MAX);
+    let digest = |name| text(name).and_then(Digest::parse).map(|digest| Json::from(digest.hex()));
+    let source = text("source").filter(|source| ["witness", "tsa"].contains(source))?;
+    let size = json.get("size").and_then(Json::as_u64).filter(|size| *size <= SIZE_MAX)?;
+    Some(Json::object([
+        ("source", Json::from(source)),
+        ("name", Json::from(text("name")?)),
+        ("log", Json::from(text("log")?)),
+        ("size", Json::from(size)),
+        ("root", digest("root")?),
+        ("time", Json::from(Timestamp::parse(text("time")?)?.to_string())),
+        ("token", digest("token")?),
+    ]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::SystemEntropy;
     use crate::crypto::keys::SecretKey;
-    use crate::domain::digest::Digest;
 
     #[test]
     fn what_is_stored_is_loaded_and_anything_else_is_an_error() {
@@ -111,6 +138,7 @@ mod tests {
         file.store(&path).unwrap();
         assert_eq!(AnchorFile::load(&path).unwrap(), Some(file.clone()));
         assert_eq!(file.head(), Some(head));
+        assert_eq!(file.observed().count(), 0, "what is not in order is not written down");
         for bad in [
             "",
             "{}",

@@ -9,13 +9,14 @@ use super::literal::text;
 use crate::ledger::store::StoreError;
 
 /// The schema this build reads and writes.
-pub const SCHEMA_VERSION: u64 = 4;
+pub const SCHEMA_VERSION: u64 = 5;
 
-const MIGRATIONS: [(u64, &str); 4] = [
+const MIGRATIONS: [(u64, &str); 5] = [
     (1, include_str!("../../../migrations/postgres/0001_ledger.sql")),
     (2, include_str!("../../../migrations/postgres/0002_functions.sql")),
     (3, include_str!("../../../migrations/postgres/0003_fleet.sql")),
     (4, include_str!("../../../migrations/postgres/0004_subtree.sql")),
+    (5, include_str!("../../../migrations/postgres/0005_retention.sql")),
 ];
 const GROUPS: [&str; 4] = ["ledger_owner", "ledger_writer", "ledger_reader", "ledger_eraser"];
 /// Roles belong to the whole server, so two databases migrating at once may collide on them.
@@ -32,6 +33,13 @@ pub enum Login {
         password: Option<String>,
         /// The only tenant it may write for.
         tenant: String,
+    },
+    /// Reads everything, and erases payloads.
+    Eraser {
+        /// Role name.
+        name: String,
+        /// Password, if it is to be set.
+        password: Option<String>,
     },
     /// Reads.
     Reader {
@@ -53,9 +61,19 @@ impl std::fmt::Debug for Login {
 impl Login {
     fn parts(&self) -> (&str, Option<&str>) {
         match self {
-            Self::Writer { name, password, .. } | Self::Reader { name, password, .. } => {
-                (name, password.as_deref())
-            }
+            Self::Writer { name, password, .. }
+            | Self::Reader { name, password, .. }
+            | Self::Eraser { name, password } => (name, password.as_deref()),
+        }
+    }
+}
+
+impl Login {
+    const fn groups(&self) -> &'static [&'static str] {
+        match self {
+            Self::Writer { .. } => &["ledger_writer"],
+            Self::Reader { .. } => &["ledger_reader"],
+            Self::Eraser { .. } => &["ledger_reader", "ledger_eraser"],
         }
     }
 }
@@ -109,7 +127,9 @@ async fn all(conn: &mut PgConnection, logins: &[Login]) -> Result<Migrated, sqlx
     run(conn, &groups()).await?;
     let from = schema(conn).await?;
     for login in logins {
-        run(conn, &role(login)).await?;
+        for group in login.groups() {
+            run(conn, &role(login, group)).await?;
+        }
     }
     run(conn, "SET LOCAL ROLE ledger_owner").await?;
     for login in logins {
@@ -171,12 +191,8 @@ async fn schema(conn: &mut PgConnection) -> Result<u64, sqlx::Error> {
     Ok(from)
 }
 
-fn role(login: &Login) -> String {
+fn role(login: &Login, group: &str) -> String {
     let (name, password) = login.parts();
-    let group = match login {
-        Login::Writer { .. } => "ledger_writer",
-        Login::Reader { .. } => "ledger_reader",
-    };
     let (plain, quoted) = (text(name), identifier(name));
     let password = password.map_or_else(String::new, |password| {
         format!("EXECUTE format('ALTER ROLE %I PASSWORD %L', {plain}, {});", text(password))
@@ -195,6 +211,7 @@ fn tenant(login: &Login) -> String {
     let (table, name, tenant) = match login {
         Login::Writer { name, tenant, .. } => ("writer_tenant", name, Some(tenant)),
         Login::Reader { name, tenant, .. } => ("reader_tenant", name, tenant.as_ref()),
+        Login::Eraser { name, .. } => ("reader_tenant", name, None),
     };
     let tenant = tenant.map_or_else(|| "NULL".to_owned(), |t| text(t));
     format!(

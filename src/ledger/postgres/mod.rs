@@ -6,6 +6,7 @@
 //! side, and [`migrate`] turns it off for the writer roles on the server's side.
 
 mod errors;
+mod keeper;
 mod lane;
 mod literal;
 mod migrate;
@@ -15,6 +16,7 @@ mod rows;
 mod subtrees;
 mod writer;
 
+pub use keeper::PostgresKeeper;
 pub use lane::Options;
 pub use migrate::{Login, Migrated, SCHEMA_VERSION, migrate};
 pub use prune::PostgresPruner;

@@ -4,6 +4,7 @@
 
 mod files;
 mod fleet;
+mod keeper;
 mod prune;
 mod reader;
 mod rows;
@@ -21,6 +22,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use super::store::StoreError;
 
+pub use keeper::SqliteKeeper;
 pub use reader::SqliteReader;
 pub use writer::Sqlite;
 
@@ -29,11 +31,12 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 /// How long SQLite itself waits for another connection's lock.
 const BUSY: Duration = Duration::from_millis(1000);
 /// What `PRAGMA user_version` says of the newest schema this build knows.
-const VERSION: i64 = 3;
-const MIGRATIONS: [(i64, &str); 3] = [
+const VERSION: i64 = 4;
+const MIGRATIONS: [(i64, &str); 4] = [
     (1, include_str!("../../../migrations/sqlite/0001_ledger.sql")),
     (2, include_str!("../../../migrations/sqlite/0002_fleet.sql")),
     (3, include_str!("../../../migrations/sqlite/0003_subtree.sql")),
+    (4, include_str!("../../../migrations/sqlite/0004_retention.sql")),
 ];
 
 /// One connection, made when needed and thrown away after any doubt.
@@ -103,6 +106,7 @@ fn options(path: &std::path::Path) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .pragma("recursive_triggers", "ON")
+        .pragma("secure_delete", "ON")
         .busy_timeout(BUSY)
         .statement_cache_capacity(128)
         .disable_statement_logging()

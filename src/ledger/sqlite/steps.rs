@@ -253,7 +253,9 @@ pub(super) async fn insert_payloads(
     chain: &ChainId,
     payloads: &[PayloadRow],
 ) -> Result<(), StoreError> {
-    let mut insert = QueryBuilder::new("INSERT INTO payload SELECT * FROM (");
+    let mut insert = QueryBuilder::new(
+        "INSERT INTO payload (chain_id, commitment, salt, role, media_type, body) SELECT * FROM (",
+    );
     insert.push_values(payloads, |mut row, payload| {
         row.push_bind(chain.as_bytes().to_vec())
             .push_bind(payload.commitment.as_bytes().to_vec())

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::epochs::Epochs;
+use super::epochs::{Epochs, Revoked};
 use super::read::{Damage, Line};
 use super::runs::Run;
 use crate::crypto::keys::PublicKey;
@@ -43,6 +43,13 @@ impl Chain {
         }
     }
 
+    /// Enrolment keys that are revoked.
+    #[must_use]
+    pub fn revoking(mut self, revoked: &[Revoked]) -> Self {
+        self.epochs = self.epochs.revoking(revoked);
+        self
+    }
+
     /// Goes on after a pruning: the next entry is the first that is there.
     pub fn begin_after(&mut self, before: Frontier) {
         self.from = before.size();
@@ -66,6 +73,12 @@ impl Chain {
             self.epochs.started(&line)?;
         }
         Ok(line)
+    }
+
+    /// The tree of what was read.
+    #[must_use]
+    pub const fn frontier(&self) -> &Frontier {
+        &self.frontier
     }
 
     /// The leaf hash of the last entry read.
@@ -166,7 +179,7 @@ impl Chain {
             return self.epochs.started(line);
         }
         if self.epochs.knows(line.entry.epoch) {
-            return Ok(());
+            return self.epochs.stands(line.entry.epoch, line.entry.seq);
         }
         let why = format!("epoch {} does not begin with `writer.started`", line.entry.epoch);
         Err(Damage::new("S1", why))

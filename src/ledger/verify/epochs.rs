@@ -24,6 +24,19 @@ pub struct Epochs {
     trusted: Vec<PublicKey>,
     genesis: Option<(String, PublicKey)>,
     writers: BTreeMap<Epoch, (PublicKey, Seq)>,
+    /// Id of the enrolment key that certified each epoch.
+    certified: BTreeMap<Epoch, String>,
+    revoked: Vec<Revoked>,
+}
+
+/// An enrolment key that certifies nothing any more, or nothing from a position of a log on. The
+/// boundary is a position, never a time: whoever has the key can write any time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Revoked {
+    /// Its id: SHA-256 of the raw key, in hex.
+    pub key: String,
+    /// The log, and the entries of it that are still good; nothing at all is, if that is not said.
+    pub good: Option<(String, Seq)>,
 }
 
 impl Epochs {
@@ -31,6 +44,43 @@ impl Epochs {
     #[must_use]
     pub fn new(trusted: &[PublicKey]) -> Self {
         Self { trusted: trusted.to_vec(), ..Self::default() }
+    }
+
+    /// Keys that are revoked.
+    #[must_use]
+    pub fn revoking(mut self, revoked: &[Revoked]) -> Self {
+        self.revoked = revoked.to_vec();
+        self
+    }
+
+    /// Whether an entry at this place is from before the revocation of the key that certified its
+    /// epoch, if there was one.
+    ///
+    /// # Errors
+    /// `S1`.
+    pub fn stands(&self, epoch: Epoch, seq: Seq) -> Result<(), Damage> {
+        match self.good(epoch) {
+            Some(good) if seq >= good => Err(Damage::new(
+                "S1",
+                format!(
+                    "epoch {epoch} is certified by a revoked enrolment key: only the first {good} \
+                     entries are good"
+                ),
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Entries of this log that an epoch's certificate is still good for; `None` without a limit.
+    fn good(&self, epoch: Epoch) -> Option<Seq> {
+        let id = self.certified.get(&epoch)?;
+        let about = self.revoked.iter().filter(|revoked| revoked.key == *id);
+        about
+            .filter_map(|revoked| match &revoked.good {
+                None => Some(0),
+                Some((log, good)) => (Some(log.as_str()) == self.origin()).then_some(*good),
+            })
+            .min()
     }
 
     /// Name of the log, once the genesis has been read.
@@ -107,6 +157,9 @@ impl Epochs {
             return Err(fail("the certificate's signature does not verify"));
         }
         certified(&body, line, &writer).map_err(bad)?;
+        let by = signer.id();
+        self.certified.insert(epoch, by);
+        self.stands(epoch, line.entry.seq)?;
         if self.writers.insert(epoch, (writer, line.entry.seq)).is_some() {
             return Err(fail("two `writer.started` of one epoch"));
         }
@@ -140,6 +193,9 @@ impl Epochs {
             signer.ok_or_else(|| bad("no signature by a certified writer key".into()))?;
         if claimed.size <= started {
             return Err(bad(format!("signed by the writer of epoch {epoch} before it started")));
+        }
+        if let Some(last) = claimed.size.checked_sub(1) {
+            self.stands(epoch, last).map_err(|damage| bad(damage.why))?;
         }
         Ok((claimed, epoch))
     }

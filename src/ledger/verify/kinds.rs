@@ -76,6 +76,9 @@ pub struct Finding {
     pub why: String,
 }
 
+/// Entries that one checkpoint is further than the one before, at most.
+const BATCH_MAX: u32 = 1024;
+
 fn finding(kind: DamageKind, seq: Seq, check: &'static str, why: impl Into<String>) -> Finding {
     Finding { kind, seq, check, why: why.into() }
 }
@@ -100,7 +103,7 @@ pub async fn diagnose(
     let row = rows.first().filter(|_| *at < head.size);
     Ok(Some(match row {
         None if *at < head.size => nothing(report, *at),
-        None => at_the_end(report, *at, damage),
+        None => at_the_end(reader, report, *at, damage).await?,
         Some(row) if row.seq > *at => finding(
             DamageKind::Deletion,
             *at,
@@ -109,7 +112,7 @@ pub async fn diagnose(
         ),
         // An entry below the first that is there, or a stored checkpoint, is not where `at` points.
         Some(_) if report.entries >= head.size || *at < report.from => {
-            at_the_end(report, *at, damage)
+            at_the_end(reader, report, *at, damage).await?
         }
         Some(row) => here(reader, report, (*at, damage), row, rows.get(1)).await?,
     }))
@@ -127,7 +130,43 @@ fn nothing(report: &Report, at: Seq) -> Finding {
 }
 
 /// All rows are there and in themselves whole; the head, its checkpoint or an earlier one disagrees.
-fn at_the_end(report: &Report, at: Seq, damage: &Damage) -> Finding {
+async fn at_the_end(
+    reader: &dyn LedgerReader,
+    report: &Report,
+    at: Seq,
+    damage: &Damage,
+) -> Result<Finding, StoreError> {
+    if last_only(reader, report).await? {
+        let last = report.entries.saturating_sub(1);
+        let why = "the head links to other bytes than are there";
+        return Ok(finding(DamageKind::Edit, last, damage.check, why));
+    }
+    Ok(of_the_head(report, at, damage))
+}
+
+/// Whether the last entry alone is another: with the hash that the head has of it, the tree is the one
+/// that is signed.
+async fn last_only(reader: &dyn LedgerReader, report: &Report) -> Result<bool, StoreError> {
+    let (trail, row) = (&report.trail, &report.chain);
+    let Ok((head, _)) = Checkpoint::parse(&row.head.checkpoint) else { return Ok(false) };
+    let after = report.entries.saturating_sub(1).checked_sub(trail.base.size());
+    let after = after.and_then(|count| u32::try_from(count).ok());
+    let Some(count) = after.filter(|count| *count < BATCH_MAX) else { return Ok(false) };
+    if trail.leaf == Some(row.head.hash) {
+        return Ok(false);
+    }
+    let mut frontier = trail.base.clone();
+    if count > 0 {
+        for entry in reader.entries(&row.chain, trail.base.size(), count).await? {
+            frontier.push(Entry::leaf(&entry.body));
+        }
+    }
+    frontier.push(row.head.hash);
+    Ok(frontier.size() == head.size && frontier.root() == head.root)
+}
+
+/// The head, its checkpoint or an earlier one disagrees with rows that are whole in themselves.
+fn of_the_head(report: &Report, at: Seq, damage: &Damage) -> Finding {
     let Trail { epochs, confirmed, diverged, .. } = &report.trail;
     let (size, root) = (report.entries, report.root);
     let head = epochs.checkpoint(&report.chain.head.checkpoint);
@@ -233,11 +272,41 @@ async fn here(
         let why = "an entry of another chain stands here";
         return Ok(finding(DamageKind::Insertion, at, damage.check, why));
     }
+    if !signed(reader, report, at).await? {
+        let confirmed = report.trail.confirmed;
+        let why = format!(
+            "entries from {confirmed} on are others than those that were signed: {}",
+            damage.why
+        );
+        return Ok(finding(DamageKind::Edit, confirmed, damage.check, why));
+    }
     let signature =
         ["certificate", "signature", "key"].iter().any(|word| damage.why.contains(word));
     let kind =
         if damage.check == "S1" && signature { DamageKind::Signature } else { DamageKind::Rule };
     Ok(finding(kind, at, damage.check, damage.why.clone()))
+}
+
+/// Whether the entries up to the next stored checkpoint are those that it signs. `true` if none is near.
+async fn signed(reader: &dyn LedgerReader, report: &Report, at: Seq) -> Result<bool, StoreError> {
+    if report.trail.diverged.is_some() {
+        return Ok(false);
+    }
+    let chain = &report.chain.chain;
+    let next = reader.checkpoint(chain, at.saturating_add(1)).await?;
+    let next = next.and_then(|(_, note)| Checkpoint::parse(&note).ok());
+    let Some((next, _)) = next else { return Ok(true) };
+    let Some(count) = next.size.checked_sub(at).and_then(|count| u32::try_from(count).ok()) else {
+        return Ok(true);
+    };
+    if count > BATCH_MAX {
+        return Ok(true);
+    }
+    let mut frontier = report.trail.frontier.clone();
+    for row in reader.entries(chain, at, count).await? {
+        frontier.push(Entry::leaf(&row.body));
+    }
+    Ok(frontier.size() == next.size && frontier.root() == next.root)
 }
 
 /// The row holds the entry of another place.

@@ -1,0 +1,365 @@
+//! `wicketgate ledger verify`: every chain, or one log from its tiles alone.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::ledger::{Failure, INVALID, UNVERIFIABLE, USAGE, unreadable};
+use super::reader::{self, Source};
+use super::{complain, say};
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
+use crate::domain::json::Json;
+use crate::evidence::trust::{Trust, Use};
+use crate::ledger::archive;
+use crate::ledger::archive::shelf::Directory;
+use crate::ledger::entry::Entry;
+use crate::ledger::store::{ChainRow, LedgerReader};
+use crate::ledger::verify::announced::Announced;
+use crate::ledger::verify::epochs::Revoked;
+use crate::ledger::verify::fleet::{Fleet, Known, Noted, is_fleet};
+use crate::ledger::verify::kinds::{self, DamageKind, Finding};
+use crate::ledger::verify::{self, Report, Roots};
+
+/// Entries between two lines of progress.
+const PROGRESS: u64 = 50_000;
+
+/// `ledger verify`.
+#[derive(Debug, clap::Args)]
+pub struct Verify {
+    #[command(flatten)]
+    source: Source,
+    /// Verify archives in this directory instead: one log, or one below each directory in it
+    #[arg(long, value_name = "DIR", group = "Source")]
+    tiles: Option<PathBuf>,
+    /// Trust roots: enrolment keys, heads you noted
+    #[arg(long, value_name = "FILE")]
+    trust: Option<PathBuf>,
+    /// Only the chain of this origin
+    #[arg(long, value_name = "ORIGIN")]
+    chain: Option<String>,
+    /// Only the chains of this tenant
+    #[arg(long, value_name = "NAME", conflicts_with = "chain")]
+    tenant: Option<String>,
+    /// Print one JSON report per chain
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found out about one log.
+struct Verdict {
+    origin: String,
+    chain: Option<String>,
+    from: Seq,
+    entries: Seq,
+    root: Digest,
+    /// Sealed and open runs, and open calls.
+    counts: (usize, usize, usize),
+    unknown: BTreeMap<String, u64>,
+    enrolled: Option<bool>,
+    finding: Option<Finding>,
+    /// What the chain says was lost before it, if it goes on with another.
+    loss: Option<String>,
+}
+
+impl Verdict {
+    fn code(&self) -> u8 {
+        if self.finding.is_some() || self.enrolled == Some(false) {
+            return INVALID;
+        }
+        let understood = self.unknown.is_empty() && self.enrolled.is_some();
+        if understood { 0 } else { UNVERIFIABLE }
+    }
+
+    fn of(report: Report, finding: Option<Finding>) -> Self {
+        Self {
+            origin: report.chain.origin.clone(),
+            chain: Some(report.chain.chain.to_string()),
+            from: report.from,
+            entries: report.entries,
+            root: report.root,
+            counts: (report.sealed, report.open, report.open_calls),
+            unknown: report.unknown,
+            enrolled: report.enrolled,
+            finding,
+            loss: None,
+        }
+    }
+
+    /// A log that should be there and is not.
+    fn missing(origin: &str, by: &str) -> Self {
+        let why = format!("{by} names the log, and it is not in this ledger");
+        let kind = DamageKind::MissingPartition;
+        Self {
+            origin: origin.to_owned(),
+            chain: None,
+            from: 0,
+            entries: 0,
+            root: crate::crypto::merkle::empty_root(),
+            counts: (0, 0, 0),
+            unknown: BTreeMap::new(),
+            enrolled: None,
+            finding: Some(Finding { kind, seq: 0, check: "F1", why }),
+            loss: None,
+        }
+    }
+}
+
+/// Verifies, prints, and returns the exit code of the worst.
+pub(super) async fn run(command: &Verify) -> Result<u8, Failure> {
+    let trust = match &command.trust {
+        Some(path) => Trust::load(path).map_err(|e| (USAGE, e.to_string()))?,
+        None => Trust::default(),
+    };
+    let verdicts = match &command.tiles {
+        Some(dir) => tiles(command, dir, &trust).await?,
+        None => ledger(command, &trust).await?,
+    };
+    let mut worst = 0;
+    if verdicts.is_empty() {
+        complain("there is no chain to verify");
+        worst = UNVERIFIABLE;
+    }
+    for verdict in &verdicts {
+        if command.json {
+            say(canonical::text(&told(verdict)));
+        } else {
+            print(verdict);
+        }
+        // Invalid is worse than unverifiable, which is worse than fine.
+        let code = verdict.code();
+        worst = if code == INVALID || worst == INVALID { INVALID } else { worst.max(code) };
+    }
+    Ok(worst)
+}
+
+/// Every chain of a ledger that was asked for.
+async fn ledger(command: &Verify, trust: &Trust) -> Result<Vec<Verdict>, Failure> {
+    let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
+    let reader = reader.as_ref();
+    let rows = reader.chains().await.map_err(unreadable)?;
+    let roots = announced(reader, &rows, trust).await?;
+    let mut fleet = Fleet::default();
+    let mut done: BTreeMap<String, Verdict> = BTreeMap::new();
+    // Fleet logs first: what they say about the others counts only if they are whole.
+    for row in rows.iter().filter(|row| is_fleet(row)) {
+        let verdict = one(reader, row, &roots, &pins(trust, &row.origin)).await?;
+        if verdict.finding.is_none() {
+            fleet.take(reader, row).await.map_err(unreadable)?;
+        } else {
+            complain(format!("{}: damaged, so what it says of other logs is not used", row.origin));
+        }
+        done.insert(row.origin.clone(), verdict);
+    }
+    let asked = |origin: &str, tenant: &str| {
+        command.chain.as_deref().is_none_or(|wanted| wanted == origin)
+            && command.tenant.as_deref().is_none_or(|wanted| wanted == tenant)
+    };
+    let mut verdicts = Vec::new();
+    for row in rows.iter().filter(|row| asked(&row.origin, &row.tenant)) {
+        if let Some(verdict) = done.remove(&row.origin) {
+            verdicts.push(verdict);
+            continue;
+        }
+        let mut known = pins(trust, &row.origin);
+        if let Some(said) = fleet.0.get(&row.origin) {
+            known.pruned = said.pruned;
+            known.heads.extend(said.heads.iter().cloned());
+        }
+        verdicts.push(one(reader, row, &roots, &known).await?);
+    }
+    let absent = |origin: &str| rows.iter().all(|row| row.origin != origin);
+    let tenant = |origin: &str| origin.split('/').nth(1).unwrap_or_default().to_owned();
+    let named = trust.heads.iter().map(|pin| (pin.origin.as_str(), "a pinned head"));
+    let enrolled = fleet.0.keys().map(|origin| (origin.as_str(), "the fleet log"));
+    let mut said: BTreeMap<&str, &str> = named.collect();
+    said.extend(enrolled);
+    for (origin, by) in said {
+        if absent(origin) && asked(origin, &tenant(origin)) {
+            verdicts.push(Verdict::missing(origin, by));
+        }
+    }
+    match &command.chain {
+        Some(origin) if verdicts.is_empty() => Err((USAGE, format!("no chain `{origin}`"))),
+        Some(_) | None => Ok(verdicts),
+    }
+}
+
+/// The heads of this log that were pinned.
+fn pins(trust: &Trust, origin: &str) -> Known {
+    let of_log = trust.heads.iter().filter(|pin| pin.origin == origin);
+    let note = |pin: &crate::evidence::trust::PinnedHead| Noted {
+        by: "a pinned head".to_owned(),
+        size: pin.size,
+        root: pin.root,
+    };
+    Known { heads: of_log.map(note).collect(), ..Known::default() }
+}
+
+/// Reads one chain, and tells what was done to it.
+async fn one(
+    reader: &dyn LedgerReader,
+    row: &ChainRow,
+    roots: &Announced,
+    known: &Known,
+) -> Result<Verdict, Failure> {
+    let said = AtomicU64::new(0);
+    let total = row.head.size;
+    let progress = |done: u64| {
+        if done.saturating_sub(said.load(Ordering::Relaxed)) >= PROGRESS {
+            said.store(done, Ordering::Relaxed);
+            complain(format!("{}: {done} of {total} entries", row.origin));
+        }
+    };
+    let roots = Roots { trusted: &roots.trusted, revoked: &roots.revoked };
+    let read = verify::chain_from(reader, row, roots, known.pruned, &progress);
+    let report = read.await.map_err(unreadable)?;
+    let finding = kinds::diagnose(reader, &report, known).await.map_err(unreadable)?;
+    let loss = loss(reader, row).await?;
+    Ok(Verdict { loss, ..Verdict::of(report, finding) })
+}
+
+/// The enrolment keys that count: those of the trust file, with what the fleet logs say of them.
+async fn announced(
+    reader: &dyn LedgerReader,
+    rows: &[ChainRow],
+    trust: &Trust,
+) -> Result<Announced, Failure> {
+    let about = trust.revoked.iter().filter(|revoked| revoked.purpose == Use::Enrolment);
+    let revoked = about.map(|one| Revoked { key: one.key.clone(), good: one.good.clone() });
+    let mut roots = Announced { trusted: trust.enrolment.clone(), revoked: revoked.collect() };
+    for row in rows.iter().filter(|row| is_fleet(row)) {
+        roots.take(reader, row).await.map_err(unreadable)?;
+    }
+    Ok(roots)
+}
+
+async fn loss(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Option<String>, Failure> {
+    let genesis = reader.entries(&row.chain, 0, 1).await.map_err(unreadable)?;
+    let genesis = genesis.first().and_then(|row| Entry::parse(&row.body).ok());
+    Ok(genesis.as_ref().and_then(super::recover::told))
+}
+
+/// The archives in a directory: the one that it is, or those below it.
+async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdict>, Failure> {
+    let mut verdicts = Vec::new();
+    for dir in archives(dir)? {
+        let shelf = Directory::read(&dir);
+        let origin = origin(&shelf).await?;
+        let tenant = origin.split('/').nth(1).unwrap_or_default();
+        if command.chain.as_ref().is_some_and(|wanted| *wanted != origin)
+            || command.tenant.as_deref().is_some_and(|wanted| wanted != tenant)
+        {
+            continue;
+        }
+        let known = pins(trust, &origin);
+        let report = archive::check::archive(&shelf, &trust.enrolment, &known.heads);
+        let report = report.await.map_err(unreadable)?;
+        verdicts.push(Verdict {
+            origin: report.origin,
+            chain: None,
+            from: 0,
+            entries: report.entries,
+            root: report.root,
+            counts: (report.sealed, report.open, 0),
+            unknown: report.unknown,
+            enrolled: report.enrolled,
+            finding: report.finding,
+            loss: None,
+        });
+    }
+    Ok(verdicts)
+}
+
+async fn origin(shelf: &Directory) -> Result<String, Failure> {
+    use crate::ledger::archive::shelf::Shelf as _;
+    let note = shelf.get(archive::CHECKPOINT).await.map_err(unreadable)?.unwrap_or_default();
+    Ok(String::from_utf8_lossy(&note).lines().next().unwrap_or_default().to_owned())
+}
+
+fn archives(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if dir.join(archive::CHECKPOINT).is_file() {
+        return Ok(vec![dir.to_owned()]);
+    }
+    let listed =
+        std::fs::read_dir(dir).map_err(|e| unreadable(format!("{}: {e}", dir.display())))?;
+    let mut found: Vec<PathBuf> = listed
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.join(archive::CHECKPOINT).is_file())
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+const fn word(code: u8) -> &'static str {
+    match code {
+        0 => "VALID",
+        INVALID => "INVALID",
+        _ => "UNVERIFIABLE",
+    }
+}
+
+fn print(verdict: &Verdict) {
+    let (sealed, open, _) = verdict.counts;
+    say(format!(
+        "{} {}: {} entries, {sealed} runs sealed, {open} open, root {}",
+        word(verdict.code()),
+        verdict.origin,
+        verdict.entries,
+        verdict.root
+    ));
+    if let Some(Finding { kind, seq, check, why }) = &verdict.finding {
+        say(format!("  {} at seq {seq}: {check}: {why}", kind.word()));
+    }
+    if verdict.from > 0 {
+        say(format!(
+            "  entries below {} were pruned, as the fleet log records; an archive holds them",
+            verdict.from
+        ));
+    }
+    if let Some(loss) = &verdict.loss {
+        say(format!("  {loss}"));
+    }
+    match verdict.enrolled {
+        Some(true) => {}
+        Some(false) => say("  its enrolment key is not trusted"),
+        None => say("  its enrolment key was not checked: no `--trust`"),
+    }
+    for (kind, count) in &verdict.unknown {
+        say(format!(
+            "  {count} entries of kind `{kind}`: their meaning is not known to this version"
+        ));
+    }
+}
+
+fn told(verdict: &Verdict) -> Json {
+    let number = |n: usize| Json::from(u64::try_from(n).unwrap_or(u64::MAX));
+    let (sealed, open, calls) = verdict.counts;
+    let mut members = vec![
+        ("outcome", Json::from(word(verdict.code()))),
+        ("origin", Json::from(verdict.origin.as_str())),
+        ("entries", Json::from(verdict.entries)),
+        ("root", Json::from(verdict.root.hex())),
+        ("runs_sealed", number(sealed)),
+        ("runs_open", number(open)),
+        ("calls_open", number(calls)),
+        (
+            "unknown_kinds",
+            Json::object(verdict.unknown.iter().map(|(k, n)| (k.clone(), Json::from(*n)))),
+        ),
+    ];
+    members.extend(verdict.chain.as_deref().map(|chain| ("chain", Json::from(chain))));
+    members.extend(verdict.enrolled.map(|enrolled| ("enrolled", Json::from(enrolled))));
+    members.extend((verdict.from > 0).then(|| ("pruned_below", Json::from(verdict.from))));
+    members.extend(verdict.finding.as_ref().map(|found| {
+        let damage = Json::object([
+            ("kind", Json::from(found.kind.word())),
+            ("seq", Json::from(found.seq)),
+            ("check", Json::from(found.check)),
+            ("why", Json::from(found.why.as_str())),
+        ]);
+        ("damage", damage)
+    }));
+    Json::object(members)
+}

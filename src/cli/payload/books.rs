@@ -1,0 +1,111 @@
+//! The ledger as these commands need it: to read, to delete payloads in, and its configuration.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Access, Failure};
+use crate::cli::Exit;
+use crate::cli::reader::{self, Place, Source};
+use crate::config::{self, Config};
+use crate::domain::id::ChainId;
+use crate::ledger::postgres::{PostgresKeeper, PostgresReader};
+use crate::ledger::retention::{Kept, PayloadKeeper};
+use crate::ledger::sqlite::SqliteKeeper;
+use crate::ledger::store::{ChainRow, LedgerReader};
+
+/// A ledger, open.
+pub struct Books {
+    /// Reads it.
+    pub reader: Arc<dyn LedgerReader>,
+    /// Deletes in it.
+    pub keeper: Arc<dyn PayloadKeeper>,
+    /// Its chains by id.
+    pub chains: BTreeMap<ChainId, ChainRow>,
+    /// The configuration, if it was named.
+    pub config: Option<Config>,
+    /// `sqlite` or `postgres`.
+    pub store: &'static str,
+}
+
+impl Books {
+    /// Opens the ledger.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub async fn open(access: &Access) -> Result<Self, Failure> {
+        let usage = |why: String| (Exit::Usage, why);
+        let config = configuration(&access.source).map_err(usage)?;
+        let eraser = access.eraser_url_file.as_ref().map(|path| reader::url(path));
+        let eraser = eraser.transpose().map_err(|e| usage(e.to_string()))?;
+        let url = match (access.source.place(), &config) {
+            (Some(Place::PostgresUrlFile(path)), _) => {
+                Some(reader::url(path).map_err(|e| usage(e.to_string()))?)
+            }
+            (_, Some(Config { ledger: config::Ledger::Postgres(ledger), .. })) => {
+                Some(ledger.connect.expose().to_owned())
+            }
+            (_, _) => None,
+        };
+        let (reader, keeper, store) = match eraser.or(url) {
+            Some(url) => postgres(&url).await.map_err(unreadable)?,
+            None => sqlite(&access.source, config.as_ref()).await?,
+        };
+        let chains = reader.chains().await.map_err(unreadable)?;
+        let chains = chains.into_iter().map(|row| (row.chain, row)).collect();
+        Ok(Self { reader, keeper, chains, config, store })
+    }
+
+    /// Every stored payload of this tenant, with its chain.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub async fn kept(&self, tenant: &str) -> Result<Vec<(&ChainRow, Kept)>, Failure> {
+        let kept = self.keeper.kept().await.map_err(unreadable)?;
+        let with_chain = |kept: Kept| {
+            let row = self.chains.get(&kept.chain).filter(|row| row.tenant == tenant);
+            row.map(|row| (row, kept))
+        };
+        Ok(kept.into_iter().filter_map(with_chain).collect())
+    }
+}
+
+type Opened = (Arc<dyn LedgerReader>, Arc<dyn PayloadKeeper>, &'static str);
+
+async fn postgres(url: &str) -> Result<Opened, crate::ledger::store::StoreError> {
+    let reader = Arc::new(PostgresReader::connect(url).await?);
+    Ok((reader, Arc::new(PostgresKeeper::connect(url).await?), "postgres"))
+}
+
+async fn sqlite(source: &Source, config: Option<&Config>) -> Result<Opened, Failure> {
+    let path = match (source.place(), config) {
+        (Some(Place::Sqlite(path)), _) => path.to_owned(),
+        (_, Some(Config { ledger: config::Ledger::Sqlite(ledger), .. })) => ledger.path.clone(),
+        (_, _) => return Err((Exit::Usage, reader::Error::Nowhere.to_string())),
+    };
+    let reader = reader::open_reader(source).await.map_err(unreadable)?;
+    Ok((reader, Arc::new(SqliteKeeper::open(&path).await.map_err(unreadable)?), "sqlite"))
+}
+
+/// The configuration, if it was named.
+pub fn configuration(source: &Source) -> Result<Option<Config>, String> {
+    let Some(Place::Config(path)) = source.place() else { return Ok(None) };
+    let loaded = Config::load(path, &config::environment).map_err(|problems| {
+        let why: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        why.join("\n")
+    })?;
+    Ok(Some(loaded))
+}
+
+/// The tenant of this configuration, unless another is named.
+pub fn tenant(named: Option<&String>, config: Option<&Config>) -> String {
+    let of_config = config.and_then(|config| match &config.ledger {
+        config::Ledger::Postgres(ledger) => Some(ledger.tenant.clone()),
+        config::Ledger::Sqlite(_) => None,
+    });
+    named.cloned().or(of_config).unwrap_or_else(|| "default".to_owned())
+}
+
+/// The ledger cannot be read.
+pub fn unreadable(error: impl std::fmt::Display) -> Failure {
+    (Exit::Unverifiable, error.to_string())
+}

@@ -1,0 +1,50 @@
+//! How much of the payloads an export discloses, and with which keys it reads them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::cli::reader::{Place, Source};
+use crate::config::{self, Config};
+use crate::evidence::disclosed::Redactions;
+use crate::ledger::vault::Vault;
+
+/// What to disclose, of payloads that are disclosed at all.
+#[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
+pub struct Disclosure {
+    /// Hide these members of payloads of this role, such as `args:iban,note`
+    #[arg(long, value_name = "ROLE:MEMBER,…")]
+    redact: Vec<String>,
+    /// Open only these members of payloads of this role, such as `result:status`
+    #[arg(long, value_name = "ROLE:MEMBER,…")]
+    disclose: Vec<String>,
+    /// The key payloads are encrypted with; several times for older ones; with `--config`, the
+    /// configuration's
+    #[arg(long, value_name = "FILE")]
+    encryption_key: Vec<PathBuf>,
+}
+
+impl Disclosure {
+    /// What was said, understood.
+    ///
+    /// # Errors
+    /// A text of another form.
+    pub fn redactions(&self) -> Result<Redactions, String> {
+        Redactions::parse(&self.redact, &self.disclose)
+    }
+
+    /// The keys, if there are any.
+    ///
+    /// # Errors
+    /// A key or the configuration cannot be used.
+    pub fn vault(&self, source: &Source) -> Result<Option<Arc<Vault>>, String> {
+        if let Some((first, others)) = self.encryption_key.split_first() {
+            return Vault::load(first, others).map(Arc::new).map(Some).map_err(|e| e.to_string());
+        }
+        let Some(Place::Config(path)) = source.place() else { return Ok(None) };
+        let config = Config::load(path, &config::environment).map_err(|problems| {
+            let why: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            why.join("\n")
+        })?;
+        config.vault().map_err(|e| e.to_string())
+    }
+}

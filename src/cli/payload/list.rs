@@ -1,0 +1,60 @@
+//! What is stored, and what is held.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::books::{Books, tenant, unreadable};
+use super::{Failure, List};
+use crate::cli::{Exit, say};
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::ledger::retention::{Hold, Records, commitments_of};
+
+pub async fn run(command: &List) -> Result<Exit, Failure> {
+    let books = Books::open(&command.access).await?;
+    let tenant = tenant(None, books.config.as_ref());
+    let records = Records::read(books.reader.as_ref(), &tenant).await.map_err(unreadable)?;
+    let mut kept = books.kept(&tenant).await?;
+    if let Some(run) = &command.run {
+        let chain = books.reader.find_run(run).await.map_err(unreadable)?;
+        let chain = chain.ok_or_else(|| (Exit::Invalid, format!("no run {run}")))?;
+        let of_run =
+            commitments_of(books.reader.as_ref(), &chain, run).await.map_err(unreadable)?;
+        let of_run: BTreeSet<Digest> = of_run.into_iter().map(|(c, _)| c).collect();
+        kept.retain(|(_, kept)| of_run.contains(&kept.commitment));
+    }
+    let asked: BTreeSet<Digest> = kept.iter().map(|(_, kept)| kept.commitment).collect();
+    let mut held: BTreeMap<Digest, Hold> = BTreeMap::new();
+    for chain in books.chains.values() {
+        let mine = kept.iter().filter(|(row, _)| row.chain == chain.chain);
+        let mine = mine.map(|(_, kept)| kept.commitment).collect();
+        held.extend(records.held(books.reader.as_ref(), chain, &mine).await.map_err(unreadable)?);
+    }
+    held.retain(|c, _| asked.contains(c));
+    for (chain, kept) in &kept {
+        let hold = held.get(&kept.commitment);
+        if command.json {
+            let mut members = vec![
+                ("log", Json::from(chain.origin.as_str())),
+                ("commitment", Json::from(kept.commitment.hex())),
+                ("role", Json::from(kept.role.as_str())),
+                ("stored_at", Json::from(kept.stored_at.to_string())),
+                ("bytes", Json::from(kept.bytes)),
+                ("encrypted", Json::from(kept.sealed)),
+            ];
+            members.extend(hold.map(|hold| ("hold", Json::from(hold.seq))));
+            say(canonical::text(&Json::object(members)));
+        } else {
+            let sealed = if kept.sealed { ", encrypted" } else { "" };
+            let hold = hold.map(|hold| format!(", {hold}")).unwrap_or_default();
+            say(format!(
+                "{} {} {} {} bytes{sealed}{hold}",
+                kept.stored_at, kept.role, kept.commitment, kept.bytes
+            ));
+        }
+    }
+    if !command.json {
+        say(format!("{} payloads, {} of them held", kept.len(), held.len()));
+    }
+    Ok(Exit::Ok)
+}

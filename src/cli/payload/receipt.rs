@@ -1,0 +1,59 @@
+//! Receipts, checked offline; keys, made.
+
+use super::{Failure, Keygen, Receipt};
+use crate::cli::{Exit, say};
+use crate::clock::SystemEntropy;
+use crate::crypto::keys::PublicKey;
+use crate::domain::canonical;
+use crate::domain::json::Json;
+use crate::evidence::receipt;
+use crate::ledger::vault;
+
+pub fn run(command: &Receipt) -> Result<Exit, Failure> {
+    let usage = |why: String| (Exit::Usage, why);
+    let keys = PublicKey::load_all(&command.key).map_err(|e| usage(e.to_string()))?;
+    let fleet = command.fleet_key.as_ref().map(|path| PublicKey::load_all(path));
+    let fleet = fleet.transpose().map_err(|e| usage(e.to_string()))?.unwrap_or_default();
+    let envelope = std::fs::read(&command.file)
+        .map_err(|e| usage(format!("`{}`: {e}", command.file.display())))?;
+    let proven = receipt::check(&envelope, &keys, fleet.first());
+    let proven =
+        proven.map_err(|why| (Exit::Invalid, format!("the receipt does not hold: {why}")))?;
+    if command.json {
+        let list = proven
+            .erasures
+            .iter()
+            .map(|(seq, data)| Json::object([("seq", Json::from(*seq)), ("data", data.clone())]));
+        say(canonical::text(&Json::object([
+            ("log", Json::from(proven.fleet.as_str())),
+            ("erasures", list.collect::<Vec<_>>().into()),
+        ])));
+        return Ok(Exit::Ok);
+    }
+    for (seq, data) in &proven.erasures {
+        let text = |name| data.get(name).and_then(Json::as_str).unwrap_or("nobody");
+        let count = data.get("c").and_then(Json::as_array).map_or(0, <[Json]>::len);
+        say(format!(
+            "entry {seq} of {}: {count} payloads of {} erased at {} by {}: {}",
+            proven.fleet,
+            text("log"),
+            text("at"),
+            text("by"),
+            text("basis")
+        ));
+        say(format!("backups may hold the bytes until {}", text("backups_expire_by")));
+    }
+    if fleet.is_empty() {
+        say("the fleet log's own signature was not checked: name its key (`--fleet-key`)");
+    }
+    say("not proven: that no copy was made before, and that backups expire as said");
+    Ok(Exit::Ok)
+}
+
+pub fn keygen(command: &Keygen) -> Result<Exit, Failure> {
+    let id =
+        vault::keygen(&SystemEntropy, &command.out).map_err(|e| (Exit::Invalid, e.to_string()))?;
+    say(format!("encryption key  {}", command.out.display()));
+    say(format!("key id          {id}"));
+    Ok(Exit::Ok)
+}

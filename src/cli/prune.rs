@@ -1,0 +1,184 @@
+//! `wicketgate ledger prune`: drops old entries that an archive provably holds, with a record.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::archive::{code, trusted};
+use super::ledger::{Failure, INVALID, UNVERIFIABLE, USAGE, chains, unreadable};
+use super::reader::{self, Place, Source};
+use super::recorder::{FleetArgs, Recording};
+use super::{complain, say};
+use crate::clock::{Clock as _, SystemClock};
+use crate::config::{self, Config};
+use crate::domain::id::Seq;
+use crate::domain::time::Timestamp;
+use crate::ledger::archive;
+use crate::ledger::archive::shelf::Directory;
+use crate::ledger::postgres::PostgresPruner;
+use crate::ledger::pruning::{self, Asked, Plan};
+use crate::ledger::sqlite::Sqlite;
+use crate::ledger::store::{ChainRow, Pruner, Pruning};
+
+/// Headers are kept this long at least.
+const FLOOR_DAYS: u32 = 183;
+
+/// `ledger prune`.
+#[derive(Debug, clap::Args)]
+pub struct Prune {
+    #[command(flatten)]
+    source: Source,
+    /// The chain's origin
+    #[arg(long, value_name = "ORIGIN")]
+    chain: String,
+    /// Entries before this one, down to a full tile of 256
+    #[arg(long, value_name = "SEQ", required_unless_present = "before")]
+    below: Option<Seq>,
+    /// Entries written before this day, as 2026-01-31
+    #[arg(long, value_name = "DATE", conflicts_with = "below")]
+    before: Option<String>,
+    /// Directory that `ledger archive --out` wrote; it is checked before anything goes
+    #[arg(long, value_name = "DIR")]
+    archive: PathBuf,
+    /// Who decided it, for the record
+    #[arg(long, value_name = "WHO")]
+    by: String,
+    /// Days that headers are kept; 183 at least
+    #[arg(long, value_name = "DAYS", default_value_t = 730)]
+    keep_days: u32,
+    /// File with the URL of a Postgres login that may prune (`ledger_eraser`)
+    #[arg(long, value_name = "FILE")]
+    eraser_url_file: Option<PathBuf>,
+    /// Trust roots: keys that may have certified writers beside the chain's own
+    #[arg(long, value_name = "FILE")]
+    trust: Option<PathBuf>,
+    /// Only say what would go
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    fleet: FleetArgs,
+}
+
+/// Checks everything, records the pruning, and then drops the rows.
+pub(super) async fn run(command: &Prune) -> Result<u8, Failure> {
+    if command.keep_days < FLOOR_DAYS {
+        let why = format!("headers are kept for {FLOOR_DAYS} days at least");
+        return Err((USAGE, why));
+    }
+    let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
+    let reader = reader.as_ref();
+    let rows = chains(reader, Some(&command.chain)).await?;
+    let row = rows.first().ok_or_else(|| (USAGE, format!("no chain `{}`", command.chain)))?;
+    let keep = i64::from(command.keep_days).saturating_mul(86_400_000);
+    let youngest = Timestamp::from_millis(SystemClock::new().now().millis().saturating_sub(keep));
+    let asked = Asked {
+        below: command.below,
+        before: command.before.as_deref().map(day).transpose()?,
+        youngest,
+    };
+    let plan = pruning::plan(reader, row, &asked).await.map_err(refused)?;
+    let shelf = Directory::read(&command.archive.join(row.chain.to_string()));
+    let trusted = trusted(command.trust.as_deref())?;
+    let range = (plan.from, plan.to);
+    let head = archive::holds(reader, row, &trusted, &shelf, range)
+        .await
+        .map_err(|e| (code(&e), format!("the archive: {e}")))?;
+    say(format!(
+        "{}: entries {} to {} are in the archive, under root {} of the signed log",
+        row.origin,
+        plan.from,
+        plan.to.saturating_sub(1),
+        head.root
+    ));
+    if command.dry_run {
+        say("nothing was dropped: dry run");
+        return Ok(0);
+    }
+    // Who may drop is found before anything is recorded.
+    let pruner = pruner(command).await?;
+    let recorded = record(command, row, &plan, head.root.hex()).await?;
+    let dropped = pruner.prune(&recorded).await.map_err(unreadable)?;
+    say(format!(
+        "{dropped} entries dropped, as entry {} of the fleet log records; the first is now {}",
+        recorded.entry, plan.to
+    ));
+    Ok(0)
+}
+
+fn refused(error: pruning::Error) -> Failure {
+    match error {
+        pruning::Error::Store(error) => (UNVERIFIABLE, error.to_string()),
+        pruning::Error::Refused(why) => (INVALID, why),
+    }
+}
+
+fn day(text: &str) -> Result<Timestamp, Failure> {
+    let parsed = Timestamp::parse(&format!("{text}T00:00:00.000Z"));
+    parsed.ok_or_else(|| (USAGE, format!("`{text}` is no day as 2026-01-31")))
+}
+
+/// Puts the pruning into the fleet log, unless an earlier try did and was interrupted.
+async fn record(
+    command: &Prune,
+    row: &ChainRow,
+    plan: &Plan,
+    root: String,
+) -> Result<Pruning, Failure> {
+    let mut pruning =
+        Pruning { chain: row.chain, fleet: row.chain, entry: 0, from: plan.from, to: plan.to };
+    if let Some((fleet, entry)) = plan.recorded {
+        complain("an earlier pruning was recorded and not ended: it is ended now");
+        (pruning.fleet, pruning.entry) = (fleet, entry);
+        return Ok(pruning);
+    }
+    let fleet = FleetArgs {
+        tenant: command.fleet.tenant.clone().or_else(|| Some(row.tenant.clone())),
+        ..command.fleet.clone()
+    };
+    let recording = Recording::prepare(&command.source, &fleet).await.map_err(|e| (USAGE, e))?;
+    let fleet = recording.open().await.map_err(unreadable)?;
+    let draft = pruning::draft(&row.origin, plan, &root, &command.by);
+    let receipt = fleet.record(draft).await;
+    fleet.close().await.map_err(unreadable)?;
+    let receipt = receipt.map_err(unreadable)?;
+    (pruning.fleet, pruning.entry) = (receipt.chain, receipt.seq);
+    Ok(pruning)
+}
+
+/// Whoever may drop rows of this ledger.
+async fn pruner(command: &Prune) -> Result<Arc<dyn Pruner>, Failure> {
+    let sqlite = match command.source.place() {
+        Some(Place::Sqlite(path)) => Some(path.to_owned()),
+        Some(Place::Config(path)) => {
+            let config = Config::load(path, &config::environment).map_err(|problems| {
+                let why: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                (USAGE, why.join("\n"))
+            })?;
+            match config.ledger {
+                config::Ledger::Sqlite(ledger) => Some(ledger.path),
+                config::Ledger::Postgres(_) => None,
+            }
+        }
+        Some(Place::PostgresUrlFile(_)) | None => None,
+    };
+    if let Some(path) = sqlite {
+        return Ok(Arc::new(Later(path)));
+    }
+    let file = command.eraser_url_file.as_ref();
+    let file = file
+        .ok_or((USAGE, "Postgres: name a login that may prune (`--eraser-url-file`)".to_owned()))?;
+    let url = reader::url(file).map_err(|e| (USAGE, e.to_string()))?;
+    Ok(Arc::new(PostgresPruner::connect(&url).await.map_err(unreadable)?))
+}
+
+/// A SQLite file, opened once the fleet log, whose lock it shares, has been closed again.
+struct Later(PathBuf);
+
+#[async_trait::async_trait]
+impl Pruner for Later {
+    async fn prune(&self, pruning: &Pruning) -> Result<u64, crate::ledger::store::StoreError> {
+        let store = Sqlite::open_fleet(&self.0).await?;
+        let dropped = store.prune(pruning).await;
+        store.close().await?;
+        dropped
+    }
+}

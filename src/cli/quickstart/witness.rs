@@ -1,0 +1,61 @@
+//! The auditor's witness: `wicketgate witness serve` in a process of its own.
+
+use std::process::Stdio;
+
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Child;
+
+use super::PATIENCE;
+use super::desk::{Desk, WITNESS};
+use super::own::Own;
+
+/// The running witness. Killed when it is dropped.
+pub struct Witness {
+    child: Child,
+    url: String,
+}
+
+impl Witness {
+    /// Starts it and waits until it listens; what it logs goes to `witness.log`.
+    pub async fn start(own: &Own, desk: &Desk) -> Result<Self, String> {
+        let log = desk.path("witness.log");
+        let file =
+            std::fs::File::create_new(&log).map_err(|e| format!("`{}`: {e}", log.display()))?;
+        let parent = std::process::id().to_string();
+        let mut command = own.command(&[
+            "witness",
+            "serve",
+            "--name",
+            WITNESS,
+            "--key",
+            "auditor/witness.pem",
+            "--logs",
+            "auditor/logs.txt",
+            "--state",
+            "auditor/witness",
+            "--listen",
+            "127.0.0.1:0",
+            "--parent",
+            &parent,
+        ]);
+        command.current_dir(desk.dir()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
+        let mut child = command.spawn().map_err(|e| format!("the witness: {e}"))?;
+        let out = child.stdout.take().ok_or("the witness says nothing")?;
+        let mut lines = BufReader::new(out).lines();
+        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await;
+        let line = line.ok().and_then(Result::ok).flatten().unwrap_or_default();
+        let url = line.strip_prefix("listening on ").map(str::to_owned);
+        let url = url.ok_or_else(|| format!("the witness did not start; see {}", log.display()))?;
+        Ok(Self { child, url })
+    }
+
+    /// Where heads are submitted.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Ends it.
+    pub async fn stop(&mut self) -> Result<(), String> {
+        self.child.kill().await.map_err(|e| format!("the witness: {e}"))
+    }
+}

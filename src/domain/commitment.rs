@@ -1,0 +1,353 @@
+//! Commitments to payloads: what an entry says of bytes that it does not hold, and what opens it.
+//!
+//! A JSON object is committed to member by member (`commit/2`), so that a bundle can open `amount` and
+//! hide `iban`; everything else is committed to as one piece (`commit/1`). One random salt is kept with
+//! the bytes and everything is derived from it: once both are gone, nothing is left to guess at.
+//!
+//! ```text
+//! commit/1  c = SHA-256("wicketgate/commit/1\0" || salt || u64be(len) || bytes)
+//! commit/2  c = SHA-256("wicketgate/commit/2\0" || A || B)
+//!           A = SHA-256("wicketgate/whole/2\0" || HMAC-SHA-256(salt, "whole") || u64be(len) || bytes)
+//!           B = SHA-256("wicketgate/members/2\0" || d_1 || … || d_n), the d ascending
+//!           d = SHA-256(disclosure), disclosure = base64url(JCS([base64url(salt_d), name, value]))
+//!           salt_d = HMAC-SHA-256(salt, "member:" || name)
+//! ```
+//!
+//! A disclosure is that of SD-JWT (RFC 9901). `A` opens the exact bytes, `B` single members; whoever
+//! opens all of it checks both against each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
+use super::canonical;
+use super::digest::{Digest, Salt, commitment};
+use super::json::{Json, Limits};
+
+/// Members a payload may have to be committed to member by member.
+pub const MEMBERS_MAX: usize = 256;
+/// What such a payload may weigh: nothing larger is ever stored, and so never opened.
+const LIMITS: Limits =
+    Limits { bytes_max: 1 << 20, depth_max: 64, values_max: 131_072, key_bytes_max: 1024 };
+
+/// How a payload was committed to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scheme {
+    /// `commit/1`, as one piece.
+    Whole,
+    /// `commit/2`, member by member.
+    Members {
+        /// `B`: the digest over all members.
+        members: Digest,
+    },
+}
+
+impl Scheme {
+    /// 1 or 2.
+    #[must_use]
+    pub const fn version(self) -> u64 {
+        match self {
+            Self::Whole => 1,
+            Self::Members { .. } => 2,
+        }
+    }
+}
+
+/// Commits to a payload: by its members if it is a JSON object of 1 to 256 of them, else as one piece.
+#[must_use]
+pub fn commit(salt: &Salt, payload: &[u8]) -> Digest {
+    Parts::of(salt, payload).map_or_else(|| commitment(salt, payload), |parts| parts.commitment())
+}
+
+/// How this salt and these bytes open the commitment, if they do.
+#[must_use]
+pub fn opens(c: &Digest, salt: &Salt, payload: &[u8]) -> Option<Scheme> {
+    let parts = Parts::of(salt, payload).filter(|parts| parts.commitment() == *c);
+    match parts {
+        Some(parts) => Some(Scheme::Members { members: parts.members_digest() }),
+        None => (commitment(salt, payload) == *c).then_some(Scheme::Whole),
+    }
+}
+
+/// One member of a payload, ready to be disclosed or hidden.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// What discloses it.
+    pub disclosure: String,
+    /// What stands for it when it is hidden.
+    pub digest: Digest,
+}
+
+/// What `commit/2` is made of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Parts {
+    /// `A`: the exact bytes, salted.
+    pub whole: Digest,
+    /// The members by name.
+    pub members: Vec<Member>,
+}
+
+impl Parts {
+    /// The parts of a payload, if it is a JSON object of 1 to 256 members.
+    #[must_use]
+    pub fn of(salt: &Salt, payload: &[u8]) -> Option<Self> {
+        if payload.iter().find(|b| !b.is_ascii_whitespace()) != Some(&b'{') {
+            return None;
+        }
+        let json = Json::parse(payload, &LIMITS).ok()?;
+        let members = json.as_object().filter(|m| (1..=MEMBERS_MAX).contains(&m.len()))?;
+        let member = |(name, value): (&String, &Json)| {
+            let salt = derived(salt, &[b"member:", name.as_bytes()]);
+            let triple = vec![
+                Json::from(URL_SAFE_NO_PAD.encode(salt)),
+                Json::from(name.as_str()),
+                value.clone(),
+            ];
+            let disclosure = URL_SAFE_NO_PAD.encode(canonical::bytes(&Json::Array(triple)));
+            let digest = Digest::of(&[disclosure.as_bytes()]);
+            Member { name: name.clone(), disclosure, digest }
+        };
+        let length = u64::try_from(payload.len()).unwrap_or(u64::MAX).to_be_bytes();
+        let whole = derived(salt, &[b"whole"]);
+        Some(Self {
+            whole: Digest::of(&[b"wicketgate/whole/2\0", &whole, &length, payload]),
+            members: members.iter().map(member).collect(),
+        })
+    }
+
+    /// `B`.
+    #[must_use]
+    pub fn members_digest(&self) -> Digest {
+        all(self.members.iter().map(|member| member.digest).collect())
+    }
+
+    /// The commitment.
+    #[must_use]
+    pub fn commitment(&self) -> Digest {
+        of_parts(&self.whole, &self.members_digest())
+    }
+
+    /// Opens the members of these names and hides all others; names that are not there say nothing.
+    #[must_use]
+    pub fn redacted(&self, open: &BTreeSet<String>) -> Redacted {
+        let mut redacted =
+            Redacted { whole: self.whole, disclosures: Vec::new(), hidden: BTreeSet::new() };
+        for member in &self.members {
+            if open.contains(&member.name) {
+                redacted.disclosures.push(member.disclosure.clone());
+            } else {
+                redacted.hidden.insert(member.digest);
+            }
+        }
+        redacted.disclosures.sort();
+        redacted
+    }
+}
+
+/// The commitment of `A` and `B`.
+#[must_use]
+pub fn of_parts(whole: &Digest, members: &Digest) -> Digest {
+    Digest::of(&[b"wicketgate/commit/2\0", whole.as_bytes(), members.as_bytes()])
+}
+
+/// A payload of which some members are opened and the others hidden, by name and by value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Redacted {
+    /// `A`.
+    pub whole: Digest,
+    /// What discloses the open members, ascending.
+    pub disclosures: Vec<String>,
+    /// What stands for the hidden ones.
+    pub hidden: BTreeSet<Digest>,
+}
+
+impl Redacted {
+    /// The open members by name, once everything fits the commitment.
+    ///
+    /// # Errors
+    /// What does not fit: a malformed disclosure, a member twice, another commitment.
+    pub fn open(&self, c: &Digest) -> Result<BTreeMap<String, Json>, String> {
+        let mut digests = self.hidden.clone();
+        let mut open = BTreeMap::new();
+        for disclosure in &self.disclosures {
+            let (name, value) = disclosed(disclosure).ok_or("a disclosure is malformed")?;
+            if !digests.insert(Digest::of(&[disclosure.as_bytes()])) {
+                return Err(format!("member `{name}` is there twice"));
+            }
+            if open.insert(name.clone(), value).is_some() {
+                return Err(format!("member `{name}` is there twice"));
+            }
+        }
+        if digests.len() > MEMBERS_MAX {
+            return Err(format!("more than {MEMBERS_MAX} members"));
+        }
+        if of_parts(&self.whole, &all(digests)) == *c {
+            Ok(open)
+        } else {
+            Err("the members are not those that were committed to".to_owned())
+        }
+    }
+}
+
+/// Name and value of a disclosure in its one canonical form.
+fn disclosed(disclosure: &str) -> Option<(String, Json)> {
+    let bytes = URL_SAFE_NO_PAD.decode(disclosure).ok()?;
+    let json = Json::parse(&bytes, &Limits { bytes_max: 1 << 21, ..LIMITS }).ok()?;
+    let [salt, name, value] = json.as_array()? else { return None };
+    let salt = URL_SAFE_NO_PAD.decode(salt.as_str()?).ok()?;
+    let one_form = salt.len() == 32 && canonical::bytes(&json) == bytes;
+    one_form.then(|| name.as_str().map(|name| (name.to_owned(), value.clone()))).flatten()
+}
+
+/// `B` of these digests.
+fn all(digests: BTreeSet<Digest>) -> Digest {
+    let mut pieces: Vec<&[u8]> = vec![b"wicketgate/members/2\0"];
+    pieces.extend(digests.iter().map(|digest| digest.as_bytes().as_slice()));
+    Digest::of(&pieces)
+}
+
+/// A key for one purpose, from the salt of a payload.
+#[must_use]
+pub fn derived(salt: &Salt, purpose: &[&[u8]]) -> [u8; 32] {
+    // As long as the hash's block, a key needs no hashing first (RFC 2104): zeros change nothing.
+    let mut block = [0_u8; 64];
+    for (to, from) in block.iter_mut().zip(salt) {
+        *to = *from;
+    }
+    let mut mac = Hmac::<Sha256>::new((&block).into());
+    for piece in purpose {
+        mac.update(piece);
+    }
+    mac.finalize().into_bytes().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SALT: Salt = [7; 32];
+
+    fn parts(text: &str) -> Parts {
+        Parts::of(&SALT, text.as_bytes()).unwrap()
+    }
+
+    fn names(list: &[&str]) -> BTreeSet<String> {
+        list.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn objects_are_committed_to_by_member_and_everything_else_as_one_piece() {
+        let many = |n: usize| {
+            let members: Vec<String> = (0..n).map(|i| format!("\"k{i}\":{i}")).collect();
+            format!("{{{}}}", members.join(","))
+        };
+        let (most, more) = (many(256), many(257));
+        let by_member = [r#"{"a":1}"#, r#" {"a": 1.5e3, "b": null} "#, most.as_str()];
+        let whole = ["{}", "[1]", "", "text", r#"{"a":1,"a":2}"#, r#"{"a":"#, more.as_str()];
+        for text in by_member {
+            let c = commit(&SALT, text.as_bytes());
+            let opened = opens(&c, &SALT, text.as_bytes()).unwrap();
+            assert_eq!(opened.version(), 2, "{text}");
+            assert_eq!(opens(&c, &[8; 32], text.as_bytes()), None);
+        }
+        for text in whole {
+            let c = commit(&SALT, text.as_bytes());
+            assert_eq!(opens(&c, &SALT, text.as_bytes()), Some(Scheme::Whole), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_was_committed_to_as_one_piece_is_still_opened() {
+        let c = commitment(&SALT, b"{\"a\":1}");
+        assert_eq!(opens(&c, &SALT, b"{\"a\":1}"), Some(Scheme::Whole));
+        assert_eq!(opens(&c, &SALT, b"{\"a\":2}"), None);
+    }
+
+    #[test]
+    fn what_is_opened_is_checked_and_what_is_hidden_is_a_digest_only() {
+        let parts = parts(r#"{"amount":250,"iban":"DE02","to":{"name":"Ada"}}"#);
+        let redacted = parts.redacted(&names(&["amount", "to", "nobody"]));
+        let open = redacted.open(&parts.commitment()).unwrap();
+        assert_eq!(open.keys().collect::<Vec<_>>(), ["amount", "to"]);
+        assert_eq!((redacted.hidden.len(), redacted.disclosures.len()), (1, 2));
+        assert!(!redacted.disclosures.concat().contains("iban"));
+    }
+
+    #[test]
+    fn a_changed_added_removed_or_swapped_member_does_not_fit() {
+        let parts = parts(r#"{"amount":250,"iban":"DE02"}"#);
+        let other = Parts::of(&[8; 32], br#"{"amount":9,"iban":"DE02"}"#).unwrap();
+        let c = parts.commitment();
+        let good = parts.redacted(&names(&["amount"]));
+        let stranger = other.redacted(&names(&["amount"])).disclosures;
+        let mut wrong = vec![good.clone(); 8];
+        wrong[0].disclosures = stranger.clone();
+        wrong[1].disclosures.extend(stranger);
+        wrong[2].disclosures.clear();
+        wrong[3].hidden.clear();
+        wrong[4].hidden.insert(Digest::of(&[b"x"]));
+        wrong[5].whole = Digest::of(&[b"x"]);
+        wrong[6].disclosures.push(good.disclosures[0].clone());
+        wrong[7].disclosures[0].push('=');
+        for redacted in wrong {
+            redacted.open(&c).unwrap_err();
+        }
+        assert!(good.open(&c).is_ok() && good.open(&other.commitment()).is_err());
+        // The same member opened and hidden at once.
+        let mut twice = good.clone();
+        twice.hidden.insert(Digest::of(&[good.disclosures[0].as_bytes()]));
+        twice.open(&c).unwrap_err();
+    }
+
+    proptest! {
+        #[test]
+        fn any_choice_of_members_opens_and_any_flipped_bit_does_not(
+            values in prop::collection::btree_map("[a-z]{1,8}", 0_i64..1000, 1..12),
+            picks in prop::collection::vec(any::<bool>(), 12),
+            at in any::<prop::sample::Index>(), bit in 0_u8..7,
+        ) {
+            let json = Json::object(values.iter().map(|(k, v)| (k.clone(), Json::Int(*v))));
+            let parts = Parts::of(&SALT, &canonical::bytes(&json)).unwrap();
+            let open: BTreeSet<String> =
+                values.keys().zip(&picks).filter(|(_, p)| **p).map(|(k, _)| k.clone()).collect();
+            let redacted = parts.redacted(&open);
+            let c = parts.commitment();
+            prop_assert_eq!(redacted.open(&c).unwrap().len(), open.len());
+            if let Some(first) = redacted.disclosures.first() {
+                let mut bytes = first.clone().into_bytes();
+                let at = at.index(bytes.len());
+                bytes[at] ^= 1 << bit;
+                let mut broken = redacted.clone();
+                broken.disclosures[0] = String::from_utf8_lossy(&bytes).into_owned();
+                prop_assert!(broken.open(&c).is_err());
+            }
+        }
+    }
+
+    /// The same vectors are computed in `tests/checker/check_ledger.py` by code that shares nothing
+    /// with this: `tests/checker/test_check_ledger.py` holds them too.
+    #[test]
+    fn the_golden_vectors_hold() {
+        let vectors: Vec<(&str, u64, String)> = include_str!("../../tests/checker/commit2.txt")
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| {
+                let (c, rest) = line.split_at(64);
+                let (version, payload) = rest[1..].split_at(1);
+                (&payload[1..], version.parse().unwrap(), c.to_owned())
+            })
+            .collect();
+        assert!(vectors.len() >= 10);
+        for (payload, version, c) in vectors {
+            let made = commit(&SALT, payload.as_bytes());
+            assert_eq!(made.hex(), c, "{payload}");
+            assert_eq!(opens(&made, &SALT, payload.as_bytes()).unwrap().version(), version);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Erasing payloads in the database, as a role that may read everything and delete payloads only.
+
+use async_trait::async_trait;
+
+use super::lane::{Lane, Options, Purpose, connect_options};
+use super::literal::{bytes, bytes_array};
+use super::rows;
+use super::writer::check_version;
+use crate::domain::digest::Digest;
+use crate::domain::id::ChainId;
+use crate::domain::time::Timestamp;
+use crate::ledger::retention::{Kept, PayloadKeeper, Residue};
+use crate::ledger::store::StoreError;
+use crate::ledger::vault::SEALED;
+
+/// How long one statement may take.
+const STATEMENT: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// A database, through one connection of a role that may erase (`ledger migrate --eraser`).
+pub struct PostgresKeeper {
+    lane: Lane,
+}
+
+impl std::fmt::Debug for PostgresKeeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PostgresKeeper")
+    }
+}
+
+impl PostgresKeeper {
+    /// Connects, and checks that the schema is the one this build knows.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the server does not answer or the schema is another.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
+        let keeper = Self { lane: Lane::new(connect_options(url)?, options) };
+        check_version(&keeper.lane).await?;
+        Ok(keeper)
+    }
+}
+
+#[async_trait]
+impl PayloadKeeper for PostgresKeeper {
+    async fn kept(&self) -> Result<Vec<Kept>, StoreError> {
+        let sql =
+            "SELECT chain_id, commitment, role, media_type, octet_length(body)::bigint AS bytes,
+                          (extract(epoch FROM stored_at) * 1000)::bigint AS stored
+                     FROM ledger.payload ORDER BY stored_at, chain_id, commitment";
+        let found = self.lane.run(sql, Purpose::Read).await?;
+        let kept = |row| {
+            Ok(Kept {
+                chain: rows::chain_id(row)?,
+                commitment: rows::digest(row, "commitment")?,
+                role: rows::get(row, "role")?,
+                stored_at: Timestamp::from_millis(rows::get(row, "stored")?),
+                bytes: rows::number(row, "bytes")?,
+                sealed: rows::get::<String>(row, "media_type")? == SEALED,
+            })
+        };
+        found.iter().map(kept).collect()
+    }
+
+    async fn erase(&self, chain: &ChainId, list: &[Digest]) -> Result<u64, StoreError> {
+        let sql = format!(
+            "SELECT count(*) FILTER (WHERE ledger.erase_payload({}, c)) AS gone FROM unnest({}) t(c)",
+            bytes(chain.as_bytes()),
+            bytes_array(list.iter().map(|c| c.as_bytes().as_slice())),
+        );
+        let found = self.lane.run(&sql, Purpose::Write).await?;
+        found.first().map_or(Ok(0), |row| rows::number(row, "gone"))
+    }
+
+    async fn scrub(&self, _anew: bool) -> Result<Residue, StoreError> {
+        // The server's files, its log and its replicas are its administrator's to clean.
+        Ok(Residue::Unknown)
+    }
+}

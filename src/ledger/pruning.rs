@@ -1,0 +1,213 @@
+//! What may be pruned: old enough, held by nobody, of runs that are over, and not the newest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::entry::{Draft, Entry, Kind};
+use super::store::{ChainRow, LedgerReader, StoreError};
+use super::verify::Line;
+use super::verify::fleet::is_fleet;
+use crate::crypto::tiles::WIDTH;
+use crate::domain::id::{ChainId, RunId, Seq};
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+
+/// Rows read at a time.
+const PAGE: u32 = 1000;
+
+/// Why nothing is pruned.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The ledger cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It may not be.
+    #[error("nothing is pruned: {0}")]
+    Refused(String),
+}
+
+fn refused<T>(why: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Refused(why.into()))
+}
+
+/// What was asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// Entries below this one.
+    pub below: Option<Seq>,
+    /// Entries written before.
+    pub before: Option<Timestamp>,
+    /// No entry that is younger than this.
+    pub youngest: Timestamp,
+}
+
+/// What will go: both ends are multiples of 256.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// First entry.
+    pub from: Seq,
+    /// First entry to stay.
+    pub to: Seq,
+    /// Where the fleet log already says so, if an earlier try was interrupted.
+    pub recorded: Option<(ChainId, Seq)>,
+}
+
+/// Finds what may go.
+///
+/// # Errors
+/// [`Error::Refused`] and why, or the ledger cannot be read.
+pub async fn plan(reader: &dyn LedgerReader, row: &ChainRow, asked: &Asked) -> Result<Plan, Error> {
+    if is_fleet(row) {
+        return refused("the fleet log keeps everything");
+    }
+    let fleet = Said::read(reader, row).await?;
+    if let Some(plan) = fleet.interrupted(reader, row).await? {
+        return Ok(plan);
+    }
+    if fleet.holds.contains(&None) {
+        return refused("the chain is under legal hold");
+    }
+    // The last entry always stays, so that a writer finds where it was.
+    let mut to = asked.below.unwrap_or(row.head.size).min(row.head.size.saturating_sub(1));
+    let limit = asked.before.map_or(asked.youngest, |before| before.min(asked.youngest));
+    let scan = Scan::read(reader, row, fleet.pruned, to, limit).await?;
+    to = scan.older;
+    if let Some((run, first)) = scan.open.iter().min_by_key(|(_, first)| **first)
+        && *first < to
+    {
+        if asked.below.is_some() {
+            return refused(format!("run {run} began at entry {first} and is open"));
+        }
+        to = *first;
+    }
+    let to = to / WIDTH * WIDTH;
+    for run in fleet.holds.iter().flatten() {
+        let Some(id) = RunId::parse(run) else {
+            return refused(format!("a hold names run `{run}`"));
+        };
+        let rows = reader.run_entries(&row.chain, &id).await?;
+        if rows.iter().any(|row| row.seq < to) {
+            return refused(format!("run {run} is under legal hold"));
+        }
+    }
+    if to <= fleet.pruned {
+        return refused("no full tile of 256 entries is old enough");
+    }
+    Ok(Plan { from: fleet.pruned, to, recorded: None })
+}
+
+/// What the fleet logs of the tenant say of this chain.
+struct Said {
+    /// Runs under hold, `None` for the whole chain.
+    holds: Vec<Option<String>>,
+    pruned: Seq,
+    last: Option<(ChainId, Seq, Seq, Seq)>,
+}
+
+impl Said {
+    async fn read(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Self, Error> {
+        let kinds = [Kind::HoldPlaced, Kind::HoldLifted, Kind::RetentionPruned];
+        let words: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+        let mut said = Self { holds: Vec::new(), pruned: 0, last: None };
+        let rows = reader.chains().await?;
+        for fleet in rows.iter().filter(|other| is_fleet(other) && other.tenant == row.tenant) {
+            for entry in reader.entries_of(&fleet.chain, &words).await? {
+                let read = Line::read(&entry.body);
+                let line = read.or_else(|e| refused(format!("the fleet log is damaged: {e}")))?;
+                if line.text("log") == Some(row.origin.as_str()) {
+                    said.line(&fleet.chain, &line);
+                }
+            }
+        }
+        Ok(said)
+    }
+
+    fn line(&mut self, fleet: &ChainId, line: &Line) {
+        let run = line.text("run").map(str::to_owned);
+        let number = |name| line.entry.draft.data.get(name).and_then(Json::as_u64).unwrap_or(0);
+        if line.is(Kind::HoldPlaced) {
+            self.holds.push(run);
+        } else if line.is(Kind::HoldLifted) {
+            self.holds.retain(|held| *held != run);
+        } else {
+            let (from, to) = (number("from"), number("to"));
+            self.pruned = self.pruned.max(to);
+            self.last = Some((*fleet, line.entry.seq, from, to));
+        }
+    }
+
+    /// The last recorded pruning, if rows that it covers are still there.
+    async fn interrupted(
+        &self,
+        reader: &dyn LedgerReader,
+        row: &ChainRow,
+    ) -> Result<Option<Plan>, Error> {
+        let Some((fleet, seq, from, to)) = self.last else { return Ok(None) };
+        let mut at = from;
+        while at < to {
+            let rows = reader.entries(&row.chain, at, PAGE).await?;
+            let Some(end) = rows.last() else { break };
+            let kept = |kind: &str| super::store::KEPT.contains(&kind);
+            if rows.iter().any(|row| row.seq < to && !kept(&row.kind)) {
+                return Ok(Some(Plan { from, to, recorded: Some((fleet, seq)) }));
+            }
+            at = end.seq.saturating_add(1);
+        }
+        Ok(None)
+    }
+}
+
+/// What is in the rows below the end that was asked for.
+struct Scan {
+    /// The first entry that is too young, or the end.
+    older: Seq,
+    /// Runs that are not sealed, and where they began.
+    open: BTreeMap<RunId, Seq>,
+}
+
+impl Scan {
+    async fn read(
+        reader: &dyn LedgerReader,
+        row: &ChainRow,
+        from: Seq,
+        to: Seq,
+        limit: Timestamp,
+    ) -> Result<Self, Error> {
+        let mut scan = Self { older: from, open: BTreeMap::new() };
+        let (mut at, mut young) = (from, false);
+        let mut seen: BTreeSet<RunId> = BTreeSet::new();
+        while at < row.head.size {
+            let rows = reader.entries(&row.chain, at, PAGE).await?;
+            let Some(end) = rows.last() else { break };
+            at = end.seq.saturating_add(1);
+            for entry in &rows {
+                let unreadable = |e| refused(format!("entry {}: {e}", entry.seq));
+                let time = Entry::parse(&entry.body).map(|entry| entry.ts).or_else(unreadable)?;
+                young = young || time >= limit || entry.seq >= to;
+                if !young {
+                    scan.older = entry.seq.saturating_add(1);
+                }
+                let Some(run) = entry.run else { continue };
+                // The whole chain is read: a run that began below may be sealed above.
+                if entry.kind == Kind::RunSealed.as_str() {
+                    scan.open.remove(&run);
+                } else if seen.insert(run) {
+                    scan.open.insert(run, entry.seq);
+                }
+            }
+        }
+        Ok(scan)
+    }
+}
+
+/// The entry that records a pruning.
+#[must_use]
+pub fn draft(log: &str, plan: &Plan, root: &str, by: &str) -> Draft {
+    let data = Json::object([
+        ("log", Json::from(log)),
+        ("from", Json::from(plan.from)),
+        ("to", Json::from(plan.to)),
+        ("root", Json::from(root)),
+        ("by", Json::from(by)),
+    ]);
+    Draft::of(Kind::RetentionPruned, data)
+}

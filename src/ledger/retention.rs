@@ -1,0 +1,261 @@
+//! How long payloads stay: clocks, legal holds, and erasing with a record.
+//!
+//! Nothing is deleted before `payload.erased` is durable in the tenant's fleet log. A crash between the
+//! two leaves rows that the log already calls erased; whoever erases next finishes them first. Holds
+//! stand in the same log and stop both clocks and erasing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::entry::{Draft, Entry, Kind};
+use super::fleet;
+use super::store::{ChainRow, EntryRow, LedgerReader, StoreError};
+use crate::domain::digest::Digest;
+use crate::domain::id::{ChainId, RunId, Seq};
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+
+/// Commitments that one `payload.erased` names at most.
+pub const ERASED_MAX: usize = 200;
+/// How long a payload stays unless something else is said: 30 days.
+pub const PAYLOAD_DAYS: u64 = 30;
+/// How long backups keep what was erased, unless something else is said: 35 days.
+pub const BACKUP_DAYS: u64 = 35;
+/// Why something expired, as `payload.erased` says it.
+pub const BY_CLOCK: &str = "retention";
+
+/// A stored payload, without its bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// Its chain.
+    pub chain: ChainId,
+    /// What the entry says.
+    pub commitment: Digest,
+    /// `args`, `result`, …
+    pub role: String,
+    /// When it was stored, by the clock of the store.
+    pub stored_at: Timestamp,
+    /// Bytes as stored.
+    pub bytes: u64,
+    /// Whether they are encrypted.
+    pub sealed: bool,
+}
+
+/// What was left of erased bytes in the files of the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Residue {
+    /// The files were searched, and hold none of them.
+    None,
+    /// Some are still there.
+    Some,
+    /// The store keeps its files where they cannot be searched.
+    Unknown,
+}
+
+/// Deletes payloads from outside the call path.
+#[async_trait]
+pub trait PayloadKeeper: Send + Sync + 'static {
+    /// Every stored payload, oldest first.
+    async fn kept(&self) -> Result<Vec<Kept>, StoreError>;
+
+    /// Deletes these rows, salts with them; how many there were. Idempotent.
+    async fn erase(&self, chain: &ChainId, list: &[Digest]) -> Result<u64, StoreError>;
+
+    /// Removes from the store's own files what deleting left behind, as far as that can be done beside
+    /// a running sidecar, and says what is left of the rows that this keeper deleted.
+    ///
+    /// `anew`: also make the files anew if no trace was found.
+    async fn scrub(&self, anew: bool) -> Result<Residue, StoreError>;
+}
+
+/// How long payloads of each role stay.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Clocks(pub BTreeMap<String, Duration>);
+
+impl Clocks {
+    /// Whether a payload of this role that was stored then is due now.
+    #[must_use]
+    pub fn due(&self, kept: &Kept, now: Timestamp) -> bool {
+        let days = Duration::from_secs(PAYLOAD_DAYS * 24 * 60 * 60);
+        let term = self.0.get(&kept.role).copied().unwrap_or(days);
+        kept.stored_at.plus(term) <= now
+    }
+}
+
+/// A hold that was placed and not lifted.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Hold {
+    /// The log it is about.
+    pub log: String,
+    /// The run; none: the whole log.
+    pub run: Option<RunId>,
+    /// Why.
+    pub reason: String,
+    /// Who placed it.
+    pub by: String,
+    /// Its place in the fleet log.
+    pub seq: Seq,
+}
+
+impl std::fmt::Display for Hold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = self.run.map_or_else(|| self.log.clone(), |run| format!("run {run}"));
+        write!(f, "hold {} on {what} by {}: {}", self.seq, self.by, self.reason)
+    }
+}
+
+/// Where an erasure is recorded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Erasure {
+    /// Name of the fleet log.
+    pub fleet: String,
+    /// Place in it.
+    pub seq: Seq,
+}
+
+/// What a tenant's fleet log says of payloads: what was erased, and what may not be.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Records {
+    /// Erasures by log and commitment.
+    pub erased: BTreeMap<(String, Digest), Erasure>,
+    /// Holds in force, oldest first.
+    pub holds: Vec<Hold>,
+}
+
+impl Records {
+    /// Reads them from the fleet logs of this tenant, the oldest first.
+    ///
+    /// # Errors
+    /// The store cannot be read, or an entry is not understood: then nothing may be erased.
+    pub async fn read(reader: &dyn LedgerReader, tenant: &str) -> Result<Self, StoreError> {
+        let first = fleet::origin(tenant);
+        let mut chains = reader.chains().await?;
+        let of_tenant = |row: &ChainRow| {
+            let rest = row.origin.strip_prefix(&first);
+            row.tenant == tenant
+                && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        chains.retain(of_tenant);
+        let kinds = [Kind::PayloadErased, Kind::HoldPlaced, Kind::HoldLifted].map(Kind::as_str);
+        let mut records = Self::default();
+        for chain in chains {
+            for row in reader.entries_of(&chain.chain, &kinds).await? {
+                records.accept(&chain.origin, &row)?;
+            }
+        }
+        Ok(records)
+    }
+
+    fn accept(&mut self, origin: &str, row: &EntryRow) -> Result<(), StoreError> {
+        let odd = |why: &str| StoreError::Broken(format!("entry {} of {origin}: {why}", row.seq));
+        let entry = Entry::parse(&row.body).map_err(|e| odd(&e.to_string()))?;
+        let data = &entry.draft.data;
+        let text = |name| data.get(name).and_then(Json::as_str);
+        let log = text("log").ok_or_else(|| odd("no log"))?.to_owned();
+        if entry.draft.kind == Kind::PayloadErased {
+            for c in data.get("c").and_then(Json::as_array).unwrap_or_default() {
+                let c = c.as_str().and_then(Digest::parse).ok_or_else(|| odd("no commitment"))?;
+                let place = Erasure { fleet: origin.to_owned(), seq: row.seq };
+                self.erased.entry((log.clone(), c)).or_insert(place);
+            }
+            return Ok(());
+        }
+        let run = text("run").map(|run| RunId::parse(run).ok_or_else(|| odd("no run")));
+        let run = run.transpose()?;
+        if entry.draft.kind == Kind::HoldLifted {
+            self.holds.retain(|hold| hold.log != log || hold.run != run);
+        } else {
+            let word = |name| text(name).unwrap_or_default().to_owned();
+            let (reason, by) = (word("reason"), word("by"));
+            self.holds.push(Hold { log, run, reason, by, seq: row.seq });
+        }
+        Ok(())
+    }
+
+    /// The hold that keeps this run, or all of this log.
+    #[must_use]
+    pub fn hold_on(&self, log: &str, run: Option<&RunId>) -> Option<&Hold> {
+        let of = |hold: &&Hold| hold.log == log && (hold.run.is_none() || hold.run.as_ref() == run);
+        self.holds.iter().find(of)
+    }
+
+    /// Every commitment of this chain that a hold keeps, and which.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn held(
+        &self,
+        reader: &dyn LedgerReader,
+        chain: &ChainRow,
+        asked: &BTreeSet<Digest>,
+    ) -> Result<BTreeMap<Digest, Hold>, StoreError> {
+        let mut held = BTreeMap::new();
+        for hold in self.holds.iter().filter(|hold| hold.log == chain.origin) {
+            let Some(run) = &hold.run else {
+                held.extend(asked.iter().map(|c| (*c, hold.clone())));
+                continue;
+            };
+            for row in commitments_of(reader, &chain.chain, run).await? {
+                held.entry(row.0).or_insert_with(|| hold.clone());
+            }
+        }
+        Ok(held)
+    }
+}
+
+/// What the entries of a run commit to, with the roles.
+///
+/// # Errors
+/// The store cannot be read, or an entry is not understood.
+pub async fn commitments_of(
+    reader: &dyn LedgerReader,
+    chain: &ChainId,
+    run: &RunId,
+) -> Result<Vec<(Digest, String)>, StoreError> {
+    let mut list = Vec::new();
+    for row in reader.run_entries(chain, run).await? {
+        let entry = Entry::parse(&row.body)
+            .map_err(|e| StoreError::Broken(format!("entry {}: {e}", row.seq)))?;
+        list.extend(entry.draft.commit.into_iter().map(|said| (said.c, said.role)));
+    }
+    Ok(list)
+}
+
+/// Why payloads are erased, and by whom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Grounds {
+    /// The legal or other basis.
+    pub basis: String,
+    /// Who erased.
+    pub by: String,
+    /// Whose request it follows, if any.
+    pub request: Option<String>,
+    /// Until when backups may still hold the bytes.
+    pub backups_expire_by: Timestamp,
+}
+
+/// `payload.erased` for at most [`ERASED_MAX`] payloads of one log.
+#[must_use]
+pub fn erased(log: &str, list: &[Digest], grounds: &Grounds) -> Draft {
+    let c: Vec<Json> = list.iter().map(|c| Json::from(c.hex())).collect();
+    let mut data = vec![
+        ("log", Json::from(log)),
+        ("c", c.into()),
+        ("basis", Json::from(grounds.basis.as_str())),
+        ("by", Json::from(grounds.by.as_str())),
+        ("backups_expire_by", Json::from(grounds.backups_expire_by.to_string())),
+    ];
+    data.extend(grounds.request.as_ref().map(|request| ("request", Json::from(request.as_str()))));
+    Draft::of(Kind::PayloadErased, Json::object(data))
+}
+
+/// `hold.placed` or `hold.lifted`, on a run or on a whole log.
+#[must_use]
+pub fn hold(kind: Kind, log: &str, run: Option<&RunId>, reason: &str, by: &str) -> Draft {
+    let mut data =
+        vec![("log", Json::from(log)), ("reason", Json::from(reason)), ("by", Json::from(by))];
+    data.extend(run.map(|run| ("run", Json::from(run.to_string()))));
+    Draft::of(kind, Json::object(data))
+}

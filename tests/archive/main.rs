@@ -1,0 +1,23 @@
+//! Ledgers that were damaged by whoever owns the database, archives as tiles, and pruning: all through
+//! the program itself.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::cast_possible_truncation,
+    clippy::needless_pass_by_value,
+    dead_code,
+    missing_docs,
+    reason = "tests may stop at the first surprise; the books are shared with tests/evidence"
+)]
+
+#[path = "../evidence/books.rs"]
+mod books;
+mod damage;
+mod desk;
+mod prune;
+#[path = "../support/mod.rs"]
+mod support;
+mod tiles;

@@ -1,0 +1,187 @@
+//! Pruning: only what an archive holds, old enough and held by nobody; what is left still proves itself.
+
+use std::path::Path;
+
+use wicketgate::crypto::keys::SecretKey;
+use wicketgate::domain::json::Json;
+use wicketgate::ledger::entry::{Draft, Kind};
+
+use crate::books::{Books, ORIGIN, key, run_id};
+use crate::desk::{ENROLMENT, FLEET, Ledger, Said, State, run, trust, verify, words};
+use crate::tiles::{archive, check};
+
+/// 90 runs of a year ago, one of them open at the end.
+fn old() -> State {
+    let mut books = Books::new(1, key(ENROLMENT));
+    (1..=90).for_each(|run| books.whole_run(run_id(run)));
+    books.open(run_id(91));
+    let mut state = State::of(&books);
+    state.age(1000);
+    state
+}
+
+fn pem(dir: &Path, name: &str, key: &SecretKey) -> String {
+    let path = dir.join(name);
+    if !path.exists() {
+        key.store(&path).unwrap();
+    }
+    path.display().to_string()
+}
+
+fn prune(ledger: &Ledger, more: &[&str]) -> Said {
+    let dir = ledger.dir();
+    let (fleet, enrolment) =
+        (pem(dir, "fleet.pem", &key(FLEET)), pem(dir, "enrol.pem", &key(ENROLMENT)));
+    let out = dir.join("archive").display().to_string();
+    let fixed = [
+        "prune",
+        "--chain",
+        ORIGIN,
+        "--archive",
+        &out,
+        "--by",
+        "alice",
+        "--fleet-key",
+        &fleet,
+        "--enrolment-key",
+        &enrolment,
+    ];
+    let mut args = [words(&fixed), words(more)].concat();
+    match ledger {
+        Ledger::Sqlite(_) => args.extend(ledger.named()),
+        Ledger::Postgres(db, dir) => {
+            // One login that reads and records, and one that may drop.
+            let (writer, eraser) = (dir.path().join("writer.url"), dir.path().join("eraser.url"));
+            std::fs::write(&writer, db.admin_url.clone()).unwrap();
+            std::fs::write(&eraser, db.admin_url.clone()).unwrap();
+            args.extend(["--postgres-url-file".into(), writer.display().to_string()]);
+            args.extend(["--eraser-url-file".into(), eraser.display().to_string()]);
+        }
+    }
+    run(&args)
+}
+
+async fn made(ledger: &Ledger) -> State {
+    let state = old();
+    ledger.append(&state, None).await;
+    // A fleet log, as every real ledger has one.
+    ledger.record(vec![]).await;
+    state
+}
+
+async fn a_pruned_ledger_verifies_proves_and_keeps_no_payload(ledger: Ledger) {
+    if let Ledger::Postgres(..) = ledger {
+        // The administrator of the test plays writer, reader and eraser.
+        let sql = "INSERT INTO ledger.writer_tenant VALUES ('postgres', 'default');
+                   INSERT INTO ledger.reader_tenant VALUES ('postgres', NULL)";
+        ledger.owner("", sql).await;
+    }
+    let state = made(&ledger).await;
+    let out = ledger.dir().join("archive");
+    let early = prune(&ledger, &["--below", "600"]);
+    assert_eq!(early.code, 2, "without an archive: {}{}", early.out, early.err);
+    assert_eq!(archive(&ledger, &out).code, 0);
+    let said = prune(&ledger, &["--below", "600", "--dry-run"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    assert_eq!(verify(&ledger, "").log(ORIGIN).get("pruned_below"), None);
+
+    let said = prune(&ledger, &["--below", "600"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("the first is now 512"), "{}", said.out);
+    let said = verify(&ledger, "");
+    let log = said.log(ORIGIN);
+    assert_eq!(
+        (said.code, log.get("pruned_below").and_then(Json::as_u64)),
+        (0, Some(512)),
+        "{}{}",
+        said.out,
+        said.err
+    );
+    assert_eq!(
+        log.get("root").and_then(Json::as_str),
+        Some(state.root(state.size()).hex().as_str())
+    );
+    // Proofs of what is left, and from before the pruning, against heads noted earlier.
+    let pin = |size: usize| format!("head {ORIGIN} {size} {}\n", state.root(size).hex());
+    for size in [512, 520, state.size()] {
+        let said = verify(&ledger, &pin(size));
+        assert_eq!(said.code, 0, "{size}: {}{}", said.out, said.err);
+    }
+    let forged = format!("head {ORIGIN} 520 {}\n", "0".repeat(64));
+    assert_eq!(verify(&ledger, &forged).damage().unwrap().0, "fork");
+    // The archive goes on from where it was, and holds everything.
+    let again = archive(&ledger, &out);
+    assert_eq!(again.code, 0, "{}", again.err);
+    assert_eq!(check(ledger.dir(), &out, &pin(state.size())).code, 0);
+    // Nothing is left to prune, and saying so again does nothing.
+    assert_eq!(prune(&ledger, &["--below", "600"]).code, 1);
+}
+
+#[tokio::test]
+async fn a_pruned_sqlite_ledger_verifies_and_proves() {
+    a_pruned_ledger_verifies_proves_and_keeps_no_payload(Ledger::sqlite()).await;
+}
+
+#[tokio::test]
+async fn a_pruned_postgres_ledger_verifies_and_proves() {
+    a_pruned_ledger_verifies_proves_and_keeps_no_payload(Ledger::postgres().await).await;
+}
+
+#[tokio::test]
+async fn what_may_not_go_stays() {
+    let ledger = Ledger::sqlite();
+    let state = made(&ledger).await;
+    let out = ledger.dir().join("archive");
+    assert_eq!(archive(&ledger, &out).code, 0);
+    let refused = |more: &[&str], why: &str, code: i32| {
+        let said = prune(&ledger, more);
+        assert!(said.err.contains(why), "{more:?}: {}{}", said.out, said.err);
+        assert_eq!(said.code, code, "{more:?}");
+    };
+    refused(&["--below", "600", "--keep-days", "30"], "headers are kept for 183 days at least", 64);
+    refused(
+        &["--below", "600", "--keep-days", "2000"],
+        "no full tile of 256 entries is old enough",
+        1,
+    );
+    refused(&["--below", "255"], "no full tile of 256 entries is old enough", 1);
+    refused(&["--before", "2001-01-01"], "no full tile of 256 entries is old enough", 1);
+    refused(&["--before", "yesterday"], "is no day", 64);
+    let hold = |kind, run: Option<String>| {
+        let mut members = vec![
+            ("log", Json::from(ORIGIN)),
+            ("reason", Json::from("case 7")),
+            ("by", Json::from("legal")),
+        ];
+        members.extend(run.map(|run| ("run", Json::from(run))));
+        Draft::of(kind, Json::object(members))
+    };
+    ledger.record(vec![hold(Kind::HoldPlaced, None)]).await;
+    refused(&["--below", "600"], "the chain is under legal hold", 1);
+    let of_run = run_id(3).to_string();
+    ledger
+        .record(vec![hold(Kind::HoldLifted, None), hold(Kind::HoldPlaced, Some(of_run.clone()))])
+        .await;
+    refused(&["--below", "600"], "is under legal hold", 1);
+    ledger.record(vec![hold(Kind::HoldLifted, Some(of_run))]).await;
+    // The archive has to be whole where it matters.
+    let bundle = out.join(crate::desk::chain().to_string()).join("tile/entries/001");
+    let bytes = std::fs::read(&bundle).unwrap();
+    let mut flipped = bytes.clone();
+    flipped[100] ^= 1;
+    std::fs::write(&bundle, &flipped).unwrap();
+    refused(&["--below", "600"], "the archive: `tile/entries/001` is there with other bytes", 1);
+    std::fs::write(&bundle, bytes).unwrap();
+    // Rows go only where the fleet log says so, whoever asks.
+    let deleted =
+        std::panic::AssertUnwindSafe(ledger.owner("DELETE FROM entry WHERE seq = 300", ""));
+    let deleted = futures_util::FutureExt::catch_unwind(deleted).await;
+    assert!(deleted.is_err(), "the trigger let a row go");
+    assert_eq!(
+        verify(&ledger, "").log(ORIGIN).get("entries").and_then(Json::as_u64),
+        Some(state.size() as u64)
+    );
+    let trust = trust(ledger.dir(), "");
+    assert!(Path::new(&trust).exists());
+    assert_eq!(prune(&ledger, &["--below", "600"]).code, 0);
+}

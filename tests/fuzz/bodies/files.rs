@@ -1,0 +1,48 @@
+//! Whole files: archives of policies, and the members of a bundle.
+
+use std::sync::OnceLock;
+
+use wicketgate::evidence::bundle::{ENVELOPE, Files, MANIFEST};
+use wicketgate::evidence::trust::Trust;
+use wicketgate::evidence::verify::verify_files;
+use wicketgate::policy::bundle::{Bundle, meta_of_archive};
+
+use crate::books::run_id;
+use crate::desk;
+
+/// An archive that reads is in its one form, so it comes back byte for byte.
+pub fn archive(bytes: &[u8]) {
+    let meta = meta_of_archive(bytes);
+    if let Ok(bundle) = Bundle::from_tar(bytes) {
+        assert_eq!(bundle.tar(), bytes, "two spellings of one archive");
+        assert!(meta.is_ok());
+    }
+}
+
+/// A good bundle, and those who trust it.
+fn good() -> &'static (Files, Trust) {
+    static GOOD: OnceLock<(Files, Trust)> = OnceLock::new();
+    GOOD.get_or_init(|| (desk::export_of(&desk::books(), run_id(1), &[]), desk::trust()))
+}
+
+/// The first byte chooses a file of a good bundle, the rest is what it holds now: whatever that is, the
+/// bundle is no longer valid, and the verifier says so in a form that a program can read.
+pub fn bundle(bytes: &[u8]) {
+    let (good, trust) = good();
+    let Some((which, rest)) = bytes.split_first() else { return };
+    let names: Vec<&String> = good.0.keys().collect();
+    let name = names[usize::from(*which) % names.len()];
+    let mut files = good.clone();
+    files.put(name.clone(), rest);
+    let same = files == *good;
+    let report = verify_files(&files, trust);
+    assert_eq!(report.exit_code() == 0, same, "{name}:\n{}", report.to_text());
+    if [MANIFEST, ENVELOPE].contains(&name.as_str()) {
+        return;
+    }
+    // Once more by somebody who signs what he finds: nothing but the form is known now.
+    desk::resign(&mut files, &crate::books::key(desk::EVIDENCE));
+    let report = verify_files(&files, &Trust { replay: true, ..trust.clone() });
+    assert!(!report.to_text().contains('\u{1b}'));
+    assert!(report.to_json().get("outcome").is_some());
+}

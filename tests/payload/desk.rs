@@ -1,0 +1,225 @@
+//! A gate, its keys, and the commands of whoever keeps its books.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use sqlx::{Connection as _, Row as _};
+use wicketgate::serve::pb;
+use wicketgate::serve::pb::gate_client::GateClient;
+
+use crate::agent::{Agent, channel, claims};
+use crate::sidecar::{Estate, Sidecar, run};
+use crate::support::pg::TestDb;
+use crate::tool::Tool;
+
+/// What must never be found where it was erased, hidden or sealed.
+pub const IBAN: &str = "DE02120300000000202051";
+
+/// One gate with everything around it.
+pub struct Desk {
+    pub estate: Estate,
+    pub tool: Tool,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Desk {
+    pub async fn sqlite() -> Desk {
+        let tool = Tool::start().await;
+        Self::with_keys(Estate::sqlite(&tool), tool)
+    }
+
+    pub async fn postgres(db: &TestDb) -> Desk {
+        let tool = Tool::start().await;
+        let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
+        std::fs::write(estate.path("reader.url"), &db.reader_url).unwrap();
+        Self::with_keys(estate, tool)
+    }
+
+    fn with_keys(estate: Estate, tool: Tool) -> Desk {
+        for name in ["fleet.pem", "evidence.pem"] {
+            run(&estate.path(""), &["keygen", "--out", name]);
+        }
+        Desk { estate, tool }
+    }
+
+    /// Encrypts payloads from the next start on.
+    pub fn encrypt(&self, first: &str, others: &[&str]) {
+        for name in others.iter().chain([&first]) {
+            if !self.path(name).exists() {
+                run(&self.path(""), &["payload", "keygen", "--out", name]);
+            }
+        }
+        let (first, others) = (first.to_owned(), others.iter().map(|n| (*n).to_owned()));
+        let others: Vec<String> = others.collect();
+        self.estate.configure(|config| {
+            config["encryption"] = serde_json::json!({"key_file": first, "old_key_files": others});
+        });
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.estate.path(name)
+    }
+
+    /// Runs one command.
+    pub fn ask(&self, args: &[&str]) -> Ended {
+        let gate = env!("CARGO_BIN_EXE_wicketgate");
+        let done = Command::new(gate).args(args).current_dir(self.path("")).output().unwrap();
+        Ended::of(&done)
+    }
+
+    /// Runs one command that records in the fleet log.
+    pub fn record(&self, args: &[&str]) -> Ended {
+        let keys = ["--config", "wicketgate.yaml", "--fleet-key", "fleet.pem"];
+        self.ask(&[args, &keys].concat())
+    }
+
+    #[track_caller]
+    pub fn erase(&self, what: &[&str]) -> String {
+        let why = ["payload", "erase", "--yes", "--basis", "GDPR 17", "--by", "desk"];
+        let ended = self.record(&[&why, what].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        ended.out
+    }
+
+    /// What is stored, by role.
+    #[track_caller]
+    pub fn listed(&self, more: &[&str]) -> Vec<Value> {
+        let all = ["payload", "list", "--config", "wicketgate.yaml", "--json"];
+        let ended = self.ask(&[&all, more].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Exports a run into `name`.
+    #[track_caller]
+    pub fn export(&self, run: &str, name: &str, more: &[&str]) -> PathBuf {
+        self.export_from(&["--config", "wicketgate.yaml"], run, name, more)
+    }
+
+    #[track_caller]
+    pub fn export_from(&self, from: &[&str], run: &str, name: &str, more: &[&str]) -> PathBuf {
+        let order = ["evidence", "export", "--run", run, "--out", name, "--key", "evidence.pem"];
+        let rest = ["--artifacts", "state/artifacts", "--fleet-key", "fleet.pem"];
+        let enrolment = ["--enrolment-key", "state/enrolment.key"];
+        let ended = self.ask(&[&order[..], &rest, &enrolment, from, more].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        self.path(name)
+    }
+
+    /// Writes what is trusted: the evidence key and the enrolment key.
+    pub fn trust(&self) {
+        let keys =
+            [("evidence-key", "evidence.pem.pub"), ("enrolment-key", "state/enrolment.key.pub")];
+        let lines: Vec<String> = keys
+            .iter()
+            .map(|(word, file)| format!("{word} {}\n", self.path(file).display()))
+            .collect();
+        std::fs::write(self.path("trust.txt"), lines.concat()).unwrap();
+    }
+
+    /// What verifying a bundle says, and its checks by id.
+    pub fn verify(&self, bundle: &Path) -> Value {
+        self.trust();
+        let ended = self.ask(&[
+            "evidence",
+            "verify",
+            "--json",
+            "--trust",
+            "trust.txt",
+            bundle.to_str().unwrap(),
+        ]);
+        serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
+    }
+
+    /// A sidecar with one sealed run of so many calls that carry what is secret.
+    pub async fn served(&self, calls: usize) -> (Sidecar, Agent) {
+        let sidecar = self.estate.serve().await;
+        let agent = sidecar.open().await;
+        for n in 0..calls {
+            agent.call("work.do", &format!("c{n}"), &args(n)).await.unwrap();
+        }
+        (sidecar, agent)
+    }
+
+    /// Opens a run of which nothing is to be stored.
+    pub async fn open_incognito(&self) -> Agent {
+        let mut gate = GateClient::new(channel(&self.estate.socket()));
+        let request = pb::OpenRunRequest { incognito: true, ..claims() };
+        let opened = gate.open_run(request).await.unwrap().into_inner();
+        let receipts = self.estate.receipts.clone();
+        Agent { gate, token: opened.run_token, run: opened.run_id, receipts }
+    }
+
+    /// The bytes of the database file and of everything beside it.
+    pub fn raw(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for entry in std::fs::read_dir(self.path("state")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.file_name().unwrap().to_string_lossy().starts_with("ledger.sqlite") {
+                bytes.extend(std::fs::read(path).unwrap());
+            }
+        }
+        bytes
+    }
+
+    /// One statement in the SQLite file.
+    pub async fn sql(&self, text: &str) -> i64 {
+        let url = format!("sqlite://{}", self.path("state/ledger.sqlite").display());
+        let mut conn = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(text.to_owned()));
+        let rows = rows.fetch_all(&mut conn).await.unwrap();
+        conn.close().await.unwrap();
+        rows.first().map_or(0, |row| row.get::<i64, _>(0))
+    }
+}
+
+impl Ended {
+    fn of(done: &Output) -> Self {
+        Self {
+            code: done.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&done.stdout).into_owned(),
+            err: String::from_utf8_lossy(&done.stderr).into_owned(),
+        }
+    }
+}
+
+/// Arguments of the n-th call.
+pub fn args(n: usize) -> String {
+    format!(r#"{{"amount":{n},"iban":"{IBAN}","note":"note-{n:04}-end","pin":"{:04}"}}"#, 7000 + n)
+}
+
+/// Whether these bytes are in those.
+pub fn holds(all: &[u8], part: &str) -> bool {
+    let part = part.as_bytes();
+    all.windows(part.len()).any(|window| window == part)
+}
+
+/// How a check of a report came out.
+pub fn outcome<'a>(report: &'a Value, id: &str) -> (&'a str, &'a str) {
+    let checks = report["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["id"] == id);
+    let check = check.unwrap_or_else(|| panic!("no {id} in {report}"));
+    (check["outcome"].as_str().unwrap_or_default(), check["detail"].as_str().unwrap_or_default())
+}
+
+/// All bytes of a bundle.
+pub fn whole(dir: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            bytes.extend(whole(&path));
+        } else {
+            bytes.extend(std::fs::read(path).unwrap());
+        }
+    }
+    bytes
+}

@@ -1,0 +1,79 @@
+//! Clocks, and holds that stop them.
+
+use crate::desk::Desk;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_held_is_neither_erased_nor_expired_until_it_is_released() {
+    let desk = Desk::sqlite().await;
+    let (sidecar, agent) = desk.served(2).await;
+    let other = sidecar.open().await;
+    other.call("work.do", "x", r#"{"n":1}"#).await.unwrap();
+    let why = ["--reason", "case 4", "--by", "legal"];
+    let held =
+        |verb: &str, what: [&str; 2]| desk.record(&[&["payload", verb], &what[..], &why].concat());
+    let run = ["--run", agent.run.as_str()];
+    assert_eq!(held("release", run).code, 1, "nothing is held yet");
+    assert_eq!(held("hold", run).code, 0);
+    assert!(held("hold", run).out.contains("already held"));
+    assert_eq!(desk.listed(&[]).iter().filter(|p| p.get("hold").is_some()).count(), 6);
+    let erase = ["payload", "erase", "--yes", "--basis", "b", "--by", "w"];
+    let refused = desk.record(&[&erase[..], &run].concat());
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.err.contains("case 4") && refused.err.contains("legal"), "{refused:?}");
+    // One held payload among others refuses all of them.
+    let all: Vec<String> =
+        desk.listed(&[]).iter().map(|p| p["commitment"].as_str().unwrap().to_owned()).collect();
+    let some: Vec<&str> =
+        ["--commitment"].into_iter().chain(all.iter().map(String::as_str)).collect();
+    assert_eq!(desk.record(&[&erase[..], &some].concat()).code, 1);
+    assert_eq!(desk.listed(&[]).len(), 9);
+    let expire = |more: &[&str]| {
+        let keep = ["payload", "expire", "--keep", "args=0d", "--keep", "result=0h"];
+        desk.record(&[&keep, more].concat())
+    };
+    let told = expire(&["--dry-run"]);
+    assert!(told.out.contains("2 payloads are due, 4 more are due and held"), "{told:?}");
+    assert_eq!(desk.listed(&[]).len(), 9);
+    assert_eq!(expire(&[]).code, 0);
+    assert_eq!(desk.listed(&[]).len(), 7, "the other run's policy input is young");
+    // A hold on the whole log holds what is not of a held run too.
+    let log = ["--log", "wicketgate.dev/default/local/0/0"];
+    assert_eq!(held("hold", log).code, 0);
+    assert_eq!(held("release", run).code, 0);
+    assert_eq!(desk.record(&[&erase[..], &run].concat()).code, 1);
+    assert_eq!(held("release", log).code, 0);
+    assert_eq!(desk.record(&[&erase[..], &run].concat()).code, 0);
+    assert_eq!(desk.listed(&[]).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_expires_is_recorded_as_such_two_hundred_at_a_time() {
+    let desk = Desk::sqlite().await;
+    desk.estate.configure(|config| {
+        config["retention"] =
+            serde_json::json!({"payloads": {"args": "0d", "result": "0d", "policy_input": "0d"}});
+    });
+    let (_sidecar, _agent) = desk.served(70).await;
+    assert_eq!(desk.listed(&[]).len(), 210);
+    let ended = desk.record(&["payload", "expire"]);
+    assert!(ended.code == 0 && ended.out.contains("210 payloads erased"), "{ended:?}");
+    let erased = desk.sql(
+        "SELECT count(*) FROM entry WHERE kind = 'payload.erased'
+           AND json_extract(CAST(body AS TEXT), '$.data.basis') = 'retention'",
+    );
+    assert_eq!(erased.await, 2);
+    assert!(desk.listed(&[]).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_young_stays_for_thirty_days_unless_something_else_is_said() {
+    let desk = Desk::sqlite().await;
+    let (_sidecar, _agent) = desk.served(1).await;
+    let ended = desk.record(&["payload", "expire"]);
+    assert!(ended.code == 0 && ended.out.contains("0 payloads are due"), "{ended:?}");
+    assert_eq!(desk.listed(&[]).len(), 3);
+    desk.estate.configure(|c| c["retention"] = serde_json::json!({"payloads": {"args": "soon"}}));
+    let ended = desk.ask(&["config", "check", "wicketgate.yaml"]);
+    assert_ne!(ended.code, 0);
+    assert!(format!("{ended:?}").contains("retention.payloads.args"), "{ended:?}");
+}

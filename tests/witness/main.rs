@@ -1,0 +1,25 @@
+//! Witnesses: formats others read, the server through the built program and raw HTTP, the client, time
+//! stamps by stock `openssl`, and what a verifier makes of it all.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    clippy::cast_possible_wrap,
+    reason = "tests may stop at the first surprise, and look at a clock that is not the program's"
+)]
+
+mod anchors;
+#[path = "../evidence/books.rs"]
+mod books;
+mod client;
+mod crash;
+#[path = "../evidence/desk.rs"]
+mod desk;
+mod formats;
+mod office;
+mod server;
+mod stamps;
