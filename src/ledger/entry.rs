@@ -223,25 +223,33 @@ impl Entry {
         if canonical::bytes(&json) != bytes {
             return Err(Error::Canonical);
         }
+        Self::of(&json)
+    }
+
+    /// Reads an entry that has been parsed, and found to be in canonical form.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn of(json: &Json) -> Result<Self, Error> {
         let members = json.as_object().ok_or(Error::Field("entry"))?;
         if let Some(unknown) = members.keys().find(|name| !FIELDS.contains(&name.as_str())) {
             return Err(Error::Unknown(unknown.clone()));
         }
-        if text(&json, "v")? != VERSION {
+        if text(json, "v")? != VERSION {
             return Err(Error::Field("v"));
         }
-        let kind_text = text(&json, "kind")?;
+        let kind_text = text(json, "kind")?;
         let kind = Kind::parse(kind_text).ok_or_else(|| Error::Kind(kind_text.to_owned()))?;
         Ok(Self {
-            chain: ChainId::parse(text(&json, "chain")?).ok_or(Error::Field("chain"))?,
-            epoch: number(&json, "epoch")?,
-            seq: number(&json, "seq")?,
-            prev: hash(&json, "prev")?,
-            ts: Timestamp::parse(text(&json, "ts")?).ok_or(Error::Field("ts"))?,
-            boot: text(&json, "boot")?.to_owned(),
-            mono: text(&json, "mono")?.parse().map_err(|_| Error::Field("mono"))?,
-            run: run_link(&json)?,
-            draft: Draft { kind, ..draft(&json)? },
+            chain: ChainId::parse(text(json, "chain")?).ok_or(Error::Field("chain"))?,
+            epoch: number(json, "epoch")?,
+            seq: number(json, "seq")?,
+            prev: hash(json, "prev")?,
+            ts: Timestamp::parse(text(json, "ts")?).ok_or(Error::Field("ts"))?,
+            boot: text(json, "boot")?.to_owned(),
+            mono: text(json, "mono")?.parse().map_err(|_| Error::Field("mono"))?,
+            run: run_link(json)?,
+            draft: Draft { kind, ..draft(json)? },
         })
     }
 

@@ -69,10 +69,18 @@ pub fn profile(entry: &Json) -> Result<(), String> {
     if bytes > BYTES_MAX {
         return Err(format!("{bytes} bytes, at most {BYTES_MAX} are allowed"));
     }
-    shape(entry, 1)
+    shape(entry)
 }
 
-fn shape(value: &Json, depth: usize) -> Result<(), String> {
+/// [`profile`] of an entry whose bytes have been counted.
+///
+/// # Errors
+/// The first thing outside the profile.
+pub fn shape(entry: &Json) -> Result<(), String> {
+    nested(entry, 1)
+}
+
+fn nested(value: &Json, depth: usize) -> Result<(), String> {
     let too_deep = || Err(format!("nested deeper than {DEPTH_MAX}"));
     match value {
         Json::Bool(_) | Json::Int(_) | Json::String(_) => Ok(()),
@@ -83,14 +91,14 @@ fn shape(value: &Json, depth: usize) -> Result<(), String> {
             Err(format!("an array of {} items, at most {ITEMS_MAX} are allowed", items.len()))
         }
         Json::Array(items) => {
-            items.iter().try_for_each(|item| shape(item, depth.saturating_add(1)))
+            items.iter().try_for_each(|item| nested(item, depth.saturating_add(1)))
         }
         Json::Object(members) => members.iter().try_for_each(|(name, member)| {
             let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
             if name.is_empty() || !name.bytes().all(plain) {
                 return Err(format!("the member name `{name}` is not [a-z0-9_]"));
             }
-            shape(member, depth.saturating_add(1))
+            nested(member, depth.saturating_add(1))
         }),
     }
 }

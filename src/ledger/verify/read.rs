@@ -45,8 +45,12 @@ impl Line {
     pub fn read(bytes: &[u8]) -> Result<Self, Damage> {
         let bad = |why: String| Damage::new("L3", why);
         let json = Json::parse(bytes, &Limits::ENTRY).map_err(|e| bad(e.to_string()))?;
-        schema::profile(&json).map_err(bad)?;
-        let (entry, unknown) = match Entry::parse(bytes) {
+        // The reader has bounded the bytes, so the one canonical form made here serves every check.
+        schema::shape(&json).map_err(bad)?;
+        if canonical::bytes(&json) != bytes {
+            return Err(bad(entry::Error::Canonical.to_string()));
+        }
+        let (entry, unknown) = match Entry::of(&json) {
             Ok(entry) => (entry, None),
             Err(entry::Error::Kind(kind)) => (stand_in(json)?, Some(kind)),
             Err(
