@@ -159,7 +159,7 @@ fn every_program_the_guide_names_accepts_the_quickstart() {
         "rfc8785, aics-tlog, scitt-cose: ledger: ",
         "aics-tlog: ledger/checkpoint.txt at ",
         "aics-tlog: fleet/checkpoint.txt at ",
-        "signed by the log and by witness",
+        "signed by the log and by ",
     ] {
         assert!(told.contains(part), "`{part}` is not in:\n{told}");
     }
