@@ -120,7 +120,7 @@ async fn a_member_that_was_changed_added_removed_or_swapped_is_refused() {
     lists.push(more);
     let mut changed = disclosures(0);
     let bytes = URL_SAFE_NO_PAD.decode(changed[0].as_str().unwrap()).unwrap();
-    let text = String::from_utf8(bytes).unwrap().replace("amount", "amoumt");
+    let text = String::from_utf8(bytes).unwrap().replace("\",\"", "\",\"x");
     changed[0] = json!(URL_SAFE_NO_PAD.encode(text));
     lists.push(changed);
     for mut list in lists {
