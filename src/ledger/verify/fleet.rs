@@ -31,6 +31,8 @@ pub struct Known {
     pub pruned: Seq,
     /// Whether the fleet log enrolled it.
     pub enrolled: bool,
+    /// Whether the fleet log says that nothing of it is left: a loss that was accepted as one.
+    pub lost: bool,
 }
 
 /// What fleet logs say, by the origin of the chain.
@@ -76,6 +78,7 @@ impl Fleet {
         if let Some(lost) = number("lost_from").filter(|_| line.is(Kind::ChainRetired)) {
             // What was lost was told as lost: that it is not there is no news.
             known.heads.retain(|head| head.size <= lost);
+            known.lost = lost == 0;
         }
         let root = line.text("root").and_then(Digest::parse);
         let size = number("size").filter(|size| *size > 0);
