@@ -187,9 +187,7 @@ async fn rotate(command: &Rotate) -> Result<(), Failure> {
             let log = Fleet::open(parts).await.map_err(system)?;
             log.close().await.map_err(system)?;
             let before = config.fleet.key.as_deref().unwrap_or(Path::new("")).display();
-            say(format!(
-                "the old key announced the new one, and both signed the head of the fleet log"
-            ));
+            say("the old key announced the new one, and both signed the head of the fleet log");
             say(format!("now set fleet.key: {file}"));
             say(format!(
                 "and fleet.previous_key: {before}, until witnesses and auditors know the new key"

@@ -122,7 +122,7 @@ fn named(name: &str, path: Option<&PathBuf>) -> Result<Arc<dyn Signer>, String> 
     })?)
 }
 
-fn open(path: &PathBuf) -> Result<Arc<dyn Signer>, String> {
+fn open(path: &Path) -> Result<Arc<dyn Signer>, String> {
     signer::open(path, &config::environment).map_err(|e| e.to_string())
 }
 

@@ -99,7 +99,7 @@ pub(super) async fn recover(command: &Recover) -> Result<u8, Failure> {
         store: &*log.store,
         journal: &log.journal,
         lease_file: None,
-        log_keys: Some(LogKeys { key: log.keys.key.clone(), also: log.keys.previous.clone() }),
+        log_keys: Some(LogKeys { key: Arc::clone(&log.keys.key), also: log.keys.previous.clone() }),
         slot: (&slot.tenant, POOL),
         enrolment: &log.keys.enrolment,
         ..desk_of(&desk)
@@ -243,7 +243,10 @@ async fn slot(config: &Config) -> Result<Slot, Failure> {
     let lease = LeaseFile::at(config.state.join("lease"));
     let taken = |e: StoreError| match e {
         StoreError::Conflict(why) => (FENCED, why),
-        other => system(other),
+        other @ (StoreError::Unavailable(_)
+        | StoreError::Full(_)
+        | StoreError::Unknown(_)
+        | StoreError::Broken(_)) => system(other),
     };
     let (tenant, pool) = (fleet::tenant(config), "local".to_owned());
     Ok(match &config.ledger {

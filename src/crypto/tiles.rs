@@ -273,9 +273,9 @@ mod tests {
         // The example of the specification.
         let all: Vec<(Place, u64)> = places(70_000).map(|p| (p, p.width(70_000))).collect();
         let of = |level| all.iter().filter(move |(p, _)| p.level == level);
-        assert_eq!((of(0).count(), of(0).last().unwrap().1), (274, 112));
-        assert_eq!((of(1).count(), of(1).last().unwrap().1), (2, 17));
-        assert_eq!((of(2).count(), of(2).last().unwrap().1), (1, 1));
+        assert_eq!((of(0).count(), of(0).next_back().unwrap().1), (274, 112));
+        assert_eq!((of(1).count(), of(1).next_back().unwrap().1), (2, 17));
+        assert_eq!((of(2).count(), of(2).next_back().unwrap().1), (1, 1));
         assert_eq!(all.len(), 277);
     }
 

@@ -339,8 +339,8 @@ mod tests {
             .filter(|line| !line.starts_with('#'))
             .map(|line| {
                 let (c, rest) = line.split_at(64);
-                let (version, payload) = rest[1..].split_at(1);
-                (&payload[1..], version.parse().unwrap(), c.to_owned())
+                let (version, payload) = rest.trim_start().split_once(' ').unwrap();
+                (payload, version.parse().unwrap(), c.to_owned())
             })
             .collect();
         assert!(vectors.len() >= 10);

@@ -202,26 +202,23 @@ fn vouching(lines: &[Line], strand: &Strand) -> Vouching {
 /// Whether an entry tells of keys, of a chain's end, or of something done to what the bundle is about.
 fn concerns(line: &Line, query: &Query, strands: &[Strand], payloads: &Payloads) -> bool {
     let of_log = || strands.iter().any(|strand| line.text("log") == Some(strand.origin()));
-    match line.entry.draft.kind {
-        _ if line.unknown.is_some() => false,
-        Kind::KeyRotated | Kind::KeyRevoked | Kind::ChainRetired => true,
-        Kind::PayloadErased => {
-            let list = line.entry.draft.data.get("c").and_then(Json::as_array).unwrap_or_default();
-            let mut erased = list.iter().filter_map(|c| c.as_str().and_then(Digest::parse));
-            erased.any(|c| payloads.0.contains_key(&c))
-        }
-        Kind::HoldPlaced | Kind::HoldLifted => {
-            let run = line.text("run");
-            let held = |id: &str| {
-                let runs = strands.iter().flat_map(|strand| strand.runs());
-                runs.into_iter().any(|(run, _)| run.to_string() == id)
-            };
-            of_log() && run.is_none_or(held)
-        }
-        Kind::RetentionPruned => of_log(),
-        Kind::EvidenceExported => same(line, query),
-        _ => false,
-    }
+    let erased = || {
+        let list = line.entry.draft.data.get("c").and_then(Json::as_array).unwrap_or_default();
+        let mut erased = list.iter().filter_map(|c| c.as_str().and_then(Digest::parse));
+        erased.any(|c| payloads.0.contains_key(&c))
+    };
+    let held = |id: &str| {
+        let runs = strands.iter().flat_map(|strand| strand.runs());
+        runs.into_iter().any(|(run, _)| run.to_string() == id)
+    };
+    let is = |kinds: &[Kind]| kinds.iter().any(|kind| line.is(*kind));
+    is(&[Kind::KeyRotated, Kind::KeyRevoked, Kind::ChainRetired])
+        || is(&[Kind::PayloadErased]) && erased()
+        || is(&[Kind::HoldPlaced, Kind::HoldLifted])
+            && of_log()
+            && line.text("run").is_none_or(held)
+        || is(&[Kind::RetentionPruned]) && of_log()
+        || is(&[Kind::EvidenceExported]) && same(line, query)
 }
 
 /// Whether an export was of the same run, log or kind of population.

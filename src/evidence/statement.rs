@@ -107,7 +107,7 @@ pub fn predicate(subject: &Subject<'_>, exporter: &Exporter) -> Json {
     match subject.query {
         Query::Run(_) => members.extend(of_run(subject)),
         Query::Range { .. } => {
-            members.extend(subject.strands.first().map(of_chain).unwrap_or_default())
+            members.extend(subject.strands.first().map(of_chain).unwrap_or_default());
         }
         Query::Population(_) => {
             let chains = subject.strands.iter().map(|strand| Json::object(of_chain(strand)));

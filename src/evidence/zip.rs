@@ -256,8 +256,8 @@ fn names(entries: &[Entry]) -> Result<(), String> {
     }
     for entry in entries {
         let lower = entry.name.to_ascii_lowercase();
-        let folders = lower.match_indices('/').filter_map(|(at, _)| lower.get(..at));
-        for folder in folders.filter(|folder| seen.contains(*folder)) {
+        let mut folders = lower.match_indices('/').filter_map(|(at, _)| lower.get(..at));
+        if let Some(folder) = folders.find(|folder| seen.contains(*folder)) {
             return Err(format!("`{folder}` is a file and a folder"));
         }
     }

@@ -1,9 +1,8 @@
 //! The exporter's and the auditor's desks: bundles made, changed, signed again and verified.
 
-use std::sync::Mutex;
-
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
+use parking_lot::Mutex;
 use tempfile::TempDir;
 use wicketgate::clock::SystemClock;
 use wicketgate::crypto::dsse;
@@ -71,7 +70,7 @@ pub fn ask(
     recorder: &dyn Recorder,
 ) -> Result<Exported, Error> {
     let artifacts = artifacts(dir);
-    order(reader, query, since, dir, &artifacts, recorder, |order| {
+    order(reader, query, since, (dir, &artifacts), recorder, |order| {
         export::export(order).now_or_never().unwrap()
     })
 }
@@ -81,8 +80,7 @@ pub fn order<T>(
     reader: &dyn LedgerReader,
     query: &Query,
     since: &[Seq],
-    dir: &TempDir,
-    artifacts: &Artifacts,
+    (dir, artifacts): (&TempDir, &Artifacts),
     recorder: &dyn Recorder,
     then: impl FnOnce(&Order<'_>) -> T,
 ) -> T {
@@ -113,7 +111,7 @@ pub struct Noted(pub Mutex<Vec<Draft>>);
 #[async_trait]
 impl Recorder for Noted {
     async fn record(&self, draft: Draft) -> Result<(), wicketgate::ledger::Error> {
-        self.0.lock().unwrap().push(draft);
+        self.0.lock().push(draft);
         Ok(())
     }
 }

@@ -123,12 +123,10 @@ fn written(books: &mut Books, bundle: &Bundle, asked: &Json, answer: &Answer) ->
 /// The last word about a call, whatever was decided.
 fn finish(books: &mut Books, draft: &Draft) {
     let id = draft.call.as_ref().unwrap().as_str().to_owned();
-    match draft.kind {
-        Kind::CallAuthorized => books.complete(run_id(1), &id),
-        Kind::CallHeld => {
-            books.end(run_id(1), &id, Kind::CallCancelled, r#"{"reason":"sealed"}"#);
-        }
-        _ => {}
+    if draft.kind == Kind::CallAuthorized {
+        books.complete(run_id(1), &id);
+    } else if draft.kind == Kind::CallHeld {
+        books.end(run_id(1), &id, Kind::CallCancelled, r#"{"reason":"sealed"}"#);
     }
 }
 

@@ -1,9 +1,8 @@
 //! Bundles of a range and of a population: that nothing is left out of them, and that it shows if it is.
 
-use std::sync::Mutex;
-
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
+use parking_lot::Mutex;
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::json::Json;
 use wicketgate::domain::time::Timestamp;
@@ -141,7 +140,7 @@ fn an_entry_left_out_of_a_range_added_or_moved_is_noticed() {
 #[test]
 fn a_range_that_is_not_the_one_the_statement_names_is_refused() {
     let report = resigned(bundle(&books(), &range(5, 12)), |f| {
-        replace(f, MANIFEST, r#""to":12"#, r#""to":19"#)
+        replace(f, MANIFEST, r#""to":12"#, r#""to":19"#);
     });
     caught(&report, "B4");
     let shorter = bundle(&books(), &range(5, 12));
@@ -314,7 +313,7 @@ fn an_export_is_recorded_with_what_was_asked_by_whom_and_the_digest_of_its_list(
     let noted = Noted::default();
     let dir = tempfile::tempdir().unwrap();
     let exported = ask(&books(), &range(5, 12), &[], &dir, &noted).unwrap();
-    let drafts = noted.0.lock().unwrap();
+    let drafts = noted.0.lock();
     let [draft] = drafts.as_slice() else { panic!("{drafts:?}") };
     assert_eq!(draft.kind, Kind::EvidenceExported);
     let text = |name| draft.data.get(name).and_then(Json::as_str).unwrap();
@@ -331,7 +330,7 @@ struct Last(Mutex<Vec<Draft>>);
 #[async_trait]
 impl Recorder for Last {
     async fn record(&self, draft: Draft) -> Result<(), wicketgate::ledger::Error> {
-        self.0.lock().unwrap().push(draft);
+        self.0.lock().push(draft);
         std::future::pending().await
     }
 }
@@ -342,12 +341,12 @@ fn a_kill_between_record_and_write_leaves_the_record_and_no_bundle() {
     let dir = tempfile::tempdir().unwrap();
     {
         let artifacts = artifacts(&dir);
-        let order = order(&books(), &all(), &[], &dir, &artifacts, &last, |order| {
+        let order = order(&books(), &all(), &[], (&dir, &artifacts), &last, |order| {
             wicketgate::evidence::export::export(order).now_or_never().is_none()
         });
         assert!(order, "the export went on");
     }
-    assert_eq!(last.0.lock().unwrap().len(), 1);
+    assert_eq!(last.0.lock().len(), 1);
     assert!(!dir.path().join("bundle").exists());
 }
 

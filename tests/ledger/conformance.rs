@@ -398,8 +398,7 @@ async fn a_reader_sees_everything(rig: Rig) {
     let c = first.payloads[0].commitment;
     assert_eq!(reader.payload(&chain, &c).await.unwrap().as_ref(), first.payloads.first());
     assert_eq!(reader.payload(&other.key.chain, &c).await.unwrap(), None);
-    let note =
-        |b: &wicketgate::ledger::store::Batch| Some((b.head.size, b.head.checkpoint.clone()));
+    let note = |b: &Batch| Some((b.head.size, b.head.checkpoint.clone()));
     assert_eq!(reader.checkpoint(&chain, 0).await.unwrap(), note(&first));
     assert_eq!(reader.checkpoint(&chain, 4).await.unwrap(), note(&first));
     assert_eq!(reader.checkpoint(&chain, 5).await.unwrap(), note(&second));

@@ -5,6 +5,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
+    clippy::cast_possible_truncation,
     reason = "tests may stop at the first surprise"
 )]
 

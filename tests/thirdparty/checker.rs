@@ -61,10 +61,10 @@ fn it_refuses_what_was_changed_even_when_the_list_of_files_is_signed_again() {
         assert!(!fine && told.contains(by), "not refused because {by}:\n{told}");
     };
     refused("not in the log", &|f| {
-        replace(f, ENTRIES, r#""verdict":"deny""#, r#""verdict":"allow""#)
+        replace(f, ENTRIES, r#""verdict":"deny""#, r#""verdict":"allow""#);
     });
     refused("canonical form", &|f| {
-        replace(f, ENTRIES, r#""attempts":1"#, r#""attempts":1,"attempts":1"#)
+        replace(f, ENTRIES, r#""attempts":1"#, r#""attempts":1,"attempts":1"#);
     });
     refused("", &|f| replace(f, ENTRIES, r#""attempts":1"#, r#""attempts":1.0"#));
     refused("of the run is missing", &|f| without(f, r#""kind":"call.denied""#));
@@ -82,7 +82,7 @@ fn it_refuses_what_was_changed_even_when_the_list_of_files_is_signed_again() {
         f.put(names[1].clone(), a);
     });
     refused("no writer signed the head", &|f| {
-        replace(f, "ledger/checkpoint.txt", "\u{2014} ", "\u{2014} x")
+        replace(f, "ledger/checkpoint.txt", "\u{2014} ", "\u{2014} x");
     });
 }
 

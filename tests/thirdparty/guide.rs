@@ -103,7 +103,7 @@ fn the_guide_alone_catches_what_an_insider_changes_and_signs_again() {
         names.min_by_key(|name| good.0[*name].len()).unwrap().clone()
     };
     caught("is not in the tree", &|f| {
-        replace(f, ENTRIES, r#""verdict":"deny""#, r#""verdict":"allow""#)
+        replace(f, ENTRIES, r#""verdict":"deny""#, r#""verdict":"allow""#);
     });
     caught("not canonical", &|f| replace(f, ENTRIES, r#""attempts":1"#, r#""attempts": 1"#));
     caught("a fraction", &|f| replace(f, ENTRIES, r#""attempts":1"#, r#""attempts":1.0"#));
@@ -208,7 +208,7 @@ fn every_program_the_guide_names_refuses_what_is_not_so() {
         f.put("manifest.json", manifest);
     });
     refused("rfc8785.dumps", "not canonical: rfc8785", &|f| {
-        replace(f, ENTRIES, r#"{"boot""#, r#"{ "boot""#)
+        replace(f, ENTRIES, r#"{"boot""#, r#"{ "boot""#);
     });
     refused("verify_leaf_inclusion", "not in the tree: aics-tlog", &|f| {
         replace(f, ENTRIES, r#""verdict":"deny""#, r#""verdict":"allow""#);

@@ -7,8 +7,9 @@ use std::time::Instant;
 use crate::same::Desk;
 use crate::{large, output, small, text};
 
-/// Packages that talk to a database or a network, or run asynchronous code.
-const ABSENT: [&str; 18] = [
+/// Packages that talk to a database or a network, or run asynchronous code. (`ring` and `webpki` are there:
+/// they check signatures of time stamps.)
+const ABSENT: [&str; 17] = [
     "tokio",
     "hyper",
     "hyper-util",
@@ -22,7 +23,6 @@ const ABSENT: [&str; 18] = [
     "sqlx-sqlite",
     "libsqlite3-sys",
     "rustls",
-    "ring",
     "socket2",
     "mio",
     "opentelemetry",
@@ -113,8 +113,12 @@ fn symbols(program: &Path) -> Vec<String> {
 fn of_a_database(symbol: &str) -> bool {
     ["sqlite3_", "PQ"].iter().any(|prefix| symbol.starts_with(prefix))
         || ["sqlx", "tokio", "hyper", "rustls", "tonic"].iter().any(|name| {
-            // How the compiler spells a crate: its length, then its name.
-            symbol.contains(&format!("{}{name}", name.len())) && symbol.starts_with("_")
+            // How the compiler spells a crate: its length, then its name; `16rustls_pki_types` is another.
+            let spelt = format!("{}{name}", name.len());
+            let whole = |(at, _): (usize, &str)| {
+                !symbol.get(..at).is_some_and(|b| b.ends_with(|c: char| c.is_ascii_digit()))
+            };
+            symbol.starts_with('_') && symbol.match_indices(&spelt).any(whole)
         })
 }
 

@@ -28,6 +28,8 @@ fn witness(n: u8) -> VerifierKey {
     VerifierKey::witness(&format!("witness.example/{n}"), key(n).public())
 }
 
+type Change = dyn Fn(&Case, &mut Files);
+
 /// A bundle and the fleet log beside it.
 struct Case {
     books: Books,
@@ -36,7 +38,7 @@ struct Case {
     /// Cosignatures on the fleet head: witness, key, seconds after the beginning.
     cosigned: Vec<(u8, u8, i64)>,
     /// Changes the bundle before it is signed.
-    change: Box<dyn Fn(&Case, &mut Files)>,
+    change: Box<Change>,
 }
 
 fn enrolled(chain: &Books, log: &str, enrolment: &SecretKey) -> Draft {

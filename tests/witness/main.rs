@@ -9,6 +9,8 @@
     clippy::string_slice,
     clippy::disallowed_methods,
     clippy::cast_possible_wrap,
+    clippy::cast_possible_truncation,
+    clippy::needless_pass_by_value,
     reason = "tests may stop at the first surprise, and look at a clock that is not the program's"
 )]
 

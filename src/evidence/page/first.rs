@@ -141,6 +141,13 @@ fn proven(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
     if survey.has(crate::evidence::bundle::AGENT) {
         all.push(("the manifest the agent was bound to is here to the byte".to_owned(), "A1"));
     }
+    all.extend(reach(survey));
+    all
+}
+
+/// What it lets one prove beyond the entries themselves: completeness, and who else saw the log.
+fn reach(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
+    let mut all = Vec::new();
     all.extend(match survey.scope {
         Scope::Run => None,
         Scope::Range => {

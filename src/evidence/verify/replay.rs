@@ -369,8 +369,8 @@ impl Told<'_> {
             return Err("the policy was told other arguments than were recorded".into());
         }
         // What counts as a finding may change from version to version.
-        let started = self.material.lines.iter().filter(|line| line.is(Kind::WriterStarted));
-        let writer = started.filter(|line| line.entry.epoch == self.line.entry.epoch).next_back();
+        let mut started = self.material.lines.iter().filter(|line| line.is(Kind::WriterStarted));
+        let writer = started.rfind(|line| line.entry.epoch == self.line.entry.epoch);
         if writer.and_then(|line| line.text("version")) == Some(env!("CARGO_PKG_VERSION")) {
             let seen = firewall::findings(self.at("args"));
             let seen: Vec<Json> = seen.iter().map(input::finding_json).collect();

@@ -81,10 +81,10 @@ impl Said {
             let data = &entry.draft.data;
             let chain = data.get("chain").and_then(Json::as_str).and_then(ChainId::parse);
             said.chain = chain.or(said.chain);
-            match entry.draft.kind {
-                Kind::ChainCheckpoint => said.head = head_of(data),
-                Kind::ChainRetired => said.retired = true,
-                _ => {}
+            if entry.draft.kind == Kind::ChainCheckpoint {
+                said.head = head_of(data);
+            } else if entry.draft.kind == Kind::ChainRetired {
+                said.retired = true;
             }
         }
         said

@@ -176,11 +176,14 @@ fn next_stage(before: Option<&Call>, kind: Kind) -> Option<Stage> {
 
 /// Where a call stands after its first entry that was read, if it began before.
 const fn stage_of(kind: Kind) -> Option<Stage> {
-    match kind {
-        Kind::CallAuthorized => Some(Stage::Authorized),
-        Kind::CallHeld => Some(Stage::Held),
-        _ if kind.ends_call() => Some(Stage::Over),
-        _ => None,
+    if matches!(kind, Kind::CallAuthorized) {
+        Some(Stage::Authorized)
+    } else if matches!(kind, Kind::CallHeld) {
+        Some(Stage::Held)
+    } else if kind.ends_call() {
+        Some(Stage::Over)
+    } else {
+        None
     }
 }
 
