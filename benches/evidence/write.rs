@@ -213,20 +213,22 @@ async fn in_turn(plan: &Plan, a: &Ledger, b: &Ledger, callers: usize) -> (Seen, 
     (a.unwrap(), b.unwrap())
 }
 
+/// The store's name, a writer on it, and the store.
+type Kept = (&'static str, Open, Arc<dyn LedgerStore>);
+
 /// p99 of 128 small callers while 8 MiB of results are stored beside them, over p99 without.
 pub async fn beside_large_results(plan: &Plan, dir: &Path, table: &mut Table) {
     const CALLERS: usize = 128;
     let database = pg::Pg::cluster().database().await;
     let sqlite = Arc::new(Sqlite::open(&dir.join("results.sqlite")).await.unwrap());
-    let first: Arc<dyn LedgerStore> = sqlite.clone();
+    let first: Arc<dyn LedgerStore> = Arc::<Sqlite>::clone(&sqlite);
     let second =
         Postgres::connect(&database.writer_url, postgres::Options::default()).await.unwrap();
     let second = Arc::new(second);
     let spool = Spool::open(&dir.join("spool-results")).unwrap();
-    let on_pg = writer::open(second.clone(), Box::new(spool), "results").await;
+    let on_pg = writer::open(Arc::<Postgres>::clone(&second), Box::new(spool), "results").await;
     let on_lite = on_sqlite(sqlite, dir, "results").await;
-    let stores: [(&str, Open, Arc<dyn LedgerStore>); 2] =
-        [("SQLite", on_lite, first), ("Postgres", on_pg, second)];
+    let stores: [Kept; 2] = [("SQLite", on_lite, first), ("Postgres", on_pg, second)];
     for (name, open, store) in stores {
         let quiet = writer::drive(plan, std::slice::from_ref(&open.ledger), CALLERS).await;
         let stop = CancellationToken::new();

@@ -99,7 +99,7 @@ async fn a_revoked_key_counts_up_to_a_position_of_the_log_and_no_further() {
     estate.configure(|config| config["fleet"]["enrolment_key"] = json!("other.pem"));
     some_calls(&estate, &["b"]).await;
     let good_text = good.to_string();
-    let pinned = format!("enrolment-key old.pub\nenrolment-key other.pem.pub\n");
+    let pinned = "enrolment-key old.pub\nenrolment-key other.pem.pub\n".to_owned();
     std::fs::write(estate.path("both.txt"), pinned).unwrap();
     let check =
         ["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "both.txt", "--chain", SLOT];

@@ -75,7 +75,7 @@ pub fn trust(bytes: &[u8]) {
             assert!(trust.heads.iter().all(|head| head.size > 0));
         }
         Err(error) => {
-            assert!(error.to_string().starts_with("`/nonexistent/trust.txt` line "), "{error}")
+            assert!(error.to_string().starts_with("`/nonexistent/trust.txt` line "), "{error}");
         }
     }
 }

@@ -153,7 +153,7 @@ fn interior(numbers: &mut Numbers<'_>, all: &[Digest]) {
         .collect();
     let Some(inner) = pairs.get(&numbers.below(pairs.len())) else { return };
     let halves: Vec<Digest> = pairs.values().copied().collect();
-    if all.len() % 2 == 0 && all.len() > 2 {
+    if all.len().is_multiple_of(2) && all.len() > 2 {
         // The tree over the pairs has the same root, and another size.
         let top = root(all);
         assert_eq!(root(&halves), top);
