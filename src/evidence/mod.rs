@@ -28,6 +28,7 @@ pub mod projection;
 #[cfg(feature = "gate")]
 pub mod proofs;
 pub mod query;
+#[cfg(feature = "gate")]
 pub mod receipt;
 pub mod scope;
 pub mod statement;

@@ -55,6 +55,7 @@ pub mod proofs;
 pub mod pruning;
 #[cfg(feature = "gate")]
 pub mod reader;
+#[cfg(feature = "gate")]
 pub mod recall;
 #[cfg(feature = "gate")]
 pub mod recover;
@@ -118,6 +119,7 @@ pub enum Status {
     Stopped,
 }
 
+#[cfg(feature = "gate")]
 /// What a writer is told about itself and its bounds.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -155,6 +157,7 @@ pub struct Settings {
     pub vault: Option<Arc<vault::Vault>>,
 }
 
+#[cfg(feature = "gate")]
 impl Default for Settings {
     fn default() -> Self {
         Self {

@@ -15,6 +15,7 @@ use crate::crypto::tiles;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
 
+#[cfg(feature = "gate")]
 pub use super::reader::{ChainRow, KEPT, LedgerReader, Pruner, Pruning, Volume};
 
 /// Why the store did not do what was asked.
