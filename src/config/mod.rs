@@ -21,11 +21,13 @@ use crate::identity::callers;
 use crate::yaml::{self, Document};
 
 mod check;
+mod complete;
 pub mod fleet;
 mod overrides;
 mod retention;
 mod schema;
 
+use complete::{complete, resolve};
 pub use overrides::{names, stray};
 pub use retention::{Encryption, Retention, duration};
 pub use schema::schema;
@@ -408,110 +410,6 @@ impl Config {
 
 fn lines(all: &[catalog::ConfigError]) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
-}
-
-/// Puts in what the file leaves out: the schema's defaults, and what hangs on the state directory.
-fn complete(value: &mut Value, schema: &Value, env: &dyn Fn(&str) -> Option<String>) {
-    defaults(value, schema);
-    if value.get("state").is_none() {
-        let home = || env("HOME").map(|home| format!("{home}/.local/state"));
-        let base = env("XDG_STATE_HOME").filter(|dir| dir.starts_with('/')).or_else(home);
-        if let Some(base) = base {
-            set(value, "/state", Value::from(format!("{base}/wicketgate")));
-        }
-    }
-    let servers = value.get("servers").and_then(Value::as_array).is_some_and(|s| !s.is_empty());
-    if servers && value.get("lock").is_none_or(Value::is_null) {
-        set(value, "/lock", Value::from("tools.lock"));
-    }
-    let Some(state) = value.get("state").and_then(Value::as_str).map(str::to_owned) else { return };
-    let below = |name: &str| Value::from(format!("{state}/{name}"));
-    if value.pointer("/listen/socket").is_none() {
-        set(value, "/listen/socket", below("agent.sock"));
-    }
-    if value.get("ledger").and_then(Value::as_object).is_none_or(serde_json::Map::is_empty) {
-        set(value, "/ledger", serde_json::json!({"sqlite": {}}));
-    }
-    if value.pointer("/ledger/sqlite").is_some_and(|sqlite| sqlite.get("path").is_none()) {
-        set(value, "/ledger/sqlite/path", below("ledger.sqlite"));
-    }
-    if value.pointer("/ledger/postgres").is_some_and(|postgres| postgres.get("spool").is_none()) {
-        set(value, "/ledger/postgres/spool", below("spool"));
-    }
-}
-
-/// The defaults of a schema, for every object that is there or has a default of its own.
-fn defaults(value: &mut Value, schema: &Value) {
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
-    let Some(members) = value.as_object_mut() else { return };
-    for (name, schema) in properties {
-        if let (false, Some(default)) = (members.contains_key(name), schema.get("default")) {
-            members.insert(name.clone(), default.clone());
-        }
-        if let Some(member) = members.get_mut(name) {
-            defaults(member, schema);
-        }
-    }
-}
-
-/// Sets the value at a pointer, making the objects on the way; something else there is left alone.
-fn set(value: &mut Value, pointer: &str, to: Value) {
-    let (mut here, mut steps) = (value, pointer.split('/').skip(1).peekable());
-    while let Some(step) = steps.next() {
-        let Value::Object(members) = here else { return };
-        if steps.peek().is_none() {
-            members.insert(step.to_owned(), to);
-            return;
-        }
-        here =
-            members.entry(step.to_owned()).or_insert_with(|| Value::Object(serde_json::Map::new()));
-    }
-}
-
-/// Every path, as an absolute one.
-fn resolve(value: &mut Value, base: &Path) {
-    let one = |path: &mut Value| {
-        if let Some(text) = path.as_str().filter(|text| !text.is_empty()) {
-            *path = Value::from(base.join(text).display().to_string());
-        }
-    };
-    let single = [
-        "/state",
-        "/listen/socket",
-        "/ledger/sqlite/path",
-        "/ledger/postgres/url_file",
-        "/ledger/postgres/spool",
-        "/policy/bundle",
-        "/lock",
-        "/encryption/key_file",
-    ];
-    for pointer in single {
-        value.pointer_mut(pointer).map(one);
-    }
-    let lists = [
-        "/trust/manifest_keys",
-        "/trust/policy_keys",
-        "/trust/lock_keys",
-        "/encryption/old_key_files",
-    ];
-    for pointer in lists {
-        value
-            .pointer_mut(pointer)
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-            .for_each(one);
-    }
-    fleet::resolve(value, base);
-    for agent in value.pointer_mut("/agents").and_then(Value::as_array_mut).into_iter().flatten() {
-        agent.get_mut("manifest").map(one);
-        let callers = agent.get_mut("callers").and_then(Value::as_array_mut);
-        for caller in callers.into_iter().flatten() {
-            for name in ["socket", "token_file"] {
-                caller.get_mut(name).map(one);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
