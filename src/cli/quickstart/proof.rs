@@ -115,8 +115,9 @@ pub async fn verify(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), Str
         return Err(unexpected(&args, &ran));
     }
     let level = report.get("level").cloned().unwrap_or_default();
-    let line =
-        format!("{checks} checks hold, level {level}: the log extends what the auditor noted");
+    let line = format!(
+        "{checks} checks hold, level {level}: a witness saw the log, which extends what the auditor noted"
+    );
     story.step("verify", "verified", &line, &json!({"exit": 0, "checks": checks, "level": level}));
     story.command(&args);
     Ok(())

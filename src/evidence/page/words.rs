@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn json_is_shown_on_lines_and_keeps_its_numbers() {
         let value =
-            Json::parse(br#"{"a":[1,{}],"b":{"c":1e30,"d":"x\ny"}}"#, &Limits::FILE).unwrap();
-        let lines = "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": {\n    \"c\": 1e+30,\n    \"d\": \"x\\ny\"\n  }\n}";
+            Json::parse(br#"{"a":[1,{}],"b":{"c":0.5,"d":"x\ny"}}"#, &Limits::FILE).unwrap();
+        let lines = "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": {\n    \"c\": 0.5,\n    \"d\": \"x\\ny\"\n  }\n}";
         assert_eq!(pretty(&value), lines);
     }
 }
