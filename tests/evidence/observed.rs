@@ -105,8 +105,8 @@ fn a_call_that_ran_against_the_policys_word_is_shown_as_such_and_holds() {
         (AGENT_RUN, r#""enforced":false"#),
         (AGENT_RUN, r#""verdict":"deny""#),
         (DECISION, r#""enforced":false"#),
-        (PAGE, "1 of them <b>not enforced</b>"),
-        (PAGE, "deny (not enforced)"),
+        (PAGE, "1 of the decisions were NOT ENFORCED"),
+        (PAGE, r#"<span class="word">NOT ENFORCED</span>"#),
     ] {
         let text = String::from_utf8_lossy(files.get(name).unwrap());
         assert!(text.contains(shown), "{name}: {shown}");
