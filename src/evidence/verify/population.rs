@@ -110,6 +110,7 @@ fn enumerated(
     origins: &[&str],
     report: &mut Report,
 ) -> Result<(), String> {
+    let trusted = matches!(report.outcome("F1"), Some(Outcome::Valid(_)));
     let mut say = |text: String| report.not_proven.push(text);
     if !filter.chains.is_empty() {
         say("anything about other chains: the query names the ones it is about".into());
@@ -124,11 +125,23 @@ fn enumerated(
     if let Some(absent) = enrolled.iter().find(|log| !origins.contains(log)) {
         return Err(format!("`{absent}` is enrolled in the fleet log and not here"));
     }
+    // An exporter may leave entries of the fleet log out, unless the log is a trusted one and all here.
+    if !trusted || !fleet.is_some_and(whole) {
+        say("that these are all chains of the tenant: that the fleet log here is the trusted one, and \
+             all of it, is not shown (F1, a range from its first entry)"
+            .into());
+    }
     let unknown: Vec<&str> = origins.iter().filter(|o| !enrolled.contains(o)).copied().collect();
     if !unknown.is_empty() {
         say(format!("that the fleet log lists every chain: {} is not in it", unknown.join(", ")));
     }
     Ok(())
+}
+
+/// Whether the bundle has the log from its first entry to its checkpoint's last.
+fn whole(log: &Strand) -> bool {
+    let size = log.checkpoint.as_ref().map(|checkpoint| checkpoint.size);
+    log.span.is_some_and(|span| span.from == 0 && Some(span.to) == size)
 }
 
 fn chains_of(fleet: &Strand) -> Vec<&str> {
