@@ -4,6 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::fleet;
+
 /// Puts in what the file leaves out: the schema's defaults, and what hangs on the state directory.
 pub(super) fn complete(value: &mut Value, schema: &Value, env: &dyn Fn(&str) -> Option<String>) {
     defaults(value, schema);
@@ -49,7 +51,7 @@ fn defaults(value: &mut Value, schema: &Value) {
 }
 
 /// Sets the value at a pointer, making the objects on the way; something else there is left alone.
-fn set(value: &mut Value, pointer: &str, to: Value) {
+pub(super) fn set(value: &mut Value, pointer: &str, to: Value) {
     let (mut here, mut steps) = (value, pointer.split('/').skip(1).peekable());
     while let Some(step) = steps.next() {
         let Value::Object(members) = here else { return };

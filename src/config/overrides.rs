@@ -59,7 +59,7 @@ pub(super) fn apply(
             "boolean" => text.parse::<bool>().map_or_else(|_| text.clone().into(), Value::from),
             _ => Value::from(text),
         };
-        super::set(value, &pointer, read);
+        super::complete::set(value, &pointer, read);
         overridden.insert(key, name);
     }
     overridden
