@@ -15,7 +15,7 @@ const LAYERS: [&[&str]; 10] = [
     &["tool"],
     &["enforce", "replay", "evidence"],
     &["serve", "witness", "hub"],
-    &["config", "app", "cli", "main"],
+    &["config", "app", "cli", "main", "bin"],
 ];
 
 fn layer(folder: &str) -> Option<usize> {
