@@ -153,7 +153,7 @@ async fn a_reader_sees_its_tenants_and_changes_nothing() {
         "SELECT secret_hash FROM ledger.head",
         "DELETE FROM ledger.payload",
         "UPDATE ledger.entry SET kind = 'x'",
-        "SELECT * FROM ledger.lease('default', 'local', 'x', NULL, '', '', 1)",
+        "SELECT * FROM ledger.lease('default', 'local', 'x', NULL, NULL, '', '', 1)",
     ] {
         let why = run(&mut reader, sql).await.expect_err(sql);
         assert!(why.starts_with("42501"), "{sql}: {why}");

@@ -146,13 +146,13 @@ async fn a_file_written_before_subtrees_were_kept_is_filled_when_it_is_opened() 
     let store = Sqlite::open(&path).await.unwrap();
     let (key, _) = grown(&store, 700).await;
     store.close().await.unwrap();
-    // As version 1 of the schema left it.
+    // As version 2 of the schema left it.
     raw(
         &path,
-        "DROP TABLE subtree; DROP TABLE pruned; DROP TRIGGER entry_no_delete;
+        "DROP TABLE subtree; DROP TABLE pruned; DROP INDEX payload_age; DROP TRIGGER entry_no_delete;
          CREATE TRIGGER entry_no_delete BEFORE DELETE ON entry BEGIN
            SELECT RAISE(ABORT, 'ledger.entry is append-only (DELETE refused)'); END;
-         PRAGMA user_version = 1",
+         PRAGMA user_version = 2",
     )
     .await;
     let _store = Sqlite::open(&path).await.unwrap();

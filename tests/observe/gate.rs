@@ -99,7 +99,7 @@ impl Gate {
         let dir = tempfile::Builder::new().prefix("wgo").tempdir().unwrap();
         let (child, operator, said) = (None, String::new(), None);
         let mut gate = Self { dir, tool: Tool::start(), child, operator, said };
-        for name in ["manifest", "policy", "evidence"] {
+        for name in ["manifest", "policy", "evidence", "fleet"] {
             gate.run(&["keygen", "--out", name]).ok();
         }
         gate.write("root/src/a.rs", "fn a() {}");
@@ -141,7 +141,7 @@ impl Gate {
         };
         let config = json!({
             "state": "state", "listen": {"socket": "agent.sock"}, "operator": {"listen": "127.0.0.1:0"},
-            "ledger": {"sqlite": {}},
+            "ledger": {"sqlite": {}}, "fleet": {"key": "fleet"},
             "trust": {"manifest_keys": ["manifest.pub"], "policy_keys": ["policy.pub"]},
             // Generous: these tests share two cores with others.
             "policy": {"bundle": "bundle", "deadline_ms": 5000},

@@ -17,9 +17,9 @@ mod stage;
 use serde_json::json;
 use stage::Stage;
 
-const STEPS: [&str; 18] = [
+const STEPS: [&str; 19] = [
     "files", "tools", "gate", "pin", "run", "call", "call", "call", "call", "call", "count",
-    "seal", "tail", "export", "verify", "tamper", "ledger", "end",
+    "seal", "tail", "anchor", "export", "verify", "tamper", "ledger", "end",
 ];
 
 #[test]
