@@ -37,7 +37,7 @@ pub(super) fn complete(value: &mut Value, schema: &Value, env: &dyn Fn(&str) -> 
 }
 
 /// The defaults of a schema, for every object that is there or has a default of its own.
-fn defaults(value: &mut Value, schema: &Value) {
+pub(super) fn defaults(value: &mut Value, schema: &Value) {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     let Some(members) = value.as_object_mut() else { return };
     for (name, schema) in properties {

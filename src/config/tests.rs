@@ -249,6 +249,6 @@ fn the_schema_is_a_schema_and_its_defaults_keep_to_it() {
     assert!(jsonschema::meta::is_valid(&schema));
     let mut value = serde_json::json!({"trust": {"manifest_keys": ["a"]}, "agents": [
         {"manifest": "a", "callers": [{"uid": 1}]}]});
-    super::defaults(&mut value, &schema);
+    super::complete::defaults(&mut value, &schema);
     assert!(jsonschema::is_valid(&schema, &value));
 }
