@@ -2,6 +2,7 @@
 //! the whole log again is still held to what the recorded policy says about the recorded input.
 
 use wicketgate::domain::canonical;
+use wicketgate::domain::commitment::derived;
 use wicketgate::domain::decision::{Course, Decision, Verdict};
 use wicketgate::domain::digest::{Digest, call_digest};
 use wicketgate::domain::id::{CallId, ToolName};
@@ -73,7 +74,9 @@ fn written(books: &mut Books, bundle: &Bundle, asked: &Json, answer: &Answer) ->
     let args = books.commit("args", &canonical::bytes(asked.get("args").unwrap()));
     let told = books.commit("policy_input", &canonical::bytes(asked));
     let digest = call_digest(&run_id(1), &call, &tool, &args.c).hex();
-    let effect = Digest::of(&[&canonical::bytes(asked.get("effect").unwrap())]).hex();
+    let salt = books.payloads[&args.c].salt;
+    let effect = derived(&salt, &[b"effect:", &canonical::bytes(asked.get("effect").unwrap())]);
+    let effect = hex::encode(effect);
     let decision = Decision {
         verdict: answer.verdict,
         reasons: answer.reasons.clone(),

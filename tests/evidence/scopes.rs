@@ -181,7 +181,8 @@ fn a_population_is_every_entry_of_every_chain_that_the_fleet_log_enrolled() {
     assert_eq!(told["totals"]["matched"], 12);
     assert_eq!(told["chains"][0]["origin"], ORIGIN);
     assert_eq!(told["chains"][1]["heartbeats"]["declared_ms"], 10_000);
-    assert!(!report.not_proven.iter().any(|item| item.contains("all chains of the tenant")));
+    // Nobody told these auditors a fleet key: any fleet log could have been put here.
+    assert!(report.not_proven.iter().any(|item| item.contains("all chains of the tenant")));
 }
 
 #[test]

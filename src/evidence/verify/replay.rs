@@ -12,6 +12,7 @@ use super::case::Case;
 use super::report::{Outcome, Report};
 use crate::domain::canonical;
 use crate::domain::code::Code;
+use crate::domain::commitment::derived;
 use crate::domain::decision::{Course, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
@@ -246,10 +247,6 @@ impl Told<'_> {
                 return Err(format!("the policy was told another `{shown}` than is recorded"));
             }
         }
-        let effect = self.line.text("effect").and_then(Digest::parse);
-        if Some(Digest::of(&[&canonical::bytes(self.at("effect"))])) != effect {
-            return Err("the policy was told of another effect than is recorded".into());
-        }
         if *self.at("approvals") != Json::Array(Vec::new()) {
             return Err("the policy was told of approvals that are not recorded".into());
         }
@@ -362,9 +359,14 @@ impl Told<'_> {
     fn arguments(&self) -> Result<bool, String> {
         let args = self.line.entry.draft.commit.iter().find(|c| c.role == "args");
         let args = args.ok_or("no arguments are committed to")?;
-        let Some(Payload::Opened { body, .. }) = self.material.payloads.0.get(&args.c) else {
+        let Some(Payload::Opened { salt, body, .. }) = self.material.payloads.0.get(&args.c) else {
             return Ok(false);
         };
+        // Keyed with the salt of the arguments, of which an effect is made.
+        let effect = derived(salt, &[b"effect:", &canonical::bytes(self.at("effect"))]);
+        if self.line.text("effect") != Some(hex::encode(effect).as_str()) {
+            return Err("the policy was told of another effect than is recorded".into());
+        }
         if canonical::bytes(self.at("args")) != *body {
             return Err("the policy was told other arguments than were recorded".into());
         }
