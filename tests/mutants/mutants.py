@@ -53,8 +53,9 @@ MUTANTS = [
      "            Course::Wait => {\n                let _ = expires;\n"
      "                Self::Permit(Permit::mint(judged, receipt))\n            }\n"),
     ("policy_error_allows", "src/policy/mod.rs",
-     "        Err(failure) => decision.reasons.push(error(failure.detail(), &failure.to_string())),\n",
-     "        Err(_) => decision.verdict = Verdict::Allow,\n"),
+     "        verdict: Verdict::Deny,\n        reasons: vec![error(failure.detail(), &failure.to_string())],\n",
+     "        verdict: Verdict::Allow,\n"
+     "        reasons: { let _ = (&failure, error); Vec::new() },\n"),
     ("outcome_dropped", "src/ledger/mod.rs",
      "        let done = Done::Finished { finished: Box::new(finished), reply };\n",
      "        if *self.status.borrow() != Status::Ready {\n            return Err(Error::Unknown);\n        }\n"
@@ -89,8 +90,8 @@ MUTANTS = [
      "        let _turn = self.turn.write().await;\n",
      "        let _turn = self.turn.read().await;\n"),
     ("payload_in_entry", "src/ledger/drafts.rs",
-     "    let args = written.commit(entropy, \"args\", call.canonical(), keep);\n",
-     "    let args = written.commit(entropy, \"args\", call.canonical(), keep);\n"
+     "    let args = written.commit(&salt, \"args\", call.canonical(), keep);\n",
+     "    let args = written.commit(&salt, \"args\", call.canonical(), keep);\n"
      "    written.draft.rule = Some(clip(&String::from_utf8_lossy(call.canonical()), 200));\n"),
     ("lease_asked_anew", "src/ledger/recover.rs",
      "    let request = writer.request.get_or_insert_with(|| LeaseRequest {\n",
