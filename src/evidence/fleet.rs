@@ -45,16 +45,20 @@ pub async fn show(
     let Some(row) = current(chains, tenant) else { return Ok(None) };
     let mut row = row.clone();
     let newest = reader.newest_anchor(&row.origin).await?;
-    if let Some(newest) = newest.as_ref().filter(|newest| newest.size <= row.head.size) {
+    let seen = newest.as_ref().map_or(0, |newest| newest.size);
+    let lately = erased_since(reader, &row, seen, payloads).await?;
+    let shown = newest.as_ref().filter(|newest| !lately && newest.size <= row.head.size);
+    if let Some(newest) = shown {
         // WHY: only a head that others have seen says more than the log itself does; what was recorded
-        // after it is shown once they have seen that too.
+        // after it is shown once they have seen that too. An erasure has to be shown whoever has seen it.
         row.head.size = newest.size;
         row.head.checkpoint.clone_from(&newest.note);
     }
     let lines = whole(reader, &row).await?;
     let mut picked = BTreeSet::new();
     let mut heads = BTreeMap::new();
-    let mut anchors: Vec<AnchorRow> = newest.into_iter().filter(|n| !n.tokens.is_empty()).collect();
+    let beside = |newest: &AnchorRow| lately || !newest.tokens.is_empty();
+    let mut anchors: Vec<AnchorRow> = newest.into_iter().filter(beside).collect();
     for strand in strands {
         let found = vouching(&lines, strand);
         heads.insert(strand.origin().to_owned(), found.sizes);
@@ -156,6 +160,25 @@ async fn whole(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Vec<Line>, E
     Ok(lines)
 }
 
+/// Whether the record that a payload of the bundle was erased stands at this place or behind it.
+async fn erased_since(
+    reader: &dyn LedgerReader,
+    row: &ChainRow,
+    from: Seq,
+    payloads: &Payloads,
+) -> Result<bool, Error> {
+    let rows = reader.entries_of(&row.chain, &[Kind::PayloadErased.as_str()]).await?;
+    let late = rows.into_iter().filter(|r| (from..row.head.size).contains(&r.seq));
+    let lines = gather::read(&late.collect::<Vec<_>>())?;
+    Ok(lines.iter().any(|line| erases(line, payloads)))
+}
+
+fn erases(line: &Line, payloads: &Payloads) -> bool {
+    let list = line.entry.draft.data.get("c").and_then(Json::as_array).unwrap_or_default();
+    let mut erased = list.iter().filter_map(|c| c.as_str().and_then(Digest::parse));
+    erased.any(|c| payloads.0.contains_key(&c))
+}
+
 #[derive(Default)]
 struct Vouching {
     seqs: Vec<Seq>,
@@ -202,18 +225,13 @@ fn vouching(lines: &[Line], strand: &Strand) -> Vouching {
 /// Whether an entry tells of keys, of a chain's end, or of something done to what the bundle is about.
 fn concerns(line: &Line, query: &Query, strands: &[Strand], payloads: &Payloads) -> bool {
     let of_log = || strands.iter().any(|strand| line.text("log") == Some(strand.origin()));
-    let erased = || {
-        let list = line.entry.draft.data.get("c").and_then(Json::as_array).unwrap_or_default();
-        let mut erased = list.iter().filter_map(|c| c.as_str().and_then(Digest::parse));
-        erased.any(|c| payloads.0.contains_key(&c))
-    };
     let held = |id: &str| {
         let runs = strands.iter().flat_map(|strand| strand.runs());
         runs.into_iter().any(|(run, _)| run.to_string() == id)
     };
     let is = |kinds: &[Kind]| kinds.iter().any(|kind| line.is(*kind));
     is(&[Kind::KeyRotated, Kind::KeyRevoked, Kind::ChainRetired])
-        || is(&[Kind::PayloadErased]) && erased()
+        || is(&[Kind::PayloadErased]) && erases(line, payloads)
         || is(&[Kind::HoldPlaced, Kind::HoldLifted])
             && of_log()
             && line.text("run").is_none_or(held)

@@ -50,3 +50,39 @@ fn a_span_and_a_population_are_accepted_by_the_guide_and_the_programs_it_names()
         assert!(page.contains(&format!("<title>Evidence of a {folder}")), "{}", &page[..400]);
     }
 }
+
+#[test]
+fn what_was_erased_after_others_last_looked_is_shown_to_be_erased() {
+    let desk = copy();
+    let top = desk.path().join("demo");
+    let told = std::fs::read_to_string(top.join("evidence/agent_run.json")).unwrap();
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let run_id = told["run"].as_str().unwrap();
+    let wicketgate = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
+        let done = command.args(args).current_dir(&top).output().unwrap();
+        assert!(done.status.success(), "{args:?}: {}", said(&done));
+        said(&done)
+    };
+    let config = ["--config", "wicketgate.yaml", "--run", run_id];
+    let erase = ["--role", "result", "--basis", "asked", "--by", "tests", "--yes"];
+    wicketgate(&[&["payload", "erase"], &config[..], &erase[..]].concat());
+    let keys = ["--key", "keys/evidence.pem", "--artifacts", "state/artifacts"];
+    let place = ["--out", "erased", "--since", "4"];
+    wicketgate(&[&["evidence", "export"], &config[..], &keys[..], &place[..]].concat());
+    let args = ["evidence", "verify", "--trust", "auditor/trust.txt", "erased"];
+    let mut verify = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
+    let done = verify.args(args).current_dir(&top).output().unwrap();
+    let report = said(&done);
+    // Nothing is wrong; that others have seen the erasure is for the next round of anchoring.
+    assert_eq!(done.status.code(), Some(2), "{report}");
+    assert!(report.contains("10 of 13 opened, 3 erased"), "{report}");
+    assert!(report.contains("UNVERIFIABLE  L2 ") && !report.contains("INVALID"), "{report}");
+    assert!(report.contains("the content of 3 payloads: they were erased"), "{report}");
+    let bundle = top.join("erased");
+    let head = noted_head();
+    let text = guide(&Files::read(&bundle).unwrap());
+    let stock = script(&text, Tools::Stock, 1..=8);
+    let (fine, told) = run(&stock, &bundle, &[("HEAD", head.as_ref())]);
+    assert!(fine && told.contains("is sealed, 11 entries, 5 calls"), "{told}");
+}
