@@ -116,7 +116,13 @@ pub async fn calls_through(gate: &Sidecar, calls: &[&str]) {
 pub fn back_up(estate: &Estate) -> PathBuf {
     let to = estate.path("backup");
     std::fs::create_dir(&to).unwrap();
-    std::fs::copy(estate.path("state/ledger.sqlite"), to.join("ledger.sqlite")).unwrap();
+    for suffix in ["", "-wal"] {
+        // A process that ended may have left its last commits in the WAL.
+        let from = estate.path(&format!("state/ledger.sqlite{suffix}"));
+        if from.exists() {
+            std::fs::copy(from, to.join(format!("ledger.sqlite{suffix}"))).unwrap();
+        }
+    }
     to
 }
 
@@ -125,7 +131,12 @@ pub fn restore(estate: &Estate) {
     for suffix in ["-wal", "-shm"] {
         let _ = std::fs::remove_file(estate.path(&format!("state/ledger.sqlite{suffix}")));
     }
-    std::fs::copy(estate.path("backup/ledger.sqlite"), estate.path("state/ledger.sqlite")).unwrap();
+    for suffix in ["", "-wal"] {
+        let from = estate.path(&format!("backup/ledger.sqlite{suffix}"));
+        if from.exists() {
+            std::fs::copy(from, estate.path(&format!("state/ledger.sqlite{suffix}"))).unwrap();
+        }
+    }
 }
 
 /// A witness in a process of its own. It ends with the test.

@@ -132,6 +132,7 @@ impl Round<'_> {
             None => None,
         };
         if drafts.is_empty() && !self.due(fleet, kept.as_ref()).await? {
+            self.unseen(fleet).await?;
             let kept = kept.as_ref();
             if let Some(head) = kept.and_then(|kept| Checkpoint::parse(&kept.note).ok()) {
                 done.head = Some((head.0.origin, head.0.size, head.0.root));
@@ -148,6 +149,32 @@ impl Round<'_> {
         shown?;
         closed?;
         Ok(done)
+    }
+
+    /// Nothing to record is no reason to believe a log of which others have seen more.
+    async fn unseen(&self, fleet: Option<&ChainRow>) -> Result<(), Error> {
+        let Some(fleet) = fleet else { return Ok(()) };
+        let parts = (self.parts)().await.map_err(Error::Unavailable)?;
+        let mut seen = Vec::new();
+        if let Some(path) = &parts.anchor_file {
+            let file = AnchorFile::load(path).map_err(|e| Error::Unavailable(e.to_string()))?;
+            let head = file.and_then(|file| file.head());
+            seen.extend(head.map(|head| ("the anchor file".to_owned(), head)));
+        }
+        for sight in &parts.sights {
+            let head = sight.newest(&fleet.origin).await;
+            seen.extend(head.map(|head| (sight.name(), head)));
+        }
+        let size = fleet.head.size;
+        let more = |head: &Checkpoint| head.origin == fleet.origin && head.size > size;
+        match seen.iter().find(|(_, head)| more(head)) {
+            None => Ok(()),
+            Some((by, head)) => Err(OpenError::Distrusted(format!(
+                "the ledger was rolled back: `{}` has {size} entries and {by} has seen {}",
+                fleet.origin, head.size
+            ))
+            .into()),
+        }
     }
 
     async fn rows(&self) -> Result<Vec<ChainRow>, Error> {
