@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::reader::{self, Source};
 use super::{complain, say};
 use crate::app::fleet::{self, Keys};
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::ledger::fleet::anchor::{Done, Error, Outside, Round};
@@ -46,10 +46,7 @@ pub struct Anchor {
 
 /// Reads the configuration.
 pub(super) fn load(path: &Path) -> Result<Config, Failure> {
-    Config::load(path, &config::environment).map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        (CONFIG, lines.join("\n"))
-    })
+    reader::configuration(path).map_err(|why| (CONFIG, why))
 }
 
 /// Runs it.

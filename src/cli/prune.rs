@@ -9,7 +9,7 @@ use super::reader::{self, Place, Source};
 use super::recorder::{FleetArgs, Recording};
 use super::{complain, say};
 use crate::clock::{Clock as _, SystemClock};
-use crate::config::{self, Config};
+use crate::config;
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
 use crate::ledger::archive;
@@ -149,10 +149,7 @@ async fn pruner(command: &Prune) -> Result<Arc<dyn Pruner>, Failure> {
     let sqlite = match command.source.place() {
         Some(Place::Sqlite(path)) => Some(path.to_owned()),
         Some(Place::Config(path)) => {
-            let config = Config::load(path, &config::environment).map_err(|problems| {
-                let why: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                (USAGE, why.join("\n"))
-            })?;
+            let config = reader::configuration(path).map_err(|why| (USAGE, why))?;
             match config.ledger {
                 config::Ledger::Sqlite(ledger) => Some(ledger.path),
                 config::Ledger::Postgres(_) => None,

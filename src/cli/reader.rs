@@ -73,16 +73,23 @@ pub async fn open_reader(source: &Source) -> Result<Arc<dyn LedgerReader>, Error
         Place::Sqlite(path) => sqlite(path).await,
         Place::PostgresUrlFile(path) => postgres(&url(path)?).await,
         Place::Config(path) => {
-            let config = Config::load(path, &config::environment).map_err(|problems| {
-                let why: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                Error::File { path: path.display().to_string(), why: why.join("\n") }
-            })?;
+            let config = configuration(path)
+                .map_err(|why| Error::File { path: path.display().to_string(), why })?;
             match &config.ledger {
                 config::Ledger::Sqlite(ledger) => sqlite(&ledger.path).await,
                 config::Ledger::Postgres(ledger) => postgres(ledger.connect.expose()).await,
             }
         }
     }
+}
+
+/// Reads a configuration file.
+///
+/// # Errors
+/// Everything that is wrong with it, one problem a line.
+pub fn configuration(path: &Path) -> Result<Config, String> {
+    Config::load(path, &config::environment)
+        .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
 async fn sqlite(path: &Path) -> Result<Arc<dyn LedgerReader>, Error> {

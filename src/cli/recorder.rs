@@ -110,10 +110,7 @@ fn plain(
 }
 
 fn load(path: &Path) -> Result<Config, String> {
-    Config::load(path, &config::environment).map_err(|problems| {
-        let why: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        format!("`{}`: {}", path.display(), why.join("\n"))
-    })
+    reader::configuration(path).map_err(|why| format!("`{}`: {why}", path.display()))
 }
 
 fn named(name: &str, path: Option<&PathBuf>) -> Result<Arc<dyn Signer>, String> {

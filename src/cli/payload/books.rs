@@ -89,11 +89,7 @@ async fn sqlite(source: &Source, config: Option<&Config>) -> Result<Opened, Fail
 /// The configuration, if it was named.
 pub fn configuration(source: &Source) -> Result<Option<Config>, String> {
     let Some(Place::Config(path)) = source.place() else { return Ok(None) };
-    let loaded = Config::load(path, &config::environment).map_err(|problems| {
-        let why: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        why.join("\n")
-    })?;
-    Ok(Some(loaded))
+    reader::configuration(path).map(Some)
 }
 
 /// The tenant of this configuration, unless another is named.

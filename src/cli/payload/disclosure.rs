@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::cli::reader::{Place, Source};
-use crate::config::{self, Config};
+use crate::cli::reader::{self, Place, Source};
 use crate::evidence::disclosed::Redactions;
 use crate::ledger::vault::Vault;
 
@@ -41,10 +40,7 @@ impl Disclosure {
             return Vault::load(first, others).map(Arc::new).map(Some).map_err(|e| e.to_string());
         }
         let Some(Place::Config(path)) = source.place() else { return Ok(None) };
-        let config = Config::load(path, &config::environment).map_err(|problems| {
-            let why: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            why.join("\n")
-        })?;
+        let config = reader::configuration(path)?;
         config.vault().map_err(|e| e.to_string())
     }
 }
