@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bundle::{FLEET, Files};
-use super::payloads::Payloads;
+use super::payloads::{Payload, Payloads};
 use super::query::Query;
 use super::scope::{Span, Strand};
 use super::{Error, gather, proofs};
@@ -46,7 +46,9 @@ pub async fn show(
     let mut row = row.clone();
     let newest = reader.newest_anchor(&row.origin).await?;
     let seen = newest.as_ref().map_or(0, |newest| newest.size);
-    let lately = erased_since(reader, &row, seen, payloads).await?;
+    let lately = payloads.0.values().any(|payload| {
+        matches!(payload, Payload::Erased { log, seq } if *log == row.origin && *seq >= seen)
+    });
     let shown = newest.as_ref().filter(|newest| !lately && newest.size <= row.head.size);
     if let Some(newest) = shown {
         // WHY: only a head that others have seen says more than the log itself does; what was recorded
@@ -158,19 +160,6 @@ async fn whole(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Vec<Line>, E
         lines.extend(gather::read(&rows)?);
     }
     Ok(lines)
-}
-
-/// Whether the record that a payload of the bundle was erased stands at this place or behind it.
-async fn erased_since(
-    reader: &dyn LedgerReader,
-    row: &ChainRow,
-    from: Seq,
-    payloads: &Payloads,
-) -> Result<bool, Error> {
-    let rows = reader.entries_of(&row.chain, &[Kind::PayloadErased.as_str()]).await?;
-    let late = rows.into_iter().filter(|r| (from..row.head.size).contains(&r.seq));
-    let lines = gather::read(&late.collect::<Vec<_>>())?;
-    Ok(lines.iter().any(|line| erases(line, payloads)))
 }
 
 fn erases(line: &Line, payloads: &Payloads) -> bool {
