@@ -11,7 +11,7 @@ use super::super::entry::{Draft, Kind};
 use super::super::store::{AnchorRow, ChainRow, LedgerReader, StoreError};
 use super::file::AnchorFile;
 use super::port::{Shown, TimeStamp, Witness};
-use super::seen::Said;
+use super::seen::{self, Lost, Said};
 use super::{Fleet, FleetParts, OpenError};
 use crate::crypto::merkle;
 use crate::crypto::note::{Checkpoint, VerifierKey};
@@ -155,26 +155,14 @@ impl Round<'_> {
     async fn unseen(&self, fleet: Option<&ChainRow>) -> Result<(), Error> {
         let Some(fleet) = fleet else { return Ok(()) };
         let parts = (self.parts)().await.map_err(Error::Unavailable)?;
-        let mut seen = Vec::new();
-        if let Some(path) = &parts.anchor_file {
-            let file = AnchorFile::load(path).map_err(|e| Error::Unavailable(e.to_string()))?;
-            let head = file.and_then(|file| file.head());
-            seen.extend(head.map(|head| ("the anchor file".to_owned(), head)));
-        }
-        for sight in &parts.sights {
-            let head = sight.newest(&fleet.origin).await;
-            seen.extend(head.map(|head| (sight.name(), head)));
-        }
-        let size = fleet.head.size;
-        let more = |head: &Checkpoint| head.origin == fleet.origin && head.size > size;
-        match seen.iter().find(|(_, head)| more(head)) {
-            None => Ok(()),
-            Some((by, head)) => Err(OpenError::Distrusted(format!(
-                "the ledger was rolled back: `{}` has {size} entries and {by} has seen {}",
-                fleet.origin, head.size
-            ))
-            .into()),
-        }
+        let (file, sights) = (parts.anchor_file.as_deref(), parts.sights.as_slice());
+        let seen = seen::others(&fleet.origin, file, sights).await.map_err(Error::Unavailable)?;
+        let here = fleet.head.size;
+        let more = |head: &Checkpoint| head.origin == fleet.origin && head.size > here;
+        let Some((by, head)) = seen.into_iter().find(|(_, head)| more(head)) else { return Ok(()) };
+        let seen = (head.size, Some(head.root));
+        let lost = Lost { log: head.origin, seen, here, forked: false, by };
+        Err(OpenError::Distrusted(lost.to_string()).into())
     }
 
     async fn rows(&self) -> Result<Vec<ChainRow>, Error> {

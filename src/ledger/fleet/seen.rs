@@ -117,24 +117,34 @@ pub async fn check(
         return Err(lost(log, (mark.size, Some(mark.root)), 0, "this machine"));
     }
     own(store, leased, head, &view).await?;
-    if let Some(path) = anchor_file {
-        let unreadable =
-            |e: std::io::Error| Doubt::Later(format!("the anchor file `{}`: {e}", path.display()));
-        let seen = AnchorFile::load(path).map_err(unreadable)?.and_then(|file| file.head());
-        if let Some(seen) = seen {
-            fleet(store, leased, &view, &seen, &format!("the anchor file `{}`", path.display()))
-                .await?;
-        }
-    }
     // WHY: a storage that was set back to before there was a fleet log has none to name.
     let first = leased.origin.split('/').take(2).chain([super::POOL]).collect::<Vec<_>>().join("/");
     let origin = view.fleet.as_ref().map_or(&first, |(origin, _)| origin);
-    for sight in sights {
-        if let Some(seen) = sight.newest(origin).await {
-            fleet(store, leased, &view, &seen, &sight.name()).await?;
-        }
+    for (by, seen) in others(origin, anchor_file, sights).await.map_err(Doubt::Later)? {
+        fleet(store, leased, &view, &seen, &by).await?;
     }
     Ok(())
+}
+
+/// The newest heads of a fleet log that the anchor file and witnesses have, and who has each.
+///
+/// # Errors
+/// The anchor file is there and cannot be read.
+pub async fn others(
+    origin: &str,
+    anchor_file: Option<&Path>,
+    sights: &[Sight],
+) -> Result<Vec<(String, Checkpoint)>, String> {
+    let mut seen = Vec::new();
+    if let Some(path) = anchor_file {
+        let by = format!("the anchor file `{}`", path.display());
+        let file = AnchorFile::load(path).map_err(|e| format!("{by}: {e}"))?;
+        seen.extend(file.and_then(|file| file.head()).map(|head| (by, head)));
+    }
+    for sight in sights {
+        seen.extend(sight.newest(origin).await.map(|head| (sight.name(), head)));
+    }
+    Ok(seen)
 }
 
 fn lost(log: String, seen: (u64, Option<Digest>), here: u64, by: &str) -> Doubt {
