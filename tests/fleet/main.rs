@@ -12,8 +12,7 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[path = "../faults/agent.rs"]
 mod agent;
@@ -34,24 +33,10 @@ mod shared;
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../support/waiting.rs"]
+mod waiting;
+
+use waiting::{pause, until, within};
+
 /// How long anything may take that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits for something that must happen.
-pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| panic!("waited for {what}"))
-}
-
-/// Asks another process again and again until it is so.
-pub async fn until<F: Future<Output = bool>>(what: &str, mut so: impl FnMut() -> F) {
-    let began = Instant::now();
-    while !so().await {
-        assert!(began.elapsed() < PATIENCE, "waited for {what}");
-        pause().await;
-    }
-}
-
-/// Between two questions to another process.
-pub async fn pause() {
-    tokio::time::sleep(Duration::from_millis(20)).await;
-}

@@ -116,10 +116,10 @@ pub fn leftovers(tree: &[Source]) -> Vec<String> {
 
 /// Tests that may sleep, and what they wait for that cannot be waited for otherwise.
 const SLEEPERS: &[(&str, &str)] = &[
-    ("tests/fleet/main.rs", "another process tells nobody when it is ready: it is asked again"),
-    ("tests/mcp/main.rs", "another process tells nobody when it is ready: it is asked again"),
-    ("tests/faults/main.rs", "another process tells nobody when it is ready: it is asked again"),
-    ("tests/payload/main.rs", "another process tells nobody when it is ready: it is asked again"),
+    (
+        "tests/support/waiting.rs",
+        "another process tells nobody when it is ready: it is asked again",
+    ),
     (
         "tests/simulation/client.rs",
         "virtual time: under the paused clock a sleep is the schedule of the world",
