@@ -14,12 +14,13 @@
 //!
 //! # The layers, left may not know right (a test reads the paths)
 //!
-//! `domain, clock, telemetry < crypto, yaml, mcp < identity, catalog, firewall, limits < policy < ledger <
-//! tool < enforce, evidence < serve, witness < config, app, cli`
+//! `domain, clock, telemetry < crypto, yaml, mcp < identity, catalog, firewall, limits, approval < policy < ledger <
+//! control < tool < enforce, evidence < serve, witness < config, app, cli`
 //!
 //! - `domain` values, strict JSON, the one canonical form · `crypto` keys, DSSE, notes, Merkle trees
 //! - `mcp` framing, names and headers of the Model Context Protocol
 //! - `identity` manifests, callers, run tokens · `catalog` tool bindings · `firewall` findings · `limits` budgets
+//! - `approval` what an approver signs · `control` what operators tell the gates
 //! - `policy` bundles, the engine, `judge` · `ledger` tokens, entries, the sequencer, three stores
 //! - `tool` `prepare` and `run`, one file per kind, the one outbound connector in `tool::net`
 //! - `enforce` the whole road on one screen · `evidence` export and offline verification
@@ -35,6 +36,7 @@
 
 #[cfg(feature = "gate")]
 pub mod app;
+pub mod approval;
 #[cfg(feature = "gate")]
 pub mod catalog;
 #[cfg(feature = "gate")]
@@ -42,6 +44,8 @@ pub mod cli;
 pub mod clock;
 #[cfg(feature = "gate")]
 pub mod config;
+#[cfg(feature = "gate")]
+pub mod control;
 pub mod crypto;
 pub mod domain;
 #[cfg(feature = "gate")]

@@ -98,13 +98,13 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>], now: Duration) -> 
     let mut calls = BTreeMap::new();
     for (call, phase) in &found.calls {
         let place = match phase {
-            Phase::Held(_) => Place::Held,
+            Phase::Held(_) | Phase::Approved(_) => Place::Held,
             Phase::Authorized | Phase::Over(_) => Place::Booked,
         };
         match phase {
             Phase::Over(Kind::CallFailed | Kind::CallUnknown) => errors = errors.saturating_add(1),
             Phase::Over(Kind::CallDenied) => denied = denied.saturating_add(1),
-            Phase::Held(_) | Phase::Authorized | Phase::Over(_) => {}
+            Phase::Held(_) | Phase::Approved(_) | Phase::Authorized | Phase::Over(_) => {}
         }
         calls.insert(call.clone(), place);
     }

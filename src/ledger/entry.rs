@@ -64,9 +64,23 @@ kinds! {
     HoldPlaced = "hold.placed";
     HoldLifted = "hold.lifted";
     RetentionPruned = "retention.pruned";
+    ApprovalGranted = "approval.granted";
+    ApprovalRefused = "approval.refused";
+    ControlSet = "control.set";
+    ControlApplied = "control.applied";
+    AmendmentProposed = "amendment.proposed";
+    AmendmentApproved = "amendment.approved";
+    EnforcementTested = "enforcement.tested";
 }
 
 impl Kind {
+    /// Whether this is about one call of a run: `call.*` and `approval.*`.
+    #[must_use]
+    pub fn of_call(self) -> bool {
+        self.as_str().starts_with("call.")
+            || matches!(self, Self::ApprovalGranted | Self::ApprovalRefused)
+    }
+
     /// Whether this ends a call for good.
     #[must_use]
     pub const fn ends_call(self) -> bool {

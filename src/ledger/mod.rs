@@ -485,7 +485,7 @@ impl RecoveredRun {
     /// Held calls and when they expire.
     pub fn held(&self) -> impl Iterator<Item = (&CallId, Timestamp)> {
         self.calls.iter().filter_map(|(call, phase)| match phase {
-            tail::Phase::Held(expires) => Some((call, *expires)),
+            tail::Phase::Held(expires) | tail::Phase::Approved(expires) => Some((call, *expires)),
             tail::Phase::Authorized | tail::Phase::Over(_) => None,
         })
     }

@@ -38,7 +38,10 @@ impl Ledger {
             let entry = Entry::parse(&row.body).map_err(|e| Error::Unavailable(e.to_string()))?;
             entries.push((entry, row.leaf));
         }
-        let (Some((first, _)), Some((last, leaf))) = (entries.first(), entries.last()) else {
+        // Who approved it says nothing about how far the call is.
+        let last =
+            entries.iter().rfind(|(entry, _)| entry.draft.kind.as_str().starts_with("call."));
+        let (Some((first, _)), Some((last, leaf))) = (entries.first(), last) else {
             return Ok(None);
         };
         let receipt = self.receipt(last, *leaf);
@@ -135,7 +138,14 @@ fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
         | Kind::PayloadErased
         | Kind::HoldPlaced
         | Kind::HoldLifted
-        | Kind::RetentionPruned => return None,
+        | Kind::RetentionPruned
+        | Kind::ApprovalGranted
+        | Kind::ApprovalRefused
+        | Kind::ControlSet
+        | Kind::ControlApplied
+        | Kind::AmendmentProposed
+        | Kind::AmendmentApproved
+        | Kind::EnforcementTested => return None,
     })
 }
 

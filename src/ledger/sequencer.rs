@@ -433,7 +433,9 @@ impl From<TailError> for Error {
     fn from(misfit: TailError) -> Self {
         match misfit {
             TailError::RunNotOpen | TailError::RunOpen => Self::RunNotOpen,
-            TailError::CallTaken | TailError::CallNotOpen => Self::CallTaken,
+            TailError::CallTaken | TailError::CallNotOpen | TailError::NotApproved => {
+                Self::CallTaken
+            }
             TailError::CallsOpen => Self::CallsOpen,
             TailError::TooLong => Self::Unavailable(misfit.to_string()),
         }

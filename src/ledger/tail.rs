@@ -13,6 +13,8 @@ use crate::domain::time::Timestamp;
 pub enum Phase {
     /// Waits for an approval until this instant.
     Held(Timestamp),
+    /// Waits until this instant, and an approval is on the books.
+    Approved(Timestamp),
     /// Allowed, the outcome is owed.
     Authorized,
     /// Over, by this kind of entry.
@@ -37,7 +39,7 @@ impl RunTail {
         let mut counts = Counts::new();
         for phase in self.calls.values() {
             let word = match phase {
-                Phase::Held(_) => "held",
+                Phase::Held(_) | Phase::Approved(_) => "held",
                 Phase::Authorized => "authorized",
                 Phase::Over(kind) => kind.as_str().strip_prefix("call.").unwrap_or("other"),
             };
@@ -72,6 +74,9 @@ pub enum TailError {
     /// The call id is taken.
     #[error("the call id is taken")]
     CallTaken,
+    /// The call waits for an approval, and none is on the books.
+    #[error("no approval of the call is on the books")]
+    NotApproved,
     /// The call is not where this entry could follow.
     #[error("the call is not open")]
     CallNotOpen,
@@ -127,20 +132,29 @@ impl Tails {
         let Some(call) = &draft.call else { return Ok(()) };
         let phase = tail.calls.get(call);
         match draft.kind {
-            Kind::CallAuthorized | Kind::CallDenied => match phase {
-                None | Some(Phase::Held(_)) => Ok(()),
+            Kind::CallAuthorized => match phase {
+                None | Some(Phase::Approved(_)) => Ok(()),
+                Some(Phase::Held(_)) => Err(TailError::NotApproved),
                 Some(Phase::Authorized | Phase::Over(_)) => Err(TailError::CallTaken),
+            },
+            Kind::CallDenied => match phase {
+                None | Some(Phase::Held(_) | Phase::Approved(_)) => Ok(()),
+                Some(Phase::Authorized | Phase::Over(_)) => Err(TailError::CallTaken),
+            },
+            Kind::ApprovalGranted | Kind::ApprovalRefused => match phase {
+                Some(Phase::Held(_) | Phase::Approved(_)) => Ok(()),
+                None | Some(Phase::Authorized | Phase::Over(_)) => Err(TailError::CallNotOpen),
             },
             Kind::CallHeld => phase.map_or(Ok(()), |_| Err(TailError::CallTaken)),
             Kind::CallCompleted | Kind::CallFailed | Kind::CallUnknown => {
                 if phase == Some(&Phase::Authorized) { Ok(()) } else { Err(TailError::CallNotOpen) }
             }
             Kind::CallCancelled => match phase {
-                Some(Phase::Held(_) | Phase::Authorized) => Ok(()),
+                Some(Phase::Held(_) | Phase::Approved(_) | Phase::Authorized) => Ok(()),
                 None | Some(Phase::Over(_)) => Err(TailError::CallNotOpen),
             },
             Kind::CallExpired => match phase {
-                Some(Phase::Held(_)) => Ok(()),
+                Some(Phase::Held(_) | Phase::Approved(_)) => Ok(()),
                 None | Some(Phase::Authorized | Phase::Over(_)) => Err(TailError::CallNotOpen),
             },
             Kind::ChainGenesis
@@ -166,7 +180,12 @@ impl Tails {
             | Kind::PayloadErased
             | Kind::HoldPlaced
             | Kind::HoldLifted
-            | Kind::RetentionPruned => Ok(()),
+            | Kind::RetentionPruned
+            | Kind::ControlSet
+            | Kind::ControlApplied
+            | Kind::AmendmentProposed
+            | Kind::AmendmentApproved
+            | Kind::EnforcementTested => Ok(()),
         }
     }
 
@@ -190,6 +209,10 @@ impl Tails {
                 // An expiry that cannot be read has passed.
                 let expires = expires.unwrap_or(Timestamp::from_millis(0));
                 tail.calls.insert(call.clone(), Phase::Held(expires));
+            } else if draft.kind == Kind::ApprovalGranted {
+                if let Some(Phase::Held(expires)) = tail.calls.get(call).copied() {
+                    tail.calls.insert(call.clone(), Phase::Approved(expires));
+                }
             } else if draft.kind.ends_call() {
                 tail.calls.insert(call.clone(), Phase::Over(draft.kind));
             }

@@ -8,13 +8,13 @@ use crate::source::{Source, line_of};
 const LAYERS: [&[&str]; 10] = [
     &["domain", "clock", "telemetry"],
     &["crypto", "yaml", "mcp"],
-    &["identity", "catalog", "firewall", "limits"],
+    &["identity", "catalog", "firewall", "limits", "approval"],
     &["policy"],
-    &["approval"],
     &["ledger"],
+    &["control"],
     &["tool"],
     &["enforce", "replay", "evidence"],
-    &["serve", "witness", "hub"],
+    &["serve", "witness", "hub", "operator"],
     &["config", "app", "cli", "main", "bin"],
 ];
 

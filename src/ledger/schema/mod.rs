@@ -110,7 +110,7 @@ fn nested(value: &Json, depth: usize) -> Result<(), String> {
 pub fn header(entry: &Entry) -> Result<(), String> {
     let draft = &entry.draft;
     let kind = draft.kind;
-    let of_call = kind.as_str().starts_with("call.");
+    let of_call = kind.of_call();
     let of_run = of_call || matches!(kind, Kind::RunOpened | Kind::RunSealed);
     let decides = matches!(kind, Kind::CallAuthorized | Kind::CallDenied | Kind::CallHeld);
     let members = [

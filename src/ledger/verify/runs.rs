@@ -17,6 +17,8 @@ const SIMULATE: &str = "simulate";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Held,
+    /// Held, and an approval has been read.
+    Approved,
     Authorized,
     Over,
 }
@@ -150,6 +152,7 @@ fn said(call: Option<&Call>) -> &'static str {
     match call.map(|c| c.stage) {
         None => "nothing",
         Some(Stage::Held) => "a hold",
+        Some(Stage::Approved) => "an approval",
         Some(Stage::Authorized) => "an authorisation",
         Some(Stage::Over) => "the call's end",
     }
@@ -161,11 +164,18 @@ fn next_stage(before: Option<&Call>, kind: Kind) -> Option<Stage> {
         (None, Kind::CallAuthorized) => Some(Stage::Authorized),
         (None, Kind::CallHeld) => Some(Stage::Held),
         (None, Kind::CallDenied) => Some(Stage::Over),
-        // A hold ends in an authorisation only through an approval, a kind of a later build.
+        // A hold ends in an authorisation only through an approval, or a kind of a later build.
         (Some(Stage::Held), Kind::CallAuthorized) => {
             before.is_some_and(|c| c.unread).then_some(Stage::Authorized)
         }
-        (Some(Stage::Held), Kind::CallDenied | Kind::CallExpired | Kind::CallCancelled)
+        (Some(Stage::Approved), Kind::CallAuthorized) => Some(Stage::Authorized),
+        (Some(Stage::Held | Stage::Approved), Kind::ApprovalGranted) => Some(Stage::Approved),
+        (Some(Stage::Held), Kind::ApprovalRefused) => Some(Stage::Held),
+        (Some(Stage::Approved), Kind::ApprovalRefused) => Some(Stage::Approved),
+        (
+            Some(Stage::Held | Stage::Approved),
+            Kind::CallDenied | Kind::CallExpired | Kind::CallCancelled,
+        )
         | (
             Some(Stage::Authorized),
             Kind::CallCompleted | Kind::CallFailed | Kind::CallCancelled | Kind::CallUnknown,
@@ -178,8 +188,10 @@ fn next_stage(before: Option<&Call>, kind: Kind) -> Option<Stage> {
 const fn stage_of(kind: Kind) -> Option<Stage> {
     if matches!(kind, Kind::CallAuthorized) {
         Some(Stage::Authorized)
-    } else if matches!(kind, Kind::CallHeld) {
+    } else if matches!(kind, Kind::CallHeld | Kind::ApprovalRefused) {
         Some(Stage::Held)
+    } else if matches!(kind, Kind::ApprovalGranted) {
+        Some(Stage::Approved)
     } else if kind.ends_call() {
         Some(Stage::Over)
     } else {

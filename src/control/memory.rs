@@ -1,0 +1,59 @@
+//! The list in memory, for simulation and tests.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+
+use super::{Given, Order, Orders, Presence, Report, Row};
+use crate::domain::time::Timestamp;
+use crate::ledger::store::StoreError;
+
+/// A list that ends with the process.
+#[derive(Debug, Default)]
+pub struct Memory {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    rows: Vec<Row>,
+    reports: BTreeMap<(u64, String), Report>,
+    shown: BTreeMap<String, Presence>,
+}
+
+#[async_trait]
+impl Orders for Memory {
+    async fn put(&self, at: Timestamp, given: &Given, order: &Order) -> Result<u64, StoreError> {
+        let mut inner = self.inner.lock();
+        let seq = u64::try_from(inner.rows.len()).unwrap_or(u64::MAX).saturating_add(1);
+        let row = Row { seq, at, given: given.clone(), order: Some(order.clone()) };
+        inner.rows.push(row);
+        Ok(seq)
+    }
+
+    async fn since(&self, seq: u64, most: usize) -> Result<Vec<Row>, StoreError> {
+        let inner = self.inner.lock();
+        Ok(inner.rows.iter().filter(|row| row.seq > seq).take(most).cloned().collect())
+    }
+
+    async fn report(&self, report: &Report) -> Result<(), StoreError> {
+        let key = (report.seq, report.origin.clone());
+        self.inner.lock().reports.insert(key, report.clone());
+        Ok(())
+    }
+
+    async fn reports(&self, seq: u64) -> Result<Vec<Report>, StoreError> {
+        let inner = self.inner.lock();
+        Ok(inner.reports.values().filter(|report| report.seq == seq).cloned().collect())
+    }
+
+    async fn show(&self, presence: &Presence) -> Result<(), StoreError> {
+        self.inner.lock().shown.insert(presence.origin.clone(), presence.clone());
+        Ok(())
+    }
+
+    async fn shown(&self) -> Result<Vec<Presence>, StoreError> {
+        Ok(self.inner.lock().shown.values().cloned().collect())
+    }
+}

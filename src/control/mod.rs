@@ -1,0 +1,333 @@
+//! What operators tell the gates: one numbered list of orders, and what each gate did about them.
+//!
+//! An operator's order is one row. Rows are numbered without gaps in the order in which they become
+//! visible, so that a gate which has read up to a number has missed nothing below it. Every gate reads
+//! the list (250 ms at most between two looks), obeys, and reports. On one machine the list is in the
+//! SQLite ledger's file, else in Postgres beside the ledger.
+
+use async_trait::async_trait;
+
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, RunId, ToolName};
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+use crate::ledger::store::StoreError;
+
+pub mod memory;
+
+/// What an order is about.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Target {
+    /// Everything of the tenant.
+    All,
+    /// Every run of an agent, by `metadata.name`, and of the agents it delegates to.
+    Agent(String),
+    /// One run, and the runs it delegated to.
+    Run(RunId),
+    /// One tool, whoever calls it.
+    Tool(ToolName),
+    /// One version of a manifest.
+    Manifest(Digest),
+    /// A key by its id: of a manifest, a policy or an approver.
+    Key(String),
+}
+
+impl Target {
+    /// `all`, `agent`, `run`, `tool`, `manifest` or `key`.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Agent(_) => "agent",
+            Self::Run(_) => "run",
+            Self::Tool(_) => "tool",
+            Self::Manifest(_) => "manifest",
+            Self::Key(_) => "key",
+        }
+    }
+
+    /// Its name; empty for everything.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::All => String::new(),
+            Self::Agent(name) | Self::Key(name) => name.clone(),
+            Self::Run(run) => run.to_string(),
+            Self::Tool(tool) => tool.to_string(),
+            Self::Manifest(digest) => digest.prefixed(),
+        }
+    }
+
+    /// Reads kind and name.
+    #[must_use]
+    pub fn parse(kind: &str, name: &str) -> Option<Self> {
+        let named = || (!name.is_empty() && name.len() <= 256).then(|| name.to_owned());
+        match kind {
+            "all" => name.is_empty().then_some(Self::All),
+            "agent" => named().map(Self::Agent),
+            "run" => RunId::parse(name).map(Self::Run),
+            "tool" => ToolName::parse(name).map(Self::Tool),
+            "manifest" => name.strip_prefix("sha256:").and_then(Digest::parse).map(Self::Manifest),
+            "key" => named().map(Self::Key),
+            _ => None,
+        }
+    }
+}
+
+/// What an operator wants done with a target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// No new calls until it is reinstated; what is at its tool may end.
+    Suspend,
+    /// No calls any more; what is in flight is stopped. Only `Reinstate` undoes it.
+    Revoke,
+    /// Takes back `Suspend` and `Revoke`.
+    Reinstate,
+    /// What is in flight is stopped and the runs are sealed; new runs may be opened.
+    Kill,
+}
+
+impl Action {
+    /// `suspend`, `revoke`, `reinstate` or `kill`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Suspend => "suspend",
+            Self::Revoke => "revoke",
+            Self::Reinstate => "reinstate",
+            Self::Kill => "kill",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let all = [Self::Suspend, Self::Revoke, Self::Reinstate, Self::Kill];
+        all.into_iter().find(|action| action.as_str() == text)
+    }
+}
+
+/// One order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Do this with that.
+    Switch {
+        /// What.
+        action: Action,
+        /// With what.
+        target: Target,
+    },
+    /// An approver's word about a held call: bytes to be checked by whoever runs the call.
+    Word {
+        /// The run.
+        run: RunId,
+        /// The call.
+        call: CallId,
+        /// The statement as it was signed.
+        statement: String,
+        /// The SSHSIG, armored.
+        signature: String,
+    },
+    /// A held call is to be asked again with other arguments; the held one ends.
+    Modify {
+        /// The run.
+        run: RunId,
+        /// The call.
+        call: CallId,
+        /// The new arguments, UTF-8 JSON.
+        arguments: String,
+    },
+}
+
+impl Order {
+    /// `switch`, `word` or `modify`: the column `kind`.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Switch { .. } => "switch",
+            Self::Word { .. } => "word",
+            Self::Modify { .. } => "modify",
+        }
+    }
+
+    /// The column `body`: one JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        match self {
+            Self::Switch { action, target } => Json::object([
+                ("action", Json::from(action.as_str())),
+                ("target", Json::from(target.kind())),
+                ("name", Json::from(target.name())),
+            ]),
+            Self::Word { run, call, statement, signature } => Json::object([
+                ("run", Json::from(run.to_string())),
+                ("call", Json::from(call.as_str())),
+                ("statement", Json::from(statement.as_str())),
+                ("signature", Json::from(signature.as_str())),
+            ]),
+            Self::Modify { run, call, arguments } => Json::object([
+                ("run", Json::from(run.to_string())),
+                ("call", Json::from(call.as_str())),
+                ("arguments", Json::from(arguments.as_str())),
+            ]),
+        }
+    }
+
+    /// Reads kind and body. `None` for an order that this build does not know: a gate that meets one
+    /// must not act as if it had obeyed.
+    #[must_use]
+    pub fn parse(kind: &str, body: &Json) -> Option<Self> {
+        let text = |name: &str| body.get(name).and_then(Json::as_str);
+        let about = || Some((RunId::parse(text("run")?)?, CallId::parse(text("call")?)?));
+        match kind {
+            "switch" => Some(Self::Switch {
+                action: Action::parse(text("action")?)?,
+                target: Target::parse(text("target")?, text("name")?)?,
+            }),
+            "word" => {
+                let (run, call) = about()?;
+                let (statement, signature) = (text("statement")?, text("signature")?);
+                let (statement, signature) = (statement.to_owned(), signature.to_owned());
+                Some(Self::Word { run, call, statement, signature })
+            }
+            "modify" => {
+                let (run, call) = about()?;
+                Some(Self::Modify { run, call, arguments: text("arguments")?.to_owned() })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Who gave an order, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Given {
+    /// The operator.
+    pub subject: String,
+    /// What the operator may do, sorted.
+    pub roles: Vec<String>,
+    /// How the operator proved who it is: `token`, `mtls`, `oidc`, `ssh`, `file`.
+    pub auth: String,
+    /// For people; may be empty.
+    pub reason: String,
+    /// When the order ends by itself, if it does.
+    pub expires: Option<Timestamp>,
+}
+
+/// One row of the list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// Its number; the first is 1.
+    pub seq: u64,
+    /// When it was put there.
+    pub at: Timestamp,
+    /// By whom.
+    pub given: Given,
+    /// The order; `None` if this build cannot read it.
+    pub order: Option<Order>,
+}
+
+/// What one gate did about one row.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// The row.
+    pub seq: u64,
+    /// The gate: origin of its chain.
+    pub origin: String,
+    /// When it had done so.
+    pub at: Timestamp,
+    /// What it did: `data` of its entry `control.applied`, or of an approval what became of the call.
+    pub done: Json,
+}
+
+/// One gate as it last showed itself.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Presence {
+    /// Origin of its chain.
+    pub origin: String,
+    /// Host and process, for people.
+    pub writer: String,
+    /// When, by the list's own clock where it has one.
+    pub at: Timestamp,
+    /// The last row it has obeyed.
+    pub seq: u64,
+    /// Open runs, calls on the road, held calls, readiness: for people and for the fleet view.
+    pub state: Json,
+}
+
+/// The port to the list.
+///
+/// What is said to be durable is durable when a method returns `Ok`; `Unknown` may or may not be.
+/// Nothing here is tried again by the store itself.
+#[async_trait]
+pub trait Orders: Send + Sync + std::fmt::Debug {
+    /// Puts an order on the list, durably, and returns its number.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn put(&self, at: Timestamp, given: &Given, order: &Order) -> Result<u64, StoreError>;
+
+    /// At most `most` rows above `seq`, ascending. A row that is returned has no unseen row below it,
+    /// now or later.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn since(&self, seq: u64, most: usize) -> Result<Vec<Row>, StoreError>;
+
+    /// Notes what a gate did. A second report of the same gate about the same row replaces the first.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn report(&self, report: &Report) -> Result<(), StoreError>;
+
+    /// Every report about a row, by origin.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn reports(&self, seq: u64) -> Result<Vec<Report>, StoreError>;
+
+    /// Shows that a gate is there.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn show(&self, presence: &Presence) -> Result<(), StoreError>;
+
+    /// Every gate that ever showed itself, by origin.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn shown(&self) -> Result<Vec<Presence>, StoreError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_order_reads_back_as_it_was_written_and_an_unknown_one_is_none() {
+        let (run, call) = (RunId::from_random([7; 16]), CallId::parse("c1").unwrap());
+        let targets = [
+            Target::All,
+            Target::Agent("reviewer".into()),
+            Target::Run(run),
+            Target::Tool(ToolName::parse("repo.read_file").unwrap()),
+            Target::Manifest(Digest::of(&[b"m"])),
+            Target::Key("k".into()),
+        ];
+        let actions = [Action::Suspend, Action::Revoke, Action::Reinstate, Action::Kill];
+        let mut orders: Vec<Order> = Vec::new();
+        for target in &targets {
+            let target = || target.clone();
+            orders.extend(actions.map(|action| Order::Switch { action, target: target() }));
+        }
+        let (statement, signature) = ("{}".to_owned(), "-----".to_owned());
+        orders.push(Order::Word { run, call: call.clone(), statement, signature });
+        orders.push(Order::Modify { run, call, arguments: "{\"a\":1}".into() });
+        for order in orders {
+            assert_eq!(Order::parse(order.kind(), &order.to_json()), Some(order));
+        }
+        assert_eq!(Order::parse("sing", &Json::object([("name", Json::from("x"))])), None);
+        assert_eq!(Target::parse("all", "x"), None);
+        assert_eq!(Target::parse("agent", ""), None);
+    }
+}
