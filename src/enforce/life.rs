@@ -45,6 +45,7 @@ impl Road {
             entropy,
             metrics,
             engine: ArcSwap::from_pointee(None),
+            checker: ArcSwap::from_pointee(None),
             docket: Docket::new(),
             turn: RwLock::new(()),
             runs: Runs::default(),

@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
-use tokio::sync::{RwLock, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span};
 
 pub use answer::{Answer, Fault, Released};
+pub use approve::{Checker, Heard, Parties, Refused, Said};
 pub use implicit::Thread;
 pub use opening::{Opened, Opening};
 pub use run::{Run, Sealed};
@@ -26,7 +27,7 @@ pub use tools::ToolView;
 use crate::clock::{Clock, Entropy, random16};
 use crate::domain::call::{Asking, ToolCall};
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::{Course, Reason};
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::CallId;
 use crate::domain::outcome::Outcome;
@@ -37,7 +38,7 @@ use crate::ledger::permit::{Committed, Finished};
 use crate::ledger::{self, Ledger, Pending};
 use crate::limits::Went;
 use crate::policy::input::RunFacts;
-use crate::policy::{self, Bench, Judged, PolicyEngine};
+use crate::policy::{self, Bench, Judged, PolicyEngine, Resumed};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{Stage, trace};
 use crate::tool::toolbox::{self, Toolbox};
@@ -49,6 +50,7 @@ use rejected::Rejected;
 use run::{Admitted, New, Place, Runs, Waiting};
 
 mod answer;
+mod approve;
 mod cancel;
 mod docket;
 mod implicit;
@@ -150,6 +152,8 @@ pub struct Road {
     entropy: Arc<dyn Entropy>,
     metrics: Arc<Metrics>,
     engine: ArcSwap<Engine>,
+    /// Whose approvals count; nobody's while there is none.
+    checker: ArcSwap<Option<Arc<dyn Checker>>>,
     docket: Docket,
     /// Read while a decision is made and queued, written while a bundle is activated: a decision
     /// stands before the activation in the ledger if and only if it was made by the old bundle.
@@ -179,6 +183,16 @@ struct Trip {
     facts: RunFacts,
     cancel: CancellationToken,
     span: Span,
+    /// The hold it is under, if it was held before, and who wants to know what comes of it.
+    resumed: Option<(Resumed, oneshot::Sender<&'static str>)>,
+}
+
+impl Trip {
+    /// The trip without its hold, the hold, and who wants to know what comes of it.
+    fn split(mut self) -> ((Self, Option<Resumed>), Option<oneshot::Sender<&'static str>>) {
+        let (resumed, told) = self.resumed.take().unzip();
+        ((self, resumed), told)
+    }
 }
 
 /// A decision on its way to the books, and the executor that prepared its call.
@@ -191,6 +205,8 @@ struct Decided {
 enum Undecided {
     /// Its caller no longer wants it, and nothing was written.
     Cancelled,
+    /// It was held and more people have to approve it.
+    StillHeld,
     Ledger(ledger::Error),
 }
 
@@ -234,8 +250,7 @@ impl Road {
         }
         let call = self.decode(run, request)?;
         let id = call.id().clone();
-        let fingerprint =
-            Digest::of(&[&self.salt, call.tool().as_str().as_bytes(), &[0], call.canonical()]);
+        let fingerprint = self.fingerprint(&call);
         // WHY: taken before admission, so that what is shed leaves no trace in the run.
         let slot = Arc::clone(&self.slots).try_acquire_owned();
         let admitted = run.admit(&id, fingerprint, &*self.clock, &self.settings.attested)?;
@@ -251,20 +266,27 @@ impl Road {
             return Err(fault.about(&id));
         };
         let waiting = sender.subscribe();
-        let road = Arc::clone(self);
-        let run_id = run.id().to_string();
-        let span = trace::call_span(&trace::Call {
-            tool: call.tool().as_str(),
-            call: id.as_str(),
-            agent: run.agent(),
-            run: &run_id,
-            traceparent: call.traceparent(),
-        });
-        let (run, span_of_trip) = (Arc::clone(run), span.clone());
-        let trip = Trip { run, call, refusals, facts, cancel, span: span_of_trip };
+        let span = call_span(run, &call);
+        let run = Arc::clone(run);
+        self.set_out(
+            Trip { run, call, refusals, facts, cancel, span, resumed: None },
+            sender,
+            slot,
+        );
+        Ok(Entry::Wait(waiting))
+    }
+
+    /// Walks on a task of its own: the work goes on if whoever asked hangs up.
+    fn set_out(
+        self: &Arc<Self>,
+        trip: Trip,
+        sender: watch::Sender<Option<Answer>>,
+        slot: OwnedSemaphorePermit,
+    ) {
+        let (road, span) = (Arc::clone(self), trip.span.clone());
         let walking = async move {
             let _counted = road.metrics.in_flight();
-            let run = Arc::clone(&trip.run);
+            let (run, id) = (Arc::clone(&trip.run), trip.call.id().clone());
             let walking = AssertUnwindSafe(road.walk(trip, &sender)).catch_unwind();
             if walking.await.is_err() {
                 // WHY: a panic on the road (an executor's `prepare`) must not leave the run with a
@@ -274,7 +296,11 @@ impl Road {
             drop(slot);
         };
         self.tasks.spawn(walking.instrument(span));
-        Ok(Entry::Wait(waiting))
+    }
+
+    /// Names tool and arguments, in this process only.
+    fn fingerprint(&self, call: &ToolCall) -> Digest {
+        Digest::of(&[&self.salt, call.tool().as_str().as_bytes(), &[0], call.canonical()])
     }
 
     fn decode(&self, run: &Arc<Run>, request: CallRequest) -> Result<ToolCall, Fault> {
@@ -300,9 +326,11 @@ impl Road {
     }
 
     /// The road. Whatever leaves it is on the books, or nothing happened.
-    async fn walk(&self, trip: Trip, caller: &watch::Sender<Option<Answer>>) {
+    async fn walk(self: &Arc<Self>, trip: Trip, caller: &watch::Sender<Option<Answer>>) {
         let (run, span, cancel) = (Arc::clone(&trip.run), trip.span.clone(), trip.cancel.clone());
         let (id, tool) = (trip.call.id().clone(), trip.call.tool().clone());
+        let (trip, told) = trip.split();
+        let again = told.is_some();
         let (committed, executor) = match self.decide(trip).await {
             Ok(Decided { pending, executor }) => {
                 let committed = self.timed(&span, Stage::Commit, pending.wait()).await;
@@ -310,6 +338,8 @@ impl Road {
             }
             Err(undecided) => (Err(undecided), None),
         };
+        // Nobody has to listen.
+        let _ = told.map(|told| told.send(became(&committed)));
         if let Ok(committed) = &committed {
             let verdict = committed.verdict().as_str();
             self.metrics.call(tool.as_str(), verdict, committed.enforced());
@@ -343,6 +373,7 @@ impl Road {
                 }
                 caller.send_replace(Some(Err(Fault::from(&held))));
             }
+            Err(undecided) if again => self.unresumed(&run, &id, &undecided, caller).await,
             Err(undecided) => self.uncommitted(&run, &id, &undecided, caller),
         }
         if let Some(Err(fault)) = &*caller.borrow() {
@@ -359,20 +390,23 @@ impl Road {
     }
 
     /// Prepares and judges, and queues the decision while no bundle can be swapped in between.
-    async fn decide(&self, trip: Trip) -> Result<Decided, Undecided> {
+    async fn decide(&self, (trip, resumed): (Trip, Option<Resumed>)) -> Result<Decided, Undecided> {
         let _turn = self.turn.read().await;
         let toolbox = self.toolbox.load_full();
         let executor = toolbox::executor(&toolbox, trip.call.tool());
         let cancel = trip.cancel.clone();
-        let judged = self.judge(trip, &toolbox).await;
+        let judged = self.judge(trip, resumed, &toolbox).await;
         if cancel.is_cancelled() {
             return Err(Undecided::Cancelled);
+        }
+        if judged.resumed().is_some() && judged.decision().course() == Course::Wait {
+            return Err(Undecided::StillHeld);
         }
         let pending = self.ledger.submit(judged).await.map_err(Undecided::Ledger)?;
         Ok(Decided { pending, executor })
     }
 
-    async fn judge(&self, trip: Trip, toolbox: &Toolbox) -> Judged {
+    async fn judge(&self, trip: Trip, resumed: Option<Resumed>, toolbox: &Toolbox) -> Judged {
         let Trip { run, call, refusals, facts, span, .. } = trip;
         let grant = run.manifest.grant(call.tool());
         let preparing = async { toolbox::prepare(toolbox, grant, call) };
@@ -388,6 +422,8 @@ impl Road {
                 refusals,
                 now,
                 hold,
+                kept: !run.incognito,
+                resumed,
             };
             policy::judge(&bench, prepared)
         };
@@ -462,6 +498,28 @@ impl Road {
             Err(_) => {}
         }
     }
+}
+
+/// Where a call that was held is now.
+const fn became(committed: &Result<Committed, Undecided>) -> &'static str {
+    match committed {
+        Ok(Committed::Permit(_)) => "authorized",
+        Ok(Committed::Refusal(_)) => "denied",
+        Ok(Committed::Held(_)) | Err(Undecided::StillHeld) => "held",
+        Err(Undecided::Cancelled) => "cancelled",
+        Err(Undecided::Ledger(_)) => "unsure",
+    }
+}
+
+fn call_span(run: &Run, call: &ToolCall) -> Span {
+    let run_id = run.id().to_string();
+    trace::call_span(&trace::Call {
+        tool: call.tool().as_str(),
+        call: call.id().as_str(),
+        agent: run.agent(),
+        run: &run_id,
+        traceparent: call.traceparent(),
+    })
 }
 
 /// How a call went, for the budget. An MCP tool tells that it failed inside a result that arrived.

@@ -208,6 +208,7 @@ impl Road {
             state: Mutex::new(State { touched: self.clock.monotonic(), ..State::default() }),
             released: AtomicU64::new(0),
             idle: Notify::new(),
+            words: tokio::sync::Mutex::default(),
         });
         self.runs.insert(&run);
         self.watch_wall(&run);

@@ -42,6 +42,9 @@ impl Road {
                     for (call, expires) in found.held() {
                         self.watch_hold(&run, call, expires);
                     }
+                    for call in found.spoken() {
+                        self.weigh_soon(&run, call);
+                    }
                     self.watch_wall(&run);
                     self.watch_idle(&run);
                 }
@@ -98,13 +101,17 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>], now: Duration) -> 
     let mut calls = BTreeMap::new();
     for (call, phase) in &found.calls {
         let place = match phase {
-            Phase::Held(_) | Phase::Approved(_) => Place::Held,
+            Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) => Place::Held,
             Phase::Authorized | Phase::Over(_) => Place::Booked,
         };
         match phase {
             Phase::Over(Kind::CallFailed | Kind::CallUnknown) => errors = errors.saturating_add(1),
             Phase::Over(Kind::CallDenied) => denied = denied.saturating_add(1),
-            Phase::Held(_) | Phase::Approved(_) | Phase::Authorized | Phase::Over(_) => {}
+            Phase::Held(_)
+            | Phase::Approved(_)
+            | Phase::Refused(_)
+            | Phase::Authorized
+            | Phase::Over(_) => {}
         }
         calls.insert(call.clone(), place);
     }
@@ -131,5 +138,6 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>], now: Duration) -> 
         state: Mutex::new(State { usage, calls, held, touched: now, ..State::default() }),
         released: AtomicU64::new(found.last_seq),
         idle: Notify::new(),
+        words: tokio::sync::Mutex::default(),
     })
 }

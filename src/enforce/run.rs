@@ -49,8 +49,10 @@ pub struct Run {
     pub(super) state: Mutex<State>,
     /// Highest `run_seq` of an answer that was released to the run.
     pub(super) released: AtomicU64,
-    /// Told whenever a call leaves the road.
+    /// Told whenever a call leaves the road, or comes back to it.
     pub(super) idle: Notify,
+    /// Held while an approver's word about a call of the run is heard.
+    pub(super) words: tokio::sync::Mutex<()>,
 }
 
 impl std::fmt::Debug for Run {
@@ -169,16 +171,7 @@ impl Run {
         if state.closing || self.expires.is_some_and(|expires| expires <= clock.now()) {
             return Err(Fault::new(Code::RunSealed, "the run is sealed").about(call));
         }
-        let facts = RunFacts {
-            id: self.id,
-            mode: self.mode.as_str().to_owned(),
-            opened_at: self.opened_at,
-            calls: state.usage.calls(),
-            errors: state.usage.errors(),
-            denied: state.usage.denied(),
-            labels: self.labels.clone(),
-            attested: attested.clone(),
-        };
+        let facts = self.facts(&state.usage, attested);
         let refusals = state.usage.begin(&self.manifest.limits, fingerprint, clock.monotonic());
         let (sender, answer) = watch::channel(None);
         let cancel = CancellationToken::new();
@@ -186,6 +179,43 @@ impl Run {
         state.calls.insert(call.clone(), place);
         state.in_flight = state.in_flight.saturating_add(1);
         Ok(Admitted::New(New { sender, refusals, facts, cancel }))
+    }
+
+    fn facts(&self, usage: &Usage, attested: &BTreeMap<String, String>) -> RunFacts {
+        RunFacts {
+            id: self.id,
+            mode: self.mode.as_str().to_owned(),
+            opened_at: self.opened_at,
+            calls: usage.calls(),
+            errors: usage.errors(),
+            denied: usage.denied(),
+            labels: self.labels.clone(),
+            attested: attested.clone(),
+        }
+    }
+
+    /// Takes a held call up again. `None` if it is not held, or not any more.
+    pub(super) fn take_up(
+        &self,
+        call: &CallId,
+        fingerprint: Digest,
+        attested: &BTreeMap<String, String>,
+    ) -> Option<New> {
+        let mut state = self.state.lock();
+        if !matches!(state.calls.get(call), Some(Place::Held)) {
+            return None;
+        }
+        let (sender, answer) = watch::channel(None);
+        let cancel = CancellationToken::new();
+        let place = Place::OnRoad { fingerprint, answer, cancel: cancel.clone() };
+        state.calls.insert(call.clone(), place);
+        state.held = state.held.saturating_sub(1);
+        state.in_flight = state.in_flight.saturating_add(1);
+        state.usage.take_up();
+        let facts = self.facts(&state.usage, attested);
+        drop(state);
+        self.idle.notify_waiters();
+        Some(New { sender, refusals: Vec::new(), facts, cancel })
     }
 
     /// The call left the road: nothing of it is on the books, so its id is free again.

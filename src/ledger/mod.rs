@@ -42,6 +42,7 @@ pub mod drafts;
 pub mod entry;
 #[cfg(feature = "gate")]
 pub mod fleet;
+pub mod hold;
 #[cfg(feature = "gate")]
 mod item;
 #[cfg(feature = "gate")]
@@ -482,10 +483,20 @@ pub struct RecoveredRun {
 
 #[cfg(feature = "gate")]
 impl RecoveredRun {
+    /// Held calls that an approver spoke about: they have to be judged again.
+    pub fn spoken(&self) -> impl Iterator<Item = &CallId> {
+        let spoken = |phase: &tail::Phase| {
+            matches!(phase, tail::Phase::Approved(_) | tail::Phase::Refused(_))
+        };
+        self.calls.iter().filter(move |(_, phase)| spoken(phase)).map(|(call, _)| call)
+    }
+
     /// Held calls and when they expire.
     pub fn held(&self) -> impl Iterator<Item = (&CallId, Timestamp)> {
         self.calls.iter().filter_map(|(call, phase)| match phase {
-            tail::Phase::Held(expires) | tail::Phase::Approved(expires) => Some((call, *expires)),
+            tail::Phase::Held(expires)
+            | tail::Phase::Approved(expires)
+            | tail::Phase::Refused(expires) => Some((call, *expires)),
             tail::Phase::Authorized | tail::Phase::Over(_) => None,
         })
     }

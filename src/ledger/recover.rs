@@ -423,10 +423,10 @@ fn closing(run: RunId, call: &CallId, phase: Phase, same_writer: bool) -> Option
         Phase::Authorized => {
             (Kind::CallUnknown, Json::object([("cause", Json::from("writer_lost"))]))
         }
-        Phase::Held(_) | Phase::Approved(_) if !same_writer => {
+        Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) if !same_writer => {
             (Kind::CallCancelled, Json::object([("reason", Json::from("orphaned"))]))
         }
-        Phase::Held(_) | Phase::Approved(_) | Phase::Over(_) => return None,
+        Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) | Phase::Over(_) => return None,
     };
     let draft = Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(kind, data) };
     Some(Written::bare(draft))

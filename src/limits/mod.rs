@@ -103,6 +103,12 @@ impl Usage {
         self.recent.pop_back();
     }
 
+    /// A held call is on the road again: it was counted as not run.
+    pub fn take_up(&mut self) {
+        self.running = self.running.saturating_add(1);
+        self.denied = self.denied.saturating_sub(1);
+    }
+
     /// Counts how a call went.
     pub fn end(&mut self, went: Went) {
         self.running = self.running.saturating_sub(1);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::approval::Approval;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
@@ -51,16 +52,29 @@ pub struct RunFacts {
     pub attested: BTreeMap<String, String>,
 }
 
-/// The canonical bytes of the document about one call. `observe` names the layers in observe mode.
+/// What else a decision depends on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Standing<'a> {
+    /// The time the policy is told.
+    pub now: Timestamp,
+    /// The layers in observe mode.
+    pub observe: &'a [&'static str],
+    /// Who approved the call.
+    pub approvals: &'a [Approval],
+    /// The layers that count approvers for themselves.
+    pub by_hand: &'a [&'static str],
+}
+
+/// The canonical bytes of the document about one call.
 #[must_use]
 pub fn document(
     agent: &AgentFacts,
     run: &RunFacts,
     tool: &ToolFacts,
     prepared: &Prepared,
-    now: Timestamp,
-    observe: &[&str],
+    standing: &Standing<'_>,
 ) -> Vec<u8> {
+    let names = |layers: &[&str]| layers.iter().map(|l| Json::from(*l)).collect::<Vec<_>>();
     let call = prepared.call();
     canonical::bytes(&Json::object([
         ("v", Json::from(VERSION)),
@@ -74,10 +88,11 @@ pub fn document(
             "context",
             Json::object([("attested", map(&run.attested)), ("claimed", map(&run.labels))]),
         ),
-        ("time", time_json(now)),
+        ("time", time_json(standing.now)),
         ("findings", prepared.findings().iter().map(finding_json).collect::<Vec<_>>().into()),
-        ("approvals", Json::Array(Vec::new())),
-        ("observe", observe.iter().map(|layer| Json::from(*layer)).collect::<Vec<_>>().into()),
+        ("approvals", standing.approvals.iter().map(approval_json).collect::<Vec<_>>().into()),
+        ("quorum", Json::object([("by_hand", names(standing.by_hand).into())])),
+        ("observe", names(standing.observe).into()),
         (
             "history",
             Json::object([
@@ -87,6 +102,15 @@ pub fn document(
             ]),
         ),
     ]))
+}
+
+fn approval_json(approval: &Approval) -> Json {
+    let roles = approval.roles.iter().map(|role| Json::from(role.as_str()));
+    Json::object([
+        ("approver", Json::from(approval.subject.as_str())),
+        ("roles", roles.collect::<Vec<_>>().into()),
+        ("key", Json::from(approval.key.as_str())),
+    ])
 }
 
 fn agent_json(agent: &AgentFacts) -> Json {
