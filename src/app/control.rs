@@ -35,7 +35,8 @@ impl List {
                 // A look that takes longer is no fresh look.
                 let second = Duration::from_secs(1);
                 let options = Options { connect: second, statement: second, call: second * 2 };
-                let list = postgres::Postgres::lazy(at.connect.expose(), options).map_err(cannot)?;
+                let list =
+                    postgres::Postgres::lazy(at.connect.expose(), options).map_err(cannot)?;
                 Ok(Self::Postgres(Arc::new(list)))
             }
         }

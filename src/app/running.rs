@@ -310,7 +310,10 @@ impl Running {
         });
         let stopped = self.road.get().map(|road| road.control_notes()).unwrap_or_default();
         let upstreams = self.upstreams.load();
-        layers.chain(stopped).chain(upstreams.iter().filter_map(|upstream| note(upstream))).collect()
+        layers
+            .chain(stopped)
+            .chain(upstreams.iter().filter_map(|upstream| note(upstream)))
+            .collect()
     }
 
     /// Says whether calls can be governed, and if not, everything that is missing.

@@ -119,7 +119,11 @@ impl SwitchFile {
 fn named(target: &Target) -> String {
     match target {
         Target::All => "everything".to_owned(),
-        Target::Agent(_) | Target::Run(_) | Target::Tool(_) | Target::Manifest(_) | Target::Key(_) => {
+        Target::Agent(_)
+        | Target::Run(_)
+        | Target::Tool(_)
+        | Target::Manifest(_)
+        | Target::Key(_) => {
             format!("{} `{}`", target.kind(), target.name())
         }
     }
@@ -217,9 +221,19 @@ mod tests {
         let agent = || Target::Agent("a".into());
         assert_eq!(targets("stop agent a\n"), [agent()]);
         assert_eq!(targets("# why\n\n  stop agent a \nstop all"), [agent(), Target::All]);
-        for unclear in
-            ["", "\n# stop agent a\n", "stop", "stop agent", "stop agent a b", "go agent a", "stop tool A B", "stop all now", "STOP ALL", "stop manifest x", "stop run x"]
-        {
+        for unclear in [
+            "",
+            "\n# stop agent a\n",
+            "stop",
+            "stop agent",
+            "stop agent a b",
+            "go agent a",
+            "stop tool A B",
+            "stop all now",
+            "STOP ALL",
+            "stop manifest x",
+            "stop run x",
+        ] {
             assert!(matches!(parse(unclear), Said::Unclear(_)), "{unclear}");
             assert_eq!(targets(unclear), [Target::All], "{unclear}");
         }

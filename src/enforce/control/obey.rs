@@ -134,8 +134,7 @@ impl Road {
 
     /// Asks everything to stop that the order is about. `seal`: its runs take no new calls from here on.
     pub(super) fn stop_what(&self, action: Action, target: &Target, seal: bool) -> Reach {
-        let mut reach =
-            Reach { calls: Vec::new(), held: Vec::new(), runs: Vec::new(), spared: 0 };
+        let mut reach = Reach { calls: Vec::new(), held: Vec::new(), runs: Vec::new(), spared: 0 };
         let stops = match action {
             Action::Revoke | Action::Kill => true,
             Action::Suspend => false,
@@ -154,11 +153,18 @@ impl Road {
             }
             for (call, place) in &state.calls {
                 match place {
-                    Place::OnRoad { tool: of, answer, cancel, .. } if tool.is_none_or(|t| t == of) => {
+                    Place::OnRoad { tool: of, answer, cancel, .. }
+                        if tool.is_none_or(|t| t == of) =>
+                    {
                         if stops {
                             cancel.cancel(tool::STOPPED);
                             let (answer, cancel) = (answer.clone(), cancel.clone());
-                            reach.calls.push(Caught { run: run.id, call: call.clone(), answer, cancel });
+                            reach.calls.push(Caught {
+                                run: run.id,
+                                call: call.clone(),
+                                answer,
+                                cancel,
+                            });
                         } else {
                             reach.spared = reach.spared.saturating_add(1);
                         }

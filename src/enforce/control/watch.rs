@@ -156,7 +156,9 @@ impl Road {
             let looked = self.look(follow).await;
             match &looked {
                 Ok(_) if failing => tracing::info!("operators' orders are read again"),
-                Err(error) if !failing => tracing::warn!(%error, "operators' orders cannot be read"),
+                Err(error) if !failing => {
+                    tracing::warn!(%error, "operators' orders cannot be read")
+                }
                 Ok(_) | Err(_) => {}
             }
             failing = looked.is_err();
@@ -197,8 +199,11 @@ impl Road {
         let held: usize = runs.iter().map(|run| run.state.lock().held).sum();
         let (open, in_flight) = (runs.len(), self.load().1);
         let number = |n: usize| Json::from(u64::try_from(n).unwrap_or(u64::MAX));
-        let mut state =
-            vec![("open_runs", number(open)), ("in_flight", number(in_flight)), ("held", number(held))];
+        let mut state = vec![
+            ("open_runs", number(open)),
+            ("in_flight", number(in_flight)),
+            ("held", number(held)),
+        ];
         state.extend((follow.told)());
         let presence = self.presence(follow, Json::object(state));
         let now = self.clock.monotonic();
