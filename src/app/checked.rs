@@ -28,6 +28,18 @@ pub(super) struct Checked {
     pub policy_trust: activation::Trust,
 }
 
+impl Checked {
+    /// Host and process, for people.
+    pub fn writer(&self) -> String {
+        format!("{}/{}", host(), std::process::id())
+    }
+}
+
+/// The name of this machine.
+pub(super) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Loads and checks everything the configuration names; reports all that is wrong.
 pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());

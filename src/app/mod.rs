@@ -17,6 +17,7 @@ use crate::telemetry::trace;
 mod anchors;
 mod books;
 mod checked;
+mod control;
 pub mod fleet;
 mod listen;
 mod policy;

@@ -67,6 +67,8 @@ pub struct Config {
     pub servers: Vec<ServerConfig>,
     /// What the servers showed when it was signed; the envelope lies beside it.
     pub lock: Option<PathBuf>,
+    /// How operators stop it.
+    pub control: Control,
     /// What the process takes on at once.
     pub limits: Limits,
     /// How long payloads stay.
@@ -192,6 +194,14 @@ pub struct Policy {
     pub bundle: Option<PathBuf>,
     /// Milliseconds one evaluation may take.
     pub deadline_ms: u64,
+}
+
+/// `control`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Control {
+    /// A file that stops calls while it is there, with everything else down.
+    pub switch_file: PathBuf,
 }
 
 /// `limits`.

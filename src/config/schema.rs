@@ -40,6 +40,9 @@ pub fn schema() -> Value {
                 "description": "MCP servers; their tools exist once a signed lock pins them"},
             "lock": {"type": ["string", "null"], "minLength": 1, "maxLength": 4096, "default": null,
                 "description": "signed lock of the servers' tools, its envelope beside it as <file>.sig.json; default tools.lock once there are servers"},
+            "control": section(&json!({
+                "switch_file": described(path(), "file that stops calls while it is there; default switch in the state directory"),
+            })),
             "limits": limits(),
             "retention": super::retention::retention(),
             "encryption": super::retention::encryption(),

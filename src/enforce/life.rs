@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::answer::Fault;
+use super::control::Control;
 use super::docket::Docket;
 use super::implicit::Threads;
 use super::large::Large;
@@ -34,7 +35,9 @@ impl Road {
     pub fn new(settings: Settings, parts: Parts) -> Arc<Self> {
         let Parts { ledger, toolbox, tokens, clock, entropy, metrics } = parts;
         let slots = Arc::new(Semaphore::new(settings.in_flight_max));
+        let control = Control::new(settings.switch_file.clone());
         Arc::new(Self {
+            control,
             salt: random32(&*entropy),
             settings,
             ledger,
@@ -146,7 +149,7 @@ impl Road {
         sealing.await.unwrap_or_else(|_| Err(Fault::new(Code::LedgerUnknown, "sealing was lost")))
     }
 
-    async fn seal(&self, run: &Arc<Run>, reason: &str) -> Result<Sealed, Fault> {
+    pub(super) async fn seal(&self, run: &Arc<Run>, reason: &str) -> Result<Sealed, Fault> {
         {
             let mut state = run.state.lock();
             if let Some(sealed) = &state.sealed {

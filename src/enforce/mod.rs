@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use tracing::{Instrument as _, Span};
 
 pub use answer::{Answer, Fault, Released};
 pub use approve::{Checker, Heard, Parties, Refused, Said};
+pub use control::Follow;
 pub use implicit::Thread;
 pub use opening::{Opened, Opening};
 pub use run::{Run, Sealed};
@@ -42,7 +44,8 @@ use crate::policy::{self, Bench, Judged, PolicyEngine, Resumed};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{Stage, trace};
 use crate::tool::toolbox::{self, Toolbox};
-use crate::tool::{self, ToolExecutor};
+use crate::tool::{self, Cancel, ToolExecutor};
+use control::Control;
 use docket::Docket;
 use implicit::Threads;
 use large::Large;
@@ -52,6 +55,7 @@ use run::{Admitted, New, Place, Runs, Waiting};
 mod answer;
 mod approve;
 mod cancel;
+mod control;
 mod docket;
 mod implicit;
 mod large;
@@ -97,6 +101,10 @@ pub struct Settings {
     pub attested: BTreeMap<String, String>,
     /// Agents of whose runs nothing is stored but commitments.
     pub incognito: BTreeSet<String>,
+    /// A file that stops calls while it is there, whatever else is up or down.
+    pub switch_file: Option<PathBuf>,
+    /// Trusted keys that must have signed a manifest; of those that are not revoked, too.
+    pub manifest_threshold: usize,
 }
 
 impl Default for Settings {
@@ -111,6 +119,8 @@ impl Default for Settings {
             judge_apart: true,
             attested: BTreeMap::new(),
             incognito: BTreeSet::new(),
+            switch_file: None,
+            manifest_threshold: 1,
         }
     }
 }
@@ -162,6 +172,7 @@ pub struct Road {
     threads: Threads,
     rejected: Rejected,
     large: Large,
+    control: Control,
     slots: Arc<Semaphore>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -181,7 +192,7 @@ struct Trip {
     call: ToolCall,
     refusals: Vec<Reason>,
     facts: RunFacts,
-    cancel: CancellationToken,
+    cancel: Cancel,
     span: Span,
     /// The hold it is under, if it was held before, and who wants to know what comes of it.
     resumed: Option<(Resumed, oneshot::Sender<&'static str>)>,
@@ -253,7 +264,7 @@ impl Road {
         let fingerprint = self.fingerprint(&call);
         // WHY: taken before admission, so that what is shed leaves no trace in the run.
         let slot = Arc::clone(&self.slots).try_acquire_owned();
-        let admitted = run.admit(&id, fingerprint, &*self.clock, &self.settings.attested)?;
+        let admitted = run.admit(&call, fingerprint, &*self.clock, &self.settings.attested)?;
         let New { sender, refusals, facts, cancel } = match admitted {
             Admitted::Join(waiting) => return Ok(Entry::Wait(waiting)),
             Admitted::Recall => return Ok(Entry::Recall(call)),
@@ -351,6 +362,10 @@ impl Road {
                 let finished = match executor {
                     _ if run.mode == Mode::Simulate => permit.simulated(),
                     Some(executor) => {
+                        // WHY: an order may have come between the decision and here.
+                        if self.is_stopped(&run, &tool) {
+                            cancel.cancel(tool::STOPPED);
+                        }
                         let running = tool::run(&executor, &*self.clock, permit, &cancel);
                         self.timed(&span, Stage::Tool, running).await
                     }
@@ -369,7 +384,7 @@ impl Road {
                 run.left(&id, Place::Held, Went::NotRun);
                 self.watch_hold(&run, &id, held.expires());
                 if cancel.is_cancelled() {
-                    self.cancel_held(&run, &id);
+                    self.cancel_held(&run, &id, cancel.why());
                 }
                 caller.send_replace(Some(Err(Fault::from(&held))));
             }
@@ -396,7 +411,8 @@ impl Road {
         let executor = toolbox::executor(&toolbox, trip.call.tool());
         let cancel = trip.cancel.clone();
         let judged = self.judge(trip, resumed, &toolbox).await;
-        if cancel.is_cancelled() {
+        // What an operator stops is denied, and that is on the books.
+        if cancel.is_cancelled() && !cancel.is_ordered() {
             return Err(Undecided::Cancelled);
         }
         if judged.resumed().is_some() && judged.decision().course() == Course::Wait {
@@ -407,10 +423,15 @@ impl Road {
     }
 
     async fn judge(&self, trip: Trip, resumed: Option<Resumed>, toolbox: &Toolbox) -> Judged {
-        let Trip { run, call, refusals, facts, span, .. } = trip;
+        let Trip { run, call, refusals, facts, span, cancel, .. } = trip;
+        let tool = call.tool().clone();
         let grant = run.manifest.grant(call.tool());
         let preparing = async { toolbox::prepare(toolbox, grant, call) };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
+        let tier = prepared.tool().map(|tool| tool.tier);
+        let mut against = self.stopped(&run, &tool, tier, &cancel);
+        against.extend(refusals);
+        let refusals = against;
         let engine = self.engine.load_full();
         let (now, hold) = (self.clock.now(), self.settings.hold);
         let apart = self.settings.judge_apart && prepared.is_ready();

@@ -256,7 +256,11 @@ impl Road {
             None => identity::bind_unclaimed(manifest),
         };
         let valid = manifest.not_before <= now && now < manifest.not_after;
+        let stopped = self.stopped_opening(manifest);
         let (detail, message, reasons) = match bound {
+            _ if let Some(reason) = stopped => {
+                (reason.detail.clone(), reason.message.clone(), vec![reason])
+            }
             Ok(binding) if valid => return Ok(binding),
             Ok(_) => {
                 let message = "the manifest is outside its validity".to_owned();

@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
-use tokio_util::sync::CancellationToken;
 
 use super::answer::{Answer, Fault};
 use crate::clock::Clock;
-use crate::domain::call::Auth;
+use crate::domain::call::{Auth, ToolCall};
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
-use crate::domain::id::{CallId, RunId};
+use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::time::Timestamp;
 use crate::identity::Peer;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::permit::Receipt;
 use crate::limits::{Usage, Went};
 use crate::policy::input::{AgentFacts, RunFacts};
+use crate::tool::Cancel;
 
 /// Sealed runs that are still known as sealed, so that a late call learns the right thing.
 const SEALED_KEPT: usize = 512;
@@ -68,6 +68,8 @@ pub(super) struct State {
     pub in_flight: usize,
     /// Calls that wait for an approval.
     pub held: usize,
+    /// The tools of held calls, where this process has seen them.
+    pub held_tools: BTreeMap<CallId, ToolName>,
     /// When something was last asked of the run, monotonic.
     pub touched: Duration,
     /// No new calls: the run is being sealed.
@@ -79,7 +81,7 @@ pub(super) struct State {
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     /// On the road, with these bytes.
-    OnRoad { fingerprint: Digest, answer: Waiting, cancel: CancellationToken },
+    OnRoad { fingerprint: Digest, tool: ToolName, answer: Waiting, cancel: Cancel },
     /// On the books, waiting for an approval.
     Held,
     /// On the books.
@@ -115,7 +117,7 @@ pub(super) struct New {
     pub refusals: Vec<Reason>,
     pub facts: RunFacts,
     /// Whether somebody asked it to stop.
-    pub cancel: CancellationToken,
+    pub cancel: Cancel,
 }
 
 /// How long an open run has had nothing to do.
@@ -153,11 +155,12 @@ impl Run {
     /// Takes up one call: joins it, recalls it, or counts it as new.
     pub(super) fn admit(
         &self,
-        call: &CallId,
+        asked: &ToolCall,
         fingerprint: Digest,
         clock: &dyn Clock,
         attested: &BTreeMap<String, String>,
     ) -> Result<Admitted, Fault> {
+        let call = asked.id();
         let mut state = self.state.lock();
         state.touched = clock.monotonic();
         match state.calls.get(call) {
@@ -174,8 +177,8 @@ impl Run {
         let facts = self.facts(&state.usage, attested);
         let refusals = state.usage.begin(&self.manifest.limits, fingerprint, clock.monotonic());
         let (sender, answer) = watch::channel(None);
-        let cancel = CancellationToken::new();
-        let place = Place::OnRoad { fingerprint, answer, cancel: cancel.clone() };
+        let (tool, cancel) = (asked.tool().clone(), Cancel::default());
+        let place = Place::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
         state.calls.insert(call.clone(), place);
         state.in_flight = state.in_flight.saturating_add(1);
         Ok(Admitted::New(New { sender, refusals, facts, cancel }))
@@ -234,7 +237,11 @@ impl Run {
         if matches!(place, Place::Held) {
             state.held = state.held.saturating_add(1);
         }
-        state.calls.insert(call.clone(), place);
+        let held = matches!(place, Place::Held);
+        let before = state.calls.insert(call.clone(), place);
+        if let (true, Some(Place::OnRoad { tool, .. })) = (held, before) {
+            state.held_tools.insert(call.clone(), tool);
+        }
         state.usage.end(went);
         state.in_flight = state.in_flight.saturating_sub(1);
         drop(state);
@@ -248,6 +255,7 @@ impl Run {
         if matches!(before, Some(Place::Held)) {
             state.held = state.held.saturating_sub(1);
         }
+        state.held_tools.remove(call);
         drop(state);
         self.idle.notify_waiters();
     }
@@ -337,6 +345,11 @@ impl Runs {
     /// The last run of this thread, if it is not sealed yet.
     pub fn of_thread(&self, thread: &Digest) -> Option<Arc<Run>> {
         self.by_thread.read().get(thread).cloned()
+    }
+
+    /// Every run that is known, also one that is being sealed or was.
+    pub fn all(&self) -> Vec<Arc<Run>> {
+        self.by_token.read().values().cloned().collect()
     }
 
     pub fn open(&self) -> Vec<Arc<Run>> {
