@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::answer::Fault;
+use super::budget::Budget;
 use super::docket::Docket;
 use super::implicit::Threads;
 use super::large::Large;
@@ -36,6 +37,7 @@ impl Road {
         let slots = Arc::new(Semaphore::new(settings.in_flight_max));
         Arc::new(Self {
             salt: random32(&*entropy),
+            budget: Budget::new(&settings.bounds, &clock, &*entropy),
             settings,
             ledger,
             toolbox: ArcSwap::from_pointee(toolbox),
@@ -263,6 +265,7 @@ impl Road {
             self.tasks.wait().await;
             // Once more: a run may have been opened in the moment the gate stopped.
             if last {
+                self.budget.close().await;
                 return;
             }
         }

@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span};
 
 pub use answer::{Answer, Fault, Released};
+pub use budget::Bounds;
 pub use implicit::Thread;
 pub use opening::{Opened, Opening};
 pub use run::{Run, Sealed};
@@ -42,6 +43,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{Stage, trace};
 use crate::tool::toolbox::{self, Toolbox};
 use crate::tool::{self, ToolExecutor};
+use budget::{Budget, Spending};
 use docket::Docket;
 use implicit::Threads;
 use large::Large;
@@ -49,6 +51,8 @@ use rejected::Rejected;
 use run::{Admitted, New, Place, Runs, Waiting};
 
 mod answer;
+mod batch;
+mod budget;
 mod cancel;
 mod docket;
 mod implicit;
@@ -95,6 +99,8 @@ pub struct Settings {
     pub attested: BTreeMap<String, String>,
     /// Agents of whose runs nothing is stored but commitments.
     pub incognito: BTreeSet<String>,
+    /// Rates, pools and turns.
+    pub bounds: Bounds,
 }
 
 impl Default for Settings {
@@ -109,6 +115,7 @@ impl Default for Settings {
             judge_apart: true,
             attested: BTreeMap::new(),
             incognito: BTreeSet::new(),
+            bounds: Bounds::default(),
         }
     }
 }
@@ -158,6 +165,7 @@ pub struct Road {
     threads: Threads,
     rejected: Rejected,
     large: Large,
+    budget: Budget,
     slots: Arc<Semaphore>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -185,6 +193,7 @@ struct Trip {
 struct Decided {
     pending: Pending<Committed>,
     executor: Option<Arc<dyn ToolExecutor>>,
+    spending: Spending,
 }
 
 /// Why there is no decision on the books.
@@ -232,6 +241,7 @@ impl Road {
         if self.stop.is_cancelled() {
             return Err(Fault::new(Code::Shutdown, "the gate is draining; nothing ran"));
         }
+        self.pace(run.agent(), &run.auth)?;
         let call = self.decode(run, request)?;
         let id = call.id().clone();
         let fingerprint =
@@ -239,7 +249,7 @@ impl Road {
         // WHY: taken before admission, so that what is shed leaves no trace in the run.
         let slot = Arc::clone(&self.slots).try_acquire_owned();
         let admitted = run.admit(&id, fingerprint, &*self.clock, &self.settings.attested)?;
-        let New { sender, refusals, facts, cancel } = match admitted {
+        let New { sender, refusals, facts, cancel, turn } = match admitted {
             Admitted::Join(waiting) => return Ok(Entry::Wait(waiting)),
             Admitted::Recall => return Ok(Entry::Recall(call)),
             Admitted::New(new) => new,
@@ -265,7 +275,7 @@ impl Road {
         let walking = async move {
             let _counted = road.metrics.in_flight();
             let run = Arc::clone(&trip.run);
-            let walking = AssertUnwindSafe(road.walk(trip, &sender)).catch_unwind();
+            let walking = AssertUnwindSafe(road.walk_in_turn(trip, turn, &sender)).catch_unwind();
             if walking.await.is_err() {
                 // WHY: a panic on the road (an executor's `prepare`) must not leave the run with a
                 // call that never ends; dropping `sender` tells whoever waits.
@@ -303,12 +313,12 @@ impl Road {
     async fn walk(&self, trip: Trip, caller: &watch::Sender<Option<Answer>>) {
         let (run, span, cancel) = (Arc::clone(&trip.run), trip.span.clone(), trip.cancel.clone());
         let (id, tool) = (trip.call.id().clone(), trip.call.tool().clone());
-        let (committed, executor) = match self.decide(trip).await {
-            Ok(Decided { pending, executor }) => {
+        let (committed, executor, spending) = match self.decide(trip).await {
+            Ok(Decided { pending, executor, spending }) => {
                 let committed = self.timed(&span, Stage::Commit, pending.wait()).await;
-                (committed.map_err(Undecided::Ledger), executor)
+                (committed.map_err(Undecided::Ledger), executor, Some(spending))
             }
-            Err(undecided) => (Err(undecided), None),
+            Err(undecided) => (Err(undecided), None, None),
         };
         if let Ok(committed) = &committed {
             let verdict = committed.verdict().as_str();
@@ -321,8 +331,12 @@ impl Road {
                 let finished = match executor {
                     _ if run.mode == Mode::Simulate => permit.simulated(),
                     Some(executor) => {
+                        let mut spending = spending;
+                        spending.iter_mut().for_each(Spending::start);
                         let running = tool::run(&executor, &*self.clock, permit, &cancel);
-                        self.timed(&span, Stage::Tool, running).await
+                        let finished = self.timed(&span, Stage::Tool, running).await;
+                        spending.into_iter().for_each(|spending| spending.end(finished.ended()));
+                        finished
                     }
                     None => permit.not_started(),
                 };
@@ -333,6 +347,7 @@ impl Road {
             }
             Ok(Committed::Refusal(refusal)) => {
                 run.left(&id, Place::Booked, Went::NotRun);
+                self.denied(&run);
                 caller.send_replace(Some(Err(Fault::from(&refusal))));
             }
             Ok(Committed::Held(held)) => {
@@ -359,9 +374,10 @@ impl Road {
     }
 
     /// Prepares and judges, and queues the decision while no bundle can be swapped in between.
-    async fn decide(&self, trip: Trip) -> Result<Decided, Undecided> {
+    async fn decide(&self, mut trip: Trip) -> Result<Decided, Undecided> {
         let _turn = self.turn.read().await;
         let toolbox = self.toolbox.load_full();
+        let spending = self.reserve(&mut trip, &toolbox).await.map_err(Undecided::Ledger)?;
         let executor = toolbox::executor(&toolbox, trip.call.tool());
         let cancel = trip.cancel.clone();
         let judged = self.judge(trip, &toolbox).await;
@@ -369,7 +385,7 @@ impl Road {
             return Err(Undecided::Cancelled);
         }
         let pending = self.ledger.submit(judged).await.map_err(Undecided::Ledger)?;
-        Ok(Decided { pending, executor })
+        Ok(Decided { pending, executor, spending })
     }
 
     async fn judge(&self, trip: Trip, toolbox: &Toolbox) -> Judged {
@@ -433,6 +449,7 @@ impl Road {
         went: Went,
         caller: &watch::Sender<Option<Answer>>,
     ) {
+        let Some(finished) = self.settle_later(run, finished, went, caller).await else { return };
         let call = finished.call().clone();
         let id = &call;
         let settling = self.ledger.settle(finished);

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{Answer, Fault};
+use super::budget::{self, InTurn};
 use crate::clock::Clock;
 use crate::domain::call::Auth;
 use crate::domain::code::Code;
@@ -44,6 +45,8 @@ pub struct Run {
     pub(super) incognito: bool,
     /// What it is found by: of an explicit run, the hash of its token.
     pub(super) token: Digest,
+    /// One of its calls at a time is walked.
+    pub(super) ordered: bool,
     /// Of an implicit run, the thread of work it belongs to.
     pub(super) thread: Option<Digest>,
     pub(super) state: Mutex<State>,
@@ -68,6 +71,10 @@ pub(super) struct State {
     pub held: usize,
     /// When something was last asked of the run, monotonic.
     pub touched: Duration,
+    /// No new calls: too many were denied.
+    pub suspended: bool,
+    /// Of an ordered run: told when the call that came last has left the road.
+    pub last_in_line: Option<oneshot::Receiver<()>>,
     /// No new calls: the run is being sealed.
     pub closing: bool,
     pub sealed: Option<Sealed>,
@@ -114,6 +121,8 @@ pub(super) struct New {
     pub facts: RunFacts,
     /// Whether somebody asked it to stop.
     pub cancel: CancellationToken,
+    /// Its turn, in an ordered run.
+    pub turn: Option<InTurn>,
 }
 
 /// How long an open run has had nothing to do.
@@ -169,6 +178,7 @@ impl Run {
         if state.closing || self.expires.is_some_and(|expires| expires <= clock.now()) {
             return Err(Fault::new(Code::RunSealed, "the run is sealed").about(call));
         }
+        budget::may_enter(self, &state, call)?;
         let facts = RunFacts {
             id: self.id,
             mode: self.mode.as_str().to_owned(),
@@ -176,6 +186,8 @@ impl Run {
             calls: state.usage.calls(),
             errors: state.usage.errors(),
             denied: state.usage.denied(),
+            cost: state.usage.cost(),
+            pools: Vec::new(),
             labels: self.labels.clone(),
             attested: attested.clone(),
         };
@@ -185,7 +197,8 @@ impl Run {
         let place = Place::OnRoad { fingerprint, answer, cancel: cancel.clone() };
         state.calls.insert(call.clone(), place);
         state.in_flight = state.in_flight.saturating_add(1);
-        Ok(Admitted::New(New { sender, refusals, facts, cancel }))
+        let turn = self.ordered.then(|| budget::line_up(&mut state));
+        Ok(Admitted::New(New { sender, refusals, facts, cancel, turn }))
     }
 
     /// The call left the road: nothing of it is on the books, so its id is free again.
@@ -206,6 +219,20 @@ impl Run {
         }
         state.calls.insert(call.clone(), place);
         state.usage.end(went);
+        state.in_flight = state.in_flight.saturating_sub(1);
+        drop(state);
+        self.idle.notify_waiters();
+    }
+
+    /// A call is over; its outcome is not on the books yet.
+    pub(super) fn ended(&self, went: Went) {
+        self.state.lock().usage.end(went);
+    }
+
+    /// A call that ended is on the books.
+    pub(super) fn booked(&self, call: &CallId, place: Place) {
+        let mut state = self.state.lock();
+        state.calls.insert(call.clone(), place);
         state.in_flight = state.in_flight.saturating_sub(1);
         drop(state);
         self.idle.notify_waiters();

@@ -254,9 +254,10 @@ impl GateService for Gate {
         let run = self.run(&request)?;
         let released = self.recorded(&run, &request.get_ref().call_id).await?;
         let place = released.receipt().clone();
-        let pb::ExecuteToolResponse { call_id, status, result, receipt } =
+        let pb::ExecuteToolResponse { call_id, status, result, receipt, outcome_pending } =
             convert::released(released);
-        Ok(stamped(pb::GetCallResponse { call_id, status, result, receipt }, &place))
+        let found = pb::GetCallResponse { call_id, status, result, receipt, outcome_pending };
+        Ok(stamped(found, &place))
     }
 
     type ReadResultStream = Pieces;
