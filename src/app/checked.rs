@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::tools::{self, Tools};
-use super::{Error, versions};
+use super::{Error, bounds, versions};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
 use crate::crypto::keys::{PublicKey, SecretKey};
@@ -62,6 +62,10 @@ pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
             return Err(Error::Config(wrong));
         }
     };
+    let unpriced = bounds::unpriced(callers.manifests(), &tools.toolbox);
+    if !unpriced.is_empty() {
+        return Err(Error::Config(unpriced));
+    }
     versions::check(&config.state, &callers).map_err(|e| Error::Config(vec![e]))?;
     let system = |e: String| Error::System(e);
     let artifacts = Artifacts::open(&config.state.join("artifacts"));

@@ -16,6 +16,7 @@ use crate::telemetry::trace;
 
 mod anchors;
 mod books;
+mod bounds;
 mod checked;
 mod control;
 pub mod fleet;

@@ -16,7 +16,7 @@ use super::checked::Checked;
 use super::control::{self, List};
 use super::listen::listen;
 use super::tools::{Files, Tools};
-use super::{Ask, Ended, Error, PAUSE, books, policy, tools, versions};
+use super::{Ask, Ended, Error, PAUSE, books, bounds, policy, tools, versions};
 use crate::catalog::drift::Drift;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
@@ -163,7 +163,7 @@ async fn open_gate(
     // The writer ended first; whoever supervises it says why.
     let Ok(runs) = recovered.await else { return Ok(()) };
     let limits = &checked.config.limits;
-    let bounds = enforce::Settings {
+    let settings = enforce::Settings {
         in_flight_max: usize::try_from(limits.in_flight_max).unwrap_or(usize::MAX),
         open_runs_max: usize::try_from(limits.open_runs_max).unwrap_or(usize::MAX),
         hold: Duration::from_secs(limits.hold_seconds),
@@ -171,10 +171,11 @@ async fn open_gate(
         incognito: checked.config.retention.incognito.iter().cloned().collect(),
         switch_file: Some(checked.config.control.switch_file.clone()),
         manifest_threshold: checked.config.trust.manifest_threshold,
+        bounds: bounds::bounds(&checked).await?,
         ..enforce::Settings::default()
     };
     let road = Road::new(
-        bounds,
+        settings,
         enforce::Parts {
             ledger: running.ledger.clone(),
             toolbox,

@@ -24,6 +24,7 @@ mod check;
 mod complete;
 pub mod fleet;
 mod overrides;
+pub mod pools;
 mod retention;
 mod schema;
 
@@ -71,6 +72,8 @@ pub struct Config {
     pub control: Control,
     /// What the process takes on at once.
     pub limits: Limits,
+    /// What all gates share.
+    pub pools: Vec<pools::Pool>,
     /// How long payloads stay.
     pub retention: Retention,
     /// Under which key they lie; absent: in the clear.
@@ -220,6 +223,16 @@ pub struct Limits {
     pub queue_wait_ms: u64,
     /// Seconds calls in progress get at shutdown.
     pub drain_seconds: u64,
+    /// Requests one caller may make each second in the long run.
+    pub requests_per_second: Option<u64>,
+    /// Requests one caller may make at once.
+    pub burst: u64,
+    /// Denials of one run within a minute after which it is suspended.
+    pub denials_max: Option<u64>,
+    /// Milliseconds a call of an ordered run waits for the one before it.
+    pub ordered_wait_ms: u64,
+    /// Results of T0 tools that only read are released before their outcome is on the books.
+    pub batch_t0: bool,
 }
 
 /// `telemetry`.

@@ -23,6 +23,7 @@ use crate::ledger::hold::Hold;
 use crate::ledger::{self, drafts};
 use crate::limits::Went;
 use crate::policy::Resumed;
+use crate::tool;
 
 /// Between two tries to judge an approved call while the ledger cannot be written.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -200,8 +201,8 @@ impl Road {
         let call = ToolCall::parse(asking, hold.tool.as_str(), &hold.args).ok()?;
         let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
         let fingerprint = self.fingerprint(&call);
-        let New { sender, facts, cancel, .. } =
-            run.take_up(call.id(), fingerprint, &self.settings.attested)?;
+        let New { sender, facts, cancel, turn, .. } =
+            run.take_up(&call, fingerprint, &self.settings.attested)?;
         let refusals = hold.refused.iter().map(refused_by).collect();
         let span = call_span(run, &call);
         let (tell, told) = oneshot::channel();
@@ -215,7 +216,11 @@ impl Road {
             approvals: hold.granted,
         };
         let (run, resumed) = (Arc::clone(run), Some((resumed, tell)));
-        self.set_out(Trip { run, call, refusals, facts, cancel, span, resumed }, sender, slot);
+        self.set_out(
+            Trip { run, call, refusals, facts, cancel, span, resumed },
+            sender,
+            (slot, turn),
+        );
         Some(told)
     }
 
@@ -259,7 +264,7 @@ impl Road {
             }
         };
         match why {
-            Undecided::Cancelled => self.cancel_held(run, id),
+            Undecided::Cancelled => self.cancel_held(run, id, tool::CANCELLED),
             Undecided::StillHeld => self.watch_hold_of(run, id).await,
             Undecided::Ledger(_) if over => {}
             Undecided::Ledger(_) => {

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::answer::Fault;
+use super::budget::Budget;
 use super::control::Control;
 use super::docket::Docket;
 use super::implicit::Threads;
@@ -39,6 +40,7 @@ impl Road {
         Arc::new(Self {
             control,
             salt: random32(&*entropy),
+            budget: Budget::new(&settings.bounds, &clock, &*entropy),
             settings,
             ledger,
             toolbox: ArcSwap::from_pointee(toolbox),
@@ -267,6 +269,7 @@ impl Road {
             self.tasks.wait().await;
             // Once more: a run may have been opened in the moment the gate stopped.
             if last {
+                self.budget.close().await;
                 return;
             }
         }

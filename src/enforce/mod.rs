@@ -20,6 +20,7 @@ use tracing::{Instrument as _, Span};
 
 pub use answer::{Answer, Fault, Released};
 pub use approve::{Checker, Heard, Parties, Refused, Said};
+pub use budget::Bounds;
 pub use control::Follow;
 pub use implicit::Thread;
 pub use opening::{Opened, Opening};
@@ -45,6 +46,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{Stage, trace};
 use crate::tool::toolbox::{self, Toolbox};
 use crate::tool::{self, Cancel, ToolExecutor};
+use budget::{Budget, InTurn, Spending};
 use control::Control;
 use docket::Docket;
 use implicit::Threads;
@@ -54,6 +56,8 @@ use run::{Admitted, New, Place, Runs, Waiting};
 
 mod answer;
 mod approve;
+mod batch;
+mod budget;
 mod cancel;
 mod control;
 mod docket;
@@ -105,6 +109,8 @@ pub struct Settings {
     pub switch_file: Option<PathBuf>,
     /// Trusted keys that must have signed a manifest; of those that are not revoked, too.
     pub manifest_threshold: usize,
+    /// Rates, pools and turns.
+    pub bounds: Bounds,
 }
 
 impl Default for Settings {
@@ -121,6 +127,7 @@ impl Default for Settings {
             incognito: BTreeSet::new(),
             switch_file: None,
             manifest_threshold: 1,
+            bounds: Bounds::default(),
         }
     }
 }
@@ -173,6 +180,7 @@ pub struct Road {
     rejected: Rejected,
     large: Large,
     control: Control,
+    budget: Budget,
     slots: Arc<Semaphore>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -210,6 +218,7 @@ impl Trip {
 struct Decided {
     pending: Pending<Committed>,
     executor: Option<Arc<dyn ToolExecutor>>,
+    spending: Spending,
 }
 
 /// Why there is no decision on the books.
@@ -259,13 +268,14 @@ impl Road {
         if self.stop.is_cancelled() {
             return Err(Fault::new(Code::Shutdown, "the gate is draining; nothing ran"));
         }
+        self.pace(run.agent(), &run.auth)?;
         let call = self.decode(run, request)?;
         let id = call.id().clone();
         let fingerprint = self.fingerprint(&call);
         // WHY: taken before admission, so that what is shed leaves no trace in the run.
         let slot = Arc::clone(&self.slots).try_acquire_owned();
         let admitted = run.admit(&call, fingerprint, &*self.clock, &self.settings.attested)?;
-        let New { sender, refusals, facts, cancel } = match admitted {
+        let New { sender, refusals, facts, cancel, turn } = match admitted {
             Admitted::Join(waiting) => return Ok(Entry::Wait(waiting)),
             Admitted::Recall => return Ok(Entry::Recall(call)),
             Admitted::New(new) => new,
@@ -282,7 +292,7 @@ impl Road {
         self.set_out(
             Trip { run, call, refusals, facts, cancel, span, resumed: None },
             sender,
-            slot,
+            (slot, turn),
         );
         Ok(Entry::Wait(waiting))
     }
@@ -292,13 +302,13 @@ impl Road {
         self: &Arc<Self>,
         trip: Trip,
         sender: watch::Sender<Option<Answer>>,
-        slot: OwnedSemaphorePermit,
+        (slot, turn): (OwnedSemaphorePermit, Option<InTurn>),
     ) {
         let (road, span) = (Arc::clone(self), trip.span.clone());
         let walking = async move {
             let _counted = road.metrics.in_flight();
             let (run, id) = (Arc::clone(&trip.run), trip.call.id().clone());
-            let walking = AssertUnwindSafe(road.walk(trip, &sender)).catch_unwind();
+            let walking = AssertUnwindSafe(road.walk_in_turn(trip, turn, &sender)).catch_unwind();
             if walking.await.is_err() {
                 // WHY: a panic on the road (an executor's `prepare`) must not leave the run with a
                 // call that never ends; dropping `sender` tells whoever waits.
@@ -342,12 +352,12 @@ impl Road {
         let (id, tool) = (trip.call.id().clone(), trip.call.tool().clone());
         let (trip, told) = trip.split();
         let again = told.is_some();
-        let (committed, executor) = match self.decide(trip).await {
-            Ok(Decided { pending, executor }) => {
+        let (committed, executor, spending) = match self.decide(trip).await {
+            Ok(Decided { pending, executor, spending }) => {
                 let committed = self.timed(&span, Stage::Commit, pending.wait()).await;
-                (committed.map_err(Undecided::Ledger), executor)
+                (committed.map_err(Undecided::Ledger), executor, Some(spending))
             }
-            Err(undecided) => (Err(undecided), None),
+            Err(undecided) => (Err(undecided), None, None),
         };
         // Nobody has to listen.
         let _ = told.map(|told| told.send(became(&committed)));
@@ -366,8 +376,12 @@ impl Road {
                         if self.is_stopped(&run, &tool) {
                             cancel.cancel(tool::STOPPED);
                         }
+                        let mut spending = spending;
+                        spending.iter_mut().for_each(Spending::start);
                         let running = tool::run(&executor, &*self.clock, permit, &cancel);
-                        self.timed(&span, Stage::Tool, running).await
+                        let finished = self.timed(&span, Stage::Tool, running).await;
+                        spending.into_iter().for_each(|spending| spending.end(finished.ended()));
+                        finished
                     }
                     None => permit.not_started(),
                 };
@@ -378,6 +392,7 @@ impl Road {
             }
             Ok(Committed::Refusal(refusal)) => {
                 run.left(&id, Place::Booked, Went::NotRun);
+                self.denied(&run);
                 caller.send_replace(Some(Err(Fault::from(&refusal))));
             }
             Ok(Committed::Held(held)) => {
@@ -405,9 +420,13 @@ impl Road {
     }
 
     /// Prepares and judges, and queues the decision while no bundle can be swapped in between.
-    async fn decide(&self, (trip, resumed): (Trip, Option<Resumed>)) -> Result<Decided, Undecided> {
+    async fn decide(
+        &self,
+        (mut trip, resumed): (Trip, Option<Resumed>),
+    ) -> Result<Decided, Undecided> {
         let _turn = self.turn.read().await;
         let toolbox = self.toolbox.load_full();
+        let spending = self.reserve(&mut trip, &toolbox).await.map_err(Undecided::Ledger)?;
         let executor = toolbox::executor(&toolbox, trip.call.tool());
         let cancel = trip.cancel.clone();
         let judged = self.judge(trip, resumed, &toolbox).await;
@@ -419,7 +438,7 @@ impl Road {
             return Err(Undecided::StillHeld);
         }
         let pending = self.ledger.submit(judged).await.map_err(Undecided::Ledger)?;
-        Ok(Decided { pending, executor })
+        Ok(Decided { pending, executor, spending })
     }
 
     async fn judge(&self, trip: Trip, resumed: Option<Resumed>, toolbox: &Toolbox) -> Judged {
@@ -490,6 +509,7 @@ impl Road {
         went: Went,
         caller: &watch::Sender<Option<Answer>>,
     ) {
+        let Some(finished) = self.settle_later(run, finished, went, caller).await else { return };
         let call = finished.call().clone();
         let id = &call;
         let settling = self.ledger.settle(finished);

@@ -172,6 +172,7 @@ impl Road {
         handle: &Handle,
     ) -> Result<(Arc<Run>, Receipt), Fault> {
         let manifest = &caller.manifest;
+        self.pace(&manifest.name, &caller.auth)?;
         opening.incognito |= self.settings.incognito.contains(&manifest.name);
         let now = self.clock.now();
         let id = RunId::from_random(random16(&*self.entropy));
@@ -204,6 +205,7 @@ impl Road {
             labels: opening.labels,
             incognito: opening.incognito,
             token: handle.token(&id),
+            ordered: self.settings.bounds.ordered.contains(&manifest.name),
             thread: handle.thread(),
             state: Mutex::new(State { touched: self.clock.monotonic(), ..State::default() }),
             released: AtomicU64::new(0),

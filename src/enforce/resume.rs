@@ -33,7 +33,8 @@ impl Road {
                 continue;
             }
             match resumed(&found, manifests, self.clock.monotonic()) {
-                Some(run) => {
+                Some(mut run) => {
+                    self.remember(&mut run, &found);
                     let run = Arc::new(run);
                     if run.incognito {
                         self.ledger.keep_nothing_of(run.id);
@@ -59,6 +60,31 @@ impl Road {
         self.tasks.spawn(async move {
             drop(ledger.owe(recover::sealing(id, "not_started")).await);
         });
+    }
+
+    /// What the run's limits go by: errors in a row, cost at today's prices, and denials.
+    fn remember(&self, run: &mut Run, found: &RecoveredRun) {
+        let bounds = &self.settings.bounds;
+        run.ordered = bounds.ordered.contains(&run.manifest.name);
+        let past = &found.past;
+        let toolbox = self.toolbox.load();
+        let cost =
+            past.authorized.iter().filter(|_| run.mode == Mode::Enforce).map(|(tool, times)| {
+                let price = toolbox.get(tool).and_then(|tool| tool.facts.cost_micro_usd);
+                price.unwrap_or(0).saturating_mul(*times)
+            });
+        let cost = cost.fold(0, u64::saturating_add);
+        let state = run.state.get_mut();
+        state.usage = std::mem::take(&mut state.usage).after(past.errors_in_row, cost);
+        if let Some(most) = bounds.denials_max {
+            // A suspension outlives the process: the same denials lead to it again.
+            let first = past.denials.front().map_or(0, |at| at.millis());
+            for at in &past.denials {
+                let since = u64::try_from(at.millis().saturating_sub(first)).unwrap_or(0);
+                state.suspended |= state.usage.denied_at(most, Duration::from_millis(since));
+            }
+            state.usage.forget_denials();
+        }
     }
 
     /// A run of the last life that nobody can continue.
@@ -133,6 +159,7 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>], now: Duration) -> 
         mode: if text("mode") == Some("enforce") { Mode::Enforce } else { Mode::Simulate },
         labels: labels.iter().filter_map(pair).collect(),
         incognito: data.get("incognito").is_some(),
+        ordered: false,
         token: thread.map_or(hash, |thread| token_of(&thread, &found.run)),
         thread,
         state: Mutex::new(State { usage, calls, held, touched: now, ..State::default() }),

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use super::answer::{Answer, Fault};
+use super::budget::{self, InTurn};
 use crate::clock::Clock;
 use crate::domain::call::{Auth, ToolCall};
 use crate::domain::code::Code;
@@ -44,6 +45,8 @@ pub struct Run {
     pub(super) incognito: bool,
     /// What it is found by: of an explicit run, the hash of its token.
     pub(super) token: Digest,
+    /// One of its calls at a time is walked.
+    pub(super) ordered: bool,
     /// Of an implicit run, the thread of work it belongs to.
     pub(super) thread: Option<Digest>,
     pub(super) state: Mutex<State>,
@@ -72,6 +75,10 @@ pub(super) struct State {
     pub held_tools: BTreeMap<CallId, ToolName>,
     /// When something was last asked of the run, monotonic.
     pub touched: Duration,
+    /// No new calls: too many were denied.
+    pub suspended: bool,
+    /// Of an ordered run: told when the call that came last has left the road.
+    pub last_in_line: Option<oneshot::Receiver<()>>,
     /// No new calls: the run is being sealed.
     pub closing: bool,
     pub sealed: Option<Sealed>,
@@ -118,6 +125,8 @@ pub(super) struct New {
     pub facts: RunFacts,
     /// Whether somebody asked it to stop.
     pub cancel: Cancel,
+    /// Its turn, in an ordered run.
+    pub turn: Option<InTurn>,
 }
 
 /// How long an open run has had nothing to do.
@@ -174,6 +183,7 @@ impl Run {
         if state.closing || self.expires.is_some_and(|expires| expires <= clock.now()) {
             return Err(Fault::new(Code::RunSealed, "the run is sealed").about(call));
         }
+        budget::may_enter(self, &state, call)?;
         let facts = self.facts(&state.usage, attested);
         let refusals = state.usage.begin(&self.manifest.limits, fingerprint, clock.monotonic());
         let (sender, answer) = watch::channel(None);
@@ -181,7 +191,8 @@ impl Run {
         let place = Place::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
         state.calls.insert(call.clone(), place);
         state.in_flight = state.in_flight.saturating_add(1);
-        Ok(Admitted::New(New { sender, refusals, facts, cancel }))
+        let turn = self.ordered.then(|| budget::line_up(&mut state));
+        Ok(Admitted::New(New { sender, refusals, facts, cancel, turn }))
     }
 
     fn facts(&self, usage: &Usage, attested: &BTreeMap<String, String>) -> RunFacts {
@@ -192,6 +203,8 @@ impl Run {
             calls: usage.calls(),
             errors: usage.errors(),
             denied: usage.denied(),
+            cost: usage.cost(),
+            pools: Vec::new(),
             labels: self.labels.clone(),
             attested: attested.clone(),
         }
@@ -200,25 +213,27 @@ impl Run {
     /// Takes a held call up again. `None` if it is not held, or not any more.
     pub(super) fn take_up(
         &self,
-        call: &CallId,
+        asked: &ToolCall,
         fingerprint: Digest,
         attested: &BTreeMap<String, String>,
     ) -> Option<New> {
+        let call = asked.id();
         let mut state = self.state.lock();
         if !matches!(state.calls.get(call), Some(Place::Held)) {
             return None;
         }
         let (sender, answer) = watch::channel(None);
-        let cancel = CancellationToken::new();
-        let place = Place::OnRoad { fingerprint, answer, cancel: cancel.clone() };
+        let (tool, cancel) = (asked.tool().clone(), Cancel::default());
+        let place = Place::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
         state.calls.insert(call.clone(), place);
         state.held = state.held.saturating_sub(1);
         state.in_flight = state.in_flight.saturating_add(1);
         state.usage.take_up();
+        let turn = self.ordered.then(|| budget::line_up(&mut state));
         let facts = self.facts(&state.usage, attested);
         drop(state);
         self.idle.notify_waiters();
-        Some(New { sender, refusals: Vec::new(), facts, cancel })
+        Some(New { sender, refusals: Vec::new(), facts, cancel, turn })
     }
 
     /// The call left the road: nothing of it is on the books, so its id is free again.
@@ -243,6 +258,20 @@ impl Run {
             state.held_tools.insert(call.clone(), tool);
         }
         state.usage.end(went);
+        state.in_flight = state.in_flight.saturating_sub(1);
+        drop(state);
+        self.idle.notify_waiters();
+    }
+
+    /// A call is over; its outcome is not on the books yet.
+    pub(super) fn ended(&self, went: Went) {
+        self.state.lock().usage.end(went);
+    }
+
+    /// A call that ended is on the books.
+    pub(super) fn booked(&self, call: &CallId, place: Place) {
+        let mut state = self.state.lock();
+        state.calls.insert(call.clone(), place);
         state.in_flight = state.in_flight.saturating_sub(1);
         drop(state);
         self.idle.notify_waiters();

@@ -46,6 +46,10 @@ pub struct RunFacts {
     pub errors: u64,
     /// Calls of this run that were denied.
     pub denied: u64,
+    /// What its calls cost so far, as far as bindings say; millionths of a US dollar.
+    pub cost: u64,
+    /// What is left of the pools that cover this call.
+    pub pools: Vec<Left>,
     /// Labels given at `OpenRun`: claims.
     pub labels: BTreeMap<String, String>,
     /// Facts the sidecar vouches for: pod, namespace, environment.
@@ -63,6 +67,20 @@ pub struct Standing<'a> {
     pub approvals: &'a [Approval],
     /// The layers that count approvers for themselves.
     pub by_hand: &'a [&'static str],
+}
+
+/// What a policy is told of one pool that covers the call (`input.pools[]`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Left {
+    /// The pool.
+    pub name: String,
+    /// `requests`, `cost_micro_usd` or `concurrency`.
+    pub unit: String,
+    /// What is left of the window in thousandths, this call taken off: what this gate holds, and what
+    /// nobody held when it last asked.
+    pub left_permille: u64,
+    /// Units of a window.
+    pub size: u64,
 }
 
 /// The canonical bytes of the document about one call.
@@ -92,6 +110,7 @@ pub fn document(
         ("findings", prepared.findings().iter().map(finding_json).collect::<Vec<_>>().into()),
         ("approvals", standing.approvals.iter().map(approval_json).collect::<Vec<_>>().into()),
         ("quorum", Json::object([("by_hand", names(standing.by_hand).into())])),
+        ("pools", run.pools.iter().map(pool_json).collect::<Vec<_>>().into()),
         ("observe", names(standing.observe).into()),
         (
             "history",
@@ -132,7 +151,7 @@ fn run_json(run: &RunFacts) -> Json {
         ("opened_at", Json::from(run.opened_at.to_string())),
         ("calls", Json::from(run.calls)),
         ("errors", Json::from(run.errors)),
-        ("cost", Json::from(0_u64)),
+        ("cost", Json::from(run.cost)),
         ("labels", map(&run.labels)),
     ])
 }
@@ -144,6 +163,15 @@ fn tool_json(tool: &ToolFacts) -> Json {
         ("tier", Json::from(tool.tier.as_str())),
         ("read_only", Json::from(tool.read_only)),
         ("definition", Json::from(tool.definition.prefixed())),
+    ])
+}
+
+fn pool_json(left: &Left) -> Json {
+    Json::object([
+        ("name", Json::from(left.name.as_str())),
+        ("unit", Json::from(left.unit.as_str())),
+        ("left_permille", Json::from(left.left_permille)),
+        ("size", Json::from(left.size)),
     ])
 }
 

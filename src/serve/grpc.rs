@@ -263,9 +263,10 @@ impl GateService for Gate {
         let waiting = self.road()?.call_within(&run, call_id, patience(*wait_ms));
         let released = Box::pin(waiting).await.map_err(told)?;
         let place = released.receipt().clone();
-        let pb::ExecuteToolResponse { call_id, status, result, receipt } =
+        let pb::ExecuteToolResponse { call_id, status, result, receipt, outcome_pending } =
             convert::released(released);
-        Ok(stamped(pb::GetCallResponse { call_id, status, result, receipt }, &place))
+        let found = pb::GetCallResponse { call_id, status, result, receipt, outcome_pending };
+        Ok(stamped(found, &place))
     }
 
     type ReadResultStream = Pieces;

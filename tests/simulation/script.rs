@@ -114,6 +114,7 @@ pub fn toolbox(world: &Arc<World>, life: u64, dead: &CancellationToken) -> Toolb
             definition: Digest::of(&[name.as_bytes()]),
             timeout: TOOL_TIMEOUT,
             result_bytes_max: 1 << 20,
+            cost_micro_usd: None,
         }),
         description: "scripted".into(),
         input_schema: schema.canonical().to_vec(),
