@@ -83,6 +83,9 @@ struct Migrate {
     /// A login that may write the chains of one tenant; set its password yourself
     #[arg(long, value_name = "ROLE=TENANT", value_parser = writer_login)]
     writer: Vec<(String, String)>,
+    /// A login that may give orders to the gates of one tenant (`hub`); set its password yourself
+    #[arg(long, value_name = "ROLE=TENANT", value_parser = writer_login)]
+    operator: Vec<(String, String)>,
     /// A login that may read everything; set its password yourself
     #[arg(long, value_name = "ROLE")]
     reader: Vec<String>,
@@ -219,6 +222,10 @@ async fn migrate(command: &Migrate) -> Result<u8, Failure> {
         let (name, tenant) = (name.clone(), tenant.clone());
         logins.push(Login::Writer { name, password: None, tenant });
     }
+    for (name, tenant) in &command.operator {
+        let (name, tenant) = (name.clone(), tenant.clone());
+        logins.push(Login::Operator { name, password: None, tenant });
+    }
     for name in &command.reader {
         logins.push(Login::Reader { name: name.clone(), password: None, tenant: None });
     }
@@ -236,7 +243,7 @@ async fn migrate(command: &Migrate) -> Result<u8, Failure> {
 }
 
 fn writer_login(text: &str) -> Result<(String, String), String> {
-    let (name, tenant) = text.split_once('=').ok_or("a writer is ROLE=TENANT")?;
+    let (name, tenant) = text.split_once('=').ok_or("a login of one tenant is ROLE=TENANT")?;
     Ok((name.to_owned(), tenant.to_owned()))
 }
 

@@ -13,7 +13,11 @@ use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::ledger::store::StoreError;
 
+pub mod answer;
 pub mod memory;
+pub mod postgres;
+pub mod sqlite;
+mod wire;
 
 /// What an order is about.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

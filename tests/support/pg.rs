@@ -33,6 +33,8 @@ pub struct TestDb {
     pub writer_url: String,
     /// `wg_writer_other`, tenant `other`.
     pub other_writer_url: String,
+    /// `wg_operator`, tenant `default`: may give orders to gates.
+    pub operator_url: String,
     /// `wg_reader`, every tenant.
     pub reader_url: String,
     /// `wg_reader_other`, tenant `other`.
@@ -79,6 +81,7 @@ impl Pg {
         let logins = [
             login("wg_writer", "default"),
             login("wg_writer_other", "other"),
+            Login::Operator { name: "wg_operator".into(), password: None, tenant: "default".into() },
             reader("wg_reader", None),
             reader("wg_reader_other", Some("other")),
         ];
@@ -96,6 +99,7 @@ impl Pg {
             admin_url: self.url("postgres", &name),
             writer_url: self.url("wg_writer", &name),
             other_writer_url: self.url("wg_writer_other", &name),
+            operator_url: self.url("wg_operator", &name),
             reader_url: self.url("wg_reader", &name),
             other_reader_url: self.url("wg_reader_other", &name),
         }

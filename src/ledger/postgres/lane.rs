@@ -37,7 +37,7 @@ impl Default for Options {
 
 /// Whether a lost answer leaves something in doubt.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     /// It writes: a lost answer is `Unknown`.
     Write,
     /// It only reads: a lost answer is `Unavailable`, after one more try on a new connection.
@@ -45,19 +45,19 @@ pub(super) enum Purpose {
 }
 
 /// One connection.
-pub(super) struct Lane {
+pub(crate) struct Lane {
     connect: PgConnectOptions,
     options: Options,
     home: Mutex<Option<PgConnection>>,
 }
 
 impl Lane {
-    pub(super) fn new(connect: PgConnectOptions, options: Options) -> Self {
+    pub(crate) fn new(connect: PgConnectOptions, options: Options) -> Self {
         Self { connect, options, home: Mutex::new(None) }
     }
 
     /// Sends the statement and returns all rows, once the server said that it is done.
-    pub(super) async fn run(&self, sql: &str, purpose: Purpose) -> Result<Vec<PgRow>, StoreError> {
+    pub(crate) async fn run(&self, sql: &str, purpose: Purpose) -> Result<Vec<PgRow>, StoreError> {
         if sql.contains('\0') {
             return Err(StoreError::Unavailable("a text holds a NUL byte".into()));
         }
@@ -138,7 +138,7 @@ impl Lane {
 }
 
 /// Reads the address; nothing of a statement is ever logged.
-pub(super) fn connect_options(url: &str) -> Result<PgConnectOptions, StoreError> {
+pub(crate) fn connect_options(url: &str) -> Result<PgConnectOptions, StoreError> {
     // WHY: the driver's error would repeat the address, and with it the password.
     let options = PgConnectOptions::from_str(url)
         .map_err(|_| StoreError::Unavailable("the database address cannot be read".into()))?;

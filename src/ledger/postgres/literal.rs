@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 /// A string.
-pub(super) fn text(value: &str) -> String {
+pub(crate) fn text(value: &str) -> String {
     let mut out = String::with_capacity(value.len().saturating_add(16));
     out.push_str("E'");
     for c in value.chars() {
@@ -20,7 +20,7 @@ pub(super) fn text(value: &str) -> String {
 }
 
 /// Bytes.
-pub(super) fn bytes(value: &[u8]) -> String {
+pub(crate) fn bytes(value: &[u8]) -> String {
     let mut out = String::with_capacity(value.len().saturating_mul(2).saturating_add(16));
     out.push_str("E'\\\\x");
     hex(value, &mut out);

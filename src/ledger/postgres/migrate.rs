@@ -9,16 +9,18 @@ use super::literal::text;
 use crate::ledger::store::StoreError;
 
 /// The schema this build reads and writes.
-pub const SCHEMA_VERSION: u64 = 5;
+pub const SCHEMA_VERSION: u64 = 6;
 
-const MIGRATIONS: [(u64, &str); 5] = [
+const MIGRATIONS: [(u64, &str); 6] = [
     (1, include_str!("../../../migrations/postgres/0001_ledger.sql")),
     (2, include_str!("../../../migrations/postgres/0002_functions.sql")),
     (3, include_str!("../../../migrations/postgres/0003_fleet.sql")),
     (4, include_str!("../../../migrations/postgres/0004_subtree.sql")),
     (5, include_str!("../../../migrations/postgres/0005_retention.sql")),
+    (6, include_str!("../../../migrations/postgres/0006_control.sql")),
 ];
-const GROUPS: [&str; 4] = ["ledger_owner", "ledger_writer", "ledger_reader", "ledger_eraser"];
+const GROUPS: [&str; 5] =
+    ["ledger_owner", "ledger_writer", "ledger_reader", "ledger_eraser", "ledger_operator"];
 /// Roles belong to the whole server, so two databases migrating at once may collide on them.
 const ATTEMPTS: u32 = 8;
 
@@ -32,6 +34,15 @@ pub enum Login {
         /// Password, if it is to be set.
         password: Option<String>,
         /// The only tenant it may write for.
+        tenant: String,
+    },
+    /// Gives orders to the gates of one tenant, and writes a chain of its own about it.
+    Operator {
+        /// Role name.
+        name: String,
+        /// Password, if it is to be set.
+        password: Option<String>,
+        /// The only tenant it gives orders for.
         tenant: String,
     },
     /// Reads everything, and erases payloads.
@@ -62,6 +73,7 @@ impl Login {
     fn parts(&self) -> (&str, Option<&str>) {
         match self {
             Self::Writer { name, password, .. }
+            | Self::Operator { name, password, .. }
             | Self::Reader { name, password, .. }
             | Self::Eraser { name, password } => (name, password.as_deref()),
         }
@@ -72,6 +84,7 @@ impl Login {
     const fn groups(&self) -> &'static [&'static str] {
         match self {
             Self::Writer { .. } => &["ledger_writer"],
+            Self::Operator { .. } => &["ledger_writer", "ledger_operator"],
             Self::Reader { .. } => &["ledger_reader"],
             Self::Eraser { .. } => &["ledger_reader", "ledger_eraser"],
         }
@@ -209,7 +222,9 @@ fn role(login: &Login, group: &str) -> String {
 
 fn tenant(login: &Login) -> String {
     let (table, name, tenant) = match login {
-        Login::Writer { name, tenant, .. } => ("writer_tenant", name, Some(tenant)),
+        Login::Writer { name, tenant, .. } | Login::Operator { name, tenant, .. } => {
+            ("writer_tenant", name, Some(tenant))
+        }
         Login::Reader { name, tenant, .. } => ("reader_tenant", name, tenant.as_ref()),
         Login::Eraser { name, .. } => ("reader_tenant", name, None),
     };
@@ -223,7 +238,9 @@ fn tenant(login: &Login) -> String {
 
 /// Keeps the statements of a writer out of the server's log; `false` if that is not ours to say.
 async fn silence(conn: &mut PgConnection, login: &Login) -> Result<bool, sqlx::Error> {
-    let Login::Writer { name, .. } = login else { return Ok(true) };
+    let (Login::Writer { name, .. } | Login::Operator { name, .. }) = login else {
+        return Ok(true);
+    };
     let superuser = "SELECT rolsuper FROM pg_roles WHERE rolname = current_user";
     let row = sqlx::raw_sql(superuser).fetch_one(&mut *conn).await?;
     if !row.try_get::<bool, _>("rolsuper")? {

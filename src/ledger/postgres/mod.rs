@@ -7,14 +7,14 @@
 
 mod errors;
 mod keeper;
-mod lane;
-mod literal;
+pub(crate) mod lane;
+pub(crate) mod literal;
 mod migrate;
 mod prune;
 mod reader;
-mod rows;
+pub(crate) mod rows;
 mod subtrees;
-mod writer;
+pub(crate) mod writer;
 
 pub use keeper::PostgresKeeper;
 pub use lane::Options;

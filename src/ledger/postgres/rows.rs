@@ -60,11 +60,11 @@ pub(super) fn run_id(text: &str) -> Result<RunId, StoreError> {
     RunId::parse(text).ok_or_else(|| odd("run_id"))
 }
 
-pub(super) fn number(row: &PgRow, name: &str) -> Result<u64, StoreError> {
+pub(crate) fn number(row: &PgRow, name: &str) -> Result<u64, StoreError> {
     u64::try_from(get::<i64>(row, name)?).map_err(|_| odd(name))
 }
 
-pub(super) fn get<'r, T>(row: &'r PgRow, name: &str) -> Result<T, StoreError>
+pub(crate) fn get<'r, T>(row: &'r PgRow, name: &str) -> Result<T, StoreError>
 where
     T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>,
 {

@@ -115,7 +115,7 @@ impl Postgres {
     }
 }
 
-pub(super) async fn check_version(lane: &Lane) -> Result<(), StoreError> {
+pub(crate) async fn check_version(lane: &Lane) -> Result<(), StoreError> {
     let rows = lane.run("SELECT ledger.version()::bigint AS version", Purpose::Read).await?;
     let found = rows::number(only(&rows)?, "version")?;
     if found == SCHEMA_VERSION {
@@ -126,12 +126,12 @@ pub(super) async fn check_version(lane: &Lane) -> Result<(), StoreError> {
     )))
 }
 
-fn only(rows: &[PgRow]) -> Result<&PgRow, StoreError> {
+pub(crate) fn only(rows: &[PgRow]) -> Result<&PgRow, StoreError> {
     rows.first().ok_or_else(|| StoreError::Unavailable("the server sent no row".into()))
 }
 
 /// The first arguments of every function.
-fn shown(key: &LeaseKey) -> String {
+pub(crate) fn shown(key: &LeaseKey) -> String {
     format!("{}, {}, {}", bytes(key.chain.as_bytes()), key.epoch, bytes(&key.secret))
 }
 

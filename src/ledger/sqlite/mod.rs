@@ -7,8 +7,8 @@ mod fleet;
 mod keeper;
 mod prune;
 mod reader;
-mod rows;
-mod steps;
+pub(crate) mod rows;
+pub(crate) mod steps;
 mod subtrees;
 mod writer;
 
@@ -31,16 +31,17 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 /// How long SQLite itself waits for another connection's lock.
 const BUSY: Duration = Duration::from_millis(1000);
 /// What `PRAGMA user_version` says of the newest schema this build knows.
-const VERSION: i64 = 4;
-const MIGRATIONS: [(i64, &str); 4] = [
+pub(crate) const VERSION: i64 = 5;
+const MIGRATIONS: [(i64, &str); 5] = [
     (1, include_str!("../../../migrations/sqlite/0001_ledger.sql")),
     (2, include_str!("../../../migrations/sqlite/0002_fleet.sql")),
     (3, include_str!("../../../migrations/sqlite/0003_subtree.sql")),
     (4, include_str!("../../../migrations/sqlite/0004_retention.sql")),
+    (5, include_str!("../../../migrations/sqlite/0005_control.sql")),
 ];
 
 /// One connection, made when needed and thrown away after any doubt.
-struct Lane {
+pub(crate) struct Lane {
     options: SqliteConnectOptions,
     /// Whether it writes, and so must read back what makes a commit durable.
     writes: bool,
@@ -48,13 +49,13 @@ struct Lane {
 }
 
 /// A connection on loan; unless it is given back it is dropped, and a transaction with it.
-struct Turn<'a> {
+pub(crate) struct Turn<'a> {
     home: MutexGuard<'a, Option<SqliteConnection>>,
-    conn: SqliteConnection,
+    pub(crate) conn: SqliteConnection,
 }
 
 impl Lane {
-    fn writing(options: SqliteConnectOptions) -> Self {
+    pub(crate) fn writing(options: SqliteConnectOptions) -> Self {
         Self { options, writes: true, home: Mutex::new(None) }
     }
 
@@ -63,7 +64,7 @@ impl Lane {
     }
 
     /// The connection, connecting if there is none.
-    async fn take(&self) -> Result<Turn<'_>, StoreError> {
+    pub(crate) async fn take(&self) -> Result<Turn<'_>, StoreError> {
         let late = |_| StoreError::Unavailable("the storage is busy".into());
         let mut home = tokio::time::timeout(CALL_MAX, self.home.lock()).await.map_err(late)?;
         if let Some(conn) = home.take() {
@@ -83,7 +84,7 @@ impl Lane {
 
 impl Turn<'_> {
     /// Ends the loan. Only an answer that leaves nothing in doubt keeps the connection.
-    fn settle<T>(mut self, answer: &Result<T, StoreError>) {
+    pub(crate) fn settle<T>(mut self, answer: &Result<T, StoreError>) {
         if matches!(answer, Ok(_) | Err(StoreError::Conflict(_))) {
             *self.home = Some(self.conn);
         }
@@ -91,13 +92,15 @@ impl Turn<'_> {
 }
 
 /// Bounds one call; what is not known at the bound is unknown.
-async fn bounded<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+pub(crate) async fn bounded<T>(
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
     tokio::time::timeout(CALL_MAX, work)
         .await
         .unwrap_or_else(|_| Err(StoreError::Unknown("the disk does not answer".into())))
 }
 
-fn options(path: &std::path::Path) -> SqliteConnectOptions {
+pub(crate) fn options(path: &std::path::Path) -> SqliteConnectOptions {
     // WHY: a logged statement would carry arguments and results into the logs.
     SqliteConnectOptions::new()
         .filename(path)
@@ -154,14 +157,14 @@ async fn migrate(conn: &mut SqliteConnection) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn version(conn: &mut SqliteConnection) -> Result<i64, StoreError> {
+pub(crate) async fn version(conn: &mut SqliteConnection) -> Result<i64, StoreError> {
     let row: SqliteRow =
         sqlx::query("PRAGMA user_version").fetch_one(conn).await.map_err(|e| before_commit(&e))?;
     row.try_get(0).map_err(|e| unreadable(&e))
 }
 
 /// What a failure means before COMMIT was sent: the transaction is rolled back with the connection.
-fn before_commit(error: &sqlx::Error) -> StoreError {
+pub(crate) fn before_commit(error: &sqlx::Error) -> StoreError {
     match result_code(error) {
         Some(code) => {
             known(code, error).unwrap_or_else(|| StoreError::Unavailable(error.to_string()))

@@ -116,18 +116,18 @@ pub(super) fn run_id(text: &str) -> Result<RunId, StoreError> {
     RunId::parse(text).ok_or_else(|| odd("run_id"))
 }
 
-pub(super) fn get<'r, T>(row: &'r SqliteRow, name: &str) -> Result<T, StoreError>
+pub(crate) fn get<'r, T>(row: &'r SqliteRow, name: &str) -> Result<T, StoreError>
 where
     T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
 {
     row.try_get(name).map_err(|e| unreadable(&e))
 }
 
-pub(super) fn signed(number: u64) -> Result<i64, StoreError> {
+pub(crate) fn signed(number: u64) -> Result<i64, StoreError> {
     i64::try_from(number).map_err(|_| StoreError::Unavailable(format!("{number} is too large")))
 }
 
-pub(super) fn unsigned(number: i64) -> Result<u64, StoreError> {
+pub(crate) fn unsigned(number: i64) -> Result<u64, StoreError> {
     u64::try_from(number).map_err(|_| odd("number"))
 }
 

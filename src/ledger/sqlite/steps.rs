@@ -15,12 +15,12 @@ use crate::ledger::store::{
 const ROWS: [usize; 4] = [64, 16, 4, 1];
 
 /// Starts a transaction that already holds the write lock.
-pub(super) async fn begin(conn: &mut SqliteConnection) -> Result<(), StoreError> {
+pub(crate) async fn begin(conn: &mut SqliteConnection) -> Result<(), StoreError> {
     run(sqlx::query("BEGIN IMMEDIATE"), conn).await
 }
 
 /// Commits what went well and rolls back the rest.
-pub(super) async fn finish<T>(
+pub(crate) async fn finish<T>(
     conn: &mut SqliteConnection,
     answer: Result<T, StoreError>,
 ) -> Result<T, StoreError> {
@@ -42,9 +42,9 @@ pub(super) async fn finish<T>(
     }
 }
 
-pub(super) type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
+pub(crate) type Query<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
 
-pub(super) async fn run(query: Query<'_>, conn: &mut SqliteConnection) -> Result<(), StoreError> {
+pub(crate) async fn run(query: Query<'_>, conn: &mut SqliteConnection) -> Result<(), StoreError> {
     query.execute(conn).await.map(drop).map_err(|e| before_commit(&e))
 }
 

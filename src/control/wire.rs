@@ -1,0 +1,74 @@
+//! Rows of the list between what the port says and what a database keeps.
+
+use super::{Given, Order, Row};
+use crate::domain::canonical;
+use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
+use crate::ledger::store::StoreError;
+
+/// One row as a database has it.
+#[derive(Debug)]
+pub(super) struct Columns {
+    pub seq: u64,
+    pub at: i64,
+    pub kind: String,
+    pub body: String,
+    pub subject: String,
+    pub roles: String,
+    pub auth: String,
+    pub reason: String,
+    pub expires: Option<i64>,
+}
+
+impl Columns {
+    /// An order on its way to the database; the number is the database's.
+    pub fn of(at: Timestamp, given: &Given, order: &Order) -> Self {
+        let roles: Vec<Json> = given.roles.iter().map(|role| Json::from(role.as_str())).collect();
+        Self {
+            seq: 0,
+            at: at.millis(),
+            kind: order.kind().to_owned(),
+            body: canonical::text(&order.to_json()),
+            subject: given.subject.clone(),
+            roles: canonical::text(&roles.into()),
+            auth: given.auth.clone(),
+            reason: given.reason.clone(),
+            expires: given.expires.map(Timestamp::millis),
+        }
+    }
+
+    /// Reads it. An order this build does not know is `None`; a row that is no row is an error.
+    pub fn read(self) -> Result<Row, StoreError> {
+        let odd = |what: &str| {
+            StoreError::Broken(format!("order {} cannot be read: `{what}` is malformed", self.seq))
+        };
+        let roles = json(&self.roles).ok_or_else(|| odd("roles"))?;
+        let roles = roles.as_array().ok_or_else(|| odd("roles"))?.iter();
+        let roles = roles.map(|role| role.as_str().map(str::to_owned));
+        let roles = roles.collect::<Option<Vec<_>>>().ok_or_else(|| odd("roles"))?;
+        let order = json(&self.body).and_then(|body| Order::parse(&self.kind, &body));
+        Ok(Row {
+            seq: self.seq,
+            at: Timestamp::from_millis(self.at),
+            given: Given {
+                subject: self.subject,
+                roles,
+                auth: self.auth,
+                reason: self.reason,
+                expires: self.expires.map(Timestamp::from_millis),
+            },
+            order,
+        })
+    }
+}
+
+/// A stored JSON text.
+pub(super) fn json(text: &str) -> Option<Json> {
+    Json::parse(text.as_bytes(), &Limits::FILE).ok()
+}
+
+/// A stored JSON text that must be one.
+pub(super) fn stored(text: &str, what: &str) -> Result<Json, StoreError> {
+    let odd = || StoreError::Broken(format!("a stored row cannot be read: `{what}` is malformed"));
+    json(text).ok_or_else(odd)
+}
