@@ -19,6 +19,7 @@ mod books;
 mod checked;
 pub mod fleet;
 mod listen;
+mod operators;
 mod policy;
 mod running;
 mod tools;

@@ -284,10 +284,8 @@ fn find(desk: &Desk, run: &RunId, call: &CallId) -> Option<Found> {
         message: part(item, "message"),
         rule: part(item, "rule"),
     };
-    let approved = |(subject, key): &(String, String)| Approved {
-        subject: subject.clone(),
-        key: key.clone(),
-    };
+    let approved =
+        |(subject, key): &(String, String)| Approved { subject: subject.clone(), key: key.clone() };
     let facts = Facts {
         run: run.to_string(),
         call: call.to_string(),

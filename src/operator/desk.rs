@@ -223,7 +223,7 @@ impl Chain {
 }
 
 impl Run {
-    const fn of(opened: Entry) -> Self {
+    fn of(opened: Entry) -> Self {
         let (calls, in_flight, held) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         Self { opened, calls, in_flight, held, last: 0 }
     }

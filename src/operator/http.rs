@@ -96,7 +96,11 @@ fn most(count: u64) -> usize {
 
 type Named = Path<(String, String)>;
 
-async fn list(State(office): State<Arc<Office>>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
+async fn list(
+    State(office): State<Arc<Office>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
     let said = async {
         admit(&office, &headers, Right::Look)?;
         let most = most(number(&office, query.as_deref(), "limit", 100)?);
@@ -166,9 +170,8 @@ fn sent_answer(sent: &Sent) -> (StatusCode, Value) {
 fn order(office: &Office, body: &Json) -> Result<(Order, String, Option<Timestamp>), Problem> {
     let text = |name: &str| body.get(name).and_then(Json::as_str);
     let action = text("action").and_then(Action::parse);
-    let action = action.ok_or_else(|| {
-        malformed(office, "`action` is one of suspend, revoke, reinstate, kill")
-    })?;
+    let action = action
+        .ok_or_else(|| malformed(office, "`action` is one of suspend, revoke, reinstate, kill"))?;
     let name = optional(office, body, "name")?.unwrap_or_default();
     let target = text("target").and_then(|kind| Target::parse(kind, name));
     let target = target.ok_or_else(|| {
@@ -176,10 +179,13 @@ fn order(office: &Office, body: &Json) -> Result<(Order, String, Option<Timestam
         malformed(office, message)
     })?;
     let reason = text("reason").filter(|reason| !reason.trim().is_empty());
-    let reason = reason.ok_or_else(|| malformed(office, "`reason` says why, for whoever reads it"))?;
+    let reason =
+        reason.ok_or_else(|| malformed(office, "`reason` says why, for whoever reads it"))?;
     let expires = optional(office, body, "expires")?.map(|text| {
         let at = Timestamp::parse(text).filter(|at| *at > office.clock.now());
-        at.ok_or_else(|| malformed(office, "`expires` is a later instant like 2026-11-21T20:05:03.123Z"))
+        at.ok_or_else(|| {
+            malformed(office, "`expires` is a later instant like 2026-11-21T20:05:03.123Z")
+        })
     });
     Ok((Order::Switch { action, target }, reason.to_owned(), expires.transpose()?))
 }
@@ -187,13 +193,17 @@ fn order(office: &Office, body: &Json) -> Result<(Order, String, Option<Timestam
 fn optional<'a>(office: &Office, body: &'a Json, name: &str) -> Result<Option<&'a str>, Problem> {
     match body.get(name) {
         None => Ok(None),
-        Some(value) => value.as_str().map(Some).ok_or_else(|| {
-            malformed(office, &format!("`{name}` is text"))
-        }),
+        Some(value) => {
+            value.as_str().map(Some).ok_or_else(|| malformed(office, &format!("`{name}` is text")))
+        }
     }
 }
 
-async fn rows(State(office): State<Arc<Office>>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
+async fn rows(
+    State(office): State<Arc<Office>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
     let said = async {
         admit(&office, &headers, Right::Look)?;
         let since = number(&office, query.as_deref(), "since", 0)?;
@@ -202,7 +212,11 @@ async fn rows(State(office): State<Arc<Office>>, RawQuery(query): RawQuery, head
     answer(said.await)
 }
 
-async fn row(State(office): State<Arc<Office>>, path: Path<String>, headers: HeaderMap) -> Response {
+async fn row(
+    State(office): State<Arc<Office>>,
+    path: Path<String>,
+    headers: HeaderMap,
+) -> Response {
     let said = async {
         admit(&office, &headers, Right::Look)?;
         let seq = path.0.parse().ok().filter(|seq| *seq > 0);
@@ -220,7 +234,11 @@ async fn fleet(State(office): State<Arc<Office>>, headers: HeaderMap) -> Respons
     answer(said.await)
 }
 
-async fn runs(State(office): State<Arc<Office>>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
+async fn runs(
+    State(office): State<Arc<Office>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
     let said = async {
         admit(&office, &headers, Right::Look)?;
         let most = most(number(&office, query.as_deref(), "limit", 100)?);
@@ -251,7 +269,9 @@ async fn body(office: &Office, request: Request, names: &[&str]) -> Result<Json,
     let json = Json::parse(&bytes, &Limits::ARGUMENTS).map_err(|error| {
         office.refuse(Problem::new(Code::RequestMalformed, error.code, error.message))
     })?;
-    let Some(members) = json.as_object() else { return Err(malformed(office, "expected an object")) };
+    let Some(members) = json.as_object() else {
+        return Err(malformed(office, "expected an object"));
+    };
     match members.keys().find(|name| !names.contains(&name.as_str())) {
         Some(unknown) => {
             let message = format!("`{}` is not known here", super::visible(unknown));
@@ -262,13 +282,13 @@ async fn body(office: &Office, request: Request, names: &[&str]) -> Result<Json,
 }
 
 /// What browsers are told, should one get here: load nothing, be framed by nobody, guess no types.
-pub(crate) const GUARDS: [(HeaderName, HeaderValue); 2] = [
-    (
-        http::header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"),
-    ),
-    (http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-];
+pub(crate) fn guards() -> [(HeaderName, HeaderValue); 2] {
+    let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    [
+        (http::header::CONTENT_SECURITY_POLICY, nothing),
+        (http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    ]
+}
 
 #[cfg(test)]
 mod tests {

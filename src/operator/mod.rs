@@ -65,6 +65,12 @@ pub struct Parts {
     pub tenant: String,
 }
 
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").field("tenant", &self.tenant).finish_non_exhaustive()
+    }
+}
+
 /// The one place operators' requests are answered from, whatever they came in by.
 pub struct Office {
     staff: Staff,
@@ -143,7 +149,11 @@ impl Office {
 
 /// The store did not answer.
 fn unavailable(error: &StoreError) -> Problem {
-    Problem::new(Code::LedgerUnavailable, "", format!("the store does not answer: {}", error.word()))
+    Problem::new(
+        Code::LedgerUnavailable,
+        "",
+        format!("the store does not answer: {}", error.word()),
+    )
 }
 
 /// One held call that is asked for by names out of a path.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::desk::Desk;
 use super::staff::Who;
 use super::{FRESH, LOOK, Office, REPORTS_WITHIN, unavailable};
+use crate::control::answer::ENDED;
 use crate::control::{Given, Order, Presence, Report, Row};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
@@ -32,6 +33,8 @@ pub struct Sent {
     pub reports: Vec<Report>,
     /// Gates that did not say what they did, and when they last showed themselves.
     pub not_reached: Vec<(String, Timestamp)>,
+    /// Whether it is a word about one held call, for one gate.
+    pub word: bool,
 }
 
 impl Sent {
@@ -40,21 +43,24 @@ impl Sent {
         self.reports.iter().map(of).fold(0, u64::saturating_add)
     }
 
-    /// Whether every gate obeyed, at least one did, and nothing was left running.
+    /// Whether every gate obeyed, at least one did, and nothing was left running; of a word, whether it
+    /// counted.
     #[must_use]
     pub fn complete(&self) -> bool {
-        self.not_reached.is_empty() && !self.reports.is_empty() && self.sum("left") == 0
+        let said = |report: &Report, name: &str| report.done.get(name).cloned();
+        if self.word {
+            return self.reports.iter().any(|r| said(r, "counted") == Some(Json::Bool(true)));
+        }
+        let failed = self.reports.iter().any(|report| said(report, "error").is_some());
+        let some = !self.reports.is_empty() && self.not_reached.is_empty();
+        some && !failed && self.sum("left") == 0
     }
 
     /// As it travels.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let gate = |report: &Report| {
-            json!({"origin": report.origin, "at": report.at.to_string(), "done": report.done.to_serde()})
-        };
-        let silent = |(origin, seen): &(String, Timestamp)| {
-            json!({"origin": origin, "last_seen": seen.to_string()})
-        };
+        let gate = |report: &Report| json!({"origin": report.origin, "at": report.at.to_string(), "done": report.done.to_serde()});
+        let silent = |(origin, seen): &(String, Timestamp)| json!({"origin": origin, "last_seen": seen.to_string()});
         json!({
             "seq": self.seq,
             "recorded": self.receipt.as_ref().map(|receipt| json!({
@@ -105,7 +111,7 @@ impl Office {
             }
         };
         let (reports, not_reached) = self.reported(seq, only).await?;
-        Ok(Sent { seq, receipt, reports, not_reached })
+        Ok(Sent { seq, receipt, reports, not_reached, word: only.is_some() })
     }
 
     /// What the gates did about a row, once all have said so or two seconds have passed.
@@ -135,8 +141,9 @@ impl Office {
     ) -> Result<Vec<(String, Timestamp)>, Problem> {
         let told: BTreeSet<&str> = reports.iter().map(|report| report.origin.as_str()).collect();
         let shown = self.orders.shown().await.map_err(|e| unavailable(&e))?;
+        let runs = |gate: &Presence| gate.state.get(ENDED).and_then(Json::as_bool) != Some(true);
         let mut gates: BTreeMap<String, Timestamp> =
-            shown.into_iter().map(|gate| (gate.origin, gate.at)).collect();
+            shown.into_iter().filter(runs).map(|gate| (gate.origin, gate.at)).collect();
         if let Some(only) = only {
             gates.entry(only.to_owned()).or_insert(Timestamp::from_millis(0));
             gates.retain(|origin, _| origin == only);
@@ -160,14 +167,19 @@ impl Office {
     /// # Errors
     /// There is none of this number.
     pub async fn row(&self, seq: u64) -> Result<Value, Problem> {
-        let rows = self.orders.since(seq.saturating_sub(1), 1).await.map_err(|e| unavailable(&e))?;
+        let rows =
+            self.orders.since(seq.saturating_sub(1), 1).await.map_err(|e| unavailable(&e))?;
         let Some(row) = rows.into_iter().find(|row| row.seq == seq) else {
-            return Err(self.refuse(Problem::new(Code::CallNotFound, "control.seq", "no such order")));
+            return Err(self.refuse(Problem::new(
+                Code::CallNotFound,
+                "control.seq",
+                "no such order",
+            )));
         };
         let reports = self.orders.reports(seq).await.map_err(|e| unavailable(&e))?;
         let word = !matches!(row.order, Some(Order::Switch { .. }));
         let not_reached = if word { Vec::new() } else { self.missing(&reports, None).await? };
-        let sent = Sent { seq, receipt: None, reports, not_reached };
+        let sent = Sent { seq, receipt: None, reports, not_reached, word };
         let mut shown = sent.to_json();
         if let Some(members) = shown.as_object_mut() {
             members.remove("recorded");
@@ -246,7 +258,8 @@ fn entry(seq: u64, given: &Given, order: &Order) -> Json {
             (action.as_str(), target.kind(), target.name(), String::new())
         }
         Order::Word { run, call, statement, .. } => {
-            let word = if statement.contains("\"verdict\":\"approve\"") { "approve" } else { "refuse" };
+            let word =
+                if statement.contains("\"verdict\":\"approve\"") { "approve" } else { "refuse" };
             ("note", "run", run.to_string(), format!("{word} call {call}"))
         }
         Order::Modify { run, call, .. } => {
@@ -264,7 +277,10 @@ fn entry(seq: u64, given: &Given, order: &Order) -> Json {
         ("target", Json::from(target)),
         ("name", Json::from(name)),
         ("subject", Json::from(given.subject.as_str())),
-        ("roles", given.roles.iter().map(|role| Json::from(role.as_str())).collect::<Vec<_>>().into()),
+        (
+            "roles",
+            given.roles.iter().map(|role| Json::from(role.as_str())).collect::<Vec<_>>().into(),
+        ),
         ("auth", Json::from(given.auth.as_str())),
         ("reason", Json::from(reason)),
     ];

@@ -124,14 +124,14 @@ impl Who {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Badge {
     sha256: Digest,
     who: Who,
 }
 
 /// Everybody who is known. Of tokens only hashes are kept.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Staff {
     badges: Vec<Badge>,
 }
@@ -148,7 +148,9 @@ impl Staff {
         for (i, member) in members.iter().enumerate() {
             if let Some(first) = seen.insert(&member.subject, i) {
                 let name = &member.subject;
-                wrong.push(format!("operators[{i}]: subject `{name}` is operators[{first}] already"));
+                wrong.push(format!(
+                    "operators[{i}]: subject `{name}` is operators[{first}] already"
+                ));
                 continue;
             }
             if let Err(why) = staff.add(member) {
@@ -241,9 +243,8 @@ mod tests {
     fn a_short_shared_or_readable_token_and_a_subject_that_is_there_twice_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let good = member(dir.path(), "anna", &"a".repeat(43), &[Role::Viewer]);
-        let wrong = |member: &Member| {
-            Staff::load(&[good.clone(), member.clone()]).unwrap_err().join("\n")
-        };
+        let wrong =
+            |member: &Member| Staff::load(&[good.clone(), member.clone()]).unwrap_err().join("\n");
         let short = member(dir.path(), "bert", &"b".repeat(42), &[Role::Viewer]);
         assert!(wrong(&short).contains("256 bits"), "{}", wrong(&short));
         let shared = member(dir.path(), "bert", &"a".repeat(43), &[Role::Viewer]);

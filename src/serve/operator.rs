@@ -24,7 +24,7 @@ use super::driver::{self, Limits};
 use super::listener::{self, Listener};
 use super::{Error, Readiness, edge};
 use crate::operator::Office;
-use crate::operator::http::GUARDS;
+use crate::operator::http::guards;
 use crate::telemetry::metrics::Metrics;
 
 const DRAIN: Duration = Duration::from_secs(2);
@@ -197,7 +197,7 @@ async fn guard(State(names): State<Names>, request: Request, next: Next) -> Resp
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.extend(GUARDS);
+    headers.extend(guards());
     response
 }
 

@@ -81,7 +81,11 @@ impl Pg {
         let logins = [
             login("wg_writer", "default"),
             login("wg_writer_other", "other"),
-            Login::Operator { name: "wg_operator".into(), password: None, tenant: "default".into() },
+            Login::Operator {
+                name: "wg_operator".into(),
+                password: None,
+                tenant: "default".into(),
+            },
             reader("wg_reader", None),
             reader("wg_reader_other", Some("other")),
         ];

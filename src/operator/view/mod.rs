@@ -150,7 +150,9 @@ impl Facts {
     /// Something is not what it says, or too long to be read.
     pub fn check(&self, verdict: Word) -> Result<(Json, Statement), Unviewable> {
         if self.arguments.len() > REVIEW_MAX {
-            return Err(Unviewable::too_large(u64::try_from(self.arguments.len()).unwrap_or(u64::MAX)));
+            return Err(Unviewable::too_large(
+                u64::try_from(self.arguments.len()).unwrap_or(u64::MAX),
+            ));
         }
         let malformed = |name: &str| changed(&format!("`{name}` is malformed"));
         let run = RunId::parse(&self.run).ok_or_else(|| malformed("run"))?;
@@ -169,9 +171,10 @@ impl Facts {
         if hex::encode(effect) != self.effect_digest {
             return Err(changed("the effect is not that of the call"));
         }
-        let definition = self.definition.as_deref().map(|text| {
-            Digest::parse(text).ok_or_else(|| malformed("definition"))
-        });
+        let definition = self
+            .definition
+            .as_deref()
+            .map(|text| Digest::parse(text).ok_or_else(|| malformed("definition")));
         let layer = |layer: &Layer| {
             let digest = Digest::parse(&layer.digest).ok_or_else(|| malformed("layers"))?;
             Ok((layer.layer.clone(), digest))
@@ -205,7 +208,11 @@ impl Facts {
         self.head(&mut page, &effect, &statement.call_digest);
         page.title("WHY IT IS HELD");
         for Reason { code, detail, message, rule } in &self.reasons {
-            page.line(&format!("- {}: {}", visible(if detail.is_empty() { code } else { detail }), visible(message)));
+            page.line(&format!(
+                "- {}: {}",
+                visible(if detail.is_empty() { code } else { detail }),
+                visible(message)
+            ));
             page.line(&format!("  rule {}", visible(rule)));
         }
         let mut odd = Vec::new();
@@ -239,7 +246,15 @@ impl Facts {
         page.fact("held since", &visible(&self.held));
         page.fact("run", &visible(&self.run));
         page.fact("call", &visible(&self.call));
-        page.fact("agent", &format!("{} {} ({})", visible(&self.agent), visible(&self.version), visible(&self.binding)));
+        page.fact(
+            "agent",
+            &format!(
+                "{} {} ({})",
+                visible(&self.agent),
+                visible(&self.version),
+                visible(&self.binding)
+            ),
+        );
         page.fact("manifest", &visible(&self.manifest));
         page.fact("tool is", &visible(self.definition.as_deref().unwrap_or("not known")));
         for Layer { layer, digest } in &self.layers {
