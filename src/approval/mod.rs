@@ -2,16 +2,32 @@
 //!
 //! The statement names the call by its digest, and everything that must still be so when it runs. It is
 //! signed with the approver's own SSH key in the namespace [`NAMESPACE`], so that stock tools check it.
-//! Nothing here reads a clock or a store.
+//! Nothing here reads a clock or a store. [`approvers`] are the people who may sign, [`check()`] says what one
+//! signature is worth for one hold, `sign` makes one with a key file or an ssh-agent.
 
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
+
+pub mod approvers;
+mod check;
+#[cfg(feature = "gate")]
+pub mod sign;
+mod word;
+
+pub use approvers::Approvers;
+pub use check::{Hold, Refused, check};
+pub use word::Signed;
 
 /// The SSHSIG namespace of approvals; a signature made for anything else is none.
 pub const NAMESPACE: &str = "wicketgate-approval";
+
+/// Bytes of a statement: one with 256 layers has fewer.
+const BYTES_MAX: usize = 48 * 1024;
+/// Layers of a policy bundle.
+const LAYERS_MAX: usize = 256;
 
 /// What an approver says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +77,59 @@ pub struct Statement {
 }
 
 impl Statement {
+    /// Reads the bytes that were signed: canonical form, exactly the members of a statement, each in its
+    /// one spelling.
+    ///
+    /// # Errors
+    /// What is wrong, in words for a person.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        if bytes.len() > BYTES_MAX {
+            return Err(format!("longer than {BYTES_MAX} bytes"));
+        }
+        let json = Json::parse(bytes, &Limits::FILE).map_err(|e| e.to_string())?;
+        let members = json.as_object().ok_or("no object")?;
+        const KNOWN: [&str; 8] = [
+            "call_digest",
+            "definition",
+            "expires",
+            "layers",
+            "manifest",
+            "nonce",
+            "run",
+            "verdict",
+        ];
+        if let Some(other) = members.keys().find(|name| !KNOWN.contains(&name.as_str())) {
+            let shown: String = other.chars().filter(|c| !c.is_control()).take(64).collect();
+            return Err(format!("unknown member `{shown}`"));
+        }
+        let wrong = |name: &'static str| move || format!("`{name}` is missing or malformed");
+        let text = |name| json.get(name).and_then(Json::as_str);
+        let digest = |name| text(name).and_then(Digest::parse);
+        let definition = match json.get("definition") {
+            None => None,
+            Some(_) => Some(digest("definition").ok_or_else(wrong("definition"))?),
+        };
+        let nonce = text("nonce").filter(|text| {
+            text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        });
+        let statement = Self {
+            call_digest: digest("call_digest").ok_or_else(wrong("call_digest"))?,
+            definition,
+            layers: layers(json.get("layers")).ok_or_else(wrong("layers"))?,
+            manifest: digest("manifest").ok_or_else(wrong("manifest"))?,
+            run: text("run").and_then(RunId::parse).ok_or_else(wrong("run"))?,
+            expires: text("expires").and_then(Timestamp::parse).ok_or_else(wrong("expires"))?,
+            nonce: nonce.ok_or_else(wrong("nonce"))?.to_owned(),
+            verdict: text("verdict").and_then(Word::parse).ok_or_else(wrong("verdict"))?,
+        };
+        // Whatever else could be written otherwise, and white space, is caught here.
+        if statement.bytes() == bytes {
+            Ok(statement)
+        } else {
+            Err("not in canonical form (RFC 8785)".into())
+        }
+    }
+
     /// The bytes that are signed.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
@@ -82,6 +151,17 @@ impl Statement {
         members.extend(self.definition.map(|d| ("definition", Json::from(d.prefixed()))));
         canonical::bytes(&Json::object(members))
     }
+}
+
+fn layers(list: Option<&Json>) -> Option<Vec<(String, Digest)>> {
+    let one = |item: &Json| {
+        let digest = item.get("digest").and_then(Json::as_str).and_then(Digest::parse)?;
+        let named = item.as_object()?.len() == 2;
+        let layer = item.get("layer").and_then(Json::as_str).filter(|_| named)?;
+        Some((layer.to_owned(), digest))
+    };
+    let list = list?.as_array().filter(|list| list.len() <= LAYERS_MAX)?;
+    list.iter().map(one).collect()
 }
 
 /// One approver's word about one hold, its signature checked: what the policy is told of it.

@@ -3,12 +3,13 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use super::keys::PublicKey;
 use super::signer::Signer;
+use super::ssh::SshKey;
 
 /// How long an agent may take, one that asks its user included.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -17,6 +18,7 @@ const ANSWER_MAX: u32 = 16 * 1024;
 const SIGN_REQUEST: u8 = 13;
 const SIGN_RESPONSE: u8 = 14;
 const KEY_TYPE: &[u8] = b"ssh-ed25519";
+const REFUSED: &str = "it refused to sign: does it hold this key? (ssh-add -l)";
 
 /// One key of one agent.
 #[derive(Clone, Debug)]
@@ -41,28 +43,42 @@ impl Signer for Agent {
 
     fn sign(&self, message: &[u8]) -> Result<[u8; 64], String> {
         let failed = |why: &str| format!("ssh-agent at `{}`: {why}", self.socket.display());
-        let request =
-            request(&self.key, message).ok_or_else(|| failed("the message is too long"))?;
-        let (socket, patience) = (self.socket.clone(), self.patience);
-        let (reply, answer) = mpsc::sync_channel(1);
-        // WHY: connecting to a full backlog cannot be bounded otherwise; the thread ends by the time
-        // limits of its socket, or with the agent.
-        let asked = std::thread::Builder::new()
-            .name("ssh-agent".into())
-            .spawn(move || drop(reply.send(exchange(&socket, &request, patience))));
-        drop(asked.map_err(|e| failed(&e.to_string()))?);
-        let answered = answer
-            .recv_timeout(self.patience)
-            .map_err(|_| failed(&format!("no answer within {} ms", self.patience.as_millis())))?;
-        let body = answered.map_err(|e| failed(&e.to_string()))?;
-        let signature = signature(&body)
-            .ok_or_else(|| failed("it refused to sign: does it hold this key? (ssh-add -l)"))?;
+        let blob = SshKey::Plain(self.key).blob();
+        let answer = ask(&self.socket, &blob, message, self.patience)?;
+        let signature = signature(&answer).ok_or_else(|| failed(REFUSED))?;
         if self.key.verifies(message, &signature) {
             Ok(signature)
         } else {
             Err(failed("its signature is not by this key"))
         }
     }
+}
+
+/// What the agent at this socket answers when the key of this binary form is to sign: the signature in
+/// the form that keys of its type give it. Returns within `patience`, whatever happens.
+///
+/// # Errors
+/// In words for a person: no agent, no answer, or a refusal.
+pub fn ask(
+    socket: &Path,
+    key: &[u8],
+    message: &[u8],
+    patience: Duration,
+) -> Result<Vec<u8>, String> {
+    let failed = |why: &str| format!("ssh-agent at `{}`: {why}", socket.display());
+    let request = request(key, message).ok_or_else(|| failed("the message is too long"))?;
+    let (path, (reply, answer)) = (socket.to_owned(), mpsc::sync_channel(1));
+    // WHY: connecting to a full backlog cannot be bounded otherwise; the thread ends by the time
+    // limits of its socket, or with the agent.
+    let asked = std::thread::Builder::new()
+        .name("ssh-agent".into())
+        .spawn(move || drop(reply.send(exchange(&path, &request, patience))));
+    drop(asked.map_err(|e| failed(&e.to_string()))?);
+    let answered = answer
+        .recv_timeout(patience)
+        .map_err(|_| failed(&format!("no answer within {} ms", patience.as_millis())))?;
+    let body = answered.map_err(|e| failed(&e.to_string()))?;
+    answered_blob(&body).map(<[u8]>::to_vec).ok_or_else(|| failed(REFUSED))
 }
 
 fn string(out: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
@@ -72,12 +88,9 @@ fn string(out: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
 }
 
 /// `SSH_AGENTC_SIGN_REQUEST`, with its length before it.
-fn request(key: &PublicKey, message: &[u8]) -> Option<Vec<u8>> {
-    let mut blob = Vec::new();
-    string(&mut blob, KEY_TYPE)?;
-    string(&mut blob, &key.to_bytes())?;
+fn request(key: &[u8], message: &[u8]) -> Option<Vec<u8>> {
     let mut body = vec![SIGN_REQUEST];
-    string(&mut body, &blob)?;
+    string(&mut body, key)?;
     string(&mut body, message)?;
     body.extend_from_slice(&0_u32.to_be_bytes());
     let mut framed = Vec::new();
@@ -101,13 +114,18 @@ fn exchange(socket: &PathBuf, request: &[u8], patience: Duration) -> std::io::Re
     Ok(body)
 }
 
-/// The signature in an answer; none if the agent refused.
-fn signature(body: &[u8]) -> Option<[u8; 64]> {
+/// The signature's blob in an answer; none if the agent refused.
+fn answered_blob(body: &[u8]) -> Option<&[u8]> {
     let (&kind, rest) = body.split_first()?;
     let (blob, rest) = (kind == SIGN_RESPONSE).then(|| take(rest)).flatten()?;
+    rest.is_empty().then_some(blob)
+}
+
+/// The signature in such a blob, if it is of an ed25519 key.
+fn signature(blob: &[u8]) -> Option<[u8; 64]> {
     let (name, inner) = take(blob)?;
     let (signature, inner) = take(inner)?;
-    let whole = rest.is_empty() && inner.is_empty() && name == KEY_TYPE;
+    let whole = inner.is_empty() && name == KEY_TYPE;
     whole.then(|| <[u8; 64]>::try_from(signature).ok()).flatten()
 }
 

@@ -61,6 +61,12 @@ impl SecretKey {
         Self(SigningKey::from_bytes(&seed))
     }
 
+    /// The key of this seed (RFC 8032's secret key).
+    #[must_use]
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
+        Self(SigningKey::from_bytes(seed))
+    }
+
     /// Its public half.
     #[must_use]
     pub fn public(&self) -> PublicKey {

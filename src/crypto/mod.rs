@@ -1,7 +1,7 @@
 //! Keys, envelopes, notes and trees: pure functions over bytes, each after a public specification.
 //!
 //! Ed25519 only (RFC 8032, verified strictly); DSSE v1; C2SP signed-note, tlog-checkpoint,
-//! tlog-cosignature and tlog-proof; RFC 6962 Merkle trees; RFC 3161 time stamps.
+//! tlog-cosignature and tlog-proof; RFC 6962 Merkle trees; RFC 3161 time stamps; OpenSSH keys and SSHSIG.
 //! Nothing here reads a clock or the network; `agent` alone asks a Unix socket.
 
 #[cfg(feature = "gate")]
@@ -12,8 +12,12 @@ pub mod dsse;
 pub mod keys;
 pub mod merkle;
 pub mod note;
+#[cfg(feature = "gate")]
+pub mod openssh;
 pub mod range;
 pub mod signer;
+pub mod ssh;
+pub mod sshsig;
 pub mod tiles;
 pub mod tlog_proof;
 pub mod tsp;

@@ -1,0 +1,279 @@
+//! Who may approve: a signed file that stock OpenSSH reads as its `allowed_signers`.
+//!
+//! One key a line: `subject namespaces="wicketgate-approval" ssh-ed25519 AAAA… roles=approver,treasury`. The
+//! roles stand where OpenSSH has a comment. `valid-after` and `valid-before` are in UTC (`20270101Z`). What
+//! OpenSSH also allows and what would make a line mean more than one subject and one key is refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::NAMESPACE;
+use crate::crypto::dsse;
+use crate::crypto::keys::PublicKey;
+use crate::crypto::ssh::SshKey;
+use crate::domain::digest::Digest;
+use crate::domain::time::Timestamp;
+
+/// DSSE payload type of the list. Its envelope stands beside it, under its name with `.sig.json`.
+pub const PAYLOAD_TYPE: &str = "application/vnd.wicketgate.approvers.v1";
+
+/// Bytes of a list.
+const BYTES_MAX: usize = 256 * 1024;
+/// Keys in a list.
+const KEYS_MAX: usize = 1024;
+/// Bytes of a subject or a role.
+const WORD_MAX: usize = 128;
+/// Roles of one key.
+const ROLES_MAX: usize = 16;
+
+/// One key of the list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Signer {
+    /// Whose it is. One subject may have several keys and counts once.
+    pub subject: String,
+    /// What the subject may do with it, sorted.
+    pub roles: Vec<String>,
+    /// The key.
+    pub key: SshKey,
+    /// Before this it does not count yet.
+    pub after: Option<Timestamp>,
+    /// After this it does not count any more.
+    pub before: Option<Timestamp>,
+}
+
+/// Why a list is none.
+#[derive(PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// A line of it.
+    #[error("approvers line {line}: {why}")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// The whole of it.
+    #[error("approvers: {0}")]
+    Whole(String),
+    /// Too few of those who may sign it did.
+    #[error("approvers: {0}")]
+    Unsigned(#[from] dsse::Error),
+}
+
+/// The list, and keys of it that were revoked since.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Approvers {
+    digest: Digest,
+    signers: Vec<Signer>,
+    revoked: BTreeSet<String>,
+}
+
+impl Approvers {
+    /// Opens a signed list: its text, and the envelope that enough trusted keys signed over exactly it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn open(
+        text: &[u8],
+        envelope: &[u8],
+        trusted: &[PublicKey],
+        threshold: usize,
+    ) -> Result<Self, Error> {
+        let signed = dsse::open(envelope, PAYLOAD_TYPE, trusted, threshold)?;
+        if signed.payload == text {
+            Self::parse(text)
+        } else {
+            Err(Error::Whole("the envelope signs another list".into()))
+        }
+    }
+
+    /// Reads a list whose signature is checked elsewhere.
+    ///
+    /// # Errors
+    /// The first line that is wrong.
+    pub fn parse(text: &[u8]) -> Result<Self, Error> {
+        let whole = |why: &str| Error::Whole(why.to_owned());
+        if text.len() > BYTES_MAX {
+            return Err(whole("too large"));
+        }
+        let lines = std::str::from_utf8(text).map_err(|_| whole("not UTF-8"))?;
+        // A carriage return ends a line for some readers and is part of it for others.
+        if !text.iter().all(|b| matches!(b, b'\n' | b'\t' | b' '..=b'~')) {
+            return Err(whole("a character that is neither printable ASCII nor a line feed"));
+        }
+        let mut signers: Vec<Signer> = Vec::new();
+        for (at, line) in lines.lines().enumerate() {
+            let wrong = |why: String| Error::Line { line: at.saturating_add(1), why };
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let signer = signer(line).map_err(wrong)?;
+            if signers.iter().any(|other| other.key == signer.key) {
+                return Err(wrong("the key is in the list before".into()));
+            }
+            signers.push(signer);
+        }
+        if signers.len() > KEYS_MAX {
+            return Err(whole("too many keys"));
+        }
+        alike(&signers)?;
+        Ok(Self { digest: Digest::of(&[text]), signers, revoked: BTreeSet::new() })
+    }
+
+    /// The same list without these keys, named by fingerprint (`SHA256:…`).
+    #[must_use]
+    pub fn without(mut self, revoked: impl IntoIterator<Item = String>) -> Self {
+        self.revoked = revoked.into_iter().collect();
+        self
+    }
+
+    /// SHA-256 of the list's text: what an entry names it by.
+    #[must_use]
+    pub const fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    /// Every key, in the order of the list.
+    #[must_use]
+    pub fn signers(&self) -> &[Signer] {
+        &self.signers
+    }
+
+    /// The line of this key.
+    #[must_use]
+    pub fn signer(&self, key: &SshKey) -> Option<&Signer> {
+        self.signers.iter().find(|signer| signer.key == *key)
+    }
+
+    /// Whether the key of this fingerprint was revoked.
+    #[must_use]
+    pub fn is_revoked(&self, fingerprint: &str) -> bool {
+        self.revoked.contains(fingerprint)
+    }
+}
+
+/// Two spellings of one subject would count as two people.
+fn alike(signers: &[Signer]) -> Result<(), Error> {
+    let mut seen: BTreeMap<String, &str> = BTreeMap::new();
+    for signer in signers {
+        let known = seen.entry(signer.subject.to_ascii_lowercase()).or_insert(&signer.subject);
+        if *known != signer.subject {
+            let why = format!("`{known}` and `{}` differ in case only", signer.subject);
+            return Err(Error::Whole(why));
+        }
+    }
+    Ok(())
+}
+
+fn signer(line: &str) -> Result<Signer, String> {
+    let (subject, rest) = field(line);
+    if !word(subject) {
+        return Err(format!(
+            "the subject is not one name of at most {WORD_MAX} letters, digits and `._@+:/-`"
+        ));
+    }
+    let (options, rest) = field(rest);
+    let options = Options::parse(options)?;
+    let mut words = rest.split_ascii_whitespace();
+    let (name, key) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let key = SshKey::parse(&format!("{name} {key}"))?;
+    let roles = words.next().and_then(|word| word.strip_prefix("roles="));
+    let roles = roles.ok_or("no `roles=…` after the key")?;
+    let roles: Vec<&str> = roles.split(',').collect();
+    let sorted: BTreeSet<String> = roles.iter().map(|role| (*role).to_owned()).collect();
+    if !sorted.iter().all(|role| word(role)) || sorted.len() != roles.len() {
+        return Err("`roles` is not a list of different names".into());
+    }
+    if sorted.len() > ROLES_MAX {
+        return Err(format!("more than {ROLES_MAX} roles"));
+    }
+    if let (Some(after), Some(before)) = (options.after, options.before)
+        && after >= before
+    {
+        return Err("`valid-before` is not after `valid-after`".into());
+    }
+    let roles = sorted.into_iter().collect();
+    Ok(Signer {
+        subject: subject.to_owned(),
+        roles,
+        key,
+        after: options.after,
+        before: options.before,
+    })
+}
+
+/// A subject or a role: no wildcard, no list, no space.
+fn word(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._@+:/-".contains(&b);
+    !text.is_empty() && text.len() <= WORD_MAX && text.bytes().all(plain)
+}
+
+/// The first field of a line and the rest; white space between quotes does not end a field.
+fn field(line: &str) -> (&str, &str) {
+    let line = line.trim_ascii_start();
+    let mut quoted = false;
+    let end = line.bytes().position(|b| {
+        quoted ^= b == b'"';
+        !quoted && b.is_ascii_whitespace()
+    });
+    line.split_at_checked(end.unwrap_or(line.len())).unwrap_or((line, ""))
+}
+
+#[derive(Default)]
+struct Options {
+    after: Option<Timestamp>,
+    before: Option<Timestamp>,
+}
+
+impl Options {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (mut options, mut named, mut seen) = (Self::default(), false, BTreeSet::new());
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (name, value, left) = option(rest)
+                .ok_or("expected options such as `namespaces=\"wicketgate-approval\"`")?;
+            rest = left;
+            if !seen.insert(name) {
+                return Err(format!("option `{name}` is there twice"));
+            }
+            match name {
+                "namespaces" => named = value.split(',').any(|one| one == NAMESPACE),
+                "valid-after" => options.after = Some(time(value)?),
+                "valid-before" => options.before = Some(time(value)?),
+                _ => return Err(format!("option `{name}` is not used here")),
+            }
+        }
+        if named { Ok(options) } else { Err(format!("the key is not for `{NAMESPACE}`")) }
+    }
+}
+
+/// `name="value"`, and what follows its comma.
+fn option(text: &str) -> Option<(&str, &str, &str)> {
+    let (name, rest) = text.split_once("=\"")?;
+    let (value, rest) = rest.split_once('"')?;
+    let rest =
+        if rest.is_empty() { rest } else { rest.strip_prefix(',').filter(|r| !r.is_empty())? };
+    let plain = |b: u8| b.is_ascii_lowercase() || b == b'-';
+    (name.bytes().all(plain) && !value.contains('\\')).then_some((name, value, rest))
+}
+
+/// `YYYYMMDDZ`, `YYYYMMDDHHMMZ` or `YYYYMMDDHHMMSSZ`.
+fn time(text: &str) -> Result<Timestamp, String> {
+    let wrong = || format!("`{text}` is no time in UTC, such as `20270131Z` or `202701311200Z`");
+    let digits = text.strip_suffix('Z').ok_or_else(wrong)?;
+    if !digits.bytes().all(|b| b.is_ascii_digit()) || !matches!(digits.len(), 8 | 12 | 14) {
+        return Err(wrong());
+    }
+    let whole = format!("{digits:0<14}");
+    let part = |range: std::ops::Range<usize>| whole.get(range).unwrap_or_default();
+    let text = format!(
+        "{}-{}-{}T{}:{}:{}.000Z",
+        part(0..4),
+        part(4..6),
+        part(6..8),
+        part(8..10),
+        part(10..12),
+        part(12..14)
+    );
+    Timestamp::parse(&text).ok_or_else(wrong)
+}

@@ -1,0 +1,148 @@
+//! What one signature is worth for one hold: a pure function, the same at the gate and in an audit.
+
+use super::{Approval, Approvers, NAMESPACE, Statement, Word};
+use crate::crypto::sshsig::{self, SshSig};
+use crate::domain::digest::Digest;
+use crate::domain::id::RunId;
+use crate::domain::time::Timestamp;
+
+/// The role without which nobody's word counts.
+pub const ROLE: &str = "approver";
+
+/// What is held, and who may not release it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hold {
+    /// `call_digest` of the entry `call.held`.
+    pub call_digest: Digest,
+    /// Its `definition`.
+    pub definition: Option<Digest>,
+    /// Its `layers`.
+    pub layers: Vec<(String, Digest)>,
+    /// The manifest of the run.
+    pub manifest: Digest,
+    /// The run.
+    pub run: RunId,
+    /// When the hold ends.
+    pub expires: Timestamp,
+    /// Its `nonce`.
+    pub nonce: String,
+    /// Subjects who may not approve: whoever started the run, and the owner of its manifest unless the
+    /// configuration lets owners. They may refuse.
+    pub barred: Vec<String>,
+    /// Subjects who have approved this hold already: each counts once.
+    pub given: Vec<String>,
+}
+
+/// Why a word does not count.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{code}: {why}")]
+pub struct Refused {
+    /// Stable: `approval.signature`, `approval.nonce`, …
+    pub code: &'static str,
+    /// For a person.
+    pub why: String,
+}
+
+fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, Refused> {
+    Err(Refused { code, why: why.into() })
+}
+
+/// Whose word this is, and which, if it counts for this hold at this time.
+///
+/// An approval never overrides a denial: the policy is asked again with it. The signature is held against
+/// the list before anything is compared, so that nobody learns about a hold by guessing.
+///
+/// # Errors
+/// The first thing that is wrong, under its code: `approval.statement` (not canonical, or not exactly a
+/// statement's members), `approval.signature`, `approval.namespace`, `approval.signer` (not in the list),
+/// `approval.revoked`, `approval.early` and `approval.lapsed` (the key's own time), `approval.role`,
+/// `approval.run`, `approval.call`, `approval.nonce`, `approval.manifest`, `approval.layers`,
+/// `approval.definition`, `approval.expires` (another end than the hold's), `approval.expired`,
+/// `approval.self`, `approval.again`.
+pub fn check(
+    hold: &Hold,
+    approvers: &Approvers,
+    statement: &[u8],
+    signature: &str,
+    now: Timestamp,
+) -> Result<(Approval, Word), Refused> {
+    let said = Statement::parse(statement)
+        .or_else(|why| refuse("approval.statement", format!("the statement: {why}")))?;
+    let approval = signer(approvers, statement, signature, now)?;
+    about(hold, &said)?;
+    if now >= hold.expires {
+        return refuse("approval.expired", format!("the hold ended at {}", hold.expires));
+    }
+    if said.verdict == Word::Approve {
+        may(hold, &approval)?;
+    }
+    Ok((approval, said.verdict))
+}
+
+/// Who signed these bytes, if they may.
+fn signer(
+    approvers: &Approvers,
+    statement: &[u8],
+    signature: &str,
+    now: Timestamp,
+) -> Result<Approval, Refused> {
+    let wrong = |error: sshsig::Error| {
+        let code = match error {
+            sshsig::Error::Namespace(_) => "approval.namespace",
+            sshsig::Error::Form(_) | sshsig::Error::Absent | sshsig::Error::Wrong => {
+                "approval.signature"
+            }
+        };
+        Refused { code, why: error.to_string() }
+    };
+    let signature = SshSig::parse(signature).map_err(wrong)?;
+    let key = signature.key.fingerprint();
+    signature.verify(NAMESPACE, statement).map_err(wrong)?;
+    let Some(signer) = approvers.signer(&signature.key) else {
+        return refuse("approval.signer", format!("{key} is not in the list of approvers"));
+    };
+    if approvers.is_revoked(&key) {
+        return refuse("approval.revoked", format!("{key} is revoked"));
+    }
+    if let Some(after) = signer.after.filter(|after| now < *after) {
+        return refuse("approval.early", format!("{key} counts from {after} on"));
+    }
+    if let Some(before) = signer.before.filter(|before| now > *before) {
+        return refuse("approval.lapsed", format!("{key} counted until {before}"));
+    }
+    if !signer.roles.iter().any(|role| role == ROLE) {
+        return refuse("approval.role", format!("`{}` has no role `{ROLE}`", signer.subject));
+    }
+    Ok(Approval { subject: signer.subject.clone(), roles: signer.roles.clone(), key })
+}
+
+/// Whether a statement is about this hold and nothing else.
+fn about(hold: &Hold, said: &Statement) -> Result<(), Refused> {
+    let same = [
+        (said.run == hold.run, "approval.run", "another run"),
+        (said.call_digest == hold.call_digest, "approval.call", "another call"),
+        (said.nonce == hold.nonce, "approval.nonce", "another hold"),
+        (said.manifest == hold.manifest, "approval.manifest", "another manifest"),
+        (said.layers == hold.layers, "approval.layers", "other layers of the policy"),
+        (said.definition == hold.definition, "approval.definition", "another definition"),
+        (said.expires == hold.expires, "approval.expires", "a hold that ends at another time"),
+    ];
+    match same.into_iter().find(|(same, _, _)| !same) {
+        None => Ok(()),
+        Some((_, code, what)) => refuse(code, format!("the statement is about {what}")),
+    }
+}
+
+/// Whether this subject may approve this hold, and has not done so before.
+fn may(hold: &Hold, approval: &Approval) -> Result<(), Refused> {
+    let subject = &approval.subject;
+    // Letters may be written otherwise in a manifest or by an identity provider.
+    if hold.barred.iter().any(|barred| barred.eq_ignore_ascii_case(subject)) {
+        let why = format!("`{subject}` started the run or owns its manifest");
+        return refuse("approval.self", why);
+    }
+    if hold.given.contains(subject) {
+        return refuse("approval.again", format!("`{subject}` has approved this hold before"));
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Signing a statement: with an OpenSSH key file, or through the ssh-agent, which also reaches hardware keys.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{NAMESPACE, Statement};
+use crate::crypto::agent;
+use crate::crypto::keys::SecretKey;
+use crate::crypto::openssh::{self, Ask};
+use crate::crypto::signer;
+use crate::crypto::ssh::{PLAIN, SshKey, put};
+use crate::crypto::sshsig::{Hash, SshSig, covered};
+
+/// How long an agent may take: somebody may have to find and touch a key.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why nothing was signed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The key file.
+    #[error(transparent)]
+    Key(#[from] openssh::Error),
+    /// The public key file that names a key of the agent.
+    #[error("`{path}`: {why}")]
+    Public {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The agent.
+    #[error("{0}")]
+    Agent(String),
+}
+
+/// An approver's key.
+#[derive(Debug)]
+pub enum Key {
+    /// From a file; in this process.
+    File(SecretKey),
+    /// Of an agent.
+    Agent {
+        /// Where the agent listens.
+        socket: PathBuf,
+        /// Which of its keys.
+        key: SshKey,
+    },
+}
+
+impl Key {
+    /// Opens what this reference names: an OpenSSH private key file, or `ssh-agent:<public key file>`.
+    /// `env` looks up the agent's socket (`SSH_AUTH_SOCK`); `ask` asks for a passphrase if there is one.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn open(
+        reference: &Path,
+        env: &dyn Fn(&str) -> Option<String>,
+        ask: Ask<'_>,
+    ) -> Result<Self, Error> {
+        let Some(public) = signer::agent_key(reference) else {
+            return Ok(Self::File(openssh::load(reference, ask)?));
+        };
+        let named = |why: String| Error::Public { path: public.display().to_string(), why };
+        let text = std::fs::read_to_string(&public).map_err(|e| named(e.to_string()))?;
+        let key = SshKey::parse(text.trim()).map_err(named)?;
+        let socket = env("SSH_AUTH_SOCK").filter(|path| !path.is_empty());
+        let socket = socket
+            .ok_or_else(|| Error::Agent("SSH_AUTH_SOCK is not set: no agent to ask".into()))?;
+        Ok(Self::Agent { socket: PathBuf::from(socket), key })
+    }
+
+    /// The public half.
+    #[must_use]
+    pub fn public(&self) -> SshKey {
+        match self {
+            Self::File(key) => SshKey::Plain(key.public()),
+            Self::Agent { key, .. } => key.clone(),
+        }
+    }
+}
+
+/// Signs a statement; the armored signature, which holds.
+///
+/// # Errors
+/// [`Error::Agent`].
+pub fn sign(key: &Key, statement: &Statement) -> Result<String, Error> {
+    let message = statement.bytes();
+    let covered = covered(NAMESPACE, Hash::Sha512, &message);
+    let answer = match key {
+        Key::File(secret) => {
+            let mut blob = Vec::new();
+            put(&mut blob, PLAIN.as_bytes());
+            put(&mut blob, &secret.sign(&covered));
+            blob
+        }
+        Key::Agent { socket, key } => {
+            agent::ask(socket, &key.blob(), &covered, PATIENCE).map_err(Error::Agent)?
+        }
+    };
+    let made = SshSig::answered(key.public(), NAMESPACE, Hash::Sha512, &answer);
+    let made = made.and_then(|made| made.verify(NAMESPACE, &message).map(|()| made));
+    made.map(|made| made.armored()).map_err(|e| Error::Agent(format!("the key's answer: {e}")))
+}

@@ -1,0 +1,154 @@
+//! OpenSSH public keys of the two kinds that count here: `ssh-ed25519`, and the same on hardware.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+
+use super::keys::PublicKey;
+use crate::domain::digest::Digest;
+
+/// The name of a key in a file or an agent.
+pub const PLAIN: &str = "ssh-ed25519";
+/// The name of a key in a security key (FIDO), which asks for a touch before it signs.
+pub const HARDWARE: &str = "sk-ssh-ed25519@openssh.com";
+/// Bytes of one line with a key.
+const LINE_MAX: usize = 4096;
+
+/// A public key as OpenSSH knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SshKey {
+    /// `ssh-ed25519`.
+    Plain(PublicKey),
+    /// `sk-ssh-ed25519@openssh.com`.
+    Hardware {
+        /// The key.
+        key: PublicKey,
+        /// What it was made for: `ssh:`, mostly. Part of everything it signs.
+        application: String,
+    },
+}
+
+impl SshKey {
+    /// Reads `type base64 comment`, as a `.pub` file or an agent shows it; the comment is passed over.
+    ///
+    /// # Errors
+    /// Why it is no key that counts, in words for a person.
+    pub fn parse(line: &str) -> Result<Self, String> {
+        if line.len() > LINE_MAX {
+            return Err(format!("longer than {LINE_MAX} bytes"));
+        }
+        let mut words = line.split_ascii_whitespace();
+        let (Some(name), Some(text)) = (words.next(), words.next()) else {
+            return Err("expected the type of a key and the key in base64".into());
+        };
+        known(name)?;
+        let blob = STANDARD.decode(text).map_err(|_| "the key is not base64".to_owned())?;
+        let key = Self::from_blob(&blob)?;
+        if key.name() == name { Ok(key) } else { Err("the key is of another type".into()) }
+    }
+
+    /// Reads the binary form.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn from_blob(blob: &[u8]) -> Result<Self, String> {
+        let malformed = || "the key is malformed".to_owned();
+        let mut wire = Wire(blob);
+        let name = wire.text().ok_or_else(malformed)?;
+        known(name)?;
+        let raw = wire.string().and_then(|raw| <[u8; 32]>::try_from(raw).ok());
+        let key = raw.and_then(|raw| PublicKey::from_bytes(&raw)).ok_or_else(malformed)?;
+        let key = if name == HARDWARE {
+            let application = wire.text().ok_or_else(malformed)?.to_owned();
+            Self::Hardware { key, application }
+        } else {
+            Self::Plain(key)
+        };
+        if wire.ends() { Ok(key) } else { Err(malformed()) }
+    }
+
+    /// The binary form.
+    #[must_use]
+    pub fn blob(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put(&mut out, self.name().as_bytes());
+        match self {
+            Self::Plain(key) => put(&mut out, &key.to_bytes()),
+            Self::Hardware { key, application } => {
+                put(&mut out, &key.to_bytes());
+                put(&mut out, application.as_bytes());
+            }
+        }
+        out
+    }
+
+    /// The name of its type.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Plain(_) => PLAIN,
+            Self::Hardware { .. } => HARDWARE,
+        }
+    }
+
+    /// `type base64`, as in a `.pub` file.
+    #[must_use]
+    pub fn line(&self) -> String {
+        format!("{} {}", self.name(), STANDARD.encode(self.blob()))
+    }
+
+    /// `SHA256:…`, as `ssh-keygen -l` shows it.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        format!("SHA256:{}", STANDARD_NO_PAD.encode(Digest::of(&[&self.blob()]).as_bytes()))
+    }
+}
+
+/// Whether keys of this type count.
+fn known(name: &str) -> Result<(), String> {
+    if name == PLAIN || name == HARDWARE {
+        return Ok(());
+    }
+    let shown: String = name.chars().filter(char::is_ascii_graphic).take(64).collect();
+    Err(format!("keys of type `{shown}` do not count here: use {PLAIN} or {HARDWARE}"))
+}
+
+/// What is left of a message in SSH's encoding (RFC 4251, 5).
+#[derive(Clone, Copy, Debug)]
+pub struct Wire<'a>(pub &'a [u8]);
+
+impl<'a> Wire<'a> {
+    /// The next so many bytes.
+    pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    /// The next number.
+    pub fn number(&mut self) -> Option<u32> {
+        self.take(4).and_then(|raw| <[u8; 4]>::try_from(raw).ok()).map(u32::from_be_bytes)
+    }
+
+    /// The next string.
+    pub fn string(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        self.take(length)
+    }
+
+    /// The next string, if it is UTF-8.
+    pub fn text(&mut self) -> Option<&'a str> {
+        self.string().and_then(|raw| std::str::from_utf8(raw).ok())
+    }
+
+    /// Whether nothing is left.
+    #[must_use]
+    pub const fn ends(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Appends a string in SSH's encoding. Nothing here is near 4 GiB.
+pub fn put(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes());
+    out.extend_from_slice(bytes);
+}

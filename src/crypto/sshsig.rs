@@ -1,0 +1,219 @@
+//! SSHSIG, the signatures of `ssh-keygen -Y sign` (OpenSSH, PROTOCOL.sshsig): by two kinds of keys, over
+//! SHA-256 or SHA-512, for one namespace.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256, Sha512};
+
+use super::ssh::{HARDWARE, SshKey, Wire, put};
+
+const MAGIC: &[u8] = b"SSHSIG";
+const VERSION: u32 = 1;
+const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
+const END: &str = "-----END SSH SIGNATURE-----";
+/// Characters of an armored line, as OpenSSH writes it.
+const WIDTH: usize = 70;
+/// Characters of a signature: those that count have some 300.
+const TEXT_MAX: usize = 8192;
+/// Somebody was there and touched the key.
+const PRESENT: u8 = 0x01;
+
+/// Why a signature is none.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    /// It cannot be read, or is of a key or hash that does not count.
+    #[error("the signature: {0}")]
+    Form(String),
+    /// It was made for something else.
+    #[error("the signature is for `{0}`")]
+    Namespace(String),
+    /// A hardware key signed without anybody touching it.
+    #[error("the signature was made without a touch of the key")]
+    Absent,
+    /// It is not of this message, or not by this key.
+    #[error("the signature does not hold")]
+    Wrong,
+}
+
+/// What a message is hashed with before it is signed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hash {
+    /// `sha256`.
+    Sha256,
+    /// `sha512`, which OpenSSH takes by default.
+    Sha512,
+}
+
+impl Hash {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha256",
+            Self::Sha512 => "sha512",
+        }
+    }
+
+    fn of(self, message: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Sha256 => Sha256::digest(message).to_vec(),
+            Self::Sha512 => Sha512::digest(message).to_vec(),
+        }
+    }
+}
+
+/// A signature that has been read and not been checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SshSig {
+    /// The key that is said to have made it.
+    pub key: SshKey,
+    /// What it is for.
+    pub namespace: String,
+    hash: Hash,
+    signature: [u8; 64],
+    /// Flags and counter, if the key is a hardware key.
+    touched: Option<(u8, u32)>,
+}
+
+impl SshSig {
+    /// Reads a signature: armored, as stock tools write it, or the base64 alone.
+    ///
+    /// # Errors
+    /// [`Error::Form`].
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let form = |why: &str| Error::Form(why.to_owned());
+        if text.len() > TEXT_MAX {
+            return Err(form("it is too long"));
+        }
+        let text = text.trim();
+        let inner = match text.strip_prefix(BEGIN) {
+            Some(rest) => rest.strip_suffix(END).ok_or_else(|| form("its armor has no end"))?,
+            None => text,
+        };
+        let packed: String = inner.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+        let blob = STANDARD.decode(packed).map_err(|_| form("it is not base64"))?;
+        Self::from_blob(&blob)
+    }
+
+    fn from_blob(blob: &[u8]) -> Result<Self, Error> {
+        let malformed = || Error::Form("it is malformed".into());
+        let mut wire = Wire(blob);
+        if wire.take(MAGIC.len()) != Some(MAGIC) || wire.number() != Some(VERSION) {
+            return Err(Error::Form("it is no SSHSIG of version 1".into()));
+        }
+        let key = wire.string().ok_or_else(malformed)?;
+        let key = SshKey::from_blob(key).map_err(Error::Form)?;
+        let namespace = wire.text().ok_or_else(malformed)?.to_owned();
+        let reserved = wire.string().ok_or_else(malformed)?;
+        let hash = match wire.text() {
+            Some("sha256") => Hash::Sha256,
+            Some("sha512") => Hash::Sha512,
+            Some(_) | None => {
+                return Err(Error::Form("its hash is neither sha256 nor sha512".into()));
+            }
+        };
+        let inner = wire.string().ok_or_else(malformed)?;
+        if !reserved.is_empty() || !wire.ends() {
+            return Err(malformed());
+        }
+        let (signature, touched) = raw(&key, inner).ok_or_else(malformed)?;
+        Ok(Self { key, namespace, hash, signature, touched })
+    }
+
+    /// Makes a signature from what a key answered when it was asked to sign [`covered`] bytes.
+    ///
+    /// # Errors
+    /// [`Error::Form`]: the answer is none of this key.
+    pub fn answered(
+        key: SshKey,
+        namespace: &str,
+        hash: Hash,
+        answer: &[u8],
+    ) -> Result<Self, Error> {
+        let (signature, touched) =
+            raw(&key, answer).ok_or_else(|| Error::Form("the answer is malformed".into()))?;
+        Ok(Self { key, namespace: namespace.to_owned(), hash, signature, touched })
+    }
+
+    /// Holds the signature against a message, and against the one namespace it may be for. Whether the
+    /// key is somebody's who counts is not asked here.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn verify(&self, namespace: &str, message: &[u8]) -> Result<(), Error> {
+        if self.namespace != namespace {
+            let shown = self.namespace.chars().filter(|c| !c.is_control()).take(64).collect();
+            return Err(Error::Namespace(shown));
+        }
+        let covered = covered(namespace, self.hash, message);
+        let (holds, present) = match (&self.key, self.touched) {
+            (SshKey::Plain(key), None) => (key.verifies(&covered, &self.signature), true),
+            (SshKey::Hardware { key, application }, Some((flags, counter))) => {
+                let mut signed = Sha256::digest(application.as_bytes()).to_vec();
+                signed.push(flags);
+                signed.extend_from_slice(&counter.to_be_bytes());
+                signed.extend_from_slice(&Sha256::digest(&covered));
+                (key.verifies(&signed, &self.signature), flags & PRESENT != 0)
+            }
+            (SshKey::Plain(_), Some(_)) | (SshKey::Hardware { .. }, None) => (false, true),
+        };
+        match (holds, present) {
+            (true, true) => Ok(()),
+            (true, false) => Err(Error::Absent),
+            (false, _) => Err(Error::Wrong),
+        }
+    }
+
+    /// The one armored text of this signature, as stock tools write it.
+    #[must_use]
+    pub fn armored(&self) -> String {
+        let mut inner = Vec::new();
+        put(&mut inner, self.key.name().as_bytes());
+        put(&mut inner, &self.signature);
+        if let Some((flags, counter)) = self.touched {
+            inner.push(flags);
+            inner.extend_from_slice(&counter.to_be_bytes());
+        }
+        let mut blob = MAGIC.to_vec();
+        blob.extend_from_slice(&VERSION.to_be_bytes());
+        put(&mut blob, &self.key.blob());
+        put(&mut blob, self.namespace.as_bytes());
+        put(&mut blob, b"");
+        put(&mut blob, self.hash.as_str().as_bytes());
+        put(&mut blob, &inner);
+        let mut out = format!("{BEGIN}\n");
+        for (at, c) in STANDARD.encode(blob).chars().enumerate() {
+            if at > 0 && at % WIDTH == 0 {
+                out.push('\n');
+            }
+            out.push(c);
+        }
+        out.push_str(&format!("\n{END}\n"));
+        out
+    }
+}
+
+/// The bytes that a key signs.
+#[must_use]
+pub fn covered(namespace: &str, hash: Hash, message: &[u8]) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    put(&mut out, namespace.as_bytes());
+    put(&mut out, b"");
+    put(&mut out, hash.as_str().as_bytes());
+    put(&mut out, &hash.of(message));
+    out
+}
+
+type Raw = ([u8; 64], Option<(u8, u32)>);
+
+/// The signature in the form that keys of this type give it.
+fn raw(key: &SshKey, blob: &[u8]) -> Option<Raw> {
+    let mut wire = Wire(blob);
+    let name = wire.text().filter(|name| *name == key.name())?;
+    let signature = <[u8; 64]>::try_from(wire.string()?).ok()?;
+    let touched = if name == HARDWARE {
+        let flags = *wire.take(1)?.first()?;
+        Some((flags, wire.number()?))
+    } else {
+        None
+    };
+    wire.ends().then_some((signature, touched))
+}

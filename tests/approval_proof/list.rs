@@ -1,0 +1,76 @@
+//! The signed list of approvers: what it may say, and that only those who may sign it do.
+
+use wicketgate::approval::approvers::{Approvers, PAYLOAD_TYPE};
+use wicketgate::crypto::dsse;
+
+use crate::holds::{ALICE, BOB, MALLORY, key, line, list};
+
+fn why(text: &str) -> String {
+    Approvers::parse(text.as_bytes()).unwrap_err().to_string()
+}
+
+#[test]
+fn a_list_counts_only_with_enough_signatures_over_exactly_it() {
+    let (text, trusted) = (list(), [key(10).public(), key(11).public()]);
+    let by = |signers: &[u8], payload: &str| {
+        let keys: Vec<_> = signers.iter().map(|n| key(*n)).collect();
+        dsse::sign(PAYLOAD_TYPE, payload.as_bytes(), &keys.iter().collect::<Vec<_>>())
+    };
+    let open = |envelope: &[u8], threshold| {
+        Approvers::open(text.as_bytes(), envelope, &trusted, threshold)
+    };
+    assert_eq!(open(&by(&[10, 11], &text), 2).unwrap().signers().len(), 2);
+    open(&by(&[10], &text), 2).unwrap_err();
+    open(&by(&[10, 10], &text), 2).unwrap_err();
+    open(&by(&[10, MALLORY], &text), 2).unwrap_err();
+    let other = by(&[10, 11], &line("mallory", MALLORY, "", "approver"));
+    assert!(open(&other, 2).unwrap_err().to_string().contains("another list"));
+    let manifest = dsse::sign(
+        "application/vnd.wicketgate.manifest.v1+yaml",
+        text.as_bytes(),
+        &[&key(10), &key(11)],
+    );
+    open(&manifest, 2).unwrap_err();
+}
+
+#[test]
+fn a_line_that_could_mean_something_else_to_somebody_else_is_refused() {
+    let good = line("alice", ALICE, "", "approver");
+    let other = line("bob", BOB, "", "approver");
+    let table = [
+        (good.replace("alice ", "alice,bob "), "subject"),
+        (good.replace("alice ", "* "), "subject"),
+        (good.replace("alice ", "\"alice\" "), "subject"),
+        (good.replace(" namespaces=\"wicketgate-approval\"", ""), "options"),
+        (good.replace("wicketgate-approval", "git"), "not for `wicketgate-approval`"),
+        (good.replace("namespaces", "cert-authority,namespaces"), "options"),
+        (good.replace("\" ssh", "\",namespaces=\"git\" ssh"), "twice"),
+        (good.replace("\" ssh", "\",verify-required=\"x\" ssh"), "not used here"),
+        (good.replace("\" ssh", "\",valid-after=\"20270101\" ssh"), "no time in UTC"),
+        (good.replace("\" ssh", "\",valid-after=\"20271301Z\" ssh"), "no time in UTC"),
+        (
+            good.replace("\" ssh", "\",valid-after=\"20270102Z\",valid-before=\"20270101Z\" ssh"),
+            "not after",
+        ),
+        (good.replace("ssh-ed25519", "ssh-rsa"), "`ssh-rsa` do not count"),
+        (good.replace("ssh-ed25519", "ecdsa-sha2-nistp256"), "do not count"),
+        (good.replace("ssh-ed25519", "sk-ssh-ed25519@openssh.com"), "another type"),
+        (good.replace(" roles=approver", ""), "roles"),
+        (good.replace("roles=approver", "alice@laptop"), "roles"),
+        (good.replace("roles=approver", "roles=approver,approver"), "roles"),
+        (good.replace("roles=approver", "roles="), "roles"),
+        (good.replace('\n', "\r\n"), "printable"),
+        (good.replace("alice", "al\u{456}ce"), "printable"),
+        (format!("{good}{good}"), "line 2: the key is in the list before"),
+        (format!("{good}{}", other.replace("bob", "Alice")), "differ in case only"),
+    ];
+    for (text, expected) in table {
+        let why = why(&text);
+        assert!(why.contains(expected), "`{why}` of {text}");
+    }
+    // Of several namespaces one has to be ours, and a subject may have two keys.
+    let wide = good.replace("wicketgate-approval", "git,wicketgate-approval");
+    Approvers::parse(wide.as_bytes()).unwrap();
+    let two = format!("{good}\n# another key\n{}", other.replace("bob", "alice"));
+    assert_eq!(Approvers::parse(two.as_bytes()).unwrap().signers().len(), 2);
+}
