@@ -93,7 +93,11 @@ async fn a_gate_that_ended_in_order_is_not_waited_for() {
     hall.end_writer().await;
     let (status, answer) = hall.post("otto", "/v1/control", &kill()).await;
     assert_eq!((status, &answer["not_reached"]), (200, &json!([])), "{answer}");
-    assert_eq!(answer["recorded"], json!(null), "no ledger confirmed it, and it stopped all the same");
+    assert_eq!(
+        answer["recorded"],
+        json!(null),
+        "no ledger confirmed it, and it stopped all the same"
+    );
     let reinstate = json!({"action": "reinstate", "target": "all", "reason": "over"});
     let (status, answer) = hall.post("otto", "/v1/control", &reinstate).await;
     assert_eq!((status, &answer["code"]), (503, &json!("ledger.unavailable")), "{answer}");

@@ -3,7 +3,7 @@
 //! What is signed is made here, from what was shown here: the office only carries it.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 use super::control::told;
 use super::door::{Desk, list, text};
 use super::{Exit, block_on, complain, say};
-use crate::approval::{Statement, Word};
+use crate::approval::Word;
 use crate::domain::id::{CallId, RunId};
 use crate::operator::view::{Facts, Unviewable};
+
+mod sign;
 
 /// Bytes of a file with arguments.
 const ARGUMENTS_MAX: u64 = 64 * 1024;
@@ -72,9 +74,10 @@ struct Show {
 
 /// A word about one held call.
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("with").required(true).args(["signature"]))]
 #[command(
-    after_help = "Example:\n  wicketgate approval show RUN CALL --statement approve --token-file anna.token > word\n  \
+    after_help = "Examples:\n  wicketgate approval approve RUN CALL --token-file anna.token\n  \
+    wicketgate approval approve RUN CALL --key ssh-agent:id_ed25519_sk.pub --token-file anna.token\n  \
+    wicketgate approval show RUN CALL --statement approve --token-file anna.token > word\n  \
     ssh-keygen -Y sign -f ~/.ssh/id_ed25519 -n wicketgate-approval word\n  \
     wicketgate approval approve RUN CALL --signature word.sig --token-file anna.token\n\n\
     The arguments are checked here against the digest that is signed. Approving what cannot be undone (T3)\n\
@@ -86,8 +89,11 @@ struct Give {
     call: Call,
     #[command(flatten)]
     desk: Desk,
+    /// Your SSH key: a private key file, or `ssh-agent:<public key file>`; default ~/.ssh/id_ed25519
+    #[arg(long, value_name = "KEY")]
+    key: Option<PathBuf>,
     /// A signature over the statement that was made elsewhere (`approval show --statement`)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
     signature: Option<PathBuf>,
     /// Ask nothing
     #[arg(long)]
@@ -118,21 +124,6 @@ fn call_id(text: &str) -> Result<CallId, String> {
 
 fn word(text: &str) -> Result<Word, String> {
     Word::parse(text).ok_or_else(|| "expected `approve` or `refuse`".to_owned())
-}
-
-/// Makes the signature over a statement.
-trait Sign {
-    /// The armored SSHSIG.
-    fn sign(&self, statement: &Statement) -> Result<String, String>;
-}
-
-/// A signature that was made elsewhere.
-struct Made<'a>(&'a Path);
-
-impl Sign for Made<'_> {
-    fn sign(&self, _: &Statement) -> Result<String, String> {
-        std::fs::read_to_string(self.0).map_err(|e| format!("`{}`: {e}", self.0.display()))
-    }
 }
 
 /// Runs it.
@@ -228,7 +219,7 @@ async fn give(word: Word, args: &Give) -> Result<Exit, Exit> {
     if word == Word::Approve && facts.tier == "T3" && !args.yes {
         confirmed(&facts.tool)?;
     }
-    let signature = signer(args).and_then(|signer| signer.sign(&statement)).map_err(|why| {
+    let signature = sign::signature(args, &statement).map_err(|why| {
         complain(format!("error: {why}"));
         Exit::Invalid
     })?;
@@ -236,13 +227,6 @@ async fn give(word: Word, args: &Give) -> Result<Exit, Exit> {
     let body = json!({"statement": statement, "signature": signature});
     let path = format!("/v1/approvals/{}/{}", args.call.run, args.call.call);
     sent(&args.desk, &path, &body).await
-}
-
-fn signer(args: &Give) -> Result<Box<dyn Sign + '_>, String> {
-    match &args.signature {
-        Some(path) => Ok(Box::new(Made(path))),
-        None => Err("name a signature: `--signature FILE`".to_owned()),
-    }
 }
 
 /// Has the tool's name typed: a habit cannot approve what cannot be undone.

@@ -76,8 +76,8 @@ fn five_thousand_line_feeds_hide_no_tail() {
 #[test]
 fn a_host_of_other_letters_is_shown_as_it_is_and_in_punycode() {
     for (value, host) in [
-        ("\u{430}pi.corp.test", "xn--pi-7kc.corp.test"),
-        ("https://\u{430}pi.corp.test/x", "xn--pi-7kc.corp.test"),
+        ("\u{430}pi.corp.test", "xn--pi-6kc.corp.test"),
+        ("https://\u{430}pi.corp.test/x", "xn--pi-6kc.corp.test"),
     ] {
         let arguments = canonical::bytes(&Json::object([("host", Json::from(value))]));
         let text = facts(std::str::from_utf8(&arguments).unwrap()).render().unwrap();
