@@ -12,6 +12,7 @@ use crate::crypto::signer::{self, Signer};
 use crate::evidence::artifacts::Artifacts;
 use crate::identity::callers::{Callers, Trust};
 use crate::identity::token::RunTokens;
+use crate::operator::staff::Staff;
 use crate::policy::activation;
 use crate::telemetry::metrics::Metrics;
 
@@ -26,6 +27,7 @@ pub(super) struct Checked {
     pub enrolment: Arc<dyn Signer>,
     pub metrics: Arc<Metrics>,
     pub policy_trust: activation::Trust,
+    pub staff: Staff,
 }
 
 impl Checked {
@@ -84,6 +86,7 @@ pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
             keys: policy_keys,
             threshold: config.trust.policy_threshold,
         },
+        staff: Staff::load(&config.operators).map_err(Error::Config)?,
         config,
         clock,
         entropy,

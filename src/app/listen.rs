@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::checked::Checked;
+use super::operators::office;
 use super::running::Running;
 use crate::domain::code::Code;
 use crate::enforce::Fault;
@@ -50,8 +51,9 @@ pub(super) async fn listen(
     let view = operator::View { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };
     let settings =
         operator::Settings { addr: config.operator.listen, ..operator::Settings::default() };
-    let operators =
-        operator::serve(settings, view, stop.clone()).map_err(|e| Error::System(e.to_string()))?;
+    let office = office(checked, running).await?;
+    let operators = operator::serve_with(settings, view, office, stop.clone());
+    let operators = operators.map_err(|e| Error::System(e.to_string()))?;
     let places = bound.addresses();
     for place in &places {
         tracing::info!(%place, "agents connect here");

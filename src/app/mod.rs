@@ -21,6 +21,7 @@ mod checked;
 mod control;
 pub mod fleet;
 mod listen;
+mod operators;
 mod policy;
 mod running;
 mod tools;

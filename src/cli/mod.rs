@@ -10,9 +10,12 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+mod approval;
 mod archive;
 mod check;
 mod config;
+mod control;
+mod door;
 mod evidence;
 mod fleet;
 mod init;
@@ -107,6 +110,10 @@ enum Command {
     Ledger(ledger::Args),
     /// List, erase and expire what calls carried, and hold it against both.
     Payload(payload::Args),
+    /// See held calls, and approve or refuse them with an SSH key.
+    Approval(approval::Args),
+    /// Stop agents, runs, tools, manifests and keys, and reinstate them.
+    Control(control::Args),
     /// Cosign heads of other people's logs.
     Witness(witness::Args),
     /// Govern the servers of an MCP client: from its configuration to a signed one of our own.
@@ -140,6 +147,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Evidence(args) => evidence::run(&args),
         Command::Ledger(args) => ledger::run(&args),
         Command::Payload(args) => payload::run(&args),
+        Command::Approval(args) => approval::run(&args),
+        Command::Control(args) => control::run(&args),
         Command::Witness(args) => witness::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Mcp(args) => mcp::run(&args),

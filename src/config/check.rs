@@ -38,6 +38,9 @@ pub(super) fn check(
     check.tools();
     check.lock();
     check.encryption();
+    for (at, message) in super::operators::check(&document.value) {
+        check.add(&at, message);
+    }
     if let Some(fleet) = document.value.get("fleet") {
         for (at, message) in super::fleet::check(fleet) {
             check.add(&at, message);

@@ -18,11 +18,13 @@ use crate::catalog::server::Server;
 use crate::catalog::{self, Bound, Surroundings, server};
 use crate::crypto::keys::PublicKey;
 use crate::identity::callers;
+use crate::operator::staff::Member;
 use crate::yaml::{self, Document};
 
 mod check;
 mod complete;
 pub mod fleet;
+pub mod operators;
 mod overrides;
 pub mod pools;
 mod retention;
@@ -52,6 +54,10 @@ pub struct Config {
     pub listen: Listen,
     /// Where operators connect.
     pub operator: Operator,
+    /// Who may see and order what.
+    pub operators: Vec<Member>,
+    /// How held calls are brought to people.
+    pub approvals: operators::Approvals,
     /// Where entries go.
     pub ledger: Ledger,
     /// The log of logs, and who sees its heads.

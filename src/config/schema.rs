@@ -22,8 +22,10 @@ pub fn schema() -> Value {
             })),
             "operator": section(&json!({
                 "listen": {"type": "string", "default": "127.0.0.1:7301",
-                    "description": "loopback address of health, readiness and metrics"},
+                    "description": "loopback address of health, readiness, metrics and the operators' requests"},
             })),
+            "operators": super::operators::operators(&|text| described(path(), text)),
+            "approvals": super::operators::approvals(&|text| described(path(), text)),
             "ledger": ledger(),
             "fleet": super::fleet::schema(&|text| described(path(), text)),
             "trust": trust(),

@@ -72,6 +72,10 @@ codes! {
     CallExpired = "call.expired";
     /// The call was cancelled.
     CallCancelled = "call.cancelled";
+    /// The operator is known and may not do this.
+    OperatorForbidden = "operator.forbidden";
+    /// A held call cannot be shown completely, so it is not shown at all; `detail` says why.
+    ApprovalUnviewable = "approval.unviewable";
     /// The gate is not ready to serve (no policy, no manifest, not the writer).
     NotReady = "not_ready";
 }

@@ -83,6 +83,23 @@ pub trait LedgerReader: Send + Sync + 'static {
     /// The chain a run is in, if any.
     async fn find_run(&self, run: &RunId) -> Result<Option<ChainId>, StoreError>;
 
+    /// Runs of a chain that have `run.opened` and no `run.sealed`.
+    async fn open_runs(&self, chain: &ChainId) -> Result<Vec<RunId>, StoreError> {
+        let (mut open, mut from) = (std::collections::BTreeSet::new(), 0);
+        loop {
+            let entries = self.entries(chain, from, 512).await?;
+            let Some(last) = entries.last() else { return Ok(open.into_iter().collect()) };
+            from = last.seq.saturating_add(1);
+            for entry in &entries {
+                match (entry.kind.as_str(), entry.run) {
+                    ("run.opened", Some(run)) => drop(open.insert(run)),
+                    ("run.sealed", Some(run)) => drop(open.remove(&run)),
+                    _ => {}
+                }
+            }
+        }
+    }
+
     /// All entries of a run, ascending.
     async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError>;
 

@@ -83,6 +83,8 @@ pub enum Access {
     Enforced,
     /// A caller or the holder of a run token, nothing is run.
     Identified,
+    /// An operator with a role that has the right.
+    Operated,
     /// Anybody who can reach the listener; gives away no payload and changes nothing.
     Open,
 }
@@ -117,6 +119,15 @@ pub const SURFACE: &[(&str, Access)] = &[
     ("GET /livez", Access::Open),
     ("GET /readyz", Access::Open),
     ("GET /metrics", Access::Open),
+    ("GET /v1/approvals", Access::Operated),
+    ("GET /v1/approvals/{run}/{call}", Access::Operated),
+    ("POST /v1/approvals/{run}/{call}", Access::Operated),
+    ("POST /v1/approvals/{run}/{call}/modify", Access::Operated),
+    ("GET /v1/control", Access::Operated),
+    ("POST /v1/control", Access::Operated),
+    ("GET /v1/control/{seq}", Access::Operated),
+    ("GET /v1/fleet", Access::Operated),
+    ("GET /v1/runs", Access::Operated),
 ];
 
 /// What can go wrong with a listener.

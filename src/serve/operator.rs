@@ -1,4 +1,5 @@
-//! The operator's door: is it alive, is it ready, what does it count. Read only, no payloads.
+//! The operator's door: is it alive, is it ready, what does it count; and behind a credential the office
+//! (`crate::operator`), the only part of it that changes anything.
 //!
 //! On an address of its own, so that an agent cannot reach it through its socket.
 
@@ -22,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 use super::driver::{self, Limits};
 use super::listener::{self, Listener};
 use super::{Error, Readiness, edge};
+use crate::operator::Office;
+use crate::operator::http::guards;
 use crate::telemetry::metrics::Metrics;
 
 const DRAIN: Duration = Duration::from_secs(2);
@@ -102,6 +105,19 @@ pub fn serve(
     view: View,
     shutdown: CancellationToken,
 ) -> Result<Running, Error> {
+    serve_with(settings, view, None, shutdown)
+}
+
+/// As [`serve`], with the office behind it.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_with(
+    settings: Settings,
+    view: View,
+    office: Option<Arc<Office>>,
+    shutdown: CancellationToken,
+) -> Result<Running, Error> {
     let failed = |source| Error::Bind { place: settings.addr.to_string(), source };
     let bound = std::net::TcpListener::bind(settings.addr).map_err(failed)?;
     let address = bound.local_addr().map_err(failed)?;
@@ -112,28 +128,42 @@ pub fn serve(
     drop(entered);
     let thread = std::thread::Builder::new()
         .name("operator".into())
-        .spawn(move || runtime.block_on(open(listener, &settings, view, shutdown)))
+        .spawn(move || runtime.block_on(open(listener, &settings, (view, office), shutdown)))
         .map_err(Error::Thread)?;
     Ok(Running { address, thread })
 }
 
-async fn open(listener: Listener, settings: &Settings, view: View, shutdown: CancellationToken) {
+async fn open(
+    listener: Listener,
+    settings: &Settings,
+    (view, office): (View, Option<Arc<Office>>),
+    shutdown: CancellationToken,
+) {
     let limits = Limits { connections: settings.connections_max, drain: DRAIN };
-    let router = router(view, settings);
+    let router = router(view, office, settings);
     let serve = move |stream, _, closing| {
         driver::http1(stream, TowerToHyperService::new(router.clone()), closing)
     };
     driver::run(listener, limits, shutdown, serve).await;
 }
 
-fn router(view: View, settings: &Settings) -> Router {
+fn router(view: View, office: Option<Arc<Office>>, settings: &Settings) -> Router {
     let names = Names { hosts: settings.hosts.clone().into(), addr: settings.addr };
-    Router::new()
+    let open = Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .layer(middleware::from_fn_with_state(names, guard))
-        .with_state(view)
+        .with_state(view);
+    let all = match office {
+        Some(office) => open.merge(crate::operator::http::router(office)),
+        None => open,
+    };
+    all.layer(middleware::from_fn_with_state(names, guard))
+}
+
+/// Where something may be changed: every route there asks for a credential first.
+fn changes(path: &str) -> bool {
+    path.starts_with("/v1/")
 }
 
 /// Under which names this machine may be asked.
@@ -160,11 +190,14 @@ async fn guard(State(names): State<Names>, request: Request, next: Next) -> Resp
     if !edge::one_host(&request).is_some_and(|host| names.include(&host)) {
         return refusal(StatusCode::FORBIDDEN, "the host is not a name of this machine");
     }
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+    let posted = *request.method() == Method::POST && changes(request.uri().path());
+    if !posted && !matches!(*request.method(), Method::GET | Method::HEAD) {
         return refusal(StatusCode::METHOD_NOT_ALLOWED, "nothing can be changed here");
     }
     let mut response = next.run(request).await;
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.extend(guards());
     response
 }
 

@@ -25,15 +25,15 @@ use crate::tool::net::{Client, System};
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
 /// An answer: its status, its media type, its bytes.
-struct Answer {
-    status: http::StatusCode,
+pub(crate) struct Answer {
+    pub(crate) status: http::StatusCode,
     kind: String,
-    body: Bytes,
+    pub(crate) body: Bytes,
 }
 
 /// One HTTP server that was named by the operator, so that its address may be a private one.
 #[derive(Debug)]
-struct Remote {
+pub(crate) struct Remote {
     client: Client,
     origin: Origin,
     /// The path of its URL: what is asked for is below it, or it itself.
@@ -41,7 +41,7 @@ struct Remote {
 }
 
 impl Remote {
-    fn new(url: &str, ca: Option<&[u8]>) -> Result<Self, String> {
+    pub(crate) fn new(url: &str, ca: Option<&[u8]>) -> Result<Self, String> {
         let (origin, path) = Origin::parse(url)?;
         if path.contains(['{', '}', '?', '#']) {
             return Err("the path of a url has no braces, no query and no fragment".into());
@@ -61,6 +61,21 @@ impl Remote {
         body: Vec<u8>,
         bytes_max: usize,
     ) -> Result<Answer, String> {
+        let mut request = http::Request::builder().method(method);
+        if let Some(kind) = kind {
+            request = request.header(http::header::CONTENT_TYPE, kind);
+        }
+        self.send(request, path, body, bytes_max).await
+    }
+
+    /// As `ask`, with method and headers already in the request.
+    pub(crate) async fn send(
+        &self,
+        request: http::request::Builder,
+        path: &str,
+        body: Vec<u8>,
+        bytes_max: usize,
+    ) -> Result<Answer, String> {
         let scheme = if self.origin.tls { "https" } else { "http" };
         let Origin { host, port, .. } = &self.origin;
         let path = match path {
@@ -68,11 +83,8 @@ impl Remote {
             below => format!("{}{below}", self.path.trim_end_matches('/')),
         };
         let uri = format!("{scheme}://{host}:{port}{path}");
-        let mut request = http::Request::builder().method(method).uri(uri);
-        if let Some(kind) = kind {
-            request = request.header(http::header::CONTENT_TYPE, kind);
-        }
-        let request = request.body(Full::new(Bytes::from(body))).map_err(|e| e.to_string())?;
+        let request =
+            request.uri(uri).body(Full::new(Bytes::from(body))).map_err(|e| e.to_string())?;
         let exchange = async {
             let response = self.client.send(request).await.map_err(|e| chain(&e))?;
             let (head, body) = response.into_parts();

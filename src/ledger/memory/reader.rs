@@ -45,6 +45,12 @@ impl LedgerReader for Memory {
         Ok(found.first().map(|(_, id)| *id))
     }
 
+    async fn open_runs(&self, chain: &ChainId) -> Result<Vec<RunId>, StoreError> {
+        let state = self.state.lock();
+        let found = state.chains.get(chain);
+        Ok(found.map(|chain| chain.open_runs.iter().copied().collect()).unwrap_or_default())
+    }
+
     async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
         Ok(self.read(chain, |c| c.select(|e| e.run.as_ref() == Some(run))))
     }

@@ -107,6 +107,20 @@ impl LedgerReader for PostgresReader {
         self.rows(&sql).await?.first().map(rows::chain_id).transpose()
     }
 
+    /// Read off the entries: the table that writers keep of open runs is not a reader's.
+    async fn open_runs(&self, chain: &ChainId) -> Result<Vec<RunId>, StoreError> {
+        let id = bytes(chain.as_bytes());
+        let sql = format!(
+            "SELECT o.run_id::text AS run_id FROM ledger.entry o
+              WHERE o.chain_id = {id} AND o.kind = 'run.opened' AND NOT EXISTS
+                (SELECT 1 FROM ledger.entry s WHERE s.chain_id = {id} AND s.run_id = o.run_id
+                    AND s.kind = 'run.sealed')
+              ORDER BY run_id"
+        );
+        let found = self.rows(&sql).await?;
+        found.iter().map(|row| rows::run_id(&rows::get::<String>(row, "run_id")?)).collect()
+    }
+
     async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
         self.select(chain, &format!("run_id = '{run}' ORDER BY seq")).await
     }

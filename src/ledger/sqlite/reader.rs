@@ -113,6 +113,17 @@ impl LedgerReader for SqliteReader {
         })
     }
 
+    async fn open_runs(&self, chain: &ChainId) -> Result<Vec<RunId>, StoreError> {
+        read!(self, conn => async {
+            let rows = sqlx::query("SELECT run_id FROM open_run WHERE chain_id = ? ORDER BY run_id")
+                .bind(chain.as_bytes().to_vec())
+                .fetch_all(conn)
+                .await
+                .map_err(|e| before_commit(&e))?;
+            rows.iter().map(|row| rows::run_id(&rows::get::<String>(row, "run_id")?)).collect()
+        })
+    }
+
     async fn run_entries(&self, chain: &ChainId, run: &RunId) -> Result<Vec<EntryRow>, StoreError> {
         read!(self, conn => rows::entries(conn, chain, Which::Run(run)))
     }

@@ -139,6 +139,8 @@ pub const fn telling(code: Code) -> Telling {
         | Code::CallNotFound
         | Code::RunUnknown
         | Code::RunSealed
+        | Code::OperatorForbidden
+        | Code::ApprovalUnviewable
         | Code::NotReady => Telling::RpcError,
     }
 }
@@ -262,6 +264,8 @@ const fn lead(code: Code) -> &'static str {
         | Code::CallNotFound
         | Code::RunUnknown
         | Code::RunSealed
+        | Code::OperatorForbidden
+        | Code::ApprovalUnviewable
         | Code::NotReady => rule(code).title,
     }
 }
@@ -292,6 +296,8 @@ const fn ran(code: Code) -> &'static str {
         | Code::CallNotFound
         | Code::RunUnknown
         | Code::RunSealed
+        | Code::OperatorForbidden
+        | Code::ApprovalUnviewable
         | Code::NotReady => "this call did not run",
     }
 }

@@ -133,6 +133,12 @@ pub const fn rule(code: Code) -> Rule {
             (G::DeadlineExceeded, 410, -32012, Retry::NewId, "the call was held too long")
         }
         Code::CallCancelled => (G::Aborted, 409, -32013, Retry::NewId, "the call was cancelled"),
+        Code::OperatorForbidden => {
+            (G::PermissionDenied, 403, -32003, Retry::No, "the operator may not do this")
+        }
+        Code::ApprovalUnviewable => {
+            (G::FailedPrecondition, 409, -32014, Retry::No, "the held call cannot be shown whole")
+        }
         Code::NotReady => (G::Unavailable, 503, -32053, Retry::SameId, "the gate is not ready"),
     };
     Rule { grpc, http, rpc, retry, title }

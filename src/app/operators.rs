@@ -1,0 +1,41 @@
+//! The office of this machine: on SQLite the sidecar answers operators itself.
+
+use std::sync::Arc;
+
+use super::Error;
+use super::checked::Checked;
+use super::running::Running;
+use crate::config;
+use crate::control;
+use crate::domain::code::Code;
+use crate::ledger::sqlite::SqliteReader;
+use crate::operator::{Office, Parts};
+
+/// The office, if there is anybody to ask it. On Postgres operators ask the hub.
+pub(super) async fn office(
+    checked: &Checked,
+    running: &Running,
+) -> Result<Option<Arc<Office>>, Error> {
+    let config::Ledger::Sqlite(sqlite) = &checked.config.ledger else { return Ok(None) };
+    if checked.staff.is_empty() {
+        return Ok(None);
+    }
+    let system = |e: crate::ledger::store::StoreError| Error::System(format!("ledger: {e}"));
+    let reader = SqliteReader::open(&sqlite.path).await.map_err(system)?;
+    let orders = control::sqlite::Sqlite::open(&sqlite.path).await.map_err(system)?;
+    let (road, metrics) = (Arc::clone(&running.road), Arc::clone(&checked.metrics));
+    let reject = move |code: Code| match road.get() {
+        Some(road) => road.reject(code),
+        None => metrics.rejected(code.as_str()),
+    };
+    Ok(Some(Arc::new(Office::new(Parts {
+        staff: checked.staff.clone(),
+        reader: Arc::new(reader),
+        orders: Arc::new(orders),
+        books: running.ledger.clone(),
+        vault: checked.config.vault().map_err(|e| Error::Config(vec![e.to_string()]))?,
+        clock: Arc::clone(&checked.clock),
+        reject: Arc::new(reject),
+        tenant: super::fleet::tenant(&checked.config),
+    }))))
+}

@@ -1,0 +1,48 @@
+//! The approver's signature: made here with a key, or read from a file.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use zeroize::Zeroizing;
+
+use super::Give;
+use crate::approval::Statement;
+use crate::approval::sign::{self, Key};
+use crate::config;
+
+/// The armored signature over a statement.
+pub(super) fn signature(args: &Give, statement: &Statement) -> Result<String, String> {
+    if let Some(path) = &args.signature {
+        return std::fs::read_to_string(path).map_err(|e| format!("`{}`: {e}", path.display()));
+    }
+    let key = match &args.key {
+        Some(key) => key.clone(),
+        None => {
+            let home = config::environment("HOME").filter(|home| !home.is_empty());
+            let home = home.ok_or("HOME is not set: name your key with --key")?;
+            Path::new(&home).join(".ssh/id_ed25519")
+        }
+    };
+    let key = Key::open(&key, &config::environment, &passphrase).map_err(|e| e.to_string())?;
+    sign::sign(&key, statement).map_err(|e| e.to_string())
+}
+
+/// Asks for a key's passphrase on the terminal, which does not show it.
+fn passphrase(path: &Path) -> Option<Zeroizing<String>> {
+    let input = std::io::stdin();
+    if !input.is_terminal() {
+        return None;
+    }
+    let before = tcgetattr(&input).ok()?;
+    let mut silent = before.clone();
+    silent.local_modes.remove(LocalModes::ECHO);
+    tcsetattr(&input, OptionalActions::Flush, &silent).ok()?;
+    let _ = write!(std::io::stderr(), "passphrase of {}: ", path.display());
+    let mut line = Zeroizing::new(String::new());
+    let read = input.lock().read_line(&mut line);
+    let _ = tcsetattr(&input, OptionalActions::Flush, &before);
+    let _ = writeln!(std::io::stderr());
+    read.ok()?;
+    Some(Zeroizing::new(line.trim_end_matches(['\r', '\n']).to_owned()))
+}

@@ -1,0 +1,112 @@
+//! The operator's door, from outside: one request, with the operator's token.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::{Exit, complain};
+use crate::identity::callers::read_token;
+use crate::operator::visible;
+use crate::witness::Remote;
+
+/// Bytes of an answer.
+const ANSWER_MAX: usize = 4 * 1024 * 1024;
+
+/// Which office is asked, and as whom.
+#[derive(Debug, clap::Args)]
+pub struct Desk {
+    /// Where operators are answered: the sidecar's own door, or the hub
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7301")]
+    url: String,
+    /// Your token: a file of mode 0600
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+    /// Authorities for https (PEM) instead of the public ones
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Print the answer as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was answered.
+pub struct Answered {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body.
+    pub body: Value,
+}
+
+impl Desk {
+    /// Asks once. Whatever is not a success is told to the user.
+    ///
+    /// # Errors
+    /// How the command ends then.
+    pub async fn ask(
+        &self,
+        method: http::Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Answered, Exit> {
+        let answered = self.try_ask(method, path, body).await.map_err(|why| {
+            complain(format!("error: {why}"));
+            Exit::Unverifiable
+        })?;
+        if (200..300).contains(&answered.status) {
+            return Ok(answered);
+        }
+        let text = |name: &str| answered.body.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (code, cause) = (visible(text("code")), visible(text("cause")));
+        let cause = if cause.is_empty() { String::new() } else { format!("/{cause}") };
+        complain(format!(
+            "error: {} ({code}{cause}, {})",
+            visible(text("detail")),
+            answered.status
+        ));
+        Err(Exit::Invalid)
+    }
+
+    async fn try_ask(
+        &self,
+        method: http::Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Answered, String> {
+        let ca = self
+            .ca
+            .as_ref()
+            .map(|path| std::fs::read(path).map_err(|e| format!("`{}`: {e}", path.display())));
+        let remote = Remote::new(&self.url, ca.transpose()?.as_deref())
+            .map_err(|why| format!("`{}`: {why}", self.url))?;
+        let token = read_token(&self.token_file)?;
+        let bearer = zeroize::Zeroizing::new(format!("Bearer {}", &*token));
+        let mut header = http::HeaderValue::from_str(&bearer).map_err(|e| e.to_string())?;
+        header.set_sensitive(true);
+        let mut request =
+            http::Request::builder().method(method).header(http::header::AUTHORIZATION, header);
+        if body.is_some() {
+            request = request.header(http::header::CONTENT_TYPE, "application/json");
+        }
+        let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let answer = remote.send(request, path, bytes, ANSWER_MAX).await;
+        let answer = answer.map_err(|why| format!("`{}`: {why}", self.url))?;
+        let body = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
+        Ok(Answered { status: answer.status.as_u16(), body })
+    }
+}
+
+/// A text out of an answer, safe to show.
+#[must_use]
+pub fn text(value: &Value, name: &str) -> String {
+    match value.get(name) {
+        Some(Value::String(text)) => visible(text),
+        None | Some(Value::Null) => String::new(),
+        Some(other) => visible(&other.to_string()),
+    }
+}
+
+/// The items of a list out of an answer.
+#[must_use]
+pub fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}

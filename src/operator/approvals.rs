@@ -1,0 +1,337 @@
+//! Held calls: which there are, all about one, and the words operators give about it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::desk::{self, Desk, Hold, Run};
+use super::orders::Sent;
+use super::staff::Who;
+use super::view::{Approved, Claim, Facts, Layer, REVIEW_MAX, Reason, Unviewable, words};
+use super::{Office, named, unavailable};
+use crate::approval::Word;
+use crate::control::Order;
+use crate::domain::canonical;
+use crate::domain::code::Code;
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, ChainId, RunId};
+use crate::domain::json::{Json, Limits};
+use crate::ledger::store::PayloadRow;
+use crate::serve::problem::Problem;
+
+/// Held calls that are shown at once, at most.
+pub(super) const SHOWN_MAX: usize = 200;
+/// Bytes of a signature: an armored SSHSIG of an ed25519 key, plain or in hardware, is below 1 KiB.
+const SIGNATURE_MAX: usize = 8 * 1024;
+/// The policy's input: never larger than what is stored.
+const INPUT: Limits =
+    Limits { bytes_max: 1 << 20, depth_max: 64, values_max: 131_072, key_bytes_max: 1024 };
+
+/// A held call, found.
+struct Found {
+    chain: ChainId,
+    origin: String,
+    facts: Facts,
+    input: Option<Digest>,
+    effect: Option<String>,
+    args: (Digest, u64),
+}
+
+impl Office {
+    /// Held calls, the gravest first, then what ends soonest. The same ask of one run stands there once.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub async fn held(&self, most: usize) -> Result<Value, Problem> {
+        let desk = self.look().await?;
+        let mut groups: BTreeMap<(RunId, String, Option<Digest>), Vec<(&Run, &CallId, &Hold)>> =
+            BTreeMap::new();
+        for (id, run) in desk.chains().flat_map(|chain| &chain.runs) {
+            for (call, hold) in &run.held {
+                let tool = hold.entry.draft.tool.as_ref().map(ToString::to_string);
+                let key = (*id, tool.unwrap_or_default(), hold.ask);
+                groups.entry(key).or_default().push((run, call, hold));
+            }
+        }
+        let mut groups: Vec<_> = groups.into_values().collect();
+        let first = |group: &Vec<(&Run, &CallId, &Hold)>| {
+            let hold = group.first().map(|(_, _, hold)| *hold);
+            let tier = hold.and_then(|hold| hold.text("tier")).unwrap_or("T3").to_owned();
+            (std::cmp::Reverse(tier), hold.map(Hold::expires))
+        };
+        for group in &mut groups {
+            group.sort_by_key(|(_, _, hold)| hold.expires());
+        }
+        groups.sort_by_key(first);
+        let calls = groups.iter().map(Vec::len).sum::<usize>();
+        let shown = groups.iter().take(most.min(SHOWN_MAX)).filter_map(|group| ask(group));
+        Ok(json!({
+            "held": shown.collect::<Vec<_>>(),
+            "asks": groups.len(),
+            "calls": calls,
+            "more": groups.len() > most.min(SHOWN_MAX),
+        }))
+    }
+
+    /// Everything about one held call, and what an approver signs.
+    ///
+    /// # Errors
+    /// `call.not_found`, or `approval.unviewable`: nothing is shown that is not complete.
+    pub async fn show(&self, run: &str, call: &str) -> Result<Value, Problem> {
+        let facts = self.facts(run, call).await?;
+        let unviewable = |error: Unviewable| self.unviewable(&error);
+        let text = facts.render().map_err(unviewable)?;
+        let statement = |word| {
+            let (_, statement) = facts.check(word)?;
+            Ok(String::from_utf8_lossy(&statement.bytes()).into_owned())
+        };
+        let approve = statement(Word::Approve).map_err(unviewable)?;
+        let refuse = statement(Word::Refuse).map_err(unviewable)?;
+        Ok(json!({
+            "facts": facts,
+            "statement": approve,
+            "refusal": refuse,
+            "view": text,
+        }))
+    }
+
+    fn unviewable(&self, error: &Unviewable) -> Problem {
+        let problem = Problem::new(Code::ApprovalUnviewable, error.detail, &*error.message);
+        self.refuse(problem)
+    }
+
+    fn not_held(&self) -> Problem {
+        self.refuse(Problem::new(Code::CallNotFound, "approval.not_held", "no such held call"))
+    }
+
+    async fn facts(&self, run: &str, call: &str) -> Result<Facts, Problem> {
+        let Some((run, call)) = named(run, call) else { return Err(self.not_held()) };
+        let found = {
+            let desk = self.look().await?;
+            find(&desk, &run, &call)
+        };
+        let Some(found) = found else { return Err(self.not_held()) };
+        let Found { chain, mut facts, input, effect, args: (args, len), .. } = found;
+        if len > u64::try_from(REVIEW_MAX).unwrap_or(u64::MAX) {
+            return Err(self.unviewable(&Unviewable::too_large(len)));
+        }
+        let row = self.payload(&chain, &args).await?;
+        let input = match input {
+            Some(input) => self.payload(&chain, &input).await?,
+            None => None,
+        };
+        let withheld = |what: &str| {
+            let message = format!("{what} of the call are not stored, or no longer");
+            self.unviewable(&Unviewable::new("approval.withheld", message))
+        };
+        let row = row.ok_or_else(|| withheld("the arguments"))?;
+        let input = input.ok_or_else(|| withheld("the facts"))?;
+        let Ok(text) = String::from_utf8(row.body) else { return Err(withheld("the arguments")) };
+        facts.arguments = text;
+        facts.salt = hex::encode(row.salt);
+        let input = Json::parse(&input.body, &INPUT).ok();
+        let seen = input.as_ref().and_then(|input| input.get("effect"));
+        let (Some(seen), Some(effect)) = (seen, effect) else { return Err(withheld("the facts")) };
+        facts.effect = String::from_utf8_lossy(&canonical::bytes(seen)).into_owned();
+        facts.effect_digest = effect;
+        Ok(facts)
+    }
+
+    async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, Problem> {
+        let read = desk::payload(&*self.reader, self.vault.as_deref(), chain, c).await;
+        read.map_err(|error| unavailable(&error))
+    }
+
+    /// Passes a signed word on to the gate that holds the call. Only the two statements of this very
+    /// hold are passed; the signature is checked by whoever runs the call.
+    ///
+    /// # Errors
+    /// The call is not held, or the statement is another.
+    pub async fn word(
+        &self,
+        who: &Who,
+        (run, call): (&str, &str),
+        (statement, signature): (String, String),
+    ) -> Result<Sent, Problem> {
+        let facts = self.facts(run, call).await?;
+        let ours = [Word::Approve, Word::Refuse].into_iter().any(|word| {
+            facts.check(word).is_ok_and(|(_, ours)| ours.bytes() == statement.as_bytes())
+        });
+        if !ours {
+            let message = "the statement is not one of this held call: sign exactly what is shown";
+            let problem = Problem::new(Code::RequestMalformed, "approval.statement", message);
+            return Err(self.refuse(problem));
+        }
+        let armored = signature.starts_with("-----BEGIN SSH SIGNATURE-----")
+            && signature.trim_end().ends_with("-----END SSH SIGNATURE-----");
+        if !armored || signature.len() > SIGNATURE_MAX {
+            let message = "the signature is no armored SSH signature";
+            let problem = Problem::new(Code::RequestMalformed, "approval.signature", message);
+            return Err(self.refuse(problem));
+        }
+        let (run, call) = named(run, call).ok_or_else(|| self.not_held())?;
+        let order = Order::Word { run, call, statement, signature };
+        self.to_holder(who, &order, "").await
+    }
+
+    /// Has a held call asked again with other arguments; what is asked then is judged as any call is.
+    ///
+    /// # Errors
+    /// The call is not held, or these are no arguments.
+    pub async fn modify(
+        &self,
+        who: &Who,
+        (run, call): (&str, &str),
+        (arguments, reason): (&str, &str),
+    ) -> Result<Sent, Problem> {
+        let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS);
+        let fits = |json: &Json| json.as_object().is_some() && arguments.len() <= REVIEW_MAX;
+        let Some(arguments) = read.ok().filter(fits) else {
+            let message = "the arguments are no JSON object of at most 64 KiB";
+            let problem = Problem::new(Code::RequestMalformed, "approval.arguments", message);
+            return Err(self.refuse(problem));
+        };
+        let (run, call) = named(run, call).ok_or_else(|| self.not_held())?;
+        let arguments = String::from_utf8_lossy(&canonical::bytes(&arguments)).into_owned();
+        self.to_holder(who, &Order::Modify { run, call, arguments }, reason).await
+    }
+
+    /// Puts an order on the list that only the gate of the run can obey.
+    async fn to_holder(&self, who: &Who, order: &Order, reason: &str) -> Result<Sent, Problem> {
+        let (Order::Word { run, call, .. } | Order::Modify { run, call, .. }) = order else {
+            return Err(self.not_held());
+        };
+        let found = {
+            let desk = self.look().await?;
+            find(&desk, run, call)
+        };
+        let origin = found.ok_or_else(|| self.not_held())?.origin;
+        self.order(who, order, (reason, None), Some(&origin)).await
+    }
+
+    /// Open runs, those with held calls first.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub async fn runs(&self, most: usize) -> Result<Value, Problem> {
+        let desk = self.look().await?;
+        let mut runs: Vec<_> = desk
+            .chains()
+            .flat_map(|chain| chain.runs.iter().map(move |(id, run)| (chain, id, run)))
+            .collect();
+        runs.sort_by_key(|(_, id, run)| (std::cmp::Reverse(run.held.len()), run.opened.ts, **id));
+        let all = runs.len();
+        let shown = runs.into_iter().take(most.min(SHOWN_MAX)).map(|(chain, id, run)| {
+            json!({
+                "run": id.to_string(),
+                "origin": chain.origin,
+                "agent": run.text("agent"),
+                "version": run.text("version"),
+                "manifest": run.text("manifest"),
+                "opened": run.opened.ts.to_string(),
+                "calls": run.calls.len(),
+                "in_flight": run.in_flight.len(),
+                "held": run.held.len(),
+            })
+        });
+        Ok(json!({
+            "runs": shown.collect::<Vec<_>>(),
+            "open": all,
+            "more": all > most.min(SHOWN_MAX),
+        }))
+    }
+}
+
+/// One ask, as a line of the list: no argument is in it.
+fn ask(group: &[(&Run, &CallId, &Hold)]) -> Option<Value> {
+    let (run, call, hold) = group.first()?;
+    let digest = hold.call_digest();
+    let codes = hold.entry.draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();
+    let reasons = codes.iter().filter_map(|reason| reason.get("message")?.as_str());
+    Some(json!({
+        "run": hold.entry.draft.run.map(|run| run.to_string()),
+        "call": call.as_str(),
+        "count": group.len(),
+        "calls": group.iter().map(|(_, call, _)| call.as_str()).collect::<Vec<_>>(),
+        "tool": hold.entry.draft.tool.as_ref().map(ToString::to_string),
+        "tier": hold.text("tier"),
+        "agent": run.text("agent"),
+        "version": run.text("version"),
+        "held": hold.entry.ts.to_string(),
+        "expires": hold.text("expires"),
+        "bytes": hold.payload("args").map(|(_, len)| len),
+        "reasons": reasons.collect::<Vec<_>>(),
+        "digest": digest.map(|digest| digest.hex()),
+        "words": digest.map(|digest| words(&digest)),
+        "approvals": hold.granted.len(),
+    }))
+}
+
+/// What is on the books about one held call, without its payloads.
+fn find(desk: &Desk, run: &RunId, call: &CallId) -> Option<Found> {
+    let (id, chain, open) = desk.run(run)?;
+    let hold = open.held.get(call)?;
+    let data = &hold.entry.draft.data;
+    let text = |name: &str| hold.text(name).unwrap_or_default().to_owned();
+    let list = |name: &str| data.get(name).and_then(Json::as_array).unwrap_or_default();
+    let part = |item: &Json, name: &str| {
+        item.get(name).and_then(Json::as_str).unwrap_or_default().to_owned()
+    };
+    let layer = |item: &Json| Layer { layer: part(item, "layer"), digest: part(item, "digest") };
+    let reason = |item: &Json| Reason {
+        code: part(item, "code"),
+        detail: part(item, "detail"),
+        message: part(item, "message"),
+        rule: part(item, "rule"),
+    };
+    let approved =
+        |(subject, key): &(String, String)| Approved { subject: subject.clone(), key: key.clone() };
+    let facts = Facts {
+        run: run.to_string(),
+        call: call.to_string(),
+        tool: hold.entry.draft.tool.as_ref()?.to_string(),
+        tier: text("tier"),
+        effect: String::new(),
+        effect_digest: String::new(),
+        arguments: String::new(),
+        salt: String::new(),
+        call_digest: text("call_digest"),
+        definition: hold.text("definition").map(str::to_owned),
+        layers: list("layers").iter().map(layer).collect(),
+        reasons: list("reasons").iter().map(reason).collect(),
+        manifest: open.text("manifest").to_owned(),
+        agent: open.text("agent").to_owned(),
+        version: open.text("version").to_owned(),
+        binding: text("binding"),
+        held: hold.entry.ts.to_string(),
+        expires: text("expires"),
+        nonce: text("nonce"),
+        approvals: hold.granted.iter().map(approved).collect(),
+        claims: claims(open),
+    };
+    Some(Found {
+        chain: id,
+        origin: chain.origin.clone(),
+        facts,
+        input: hold.payload("policy_input").map(|(c, _)| c),
+        effect: hold.text("effect").map(str::to_owned),
+        args: hold.payload("args")?,
+    })
+}
+
+/// What the agent said about itself when it opened the run.
+fn claims(run: &Run) -> Vec<Claim> {
+    let data = &run.opened.draft.data;
+    let labels = data.get("labels").and_then(Json::as_array).unwrap_or_default();
+    let part = |item: &Json, name: &str| {
+        item.get(name).and_then(Json::as_str).unwrap_or_default().to_owned()
+    };
+    let label =
+        |item: &Json| Claim { name: format!("label {}", part(item, "k")), value: part(item, "v") };
+    let mut claims: Vec<Claim> = labels.iter().map(label).collect();
+    let model = run.text("model");
+    if !model.is_empty() {
+        claims.push(Claim { name: "model".to_owned(), value: model.to_owned() });
+    }
+    claims
+}

@@ -1,0 +1,255 @@
+//! What lies on the desk: open runs and held calls, read off the ledger and kept up to date.
+//!
+//! A projection that can be thrown away at any time: the first look reads the open runs of each chain,
+//! later ones only what was added since.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::digest::{Digest, call_digest};
+use crate::domain::id::{CallId, ChainId, RunId, Seq};
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+use crate::ledger::entry::{Entry, Kind};
+use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRow, StoreError};
+use crate::ledger::vault::{self, Vault};
+
+/// Entries that are read at once.
+const BATCH: u32 = 512;
+
+/// Open runs by chain.
+#[derive(Debug, Default)]
+pub struct Desk {
+    chains: BTreeMap<ChainId, Chain>,
+}
+
+/// One chain, as far as it has been read.
+#[derive(Debug)]
+pub struct Chain {
+    /// The log's name.
+    pub origin: String,
+    /// Whether its writer ended in order, so that nothing of it runs.
+    pub stopped: bool,
+    /// Its open runs.
+    pub runs: BTreeMap<RunId, Run>,
+    next: Seq,
+}
+
+/// One open run.
+#[derive(Debug)]
+pub struct Run {
+    /// Its `run.opened`.
+    pub opened: Entry,
+    /// Calls it asked for, denied ones included.
+    pub calls: BTreeSet<CallId>,
+    /// Calls that may be at their tool.
+    pub in_flight: BTreeSet<CallId>,
+    /// Calls that wait for an approval.
+    pub held: BTreeMap<CallId, Hold>,
+    last: u64,
+}
+
+/// One held call.
+#[derive(Debug)]
+pub struct Hold {
+    /// Its `call.held`.
+    pub entry: Entry,
+    /// Words that are on the books: subject and key.
+    pub granted: Vec<(String, String)>,
+    /// SHA-256 of its arguments, never shown: the same ask twice is one ask for a person.
+    pub ask: Option<Digest>,
+}
+
+impl Hold {
+    /// When it ends; one that cannot be read has passed.
+    #[must_use]
+    pub fn expires(&self) -> Timestamp {
+        self.text("expires").and_then(Timestamp::parse).unwrap_or(Timestamp::from_millis(0))
+    }
+
+    /// A text out of the entry.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.entry.draft.data.get(name).and_then(Json::as_str)
+    }
+
+    /// The commitment to its payload of this role, and how long that is.
+    #[must_use]
+    pub fn payload(&self, role: &str) -> Option<(Digest, u64)> {
+        let found = self.entry.draft.commit.iter().find(|commitment| commitment.role == role);
+        found.map(|commitment| (commitment.c, commitment.len))
+    }
+
+    /// The digest of the call, made again of what the entry says; `None` if it says something else.
+    #[must_use]
+    pub fn call_digest(&self) -> Option<Digest> {
+        let draft = &self.entry.draft;
+        let (run, call, tool) = (draft.run?, draft.call.as_ref()?, draft.tool.as_ref()?);
+        let digest = call_digest(&run, call, tool, &self.payload("args")?.0);
+        let said = Digest::parse(self.text("call_digest")?)?;
+        (said == digest).then_some(digest)
+    }
+}
+
+impl Desk {
+    /// Every chain that is known.
+    pub fn chains(&self) -> impl Iterator<Item = &Chain> {
+        self.chains.values()
+    }
+
+    /// The chain of this name.
+    #[must_use]
+    pub fn origin(&self, origin: &str) -> Option<&Chain> {
+        self.chains.values().find(|chain| chain.origin == origin)
+    }
+
+    /// An open run, and where it is.
+    #[must_use]
+    pub fn run(&self, run: &RunId) -> Option<(ChainId, &Chain, &Run)> {
+        self.chains.iter().find_map(|(id, chain)| Some((*id, chain, chain.runs.get(run)?)))
+    }
+
+    /// Reads on: only chains of this tenant, whatever else the reader sees.
+    ///
+    /// # Errors
+    /// The store's; what was read stays.
+    pub async fn look(
+        &mut self,
+        reader: &dyn LedgerReader,
+        tenant: &str,
+        vault: Option<&Vault>,
+    ) -> Result<(), StoreError> {
+        let rows = reader.chains().await?;
+        let ours = || rows.iter().filter(|row| row.tenant == tenant);
+        let known: BTreeSet<ChainId> = ours().map(|row| row.chain).collect();
+        self.chains.retain(|id, _| known.contains(id));
+        for row in ours() {
+            match self.chains.get_mut(&row.chain) {
+                Some(chain) => chain.read_on(reader, row).await?,
+                None => {
+                    let chain = Chain::first(reader, row).await?;
+                    self.chains.insert(row.chain, chain);
+                }
+            }
+        }
+        self.know_asks(reader, vault).await
+    }
+
+    /// Reads the arguments of calls that are new here, to tell the same ask when it comes again.
+    async fn know_asks(
+        &mut self,
+        reader: &dyn LedgerReader,
+        vault: Option<&Vault>,
+    ) -> Result<(), StoreError> {
+        for (id, chain) in &mut self.chains {
+            for hold in chain.runs.values_mut().flat_map(|run| run.held.values_mut()) {
+                if hold.ask.is_some() {
+                    continue;
+                }
+                let Some((c, _)) = hold.payload("args") else { continue };
+                let read = payload(reader, vault, id, &c).await?;
+                // What cannot be read is like nothing else.
+                let known = read.map_or(c, |row| Digest::of(&[&row.body]));
+                hold.ask = Some(known);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A payload in the clear, if it is there and can be opened.
+pub(super) async fn payload(
+    reader: &dyn LedgerReader,
+    vault: Option<&Vault>,
+    chain: &ChainId,
+    c: &Digest,
+) -> Result<Option<PayloadRow>, StoreError> {
+    let row = reader.payload(chain, c).await?;
+    Ok(row.and_then(|row| vault::open(vault, chain, row).ok()))
+}
+
+impl Chain {
+    async fn first(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Self, StoreError> {
+        let mut chain = Self {
+            origin: row.origin.clone(),
+            stopped: false,
+            runs: BTreeMap::new(),
+            next: row.head.size,
+        };
+        for run in reader.open_runs(&row.chain).await? {
+            let entries = reader.run_entries(&row.chain, &run).await?;
+            entries.iter().for_each(|entry| chain.apply(entry));
+        }
+        let last = row.head.size.saturating_sub(1);
+        let last = reader.entries(&row.chain, last, 1).await?;
+        chain.stopped = last.last().is_some_and(|entry| entry.kind == Kind::WriterStopped.as_str());
+        Ok(chain)
+    }
+
+    async fn read_on(
+        &mut self,
+        reader: &dyn LedgerReader,
+        row: &ChainRow,
+    ) -> Result<(), StoreError> {
+        while self.next < row.head.size {
+            let entries = reader.entries(&row.chain, self.next, BATCH).await?;
+            let Some(last) = entries.last() else { break };
+            let next = last.seq.saturating_add(1);
+            self.stopped = last.kind == Kind::WriterStopped.as_str();
+            entries.iter().for_each(|entry| self.apply(entry));
+            self.next = next;
+        }
+        Ok(())
+    }
+
+    /// Moves past one entry. What this build cannot read says nothing here.
+    fn apply(&mut self, row: &EntryRow) {
+        if row.run.is_none() {
+            return;
+        }
+        let Ok(entry) = Entry::parse(&row.body) else { return };
+        let Some(link) = &entry.run else { return };
+        let (id, seq) = (link.run, link.seq);
+        if entry.draft.kind == Kind::RunSealed {
+            self.runs.remove(&id);
+        } else if entry.draft.kind == Kind::RunOpened {
+            self.runs.entry(id).or_insert_with(|| Run::of(entry));
+        } else if let Some(run) = self.runs.get_mut(&id)
+            && seq > run.last
+        {
+            run.last = seq;
+            run.apply(entry);
+        }
+    }
+}
+
+impl Run {
+    fn of(opened: Entry) -> Self {
+        let (calls, in_flight, held) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        Self { opened, calls, in_flight, held, last: 0 }
+    }
+
+    /// A text out of `run.opened`.
+    #[must_use]
+    pub fn text(&self, name: &str) -> &str {
+        self.opened.draft.data.get(name).and_then(Json::as_str).unwrap_or_default()
+    }
+
+    fn apply(&mut self, entry: Entry) {
+        let kind = entry.draft.kind;
+        let Some(call) = entry.draft.call.clone() else { return };
+        self.calls.insert(call.clone());
+        if kind == Kind::CallHeld {
+            self.held.insert(call, Hold { entry, granted: Vec::new(), ask: None });
+        } else if kind == Kind::ApprovalGranted {
+            let said = |name| entry.draft.data.get(name).and_then(Json::as_str).unwrap_or_default();
+            let word = (said("subject").to_owned(), said("key").to_owned());
+            self.held.entry(call).and_modify(|hold| hold.granted.push(word));
+        } else if kind == Kind::CallAuthorized {
+            self.held.remove(&call);
+            self.in_flight.insert(call);
+        } else if kind.ends_call() {
+            self.held.remove(&call);
+            self.in_flight.remove(&call);
+        }
+    }
+}

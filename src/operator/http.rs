@@ -1,0 +1,312 @@
+//! The office over HTTP: JSON in and out, every error a problem (RFC 9457) with a stable code.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::response::Response;
+use axum::routing::get;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{HeaderName, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use serde_json::Value;
+
+use super::approvals::SHOWN_MAX;
+use super::staff::{Right, Who};
+use super::{Office, Sent};
+use crate::control::{Action, Order, Target};
+use crate::domain::code::Code;
+use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
+use crate::serve::problem::Problem;
+
+/// Bytes of a request's body.
+const BODY_MAX: usize = 256 * 1024;
+/// How long a body may take to arrive.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
+
+/// A route of the office and what it needs.
+pub const ROUTES: [(&str, Right); 9] = [
+    ("GET /v1/approvals", Right::Look),
+    ("GET /v1/approvals/{run}/{call}", Right::Read),
+    ("POST /v1/approvals/{run}/{call}", Right::Word),
+    ("POST /v1/approvals/{run}/{call}/modify", Right::Word),
+    ("GET /v1/control", Right::Look),
+    ("POST /v1/control", Right::Switch),
+    ("GET /v1/control/{seq}", Right::Look),
+    ("GET /v1/fleet", Right::Look),
+    ("GET /v1/runs", Right::Look),
+];
+
+/// The router of [`ROUTES`].
+pub fn router(office: Arc<Office>) -> Router {
+    Router::new()
+        .route("/v1/approvals", get(list))
+        .route("/v1/approvals/{run}/{call}", get(show).post(word))
+        .route("/v1/approvals/{run}/{call}/modify", axum::routing::post(modify))
+        .route("/v1/control", get(rows).post(switch))
+        .route("/v1/control/{seq}", get(row))
+        .route("/v1/fleet", get(fleet))
+        .route("/v1/runs", get(runs))
+        .with_state(office)
+}
+
+type Answer = Result<(StatusCode, Value), Problem>;
+
+/// Renders what a handler says.
+fn answer(said: Answer) -> Response {
+    let (status, kind, body) = match said {
+        Ok((status, body)) => (status, "application/json", body.to_string()),
+        Err(problem) => return problem.response().map(Body::from),
+    };
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// The one credential of a request, without its scheme.
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut all = headers.get_all(AUTHORIZATION).iter();
+    let (one, more) = (all.next()?, all.next());
+    let (scheme, token) = one.to_str().ok().filter(|_| more.is_none())?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token)
+}
+
+fn admit(office: &Office, headers: &HeaderMap, right: Right) -> Result<Who, Problem> {
+    office.admit(bearer(headers), right)
+}
+
+/// What a client asked for in the query: known names only, each at most once, numbers only.
+fn number(office: &Office, query: Option<&str>, name: &str, default: u64) -> Result<u64, Problem> {
+    let Some(query) = query.filter(|query| !query.is_empty()) else { return Ok(default) };
+    let value = query.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
+    let digits = |text: &&str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    value.filter(digits).and_then(|text| text.parse().ok()).ok_or_else(|| {
+        let message = format!("the query is `{name}=<number>` or nothing");
+        office.refuse(Problem::new(Code::RequestMalformed, "http.query", message))
+    })
+}
+
+fn most(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(SHOWN_MAX)
+}
+
+type Named = Path<(String, String)>;
+
+async fn list(
+    State(office): State<Arc<Office>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let said = async {
+        admit(&office, &headers, Right::Look)?;
+        let most = most(number(&office, query.as_deref(), "limit", 100)?);
+        Ok((StatusCode::OK, office.held(most).await?))
+    };
+    answer(said.await)
+}
+
+async fn show(State(office): State<Arc<Office>>, path: Named, headers: HeaderMap) -> Response {
+    let said = async {
+        admit(&office, &headers, Right::Read)?;
+        let Path((run, call)) = path;
+        Ok((StatusCode::OK, office.show(&run, &call).await?))
+    };
+    answer(said.await)
+}
+
+async fn word(State(office): State<Arc<Office>>, path: Named, request: Request) -> Response {
+    let said = async {
+        let who = admit(&office, request.headers(), Right::Word)?;
+        let body = body(&office, request, &["statement", "signature"]).await?;
+        let text = |name: &str| body.get(name).and_then(Json::as_str).map(str::to_owned);
+        let (Some(statement), Some(signature)) = (text("statement"), text("signature")) else {
+            return Err(malformed(&office, "expected `statement` and `signature`, both text"));
+        };
+        let Path((run, call)) = path;
+        let sent = office.word(&who, (&run, &call), (statement, signature)).await?;
+        Ok(sent_answer(&sent))
+    };
+    answer(said.await)
+}
+
+async fn modify(State(office): State<Arc<Office>>, path: Named, request: Request) -> Response {
+    let said = async {
+        let who = admit(&office, request.headers(), Right::Word)?;
+        let body = body(&office, request, &["arguments", "reason"]).await?;
+        let Some(arguments) = body.get("arguments").and_then(Json::as_str) else {
+            return Err(malformed(&office, "expected `arguments`: text that is a JSON object"));
+        };
+        let reason = optional(&office, &body, "reason")?.unwrap_or_default();
+        let Path((run, call)) = path;
+        let sent = office.modify(&who, (&run, &call), (arguments, reason)).await?;
+        Ok(sent_answer(&sent))
+    };
+    answer(said.await)
+}
+
+async fn switch(State(office): State<Arc<Office>>, request: Request) -> Response {
+    let said = async {
+        let who = admit(&office, request.headers(), Right::Switch)?;
+        let names = ["action", "target", "name", "reason", "expires"];
+        let body = body(&office, request, &names).await?;
+        let (order, reason, expires) = order(&office, &body)?;
+        let sent = office.order(&who, &order, (&reason, expires), None).await?;
+        Ok(sent_answer(&sent))
+    };
+    answer(said.await)
+}
+
+/// 200 when it is known that everything was obeyed, else 202: the order stands, and the body says what
+/// is missing.
+fn sent_answer(sent: &Sent) -> (StatusCode, Value) {
+    let status = if sent.complete() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    (status, sent.to_json())
+}
+
+fn order(office: &Office, body: &Json) -> Result<(Order, String, Option<Timestamp>), Problem> {
+    let text = |name: &str| body.get(name).and_then(Json::as_str);
+    let action = text("action").and_then(Action::parse);
+    let action = action
+        .ok_or_else(|| malformed(office, "`action` is one of suspend, revoke, reinstate, kill"))?;
+    let name = optional(office, body, "name")?.unwrap_or_default();
+    let target = text("target").and_then(|kind| Target::parse(kind, name));
+    let target = target.ok_or_else(|| {
+        let message = "`target` is one of all, agent, run, tool, manifest, key, and `name` fits it";
+        malformed(office, message)
+    })?;
+    let reason = text("reason").filter(|reason| !reason.trim().is_empty());
+    let reason =
+        reason.ok_or_else(|| malformed(office, "`reason` says why, for whoever reads it"))?;
+    let expires = optional(office, body, "expires")?.map(|text| {
+        let at = Timestamp::parse(text).filter(|at| *at > office.clock.now());
+        at.ok_or_else(|| {
+            malformed(office, "`expires` is a later instant like 2026-11-21T20:05:03.123Z")
+        })
+    });
+    Ok((Order::Switch { action, target }, reason.to_owned(), expires.transpose()?))
+}
+
+fn optional<'a>(office: &Office, body: &'a Json, name: &str) -> Result<Option<&'a str>, Problem> {
+    match body.get(name) {
+        None => Ok(None),
+        Some(value) => {
+            value.as_str().map(Some).ok_or_else(|| malformed(office, &format!("`{name}` is text")))
+        }
+    }
+}
+
+async fn rows(
+    State(office): State<Arc<Office>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let said = async {
+        admit(&office, &headers, Right::Look)?;
+        let since = number(&office, query.as_deref(), "since", 0)?;
+        Ok((StatusCode::OK, office.rows(since).await?))
+    };
+    answer(said.await)
+}
+
+async fn row(
+    State(office): State<Arc<Office>>,
+    path: Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let said = async {
+        admit(&office, &headers, Right::Look)?;
+        let seq = path.0.parse().ok().filter(|seq| *seq > 0);
+        let seq = seq.ok_or_else(|| malformed(&office, "the number of an order is 1 or more"))?;
+        Ok((StatusCode::OK, office.row(seq).await?))
+    };
+    answer(said.await)
+}
+
+async fn fleet(State(office): State<Arc<Office>>, headers: HeaderMap) -> Response {
+    let said = async {
+        admit(&office, &headers, Right::Look)?;
+        Ok((StatusCode::OK, office.fleet().await?))
+    };
+    answer(said.await)
+}
+
+async fn runs(
+    State(office): State<Arc<Office>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let said = async {
+        admit(&office, &headers, Right::Look)?;
+        let most = most(number(&office, query.as_deref(), "limit", 100)?);
+        Ok((StatusCode::OK, office.runs(most).await?))
+    };
+    answer(said.await)
+}
+
+fn malformed(office: &Office, message: &str) -> Problem {
+    office.refuse(Problem::new(Code::RequestMalformed, "", message))
+}
+
+/// The body: strict JSON, an object of these members and no others. `application/json` alone is taken,
+/// so that no page's form is.
+async fn body(office: &Office, request: Request, names: &[&str]) -> Result<Json, Problem> {
+    let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
+    if !kind.trim().eq_ignore_ascii_case("application/json") {
+        return Err(malformed(office, "the body is `application/json`"));
+    }
+    let read = Limited::new(request.into_body(), BODY_MAX).collect();
+    let read = tokio::time::timeout(BODY_WITHIN, read).await;
+    let bytes = match read {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(_)) => return Err(malformed(office, "the body is at most 256 KiB")),
+        Err(_late) => return Err(malformed(office, "the body did not arrive in time")),
+    };
+    let json = Json::parse(&bytes, &Limits::ARGUMENTS).map_err(|error| {
+        office.refuse(Problem::new(Code::RequestMalformed, error.code, error.message))
+    })?;
+    let Some(members) = json.as_object() else {
+        return Err(malformed(office, "expected an object"));
+    };
+    match members.keys().find(|name| !names.contains(&name.as_str())) {
+        Some(unknown) => {
+            let message = format!("`{}` is not known here", super::visible(unknown));
+            Err(malformed(office, &message))
+        }
+        None => Ok(json),
+    }
+}
+
+/// What browsers are told, should one get here: load nothing, be framed by nobody, guess no types.
+pub(crate) fn guards() -> [(HeaderName, HeaderValue); 2] {
+    let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    [
+        (http::header::CONTENT_SECURITY_POLICY, nothing),
+        (http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_bearer_credential_counts_and_nothing_else() {
+        let headers = |all: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in all {
+                headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+            }
+            bearer(&headers).map(str::to_owned)
+        };
+        assert_eq!(headers(&["Bearer abc"]).as_deref(), Some("abc"));
+        assert_eq!(headers(&["bearer abc"]).as_deref(), Some("abc"));
+        for other in [&["Basic abc"][..], &["abc"], &[], &["Bearer a", "Bearer b"]] {
+            assert_eq!(headers(other), None, "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The operator's side: who may see and order what, what is held and why, and what became of an order.
+//!
+//! One office stands behind every way in (HTTP on the operator's door, gRPC beside it, the hub). It reads
+//! held calls off the ledger and puts orders on the list of `control`; it never touches the road. What an
+//! operator is, only the configuration of this process says: nothing a client sends can widen it. Every
+//! order becomes an entry of the chain this process writes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use crate::control::Orders;
+use crate::domain::code::Code;
+use crate::domain::id::{CallId, RunId};
+use crate::ledger::Ledger;
+use crate::ledger::store::{LedgerReader, StoreError};
+use crate::ledger::vault::Vault;
+use crate::serve::problem::Problem;
+
+mod approvals;
+pub mod desk;
+mod escape;
+pub mod http;
+mod logins;
+mod orders;
+pub mod staff;
+pub mod view;
+
+pub use escape::visible;
+pub use orders::Sent;
+
+use desk::Desk;
+use logins::Logins;
+use staff::{Right, Staff, Who};
+
+/// How long an order waits for the gates before it is answered with what is known.
+const REPORTS_WITHIN: Duration = Duration::from_secs(2);
+/// Between two looks at the reports.
+const LOOK: Duration = Duration::from_millis(25);
+/// A gate that did not show itself for this long refuses T2 and T3 by itself, and is not waited for.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// Counts a request that was refused.
+pub type Reject = Arc<dyn Fn(Code) + Send + Sync>;
+
+/// What the office works with.
+pub struct Parts {
+    /// Who may do what.
+    pub staff: Staff,
+    /// Where held calls are read.
+    pub reader: Arc<dyn LedgerReader>,
+    /// Where orders go.
+    pub orders: Arc<dyn Orders>,
+    /// Where every order is recorded.
+    pub books: Ledger,
+    /// Opens payloads that lie encrypted.
+    pub vault: Option<Arc<Vault>>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Where refusals are counted.
+    pub reject: Reject,
+    /// Whose runs these are; nobody else's are seen.
+    pub tenant: String,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").field("tenant", &self.tenant).finish_non_exhaustive()
+    }
+}
+
+/// The one place operators' requests are answered from, whatever they came in by.
+pub struct Office {
+    staff: Staff,
+    reader: Arc<dyn LedgerReader>,
+    orders: Arc<dyn Orders>,
+    books: Ledger,
+    vault: Option<Arc<Vault>>,
+    clock: Arc<dyn Clock>,
+    reject: Reject,
+    tenant: String,
+    logins: Mutex<Logins>,
+    desk: tokio::sync::Mutex<Desk>,
+}
+
+impl std::fmt::Debug for Office {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Office").field("tenant", &self.tenant).finish_non_exhaustive()
+    }
+}
+
+impl Office {
+    /// An office that has looked at nothing yet.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let Parts { staff, reader, orders, books, vault, clock, reject, tenant } = parts;
+        let logins = Mutex::new(Logins::default());
+        let desk = tokio::sync::Mutex::new(Desk::default());
+        Self { staff, reader, orders, books, vault, clock, reject, tenant, logins, desk }
+    }
+
+    /// Who shows this credential, if that person may do this. `credential` is what stands after
+    /// `Bearer`; every way of not being known is answered alike.
+    ///
+    /// # Errors
+    /// `identity.missing`, `operator.forbidden`, or `limit.exceeded` once too many were refused.
+    pub fn admit(&self, credential: Option<&str>, right: Right) -> Result<Who, Problem> {
+        let now = self.clock.now();
+        let Some(who) = credential.and_then(|shown| self.staff.identify(shown, now)) else {
+            return Err(self.turned_away());
+        };
+        if who.may(right) {
+            return Ok(who);
+        }
+        let message = format!("this needs one of the roles {}", right.roles());
+        Err(self.refuse(Problem::new(Code::OperatorForbidden, "operator.role", message)))
+    }
+
+    /// WHY: whoever shows a valid credential is never limited: else anybody who can reach the door could
+    /// keep operators from their switches by guessing.
+    fn turned_away(&self) -> Problem {
+        let wait = self.logins.lock().failed(self.clock.monotonic());
+        self.refuse(match wait {
+            None => Problem::new(Code::IdentityMissing, "", "no credential that is known"),
+            Some(wait) => {
+                let message = "too many unknown credentials were shown";
+                let problem = Problem::new(Code::LimitExceeded, "operator.logins", message);
+                Problem { retry_after: Some(wait), ..problem }
+            }
+        })
+    }
+
+    /// Counts what is refused.
+    fn refuse(&self, problem: Problem) -> Problem {
+        (self.reject)(problem.code);
+        problem
+    }
+
+    /// Reads on in the ledger.
+    async fn look(&self) -> Result<tokio::sync::MutexGuard<'_, Desk>, Problem> {
+        let mut desk = self.desk.lock().await;
+        let looked = desk.look(&*self.reader, &self.tenant, self.vault.as_deref()).await;
+        looked.map_err(|error| unavailable(&error))?;
+        Ok(desk)
+    }
+}
+
+/// The store did not answer.
+fn unavailable(error: &StoreError) -> Problem {
+    Problem::new(
+        Code::LedgerUnavailable,
+        "",
+        format!("the store does not answer: {}", error.word()),
+    )
+}
+
+/// One held call that is asked for by names out of a path.
+fn named(run: &str, call: &str) -> Option<(RunId, CallId)> {
+    Some((RunId::parse(run)?, CallId::parse(call)?))
+}

@@ -1,0 +1,314 @@
+//! Orders: put on the list, recorded, and answered with what really became of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::desk::Desk;
+use super::staff::Who;
+use super::{FRESH, LOOK, Office, REPORTS_WITHIN, unavailable};
+use crate::control::answer::ENDED;
+use crate::control::{Given, Order, Presence, Report, Row};
+use crate::domain::code::Code;
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+use crate::ledger::drafts::{Written, clip};
+use crate::ledger::entry::{Draft, Kind};
+use crate::ledger::{Status, permit::Receipt};
+use crate::serve::problem::Problem;
+
+/// Rows that are shown at once.
+const ROWS_MAX: usize = 200;
+/// Bytes of a reason in an entry.
+const REASON_MAX: usize = 1024;
+
+/// An order on the list, and who obeyed it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sent {
+    /// Its number.
+    pub seq: u64,
+    /// Where it is on the books; `None` if the ledger did not confirm the entry.
+    pub receipt: Option<Receipt>,
+    /// What the gates did.
+    pub reports: Vec<Report>,
+    /// Gates that did not say what they did, and when they last showed themselves.
+    pub not_reached: Vec<(String, Timestamp)>,
+    /// Whether it is a word about one held call, for one gate.
+    pub word: bool,
+}
+
+impl Sent {
+    fn sum(&self, name: &str) -> u64 {
+        let of = |report: &Report| report.done.get(name).and_then(Json::as_u64).unwrap_or_default();
+        self.reports.iter().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// Whether every gate obeyed, at least one did, and nothing was left running; of a word, whether it
+    /// counted.
+    #[must_use]
+    pub fn complete(&self) -> bool {
+        let said = |report: &Report, name: &str| report.done.get(name).cloned();
+        if self.word {
+            return self.reports.iter().any(|r| said(r, "counted") == Some(Json::Bool(true)));
+        }
+        let failed = self.reports.iter().any(|report| said(report, "error").is_some());
+        let some = !self.reports.is_empty() && self.not_reached.is_empty();
+        some && !failed && self.sum("left") == 0
+    }
+
+    /// As it travels.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let gate = |report: &Report| json!({"origin": report.origin, "at": report.at.to_string(), "done": report.done.to_serde()});
+        let silent = |(origin, seen): &(String, Timestamp)| json!({"origin": origin, "last_seen": seen.to_string()});
+        json!({
+            "seq": self.seq,
+            "recorded": self.receipt.as_ref().map(|receipt| json!({
+                "origin": &*receipt.origin, "seq": receipt.seq, "hash": receipt.leaf.hex()})),
+            "complete": self.complete(),
+            "stopped_count": self.sum("stopped_count"),
+            "runs_sealed": self.sum("runs_sealed"),
+            "left": self.sum("left"),
+            "gates": self.reports.iter().map(gate).collect::<Vec<_>>(),
+            "not_reached": self.not_reached.iter().map(silent).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Office {
+    /// Puts an order on the list, records it, and waits at most two seconds for what the gates did:
+    /// all of them, or the one that holds the run (`only`).
+    ///
+    /// # Errors
+    /// Nothing was ordered: the list or, for what opens, the ledger cannot be written.
+    pub(super) async fn order(
+        &self,
+        who: &Who,
+        order: &Order,
+        (reason, expires): (&str, Option<Timestamp>),
+        only: Option<&str>,
+    ) -> Result<Sent, Problem> {
+        // WHY: what stops must work while the ledger fails; what lets something run must be recorded.
+        if opens(order) && !matches!(*self.books.status().borrow(), Status::Ready) {
+            let message = "the ledger cannot be written, and this is not ordered without a record";
+            return Err(Problem::new(Code::LedgerUnavailable, "", message));
+        }
+        let given = Given {
+            subject: who.subject.clone(),
+            roles: who.role_names(),
+            auth: who.auth.to_owned(),
+            reason: clip(reason, REASON_MAX),
+            expires,
+        };
+        let put = self.orders.put(self.clock.now(), &given, order).await;
+        let seq = put.map_err(|error| unavailable(&error))?;
+        let entry = Written::bare(Draft::of(Kind::ControlSet, entry(seq, &given, order)));
+        let receipt = match self.books.record(entry).await {
+            Ok(receipt) => Some(receipt),
+            Err(error) => {
+                tracing::error!(seq, %error, "an operator's order is on the list and not recorded");
+                None
+            }
+        };
+        let (reports, not_reached) = self.reported(seq, only).await?;
+        Ok(Sent { seq, receipt, reports, not_reached, word: only.is_some() })
+    }
+
+    /// What the gates did about a row, once all have said so or two seconds have passed.
+    async fn reported(
+        &self,
+        seq: u64,
+        only: Option<&str>,
+    ) -> Result<(Vec<Report>, Vec<(String, Timestamp)>), Problem> {
+        let until = self.clock.monotonic().saturating_add(REPORTS_WITHIN);
+        loop {
+            let reports = self.orders.reports(seq).await.map_err(|e| unavailable(&e))?;
+            let missing = self.missing(&reports, only).await?;
+            let fresh = |seen: &Timestamp| !self.is_silent(*seen);
+            let over = self.clock.monotonic() >= until;
+            if over || !missing.iter().any(|(_, seen)| fresh(seen)) {
+                return Ok((reports, missing));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Gates that ought to have reported and did not. One that ended in order runs nothing.
+    async fn missing(
+        &self,
+        reports: &[Report],
+        only: Option<&str>,
+    ) -> Result<Vec<(String, Timestamp)>, Problem> {
+        let told: BTreeSet<&str> = reports.iter().map(|report| report.origin.as_str()).collect();
+        let shown = self.orders.shown().await.map_err(|e| unavailable(&e))?;
+        let runs = |gate: &Presence| gate.state.get(ENDED).and_then(Json::as_bool) != Some(true);
+        let mut gates: BTreeMap<String, Timestamp> =
+            shown.into_iter().filter(runs).map(|gate| (gate.origin, gate.at)).collect();
+        if let Some(only) = only {
+            gates.entry(only.to_owned()).or_insert(Timestamp::from_millis(0));
+            gates.retain(|origin, _| origin == only);
+        }
+        gates.retain(|origin, _| !told.contains(origin.as_str()));
+        if gates.is_empty() {
+            return Ok(Vec::new());
+        }
+        let desk = self.look().await?;
+        let ended = |origin: &str| desk.origin(origin).is_some_and(|chain| chain.stopped);
+        Ok(gates.into_iter().filter(|(origin, _)| !ended(origin)).collect())
+    }
+
+    /// Whether a gate that last showed itself then is to be waited for.
+    pub(super) fn is_silent(&self, seen: Timestamp) -> bool {
+        seen.plus(FRESH) < self.clock.now()
+    }
+
+    /// A row and what became of it.
+    ///
+    /// # Errors
+    /// There is none of this number.
+    pub async fn row(&self, seq: u64) -> Result<Value, Problem> {
+        let rows =
+            self.orders.since(seq.saturating_sub(1), 1).await.map_err(|e| unavailable(&e))?;
+        let Some(row) = rows.into_iter().find(|row| row.seq == seq) else {
+            return Err(self.refuse(Problem::new(
+                Code::CallNotFound,
+                "control.seq",
+                "no such order",
+            )));
+        };
+        let reports = self.orders.reports(seq).await.map_err(|e| unavailable(&e))?;
+        let word = !matches!(row.order, Some(Order::Switch { .. }));
+        let not_reached = if word { Vec::new() } else { self.missing(&reports, None).await? };
+        let sent = Sent { seq, receipt: None, reports, not_reached, word };
+        let mut shown = sent.to_json();
+        if let Some(members) = shown.as_object_mut() {
+            members.remove("recorded");
+            members.insert("order".into(), shown_row(&row));
+        }
+        Ok(shown)
+    }
+
+    /// Rows above this number.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    pub async fn rows(&self, since: u64) -> Result<Value, Problem> {
+        let rows = self.orders.since(since, ROWS_MAX).await.map_err(|e| unavailable(&e))?;
+        let next = rows.last().map_or(since, |row| row.seq);
+        Ok(json!({
+            "orders": rows.iter().map(shown_row).collect::<Vec<_>>(),
+            "next": next,
+            "more": rows.len() == ROWS_MAX,
+        }))
+    }
+
+    /// Every gate that ever showed itself.
+    ///
+    /// # Errors
+    /// List or ledger cannot be read.
+    pub async fn fleet(&self) -> Result<Value, Problem> {
+        let shown = self.orders.shown().await.map_err(|e| unavailable(&e))?;
+        let desk = self.look().await?;
+        let now = self.clock.now();
+        let gate = |gate: &Presence| {
+            let chain = desk.origin(&gate.origin);
+            let standing = match chain {
+                Some(chain) if chain.stopped => "stopped",
+                _ if self.is_silent(gate.at) => "silent",
+                _ => "there",
+            };
+            json!({
+                "origin": gate.origin,
+                "writer": gate.writer,
+                "standing": standing,
+                "last_seen": gate.at.to_string(),
+                "age_ms": now.millis().saturating_sub(gate.at.millis()).max(0),
+                "obeyed": gate.seq,
+                "runs": chain.map(|chain| chain.runs.len()),
+                "held": chain.map(|chain| chain.runs.values().map(|run| run.held.len()).sum::<usize>()),
+                "in_flight": chain.map(|chain| chain.runs.values().map(|run| run.in_flight.len()).sum::<usize>()),
+                "state": gate.state.to_serde(),
+            })
+        };
+        let unseen = unseen(&desk, &shown);
+        Ok(json!({"gates": shown.iter().map(gate).collect::<Vec<_>>(), "never_seen": unseen}))
+    }
+}
+
+/// Chains with open runs whose gate never showed itself: they do not obey.
+fn unseen(desk: &Desk, shown: &[Presence]) -> Vec<String> {
+    let known: BTreeSet<&str> = shown.iter().map(|gate| gate.origin.as_str()).collect();
+    let open = desk.chains().filter(|chain| !chain.runs.is_empty() && !chain.stopped);
+    let unseen = open.filter(|chain| !known.contains(chain.origin.as_str()));
+    unseen.map(|chain| chain.origin.clone()).collect()
+}
+
+/// Whether an order may let something run.
+const fn opens(order: &Order) -> bool {
+    match order {
+        Order::Switch { action, .. } => matches!(action, crate::control::Action::Reinstate),
+        Order::Word { .. } | Order::Modify { .. } => true,
+    }
+}
+
+/// `data` of `control.set`.
+fn entry(seq: u64, given: &Given, order: &Order) -> Json {
+    let (action, target, name, note) = match order {
+        Order::Switch { action, target } => {
+            (action.as_str(), target.kind(), target.name(), String::new())
+        }
+        Order::Word { run, call, statement, .. } => {
+            let word =
+                if statement.contains("\"verdict\":\"approve\"") { "approve" } else { "refuse" };
+            ("note", "run", run.to_string(), format!("{word} call {call}"))
+        }
+        Order::Modify { run, call, .. } => {
+            ("note", "run", run.to_string(), format!("modify call {call}"))
+        }
+    };
+    let reason = match (note.is_empty(), given.reason.is_empty()) {
+        (true, _) => given.reason.clone(),
+        (false, true) => note,
+        (false, false) => format!("{note}: {}", given.reason),
+    };
+    let mut members = vec![
+        ("seq", Json::from(seq)),
+        ("action", Json::from(action)),
+        ("target", Json::from(target)),
+        ("name", Json::from(name)),
+        ("subject", Json::from(given.subject.as_str())),
+        (
+            "roles",
+            given.roles.iter().map(|role| Json::from(role.as_str())).collect::<Vec<_>>().into(),
+        ),
+        ("auth", Json::from(given.auth.as_str())),
+        ("reason", Json::from(reason)),
+    ];
+    members.extend(given.expires.map(|at| ("expires", Json::from(at.to_string()))));
+    Json::object(members)
+}
+
+/// A row, without the arguments of a modified call: who may see rows may not see arguments.
+fn shown_row(row: &Row) -> Value {
+    let (kind, body) = match &row.order {
+        None => ("unknown", json!({})),
+        Some(Order::Modify { run, call, arguments }) => {
+            let bytes = arguments.len();
+            ("modify", json!({"run": run.to_string(), "call": call.as_str(), "bytes": bytes}))
+        }
+        Some(order @ (Order::Switch { .. } | Order::Word { .. })) => {
+            (order.kind(), order.to_json().to_serde())
+        }
+    };
+    json!({
+        "seq": row.seq,
+        "at": row.at.to_string(),
+        "subject": row.given.subject,
+        "roles": row.given.roles,
+        "auth": row.given.auth,
+        "reason": row.given.reason,
+        "expires": row.given.expires.map(|at| at.to_string()),
+        "kind": kind,
+        "body": body,
+    })
+}

@@ -1,0 +1,418 @@
+//! What an approver sees of a held call: all of it, from what is on the books, or nothing.
+//!
+//! One renderer, used on both sides: the office sends the facts, and whoever looks at them checks that
+//! the arguments are those of the digest (nobody in between can show one thing and have another signed)
+//! before the same code lays them out. Nothing an agent wrote reaches a terminal as it is.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::escape::{hidden_in, quoted, visible};
+use crate::approval::{Statement, Word};
+use crate::domain::canonical;
+use crate::domain::commitment::{commit, derived};
+use crate::domain::digest::{Digest, Salt, call_digest};
+use crate::domain::id::{CallId, RunId, ToolName};
+use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
+
+/// Bytes of arguments that a person can be asked to read. Above it nothing is shown, so that nothing
+/// can be hidden at the end.
+pub const REVIEW_MAX: usize = 64 * 1024;
+
+/// Everything about one held call, as it travels.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Facts {
+    /// The run.
+    pub run: String,
+    /// The call.
+    pub call: String,
+    /// The tool.
+    pub tool: String,
+    /// `T0` to `T3`.
+    pub tier: String,
+    /// What the call would touch, as canonical JSON: `input.effect` of the policy.
+    pub effect: String,
+    /// Digest of that, keyed with the salt.
+    pub effect_digest: String,
+    /// The arguments, canonical: the bytes that will run.
+    pub arguments: String,
+    /// What the commitment to the arguments is made with, in hex.
+    pub salt: String,
+    /// Names the call; made of run, call, tool and the commitment.
+    pub call_digest: String,
+    /// What the tool was when the call was held.
+    pub definition: Option<String>,
+    /// The layers of the policy that held it.
+    pub layers: Vec<Layer>,
+    /// Why it is held.
+    pub reasons: Vec<Reason>,
+    /// The manifest of the run.
+    pub manifest: String,
+    /// The agent, by its manifest.
+    pub agent: String,
+    /// The manifest's version.
+    pub version: String,
+    /// `claimed` or `observed`.
+    pub binding: String,
+    /// Since when.
+    pub held: String,
+    /// Until when.
+    pub expires: String,
+    /// What makes a statement good for this hold only; empty if the gate drew none.
+    pub nonce: String,
+    /// Who has approved already.
+    pub approvals: Vec<Approved>,
+    /// What the agent says about itself.
+    pub claims: Vec<Claim>,
+}
+
+/// One layer of the policy.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layer {
+    /// `lib`, `org`, `team`, `agent` or `data`.
+    pub layer: String,
+    /// Its digest.
+    pub digest: String,
+}
+
+/// One reason of the policy.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reason {
+    /// The stable code.
+    pub code: String,
+    /// The policy's own.
+    pub detail: String,
+    /// For people.
+    pub message: String,
+    /// The rule, with file and line.
+    pub rule: String,
+}
+
+/// One approval that is on the books.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Approved {
+    /// Who.
+    pub subject: String,
+    /// With which key.
+    pub key: String,
+}
+
+/// One thing the agent says about itself.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// What about.
+    pub name: String,
+    /// What it says.
+    pub value: String,
+}
+
+/// Why a call is not shown.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Unviewable {
+    /// The finer code.
+    pub detail: &'static str,
+    /// For a person.
+    pub message: String,
+}
+
+impl Unviewable {
+    pub(super) fn new(detail: &'static str, message: impl Into<String>) -> Self {
+        Self { detail, message: message.into() }
+    }
+
+    /// The arguments are longer than a person can be asked to read.
+    pub(super) fn too_large(bytes: u64) -> Self {
+        let message = format!(
+            "the arguments are {bytes} bytes, and more than {REVIEW_MAX} are not shown for approval: \
+             refuse the call, or have it asked in smaller pieces"
+        );
+        Self::new("approval.too_large", message)
+    }
+}
+
+fn changed(what: &str) -> Unviewable {
+    Unviewable::new("approval.changed", format!("{what}: do not sign"))
+}
+
+impl Facts {
+    /// Checks that arguments and effect are those of the digest, and gives the arguments and what
+    /// would be signed.
+    ///
+    /// # Errors
+    /// Something is not what it says, or too long to be read.
+    pub fn check(&self, verdict: Word) -> Result<(Json, Statement), Unviewable> {
+        if self.arguments.len() > REVIEW_MAX {
+            return Err(Unviewable::too_large(
+                u64::try_from(self.arguments.len()).unwrap_or(u64::MAX),
+            ));
+        }
+        let malformed = |name: &str| changed(&format!("`{name}` is malformed"));
+        let run = RunId::parse(&self.run).ok_or_else(|| malformed("run"))?;
+        let call = CallId::parse(&self.call).ok_or_else(|| malformed("call"))?;
+        let tool = ToolName::parse(&self.tool).ok_or_else(|| malformed("tool"))?;
+        let mut salt: Salt = [0; 32];
+        hex::decode_to_slice(&self.salt, &mut salt).map_err(|_| malformed("salt"))?;
+        let arguments = Json::parse(self.arguments.as_bytes(), &Limits::ARGUMENTS)
+            .map_err(|_| malformed("arguments"))?;
+        let args = commit(&salt, self.arguments.as_bytes());
+        let digest = call_digest(&run, &call, &tool, &args);
+        if Digest::parse(&self.call_digest) != Some(digest) {
+            return Err(changed("the arguments are not those of the call digest"));
+        }
+        let effect = derived(&salt, &[b"effect:", self.effect.as_bytes()]);
+        if hex::encode(effect) != self.effect_digest {
+            return Err(changed("the effect is not that of the call"));
+        }
+        let definition = self
+            .definition
+            .as_deref()
+            .map(|text| Digest::parse(text).ok_or_else(|| malformed("definition")));
+        let layer = |layer: &Layer| {
+            let digest = Digest::parse(&layer.digest).ok_or_else(|| malformed("layers"))?;
+            Ok((layer.layer.clone(), digest))
+        };
+        let nonce = self.nonce.as_bytes();
+        if nonce.len() != 32 || !nonce.iter().all(u8::is_ascii_hexdigit) {
+            return Err(Unviewable::new("approval.no_nonce", "the hold has no nonce to sign"));
+        }
+        let statement = Statement {
+            call_digest: digest,
+            definition: definition.transpose()?,
+            layers: self.layers.iter().map(layer).collect::<Result<_, Unviewable>>()?,
+            manifest: Digest::parse(&self.manifest).ok_or_else(|| malformed("manifest"))?,
+            run,
+            expires: Timestamp::parse(&self.expires).ok_or_else(|| malformed("expires"))?,
+            nonce: self.nonce.clone(),
+            verdict,
+        };
+        Ok((arguments, statement))
+    }
+
+    /// The call as a person reads it, once everything fits.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub fn render(&self) -> Result<String, Unviewable> {
+        let (arguments, statement) = self.check(Word::Approve)?;
+        let effect = Json::parse(self.effect.as_bytes(), &Limits::ARGUMENTS)
+            .map_err(|_| changed("`effect` is malformed"))?;
+        let mut page = Page::default();
+        self.head(&mut page, &effect, &statement.call_digest);
+        page.title("WHY IT IS HELD");
+        for Reason { code, detail, message, rule } in &self.reasons {
+            page.line(&format!(
+                "- {}: {}",
+                visible(if detail.is_empty() { code } else { detail }),
+                visible(message)
+            ));
+            page.line(&format!("  rule {}", visible(rule)));
+        }
+        let mut odd = Vec::new();
+        doubts("", &arguments, &mut odd);
+        doubts("effect", &effect, &mut odd);
+        if !odd.is_empty() {
+            page.title("LOOK TWICE");
+            odd.iter().for_each(|doubt| page.line(&format!("- {doubt}")));
+        }
+        let bytes = self.arguments.len();
+        page.title(&format!("ARGUMENTS, ALL {bytes} BYTES"));
+        let mut text = String::new();
+        pretty(&arguments, 1, &mut text);
+        page.line(&text);
+        page.title(&format!("END OF ARGUMENTS ({bytes} BYTES)"));
+        if !self.claims.is_empty() {
+            page.title("SAID BY THE AGENT ABOUT ITSELF, NOT VERIFIED");
+            for Claim { name, value } in &self.claims {
+                page.line(&format!("| {} = {}", visible(name), quoted(value)));
+            }
+        }
+        Ok(page.0)
+    }
+
+    fn head(&self, page: &mut Page, effect: &Json, digest: &Digest) {
+        let (verb, target) = doing(effect, &self.tool);
+        page.0.push_str(&format!("HELD CALL  {}  {}\n", visible(&self.tool), tier(&self.tier)));
+        page.fact("does", &visible(&verb));
+        page.fact("to", &visible(&target));
+        page.fact("expires", &visible(&self.expires));
+        page.fact("held since", &visible(&self.held));
+        page.fact("run", &visible(&self.run));
+        page.fact("call", &visible(&self.call));
+        page.fact(
+            "agent",
+            &format!(
+                "{} {} ({})",
+                visible(&self.agent),
+                visible(&self.version),
+                visible(&self.binding)
+            ),
+        );
+        page.fact("manifest", &visible(&self.manifest));
+        page.fact("tool is", &visible(self.definition.as_deref().unwrap_or("not known")));
+        for Layer { layer, digest } in &self.layers {
+            page.fact("policy", &format!("{} {}", visible(layer), visible(digest)));
+        }
+        for Approved { subject, key } in &self.approvals {
+            page.fact("approved", &format!("by {} with {}", visible(subject), visible(key)));
+        }
+        page.fact("digest", &digest.hex());
+        page.fact("in words", &words(digest));
+    }
+}
+
+/// Lines, as they are laid out.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn title(&mut self, text: &str) {
+        let _ = writeln!(self.0, "\n{text}");
+    }
+
+    fn line(&mut self, text: &str) {
+        let _ = writeln!(self.0, "  {text}");
+    }
+
+    fn fact(&mut self, name: &str, text: &str) {
+        let _ = writeln!(self.0, "  {name:<10} {text}");
+    }
+}
+
+fn tier(tier: &str) -> &'static str {
+    match tier {
+        "T0" => "T0 reads only",
+        "T1" => "T1 can be undone",
+        "T2" => "T2 acts outside",
+        _ => "T3 CANNOT BE UNDONE",
+    }
+}
+
+/// The verb and the target of an effect, for a person.
+#[must_use]
+pub fn doing(effect: &Json, tool: &str) -> (String, String) {
+    let text = |name: &str| effect.get(name).and_then(Json::as_str).unwrap_or_default();
+    match text("kind") {
+        "http" => {
+            let port = effect.get("port").and_then(Json::as_u64).unwrap_or_default();
+            let mut target =
+                format!("{}://{}:{port}{}", text("scheme"), text("host"), text("path"));
+            let query = effect.get("query").and_then(Json::as_array).unwrap_or_default();
+            for (i, pair) in query.iter().enumerate() {
+                let part = |name| pair.get(name).and_then(Json::as_str).unwrap_or_default();
+                let mark = if i == 0 { '?' } else { '&' };
+                target.push_str(&format!("{mark}{}={}", part("name"), part("value")));
+            }
+            (text("method").to_owned(), target)
+        }
+        "file" => (text("access").to_owned(), format!("{}:{}", text("root"), text("path"))),
+        "mcp" => {
+            let target = format!("{} of server {}", text("name"), text("server"));
+            (text("method").to_owned(), target)
+        }
+        _ => ("call".to_owned(), tool.to_owned()),
+    }
+}
+
+/// Values that look like something else.
+fn doubts(path: &str, value: &Json, found: &mut Vec<String>) {
+    match value {
+        Json::String(text) => doubt(path, text, found),
+        Json::Array(items) => {
+            for (i, item) in items.iter().enumerate() {
+                doubts(&format!("{path}/{i}"), item, found);
+            }
+        }
+        Json::Object(members) => {
+            for (name, item) in members {
+                let below = format!("{path}/{}", visible(name));
+                doubt(&format!("the name {below}"), name, found);
+                doubts(&below, item, found);
+            }
+        }
+        Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) => {}
+    }
+}
+
+fn doubt(path: &str, text: &str, found: &mut Vec<String>) {
+    let unseen = hidden_in(text);
+    if unseen > 0 {
+        found.push(format!("{path}: {unseen} characters that cannot be seen are spelled out"));
+    }
+    if text.is_ascii() {
+        return;
+    }
+    let host = url::Url::parse(text).ok().and_then(|url| url.host_str().map(str::to_owned));
+    let host = host.or_else(|| match url::Host::parse(text) {
+        Ok(host) if text.contains('.') && !text.contains(char::is_whitespace) => {
+            Some(host.to_string())
+        }
+        Ok(_) | Err(_) => None,
+    });
+    if let Some(host) = host.filter(|host| host.contains("xn--")) {
+        let shown = quoted(text);
+        found.push(format!("{path}: {shown} is not ASCII; as a host it is `{}`", visible(&host)));
+    }
+}
+
+/// The value on lines of its own; every string is one line.
+fn pretty(value: &Json, depth: usize, out: &mut String) {
+    let indent = "  ".repeat(depth);
+    match value {
+        Json::Array(items) if !items.is_empty() => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                let comma = if i == 0 { "" } else { "," };
+                let _ = write!(out, "{comma}\n  {indent}");
+                pretty(item, depth.saturating_add(1), out);
+            }
+            let _ = write!(out, "\n{indent}]");
+        }
+        Json::Object(members) if !members.is_empty() => {
+            out.push('{');
+            for (i, (name, item)) in members.iter().enumerate() {
+                let comma = if i == 0 { "" } else { "," };
+                let _ = write!(out, "{comma}\n  {indent}{}: ", quoted(name));
+                pretty(item, depth.saturating_add(1), out);
+            }
+            let _ = write!(out, "\n{indent}}}");
+        }
+        Json::String(text) => out.push_str(&quoted(text)),
+        Json::Null
+        | Json::Bool(_)
+        | Json::Int(_)
+        | Json::Float(_)
+        | Json::Array(_)
+        | Json::Object(_) => out.push_str(&String::from_utf8_lossy(&canonical::bytes(value))),
+    }
+}
+
+/// The first 96 bits of a digest as six words that can be read aloud (proquints), so that two devices
+/// can be compared.
+#[must_use]
+pub fn words(digest: &Digest) -> String {
+    const CONSONANTS: [char; 16] =
+        ['b', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'r', 's', 't', 'v', 'z'];
+    const VOWELS: [char; 4] = ['a', 'i', 'o', 'u'];
+    let word = |pair: &[u8]| {
+        let bits = pair.iter().fold(0_u16, |bits, byte| (bits << 8) | u16::from(*byte));
+        let consonant = |shift: u16| CONSONANTS.get(usize::from((bits >> shift) & 15));
+        let vowel = |shift: u16| VOWELS.get(usize::from((bits >> shift) & 3));
+        [consonant(12), vowel(10), consonant(6), vowel(4), consonant(0)]
+            .into_iter()
+            .flatten()
+            .collect::<String>()
+    };
+    let bytes = digest.as_bytes().chunks(2).take(6);
+    bytes.map(word).collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+use super::*;
+use crate::domain::commitment::derived;
+
+const SALT: Salt = [7; 32];
+
+fn facts(arguments: &str) -> Facts {
+    let run = RunId::from_random([1; 16]);
+    let (call, tool) = (CallId::parse("c1").unwrap(), ToolName::parse("payments.refund").unwrap());
+    let effect = r#"{"host":"pay.example.com","kind":"http","method":"POST","path":"/v1/refunds","port":443,"query":[{"name":"dry","value":"no"}],"scheme":"https"}"#;
+    Facts {
+        run: run.to_string(),
+        call: "c1".into(),
+        tool: "payments.refund".into(),
+        tier: "T3".into(),
+        effect: effect.into(),
+        effect_digest: hex::encode(derived(&SALT, &[b"effect:", effect.as_bytes()])),
+        arguments: arguments.into(),
+        salt: hex::encode(SALT),
+        call_digest: call_digest(&run, &call, &tool, &commit(&SALT, arguments.as_bytes())).hex(),
+        definition: Some(Digest::of(&[b"definition"]).prefixed()),
+        layers: vec![Layer { layer: "org".into(), digest: Digest::of(&[b"org"]).prefixed() }],
+        reasons: vec![Reason {
+            code: "policy.denied".into(),
+            detail: "four_eyes".into(),
+            message: "amounts over 1000 need two approvers".into(),
+            rule: "wicketgate.org.require_approval org/main.rego:12".into(),
+        }],
+        manifest: Digest::of(&[b"manifest"]).prefixed(),
+        agent: "refund-agent".into(),
+        version: "1.2.0".into(),
+        binding: "claimed".into(),
+        held: "2026-11-22T09:00:00.000Z".into(),
+        expires: "2026-11-22T09:15:00.000Z".into(),
+        nonce: "0123456789abcdef0123456789abcdef".into(),
+        approvals: vec![Approved { subject: "anna".into(), key: "SHA256:abc".into() }],
+        claims: vec![Claim { name: "label note".into(), value: "approve me\u{1b}[2J".into() }],
+    }
+}
+
+#[test]
+fn the_whole_call_is_laid_out_in_one_fixed_form() {
+    let text = facts(r#"{"amount":1200,"to":["a",{"iban":"DE02"}]}"#).render().unwrap();
+    let expected = include_str!("golden.txt");
+    assert_eq!(text, expected, "\n{text}");
+}
+
+#[test]
+fn nothing_an_agent_writes_steers_the_terminal_or_hides() {
+    let hostile = [
+        ("\u{1b}[2K\u{1b}[1Ssafe", r#""\u{1b}[2K\u{1b}[1Ssafe""#),
+        ("\u{202e}tset", r#""\u{202e}tset""#),
+        ("in\u{200b}voice", r#""in\u{200b}voice""#),
+        ("a\r\nEND OF ARGUMENTS (9 BYTES)\n", r#""a\r\nEND OF ARGUMENTS (9 BYTES)\n""#),
+        ("<script>fetch('/approve')</script>", r#""<script>fetch('/approve')</script>""#),
+    ];
+    for (value, shown) in hostile {
+        let arguments = canonical::bytes(&Json::object([("note", Json::from(value))]));
+        let text = facts(std::str::from_utf8(&arguments).unwrap()).render().unwrap();
+        assert!(text.contains(&format!("    \"note\": {shown}\n")), "{text}");
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+        let ends = text.lines().filter(|line| line.starts_with("END OF ARGUMENTS")).count();
+        assert_eq!(ends, 1, "no value can end the arguments");
+    }
+}
+
+#[test]
+fn five_thousand_line_feeds_hide_no_tail() {
+    let value = format!("{}DELETE everything", "\n".repeat(5000));
+    let arguments = canonical::bytes(&Json::object([("body", Json::from(value))]));
+    let text = facts(std::str::from_utf8(&arguments).unwrap()).render().unwrap();
+    assert!(text.lines().count() < 40, "{} lines", text.lines().count());
+    assert!(text.contains(r"\n\nDELETE everything"));
+    assert!(text.contains(&format!("ALL {} BYTES", arguments.len())));
+}
+
+#[test]
+fn a_host_of_other_letters_is_shown_as_it_is_and_in_punycode() {
+    for (value, host) in [
+        ("\u{430}pi.corp.test", "xn--pi-6kc.corp.test"),
+        ("https://\u{430}pi.corp.test/x", "xn--pi-6kc.corp.test"),
+    ] {
+        let arguments = canonical::bytes(&Json::object([("host", Json::from(value))]));
+        let text = facts(std::str::from_utf8(&arguments).unwrap()).render().unwrap();
+        assert!(text.contains("LOOK TWICE"), "{text}");
+        assert!(text.contains(&format!("`{host}`")) && text.contains(value), "{text}");
+    }
+    let plain = facts(r#"{"name":"Zürich, ok."}"#).render().unwrap();
+    assert!(!plain.contains("LOOK TWICE"), "{plain}");
+}
+
+#[test]
+fn what_is_longer_than_the_review_limit_is_not_shown_at_all() {
+    let just = format!("{{\"a\":\"{}\"}}", "x".repeat(REVIEW_MAX - 8));
+    assert_eq!(just.len(), REVIEW_MAX);
+    assert!(facts(&just).render().is_ok());
+    let over = format!("{{\"a\":\"{}\"}}", "x".repeat(REVIEW_MAX - 7));
+    assert_eq!(facts(&over).render().unwrap_err().detail, "approval.too_large");
+}
+
+#[test]
+fn facts_that_are_not_those_of_the_digest_are_neither_shown_nor_signed() {
+    let good = facts(r#"{"amount":1}"#);
+    good.check(Word::Approve).unwrap();
+    let mut wrong = vec![good.clone(); 8];
+    wrong[0].arguments = r#"{"amount":9}"#.into();
+    wrong[1].tool = "payments.delete".into();
+    wrong[2].run = RunId::from_random([2; 16]).to_string();
+    wrong[3].call = "c2".into();
+    wrong[4].effect = wrong[4].effect.replace("POST", "PUT");
+    wrong[5].salt = hex::encode([8; 32]);
+    wrong[6].call_digest = Digest::of(&[b"x"]).hex();
+    wrong[7].nonce = String::new();
+    for (i, facts) in wrong.iter().enumerate() {
+        assert!(facts.check(Word::Approve).is_err(), "{i}");
+        assert!(facts.render().is_err(), "{i}");
+    }
+}
+
+#[test]
+fn a_digest_in_words_tells_other_digests_apart() {
+    let (a, b) = (Digest::from_bytes([0; 32]), Digest::of(&[b"x"]));
+    assert_eq!(words(&a), "babab-babab-babab-babab-babab-babab");
+    assert_ne!(words(&a), words(&b));
+    let mut loopback = [0; 32];
+    loopback[..4].copy_from_slice(&[127, 0, 0, 1]);
+    assert!(words(&Digest::from_bytes(loopback)).starts_with("lusab-babad-"));
+}

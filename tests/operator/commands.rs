@@ -1,0 +1,86 @@
+//! The commands, through the built program.
+
+use crate::hall::{ARMOR, GATE, Hall, ask, run_id};
+
+const COUNTED: &str = r#"{"counted":true,"call":"authorized","detail":"","message":""}"#;
+const UNCOUNTED: &str =
+    r#"{"counted":false,"call":"held","detail":"approval.signature","message":"not an approver"}"#;
+const STOPPED: &str = r#"{"left":0,"runs_sealed":1,"stopped":[],"stopped_count":3}"#;
+
+#[tokio::test]
+async fn list_and_show_say_everything_and_nothing_steers_the_terminal() {
+    let hall = Hall::open().await;
+    let run = run_id(1);
+    let none = hall.command("vera", &["approval", "list"]).await.ends(0);
+    assert_eq!(none.out, "nothing is held\n");
+    hall.open_run(run).await;
+    let digest = hall.hold(ask(run, "c1", r#"{"amount":1200}"#)).await;
+    let list = hall.command("vera", &["approval", "list"]).await.ends(0);
+    let words = wicketgate::operator::view::words(&digest);
+    for part in ["T3  payments.refund  by refund-agent", "call c1", "second pair of eyes", &words] {
+        assert!(list.out.contains(part), "{part}: {}", list.out);
+    }
+    let run = run.to_string();
+    let shown = hall.command("anna", &["approval", "show", &run, "c1"]).await.ends(0);
+    assert!(shown.out.contains("\"amount\": 1200") && shown.out.contains(&words), "{}", shown.out);
+    assert!(shown.out.chars().all(|c| c == '\n' || !c.is_control()), "{:?}", shown.out);
+    let refused = hall.command("vera", &["approval", "show", &run, "c1"]).await.ends(1);
+    assert!(refused.err.contains("operator.forbidden"), "{}", refused.err);
+    let gone = hall.command("anna", &["approval", "show", &run, "c9"]).await.ends(1);
+    assert!(gone.err.contains("call.not_found/approval.not_held"), "{}", gone.err);
+    let json = hall.command("anna", &["approval", "show", &run, "c1", "--json"]).await.ends(0);
+    let body: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    let bytes =
+        hall.command("anna", &["approval", "show", &run, "c1", "--statement", "approve"]).await;
+    assert_eq!(bytes.ends(0).out, body["statement"].as_str().unwrap(), "no line feed follows");
+}
+
+#[tokio::test]
+async fn a_word_is_given_with_a_signature_made_elsewhere_and_its_answer_decides_the_exit_code() {
+    let hall = Hall::open().await;
+    let run = run_id(1);
+    hall.open_run(run).await;
+    hall.hold(ask(run, "c1", r#"{"amount":1200}"#)).await;
+    std::fs::write(hall.path("word.sig"), ARMOR).unwrap();
+    let run = run.to_string();
+    let give = ["approval", "approve", &run, "c1", "--signature", "word.sig"];
+    let asked = hall.command("anna", &give).await.ends(64);
+    assert!(asked.err.contains("--yes"), "T3 without a terminal: {}", asked.err);
+    assert_eq!(hall.orders.since(0, 10).await.unwrap(), []);
+
+    let yes = [&give[..], &["--yes"]].concat();
+    let gate = hall.gate(GATE, UNCOUNTED).await;
+    let answered = hall.command("anna", &yes).await.ends(1);
+    assert!(answered.out.contains("THE WORD DOES NOT COUNT"), "{}", answered.out);
+    drop(gate);
+    let _gate = hall.gate(GATE, COUNTED).await;
+    let answered = hall.command("anna", &yes).await.ends(0);
+    assert!(answered.out.contains("the word counts; the call is authorized"), "{}", answered.out);
+    assert!(answered.out.contains("ARGUMENTS, ALL 15 BYTES"), "it was shown: {}", answered.out);
+
+    std::fs::write(hall.path("new.json"), r#"{"amount": 10}"#).unwrap();
+    let modify = ["approval", "modify", &run, "c1", "--arguments", "new.json"];
+    hall.command("anna", &modify).await.ends(0);
+}
+
+#[tokio::test]
+async fn control_says_what_was_stopped_and_ends_with_1_if_a_gate_was_not_reached() {
+    let hall = Hall::open().await;
+    let kill = ["control", "kill", "agent", "refund-agent", "--reason", "loops"];
+    let alone = hall.command("otto", &kill).await.ends(1);
+    assert!(alone.out.contains("NO GATE HAS OBEYED YET"), "{}", alone.out);
+    let _gate = hall.gate("a", STOPPED).await;
+    let done = hall.command("otto", &kill).await.ends(0);
+    assert!(done.out.contains("a: 3 calls stopped, 1 runs ended, 0 left running"), "{}", done.out);
+    crate::hall::show(&*hall.orders, "deaf", 0).await;
+    let missed = hall.command("otto", &kill).await.ends(1);
+    assert!(missed.out.contains("deaf: NOT REACHED"), "{}", missed.out);
+    let list = hall.command("vera", &["control", "list"]).await.ends(0);
+    assert!(list.out.contains("otto  kill agent refund-agent  loops"), "{}", list.out);
+    let fleet = hall.command("vera", &["control", "fleet"]).await.ends(0);
+    assert!(fleet.out.contains("deaf  there"), "{}", fleet.out);
+    let refused = hall.command("anna", &kill).await.ends(1);
+    assert!(refused.err.contains("operator.forbidden"), "{}", refused.err);
+    let odd = hall.command("otto", &["control", "kill", "agent", "--reason", "r"]).await.ends(64);
+    assert!(odd.err.contains("nothing that can be stopped"), "{}", odd.err);
+}

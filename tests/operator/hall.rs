@@ -1,0 +1,395 @@
+//! A real ledger with an office in front of it, and gates that only obey.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use wicketgate::clock::{Clock as _, SystemClock, SystemEntropy};
+use wicketgate::control::{self, Orders, Presence, Report};
+use wicketgate::crypto::keys::SecretKey;
+use wicketgate::domain::canonical;
+use wicketgate::domain::code::Code;
+use wicketgate::domain::commitment::{commit, derived};
+use wicketgate::domain::digest::{Digest, call_digest};
+use wicketgate::domain::id::{CallId, RunId, ToolName};
+use wicketgate::domain::json::{Json, Limits};
+use wicketgate::ledger::drafts::Written;
+use wicketgate::ledger::entry::{Commitment, Draft, Entry, Kind};
+use wicketgate::ledger::spool::NoJournal;
+use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
+use wicketgate::ledger::store::{LedgerReader as _, PayloadRow};
+use wicketgate::ledger::{self, Ledger, Status};
+use wicketgate::operator::staff::{Member, Role, Staff};
+use wicketgate::operator::{Office, Parts};
+use wicketgate::serve::Readiness;
+use wicketgate::serve::operator::{self, Running, Settings, View};
+use wicketgate::telemetry::metrics::Metrics;
+
+pub const GATE: &str = "wicketgate.dev/default/local/0/0";
+pub const EFFECT: &str = r#"{"host":"pay.example.com","kind":"http","method":"POST","path":"/refunds","port":443,"query":[],"scheme":"https"}"#;
+
+pub struct Hall {
+    pub dir: tempfile::TempDir,
+    pub ledger: Ledger,
+    pub orders: Arc<dyn Orders>,
+    pub door: SocketAddr,
+    pub refused: Arc<Mutex<Vec<Code>>>,
+    stop: CancellationToken,
+    closing: CancellationToken,
+    writer: Option<tokio::task::JoinHandle<()>>,
+    running: Option<Running>,
+    _ready: watch::Sender<Readiness>,
+}
+
+impl Drop for Hall {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.closing.cancel();
+        if let Some(running) = self.running.take() {
+            running.join();
+        }
+    }
+}
+
+/// One call to hold.
+#[derive(Clone, Copy)]
+pub struct Ask<'a> {
+    pub run: RunId,
+    pub call: &'a str,
+    pub tool: &'a str,
+    pub tier: &'a str,
+    pub args: &'a str,
+    /// Seconds from now.
+    pub expires: u64,
+}
+
+pub fn run_id(n: u8) -> RunId {
+    RunId::from_random([n; 16])
+}
+
+pub fn ask<'a>(run: RunId, call: &'a str, args: &'a str) -> Ask<'a> {
+    Ask { run, call, tool: "payments.refund", tier: "T3", args, expires: 600 }
+}
+
+/// The names of those who have tokens here, and what they are.
+const PEOPLE: [(&str, &[Role]); 5] = [
+    ("vera", &[Role::Viewer]),
+    ("otto", &[Role::Operator]),
+    ("anna", &[Role::Approver]),
+    ("aude", &[Role::Auditor]),
+    ("paul", &[Role::PolicyAuthor]),
+];
+
+impl Hall {
+    pub async fn open() -> Self {
+        Self::of("default").await
+    }
+
+    /// An office that sees the runs of this tenant only; the ledger is the tenant `default`'s.
+    pub async fn of(tenant: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ledger.sqlite");
+        let store = Sqlite::open(&path).await.unwrap();
+        let metrics = Arc::new(Metrics::new([], "0", "test"));
+        let parts = ledger::Parts {
+            store: Arc::new(store),
+            clock: Arc::new(SystemClock::new()),
+            entropy: Arc::new(SystemEntropy),
+            signer: Arc::new(SecretKey::generate(&SystemEntropy)),
+            log_key: None,
+            journal: Box::new(NoJournal),
+            lease_file: None,
+            metrics: Arc::clone(&metrics),
+        };
+        let (ledger, writer) = Ledger::new(ledger::Settings::default(), parts);
+        let stop = CancellationToken::new();
+        let (recovered_out, recovered) = oneshot::channel();
+        let until = stop.clone();
+        let writer = tokio::spawn(async move {
+            writer.run(until, recovered_out).await;
+        });
+        recovered.await.unwrap();
+        let mut status = ledger.status();
+        status.wait_for(|now| *now == Status::Ready).await.unwrap();
+        let orders: Arc<dyn Orders> = Arc::new(control::sqlite::Sqlite::open(&path).await.unwrap());
+        let refused = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&refused);
+        let office = Office::new(Parts {
+            staff: Staff::load(&people(dir.path())).unwrap(),
+            reader: Arc::new(SqliteReader::open(&path).await.unwrap()),
+            orders: Arc::clone(&orders),
+            books: ledger.clone(),
+            vault: None,
+            clock: Arc::new(SystemClock::new()),
+            reject: Arc::new(move |code| seen.lock().push(code)),
+            tenant: tenant.to_owned(),
+        });
+        let (ready, readiness) = watch::channel(Readiness::default());
+        let settings = Settings {
+            addr: SocketAddr::from(([127, 0, 0, 1], 0)),
+            hosts: Vec::new(),
+            connections_max: 64,
+        };
+        let view = View { readiness, metrics };
+        let closing = CancellationToken::new();
+        let running =
+            operator::serve_with(settings, view, Some(Arc::new(office)), closing.clone()).unwrap();
+        let door = running.address();
+        let (writer, running) = (Some(writer), Some(running));
+        Self { dir, ledger, orders, door, refused, stop, closing, writer, running, _ready: ready }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Ends the writer in order.
+    pub async fn end_writer(&mut self) {
+        self.stop.cancel();
+        self.writer.take().unwrap().await.unwrap();
+    }
+
+    pub async fn open_run(&self, run: RunId) {
+        let label = |k: &str, v: &str| Json::object([("k", Json::from(k)), ("v", Json::from(v))]);
+        let data = Json::object([
+            ("agent", Json::from("refund-agent")),
+            ("version", Json::from("1.2.0")),
+            ("manifest", Json::from(Digest::of(&[b"manifest"]).prefixed())),
+            ("mode", Json::from("enforce")),
+            ("binding", Json::from("claimed")),
+            ("labels", vec![label("note", "trust me\u{1b}[2J")].into()),
+            ("auth", Json::object([("method", Json::from("uds"))])),
+            ("model", Json::from("m")),
+            ("instructions", Vec::new().into()),
+        ]);
+        let draft = Draft { run: Some(run), ..Draft::of(Kind::RunOpened, data) };
+        self.ledger.record(Written::bare(draft)).await.unwrap();
+    }
+
+    /// Holds a call as a gate does; the digest of the call.
+    pub async fn hold(&self, ask: Ask<'_>) -> Digest {
+        let (tool, call) = (ToolName::parse(ask.tool).unwrap(), CallId::parse(ask.call).unwrap());
+        let salt = wicketgate::clock::random32(&SystemEntropy);
+        let args = commit(&salt, ask.args.as_bytes());
+        let digest = call_digest(&ask.run, &call, &tool, &args);
+        let input = format!(r#"{{"effect":{EFFECT}}}"#);
+        let seen = commit(&salt, input.as_bytes());
+        let reason = Json::object([
+            ("code", Json::from("policy.denied")),
+            ("detail", Json::from("four_eyes")),
+            ("message", Json::from("refunds need a second pair of eyes")),
+            ("rule", Json::from("wicketgate.org.require_approval org/main.rego:12")),
+        ]);
+        let layer = Json::object([
+            ("layer", Json::from("org")),
+            ("digest", Json::from(Digest::of(&[b"org"]).prefixed())),
+        ]);
+        let effect = derived(&salt, &[b"effect:", EFFECT.as_bytes()]);
+        let expires = SystemClock::new().now().plus(Duration::from_secs(ask.expires));
+        let nonce = wicketgate::clock::random16(&SystemEntropy);
+        let data = Json::object([
+            ("call_digest", Json::from(digest.hex())),
+            ("tier", Json::from(ask.tier)),
+            ("reasons", vec![reason].into()),
+            ("obligations", Vec::new().into()),
+            ("layers", vec![layer].into()),
+            ("enforced", Json::from(true)),
+            ("binding", Json::from("claimed")),
+            ("executor", Json::from("sidecar")),
+            ("after", Json::from(0)),
+            ("engine", Json::from("regorus/0.14.1")),
+            ("auth", Json::object([("method", Json::from("uds"))])),
+            ("definition", Json::from(Digest::of(&[b"definition"]).prefixed())),
+            ("effect", Json::from(hex::encode(effect))),
+            ("expires", Json::from(expires.to_string())),
+            ("nonce", Json::from(hex::encode(nonce))),
+        ]);
+        let commitment = |c, role: &str, text: &str| Commitment {
+            c,
+            len: text.len() as u64,
+            role: role.to_owned(),
+        };
+        let payload = |c, role: &str, text: &str| PayloadRow {
+            commitment: c,
+            salt,
+            role: role.to_owned(),
+            media_type: "application/json".to_owned(),
+            body: text.as_bytes().to_vec(),
+        };
+        let draft = Draft {
+            run: Some(ask.run),
+            call: Some(call),
+            tool: Some(tool),
+            commit: vec![
+                commitment(args, "args", ask.args),
+                commitment(seen, "policy_input", &input),
+            ],
+            ..Draft::of(Kind::CallHeld, data)
+        };
+        let payloads = vec![payload(args, "args", ask.args), payload(seen, "policy_input", &input)];
+        let payloads = payloads.into_iter().filter(|row| row.body.len() <= 16 * 1024).collect();
+        self.ledger.record(Written { draft, payloads }).await.unwrap();
+        digest
+    }
+
+    pub async fn end_call(&self, run: RunId, call: &str) {
+        let data = Json::object([("reason", Json::from("waited too long"))]);
+        let call = CallId::parse(call);
+        let draft = Draft { run: Some(run), call, ..Draft::of(Kind::CallExpired, data) };
+        self.ledger.record(Written::bare(draft)).await.unwrap();
+    }
+
+    /// What is on the books of this kind.
+    pub async fn entries(&self, kind: Kind) -> Vec<Json> {
+        let reader = SqliteReader::open(&self.path("ledger.sqlite")).await.unwrap();
+        let chains = reader.chains().await.unwrap();
+        let mut found = Vec::new();
+        for chain in chains {
+            let rows = reader.entries(&chain.chain, 0, 10_000).await.unwrap();
+            let entries = rows.iter().map(|row| Entry::parse(&row.body).unwrap());
+            found.extend(entries.filter(|e| e.draft.kind == kind).map(|e| e.draft.data));
+        }
+        found
+    }
+
+    /// A gate that shows itself and obeys everything from now on, saying this.
+    pub async fn gate(&self, origin: &str, done: &str) -> Gate {
+        let done = Json::parse(done.as_bytes(), &Limits::ENTRY).unwrap();
+        let (orders, origin) = (Arc::clone(&self.orders), origin.to_owned());
+        show(&*orders, &origin, 0).await;
+        let task = tokio::spawn(async move {
+            let mut seen = 0;
+            loop {
+                for row in orders.since(seen, 100).await.unwrap() {
+                    seen = row.seq;
+                    let at = SystemClock::new().now();
+                    let report =
+                        Report { seq: row.seq, origin: origin.clone(), at, done: done.clone() };
+                    orders.report(&report).await.unwrap();
+                }
+                show(&*orders, &origin, seen).await;
+                tokio::task::yield_now().await;
+            }
+        });
+        Gate(task)
+    }
+
+    /// One request over a connection of its own: status, headers, body.
+    pub async fn raw(&self, line: &str, headers: &str, body: &str) -> (u16, String, String) {
+        let mut stream = TcpStream::connect(self.door).await.unwrap();
+        let length = body.len();
+        let request = format!(
+            "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head[9..12].parse().unwrap();
+        (status, head.to_owned(), body.to_owned())
+    }
+
+    /// A request of one of the people.
+    pub async fn ask(&self, who: &str, line: &str, body: &str) -> (u16, Value) {
+        let token = token(who);
+        let headers =
+            format!("Authorization: Bearer {token}\r\nContent-Type: application/json\r\n");
+        let (status, _, body) = self.raw(line, &headers, body).await;
+        (status, serde_json::from_str(&body).unwrap_or(Value::Null))
+    }
+
+    pub async fn get(&self, who: &str, path: &str) -> (u16, Value) {
+        self.ask(who, &format!("GET {path}"), "").await
+    }
+
+    pub async fn post(&self, who: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.ask(who, &format!("POST {path}"), &body.to_string()).await
+    }
+
+    /// Runs the program as one of the people.
+    pub async fn command(&self, who: &str, args: &[&str]) -> Ran {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
+        command.args(args).args(["--url", &format!("http://{}", self.door), "--token-file"]);
+        command.arg(self.path(&format!("{who}.token"))).stdin(Stdio::null());
+        command.current_dir(self.dir.path());
+        let done = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Ran { out: text(done.stdout), err: text(done.stderr), code: done.status.code() }
+    }
+}
+
+/// What one command said.
+#[derive(Debug)]
+pub struct Ran {
+    pub out: String,
+    pub err: String,
+    pub code: Option<i32>,
+}
+
+impl Ran {
+    #[track_caller]
+    pub fn ends(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "out: {}\nerr: {}", self.out, self.err);
+        self
+    }
+}
+
+/// Obeys until it is dropped.
+pub struct Gate(tokio::task::JoinHandle<()>);
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Shows a gate as it is now.
+pub async fn show(orders: &dyn Orders, origin: &str, seq: u64) {
+    show_at(orders, origin, seq, SystemClock::new().now()).await;
+}
+
+pub async fn show_at(
+    orders: &dyn Orders,
+    origin: &str,
+    seq: u64,
+    at: wicketgate::domain::time::Timestamp,
+) {
+    let state = Json::object([("ready", Json::from(true))]);
+    let (origin, writer) = (origin.to_owned(), "host/1".to_owned());
+    orders.show(&Presence { origin, writer, at, seq, state }).await.unwrap();
+}
+
+fn people(dir: &Path) -> Vec<Member> {
+    let member = |(name, roles): (&str, &[Role])| {
+        let token_file = dir.join(format!("{name}.token"));
+        std::fs::write(&token_file, token(name)).unwrap();
+        std::fs::set_permissions(&token_file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let roles: BTreeSet<Role> = roles.iter().copied().collect();
+        Member { subject: name.to_owned(), roles, token_file }
+    };
+    PEOPLE.into_iter().map(member).collect()
+}
+
+pub fn token(who: &str) -> String {
+    format!("{who}-{}", Digest::of(&[who.as_bytes()]).hex())
+}
+
+/// An armored signature that says nothing: the gate checks it, not the office.
+pub const ARMOR: &str =
+    "-----BEGIN SSH SIGNATURE-----\nU1NIU0lHAAAA\n-----END SSH SIGNATURE-----\n";
+
+/// The arguments as they are judged.
+pub fn canonical_args(text: &str) -> String {
+    let json = Json::parse(text.as_bytes(), &Limits::ARGUMENTS).unwrap();
+    String::from_utf8(canonical::bytes(&json)).unwrap()
+}

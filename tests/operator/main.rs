@@ -1,0 +1,16 @@
+//! The operator's side: who is let in, what is shown of a held call, and what is said of an order.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    reason = "tests may stop at the first surprise"
+)]
+
+mod access;
+mod approvals;
+mod commands;
+mod control;
+mod hall;
