@@ -27,6 +27,7 @@ pub(super) struct Checked {
     pub enrolment: Arc<dyn Signer>,
     pub metrics: Arc<Metrics>,
     pub policy_trust: activation::Trust,
+    pub approver_keys: Vec<PublicKey>,
     pub staff: Staff,
 }
 
@@ -52,6 +53,7 @@ pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
     let mut wrong = Vec::new();
     let manifest_keys = keys(&config.trust.manifest_keys, &mut wrong);
     let policy_keys = keys(&config.trust.policy_keys, &mut wrong);
+    let approver_keys = keys(&config.trust.approver_keys, &mut wrong);
     let socket = config.listen.socket.as_deref();
     let trust = Trust { keys: &manifest_keys, threshold: config.trust.manifest_threshold, socket };
     let callers = Callers::load(&config.agents, &trust, &tokens, clock.now());
@@ -87,6 +89,7 @@ pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
             threshold: config.trust.policy_threshold,
         },
         staff: Staff::load(&config.operators).map_err(Error::Config)?,
+        approver_keys,
         config,
         clock,
         entropy,

@@ -15,6 +15,7 @@ use crate::serve::Readiness;
 use crate::telemetry::trace;
 
 mod anchors;
+mod approvers;
 mod books;
 mod bounds;
 mod checked;

@@ -16,7 +16,7 @@ use super::checked::Checked;
 use super::control::{self, List};
 use super::listen::listen;
 use super::tools::{Files, Tools};
-use super::{Ask, Ended, Error, PAUSE, books, bounds, policy, tools, versions};
+use super::{Ask, Ended, Error, PAUSE, approvers, books, bounds, policy, tools, versions};
 use crate::catalog::drift::Drift;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
@@ -195,6 +195,9 @@ async fn open_gate(
     }
     versions::keep(&checked.config.state, &checked.callers).map_err(Error::System)?;
     control::read(&running, &checked, &road).await;
+    if let Some(list) = approvers::list(&checked, &road) {
+        road.trust_approvers(list);
+    }
     road.resume(runs, checked.callers.manifests());
     road.catch_up().await;
     control::follow(&running, &road);

@@ -91,6 +91,7 @@ pub(super) fn resolve(value: &mut Value, base: &Path) {
     let lists = [
         "/trust/manifest_keys",
         "/trust/policy_keys",
+        "/trust/approver_keys",
         "/trust/lock_keys",
         "/encryption/old_key_files",
     ];

@@ -191,6 +191,10 @@ pub struct Trust {
     pub policy_keys: Vec<PathBuf>,
     /// How many of them must have signed.
     pub policy_threshold: usize,
+    /// Public key files of those who sign the list of approvers; never the same keys.
+    pub approver_keys: Vec<PathBuf>,
+    /// How many of them must have signed.
+    pub approver_threshold: usize,
     /// Public key files of those who sign locks; one signature is enough.
     pub lock_keys: Vec<PathBuf>,
 }

@@ -123,6 +123,8 @@ fn trust() -> Value {
         "manifest_threshold": number(1, 1, 64, "how many of them must have signed"),
         "policy_keys": keys("public key files (PEM) of those who sign policy bundles; never the same keys"),
         "policy_threshold": number(1, 1, 64, "how many of them must have signed"),
+        "approver_keys": keys("public key files (PEM) of those who sign the list of approvers; never the same keys"),
+        "approver_threshold": number(1, 1, 64, "how many of them must have signed"),
         "lock_keys": keys("public key files (PEM) of those who sign locks of MCP servers; one signature is enough"),
     }})
 }

@@ -11,7 +11,7 @@ use tokio::sync::{oneshot, watch};
 use super::answer::{Answer, Fault};
 use super::run::{New, Place, Run};
 use super::{CallRequest, Road, Trip, Undecided, call_span};
-use crate::approval::{Approval, Word};
+use crate::approval::{Approval, Signed, Word};
 use crate::domain::call::{Asking, ToolCall};
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
@@ -66,12 +66,18 @@ pub trait Checker: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// It does not count.
-    fn check(
-        &self,
-        hold: &Hold,
-        parties: &Parties,
-        said: &Said<'_>,
-    ) -> Result<(Approval, Word), Refused>;
+    fn check(&self, hold: &Hold, parties: &Parties, said: &Said<'_>) -> Result<Counts, Refused>;
+}
+
+/// An approver's word that counts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counts {
+    /// Whose.
+    pub approval: Approval,
+    /// Which.
+    pub word: Word,
+    /// SHA-256 of the list of approvers that says so.
+    pub signers: Option<Digest>,
 }
 
 /// What became of an approver's word.
@@ -151,14 +157,16 @@ impl Road {
             owner: run.agent.owner.clone(),
             manifest: run.agent.manifest,
         };
-        let (approval, word) = checker.check(&hold, &parties, said).map_err(Heard::Refused)?;
+        let counts = checker.check(&hold, &parties, said).map_err(Heard::Refused)?;
+        let Counts { approval, word, signers } = counts;
         let again = hold.granted.iter().any(|granted| granted.subject == approval.subject);
         if again && word == Word::Approve {
             let message = format!("`{}` has approved this call already", approval.subject);
             return Err(Heard::Refused(Refused { detail: "approval.repeated".into(), message }));
         }
-        let signed = (said.statement, said.signature);
-        let written = drafts::word(&*self.entropy, &hold, (&approval, word), signed);
+        let signed =
+            Signed { statement: said.statement.to_owned(), signature: said.signature.to_owned() };
+        let written = drafts::word(&*self.entropy, &hold, (&approval, word, signers), &signed);
         match self.ledger.owe(written).await {
             Ok(_) => {}
             // It ended in the same moment.

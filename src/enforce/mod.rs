@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span};
 
 pub use answer::{Answer, Fault, Released};
-pub use approve::{Checker, Heard, Parties, Refused, Said};
+pub use approve::{Checker, Counts, Heard, Parties, Refused, Said};
 pub use budget::Bounds;
 pub use control::Follow;
 pub use implicit::Thread;

@@ -6,10 +6,9 @@ use super::entry::{Commitment, Draft, Kind};
 use super::hold::Hold;
 use super::permit::Finished;
 use super::store::PayloadRow;
-use crate::approval::{Approval, Word};
+use crate::approval::{Approval, Signed, Word};
 use crate::clock::{Entropy, random16, random32};
 use crate::domain::call::Auth;
-use crate::domain::canonical;
 use crate::domain::commitment::commit;
 use crate::domain::decision::{Course, LayerDigest, Obligation, Reason};
 use crate::domain::digest::{Digest, Salt, call_digest};
@@ -166,8 +165,8 @@ pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> Written {
 pub fn word(
     entropy: &dyn Entropy,
     hold: &Hold,
-    (approval, word): (&Approval, Word),
-    (statement, signature): (&str, &str),
+    (approval, word, signers): (&Approval, Word, Option<Digest>),
+    signed: &Signed,
 ) -> Written {
     let mut data = vec![
         ("call_digest", Json::from(hold.call_digest.hex())),
@@ -176,6 +175,7 @@ pub fn word(
         ("roles", approval.roles.iter().map(|r| Json::from(r.as_str())).collect::<Vec<_>>().into()),
         ("key", Json::from(approval.key.as_str())),
     ];
+    data.extend(signers.map(|list| ("signers", Json::from(list.prefixed()))));
     let kind = match word {
         Word::Approve => {
             data.push(("expires", Json::from(hold.expires.to_string())));
@@ -189,9 +189,7 @@ pub fn word(
         tool: Some(hold.tool.clone()),
         ..Draft::of(kind, Json::object(data))
     });
-    let signed =
-        Json::object([("statement", Json::from(statement)), ("signature", Json::from(signature))]);
-    written.add(entropy, "approval", &canonical::bytes(&signed));
+    written.add(entropy, "approval", &signed.bytes());
     written
 }
 

@@ -7,7 +7,9 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use wicketgate::approval::{Approval, Word};
 use wicketgate::domain::id::{CallId, RunId};
-use wicketgate::enforce::{CallRequest, Checker, Heard, Parties, Refused, Run, Said, Thread};
+use wicketgate::enforce::{
+    CallRequest, Checker, Counts, Heard, Parties, Refused, Run, Said, Thread,
+};
 use wicketgate::ledger::hold::Hold;
 
 use crate::checks::Link;
@@ -21,12 +23,7 @@ use crate::world::{HOLD, Life, World};
 pub struct Words;
 
 impl Checker for Words {
-    fn check(
-        &self,
-        hold: &Hold,
-        _parties: &Parties,
-        said: &Said<'_>,
-    ) -> Result<(Approval, Word), Refused> {
+    fn check(&self, hold: &Hold, _parties: &Parties, said: &Said<'_>) -> Result<Counts, Refused> {
         let refused = |detail: &str| Refused { detail: detail.into(), message: detail.into() };
         if said.now >= hold.expires {
             return Err(refused("approval.expired"));
@@ -34,7 +31,9 @@ impl Checker for Words {
         let (word, name) =
             said.statement.split_once(' ').ok_or_else(|| refused("approval.statement"))?;
         let word = Word::parse(word).ok_or_else(|| refused("approval.statement"))?;
-        Ok((Approval { subject: name.into(), roles: Vec::new(), key: "SHA256:sim".into() }, word))
+        let key = "SHA256:sim".into();
+        let approval = Approval { subject: name.into(), roles: Vec::new(), key };
+        Ok(Counts { approval, word, signers: None })
     }
 }
 

@@ -118,18 +118,33 @@ impl Road {
             }
             Some(Order::Word { .. } | Order::Modify { .. }) => {
                 self.tasks.spawn(async move {
+                    // A call of another gate is that gate's business.
                     let done = road.approval_row(&row).await;
+                    let done = done.unwrap_or_else(|| Json::object::<&str>([]));
                     road.reported(row.seq, done).await;
                 });
             }
         }
     }
 
-    /// What becomes of an approver's word about a held call. APPROVALS GO HERE.
-    #[expect(clippy::unused_async, reason = "what goes here has to wait")]
-    async fn approval_row(self: &Arc<Self>, row: &Row) -> Json {
-        tracing::warn!(order = row.seq, "an approval came, and this build cannot use it");
-        error("not handled")
+    /// What becomes of an approver's word about a held call, or of other arguments for one.
+    async fn approval_row(self: &Arc<Self>, row: &Row) -> Option<Json> {
+        match row.order.as_ref()? {
+            Order::Word { run, call, statement, signature } => {
+                Some(self.hear(run, call, (statement, signature)).await?.to_json())
+            }
+            Order::Modify { run, call, arguments } => {
+                Some(match self.modify(run, call, arguments).await? {
+                    Ok(id) => Json::object([("asked", Json::from(id.as_str()))]),
+                    Err(fault) => Json::object([
+                        ("error", Json::from(fault.message.as_str())),
+                        ("code", Json::from(fault.code.as_str())),
+                        ("detail", Json::from(fault.detail.as_str())),
+                    ]),
+                })
+            }
+            Order::Switch { .. } => None,
+        }
     }
 
     /// Asks everything to stop that the order is about. `seal`: its runs take no new calls from here on.
