@@ -11,6 +11,7 @@
     reason = "tests may stop at the first surprise"
 )]
 
+mod alone;
 mod books;
 mod chain;
 mod desk;

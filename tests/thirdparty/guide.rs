@@ -127,6 +127,14 @@ fn the_guide_alone_catches_what_an_insider_changes_and_signs_again() {
         let other = if &note[at..=at] == "A" { "B" } else { "A" };
         f.put("ledger/checkpoint.txt", format!("{}{other}{}", &note[..at], &note[at + 1..]));
     });
+    caught("proves nothing", &|f| {
+        let names = f.0.keys().filter(|name| name.ends_with(".tlog-proof"));
+        let names: Vec<String> = names.take(2).cloned().collect();
+        let text = |name: &String| String::from_utf8(f.get(name).unwrap().to_vec()).unwrap();
+        let index = |text: &str| text.lines().nth(1).unwrap().to_owned();
+        let (mine, other) = (text(&names[0]), text(&names[1]));
+        f.put(names[0].clone(), other.replace(&index(&other), &index(&mine)));
+    });
     // A head of another history than the one that was noted.
     let (_dir, path) = written(&good);
     let other = format!("{}{}", &head[..head.len() - 64], "0".repeat(64));
@@ -156,6 +164,7 @@ fn every_program_the_guide_names_accepts_the_quickstart() {
         "5 decisions made again by OPA: the same verdicts, reasons and obligations",
         "securesystemslib and in-toto-attestation: ",
         "aics-tlog: ledger extends the head you noted",
+        "aics-tlog: ledger: 7 proofs that stand on their own",
         "rfc8785, aics-tlog, scitt-cose: ledger: ",
         "aics-tlog: ledger/checkpoint.txt at ",
         "aics-tlog: fleet/checkpoint.txt at ",
@@ -213,7 +222,25 @@ fn every_program_the_guide_names_refuses_what_is_not_so() {
     refused("verify_leaf_inclusion", "not in the tree: aics-tlog", &|f| {
         replace(f, ENTRIES, r#""verdict":"deny""#, r#""verdict":"allow""#);
     });
-    refused("verify_checkpoint", "StopIteration", &|f| {
+    // A proof that stands on its own: at another place, of another entry, under a head nobody signed.
+    let alone = |f: &mut Files, from: &str, to: &str| {
+        let name = f.0.keys().find(|name| name.ends_with(".tlog-proof")).unwrap().clone();
+        replace(f, &name, from, to);
+    };
+    refused("tlog-proof", ".tlog-proof", &|f| alone(f, "\nindex 1", "\nindex "));
+    refused("tlog-proof", ".tlog-proof", &|f| {
+        let names = f.0.keys().filter(|name| name.ends_with(".tlog-proof"));
+        let names: Vec<String> = names.take(2).cloned().collect();
+        let other = f.get(&names[1]).unwrap().to_vec();
+        let index = |text: &str| text.lines().nth(1).unwrap().to_owned();
+        let (mine, text) = (f.get(&names[0]).unwrap(), String::from_utf8(other).unwrap());
+        let (mine, theirs) = (index(std::str::from_utf8(mine).unwrap()), index(&text));
+        f.put(names[0].clone(), text.replace(&theirs, &mine));
+    });
+    refused("tlog-proof", "StopIteration", &|f| {
+        alone(f, "\nwicketgate.dev/default/local/0/0\n", "\nwicketgate.dev/default/local/0/1\n");
+    });
+    refused("parse_vkey", "StopIteration", &|f| {
         let note = String::from_utf8(f.get("ledger/checkpoint.txt").unwrap().to_vec()).unwrap();
         let size = note.split('\n').nth(1).unwrap().to_owned();
         replace(f, "ledger/checkpoint.txt", &format!("\n{size}\n"), "\n3\n");
