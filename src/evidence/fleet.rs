@@ -132,9 +132,11 @@ pub async fn put(
 }
 
 /// Of these heads the first with the most cosignatures, and the first with a token: a round in which
-/// nobody answered keeps a head, too.
-fn telling(heads: Vec<AnchorRow>) -> Vec<AnchorRow> {
+/// nobody answered keeps a head, too, of which nobody says anything.
+fn telling(mut heads: Vec<AnchorRow>) -> Vec<AnchorRow> {
+    // The first signature is the log's own.
     let signed = |head: &AnchorRow| head.note.lines().filter(|l| l.starts_with('\u{2014}')).count();
+    heads.retain(|head| signed(head) > 1 || !head.tokens.is_empty());
     let most = heads.iter().map(signed).max();
     let cosigned = heads.iter().position(|head| Some(signed(head)) == most);
     let stamped = heads.iter().position(|head| !head.tokens.is_empty());

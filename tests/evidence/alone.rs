@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use wicketgate::crypto::merkle::root;
-use wicketgate::crypto::note::Checkpoint;
 use wicketgate::crypto::tlog_proof::TlogProof;
 use wicketgate::domain::digest::Digest;
 use wicketgate::evidence::bundle::*;
@@ -98,7 +97,7 @@ fn a_proof_that_stands_on_its_own_and_was_edited_exchanged_dropped_or_added_is_r
         });
         caught(&report, "L4");
     };
-    path(|path| drop(path.pop()));
+    path(|path| path.truncate(path.len() - 1));
     path(|path| path[0] = Digest::of(&[b"other"]));
     path(|path| path.push(Digest::of(&[b"other"])));
     // Of another entry, under an older head of the same log, under another log's.

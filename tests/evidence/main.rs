@@ -19,6 +19,7 @@ mod families;
 mod flip;
 mod insider;
 mod observed;
+mod progress;
 mod replay;
 mod scopes;
 mod tamper;
