@@ -1,5 +1,5 @@
-//! Where entries went that the ledger has no more: the fleet log records every pruning, with the root of
-//! the archive that held them by then.
+//! Where entries went that the ledger has no more: the fleet log records every pruning, with the root
+//! by which the archive that holds them is known.
 
 use super::{Error, fleet, gather};
 use crate::domain::id::Seq;
@@ -81,8 +81,8 @@ impl Record {
     fn told(&self) -> String {
         let Self { log, from, to, root, by, at, seq } = self;
         format!(
-            "entries {from}..{to} of `{log}` were pruned at {at} by `{by}` (its entry {seq}), once the \
-             archive of that log under root {root} was found to hold them"
+            "entries {from}..{to} of `{log}` were pruned at {at} by `{by}` (its entry {seq}), once an archive \
+             was found to hold them: that whose first {to} entries have the root {root}"
         )
     }
 }

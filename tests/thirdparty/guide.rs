@@ -117,6 +117,7 @@ fn the_guide_alone_catches_what_an_insider_changes_and_signs_again() {
             serde_json::from_slice(f.get("ledger/inclusion.json").unwrap()).unwrap();
         proofs["proofs"].as_array_mut().unwrap().retain(|p| p["seq"] != seq["seq"]);
         f.put("ledger/inclusion.json", proofs.to_string());
+        f.0.remove(&format!("ledger/{}.tlog-proof", seq["seq"])).unwrap();
     });
     caught("payload ", &|f| f.put(payload(), "{}"));
     caught("a policy here was never in force", &|f| f.put("policy/bundle.tar", "another policy"));
@@ -125,7 +126,13 @@ fn the_guide_alone_catches_what_an_insider_changes_and_signs_again() {
         let note = String::from_utf8(f.get("ledger/checkpoint.txt").unwrap().to_vec()).unwrap();
         let at = note.len() - 10;
         let other = if &note[at..=at] == "A" { "B" } else { "A" };
-        f.put("ledger/checkpoint.txt", format!("{}{other}{}", &note[..at], &note[at + 1..]));
+        let forged = format!("{}{other}{}", &note[..at], &note[at + 1..]);
+        // The proofs that stand on their own have it, too.
+        for (name, bytes) in f.0.clone() {
+            if name == "ledger/checkpoint.txt" || name.ends_with(".tlog-proof") {
+                f.put(name, String::from_utf8(bytes).unwrap().replace(&note, &forged));
+            }
+        }
     });
     caught("proves nothing", &|f| {
         let names = f.0.keys().filter(|name| name.ends_with(".tlog-proof"));

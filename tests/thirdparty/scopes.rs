@@ -86,6 +86,10 @@ fn what_was_erased_after_others_last_looked_is_shown_to_be_erased() {
     assert!(unseen.is_some_and(|line| line.contains("`payload.erased`")), "{report}");
     assert!(report.contains("the content of 3 payloads: they were erased"), "{report}");
     let bundle = top.join("erased");
+    let page = std::fs::read_to_string(bundle.join("report.html")).unwrap();
+    assert!(page.contains("those who vouch here saw an older head of it"));
+    let before = std::fs::read_to_string(top.join("evidence/report.html")).unwrap();
+    assert!(!before.contains("those who vouch here saw an older head of it"));
     let text = guide(&Files::read(&bundle).unwrap());
     let stock = script(&text, Tools::Stock, 1..=8);
     let (fine, told) = run(&stock, &bundle, &[("HEAD", head.as_ref())]);
