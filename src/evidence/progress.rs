@@ -1,9 +1,8 @@
 //! How far a long verification is, for a person at a terminal: one line on standard error, written again
 //! and again and gone in the end. It has no colour, so nobody has to turn one off.
 
+use std::cell::OnceCell;
 use std::io::{IsTerminal as _, Stderr, Write as _};
-
-use parking_lot::Mutex;
 
 use super::bundle::Files;
 use super::verify::{Step, Watch};
@@ -18,8 +17,8 @@ const WIDTH: usize = 79;
 pub struct Progress {
     /// `None`: nobody looks.
     terminal: Option<Stderr>,
-    /// What is told of a long bundle; empty as long as none was read.
-    bundle: Mutex<String>,
+    /// What is told of a long bundle; nothing as long as none was read.
+    bundle: OnceCell<String>,
 }
 
 impl Progress {
@@ -27,7 +26,7 @@ impl Progress {
     #[must_use]
     pub fn new(quiet: bool) -> Self {
         let terminal = Some(std::io::stderr()).filter(|err| !quiet && err.is_terminal());
-        Self { terminal, bundle: Mutex::default() }
+        Self { terminal, bundle: OnceCell::new() }
     }
 
     fn show(&self, line: &str) {
@@ -43,13 +42,12 @@ impl Watch for Progress {
     fn loaded(&self, files: &Files) {
         let bytes: usize = files.0.values().map(Vec::len).sum();
         if bytes >= LONG_BYTES {
-            *self.bundle.lock() = format!("{} files, {} MiB", files.0.len(), bytes >> 20);
+            self.bundle.get_or_init(|| format!("{} files, {} MiB", files.0.len(), bytes >> 20));
         }
     }
 
     fn at(&self, step: Step) {
-        let bundle = self.bundle.lock();
-        if !bundle.is_empty() {
+        if let Some(bundle) = self.bundle.get() {
             let (place, what) = step.told();
             self.show(&format!("checking {place} of {}: {what} ({bundle})", Step::COUNT));
         }
@@ -59,7 +57,7 @@ impl Watch for Progress {
 impl Drop for Progress {
     /// The report stands where the line was.
     fn drop(&mut self) {
-        if !self.bundle.lock().is_empty() {
+        if self.bundle.get().is_some() {
             self.show("");
         }
     }

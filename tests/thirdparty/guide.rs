@@ -181,6 +181,29 @@ fn every_program_the_guide_names_accepts_the_quickstart() {
     }
 }
 
+type Refused<'a> = &'a dyn Fn(&str, &str, &dyn Fn(&mut Files));
+
+/// A proof that stands on its own: at another place, of another entry, under a head nobody signed.
+fn alone_is_refused(refused: Refused<'_>) {
+    let alone = |f: &mut Files, from: &str, to: &str| {
+        let name = f.0.keys().find(|name| name.ends_with(".tlog-proof")).unwrap().clone();
+        replace(f, &name, from, to);
+    };
+    refused("tlog-proof", ".tlog-proof", &|f| alone(f, "\nindex 1", "\nindex "));
+    refused("tlog-proof", ".tlog-proof", &|f| {
+        let names = f.0.keys().filter(|name| name.ends_with(".tlog-proof"));
+        let names: Vec<String> = names.take(2).cloned().collect();
+        let other = f.get(&names[1]).unwrap().to_vec();
+        let index = |text: &str| text.lines().nth(1).unwrap().to_owned();
+        let (mine, text) = (f.get(&names[0]).unwrap(), String::from_utf8(other).unwrap());
+        let (mine, theirs) = (index(std::str::from_utf8(mine).unwrap()), index(&text));
+        f.put(names[0].clone(), text.replace(&theirs, &mine));
+    });
+    refused("tlog-proof", "StopIteration", &|f| {
+        alone(f, "\nwicketgate.dev/default/local/0/0\n", "\nwicketgate.dev/default/local/0/1\n");
+    });
+}
+
 /// A program that says yes to everything would prove nothing: each of them has something it refuses.
 #[test]
 fn every_program_the_guide_names_refuses_what_is_not_so() {
@@ -229,24 +252,7 @@ fn every_program_the_guide_names_refuses_what_is_not_so() {
     refused("verify_leaf_inclusion", "not in the tree: aics-tlog", &|f| {
         replace(f, ENTRIES, r#""verdict":"deny""#, r#""verdict":"allow""#);
     });
-    // A proof that stands on its own: at another place, of another entry, under a head nobody signed.
-    let alone = |f: &mut Files, from: &str, to: &str| {
-        let name = f.0.keys().find(|name| name.ends_with(".tlog-proof")).unwrap().clone();
-        replace(f, &name, from, to);
-    };
-    refused("tlog-proof", ".tlog-proof", &|f| alone(f, "\nindex 1", "\nindex "));
-    refused("tlog-proof", ".tlog-proof", &|f| {
-        let names = f.0.keys().filter(|name| name.ends_with(".tlog-proof"));
-        let names: Vec<String> = names.take(2).cloned().collect();
-        let other = f.get(&names[1]).unwrap().to_vec();
-        let index = |text: &str| text.lines().nth(1).unwrap().to_owned();
-        let (mine, text) = (f.get(&names[0]).unwrap(), String::from_utf8(other).unwrap());
-        let (mine, theirs) = (index(std::str::from_utf8(mine).unwrap()), index(&text));
-        f.put(names[0].clone(), text.replace(&theirs, &mine));
-    });
-    refused("tlog-proof", "StopIteration", &|f| {
-        alone(f, "\nwicketgate.dev/default/local/0/0\n", "\nwicketgate.dev/default/local/0/1\n");
-    });
+    alone_is_refused(&refused);
     refused("parse_vkey", "StopIteration", &|f| {
         let note = String::from_utf8(f.get("ledger/checkpoint.txt").unwrap().to_vec()).unwrap();
         let size = note.split('\n').nth(1).unwrap().to_owned();
