@@ -17,6 +17,7 @@
 mod books;
 mod damage;
 mod desk;
+mod gone;
 mod prune;
 #[path = "../support/mod.rs"]
 mod support;

@@ -20,7 +20,7 @@ fn old() -> State {
     state
 }
 
-fn pem(dir: &Path, name: &str, key: &SecretKey) -> String {
+pub fn pem(dir: &Path, name: &str, key: &SecretKey) -> String {
     let path = dir.join(name);
     if !path.exists() {
         key.store(&path).unwrap();
@@ -28,7 +28,7 @@ fn pem(dir: &Path, name: &str, key: &SecretKey) -> String {
     path.display().to_string()
 }
 
-fn prune(ledger: &Ledger, more: &[&str]) -> Said {
+pub fn prune(ledger: &Ledger, more: &[&str]) -> Said {
     let dir = ledger.dir();
     let (fleet, enrolment) =
         (pem(dir, "fleet.pem", &key(FLEET)), pem(dir, "enrol.pem", &key(ENROLMENT)));
@@ -61,7 +61,7 @@ fn prune(ledger: &Ledger, more: &[&str]) -> Said {
     run(&args)
 }
 
-async fn made(ledger: &Ledger) -> State {
+pub async fn made(ledger: &Ledger) -> State {
     let state = old();
     ledger.append(&state, None).await;
     // A fleet log, as every real ledger has one.
