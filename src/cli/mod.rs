@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 mod archive;
+mod bucket;
 mod check;
 mod config;
 mod evidence;
