@@ -9,14 +9,15 @@ use super::literal::text;
 use crate::ledger::store::StoreError;
 
 /// The schema this build reads and writes.
-pub const SCHEMA_VERSION: u64 = 5;
+pub const SCHEMA_VERSION: u64 = 6;
 
-const MIGRATIONS: [(u64, &str); 5] = [
+const MIGRATIONS: [(u64, &str); 6] = [
     (1, include_str!("../../../migrations/postgres/0001_ledger.sql")),
     (2, include_str!("../../../migrations/postgres/0002_functions.sql")),
     (3, include_str!("../../../migrations/postgres/0003_fleet.sql")),
     (4, include_str!("../../../migrations/postgres/0004_subtree.sql")),
     (5, include_str!("../../../migrations/postgres/0005_retention.sql")),
+    (6, include_str!("../../../migrations/postgres/0006_thin.sql")),
 ];
 const GROUPS: [&str; 4] = ["ledger_owner", "ledger_writer", "ledger_reader", "ledger_eraser"];
 /// Roles belong to the whole server, so two databases migrating at once may collide on them.
