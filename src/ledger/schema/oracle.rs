@@ -27,7 +27,7 @@ fn oracle(kind: Kind) -> Validator {
 fn text_of(pattern: &str) -> String {
     let hex = "0123456789abcdef".repeat(4);
     match pattern {
-        "^[0-9a-f]{32}$" => hex[..32].to_owned(),
+        "^[0-9a-f]{32}$" => hex.split_at(32).0.to_owned(),
         "^[0-9a-f]{64}$" | "^([0-9a-f]{64})?$" => hex,
         "^(sha256:)?[0-9a-f]{64}$" | "^sha256:[0-9a-f]{64}$" => format!("sha256:{hex}"),
         "^[A-Za-z0-9+/]{43}=$" => format!("{}=", "Az0+/".repeat(9).split_at(43).0),

@@ -97,7 +97,7 @@ mod tests {
     fn denial() -> String {
         format!(
             r#"{{"boot":"00c0ffee","call":"c1","chain":"{chain}","commit":[{{"c":"{HASH}","len":2,"role":"args"}}],"data":{{"after":0,"auth":{{"method":"uid","uid":0}},"binding":"claimed","enforced":true,"engine":"rego","executor":"sidecar","layers":[],"obligations":[],"reasons":[{{"code":"a.b","detail":"é\n","message":"","rule":""}}]}},"epoch":1,"kind":"call.denied","mono":"12","policy":"sha256:{HASH}","prev":"{HASH}","rule":"r","run":"00000000-0000-4000-8000-00000000000a","run_prev":"{HASH}","run_seq":1,"seq":9,"tool":"t","ts":"2026-11-21T20:05:03.123Z","v":"wicketgate/entry/1","verdict":"deny"}}"#,
-            chain = &HASH[..32],
+            chain = HASH.split_at(32).0,
         )
     }
 
@@ -145,9 +145,9 @@ mod tests {
             assert_ne!(other, good, "{from}");
             assert!(Line::read(other.as_bytes()).is_err(), "{to}");
         }
-        let list = good.find("\"commit\":[").unwrap();
-        let end = list + good[list..].find("}],").unwrap() + 3;
-        let empty = format!("{}\"commit\":[],{}", &good[..list], &good[end..]);
+        let (before, list) = good.split_once("\"commit\":[").unwrap();
+        let (_, after) = list.split_once("}],").unwrap();
+        let empty = format!("{before}\"commit\":[],{after}");
         assert_eq!(
             Line::read(empty.as_bytes()).unwrap_err().why,
             "entry: `commit` is missing or malformed"
