@@ -9,6 +9,8 @@
 
 #[cfg(feature = "gate")]
 pub mod artifacts;
+#[cfg(feature = "gate")]
+pub mod bucket;
 pub mod bundle;
 pub mod command;
 pub mod controls;

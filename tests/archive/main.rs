@@ -15,6 +15,7 @@
 
 #[path = "../evidence/books.rs"]
 mod books;
+mod bucket;
 mod damage;
 mod desk;
 mod gone;
