@@ -36,6 +36,7 @@ impl Gate for Echo {
             status: "200".into(),
             result: Some(pb::Result { body: Some(body) }),
             receipt: None,
+            outcome_pending: false,
         }))
     }
 

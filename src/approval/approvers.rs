@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::NAMESPACE;
 use crate::crypto::dsse;
-use crate::crypto::keys::PublicKey;
+use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::ssh::SshKey;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
@@ -84,6 +84,15 @@ impl Approvers {
         } else {
             Err(Error::Whole("the envelope signs another list".into()))
         }
+    }
+
+    /// The envelope of a list that can be used, signed by these keys.
+    ///
+    /// # Errors
+    /// The first line that is wrong.
+    pub fn sign(text: &[u8], keys: &[&SecretKey]) -> Result<Vec<u8>, Error> {
+        Self::parse(text)?;
+        Ok(dsse::sign(PAYLOAD_TYPE, text, keys))
     }
 
     /// Reads a list whose signature is checked elsewhere.

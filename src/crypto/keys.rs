@@ -61,6 +61,11 @@ impl SecretKey {
         Self(SigningKey::from_bytes(&seed))
     }
 
+    /// RFC 8032's secret key, to be written into a key file.
+    pub(super) fn seed(&self) -> zeroize::Zeroizing<[u8; 32]> {
+        zeroize::Zeroizing::new(self.0.to_bytes())
+    }
+
     /// The key of this seed (RFC 8032's secret key).
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {

@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use ctr::Ctr128BE;
 use zeroize::Zeroizing;
 
-use super::keys::SecretKey;
-use super::ssh::{HARDWARE, PLAIN, SshKey, Wire};
+use super::keys::{SecretKey, keep_secret};
+use super::ssh::{HARDWARE, PLAIN, SshKey, Wire, put};
 
 const BEGIN: &str = "-----BEGIN OPENSSH PRIVATE KEY-----";
 const END: &str = "-----END OPENSSH PRIVATE KEY-----";
@@ -140,4 +140,71 @@ fn opened(secret: &[u8], public: &SshKey, otherwise: &str) -> Result<SecretKey, 
     let seed = Zeroizing::new(seed().ok_or("it is damaged")?);
     let key = SecretKey::from_seed(&seed);
     if SshKey::Plain(key.public()) == *public { Ok(key) } else { Err("it is damaged".into()) }
+}
+
+/// Writes a key to a new file of mode 0600, without a passphrase, as `ssh-keygen` writes it, and its public
+/// half beside it as `<path>.pub`.
+///
+/// # Errors
+/// A file exists or cannot be written.
+pub fn store(key: &SecretKey, path: &Path, comment: &str) -> Result<(), Error> {
+    let shown = path.display().to_string();
+    let io = |source| Error::Io { path: shown.clone(), source };
+    let public = SshKey::Plain(key.public());
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".pub");
+    keep_secret(path, text(key, &public, comment).as_bytes()).map_err(io)?;
+    std::fs::write(beside, format!("{} {comment}\n", public.line())).map_err(io)
+}
+
+fn text(key: &SecretKey, public: &SshKey, comment: &str) -> Zeroizing<String> {
+    // Shows a reader with the wrong passphrase that it is wrong; here there is none.
+    let check = [0_u8; 4];
+    let mut secret = Zeroizing::new([check, check].concat());
+    let half = key.public().to_bytes();
+    put(&mut secret, PLAIN.as_bytes());
+    put(&mut secret, &half);
+    put(&mut secret, &Zeroizing::new([*key.seed(), half].concat()));
+    put(&mut secret, comment.as_bytes());
+    let full = secret.len().next_multiple_of(8);
+    let padding = (1_u8..).take(full.saturating_sub(secret.len()));
+    secret.extend(padding);
+    let mut blob = Zeroizing::new(MAGIC.to_vec());
+    for part in ["none", "none", ""] {
+        put(&mut blob, part.as_bytes());
+    }
+    blob.extend(1_u32.to_be_bytes());
+    put(&mut blob, &public.blob());
+    put(&mut blob, &secret);
+    let packed = Zeroizing::new(STANDARD.encode(&*blob));
+    let mut lines = Zeroizing::new(format!("{BEGIN}\n"));
+    let mut rest = packed.as_str();
+    while !rest.is_empty() {
+        let (line, more) = rest.split_at_checked(70).unwrap_or((rest, ""));
+        lines.push_str(line);
+        lines.push('\n');
+        rest = more;
+    }
+    lines.push_str(END);
+    lines.push('\n');
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_reads_back_as_it_was_written_and_is_never_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        for seed in 0..9_u8 {
+            let (key, path) =
+                (SecretKey::from_seed(&[seed; 32]), dir.path().join(seed.to_string()));
+            store(&key, &path, &"c".repeat(seed.into())).unwrap();
+            assert_eq!(load(&path, &|_| None).unwrap().public(), key.public());
+            let line = std::fs::read_to_string(dir.path().join(format!("{seed}.pub"))).unwrap();
+            assert_eq!(SshKey::parse(line.trim()).unwrap(), SshKey::Plain(key.public()));
+            assert!(store(&key, &path, "").is_err());
+        }
+    }
 }

@@ -125,6 +125,7 @@ fn toolbox(bench: &Arc<Bench>) -> Toolbox {
             read_only,
             idempotent: read_only,
             definition: Digest::of(&[name.as_bytes()]),
+            cost_micro_usd: None,
             timeout: Duration::from_secs(60),
             result_bytes_max: 1 << 20,
         }),

@@ -16,6 +16,7 @@ use crate::domain::id::{CallId, RunId};
 use crate::operator::view::{Facts, Unviewable};
 
 mod sign;
+mod signers;
 
 /// Bytes of a file with arguments.
 const ARGUMENTS_MAX: u64 = 64 * 1024;
@@ -37,6 +38,8 @@ enum Command {
     Approve(Give),
     /// Show one held call, sign that it may not run, and send that
     Refuse(Give),
+    /// Check and sign the list of those who may approve
+    SignApprovers(signers::Sign),
     /// Have a held call asked again with other arguments; what is asked then is judged as any call is
     Modify(Modify),
 }
@@ -135,6 +138,7 @@ pub fn run(args: &Args) -> Exit {
             Command::Approve(args) => give(Word::Approve, args).await,
             Command::Refuse(args) => give(Word::Refuse, args).await,
             Command::Modify(args) => modify(args).await,
+            Command::SignApprovers(args) => Ok(signers::run(args)),
         }
     };
     block_on(work).and_then(|done| done).unwrap_or_else(|exit| exit)

@@ -1,9 +1,11 @@
-//! The agent's part: a run, five calls, the seal. Each act says what has to happen and fails if it does not.
+//! The agent's part: a run, five calls, one of them approved by two people, the seal. Each act says what has to happen and fails if it does not.
 
 use serde_json::{Value, json};
 
 use super::agent::{Agent, Answer, Refused};
+use super::approvers;
 use super::desk::{Desk, INSTRUCTIONS};
+use super::own::Own;
 use super::story::Story;
 use super::tools::ToolServer;
 use crate::domain::digest::Digest;
@@ -159,36 +161,49 @@ fn shortened(result: &str) -> String {
     line.chars().take(CHARS_MAX).chain("…".chars()).collect()
 }
 
-/// Holds what the tool server counted to what was allowed.
+/// Two people approve the held call, and it runs.
+pub async fn approve(
+    own: &Own,
+    desk: &Desk,
+    at: (&str, &str),
+    agent: &mut Agent,
+    story: &mut Story,
+) -> Result<(), String> {
+    waits(agent.recorded(HELD).await)?;
+    let acts = acts();
+    let held = acts.iter().find(|act| act.id == HELD).ok_or("no call is held")?;
+    let call = (held.id, held.tool, &held.arguments);
+    approvers::approve(own, desk, at, (agent, call), story).await
+}
+
+/// Holds what the tool server counted to what was allowed or approved.
 pub async fn count(tools: &mut ToolServer, story: &mut Story) -> Result<(), String> {
-    let is = |act: &&Act| act.tool != "handbook.read" && matches!(act.fate, Fate::Allowed { .. });
+    let ran = |act: &Act| matches!(act.fate, Fate::Allowed { .. }) || act.id == HELD;
+    let is = |act: &&Act| act.tool != "handbook.read" && ran(act);
     let allowed = u64::try_from(acts().iter().filter(is).count()).unwrap_or(0);
     let hits = tools.hits().await?;
     if hits.get("all") != Some(&json!(allowed)) {
         return Err(format!("{allowed} calls were allowed and the tool server counted {hits}"));
     }
     let line = format!(
-        "the tool server was asked {allowed} times: by the {allowed} HTTP calls that were allowed"
+        "the tool server was asked {allowed} times: by the {allowed} HTTP calls that were allowed or approved"
     );
     story.step("count", "counted", &line, &json!({"allowed": allowed, "hits": hits}));
     Ok(())
 }
 
-/// Seals the run. The name of the held call, which the seal cancelled.
-pub async fn seal(agent: &mut Agent, story: &mut Story) -> Result<String, String> {
-    waits(agent.recorded(HELD).await)?;
+/// Seals the run.
+pub async fn seal(agent: &mut Agent, story: &mut Story) -> Result<(), String> {
     let sealed = agent.seal().await.map_err(|r| format!("the run was not sealed: {r}"))?;
     let dead = match agent.tools().await {
         Err(refused) if refused.code == "run.sealed" || refused.code == "run.unknown" => refused,
         Err(refused) => return Err(format!("after the seal: {refused}")),
         Ok(_) => return Err("the run token outlived its run".to_owned()),
     };
-    let line =
-        format!("{} entries; the held call is cancelled, the run token is dead", sealed.entries);
-    let facts = json!({"entries": sealed.entries, "run": sealed.run_id, "token": dead.code,
-        "cancelled": HELD});
+    let line = format!("{} entries; the run token is dead", sealed.entries);
+    let facts = json!({"entries": sealed.entries, "run": sealed.run_id, "token": dead.code});
     story.step("seal", "sealed", &line, &facts);
-    Ok(HELD.to_owned())
+    Ok(())
 }
 
 fn waits(recorded: Result<(), Refused>) -> Result<(), String> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::approvers;
 use crate::clock::{SystemEntropy, random32};
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::note::VerifierKey;
@@ -130,6 +131,7 @@ impl Desk {
         };
         let (manifest, policy) = (key("manifest")?, key("policy")?);
         key("evidence")?;
+        approvers::furnish(self, &key("approvers")?)?;
         self.write("keys/crm.token", &self.token, 0o600)?;
 
         let day = |at: Timestamp| {
@@ -164,6 +166,7 @@ impl Desk {
              evidence-key ../keys/evidence.pem.pub\n\
              manifest-key ../keys/manifest.pem.pub\n\
              enrolment-key ../state/enrolment.key.pub\n\
+             approvers-key ../keys/approvers.pem.pub\n\
              policy {}\n{}",
             bundle.digest().prefixed(),
             std::fs::read_to_string(self.path("auditor/keys.txt")).map_err(|e| e.to_string())?
@@ -180,11 +183,11 @@ impl Desk {
             .map_err(|e| format!("`{}`: {e}", path.display()))
     }
 
-    fn write(&self, name: &str, text: &str, mode: u32) -> Result<(), String> {
+    pub fn write(&self, name: &str, text: &str, mode: u32) -> Result<(), String> {
         self.write_bytes(name, text.as_bytes(), mode)
     }
 
-    fn write_bytes(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), String> {
+    pub fn write_bytes(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), String> {
         let path = self.path(name);
         let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
         if let Some(folder) = path.parent() {

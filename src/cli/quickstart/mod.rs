@@ -14,6 +14,7 @@ use crate::clock::{Clock as _, SystemClock};
 
 mod acts;
 mod agent;
+mod approvers;
 mod desk;
 mod gate;
 mod own;
@@ -30,7 +31,7 @@ use story::Story;
 use tools::ToolServer;
 use witness::Witness;
 
-/// Watch one agent's calls being allowed, denied, held, recorded and proven.
+/// Watch one agent's calls being allowed, denied, held and approved, recorded and proven.
 ///
 /// Makes keys, signs a manifest and a policy bundle, starts a tool server and the gate, plays an agent's
 /// calls through gRPC, seals the run, exports the evidence, verifies it, changes one byte of a copy and
@@ -76,7 +77,7 @@ async fn play(args: &Args, story: &mut Story) -> Result<(), String> {
     let mut witness = Witness::start(&own, &desk).await?;
     let keys = desk.furnish(&tools.address(), witness.url(), clock.now())?;
     story.step("files", "files", &desk.shown(), &json!({"dir": desk.shown(), "keys": keys}));
-    story.more("four keys, a signed manifest, a signed policy bundle, wicketgate.yaml");
+    story.more("keys, a signed manifest, policy bundle and list of two approvers, wicketgate.yaml");
     let facts = json!({"process": tools.process(), "address": tools.address()});
     let line = format!("an HTTP server, process {}, at {}", tools.process(), tools.address());
     story.step("tools", "tools", &line, &facts);
@@ -93,8 +94,10 @@ async fn play(args: &Args, story: &mut Story) -> Result<(), String> {
     let mut agent = Agent::connect(&desk.socket()).await?;
     let run = acts::open(&mut agent, story).await?;
     acts::calls(&mut agent, &desk, story).await?;
+    let at = (run.as_str(), gate.operators_at()?);
+    acts::approve(&own, &desk, (at.0, &at.1), &mut agent, story).await?;
     acts::count(&mut tools, story).await?;
-    let held = acts::seal(&mut agent, story).await?;
+    acts::seal(&mut agent, story).await?;
     proof::tail(&own, &desk, story).await?;
     proof::anchor(&own, &desk, story).await?;
     proof::export(&own, &desk, &run, pinned, story).await?;
@@ -111,7 +114,7 @@ async fn play(args: &Args, story: &mut Story) -> Result<(), String> {
     proof::ledger(&own, &desk, story).await?;
     // How long the user kept it open is none of its own time.
     took = took.saturating_add(clock.monotonic().saturating_sub(resumed));
-    story.end(&desk, &held, took);
+    story.end(&desk, took);
     Ok(())
 }
 

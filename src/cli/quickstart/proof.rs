@@ -25,11 +25,13 @@ pub async fn pin(own: &Own, desk: &Desk, story: &mut Story) -> Result<u64, Strin
     Ok(size)
 }
 
-/// Shows the end of the ledger; the held call has to be cancelled in it.
+/// Shows the end of the ledger; the held call has to be approved in it.
 pub async fn tail(own: &Own, desk: &Desk, story: &mut Story) -> Result<(), String> {
     let args = ["ledger", "tail", "--config", CONFIG, "-n", "8"];
     let ran = own.run(desk.dir(), &args).await?;
-    if ran.code != Some(0) || !ran.out.contains("run.sealed") || !ran.out.contains("call.cancelled")
+    if ran.code != Some(0)
+        || !ran.out.contains("run.sealed")
+        || !ran.out.contains("approval.granted")
     {
         return Err(unexpected(&args, &ran));
     }

@@ -111,20 +111,24 @@ impl Story {
     }
 
     /// The story in plain words.
-    pub fn end(&mut self, desk: &Desk, held: &str, took: Duration) {
+    pub fn end(&mut self, desk: &Desk, took: Duration) {
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         if self.json {
             self.step("end", "", "", &json!({"dir": desk.shown(), "ms": millis}));
             return;
         }
         say("\nWhat happened");
-        say(format!(
-            "  The agent could only ask. For each call the gate looked at what would be touched, asked the\n  \
-            policy, wrote the decision down, and only then ran the tool, with a credential the agent never\n  \
-            saw; the answer was written down before the agent read it. What the policy denied never ran.\n  \
-            The call that needs two people ({held}) was held: it would run once they approve, which this\n  \
-            build cannot do yet, so the end of the run cancelled it."
-        ));
+        say(
+            "  The agent could only ask. For each call the gate looked at what would be touched, asked the
+  \
+            policy, wrote the decision down, and only then ran the tool, with a credential the agent never
+  \
+            saw; the answer was written down before the agent read it. What the policy denied never ran.
+  \
+            The call that needs two people was held until both had signed for exactly that call, each with an
+  \
+            SSH key of their own; then it was judged again, and ran once. evidence/approvals/ proves it.",
+        );
         say("\nWhat is left");
         for (path, what) in [
             ("wicketgate.yaml", "the configuration; agent.yaml and policy/ are what was signed"),

@@ -1,0 +1,89 @@
+//! The approvers' part: two people with SSH keys of their own, and the commands they would type.
+
+use serde_json::{Value, json};
+
+use super::agent::{Agent, Answer};
+use super::desk::Desk;
+use super::own::{Own, Ran};
+use super::story::Story;
+use crate::approval::Approvers;
+use crate::clock::{SystemEntropy, random32};
+use crate::crypto::keys::SecretKey;
+use crate::crypto::{openssh, ssh::SshKey};
+
+/// Who may approve: the name of their files, and their subject.
+const PEOPLE: [(&str, &str); 2] = [("ada", "ada@example.com"), ("grace", "grace@example.com")];
+/// The signed list of them.
+pub const LIST: &str = "approvers/allowed_signers";
+
+/// Makes keys and tokens, and the list that `key` signs.
+pub fn furnish(desk: &Desk, key: &SecretKey) -> Result<(), String> {
+    let mut list = String::new();
+    for (name, subject) in PEOPLE {
+        let own = SecretKey::generate(&SystemEntropy);
+        let path = desk.path(&format!("people/{name}"));
+        desk.write(&format!("people/{name}.token"), &hex::encode(random32(&SystemEntropy)), 0o600)?;
+        openssh::store(&own, &path, subject).map_err(|e| e.to_string())?;
+        let line = SshKey::Plain(own.public()).line();
+        list.push_str(&format!(
+            "{subject} namespaces=\"{}\" {line} roles=approver\n",
+            crate::approval::NAMESPACE
+        ));
+    }
+    desk.write(LIST, &list, 0o644)?;
+    let envelope = Approvers::sign(list.as_bytes(), &[key]).map_err(|e| e.to_string())?;
+    desk.write_bytes(&format!("{LIST}.sig.json"), &envelope, 0o644)
+}
+
+/// Both approve the held call, one after the other; then the agent asks again and has its result.
+pub async fn approve(
+    own: &Own,
+    desk: &Desk,
+    (run, url): (&str, &str),
+    (agent, call): (&mut Agent, (&str, &str, &Value)),
+    story: &mut Story,
+) -> Result<(), String> {
+    let (id, tool, arguments) = call;
+    for (at, (name, subject)) in PEOPLE.into_iter().enumerate() {
+        let last = at.saturating_add(1) == PEOPLE.len();
+        let state = if last { "authorized" } else { "held" };
+        let (token, key) = (format!("people/{name}.token"), format!("people/{name}"));
+        let args =
+            ["approval", "approve", run, id, "--token-file", &token, "--key", &key, "--url", url];
+        let with: Vec<&str> = args.iter().copied().chain(["--yes", "--json"]).collect();
+        let ran = own.run(desk.dir(), &with).await?;
+        let told = became(&ran);
+        if ran.code != Some(0) || told.as_deref() != Some(state) {
+            return Err(format!(
+                "`{subject}` approved and the call is {told:?}: {}{}",
+                ran.out, ran.err
+            ));
+        }
+        let then = if last { "that is enough: it runs" } else { "one more is needed" };
+        let line = format!("{subject} saw all of {id} and signed with an SSH key; {then}");
+        story.step(
+            "approve",
+            "approved",
+            &line,
+            &json!({"call": id, "subject": subject, "state": state}),
+        );
+        story.command(&["approval", "approve", "RUN", id, "--key", &key, "…"]);
+    }
+    match agent.call(id, tool, arguments).await {
+        Answer::Ran { result, entry, .. } if result.contains("booked") => {
+            story.more(&format!("the agent asks again with the same id: {result} (entry {entry})"));
+        }
+        Answer::Ran { result, .. } => return Err(format!("the approved call gave `{result}`")),
+        Answer::Refused(refused) => return Err(format!("the approved call: {refused}")),
+    }
+    story.gap();
+    Ok(())
+}
+
+/// Where the gate says the call is.
+fn became(ran: &Ran) -> Option<String> {
+    let told: Value = ran.out.parse().ok()?;
+    let gates = told.get("gates").and_then(Value::as_array)?;
+    let mut calls = gates.iter().filter_map(|gate| gate.pointer("/done/call")?.as_str());
+    calls.find(|call| !call.is_empty()).map(str::to_owned)
+}
