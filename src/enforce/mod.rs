@@ -50,6 +50,7 @@ use implicit::Threads;
 use large::Large;
 use rejected::Rejected;
 use run::{Admitted, New, Place, Runs, Waiting};
+use undecided::Undecided;
 
 mod answer;
 mod cancel;
@@ -64,6 +65,7 @@ mod rejected;
 mod resume;
 mod run;
 mod tools;
+mod undecided;
 
 /// One request to run a tool, not yet admitted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -196,13 +198,6 @@ struct Trip {
 struct Decided {
     pending: Pending<Committed>,
     executor: Option<Arc<dyn ToolExecutor>>,
-}
-
-/// Why there is no decision on the books.
-enum Undecided {
-    /// Its caller no longer wants it, and nothing was written.
-    Cancelled,
-    Ledger(ledger::Error),
 }
 
 impl Road {
@@ -416,34 +411,6 @@ impl Road {
             if apart { self.docket.evaluate(&self.clock, judging).await } else { judging() }
         };
         self.timed(&span, Stage::Judge, judging).await
-    }
-
-    /// Nothing is on the books, or it is in doubt.
-    fn uncommitted(
-        &self,
-        run: &Run,
-        id: &CallId,
-        why: &Undecided,
-        caller: &watch::Sender<Option<Answer>>,
-    ) {
-        let Undecided::Ledger(error) = why else {
-            run.forget(id);
-            let message = "cancelled before it was decided; nothing is on the books";
-            self.reject(Code::CallCancelled);
-            caller.send_replace(Some(Err(Fault::new(Code::CallCancelled, message).about(id))));
-            return;
-        };
-        match error {
-            ledger::Error::Unknown => run.left(id, Place::Doubted, Went::NotRun),
-            ledger::Error::CallTaken => run.left(id, Place::Booked, Went::NotRun),
-            ledger::Error::Overloaded
-            | ledger::Error::Unavailable(_)
-            | ledger::Error::RunNotOpen
-            | ledger::Error::CallsOpen => run.forget(id),
-        }
-        let fault = Fault::of_ledger(error).about(id);
-        self.reject(fault.code);
-        caller.send_replace(Some(Err(fault)));
     }
 
     /// Puts the outcome on the books, for as long as it takes; the caller is answered in time.
