@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span};
 
 pub use answer::{Answer, Fault, Released};
-pub use control::Follow;
+pub use control::{Follow, Told};
 pub use implicit::Thread;
 pub use opening::{Opened, Opening};
 pub use run::{Run, Sealed};

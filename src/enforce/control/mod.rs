@@ -22,8 +22,8 @@ use crate::identity::manifest::Manifest;
 use crate::tool::Cancel;
 use file::SwitchFile;
 use switches::{About, Switches};
-pub use watch::Follow;
 use watch::Progress;
+pub use watch::{Follow, Told};
 
 mod file;
 mod obey;
