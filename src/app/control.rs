@@ -9,7 +9,7 @@ use super::{Error, PAUSE};
 use crate::config::{self, Config};
 use crate::control::{Orders, postgres, sqlite};
 use crate::domain::json::Json;
-use crate::enforce::{Follow, Road};
+use crate::enforce::{Follow, Road, Told};
 use crate::ledger::postgres::Options;
 use crate::ledger::store::LeaseKey;
 
@@ -82,7 +82,7 @@ pub(super) async fn read(running: &Arc<Running>, checked: &Checked, road: &Arc<R
 }
 
 /// What the gate tells about itself with every sign of life.
-fn told(running: Weak<Running>) -> Arc<dyn Fn() -> Vec<(&'static str, Json)> + Send + Sync> {
+fn told(running: Weak<Running>) -> Told {
     Arc::new(move || {
         let Some(running) = running.upgrade() else { return Vec::new() };
         let now = running.readiness.borrow().clone();

@@ -48,7 +48,11 @@ async fn try_load(
         load_signed(&dir, &trust, now, Path::new("/proc/self/exe"), deadline)
     });
     let loaded = loading.await.map_err(|_| "loading panicked".to_owned())?;
-    let Candidate { bundle, engine, .. } = loaded.map_err(|e| e.to_string())?;
+    let Candidate { bundle, engine, signers } = loaded.map_err(|e| e.to_string())?;
+    let needed = checked.policy_trust.threshold;
+    if signers.iter().filter(|key| !road.is_key_stopped(key)).count() < needed {
+        return Err("an operator has revoked a key that signed it".to_owned());
+    }
     let (name, version) = (bundle.name().to_owned(), bundle.version().to_string());
     let digest = engine.digest();
     for manifest in checked.callers.manifests() {
@@ -68,6 +72,7 @@ async fn try_load(
         }
         tokio::time::sleep(PAUSE).await;
     }
+    road.bundle_signed_by(signers, needed);
     versions::keep_bundle(state, &bundle)?;
     Ok(digest.prefixed())
 }

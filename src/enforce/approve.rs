@@ -10,7 +10,8 @@ use tokio::sync::{oneshot, watch};
 
 use super::answer::{Answer, Fault};
 use super::run::{New, Place, Run};
-use super::{CallRequest, Road, Trip, Undecided, call_span};
+use super::undecided::Undecided;
+use super::{CallRequest, Road, Trip, call_span};
 use crate::approval::{Approval, Signed, Word};
 use crate::domain::call::{Asking, ToolCall};
 use crate::domain::code::Code;

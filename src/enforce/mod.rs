@@ -21,7 +21,7 @@ use tracing::{Instrument as _, Span};
 pub use answer::{Answer, Fault, Released};
 pub use approve::{Checker, Counts, Heard, Parties, Refused, Said};
 pub use budget::Bounds;
-pub use control::Follow;
+pub use control::{Follow, Told};
 pub use implicit::Thread;
 pub use opening::{Opened, Opening};
 pub use run::{Run, Sealed};
@@ -53,6 +53,7 @@ use implicit::Threads;
 use large::Large;
 use rejected::Rejected;
 use run::{Admitted, New, Place, Runs, Waiting};
+use undecided::Undecided;
 
 mod answer;
 mod approve;
@@ -70,6 +71,7 @@ mod rejected;
 mod resume;
 mod run;
 mod tools;
+mod undecided;
 
 /// One request to run a tool, not yet admitted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -219,15 +221,6 @@ struct Decided {
     pending: Pending<Committed>,
     executor: Option<Arc<dyn ToolExecutor>>,
     spending: Spending,
-}
-
-/// Why there is no decision on the books.
-enum Undecided {
-    /// Its caller no longer wants it, and nothing was written.
-    Cancelled,
-    /// It was held and more people have to approve it.
-    StillHeld,
-    Ledger(ledger::Error),
 }
 
 impl Road {
@@ -471,34 +464,6 @@ impl Road {
             if apart { self.docket.evaluate(&self.clock, judging).await } else { judging() }
         };
         self.timed(&span, Stage::Judge, judging).await
-    }
-
-    /// Nothing is on the books, or it is in doubt.
-    fn uncommitted(
-        &self,
-        run: &Run,
-        id: &CallId,
-        why: &Undecided,
-        caller: &watch::Sender<Option<Answer>>,
-    ) {
-        let Undecided::Ledger(error) = why else {
-            run.forget(id);
-            let message = "cancelled before it was decided; nothing is on the books";
-            self.reject(Code::CallCancelled);
-            caller.send_replace(Some(Err(Fault::new(Code::CallCancelled, message).about(id))));
-            return;
-        };
-        match error {
-            ledger::Error::Unknown => run.left(id, Place::Doubted, Went::NotRun),
-            ledger::Error::CallTaken => run.left(id, Place::Booked, Went::NotRun),
-            ledger::Error::Overloaded
-            | ledger::Error::Unavailable(_)
-            | ledger::Error::RunNotOpen
-            | ledger::Error::CallsOpen => run.forget(id),
-        }
-        let fault = Fault::of_ledger(error).about(id);
-        self.reject(fault.code);
-        caller.send_replace(Some(Err(fault)));
     }
 
     /// Puts the outcome on the books, for as long as it takes; the caller is answered in time.

@@ -65,7 +65,7 @@ async fn fifty_gates_are_killed_by_one_word_and_none_starts_a_call_after_the_ans
             }
         }));
     }
-    bench.reaches(ROADS as u64).await;
+    bench.reaches(u64::try_from(ROADS).unwrap()).await;
     tool.entered(PROCESSES).await;
     let operator = postgres_list(&db.operator_url).await;
     let seq = put(&*operator, Action::Revoke, agent()).await;

@@ -70,6 +70,30 @@ async fn a_manifest_and_the_key_that_signed_it_can_be_revoked(desk: Desk) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_falls_with_the_key_that_signed_it() {
+    let mut desk = Desk::sqlite().await;
+    let run = desk.sidecar.open().await;
+    desk.tool.hold();
+    let call = spawn(&run, "work.do", "a");
+    desk.tool.entered(1).await;
+    let public = PublicKey::load_all(key("policy.pub").as_ref()).unwrap();
+    let target = || Target::Key(public[0].id());
+    let told = done(&desk.order(Action::Revoke, target()).await);
+    assert_eq!(told["stopped_count"], 1, "{told}");
+    assert_eq!(refused(&call.await.unwrap()).0, "call.unknown");
+    desk.tool.release();
+    let answer = run.call("work.do", "b", "{}").await;
+    assert_eq!(refused(&answer), ("policy.denied", "control.revoked"));
+    desk.sidecar.kill();
+    desk.sidecar = desk.estate.start();
+    desk.sidecar.not_ready("policy: no bundle is in force").await;
+    desk.put(Action::Reinstate, target()).await;
+    desk.restart().await;
+    run.call("work.do", "c", "{}").await.unwrap();
+    desk.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_whose_time_is_over_stands_no_more_and_one_taken_back_for_a_time_stands_again() {
     let desk = Desk::sqlite().await;
     let run = desk.sidecar.open().await;

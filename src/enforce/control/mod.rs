@@ -12,16 +12,18 @@ use tokio::sync::Notify;
 
 use super::Road;
 use super::run::Run;
+use crate::control::Target;
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::id::ToolName;
 use crate::domain::tier::Tier;
+use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
 use crate::tool::Cancel;
 use file::SwitchFile;
 use switches::{About, Switches};
-pub use watch::Follow;
 use watch::Progress;
+pub use watch::{Follow, Told};
 
 mod file;
 mod obey;
@@ -40,6 +42,8 @@ pub(super) struct Control {
     read: Mutex<Option<Duration>>,
     progress: Mutex<Progress>,
     wake: Notify,
+    /// Who signed the bundle in force, and how many of them must have.
+    bundle: RwLock<(Vec<String>, usize)>,
 }
 
 impl Control {
@@ -51,7 +55,24 @@ impl Control {
             read: Mutex::new(None),
             progress: Mutex::default(),
             wake: Notify::new(),
+            bundle: RwLock::default(),
         }
+    }
+
+    /// Whether the bundle in force has too few signatures without this key.
+    fn bundle_falls_with(&self, target: &Target) -> bool {
+        let Target::Key(key) = target else { return false };
+        let bundle = self.bundle.read();
+        let (signers, needed) = &*bundle;
+        signers.contains(key) && signers.iter().filter(|signer| *signer != key).count() < *needed
+    }
+
+    /// Whether too few of those who signed the bundle in force are still trusted.
+    fn bundle_fell(&self, now: Timestamp) -> bool {
+        let bundle = self.bundle.read();
+        let (signers, needed) = &*bundle;
+        let switches = self.switches.read();
+        *needed > 0 && signers.iter().filter(|key| !switches.key(key, now)).count() < *needed
     }
 
     /// How long the list was not read, if that is too long. A gate without a list never is.
@@ -109,9 +130,18 @@ impl Road {
         if let Some(stop) = found {
             return Some(refusal(stop.detail, stop.message(), stop.kind));
         }
+        if self.control.bundle_fell(self.clock.now()) {
+            let message = "an operator has revoked a key that signed the policy in force";
+            return Some(refusal("revoked", message.to_owned(), "key"));
+        }
         let file = self.control.file.as_ref()?;
         let why = file.against(about, self.clock.monotonic())?;
         Some(refusal("switch_file", why, "switch_file"))
+    }
+
+    /// Notes who signed the bundle in force, and how many signatures it needs.
+    pub fn bundle_signed_by(&self, signers: Vec<String>, needed: usize) {
+        *self.control.bundle.write() = (signers, needed);
     }
 
     /// Whether an order takes trust away from this key: of an approver, of who signs manifests or bundles.

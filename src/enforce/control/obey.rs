@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::switches::About;
 use crate::control::{Action, Order, Report, Row, Target};
 use crate::domain::code::Code;
-use crate::domain::id::{CallId, RunId};
+use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
 use crate::enforce::Road;
 use crate::enforce::answer::Answer;
@@ -38,12 +38,84 @@ struct Caught {
 }
 
 /// Everything an order reaches.
+#[derive(Default)]
 pub(super) struct Reach {
     calls: Vec<Caught>,
     held: Vec<(Arc<Run>, CallId)>,
     runs: Vec<Arc<Run>>,
     /// Calls that are let go on, because the order says so.
     spared: usize,
+}
+
+impl Reach {
+    /// Takes up the calls of one run, or those of them that are for this tool.
+    fn take(&mut self, run: &Arc<Run>, tool: Option<&ToolName>, stops: bool, seal: bool) {
+        let mut state = run.state.lock();
+        if seal && state.sealed.is_none() {
+            state.closing = true;
+            self.runs.push(Arc::clone(run));
+        }
+        for (call, place) in &state.calls {
+            match place {
+                Place::OnRoad { tool: of, .. } if tool.is_some_and(|tool| tool != of) => {}
+                Place::OnRoad { .. } if !stops => self.spared = self.spared.saturating_add(1),
+                Place::OnRoad { answer, cancel, .. } => {
+                    cancel.cancel(tool::STOPPED);
+                    let (answer, cancel) = (answer.clone(), cancel.clone());
+                    self.calls.push(Caught { run: run.id, call: call.clone(), answer, cancel });
+                }
+                Place::Held => {
+                    let of = state.held_tools.get(call);
+                    if stops && tool.is_none_or(|tool| of == Some(tool)) {
+                        self.held.push((Arc::clone(run), call.clone()));
+                    }
+                }
+                Place::Booked | Place::Doubted => {}
+            }
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Default)]
+struct Came {
+    stopped: Vec<Json>,
+    left: Vec<Json>,
+    spared: usize,
+    sealed: usize,
+}
+
+impl Came {
+    /// How a call ended: stopped in this way, by itself, or not in time.
+    fn note(&mut self, run: &RunId, call: &CallId, ended: Option<Option<&str>>) {
+        match ended {
+            Some(Some(how)) => self.stopped.push(named(run, call, Some(how))),
+            Some(None) => {}
+            None => self.left.push(named(run, call, None)),
+        }
+    }
+
+    /// The entry's data.
+    fn told(mut self, seq: u64, action: Action, target: &Target) -> Json {
+        let all = self.stopped.len();
+        let remaining = self.left.len().saturating_add(self.spared);
+        self.stopped.truncate(NAMED_MAX);
+        self.left.truncate(LEFT_MAX);
+        let mut data = vec![
+            ("seq", Json::from(seq)),
+            ("action", Json::from(action.as_str())),
+            ("target", Json::from(target.kind())),
+            ("name", Json::from(target.name())),
+            ("stopped", self.stopped.into()),
+            ("stopped_count", count(all)),
+            ("runs_sealed", count(self.sealed)),
+            ("left", count(remaining)),
+        ];
+        if !self.left.is_empty() {
+            data.push(("left_calls", self.left.into()));
+        }
+        Json::object(data)
+    }
 }
 
 impl Caught {
@@ -149,7 +221,7 @@ impl Road {
 
     /// Asks everything to stop that the order is about. `seal`: its runs take no new calls from here on.
     pub(super) fn stop_what(&self, action: Action, target: &Target, seal: bool) -> Reach {
-        let mut reach = Reach { calls: Vec::new(), held: Vec::new(), runs: Vec::new(), spared: 0 };
+        let mut reach = Reach::default();
         let stops = match action {
             Action::Revoke | Action::Kill => true,
             Action::Suspend => false,
@@ -157,41 +229,12 @@ impl Road {
         };
         let needed = self.settings.manifest_threshold;
         let tool = if let Target::Tool(tool) = target { Some(tool) } else { None };
+        // A tool, or the policy in force, is that of every run; only the calls are stopped then.
+        let of_all = tool.is_some() || self.control.bundle_falls_with(target);
         for run in self.runs.all() {
-            if tool.is_none() && !About::run(&run).is(target, needed) {
-                continue;
-            }
-            let mut state = run.state.lock();
-            if stops && seal && tool.is_none() && state.sealed.is_none() {
-                state.closing = true;
-                reach.runs.push(Arc::clone(&run));
-            }
-            for (call, place) in &state.calls {
-                match place {
-                    Place::OnRoad { tool: of, answer, cancel, .. }
-                        if tool.is_none_or(|t| t == of) =>
-                    {
-                        if stops {
-                            cancel.cancel(tool::STOPPED);
-                            let (answer, cancel) = (answer.clone(), cancel.clone());
-                            reach.calls.push(Caught {
-                                run: run.id,
-                                call: call.clone(),
-                                answer,
-                                cancel,
-                            });
-                        } else {
-                            reach.spared = reach.spared.saturating_add(1);
-                        }
-                    }
-                    Place::Held => {
-                        let of = state.held_tools.get(call);
-                        if stops && tool.is_none_or(|t| of == Some(t)) {
-                            reach.held.push((Arc::clone(&run), call.clone()));
-                        }
-                    }
-                    Place::OnRoad { .. } | Place::Booked | Place::Doubted => {}
-                }
+            let mine = About::run(&run).is(target, needed);
+            if mine || of_all {
+                reach.take(&run, tool, stops, stops && seal && mine);
             }
         }
         reach
@@ -212,51 +255,29 @@ impl Road {
             let unheld = self.tasks.spawn(async move { road.unhold(&run, &id).await });
             ending.push((of, call, unheld));
         }
+        let mut came = Came { spared, ..Came::default() };
+        for caught in &mut calls {
+            let ended = timeout_at(end, caught.ended()).await.ok();
+            came.note(&caught.run, &caught.call, ended);
+        }
+        for (run, call, unheld) in ending {
+            let ended = timeout_at(end, unheld).await.ok().and_then(Result::ok);
+            came.note(&run, &call, ended.map(|unheld| unheld.then_some("unheld")));
+        }
+        // After them, so that the books say of a held call who ended it.
         let mut sealing = Vec::new();
         for run in runs {
             let road = Arc::clone(self);
             let why = if action == Action::Kill { "killed" } else { "revoked" };
             sealing.push(self.tasks.spawn(async move { road.seal_at_last(&run, why).await }));
         }
-        let (mut stopped, mut left) = (Vec::new(), Vec::new());
-        for caught in &mut calls {
-            match timeout_at(end, caught.ended()).await {
-                Ok(Some(how)) => stopped.push(named(&caught.run, &caught.call, Some(how))),
-                Ok(None) => {}
-                Err(_late) => left.push(named(&caught.run, &caught.call, None)),
-            }
-        }
-        for (run, call, unheld) in ending {
-            match timeout_at(end, unheld).await {
-                Ok(Ok(true)) => stopped.push(named(&run, &call, Some("unheld"))),
-                Ok(Ok(false)) => {}
-                Ok(Err(_)) | Err(_) => left.push(named(&run, &call, None)),
-            }
-        }
-        let mut sealed = 0_usize;
         for run in sealing {
-            sealed = sealed.saturating_add(usize::from(timeout_at(end, run).await.is_ok()));
+            came.sealed =
+                came.sealed.saturating_add(usize::from(timeout_at(end, run).await.is_ok()));
         }
         // What was decided before the order stands before it in the books.
         drop(timeout_at(end, self.turn.write()).await);
-        let all = stopped.len();
-        let remaining = left.len().saturating_add(spared);
-        stopped.truncate(NAMED_MAX);
-        left.truncate(LEFT_MAX);
-        let mut data = vec![
-            ("seq", Json::from(seq)),
-            ("action", Json::from(action.as_str())),
-            ("target", Json::from(target.kind())),
-            ("name", Json::from(target.name())),
-            ("stopped", stopped.into()),
-            ("stopped_count", count(all)),
-            ("runs_sealed", count(sealed)),
-            ("left", count(remaining)),
-        ];
-        if !left.is_empty() {
-            data.push(("left_calls", left.into()));
-        }
-        let done = Json::object(data);
+        let done = came.told(seq, action, target);
         let entry = Written::bare(Draft::of(Kind::ControlApplied, done.clone()));
         self.ledger.owe(entry).await.map(|_| done)
     }

@@ -161,7 +161,11 @@ impl Switches {
             let name = target.name();
             notes.push(match target {
                 Target::All => format!("control: everything is {word}{until}"),
-                _ => format!("control: {kind} `{name}` is {word}{until}"),
+                Target::Agent(_)
+                | Target::Run(_)
+                | Target::Tool(_)
+                | Target::Manifest(_)
+                | Target::Key(_) => format!("control: {kind} `{name}` is {word}{until}"),
             });
         }
         notes

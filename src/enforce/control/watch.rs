@@ -23,6 +23,9 @@ const SHOW_SAME: Duration = Duration::from_secs(3);
 /// Rows of one look.
 const PAGE: usize = 256;
 
+/// What else a gate tells about itself: members of [`Presence::state`].
+pub type Told = Arc<dyn Fn() -> Vec<(&'static str, Json)> + Send + Sync>;
+
 /// Which list a gate follows, and as whom.
 #[derive(Clone)]
 pub struct Follow {
@@ -33,7 +36,7 @@ pub struct Follow {
     /// Host and process, for people.
     pub writer: String,
     /// What else the gate tells about itself: `ready`, `reasons`.
-    pub told: Arc<dyn Fn() -> Vec<(&'static str, Json)> + Send + Sync>,
+    pub told: Told,
 }
 
 impl std::fmt::Debug for Follow {
@@ -157,7 +160,7 @@ impl Road {
             match &looked {
                 Ok(_) if failing => tracing::info!("operators' orders are read again"),
                 Err(error) if !failing => {
-                    tracing::warn!(%error, "operators' orders cannot be read")
+                    tracing::warn!(%error, "operators' orders cannot be read");
                 }
                 Ok(_) | Err(_) => {}
             }

@@ -1,0 +1,51 @@
+//! Calls that leave the road without a decision on the books.
+
+use tokio::sync::watch;
+
+use super::Road;
+use super::answer::{Answer, Fault};
+use super::run::{Place, Run};
+use crate::domain::code::Code;
+use crate::domain::id::CallId;
+use crate::ledger;
+use crate::limits::Went;
+
+/// Why there is no decision on the books.
+pub(super) enum Undecided {
+    /// Its caller no longer wants it, and nothing was written.
+    Cancelled,
+    /// It was held and more people have to approve it.
+    StillHeld,
+    /// The ledger says why.
+    Ledger(ledger::Error),
+}
+
+impl Road {
+    /// Nothing is on the books, or it is in doubt.
+    pub(super) fn uncommitted(
+        &self,
+        run: &Run,
+        id: &CallId,
+        why: &Undecided,
+        caller: &watch::Sender<Option<Answer>>,
+    ) {
+        let Undecided::Ledger(error) = why else {
+            run.forget(id);
+            let message = "cancelled before it was decided; nothing is on the books";
+            self.reject(Code::CallCancelled);
+            caller.send_replace(Some(Err(Fault::new(Code::CallCancelled, message).about(id))));
+            return;
+        };
+        match error {
+            ledger::Error::Unknown => run.left(id, Place::Doubted, Went::NotRun),
+            ledger::Error::CallTaken => run.left(id, Place::Booked, Went::NotRun),
+            ledger::Error::Overloaded
+            | ledger::Error::Unavailable(_)
+            | ledger::Error::RunNotOpen
+            | ledger::Error::CallsOpen => run.forget(id),
+        }
+        let fault = Fault::of_ledger(error).about(id);
+        self.reject(fault.code);
+        caller.send_replace(Some(Err(fault)));
+    }
+}
