@@ -266,7 +266,6 @@ impl Road {
     }
 
     /// Lets a run that was suspended for its denials go on. False if it was not.
-    #[expect(clippy::unused_self, reason = "reads as part of the road")]
     pub fn reinstate(&self, run: &Run) -> bool {
         std::mem::take(&mut run.state.lock().suspended)
     }
