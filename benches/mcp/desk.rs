@@ -121,6 +121,7 @@ impl Desk {
             "policy": {"bundle": "bundle"},
             "agents": [{"manifest": "agent.yaml", "callers": [{"token_file": "token"}]}],
             "servers": [server],
+            "limits": {"requests_per_second": null},
             "lock": "tools.lock",
         }));
     }

@@ -98,7 +98,7 @@ impl Desk {
         let config = format!(
             "state: {}\noperator: {{listen: \"127.0.0.1:{port}\"}}\nledger: {ledger}\ntrust: {{manifest_keys: \
              [m.pem.pub], policy_keys: [p.pem.pub]}}\npolicy: {{bundle: {policy}}}\nagents: [{{manifest: agent.yaml, \
-             callers: [{{uid: {uid}}}]}}]\ntools:\n{}{}",
+             callers: [{{uid: {uid}}}]}}]\nlimits: {{requests_per_second: null}}\ntools:\n{}{}",
             state.display(),
             binding("small"),
             binding("large")

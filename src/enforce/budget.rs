@@ -82,6 +82,12 @@ impl Budget {
         Self { quota, callers: Mutex::default() }
     }
 
+    /// How long any call takes at most, where a pool wants to know.
+    fn longest(&self, toolbox: &Toolbox) -> Duration {
+        let tools = self.quota.iter().flat_map(|_| toolbox.iter());
+        tools.map(|tool| tool.facts.timeout).max().unwrap_or_default()
+    }
+
     /// Gives back what was leased of pools and not spent.
     pub async fn close(&self) {
         if let Some(quota) = &self.quota {
@@ -138,13 +144,13 @@ pub(super) struct InTurn {
     /// The call before left the road.
     before: Option<oneshot::Receiver<()>>,
     /// Dropped when this one has.
-    _after: oneshot::Sender<()>,
+    after: oneshot::Sender<()>,
 }
 
 /// Takes the next place in the run's row; `state` is the run's, locked since the call was counted.
 pub(super) fn line_up(state: &mut State) -> InTurn {
     let (after, next) = oneshot::channel();
-    InTurn { before: state.last_in_line.replace(next), _after: after }
+    InTurn { before: state.last_in_line.replace(next), after }
 }
 
 /// Refuses a call of a run that is suspended, or of an ordered run whose row is full.
@@ -215,7 +221,7 @@ impl Road {
             tool: tool.facts.name.as_str(),
             cost: tool.facts.cost_micro_usd,
             timeout: tool.facts.timeout,
-            longest: toolbox.iter().map(|tool| tool.facts.timeout).max().unwrap_or_default(),
+            longest: self.budget.longest(toolbox),
         };
         match self.of_pools(&wanted).await {
             Ok(mut reserved) => {
@@ -261,7 +267,6 @@ impl Road {
 
     /// Lets a run that was suspended for its denials go on. False if it was not.
     pub fn reinstate(&self, run: &Run) -> bool {
-        let _ = self;
         std::mem::take(&mut run.state.lock().suspended)
     }
 
@@ -272,29 +277,44 @@ impl Road {
         turn: Option<InTurn>,
         caller: &watch::Sender<Option<Answer>>,
     ) {
-        let Some(InTurn { before: Some(mut before), _after }) = turn else {
-            // `turn` lives until the end: whoever comes next waits for it.
-            return self.walk(trip, caller).await;
-        };
-        let (run, id) = (Arc::clone(&trip.run), trip.call.id().clone());
+        // `_after` lives until the end: whoever comes next waits for it.
+        let (before, _after) = turn.map_or((None, None), |turn| (turn.before, Some(turn.after)));
+        if let Some(mut before) = before
+            && !self.comes(&mut before, &trip, caller).await
+        {
+            // The next one still comes after the one before.
+            drop(before.await);
+            return;
+        }
+        self.walk(trip, caller).await;
+    }
+
+    /// Whether the call's turn came. Else it is forgotten, and its caller knows why.
+    async fn comes(
+        &self,
+        before: &mut oneshot::Receiver<()>,
+        trip: &Trip,
+        caller: &watch::Sender<Option<Answer>>,
+    ) -> bool {
+        let (run, id) = (&trip.run, trip.call.id());
         // A call that was held is on the books: it waits for as long as it takes.
         let held = trip.resumed.is_some();
         tokio::select! {
             biased;
             // Told or dropped, the one before is gone.
-            _ = &mut before => return self.walk(trip, caller).await,
+            _ = before => true,
             () = trip.cancel.cancelled(), if !held => {
-                self.uncommitted(&run, &id, &Undecided::Cancelled, caller);
+                self.uncommitted(run, id, &Undecided::Cancelled, caller);
+                false
             }
             () = tokio::time::sleep(self.settings.bounds.ordered_wait), if !held => {
-                run.forget(&id);
+                run.forget(id);
                 self.reject(Code::Overloaded);
                 let fault = overloaded("the call of the run before this one takes too long");
-                caller.send_replace(Some(Err(fault.about(&id))));
+                caller.send_replace(Some(Err(fault.about(id))));
+                false
             }
         }
-        // The next one still comes after the one before.
-        drop(before.await);
     }
 }
 

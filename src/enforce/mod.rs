@@ -359,6 +359,8 @@ impl Road {
             self.metrics.call(tool.as_str(), verdict, committed.enforced());
             trace::verdict(&span, verdict);
         }
+        // Before anybody is answered: who asks again at once finds what this call did not need.
+        let spending = spending.filter(|_| matches!(committed, Ok(Committed::Permit(_))));
         match committed {
             Ok(Committed::Permit(permit)) => {
                 let mcp = permit.prepared().tool().is_some_and(|tool| tool.kind == "mcp");

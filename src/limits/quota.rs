@@ -206,13 +206,16 @@ impl Quota {
 
     /// Units of this window, from what is leased or from a new lease; none if the pool is empty.
     async fn take(&self, share: &Share, units: u64) -> Result<Option<i64>, Unanswered> {
-        let window = share.pool.per.starts(self.clock.now());
+        let now = || share.pool.per.starts(self.clock.now());
+        let window = now();
         if let Some(found) = self.take_local(share, window, units) {
             return Ok(found.then_some(window));
         }
         let asking = async {
             let _turn = share.turn.lock().await;
             for _ in 0..TRIES {
+                // The window may be over by the time it is our turn.
+                let window = now();
                 if let Some(found) = self.take_local(share, window, units) {
                     return Ok(found.then_some(window));
                 }

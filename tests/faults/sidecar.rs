@@ -259,6 +259,17 @@ impl Sidecar {
         Some((text.starts_with("HTTP/1.1 200"), text))
     }
 
+    /// What it counts.
+    pub async fn metrics(&self) -> String {
+        let at = self.operator().expect("operators are served");
+        let mut stream = tokio::net::TcpStream::connect(at).await.unwrap();
+        let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        text
+    }
+
     /// Waits until it serves.
     pub async fn ready(&mut self) {
         let began = std::time::Instant::now();

@@ -64,6 +64,9 @@ async fn a_writer_role_touches_no_table() {
         "writer_tenant",
         "reader_tenant",
         "schema_version",
+        "pool_window",
+        "pool_gate",
+        "pool_hold",
     ];
     for table in tables {
         for sql in [

@@ -30,16 +30,16 @@ impl PostgresPools {
 
     async fn lease_by(&self, call: &str) -> Result<Lease, Unanswered> {
         let sql = format!("SELECT granted, spare FROM ledger.{call}");
-        let found = self.lane.run(&sql, Purpose::Write).await.map_err(unanswered)?;
+        let found = self.lane.run(&sql, Purpose::Write).await.map_err(|e| unanswered(&e))?;
         let row = found.first().ok_or_else(|| Unanswered("the server sent no row".into()))?;
         Ok(Lease {
-            granted: rows::number(row, "granted").map_err(unanswered)?,
-            spare: rows::number(row, "spare").map_err(unanswered)?,
+            granted: rows::number(row, "granted").map_err(|e| unanswered(&e))?,
+            spare: rows::number(row, "spare").map_err(|e| unanswered(&e))?,
         })
     }
 }
 
-fn unanswered(error: StoreError) -> Unanswered {
+fn unanswered(error: &StoreError) -> Unanswered {
     Unanswered(error.to_string())
 }
 
@@ -58,7 +58,7 @@ impl Pools for PostgresPools {
     async fn give_back(&self, ask: &Ask, units: u64) -> Result<(), Unanswered> {
         let (pool, starts) = (text(&ask.pool), ask.starts);
         let sql = format!("SELECT ledger.return_pool({pool}, {starts}::bigint, {units}::bigint)");
-        self.lane.run(&sql, Purpose::Write).await.map(drop).map_err(unanswered)
+        self.lane.run(&sql, Purpose::Write).await.map(drop).map_err(|e| unanswered(&e))
     }
 
     async fn hold(&self, hold: &Hold) -> Result<Lease, Unanswered> {

@@ -24,7 +24,7 @@ impl std::fmt::Debug for SqlitePools {
 /// Borrows the connection for one transaction.
 macro_rules! transact {
     ($self:ident, $conn:ident => $work:expr) => {{
-        let mut turn = $self.lane.take().await.map_err(unanswered)?;
+        let mut turn = $self.lane.take().await.map_err(|e| unanswered(&e))?;
         let $conn = &mut turn.conn;
         let answer = bounded(async {
             begin($conn).await?;
@@ -33,7 +33,7 @@ macro_rules! transact {
         })
         .await;
         turn.settle(&answer);
-        answer.map_err(unanswered)
+        answer.map_err(|e| unanswered(&e))
     }};
 }
 
@@ -71,7 +71,7 @@ impl Pools for SqlitePools {
     }
 }
 
-fn unanswered(error: StoreError) -> Unanswered {
+fn unanswered(error: &StoreError) -> Unanswered {
     Unanswered(error.to_string())
 }
 

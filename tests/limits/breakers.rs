@@ -1,0 +1,152 @@
+//! Limits of a manifest, each through the built program, and what of them survives a restart.
+
+use serde_json::json;
+
+use crate::desk::{bind, bound, limits};
+use crate::sidecar::Estate;
+use crate::tool::Tool;
+
+/// Detail of a durable denial.
+macro_rules! denied {
+    ($answer:expr, $detail:literal) => {{
+        let refused = $answer.unwrap_err();
+        assert_eq!((refused.code.as_str(), refused.detail.as_str()), ("limit.exceeded", $detail));
+        assert_eq!(refused.grpc, tonic::Code::ResourceExhausted);
+    }};
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_of_one_run_are_counted_across_a_restart() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    limits(&estate, r#"{"calls": 3}"#);
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    agent.call("work.do", "b", r#"{"n":2}"#).await.unwrap();
+    sidecar.kill();
+    let sidecar = estate.serve().await;
+    agent.call("work.do", "c", r#"{"n":3}"#).await.unwrap();
+    denied!(agent.call("work.do", "d", r#"{"n":4}"#).await, "limit.calls");
+    assert_eq!(tool.count(), 3);
+    drop(sidecar);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_in_a_row_break_the_circuit_and_a_restart_does_not_mend_it() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    limits(&estate, r#"{"consecutive_errors": 2}"#);
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    for id in ["a", "b"] {
+        assert_eq!(agent.call("work.fail", id, "{}").await.unwrap_err().code, "tool.failed");
+    }
+    denied!(agent.call("work.do", "c", "{}").await, "limit.consecutive_errors");
+    sidecar.kill();
+    let sidecar = estate.serve().await;
+    denied!(agent.call("work.do", "d", "{}").await, "limit.consecutive_errors");
+    drop(sidecar);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn identical_calls_and_calls_per_minute_are_bounded() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    limits(&estate, r#"{"repeated_calls": 2, "calls_per_minute": 4}"#);
+    let sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "a", "{}").await.unwrap();
+    agent.call("work.do", "b", "{}").await.unwrap();
+    denied!(agent.call("work.do", "c", "{}").await, "limit.repeated_calls");
+    agent.call("work.do", "d", r#"{"n":1}"#).await.unwrap();
+    denied!(agent.call("work.do", "e", r#"{"n":2}"#).await, "limit.calls_per_minute");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_at_the_same_time_are_bounded_and_the_run_ends_with_its_wall_time() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    limits(&estate, r#"{"concurrency": 1, "wall_seconds": 4}"#);
+    let sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    tool.hold();
+    let other = agent.clone();
+    let first = tokio::spawn(async move { other.call("work.do", "a", "{}").await });
+    tool.entered(1).await;
+    denied!(agent.call("work.do", "b", "{}").await, "limit.concurrency");
+    tool.release();
+    first.await.unwrap().unwrap();
+    crate::until("the end of the run", || async {
+        agent.call("work.do", "", "{}").await.is_err_and(|refused| refused.code == "run.sealed")
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_of_cost_is_kept_across_a_restart_and_needs_a_price_on_every_tool() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    limits(&estate, r#"{"cost_usd": "1.00"}"#);
+    let mut refused = estate.start();
+    refused.ends(78).await;
+    assert!(refused.said().contains("not enforced for `"), "{}", refused.said());
+    bind(&estate, "cost_micro_usd", &json!(400_000));
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "a", "{}").await.unwrap();
+    sidecar.kill();
+    let sidecar = estate.serve().await;
+    agent.call("work.do", "b", "{}").await.unwrap();
+    denied!(agent.call("work.do", "c", "{}").await, "limit.cost_usd");
+    assert_eq!(tool.count(), 2);
+    drop(sidecar);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manifest_that_limits_tokens_is_refused_because_nobody_would_count_them() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    limits(&estate, r#"{"calls": 3}"#);
+    let text = std::fs::read_to_string(estate.path("agent.yaml")).unwrap();
+    std::fs::write(estate.path("agent.yaml"), text.replace("\"calls\"", "\"tokens\"")).unwrap();
+    let done = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"))
+        .args(["manifest", "sign", "agent.yaml", "--key", &crate::sidecar::key("manifest")])
+        .current_dir(estate.path("."))
+        .output()
+        .unwrap();
+    assert!(!done.status.success());
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(said.contains("spec.limits.tokens") && said.contains("no model calls"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_with_too_many_denials_is_suspended_once_and_stays_so_after_a_restart() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    bound(&estate, "denials_max", json!(3));
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    let good = agent.call("work.do", "good", "{}").await.unwrap();
+    for id in ["a", "b", "c"] {
+        assert_eq!(
+            agent.call("nothing.here", id, "{}").await.unwrap_err().code,
+            "tool.not_granted"
+        );
+    }
+    denied!(agent.call("work.do", "d", "{}").await, "limit.suspended");
+    // What is on the books is still told.
+    assert_eq!(agent.call("work.do", "good", "{}").await.unwrap(), good);
+    sidecar.kill();
+    let mut sidecar = estate.serve().await;
+    denied!(agent.call("work.do", "e", "{}").await, "limit.suspended");
+    // Another run of the same agent is not.
+    sidecar.open().await.call("work.do", "f", "{}").await.unwrap();
+    sidecar.stop().await;
+    let said = crate::desk::entries(&estate, "control.applied");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said[0]["data"]["name"], agent.run);
+    assert_eq!(crate::desk::entries(&estate, "call.denied").len(), 3);
+    assert_eq!(tool.count(), 2);
+    crate::checker::check(&estate.books, &tool, &estate.receipts);
+}

@@ -1,0 +1,45 @@
+//! Limits that hold: through the built program where one gate is enough, through several gates over one
+//! store where they share a pool.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    clippy::cast_possible_truncation,
+    reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
+)]
+
+use std::time::Duration;
+
+#[path = "../faults/agent.rs"]
+mod agent;
+#[path = "../faults/checker.rs"]
+mod checker;
+#[path = "../faults/sidecar.rs"]
+mod sidecar;
+#[path = "../faults/tool.rs"]
+mod tool;
+
+mod batches;
+mod breakers;
+mod desk;
+mod floods;
+mod order;
+mod pools;
+mod road;
+mod shared;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[path = "../support/waiting.rs"]
+mod waiting;
+
+use waiting::{pause, until, within};
+
+/// How long anything may take that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
