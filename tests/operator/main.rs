@@ -14,3 +14,4 @@ mod approvals;
 mod commands;
 mod control;
 mod hall;
+mod webhook;
