@@ -56,7 +56,7 @@ pub(super) async fn listen(
     let settings =
         operator::Settings { addr: config.operator.listen, ..operator::Settings::default() };
     let office = office(checked, running).await?;
-    let telling = match (webhook(checked)?, &office) {
+    let telling = match (webhook(&checked.config)?, &office) {
         (Some(hook), Some(office)) => {
             Some(tokio::spawn(hook.run(Arc::clone(office), stop.clone())))
         }

@@ -18,12 +18,15 @@ mod anchors;
 mod books;
 mod checked;
 pub mod fleet;
+mod hub;
 mod listen;
 mod operators;
 mod policy;
 mod running;
 mod tools;
 mod versions;
+
+pub use hub::hub;
 
 /// Between two tries to put the opening of the gate on the books.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Error;
 use super::checked::Checked;
 use super::running::Running;
-use crate::config;
+use crate::config::{self, Config};
 use crate::control;
 use crate::crypto::signer;
 use crate::domain::code::Code;
@@ -43,8 +43,8 @@ pub(super) async fn office(
 }
 
 /// Who is told of held calls, if anybody.
-pub(super) fn webhook(checked: &Checked) -> Result<Option<Webhook>, Error> {
-    let Some(hook) = &checked.config.approvals.webhook else { return Ok(None) };
+pub(super) fn webhook(config: &Config) -> Result<Option<Webhook>, Error> {
+    let Some(hook) = &config.approvals.webhook else { return Ok(None) };
     let wrong = |why: String| Error::Config(vec![format!("approvals.webhook: {why}")]);
     let key = signer::open(&hook.key, &config::environment).map_err(|e| wrong(e.to_string()))?;
     let ca = hook
