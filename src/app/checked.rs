@@ -112,7 +112,7 @@ fn keys(files: &[PathBuf], wrong: &mut Vec<String>) -> Vec<PublicKey> {
     keys
 }
 
-fn private_dir(dir: &Path) -> Result<(), Error> {
+pub(super) fn private_dir(dir: &Path) -> Result<(), Error> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -123,7 +123,10 @@ fn private_dir(dir: &Path) -> Result<(), Error> {
 
 /// The key that certifies this machine's epoch keys; made the first time, with its public half beside
 /// it for verifiers to pin.
-fn enrolment_key(config: &Config, entropy: &dyn Entropy) -> Result<Arc<dyn Signer>, Error> {
+pub(super) fn enrolment_key(
+    config: &Config,
+    entropy: &dyn Entropy,
+) -> Result<Arc<dyn Signer>, Error> {
     let state = &config.state;
     let (path, own) = match &config.fleet.enrolment_key {
         Some(path) => (path.clone(), false),

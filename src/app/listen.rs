@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::checked::Checked;
-use super::operators::office;
+use super::operators::{office, webhook};
 use super::running::Running;
 use crate::domain::code::Code;
 use crate::enforce::Fault;
@@ -23,6 +23,7 @@ pub(super) struct Served {
     pub operators_at: SocketAddr,
     agents: tokio::task::JoinHandle<()>,
     operators: operator::Running,
+    telling: Option<tokio::task::JoinHandle<()>>,
     stop: CancellationToken,
 }
 
@@ -31,6 +32,9 @@ impl Served {
     pub async fn close(self) {
         self.stop.cancel();
         drop(self.agents.await);
+        if let Some(telling) = self.telling {
+            drop(telling.await);
+        }
         drop(tokio::task::spawn_blocking(move || self.operators.join()).await);
     }
 }
@@ -52,6 +56,12 @@ pub(super) async fn listen(
     let settings =
         operator::Settings { addr: config.operator.listen, ..operator::Settings::default() };
     let office = office(checked, running).await?;
+    let telling = match (webhook(&checked.config)?, &office) {
+        (Some(hook), Some(office)) => {
+            Some(tokio::spawn(hook.run(Arc::clone(office), stop.clone())))
+        }
+        (Some(_), None) | (None, _) => None,
+    };
     let operators = operator::serve_with(settings, view, office, stop.clone());
     let operators = operators.map_err(|e| Error::System(e.to_string()))?;
     let places = bound.addresses();
@@ -74,7 +84,7 @@ pub(super) async fn listen(
         }
     });
     let operators_at = operators.address();
-    Ok(Served { places, operators_at, agents, operators, stop })
+    Ok(Served { places, operators_at, agents, operators, telling, stop })
 }
 
 fn identify(checked: &Checked) -> Identify {

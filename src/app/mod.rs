@@ -21,12 +21,15 @@ mod bounds;
 mod checked;
 mod control;
 pub mod fleet;
+mod hub;
 mod listen;
 mod operators;
 mod policy;
 mod running;
 mod tools;
 mod versions;
+
+pub use hub::hub;
 
 /// Between two tries to put the opening of the gate on the books.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use super::Error;
 use super::checked::Checked;
 use super::running::Running;
-use crate::config;
+use crate::config::{self, Config};
 use crate::control;
+use crate::crypto::signer;
 use crate::domain::code::Code;
 use crate::ledger::sqlite::SqliteReader;
+use crate::operator::webhook::Webhook;
 use crate::operator::{Office, Parts};
 
 /// The office, if there is anybody to ask it. On Postgres operators ask the hub.
@@ -17,7 +19,7 @@ pub(super) async fn office(
     running: &Running,
 ) -> Result<Option<Arc<Office>>, Error> {
     let config::Ledger::Sqlite(sqlite) = &checked.config.ledger else { return Ok(None) };
-    if checked.staff.is_empty() {
+    if checked.staff.is_empty() && checked.config.approvals.webhook.is_none() {
         return Ok(None);
     }
     let system = |e: crate::ledger::store::StoreError| Error::System(format!("ledger: {e}"));
@@ -38,4 +40,17 @@ pub(super) async fn office(
         reject: Arc::new(reject),
         tenant: super::fleet::tenant(&checked.config),
     }))))
+}
+
+/// Who is told of held calls, if anybody.
+pub(super) fn webhook(config: &Config) -> Result<Option<Webhook>, Error> {
+    let Some(hook) = &config.approvals.webhook else { return Ok(None) };
+    let wrong = |why: String| Error::Config(vec![format!("approvals.webhook: {why}")]);
+    let key = signer::open(&hook.key, &config::environment).map_err(|e| wrong(e.to_string()))?;
+    let ca = hook
+        .ca
+        .as_ref()
+        .map(|path| std::fs::read(path).map_err(|e| wrong(format!("`{}`: {e}", path.display()))));
+    let made = Webhook::new(&hook.url, ca.transpose()?.as_deref(), key, hook.link.clone());
+    made.map(Some).map_err(wrong)
 }

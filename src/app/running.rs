@@ -244,7 +244,7 @@ async fn finish(
     }
 }
 
-fn ended(ending: Result<Ending, JoinError>) -> Ended {
+pub(super) fn ended(ending: Result<Ending, JoinError>) -> Ended {
     match ending {
         Ok(Ending::Stopped) => Ended::Stopped,
         Ok(Ending::Fenced(why)) => {

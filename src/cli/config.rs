@@ -13,6 +13,7 @@ use crate::crypto::keys::PublicKey;
 use crate::identity::callers::{Callers, Trust};
 use crate::identity::manifest::Manifest;
 use crate::identity::token::RunTokens;
+use crate::operator::staff::Staff;
 
 /// Check and show the configuration.
 #[derive(clap::Args, Debug)]
@@ -109,6 +110,9 @@ fn check(file: &Path, json: bool) -> Exit {
 
 /// Loads everything that is named, as `serve` will.
 fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
+    if let Err(wrong) = Staff::load(&config.operators) {
+        return wrong;
+    }
     let bound = config.bindings(&config::environment);
     match (manifests(config), bound) {
         (Ok(callers), Ok(bound)) => {

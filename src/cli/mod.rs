@@ -19,6 +19,7 @@ mod control;
 mod door;
 mod evidence;
 mod fleet;
+mod hub;
 mod init;
 mod key;
 mod keygen;
@@ -93,6 +94,8 @@ enum Command {
     QuickstartTools,
     /// Run the gate: everything on the call path, until a signal.
     Serve(serve::Args),
+    /// Answer the operators of a tenant, in front of its Postgres ledger.
+    Hub(hub::Args),
     /// Make an ed25519 key pair for signing manifests or policy bundles.
     Keygen(keygen::Args),
     /// Show, rotate and revoke the keys of a ledger, on the books.
@@ -143,6 +146,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Manifest(args) => manifest::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Hub(args) => hub::run(&args),
         Command::Tools(args) => tools::run(&args),
         Command::Policy(args) => return policy::run(&args),
         Command::Evidence(args) => evidence::run(&args),

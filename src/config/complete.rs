@@ -84,6 +84,7 @@ pub(super) fn resolve(value: &mut Value, base: &Path) {
         "/policy/bundle",
         "/lock",
         "/encryption/key_file",
+        "/hub/reader_url_file",
     ];
     for pointer in single {
         value.pointer_mut(pointer).map(one);

@@ -24,6 +24,7 @@ use crate::yaml::{self, Document};
 mod check;
 mod complete;
 pub mod fleet;
+pub mod hub;
 pub mod operators;
 mod overrides;
 pub mod pools;
@@ -58,6 +59,8 @@ pub struct Config {
     pub operators: Vec<Member>,
     /// How held calls are brought to people.
     pub approvals: operators::Approvals,
+    /// What only the hub needs.
+    pub hub: hub::Hub,
     /// Where entries go.
     pub ledger: Ledger,
     /// The log of logs, and who sees its heads.

@@ -26,6 +26,7 @@ pub fn schema() -> Value {
             })),
             "operators": super::operators::operators(&|text| described(path(), text)),
             "approvals": super::operators::approvals(&|text| described(path(), text)),
+            "hub": super::hub::schema(&|text| described(path(), text)),
             "ledger": ledger(),
             "fleet": super::fleet::schema(&|text| described(path(), text)),
             "trust": trust(),

@@ -27,6 +27,7 @@ mod logins;
 mod orders;
 pub mod staff;
 pub mod view;
+pub mod webhook;
 
 pub use escape::visible;
 pub use orders::Sent;

@@ -1,5 +1,9 @@
 //! The commands, through the built program.
 
+use std::process::{Command, Stdio};
+
+use wicketgate::control::Order;
+
 use crate::hall::{ARMOR, GATE, Hall, ask, run_id};
 
 const COUNTED: &str = r#"{"counted":true,"call":"authorized","detail":"","message":""}"#;
@@ -83,4 +87,44 @@ async fn control_says_what_was_stopped_and_ends_with_1_if_a_gate_was_not_reached
     assert!(refused.err.contains("operator.forbidden"), "{}", refused.err);
     let odd = hall.command("otto", &["control", "kill", "agent", "--reason", "r"]).await.ends(64);
     assert!(odd.err.contains("nothing that can be stopped"), "{}", odd.err);
+}
+
+#[tokio::test]
+async fn an_ssh_key_signs_exactly_what_was_shown_and_stock_openssh_verifies_it() {
+    let hall = Hall::open().await;
+    let run = run_id(1);
+    hall.open_run(run).await;
+    let digest = hall.hold(ask(run, "c1", r#"{"amount":1200}"#)).await;
+    let made = Command::new("ssh-keygen")
+        .args(["-q", "-t", "ed25519", "-N", "", "-C", "anna", "-f"])
+        .arg(hall.path("id"))
+        .status();
+    assert!(made.unwrap().success());
+    let _gate = hall.gate(GATE, COUNTED).await;
+    let run = run.to_string();
+    for word in ["approve", "refuse"] {
+        let give = ["approval", word, &run, "c1", "--key", "id", "--yes"];
+        hall.command("anna", &give).await.ends(0);
+    }
+    let public = std::fs::read_to_string(hall.path("id.pub")).unwrap();
+    let signers = format!("anna namespaces=\"wicketgate-approval\" {public}");
+    std::fs::write(hall.path("signers"), signers).unwrap();
+    let rows = hall.orders.since(0, 10).await.unwrap();
+    for (row, word) in rows.iter().zip(["approve", "refuse"]) {
+        let Some(Order::Word { statement, signature, .. }) = &row.order else { panic!() };
+        assert!(statement.contains(&digest.hex()), "{statement}");
+        assert!(statement.contains(&format!("\"verdict\":\"{word}\"")), "{statement}");
+        std::fs::write(hall.path("word"), statement).unwrap();
+        std::fs::write(hall.path("word.sig"), signature).unwrap();
+        let verified = Command::new("ssh-keygen")
+            .args(["-Y", "verify", "-f", "signers", "-I", "anna", "-n", "wicketgate-approval"])
+            .args(["-s", "word.sig"])
+            .current_dir(hall.dir.path())
+            .stdin(Stdio::from(std::fs::File::open(hall.path("word")).unwrap()))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&verified.stdout).into_owned();
+        assert!(verified.status.success() && said.contains("Good"), "{said}");
+    }
+    assert_eq!(rows.len(), 2);
 }

@@ -42,6 +42,7 @@ pub struct Hall {
     pub dir: tempfile::TempDir,
     pub ledger: Ledger,
     pub orders: Arc<dyn Orders>,
+    pub office: Arc<Office>,
     pub door: SocketAddr,
     pub refused: Arc<Mutex<Vec<Code>>>,
     stop: CancellationToken,
@@ -124,7 +125,7 @@ impl Hall {
         let orders: Arc<dyn Orders> = Arc::new(control::sqlite::Sqlite::open(&path).await.unwrap());
         let refused = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&refused);
-        let office = Office::new(Parts {
+        let office = Arc::new(Office::new(Parts {
             staff: Staff::load(&people(dir.path())).unwrap(),
             reader: Arc::new(SqliteReader::open(&path).await.unwrap()),
             orders: Arc::clone(&orders),
@@ -133,7 +134,7 @@ impl Hall {
             clock: Arc::new(SystemClock::new()),
             reject: Arc::new(move |code| seen.lock().push(code)),
             tenant: tenant.to_owned(),
-        });
+        }));
         let (ready, readiness) = watch::channel(Readiness::default());
         let settings = Settings {
             addr: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -143,10 +144,23 @@ impl Hall {
         let view = View { readiness, metrics };
         let closing = CancellationToken::new();
         let running =
-            operator::serve_with(settings, view, Some(Arc::new(office)), closing.clone()).unwrap();
+            operator::serve_with(settings, view, Some(Arc::clone(&office)), closing.clone())
+                .unwrap();
         let door = running.address();
         let (writer, running) = (Some(writer), Some(running));
-        Self { dir, ledger, orders, door, refused, stop, closing, writer, running, _ready: ready }
+        Self {
+            dir,
+            ledger,
+            orders,
+            office,
+            door,
+            refused,
+            stop,
+            closing,
+            writer,
+            running,
+            _ready: ready,
+        }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

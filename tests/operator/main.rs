@@ -14,3 +14,7 @@ mod approvals;
 mod commands;
 mod control;
 mod hall;
+mod hub;
+#[path = "../support/mod.rs"]
+mod support;
+mod webhook;

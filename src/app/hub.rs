@@ -1,0 +1,187 @@
+//! The hub: what operators of a tenant ask, in front of one database, on the path of no call.
+//!
+//! It keeps nothing: two of them may run. Each writes a chain of its own in the pool `hub`, where every
+//! order it took stands. Without it no order is taken, and running calls do not notice.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{Ended, Error, Signals, checked, fleet, operators};
+use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
+use crate::config::{self, Config};
+use crate::control;
+use crate::ledger::postgres::{self, Postgres, PostgresReader};
+use crate::ledger::spool::{LeaseFile, Spool};
+use crate::ledger::{Ledger, Parts, Settings, Status};
+use crate::operator::staff::Staff;
+use crate::operator::{self, Office};
+use crate::serve::operator as door;
+use crate::serve::{self, Readiness};
+use crate::telemetry::metrics::Metrics;
+
+/// The pool of the slots of hubs.
+const POOL: &str = "hub";
+
+/// Runs the hub until a signal or a fatal end.
+///
+/// # Errors
+/// It did not start.
+pub fn hub(config: Config, json_logs: bool) -> Result<Ended, Error> {
+    let guard = super::log(&config, json_logs)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Error::System(e.to_string()))?;
+    let ended = runtime.block_on(run(config));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    guard.flush();
+    ended
+}
+
+async fn run(config: Config) -> Result<Ended, Error> {
+    let mut signals = Signals::install().map_err(|e| Error::System(e.to_string()))?;
+    let staff = Staff::load(&config.operators).map_err(Error::Config)?;
+    if staff.is_empty() {
+        return Err(Error::Config(vec!["operators: nobody may ask this hub anything".into()]));
+    }
+    let hook = operators::webhook(&config)?;
+    let metrics = Arc::new(Metrics::new([], env!("CARGO_PKG_VERSION"), "source"));
+    let (ledger, writer) = books(&config, &metrics)?;
+    let office = Arc::new(office(&config, staff, &ledger, &metrics).await?);
+    let stop = CancellationToken::new();
+    let (ready_out, readiness) = watch::channel(Readiness::default());
+    let settings = door::Settings { addr: config.operator.listen, ..door::Settings::default() };
+    let view = door::View { readiness, metrics };
+    let door = door::serve_with(settings, view, Some(Arc::clone(&office)), stop.clone());
+    let door = door.map_err(|e: serve::Error| Error::System(e.to_string()))?;
+    tracing::info!(place = %door.address(), "operators look here");
+    let (recovered_out, _recovered) = oneshot::channel();
+    let mut writing = tokio::spawn(writer.run(stop.clone(), recovered_out));
+    let telling = hook.map(|hook| tokio::spawn(hook.run(office, stop.clone())));
+    let mut status = ledger.status();
+    let ended = loop {
+        tell(&ready_out, &status.borrow_and_update());
+        tokio::select! {
+            biased;
+            ending = &mut writing => break super::running::ended(ending),
+            ask = signals.next() => if ask == super::Ask::Stop {
+                stop.cancel();
+                let within = Duration::from_secs(5);
+                let ending = tokio::time::timeout(within, &mut writing).await;
+                break ending.map_or(Ended::Stopped, super::running::ended);
+            },
+            changed = status.changed() => if changed.is_err() { break Ended::Stopped },
+        }
+    };
+    stop.cancel();
+    if let Some(telling) = telling {
+        drop(telling.await);
+    }
+    drop(tokio::task::spawn_blocking(move || door.join()).await);
+    Ok(ended)
+}
+
+/// A hub is ready when it can record what it is told.
+fn tell(readiness: &watch::Sender<Readiness>, status: &Status) {
+    let ready = *status == Status::Ready;
+    let reasons = if ready { Vec::new() } else { vec![format!("ledger: {status:?}")] };
+    tracing::info!(ready, ?reasons, "readiness");
+    readiness.send_replace(Readiness { ready, reasons, notes: Vec::new() });
+}
+
+fn postgres_of(config: &Config) -> Result<&config::Postgres, Error> {
+    match &config.ledger {
+        config::Ledger::Postgres(postgres) => Ok(postgres),
+        config::Ledger::Sqlite(_) => {
+            let why =
+                "ledger: a hub needs `postgres`; on SQLite the sidecar answers operators itself";
+            Err(Error::Config(vec![why.to_owned()]))
+        }
+    }
+}
+
+fn books(
+    config: &Config,
+    metrics: &Arc<Metrics>,
+) -> Result<(Ledger, crate::ledger::sequencer::Writer), Error> {
+    let at = postgres_of(config)?;
+    checked::private_dir(&config.state)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+    let system = |e: String| Error::System(e);
+    let spool = Spool::open(&at.spool)
+        .map_err(|e| system(format!("spool `{}`: {e}", at.spool.display())))?;
+    let store = Postgres::lazy(at.connect.expose(), postgres::Options::default());
+    let store = store.map_err(|e| system(format!("ledger: {e}")))?;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let lease = Duration::from_secs(at.lease_seconds);
+    let settings = Settings {
+        tenant: at.tenant.clone(),
+        pool: POOL.to_owned(),
+        writer: format!("{host}/{}", std::process::id()),
+        pod: host,
+        durability: vec![("engine".to_owned(), "postgres".to_owned())],
+        lease_term: lease,
+        heartbeat: lease.saturating_mul(2) / 3,
+        anchor_file: config.fleet.anchor_file.clone(),
+        sights: fleet::sights(config).map_err(|e| Error::Config(vec![e]))?,
+        ..Settings::default()
+    };
+    let parts = Parts {
+        store: Arc::new(store),
+        clock,
+        signer: checked::enrolment_key(config, &*entropy)?,
+        entropy,
+        log_key: None,
+        journal: Box::new(spool),
+        lease_file: Some(LeaseFile::at(config.state.join("lease"))),
+        metrics: Arc::clone(metrics),
+    };
+    Ok(Ledger::new(settings, parts))
+}
+
+async fn office(
+    config: &Config,
+    staff: Staff,
+    ledger: &Ledger,
+    metrics: &Arc<Metrics>,
+) -> Result<Office, Error> {
+    let at = postgres_of(config)?;
+    let Some(file) = &config.hub.reader_url_file else {
+        let why = "hub.reader_url_file: set it: held calls are read as the role that only reads";
+        return Err(Error::Config(vec![why.to_owned()]));
+    };
+    let url = secret(file).map_err(|e| Error::Config(vec![format!("hub.reader_url_file: {e}")]))?;
+    let system = |e: crate::ledger::store::StoreError| Error::System(format!("ledger: {e}"));
+    let reader = PostgresReader::connect(&url).await.map_err(system)?;
+    let options = postgres::Options::default();
+    let orders = control::postgres::Postgres::connect(at.connect.expose(), options).await;
+    let counted = Arc::clone(metrics);
+    Ok(Office::new(operator::Parts {
+        staff,
+        reader: Arc::new(reader),
+        orders: Arc::new(orders.map_err(system)?),
+        books: ledger.clone(),
+        vault: config.vault().map_err(|e| Error::Config(vec![e.to_string()]))?,
+        clock: Arc::new(SystemClock::new()),
+        reject: Arc::new(move |code| counted.rejected(code.as_str())),
+        tenant: at.tenant.clone(),
+    }))
+}
+
+/// The text of a file that only its owner may read.
+fn secret(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
+    let mode = std::fs::metadata(path).map_err(failed)?.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let shown = path.display();
+        return Err(format!("`{shown}` has mode {mode:o}: only its owner may read it (chmod 600)"));
+    }
+    let text = zeroize::Zeroizing::new(std::fs::read_to_string(path).map_err(failed)?);
+    Ok(zeroize::Zeroizing::new(text.trim().to_owned()))
+}

@@ -1,0 +1,175 @@
+//! Telling somebody else's server that a call is held: signed, without arguments, as often as needed.
+//!
+//! The headers are those of Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature` with
+//! an Ed25519 signature, `v1a`). What is told can only lead to the place where people look: there is
+//! nothing in it to approve with. It is read off the ledger, so a slow receiver holds up nothing.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::Office;
+use super::desk::{Desk, Hold};
+use super::view::words;
+use crate::crypto::signer::Signer;
+use crate::domain::digest::Digest;
+use crate::serve::problem::Problem;
+use crate::witness::Remote;
+
+/// Between two looks at what is held.
+const LOOK: Duration = Duration::from_millis(250);
+/// Held calls that wait to be told; others wait on the ledger, where they are anyway.
+const QUEUE_MAX: usize = 256;
+/// The first pause after a failure; each later one is twice as long.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Bytes of an answer that are read; nothing in it counts.
+const ANSWER_MAX: usize = 64 * 1024;
+
+/// Where held calls are told.
+#[derive(Debug)]
+pub struct Webhook {
+    remote: Remote,
+    key: Arc<dyn Signer>,
+    link: Option<String>,
+}
+
+/// What is told of one held call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Notice {
+    digest: Digest,
+    body: String,
+}
+
+/// A notice on its way.
+struct Due {
+    notice: Notice,
+    at: Duration,
+    pause: Duration,
+}
+
+impl Webhook {
+    /// A receiver at this URL. `ca`: PEM authorities for `https` instead of the public ones; `link`: the
+    /// beginning of the address where people look.
+    ///
+    /// # Errors
+    /// The URL or the authorities cannot be used.
+    pub fn new(
+        url: &str,
+        ca: Option<&[u8]>,
+        key: Arc<dyn Signer>,
+        link: Option<String>,
+    ) -> Result<Self, String> {
+        Ok(Self { remote: Remote::new(url, ca)?, key, link })
+    }
+
+    /// Tells every call that is held, each until the receiver has taken it or the call is not held any
+    /// more. After a restart what is still held is told again, under the same id.
+    pub async fn run(self, office: Arc<Office>, stop: CancellationToken) {
+        let mut told: BTreeSet<Digest> = BTreeSet::new();
+        let mut queue: VecDeque<Due> = VecDeque::new();
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            let Ok(held) = office.notices(self.link.as_deref()).await else { continue };
+            let now: BTreeSet<Digest> = held.iter().map(|notice| notice.digest).collect();
+            told.retain(|digest| now.contains(digest));
+            queue.retain(|due| now.contains(&due.notice.digest));
+            for notice in held {
+                if queue.len() < QUEUE_MAX && told.insert(notice.digest) {
+                    let at = office.clock.monotonic();
+                    queue.push_back(Due { notice, at, pause: PAUSE_MIN });
+                }
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = self.deliver(&office, &mut queue) => {}
+            }
+        }
+    }
+
+    /// Tries everything that is due; after the first failure the others wait for the next round.
+    async fn deliver(&self, office: &Office, queue: &mut VecDeque<Due>) {
+        for _ in 0..queue.len() {
+            let Some(due) = queue.front() else { return };
+            if due.at > office.clock.monotonic() {
+                queue.rotate_left(1);
+                continue;
+            }
+            let sent = self.tell(office, &due.notice).await;
+            let Some(mut due) = queue.pop_front() else { return };
+            if let Err(why) = sent {
+                tracing::warn!(%why, "a held call could not be told to the webhook yet");
+                due.at = office.clock.monotonic().saturating_add(due.pause);
+                due.pause = due.pause.saturating_mul(2).min(PAUSE_MAX);
+                queue.push_back(due);
+                return;
+            }
+        }
+    }
+
+    async fn tell(&self, office: &Office, notice: &Notice) -> Result<(), String> {
+        let id = format!("msg_{}", notice.digest.hex());
+        let at = office.clock.now().seconds().to_string();
+        let signed = format!("{id}.{at}.{}", notice.body);
+        let signature = self.key.sign(signed.as_bytes())?;
+        let signature = format!("v1a,{}", STANDARD.encode(signature));
+        let request = http::Request::builder()
+            .method(http::Method::POST)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .header("webhook-id", id)
+            .header("webhook-timestamp", at)
+            .header("webhook-signature", signature);
+        let body = notice.body.clone().into_bytes();
+        let answer = self.remote.send(request, "", body, ANSWER_MAX).await?;
+        match answer.status.is_success() {
+            true => Ok(()),
+            false => Err(format!("the receiver answered {}", answer.status.as_u16())),
+        }
+    }
+}
+
+impl Office {
+    /// What there is to tell of every held call.
+    pub(super) async fn notices(&self, link: Option<&str>) -> Result<Vec<Notice>, Problem> {
+        let desk = self.look().await?;
+        Ok(all(&desk, link))
+    }
+}
+
+fn all(desk: &Desk, link: Option<&str>) -> Vec<Notice> {
+    let runs = desk.chains().flat_map(|chain| chain.runs.values());
+    runs.flat_map(|run| run.held.values()).filter_map(|hold| notice(hold, link)).collect()
+}
+
+fn notice(hold: &Hold, link: Option<&str>) -> Option<Notice> {
+    let digest = hold.call_digest()?;
+    let draft = &hold.entry.draft;
+    let (run, call) = (draft.run?.to_string(), draft.call.as_ref()?.as_str());
+    let link = link.map(|link| format!("{}/{run}/{call}", link.trim_end_matches('/')));
+    let body = json!({
+        "type": "call.held",
+        "timestamp": hold.entry.ts.to_string(),
+        "data": {
+            "run": run,
+            "call": call,
+            "tool": draft.tool.as_ref()?.as_str(),
+            "tier": hold.text("tier"),
+            "expires": hold.text("expires"),
+            "digest": digest.hex(),
+            "words": words(&digest),
+            "link": link,
+        },
+    });
+    Some(Notice { digest, body: body.to_string() })
+}

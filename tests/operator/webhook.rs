@@ -1,0 +1,123 @@
+//! What another server is told of a held call.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ed25519_dalek::{Signature, VerifyingKey};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use wicketgate::clock::{Clock as _, SystemClock, SystemEntropy};
+use wicketgate::crypto::keys::SecretKey;
+use wicketgate::operator::webhook::Webhook;
+
+use crate::hall::{Hall, ask, run_id};
+
+/// One request as it came.
+struct Came {
+    headers: String,
+    body: String,
+}
+
+impl Came {
+    fn header(&self, name: &str) -> String {
+        let line = self.headers.lines().find(|line| line.to_ascii_lowercase().starts_with(name));
+        line.unwrap()[name.len() + 1..].trim().to_owned()
+    }
+
+    /// Verifies as any receiver does, with the public key alone.
+    fn verified(&self, key: &[u8; 32]) -> Value {
+        let (id, at) = (self.header("webhook-id"), self.header("webhook-timestamp"));
+        let now = SystemClock::new().now().seconds();
+        assert!(now.abs_diff(at.parse().unwrap()) < 300);
+        let signature = self.header("webhook-signature");
+        let bytes = STANDARD.decode(signature.strip_prefix("v1a,").unwrap()).unwrap();
+        let signature = Signature::from_slice(&bytes).unwrap();
+        let key = VerifyingKey::from_bytes(key).unwrap();
+        let signed = format!("{id}.{at}.{}", self.body);
+        key.verify_strict(signed.as_bytes(), &signature).unwrap();
+        let other = format!("{id}.{at}.{} ", self.body);
+        key.verify_strict(other.as_bytes(), &signature).unwrap_err();
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+/// The next request, answered with this status.
+async fn next(receiver: &TcpListener, status: &str) -> Came {
+    let (mut stream, _) = receiver.accept().await.unwrap();
+    let mut text = Vec::new();
+    loop {
+        let mut piece = [0; 4096];
+        let read = stream.read(&mut piece).await.unwrap();
+        text.extend_from_slice(&piece[..read]);
+        let so_far = String::from_utf8_lossy(&text);
+        let Some((head, body)) = so_far.split_once("\r\n\r\n") else { continue };
+        let length = head.to_ascii_lowercase();
+        let length = length.lines().find_map(|l| l.strip_prefix("content-length: ")).unwrap();
+        if body.len() < length.trim().parse().unwrap() {
+            continue;
+        }
+        let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        return Came { headers: head.to_owned(), body: body.to_owned() };
+    }
+}
+
+#[tokio::test]
+async fn a_held_call_is_told_signed_without_arguments_until_it_is_taken_and_then_no_more() {
+    let hall = Hall::open().await;
+    let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/held", receiver.local_addr().unwrap());
+    let key = SecretKey::generate(&SystemEntropy);
+    let public = key.public().to_bytes();
+    let link = Some("https://desk.example.com/approvals/".to_owned());
+    let hook = Webhook::new(&url, None, Arc::new(key), link).unwrap();
+    let stop = CancellationToken::new();
+    let telling = tokio::spawn(hook.run(Arc::clone(&hall.office), stop.clone()));
+
+    let run = run_id(1);
+    hall.open_run(run).await;
+    let digest = hall.hold(ask(run, "c1", r#"{"iban":"DE02120300000000202051"}"#)).await;
+    let failed = next(&receiver, "503 Service Unavailable").await;
+    let taken = next(&receiver, "204 No Content").await;
+    assert_eq!(failed.header("webhook-id"), taken.header("webhook-id"), "told again as the same");
+    let told = taken.verified(&public);
+    assert_eq!(told["type"], "call.held");
+    let data = &told["data"];
+    assert_eq!(
+        (&data["run"], &data["call"], &data["tool"], &data["tier"]),
+        (&run.to_string().into(), &"c1".into(), &"payments.refund".into(), &"T3".into())
+    );
+    assert_eq!(data["digest"], digest.hex());
+    assert_eq!(data["link"], format!("https://desk.example.com/approvals/{run}/c1"));
+    assert!(!taken.body.contains("iban") && !taken.body.contains("DE02"), "{}", taken.body);
+
+    // The next one that comes is about the next call: the first was taken.
+    hall.hold(ask(run, "c2", r#"{"amount":1}"#)).await;
+    let second = next(&receiver, "200 OK").await;
+    assert_eq!(second.verified(&public)["data"]["call"], "c2");
+    stop.cancel();
+    telling.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_that_is_not_held_any_more_is_not_told() {
+    let hall = Hall::open().await;
+    let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", receiver.local_addr().unwrap());
+    let key = Arc::new(SecretKey::generate(&SystemEntropy));
+    let hook = Webhook::new(&url, None, key, None).unwrap();
+    let stop = CancellationToken::new();
+    let run = run_id(1);
+    hall.open_run(run).await;
+    hall.hold(ask(run, "gone", "{}")).await;
+    hall.hold(ask(run, "stays", r#"{"a":1}"#)).await;
+    hall.end_call(run, "gone").await;
+    let telling = tokio::spawn(hook.run(Arc::clone(&hall.office), stop.clone()));
+    let only = next(&receiver, "200 OK").await;
+    assert!(only.body.contains("\"stays\""), "{}", only.body);
+    stop.cancel();
+    telling.await.unwrap();
+}
