@@ -57,6 +57,12 @@ fn a_refusal_and_a_hold_that_ran_out_are_proven_too() {
     });
     holds(&report);
     assert!(report.outcome("P4").unwrap().detail().starts_with("0 approvals and 1 refusals"));
+    // Approved, and the policy says no all the same: an approval overrides nothing.
+    holds(&judged(|s| {
+        let denied = s.released.as_mut().unwrap();
+        (denied.kind, denied.verdict) = (Kind::CallDenied, Some(Verdict::Deny));
+        unset(denied, "approvals");
+    }));
     // One of two, and then the time was over.
     holds(&judged(|s| {
         s.words.truncate(1);

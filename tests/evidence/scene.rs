@@ -166,8 +166,11 @@ pub fn books_of(change: impl FnOnce(&mut Scene)) -> Books {
             let input =
                 books.commit("policy_input", format!(r#"{{"approvals":[{told}]}}"#).as_bytes());
             released.commit = vec![scene.held.commit[0].clone(), input];
+            let runs = released.kind == Kind::CallAuthorized;
             books.add(released);
-            books.complete(run_id(1), "c1");
+            if runs {
+                books.complete(run_id(1), "c1");
+            }
         }
         None => books.end(run_id(1), "c1", Kind::CallExpired, r#"{"reason":"timeout"}"#),
     }

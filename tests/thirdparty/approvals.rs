@@ -6,10 +6,10 @@ use wicketgate::approval::sign::{Key, sign};
 use wicketgate::domain::digest::Digest;
 use wicketgate::evidence::bundle::Files;
 
-use crate::books::{json, key};
+use crate::books::key;
 use crate::desk::EVIDENCE;
 use crate::guide::{Tools, guide, run, script};
-use crate::scene::{ALICE, MALLORY, Scene, books_of, export, list, set};
+use crate::scene::{ALICE, MALLORY, Scene, books_of, export, list, set, unset};
 use crate::stage::written;
 
 /// What an auditor with the guide says about these files, who has this list of approvers.
@@ -70,7 +70,7 @@ fn the_guide_alone_catches_approvals_that_are_none() {
         s.words[1].subject = "alice";
     });
     refused("released without an approval", |s| {
-        set(s.released.as_mut().unwrap(), "approvals", json("[]"));
+        unset(s.released.as_mut().unwrap(), "approvals");
     });
     refused("what ran is not what was held", |s| {
         set(s.released.as_mut().unwrap(), "effect", Digest::of(&[b"another"]).hex());

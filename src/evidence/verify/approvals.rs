@@ -120,7 +120,7 @@ fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), 
         let Some(call) = &line.entry.draft.call else { continue };
         let at = |why: String| format!("seq {}: {why}", line.entry.seq);
         if line.is(Kind::CallHeld) {
-            told(material, line, &[]).map_err(at)?;
+            told(material, line, &[], false).map_err(at)?;
             open.insert(call, Open { held: line, given: Vec::new() });
         } else if is_word(line) {
             let Some(open) = open.get_mut(call) else {
@@ -133,19 +133,14 @@ fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), 
                 Err(Bad::Unverifiable(why)) => seen.missing = Some(at(why)),
             }
         } else if decides(line) {
-            let released = line.is(Kind::CallAuthorized).then(|| open.get(call)).flatten();
+            let known = open.get(call);
+            let released = known.is_some() && line.is(Kind::CallAuthorized);
             // Of what began before the span, or cannot be told, no more is said.
-            let whole = released.is_some() && seen.missing.is_none();
-            let given = released.map_or(&[][..], |open| &open.given);
-            let opened = if whole || !line.entry.draft.data.get("approvals").is_some() {
-                told(material, line, given).map_err(at)?
-            } else {
-                false
-            };
-            if released.is_some() {
-                seen.released = seen.released.saturating_add(1);
-                seen.untold = seen.untold.saturating_add(usize::from(!opened));
-            }
+            let untold = if known.is_some() { seen.missing.is_some() } else { material.cut.begin };
+            let given = known.map_or(&[][..], |open| &open.given);
+            let opened = !untold && told(material, line, given, released).map_err(at)?;
+            seen.released = seen.released.saturating_add(usize::from(released));
+            seen.untold = seen.untold.saturating_add(usize::from(released && !opened));
         }
     }
     Ok(())
@@ -255,9 +250,14 @@ fn recorded(json: &Json, subject: &str) -> Option<Approval> {
     Some(Approval { subject: text(subject)?, roles, key: text("key")? })
 }
 
-/// Holds what the policy was told against who approved; whether its input is opened. What runs after a hold
-/// runs because the policy was told of an approval.
-fn told(material: &Material<'_>, line: &Line, given: &[Approval]) -> Result<bool, String> {
+/// Holds what the policy was told against who approved; whether its input is opened. `released`: what runs
+/// after a hold runs because the policy was told of an approval.
+fn told(
+    material: &Material<'_>,
+    line: &Line,
+    given: &[Approval],
+    released: bool,
+) -> Result<bool, String> {
     let input = line.entry.draft.commit.iter().find(|c| c.role == "policy_input");
     let payload = input.and_then(|input| material.payloads.0.get(&input.c));
     let Some(Payload::Opened { body, .. }) = payload else { return Ok(false) };
@@ -267,7 +267,7 @@ fn told(material: &Material<'_>, line: &Line, given: &[Approval]) -> Result<bool
     if !list.iter().all(of_given) {
         return Err("the policy was told of an approval that nobody gave".into());
     }
-    if list.is_empty() && !given.is_empty() {
+    if list.is_empty() && released {
         return Err("it was released, and the policy was told of no approval".into());
     }
     Ok(true)
