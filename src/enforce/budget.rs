@@ -10,7 +10,8 @@ use tokio::sync::{oneshot, watch};
 
 use super::answer::{Answer, Fault};
 use super::run::{Run, State};
-use super::{Road, Trip, Undecided};
+use super::undecided::Undecided;
+use super::{Road, Trip};
 use crate::clock::{Clock, Entropy};
 use crate::domain::call::Auth;
 use crate::domain::code::Code;

@@ -15,6 +15,9 @@ pub struct ManifestFiles {
     pub signature: Vec<u8>,
 }
 
+/// A list of approvers and its signature.
+pub type SignedList = (Vec<u8>, Vec<u8>);
+
 /// A directory of artefacts: `policy/<hex>.tar`, `manifest/<hex>.yaml`, `manifest/<hex>.sig.json`,
 /// `approvers/<hex>.signers`, `approvers/<hex>.sig.json`.
 #[derive(Clone, Debug)]
@@ -83,7 +86,7 @@ impl Artifacts {
     ///
     /// # Errors
     /// It cannot be read, or is no longer what the digest says.
-    pub fn approvers(&self, digest: &Digest) -> Result<Option<(Vec<u8>, Vec<u8>)>, Error> {
+    pub fn approvers(&self, digest: &Digest) -> Result<Option<SignedList>, Error> {
         let Some(list) = Self::get(&self.approvers_path(digest, "signers"), digest)? else {
             return Ok(None);
         };

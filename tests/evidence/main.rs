@@ -12,6 +12,7 @@
 )]
 
 mod alone;
+mod approvals;
 mod books;
 mod chain;
 mod desk;
@@ -21,6 +22,7 @@ mod insider;
 mod observed;
 mod progress;
 mod replay;
+mod scene;
 mod scopes;
 mod tamper;
 mod zips;
