@@ -12,6 +12,7 @@ use super::approvers;
 use crate::clock::{SystemEntropy, random32};
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::note::VerifierKey;
+use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::identity;
 use crate::policy::bundle::Bundle;
@@ -166,12 +167,19 @@ impl Desk {
              evidence-key ../keys/evidence.pem.pub\n\
              manifest-key ../keys/manifest.pem.pub\n\
              enrolment-key ../state/enrolment.key.pub\n\
-             approvers-key ../keys/approvers.pem.pub\n\
+             approvers {}\n\
              policy {}\n{}",
+            self.digest(approvers::LIST)?.prefixed(),
             bundle.digest().prefixed(),
             std::fs::read_to_string(self.path("auditor/keys.txt")).map_err(|e| e.to_string())?
         );
         self.write("auditor/trust.txt", &text, 0o644)
+    }
+
+    fn digest(&self, name: &str) -> Result<Digest, String> {
+        let path = self.path(name);
+        let bytes = std::fs::read(&path).map_err(|e| format!("`{}`: {e}", path.display()))?;
+        Ok(Digest::of(&[&bytes]))
     }
 
     /// Adds one line to the auditor's trust file.
@@ -240,7 +248,6 @@ fn fill(text: &str, example: &str, real: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::digest::Digest;
 
     #[test]
     fn the_manifest_of_the_example_lists_the_instructions_of_the_example() {
