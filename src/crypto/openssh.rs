@@ -111,7 +111,7 @@ fn decrypted(
     let mut wire = Wire(options);
     let (salt, rounds) =
         (wire.string().ok_or_else(malformed)?, wire.number().ok_or_else(malformed)?);
-    if rounds == 0 || rounds > ROUNDS_MAX || secret.len() % BLOCK != 0 {
+    if rounds == 0 || rounds > ROUNDS_MAX || !secret.len().is_multiple_of(BLOCK) {
         return Err(malformed());
     }
     let mut derived = Zeroizing::new([0_u8; 48]);

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::{Error, zip};
 use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
 use crate::ledger::verify::Damage;
 
 /// The in-toto Statement v1.
@@ -52,6 +53,27 @@ pub const AGENT_SIG: &str = "agent/agent.yaml.sig.json";
 pub fn agent_files(digest: &Digest) -> (String, String) {
     let hex = digest.hex();
     (format!("agent/{hex}.yaml"), format!("agent/{hex}.yaml.sig.json"))
+}
+
+/// The list of approvers in force when the last approval was given; stock OpenSSH reads it.
+pub const APPROVERS: &str = "approvals/allowed_signers";
+/// Its signature.
+pub const APPROVERS_SIG: &str = "approvals/allowed_signers.sig.json";
+/// Where an earlier list and its signature are, if a bundle has several.
+#[must_use]
+pub fn approvers_files(digest: &Digest) -> (String, String) {
+    let hex = digest.hex();
+    (
+        format!("approvals/{hex}.allowed_signers"),
+        format!("approvals/{hex}.allowed_signers.sig.json"),
+    )
+}
+
+/// The statement of the word at this place of the chain in this folder, and the signature over it.
+#[must_use]
+pub fn word_files(folder: &str, seq: Seq) -> (String, String) {
+    let place = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
+    (format!("approvals/{place}{seq}.json"), format!("approvals/{place}{seq}.sig"))
 }
 
 /// What opens each commitment.

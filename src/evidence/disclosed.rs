@@ -115,7 +115,11 @@ impl Opening<'_> {
     }
 }
 
-/// Adds what the ledger has for every commitment of these lines; nothing is looked up unless `asked`.
+/// The role of what an approver signed: digests, a key and a signature, and nothing of what a call says.
+const APPROVAL: &str = "approval";
+
+/// Adds what the ledger has for every commitment of these lines. Unless `all` are asked for, only approvals
+/// are looked up: without them nobody can tell who released what.
 ///
 /// # Errors
 /// The ledger cannot be read.
@@ -123,7 +127,7 @@ pub async fn disclose<'l>(
     reader: &dyn LedgerReader,
     chain: &ChainRow,
     lines: impl Iterator<Item = &'l Line>,
-    opening: Option<&Opening<'_>>,
+    (opening, all): (&Opening<'_>, bool),
     payloads: &mut Payloads,
 ) -> Result<(), StoreError> {
     let mut incognito = BTreeSet::new();
@@ -133,14 +137,12 @@ pub async fn disclose<'l>(
             incognito.extend(run);
         }
         for said in &line.entry.draft.commit {
-            let payload = match opening {
-                None => Payload::Withheld(Why::Unsaid),
-                Some(_) if run.is_some_and(|run| incognito.contains(&run)) => {
-                    Payload::Withheld(Why::Incognito)
-                }
-                Some(opening) => {
-                    opening.of(chain, said, reader.payload(&chain.chain, &said.c).await?)
-                }
+            let payload = if !all && said.role != APPROVAL {
+                Payload::Withheld(Why::Unsaid)
+            } else if run.is_some_and(|run| incognito.contains(&run)) {
+                Payload::Withheld(Why::Incognito)
+            } else {
+                opening.of(chain, said, reader.payload(&chain.chain, &said.c).await?)
             };
             payloads.0.insert(said.c, payload);
         }

@@ -17,7 +17,7 @@ use super::projection::{self, Material, decides};
 use super::query::{Filter, Query};
 use super::scope::{Span, Strand};
 use super::statement::{self, Exporter, Subject};
-use super::{Error, controls, fleet, gather, guide, page, population, proofs};
+use super::{Error, approvals, controls, fleet, gather, guide, page, population, proofs};
 use crate::clock::Clock;
 use crate::crypto::dsse;
 use crate::crypto::signer::Signer;
@@ -126,10 +126,9 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
     let (strands, rows): (Vec<Strand>, Vec<&ChainRow>) = strands.into_iter().unzip();
     let mut payloads = Payloads::default();
     let opening = Opening { vault: order.vault, redactions: order.redactions, records };
-    let opening = order.payloads.then_some(&opening);
     for (strand, row) in strands.iter().zip(&rows) {
         let lines = strand.asked().filter(|line| line.entry.run.is_some());
-        disclose(order.reader, row, lines, opening, &mut payloads).await?;
+        disclose(order.reader, row, lines, (&opening, order.payloads), &mut payloads).await?;
     }
     let (reader, tenant) = (order.reader, order.tenant);
     let shown = fleet::show(reader, &chains, tenant, &query, (&strands, &payloads)).await?;
@@ -219,7 +218,8 @@ fn sealed(
     if let Query::Population(filter) = query {
         files.put(bundle::POPULATION, population::population(filter, strands));
     }
-    let missing = artefacts(order, strands, &mut files)?;
+    let mut missing = artefacts(order, strands, &mut files)?;
+    missing.extend(approvals::put(order.artifacts, strands, payloads, &mut files)?);
     let materials: Vec<Material<'_>> =
         strands.iter().flat_map(|strand| strand.materials(payloads)).collect();
     for (name, bytes) in projection::files(query.scope(), &materials) {

@@ -7,6 +7,7 @@
 //! trust roots come from elsewhere (`trust`). `verify`, `trust`, `bundle` and `projection` know no
 //! database, no network and no async runtime.
 
+pub mod approvals;
 #[cfg(feature = "gate")]
 pub mod artifacts;
 pub mod bundle;

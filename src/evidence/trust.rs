@@ -74,6 +74,10 @@ pub struct Trust {
     pub enrolment: Vec<PublicKey>,
     /// Who may sign manifests; empty: not checked, and reported as not proven.
     pub manifest: Vec<PublicKey>,
+    /// Lists of approvers that are trusted as they are.
+    pub approvers: Vec<Digest>,
+    /// Who may sign lists of approvers. With neither, no approval can be judged.
+    pub approver_keys: Vec<PublicKey>,
     /// Approved policy bundles; empty: not checked, and reported as not proven.
     pub policies: Vec<Digest>,
     /// Heads noted before.
@@ -107,6 +111,8 @@ impl Default for Trust {
             evidence: Vec::new(),
             enrolment: Vec::new(),
             manifest: Vec::new(),
+            approvers: Vec::new(),
+            approver_keys: Vec::new(),
             policies: Vec::new(),
             heads: Vec::new(),
             origins: Vec::new(),
@@ -127,7 +133,7 @@ impl Trust {
     /// Reads a trust file: one `word value…` per line, `#` begins a comment line.
     ///
     /// Words: `evidence-key`, `enrolment-key`, `manifest-key` (a PEM file relative to this one, or
-    /// `ed25519:<base64 of the raw key>`), `policy sha256:<hex>`, `origin <name>`,
+    /// `ed25519:<base64 of the raw key>`), `approvers` (such a key, or `sha256:<hex>` of a list), `policy sha256:<hex>`, `origin <name>`,
     /// `head <origin> <size> <root in base64 or hex>`, `fleet-key <vkey>`, `witness-key <vkey>`,
     /// `quorum <number>`, `tsa-ca <PEM file>`, `skew <seconds>`,
     /// `revoked <fleet|enrolment|evidence|witness> <key id> [<log> <good entries>]`.
@@ -186,6 +192,11 @@ impl Trust {
             ("evidence-key", [key]) => self.evidence.extend(keys(key, base)?),
             ("enrolment-key", [key]) => self.enrolment.extend(keys(key, base)?),
             ("manifest-key", [key]) => self.manifest.extend(keys(key, base)?),
+            ("approvers", [list]) => match list.strip_prefix("sha256:").map(Digest::parse) {
+                Some(Some(digest)) => self.approvers.push(digest),
+                Some(None) => return Err(format!("`{list}` is no SHA-256 digest")),
+                None => self.approver_keys.extend(keys(list, base)?),
+            },
             ("policy", [digest]) => self.policies.push(
                 Digest::parse(digest).ok_or_else(|| format!("`{digest}` is no SHA-256 digest"))?,
             ),
@@ -201,8 +212,9 @@ impl Trust {
                 self.revoked.push(revoked(purpose, key, Some((log, good)))?);
             }
             (
-                "evidence-key" | "enrolment-key" | "manifest-key" | "policy" | "origin" | "head"
-                | "fleet-key" | "witness-key" | "quorum" | "tsa-ca" | "skew" | "revoked",
+                "evidence-key" | "enrolment-key" | "manifest-key" | "approvers" | "policy"
+                | "origin" | "head" | "fleet-key" | "witness-key" | "quorum" | "tsa-ca" | "skew"
+                | "revoked",
                 _,
             ) => {
                 return Err(format!("`{word}` has {} values", values.len()));

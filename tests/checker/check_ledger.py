@@ -44,7 +44,11 @@ KINDS_OF_NO_CALL = {
 AUTOMATON = {
     "new": {"call.denied": "denied", "call.authorized": "authorized", "call.held": "held"},
     "held": {
-        "approval.granted": "held", "approval.refused": "refused", "call.authorized": "authorized",
+        "approval.granted": "approved", "approval.refused": "refused",
+        "call.denied": "denied", "call.expired": "expired", "call.cancelled": "cancelled",
+    },
+    "approved": {
+        "approval.granted": "approved", "approval.refused": "refused", "call.authorized": "authorized",
         "call.denied": "denied", "call.expired": "expired", "call.cancelled": "cancelled",
     },
     "refused": {"call.denied": "denied"},
@@ -537,7 +541,7 @@ class Checker:
             sealed = self.runs.get(run, {}).get("sealed")
             if sealed:
                 self.bad(run, "open", f"call {call!r} is {seen['state']} in a sealed run")
-            elif seen["state"] != "held" and not self.allow_open:
+            elif seen["state"] not in ("held", "approved", "refused") and not self.allow_open:
                 self.bad(run, "open", f"call {call!r} is {seen['state']} and never ended")
         if self.require_sealed:
             for run, seen in self.runs.items():

@@ -67,9 +67,8 @@ fn approved(kind: Option<&str>) -> Books {
 
 #[test]
 fn an_approval_this_build_cannot_read_is_unverifiable_and_none_at_all_is_invalid() {
-    // K-02, K-04 and K-05 need approvals, which no writer makes yet. What this build does with those of
-    // a later one: it says that it does not know.
-    for kind in ["approval.granted", "approval.something"] {
+    // What this build does with approvals of a later one: it says that it does not know.
+    for kind in ["approval.delegated", "approval.something"] {
         let report = verify_files(&export_of(&approved(Some(kind)), run_id(1), &[]), &trust());
         assert_eq!(
             (report.exit_code(), report.word()),

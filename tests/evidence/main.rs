@@ -11,6 +11,7 @@
     reason = "tests may stop at the first surprise"
 )]
 
+mod approvals;
 mod books;
 mod chain;
 mod desk;
@@ -19,6 +20,7 @@ mod flip;
 mod insider;
 mod observed;
 mod replay;
+mod scene;
 mod scopes;
 mod tamper;
 mod zips;

@@ -4,7 +4,8 @@ use maud::{Markup, html};
 
 use super::words::{count, event, moment, outcome, payload, verdict};
 use crate::domain::json::Json;
-use crate::evidence::survey::{Story, Survey, list, number, text};
+use crate::evidence::bundle::word_files;
+use crate::evidence::survey::{Noted, Story, Survey, list, number, text};
 
 /// Calls that are shown with their content; the rest are in `tool_trace.json`.
 const CALLS_MAX: usize = 500;
@@ -212,11 +213,11 @@ fn one(happened: &Json) -> Markup {
     }
 }
 
-/// Approvals by people; this version records none.
+/// Approvals by people, and what each of them signed.
 pub(super) fn approvals(survey: &Survey<'_>) -> Markup {
     let kinds = ["approval.granted", "approval.refused"];
     let held = survey.of_kinds(&["call.held"]).count();
-    let given: Vec<&Json> = survey.of_kinds(&kinds).map(|noted| &noted.entry).collect();
+    let given: Vec<&Noted> = survey.of_kinds(&kinds).collect();
     html! {
         @if given.is_empty() {
             p {
@@ -224,9 +225,33 @@ pub(super) fn approvals(survey: &Survey<'_>) -> Markup {
                 @if held > 0 { (count(held, "call was", "calls were")) " put on hold for a person; what became of them is above." }
             }
         } @else {
-            ul { @for entry in given {
-                li { (text(entry, "kind")) " of call " code { (text(entry, "call")) } ", entry " (number(entry, "seq")) ", " (text(entry, "ts")) }
-            } }
+            ul { @for noted in given { (word(survey, noted)) } }
+            p .small {
+                "Each of these is a person's own SSH signature over the call, the policy and the time it was held "
+                "until. " code { "VERIFY.md" } " tells how to check them with OpenSSH."
+            }
+        }
+    }
+}
+
+fn word(survey: &Survey<'_>, noted: &Noted) -> Markup {
+    let (entry, none) = (&noted.entry, Json::Null);
+    let data = entry.get("data").unwrap_or(&none);
+    let roles: Vec<&str> = list(data, "roles").iter().filter_map(Json::as_str).collect();
+    let folder = noted.file.strip_suffix("/entries.jsonl").unwrap_or_default();
+    let (statement, signature) = word_files(folder, number(entry, "seq"));
+    let shown = survey.has(&statement);
+    html! {
+        li {
+            strong { (text(data, "subject")) } " (" (roles.join(", ")) ") "
+            @if text(entry, "kind") == "approval.granted" { "approved" } @else { strong { "refused" } }
+            " call " code { (text(entry, "call")) } ", entry " (number(entry, "seq")) ", " (text(entry, "ts"))
+            @if !text(data, "reason").is_empty() { ", saying: " (text(data, "reason")) }
+            p .small {
+                "Key " code { (text(data, "key")) } ". "
+                @if shown { "What was signed: " code { (statement) } ", " code { (signature) } }
+                @else { "What was signed is not disclosed." }
+            }
         }
     }
 }

@@ -49,6 +49,8 @@ pub(super) fn event(kind: &str) -> &str {
         "call.authorized" => "allowed; begun after this was durable",
         "call.denied" => "refused",
         "call.held" => "put on hold",
+        "approval.granted" => "approved by a person",
+        "approval.refused" => "refused by a person",
         other => outcome(other),
     }
 }

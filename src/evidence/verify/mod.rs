@@ -8,6 +8,7 @@
 //! check is one file and one line in [`judge`].
 
 pub mod anchors;
+mod approvals;
 pub mod case;
 mod content;
 mod files;
@@ -80,8 +81,10 @@ pub fn verify_files(files: &Files, trust: &Trust) -> Report {
         let made = case.payloads.is_some();
         let replay = ["P5"].into_iter().filter(|_| trust.replay);
         let population = ["R2", "C2"].into_iter().filter(|_| case.scope == Scope::Population);
-        let ids = ["P1", "P3", "P6", "A1", "B4", "V1"].into_iter().chain(population).chain(replay);
-        for id in ids.filter(|id| made || *id != "P1") {
+        let ids =
+            ["P1", "P3", "P4", "P6", "A1", "B4", "V1"].into_iter().chain(population).chain(replay);
+        let ids = ids.filter(|id| report.outcome(id).is_none()).collect::<Vec<_>>();
+        for id in ids.into_iter().filter(|id| made || *id != "P1") {
             report.unverifiable(id, "not looked into, because of what failed before");
         }
     }
@@ -96,6 +99,7 @@ fn judge(case: &Case<'_>, report: &mut Report) {
     if case.trust.replay {
         replay::check(case, report);
     }
+    approvals::check(case, report);
     population::check(case, report);
     content::derived(case, report);
     content::unproven(case, report);

@@ -4,8 +4,9 @@
 //! verifier; only `whole` and what tells the kinds of damage know a store, and only through the reading
 //! port.
 
-#[cfg(feature = "gate")]
 pub mod announced;
+#[cfg(feature = "gate")]
+pub mod approved;
 pub mod chain;
 pub mod epochs;
 #[cfg(feature = "gate")]

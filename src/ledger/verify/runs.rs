@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::approved::Hold;
 use super::read::{Damage, Line};
 use crate::domain::decision::Verdict;
 use crate::domain::digest::{Digest, call_digest};
@@ -29,6 +30,8 @@ struct Call {
     tool: Option<ToolName>,
     /// An entry of a kind this build does not know speaks of it: perhaps its approval.
     unread: bool,
+    /// What was held, and who has approved it.
+    hold: Option<Hold>,
 }
 
 /// One run as far as it has been read.
@@ -73,7 +76,8 @@ impl Run {
     /// Takes the run's next entry.
     ///
     /// # Errors
-    /// `S3` numbering and links, `S4` the seal, `S5` the life of a call, `P2` its digest.
+    /// `S3` numbering and links, `S4` the seal, `S5` the life of a call, `P2` its digest, `P4` that what runs
+    /// is what was held and approved.
     pub fn accept(&mut self, run: &RunId, line: &Line) -> Result<(), Damage> {
         let Some(link) = line.entry.run.as_ref().filter(|link| link.run == *run) else {
             return Err(Damage::new("S3", "the entry is not of this run"));
@@ -143,7 +147,10 @@ impl Run {
         digest_fits(run, &id, line)?;
         let tool = draft.tool.clone().or_else(|| before.and_then(|c| c.tool.clone()));
         let unread = before.is_some_and(|c| c.unread);
-        self.calls.insert(id, Call { stage, tool, unread });
+        let mut hold = self.calls.remove(&id).and_then(|c| c.hold);
+        Hold::accept(&mut hold, line, begun || unread)
+            .map_err(|why| Damage::new("P4", format!("call `{id}`: {why}")))?;
+        self.calls.insert(id, Call { stage, tool, unread, hold });
         Ok(())
     }
 }
@@ -222,6 +229,10 @@ fn verdict_fits(line: &Line) -> Result<(), String> {
 /// The call digest, if the entry has one, is the one of its own commitment.
 fn digest_fits(run: &RunId, id: &CallId, line: &Line) -> Result<(), Damage> {
     let draft = &line.entry.draft;
+    // An approver's word names the digest of the hold and has no arguments of its own: P4 compares the two.
+    if line.is(Kind::ApprovalGranted) || line.is(Kind::ApprovalRefused) {
+        return Ok(());
+    }
     let Some(said) = line.text("call_digest") else { return Ok(()) };
     let args = draft.commit.iter().find(|c| c.role == "args").map(|c| c.c);
     let expected = match (&draft.tool, args) {

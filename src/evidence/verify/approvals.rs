@@ -1,0 +1,274 @@
+//! P4: every word is its approver's own signature over this very hold, by somebody the verifier trusts, and
+//! nothing was released that the policy was not told of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::case::Case;
+use super::report::{Outcome, Report};
+use crate::approval::{Approval, Approvers, Hold, Signed, Word, approvers, check as worth};
+use crate::crypto::dsse;
+use crate::crypto::sshsig::SshSig;
+use crate::domain::digest::Digest;
+use crate::domain::id::CallId;
+use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
+use crate::evidence::approvals::{committed, is_word, list, list_of, words};
+use crate::evidence::bundle::{APPROVERS, APPROVERS_SIG, approvers_files};
+use crate::evidence::payloads::Payload;
+use crate::evidence::projection::{Material, decides};
+use crate::ledger::entry::Kind;
+use crate::ledger::verify::Line;
+use crate::ledger::verify::approved::{LATE_MILLIS, layers};
+
+/// Why a word cannot be told, or does not hold.
+enum Bad {
+    Invalid(String),
+    Unverifiable(String),
+}
+
+impl From<String> for Bad {
+    fn from(why: String) -> Self {
+        Self::Invalid(why)
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    granted: usize,
+    refused: usize,
+    released: usize,
+    /// Words whose hold lies before the span.
+    cut: usize,
+    /// Releases whose policy input is not opened.
+    untold: usize,
+    people: BTreeSet<String>,
+    missing: Option<String>,
+}
+
+/// P4.
+pub fn check(case: &Case<'_>, report: &mut Report) {
+    let mut seen = Seen::default();
+    if let Err(why) = stray(case) {
+        return report.put("P4", Outcome::Invalid(why));
+    }
+    for material in case.materials() {
+        if let Err(why) = run(case, &material, &mut seen) {
+            return report.put("P4", Outcome::Invalid(why));
+        }
+    }
+    let Seen { granted, refused, released, people, .. } = &seen;
+    if seen.cut > 0 {
+        let cut = seen.cut;
+        report
+            .not_proven
+            .push(format!("{cut} approvals: what they are about was held before the span"));
+    }
+    if seen.untold > 0 {
+        let n = seen.untold;
+        report.not_proven.push(format!(
+            "that the policy was told of just those who approved, for {n} calls: its input is not opened"
+        ));
+    }
+    report.put(
+        "P4",
+        match seen.missing {
+            Some(missing) => Outcome::Unverifiable(missing),
+            None if granted + refused == 0 => Outcome::Valid("nobody was asked to approve".into()),
+            None => Outcome::Valid(format!(
+                "{granted} approvals and {refused} refusals by {} people; {released} calls released",
+                people.len()
+            )),
+        },
+    );
+}
+
+/// What is in `approvals/` follows from the entries, or is a list that one of them names.
+fn stray(case: &Case<'_>) -> Result<(), String> {
+    let Some(payloads) = &case.payloads else { return Ok(()) };
+    let words = words(&case.strands, payloads);
+    for (name, bytes) in &words {
+        if case.files.get(name) != Some(bytes) {
+            return Err(format!("`{name}` is not what was signed"));
+        }
+    }
+    let mut lists: BTreeSet<String> = BTreeSet::new();
+    for line in case.strands.iter().flat_map(|s| s.asked()).filter(|line| is_word(line)) {
+        if let Some(digest) = list_of(line) {
+            let (text, signature) = approvers_files(&digest);
+            lists.extend([text, signature]);
+            if case.files.get(APPROVERS).is_some_and(|text| Digest::of(&[text]) == digest) {
+                lists.extend([APPROVERS.to_owned(), APPROVERS_SIG.to_owned()]);
+            }
+        }
+    }
+    let mut there = case.files.0.keys().filter(|name| name.starts_with("approvals/"));
+    let stray = there.find(|name| !words.contains_key(*name) && !lists.contains(*name));
+    stray.map_or(Ok(()), |name| Err(format!("`{name}` belongs to no approval")))
+}
+
+/// One call that is held, and whose words about it have been read.
+struct Open<'a> {
+    held: &'a Line,
+    given: Vec<Approval>,
+}
+
+fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), String> {
+    let manifest =
+        material.opening().and_then(|line| line.text("manifest")).and_then(Digest::parse);
+    let mut open: BTreeMap<&CallId, Open<'_>> = BTreeMap::new();
+    for line in material.of_run() {
+        let Some(call) = &line.entry.draft.call else { continue };
+        let at = |why: String| format!("seq {}: {why}", line.entry.seq);
+        if line.is(Kind::CallHeld) {
+            told(material, line, &[], false).map_err(at)?;
+            open.insert(call, Open { held: line, given: Vec::new() });
+        } else if is_word(line) {
+            let Some(open) = open.get_mut(call) else {
+                seen.cut = seen.cut.saturating_add(1);
+                continue;
+            };
+            match word(case, material, (open, manifest), line) {
+                Ok((approval, said)) => seen.count(open, approval, said),
+                Err(Bad::Invalid(why)) => return Err(at(why)),
+                Err(Bad::Unverifiable(why)) => seen.missing = Some(at(why)),
+            }
+        } else if decides(line) {
+            let known = open.get(call);
+            let released = known.is_some() && line.is(Kind::CallAuthorized);
+            // Of what began before the span, or cannot be told, no more is said.
+            let untold = if known.is_some() { seen.missing.is_some() } else { material.cut.begin };
+            let given = known.map_or(&[][..], |open| &open.given);
+            let opened = !untold && told(material, line, given, released).map_err(at)?;
+            seen.released = seen.released.saturating_add(usize::from(released));
+            seen.untold = seen.untold.saturating_add(usize::from(released && !opened));
+        }
+    }
+    Ok(())
+}
+
+impl Seen {
+    fn count(&mut self, open: &mut Open<'_>, approval: Approval, said: Word) {
+        self.people.insert(approval.subject.clone());
+        match said {
+            Word::Approve => {
+                self.granted = self.granted.saturating_add(1);
+                open.given.push(approval);
+            }
+            Word::Refuse => self.refused = self.refused.saturating_add(1),
+        }
+    }
+}
+
+/// Holds one word against its hold and against those who may speak.
+fn word(
+    case: &Case<'_>,
+    material: &Material<'_>,
+    (open, manifest): (&Open<'_>, Option<Digest>),
+    line: &Line,
+) -> Result<(Approval, Word), Bad> {
+    let payload = committed(line, material.payloads);
+    let payload = payload.ok_or_else(|| "it commits to no one signed statement".to_owned())?;
+    let Payload::Opened { body, .. } = payload else {
+        return Err(Bad::Unverifiable("what was signed is not opened".into()));
+    };
+    let signed = Signed::parse(body).ok_or_else(|| "its payload is malformed".to_owned())?;
+    let armored = SshSig::parse(&signed.signature).map(|signature| signature.armored());
+    if armored.as_deref() != Ok(signed.signature.as_str()) {
+        return Err(Bad::Invalid("the signature is not in its one form".into()));
+    }
+    let approvers = trusted(case, line)?;
+    let hold = hold(material, open, manifest).ok_or_else(|| "its hold is malformed".to_owned())?;
+    let at = at(line, hold.expires);
+    let (approval, said) =
+        worth(&hold, &approvers, signed.statement.as_bytes(), &signed.signature, at)
+            .map_err(|refused| refused.to_string())?;
+    let expected = if line.is(Kind::ApprovalGranted) { Word::Approve } else { Word::Refuse };
+    if said != expected {
+        return Err(Bad::Invalid(format!("`{}`, and `{}` was signed", line.kind(), said.as_str())));
+    }
+    if recorded(&line.entry.draft.data, "subject").as_ref() == Some(&approval) {
+        Ok((approval, said))
+    } else {
+        Err(Bad::Invalid("subject, roles or key are not those of the signature".into()))
+    }
+}
+
+/// When the word was taken. Its entry may stand a moment after the end of the hold: see [`LATE_MILLIS`].
+fn at(line: &Line, expires: Timestamp) -> Timestamp {
+    let (ts, end) = (line.entry.ts.millis(), expires.millis());
+    let late = ts >= end && ts < end.saturating_add(LATE_MILLIS);
+    Timestamp::from_millis(if late { end.saturating_sub(1) } else { ts })
+}
+
+/// The hold as the entries tell it. Who started the run is not told by entries in the words of the list.
+fn hold(material: &Material<'_>, open: &Open<'_>, manifest: Option<Digest>) -> Option<Hold> {
+    let data = &open.held.entry.draft.data;
+    let definition = match open.held.text("definition") {
+        Some(text) => Some(Digest::parse(text)?),
+        None => None,
+    };
+    Some(Hold {
+        call_digest: open.held.text("call_digest").and_then(Digest::parse)?,
+        definition,
+        layers: layers(data)?,
+        manifest: manifest?,
+        run: *material.run,
+        expires: open.held.text("expires").and_then(Timestamp::parse)?,
+        nonce: open.held.text("nonce")?.to_owned(),
+        barred: Vec::new(),
+        given: open.given.iter().map(|given| given.subject.clone()).collect(),
+    })
+}
+
+/// The list that the word was held against, if the verifier trusts it.
+fn trusted(case: &Case<'_>, line: &Line) -> Result<Approvers, Bad> {
+    let unknown = |why: &str| Bad::Unverifiable(why.to_owned());
+    let digest = list_of(line).ok_or_else(|| unknown("it names no list of approvers"))?;
+    let trust = case.trust;
+    if trust.approvers.is_empty() && trust.approver_keys.is_empty() {
+        return Err(unknown("the trust file names no approvers"));
+    }
+    let (text, envelope) =
+        list(case.files, &digest).ok_or_else(|| unknown("the list of approvers is not here"))?;
+    if !trust.approvers.contains(&digest) {
+        let opened = dsse::open(envelope, approvers::PAYLOAD_TYPE, &trust.approver_keys, 1);
+        let opened = opened.map_err(|e| format!("the list of approvers: {e}"))?;
+        if opened.payload != text {
+            return Err(Bad::Invalid(
+                "the list of approvers is not the one that was signed".into(),
+            ));
+        }
+    }
+    Approvers::parse(text).map_err(|e| Bad::Invalid(e.to_string()))
+}
+
+/// Who an entry or a policy's input says approved.
+fn recorded(json: &Json, subject: &str) -> Option<Approval> {
+    let text = |name| json.get(name).and_then(Json::as_str).map(str::to_owned);
+    let roles = json.get("roles").and_then(Json::as_array)?;
+    let roles = roles.iter().map(|role| role.as_str().map(str::to_owned)).collect::<Option<_>>()?;
+    Some(Approval { subject: text(subject)?, roles, key: text("key")? })
+}
+
+/// Holds what the policy was told against who approved; whether its input is opened. `released`: what runs
+/// after a hold runs because the policy was told of an approval.
+fn told(
+    material: &Material<'_>,
+    line: &Line,
+    given: &[Approval],
+    released: bool,
+) -> Result<bool, String> {
+    let input = line.entry.draft.commit.iter().find(|c| c.role == "policy_input");
+    let payload = input.and_then(|input| material.payloads.0.get(&input.c));
+    let Some(Payload::Opened { body, .. }) = payload else { return Ok(false) };
+    let input = Json::parse(body, &Limits::FILE).map_err(|e| format!("the policy's input: {e}"))?;
+    let list = input.get("approvals").and_then(Json::as_array).unwrap_or_default();
+    let of_given = |item: &Json| recorded(item, "approver").is_some_and(|a| given.contains(&a));
+    if !list.iter().all(of_given) {
+        return Err("the policy was told of an approval that nobody gave".into());
+    }
+    if list.is_empty() && released {
+        return Err("it was released, and the policy was told of no approval".into());
+    }
+    Ok(true)
+}

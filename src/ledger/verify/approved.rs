@@ -1,0 +1,121 @@
+//! P4, as far as entries alone tell: what runs after a hold is what was held, approved in time, by different
+//! people. Whether their signatures hold is told by evidence, which has the payloads.
+
+use std::collections::BTreeSet;
+
+use super::read::Line;
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+use crate::ledger::entry::Kind;
+
+/// How long after a hold's end an entry may still stand that was decided before it: an entry waits for
+/// its commit.
+pub const LATE_MILLIS: i64 = 5_000;
+
+/// What was held, and who has approved it.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    data: Json,
+    given: BTreeSet<String>,
+    /// Somebody said no, which is the last word.
+    refused: bool,
+}
+
+impl Hold {
+    /// Takes a call's next entry. `cut`: entries of the call before it may not have been read.
+    ///
+    /// # Errors
+    /// How the entry does not fit the hold.
+    pub fn accept(hold: &mut Option<Self>, line: &Line, cut: bool) -> Result<(), String> {
+        if line.is(Kind::CallHeld) {
+            let data = line.entry.draft.data.clone();
+            *hold = Some(Self { data, given: BTreeSet::new(), refused: false });
+            return Ok(());
+        }
+        let named = line.entry.draft.data.get("approvals").is_some();
+        match hold {
+            Some(hold) if line.is(Kind::ApprovalGranted) => hold.granted(line),
+            Some(hold) if line.is(Kind::ApprovalRefused) => {
+                hold.refused = true;
+                hold.about(line)
+            }
+            Some(hold) if line.is(Kind::CallAuthorized) => hold.released(line, cut),
+            None if named && !cut => Err("it names approvals, and was not held".into()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn granted(&mut self, line: &Line) -> Result<(), String> {
+        self.about(line)?;
+        if self.text("expires") != line.text("expires") {
+            return Err("the approval ends at another time than the hold".into());
+        }
+        let subject = line.text("subject").unwrap_or_default();
+        if self.given.insert(subject.to_ascii_lowercase()) {
+            Ok(())
+        } else {
+            Err(format!("`{subject}` approves it a second time"))
+        }
+    }
+
+    /// Whether a word is about this hold, and not after its end.
+    fn about(&self, line: &Line) -> Result<(), String> {
+        if !self.same(line, "call_digest") || self.text("nonce") != line.text("nonce") {
+            return Err(format!("`{}` is about another call or hold", line.kind()));
+        }
+        self.in_time(line)
+    }
+
+    fn released(&self, line: &Line, cut: bool) -> Result<(), String> {
+        if self.refused {
+            return Err("it runs, and somebody refused it".into());
+        }
+        let changed = ["call_digest", "definition", "effect"].into_iter();
+        if let Some(name) = changed.into_iter().find(|name| !self.same(line, name)) {
+            return Err(format!("`{name}` is not what was held"));
+        }
+        if layers(&self.data) != layers(&line.entry.draft.data) {
+            return Err("`layers` are not those it was held under".into());
+        }
+        let list = line.entry.draft.data.get("approvals").and_then(Json::as_array);
+        let list = list.unwrap_or_default();
+        let of_hold =
+            |nonce: &Json| nonce.as_str().is_some() && nonce.as_str() == self.text("nonce");
+        let named = !list.is_empty() && list.len() <= self.given.len() && list.iter().all(of_hold);
+        if !named && !cut {
+            return Err("it runs, and `approvals` does not name what was granted".into());
+        }
+        self.in_time(line)
+    }
+
+    fn in_time(&self, line: &Line) -> Result<(), String> {
+        let Some(end) = self.text("expires").and_then(Timestamp::parse) else { return Ok(()) };
+        if line.entry.ts.millis() < end.millis().saturating_add(LATE_MILLIS) {
+            Ok(())
+        } else {
+            Err(format!("`{}` after the hold ended at {end}", line.kind()))
+        }
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.data.get(name).and_then(Json::as_str)
+    }
+
+    /// Whether a digest is that of the hold, or is in neither.
+    fn same(&self, line: &Line, name: &str) -> bool {
+        let digest = |text: Option<&str>| text.map(Digest::parse);
+        digest(self.text(name)) == digest(line.text(name))
+    }
+}
+
+/// Name and digest of each layer that an entry names.
+#[must_use]
+pub fn layers(data: &Json) -> Option<Vec<(String, Digest)>> {
+    let one = |item: &Json| {
+        let layer = item.get("layer").and_then(Json::as_str)?;
+        let digest = item.get("digest").and_then(Json::as_str).and_then(Digest::parse)?;
+        Some((layer.to_owned(), digest))
+    };
+    data.get("layers")?.as_array()?.iter().map(one).collect()
+}
