@@ -181,7 +181,7 @@ fn what_runs_is_what_was_held() {
     noticed("`approvals` does not name", |s| unset(s.released.as_mut().unwrap(), "approvals"));
     let other = format!(r#"["{}"]"#, "f".repeat(32));
     noticed("`approvals` does not name", |s| {
-        set(s.released.as_mut().unwrap(), "approvals", json(&other))
+        set(s.released.as_mut().unwrap(), "approvals", json(&other));
     });
     noticed("`approvals` does not name", |s| s.words.truncate(1));
     // Nobody approved it at all.

@@ -17,7 +17,11 @@
 
 mod approvals;
 #[path = "../evidence/books.rs"]
-#[allow(dead_code, reason = "the whole library stands here, and this needs a shelf of it")]
+#[allow(
+    dead_code,
+    clippy::cast_possible_truncation,
+    reason = "the whole library stands here, and this needs a shelf of it"
+)]
 mod books;
 mod checker;
 #[path = "../evidence/desk.rs"]
