@@ -86,6 +86,7 @@ async fn ask(mut caller: Caller, n: u64) -> Caller {
         tool: caller.tool.to_owned(),
         arguments: caller.arguments.clone(),
         call_id: format!("c{}-{n}", caller.name),
+        wait_ms: 0,
     });
     if let Some(token) = &caller.token {
         request.metadata_mut().insert("authorization", token.clone());

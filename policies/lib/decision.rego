@@ -5,6 +5,10 @@
 #    T3 tool gets, turn an allow into a wait; they never make callable what no rule allows.
 # 3. Then an allow of the team or agent layer. Otherwise: deny.
 #
+# A require_approval stands until enough people have approved the call: `approvers` of its item, one if
+# it has none, each with the `role` it names, if it names one. A layer whose rules look at
+# `input.approvals` counts for itself (`input.quorum.by_hand`): what it still asks for still stands.
+#
 # `decision` is what the layers say. `binding` is what of it holds while `input.observe` names layers in
 # observe mode; the gate asks for it only then, and only when `decision` is no allow.
 package wicketgate
@@ -99,9 +103,10 @@ binding_holds contains r if {
 	not r.rule in lenient
 }
 
-binding_holds contains worded("wicketgate.org.require_approval", item) if {
+binding_holds contains asked("org", item) if {
 	permitted
 	some item in data.wicketgate.org.require_approval
+	not enough("org", item)
 }
 
 binding_duties contains item if some item in data.wicketgate.org.obligations
@@ -136,17 +141,20 @@ denials contains {
 	not observed
 }
 
-holds contains worded("wicketgate.team.require_approval", item) if {
+holds contains asked("team", item) if {
 	some item in data.wicketgate.team.require_approval
+	not enough("team", item)
 }
 
-holds contains worded("wicketgate.agent.require_approval", item) if {
+holds contains asked("agent", item) if {
 	some item in data.wicketgate.agent.require_approval
+	not enough("agent", item)
 }
 
-holds contains worded("wicketgate.org.require_approval", item) if {
+holds contains asked("org", item) if {
 	allowed
 	some item in data.wicketgate.org.require_approval
+	not enough("org", item)
 }
 
 holds contains {
@@ -156,6 +164,7 @@ holds contains {
 } if {
 	allowed
 	irreversible
+	count(approvers("")) == 0
 }
 
 duties contains item if some item in data.wicketgate.org.obligations
@@ -184,3 +193,72 @@ worded(rule, item) := {"code": "message", "message": item, "rule": rule} if {
 	"message": "the rule gave neither a message nor an object of `code` and `message`",
 	"rule": rule,
 }
+
+# Who approved, with this role if it is not empty: every person once.
+approvers(role) := {a.approver |
+	some a in object.get(input, "approvals", [])
+	has_role(a, role)
+}
+
+has_role(_, role) if role == ""
+
+has_role(approval, role) if {
+	role != ""
+	role in approval.roles
+}
+
+# Who does not say which layers count for themselves is told that all do.
+by_hand := object.get(object.get(input, "quorum", {}), "by_hand", ["org", "team", "agent"])
+
+enough(layer, item) if {
+	not layer in by_hand
+	quorum := needed(item)
+	count(approvers(quorum.role)) >= quorum.approvers
+}
+
+# Undefined for an item that says it in another way: nobody can approve that.
+needed(item) := {"approvers": 1, "role": ""} if is_string(item)
+
+needed(item) := {"approvers": approvers, "role": role} if {
+	well_formed(item)
+	approvers := object.get(item, "approvers", 1)
+	role := object.get(item, "role", "")
+}
+
+well_formed(item) if {
+	is_object(item)
+	is_string(item.code)
+	is_string(item.message)
+	object.keys(item) - {"code", "message", "approvers", "role"} == set()
+	approvers := object.get(item, "approvers", 1)
+	is_number(approvers)
+	approvers == floor(approvers)
+	approvers >= 1
+	approvers <= 16
+	is_string(object.get(item, "role", ""))
+}
+
+# What still stands, and how far it is where more than one person is needed.
+asked(layer, item) := {
+	"code": item.code,
+	"message": sprintf("%s (%d of %d approvers%s)", [item.message, have, quorum.approvers, as_role(quorum.role)]),
+	"rule": layered(layer),
+} if {
+	not layer in by_hand
+	well_formed(item)
+	quorum := needed(item)
+	quorum != {"approvers": 1, "role": ""}
+	have := count(approvers(quorum.role))
+} else := {
+	"code": item.code,
+	"message": item.message,
+	"rule": layered(layer),
+} if {
+	well_formed(item)
+} else := worded(layered(layer), item)
+
+as_role("") := ""
+
+as_role(role) := sprintf(" as `%s`", [role]) if role != ""
+
+layered(layer) := sprintf("wicketgate.%s.require_approval", [layer])

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::checked::Checked;
+use super::checked::{self, Checked};
+use super::control::List;
 use super::{Error, fleet};
 use crate::config;
 use crate::ledger::postgres::Postgres;
@@ -16,6 +17,7 @@ use crate::ledger::{Parts, Settings, postgres};
 pub(super) struct Books {
     pub settings: Settings,
     pub parts: Parts,
+    pub list: List,
 }
 
 struct Chosen {
@@ -33,11 +35,12 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
         config::Ledger::Sqlite(sqlite) => sqlite_books(sqlite).await?,
         config::Ledger::Postgres(postgres) => postgres_books(postgres)?,
     };
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let list = List::open(config).await?;
+    let host = checked::host();
     let settings = Settings {
         tenant: chosen.tenant,
         pool: chosen.slots,
-        writer: format!("{host}/{}", std::process::id()),
+        writer: checked.writer(),
         pod: host,
         queue_wait: Duration::from_millis(config.limits.queue_wait_ms),
         commit_wait: Duration::from_millis(config.limits.commit_wait_ms),
@@ -61,7 +64,7 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
         lease_file: Some(LeaseFile::at(config.state.join("lease"))),
         metrics: Arc::clone(&checked.metrics),
     };
-    Ok(Books { settings, parts })
+    Ok(Books { settings, parts, list })
 }
 
 async fn sqlite_books(sqlite: &config::Sqlite) -> Result<Chosen, Error> {

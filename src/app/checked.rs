@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::tools::{self, Tools};
-use super::{Error, versions};
+use super::{Error, bounds, versions};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
 use crate::crypto::keys::{PublicKey, SecretKey};
@@ -27,7 +27,20 @@ pub(super) struct Checked {
     pub enrolment: Arc<dyn Signer>,
     pub metrics: Arc<Metrics>,
     pub policy_trust: activation::Trust,
+    pub approver_keys: Vec<PublicKey>,
     pub staff: Staff,
+}
+
+impl Checked {
+    /// Host and process, for people.
+    pub fn writer(&self) -> String {
+        format!("{}/{}", host(), std::process::id())
+    }
+}
+
+/// The name of this machine.
+pub(super) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Loads and checks everything the configuration names; reports all that is wrong.
@@ -40,6 +53,7 @@ pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
     let mut wrong = Vec::new();
     let manifest_keys = keys(&config.trust.manifest_keys, &mut wrong);
     let policy_keys = keys(&config.trust.policy_keys, &mut wrong);
+    let approver_keys = keys(&config.trust.approver_keys, &mut wrong);
     let socket = config.listen.socket.as_deref();
     let trust = Trust { keys: &manifest_keys, threshold: config.trust.manifest_threshold, socket };
     let callers = Callers::load(&config.agents, &trust, &tokens, clock.now());
@@ -52,6 +66,10 @@ pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
             return Err(Error::Config(wrong));
         }
     };
+    let unpriced = bounds::unpriced(callers.manifests(), &tools.toolbox);
+    if !unpriced.is_empty() {
+        return Err(Error::Config(unpriced));
+    }
     versions::check(&config.state, &callers).map_err(|e| Error::Config(vec![e]))?;
     let system = |e: String| Error::System(e);
     let artifacts = Artifacts::open(&config.state.join("artifacts"));
@@ -71,6 +89,7 @@ pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
             threshold: config.trust.policy_threshold,
         },
         staff: Staff::load(&config.operators).map_err(Error::Config)?,
+        approver_keys,
         config,
         clock,
         entropy,

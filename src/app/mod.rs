@@ -15,8 +15,11 @@ use crate::serve::Readiness;
 use crate::telemetry::trace;
 
 mod anchors;
+mod approvers;
 mod books;
+mod bounds;
 mod checked;
+mod control;
 pub mod fleet;
 mod hub;
 mod listen;

@@ -9,12 +9,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::anchors::Anchors;
 use super::checked::Checked;
+use super::control::{self, List};
 use super::listen::listen;
 use super::tools::{Files, Tools};
-use super::{Ask, Ended, Error, PAUSE, books, policy, tools, versions};
+use super::{Ask, Ended, Error, PAUSE, approvers, books, bounds, policy, tools, versions};
 use crate::catalog::drift::Drift;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
@@ -34,6 +36,12 @@ pub(super) struct Running {
     pub readiness: watch::Sender<Readiness>,
     /// The servers behind the tools in force.
     pub upstreams: ArcSwap<Upstreams>,
+    /// Operators' orders.
+    pub list: List,
+    /// Ends following the list.
+    pub deaf: CancellationToken,
+    /// Whoever follows it.
+    pub following: TaskTracker,
 }
 
 /// What the holder of the gate asks; it ends when nobody holds the gate any more.
@@ -70,6 +78,9 @@ pub(super) async fn start(
         road: Arc::new(OnceLock::new()),
         readiness,
         upstreams: ArcSwap::from_pointee(tools.upstreams),
+        list: books.list,
+        deaf: CancellationToken::new(),
+        following: TaskTracker::new(),
     };
     let running = Arc::new(running);
     let upstreams = running.upstreams.load();
@@ -152,16 +163,19 @@ async fn open_gate(
     // The writer ended first; whoever supervises it says why.
     let Ok(runs) = recovered.await else { return Ok(()) };
     let limits = &checked.config.limits;
-    let bounds = enforce::Settings {
+    let settings = enforce::Settings {
         in_flight_max: usize::try_from(limits.in_flight_max).unwrap_or(usize::MAX),
         open_runs_max: usize::try_from(limits.open_runs_max).unwrap_or(usize::MAX),
         hold: Duration::from_secs(limits.hold_seconds),
         attested: checked.config.attested.clone(),
         incognito: checked.config.retention.incognito.iter().cloned().collect(),
+        switch_file: Some(checked.config.control.switch_file.clone()),
+        manifest_threshold: checked.config.trust.manifest_threshold,
+        bounds: bounds::bounds(&checked).await?,
         ..enforce::Settings::default()
     };
     let road = Road::new(
-        bounds,
+        settings,
         enforce::Parts {
             ledger: running.ledger.clone(),
             toolbox,
@@ -180,7 +194,13 @@ async fn open_gate(
         }
     }
     versions::keep(&checked.config.state, &checked.callers).map_err(Error::System)?;
+    control::read(&running, &checked, &road).await;
+    if let Some(list) = approvers::list(&checked, &road) {
+        road.trust_approvers(list);
+    }
     road.resume(runs, checked.callers.manifests());
+    road.catch_up().await;
+    control::follow(&running, &road);
     road.summarise();
     drop(running.road.set(Arc::clone(&road)));
     policy::load(&checked, &running, &road).await;
@@ -216,6 +236,7 @@ async fn finish(
             () = asked_again(&mut asked) => tracing::warn!("asked twice to end: not waiting"),
         }
     }
+    control::ended(running).await;
     running.stop.cancel();
     match tokio::time::timeout(Duration::from_secs(5), &mut writing).await {
         Ok(ending) => ended(ending),
@@ -291,8 +312,12 @@ impl Running {
                 "policy: the {layer} layer observes until {until}: its denials are not enforced"
             )
         });
+        let stopped = self.road.get().map(|road| road.control_notes()).unwrap_or_default();
         let upstreams = self.upstreams.load();
-        layers.chain(upstreams.iter().filter_map(|upstream| note(upstream))).collect()
+        layers
+            .chain(stopped)
+            .chain(upstreams.iter().filter_map(|upstream| note(upstream)))
+            .collect()
     }
 
     /// Says whether calls can be governed, and if not, everything that is missing.
@@ -312,7 +337,7 @@ impl Running {
             Some(road) if road.engine().is_none() => {
                 reasons.push("policy: no bundle is in force".to_owned());
             }
-            Some(_) => {}
+            Some(road) => reasons.extend(road.control_reasons()),
         }
         let next = Readiness { ready: reasons.is_empty(), reasons, notes: self.notes() };
         self.readiness.send_if_modified(|now| {

@@ -36,6 +36,8 @@ pub struct Tool {
     pub timeout_ms: Option<u64>,
     /// Result bytes: 1 to 8,388,608, 1,048,576 if absent.
     pub result_bytes_max: Option<u64>,
+    /// What one call costs, in millionths of a US dollar; 0 is nothing, absent is not known.
+    pub cost_micro_usd: Option<u64>,
     /// What the request is authenticated with (`http`).
     #[serde(default)]
     pub credentials: Vec<Credential>,

@@ -12,6 +12,14 @@ pub(super) fn digest(shown: Json, effective: Json) -> Digest {
     Digest::of(&[&canonical::bytes(&body)])
 }
 
+/// The same with what one call costs, where that is said: a definition that says nothing keeps its hash.
+pub(super) fn priced(effective: Json, cost_micro_usd: Option<u64>) -> Json {
+    let Some(cost) = cost_micro_usd else { return effective };
+    let Json::Object(mut members) = effective else { return effective };
+    members.insert("cost_micro_usd".into(), Json::from(cost));
+    Json::Object(members)
+}
+
 /// The kind's own part, without secrets.
 pub(super) fn kind(kind: &Kind) -> Json {
     match kind {

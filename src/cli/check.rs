@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::bucket::{BucketArgs, remote};
 use super::ledger::{Failure, INVALID, UNVERIFIABLE, USAGE, unreadable};
 use super::reader::{self, Source};
 use super::{complain, say};
@@ -13,7 +14,7 @@ use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::evidence::trust::{Trust, Use};
 use crate::ledger::archive;
-use crate::ledger::archive::shelf::Directory;
+use crate::ledger::archive::shelf::{Directory, Shelf};
 use crate::ledger::entry::Entry;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::announced::Announced;
@@ -30,9 +31,12 @@ const PROGRESS: u64 = 50_000;
 pub struct Verify {
     #[command(flatten)]
     source: Source,
-    /// Verify archives in this directory instead: one log, or one below each directory in it
-    #[arg(long, value_name = "DIR", group = "Source")]
+    /// Verify archives instead, from their files alone: in this directory, or at this place in an object
+    /// store (`s3://bucket/prefix`); one log, or one below each name in it
+    #[arg(long, value_name = "DIR|URL", group = "Source")]
     tiles: Option<PathBuf>,
+    #[command(flatten)]
+    bucket: BucketArgs,
     /// Trust roots: enrolment keys, heads you noted
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
@@ -246,9 +250,13 @@ async fn loss(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Option<String
 /// The archives in a directory: the one that it is, or those below it.
 async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdict>, Failure> {
     let mut verdicts = Vec::new();
-    for dir in archives(dir)? {
-        let shelf = Directory::read(&dir);
-        let origin = origin(&shelf).await?;
+    let shelves = match remote(dir) {
+        Some(place) => command.bucket.archives(place).await?,
+        None => archives(dir)?,
+    };
+    for shelf in shelves {
+        let shelf = shelf.as_ref();
+        let origin = origin(shelf).await?;
         let tenant = origin.split('/').nth(1).unwrap_or_default();
         if command.chain.as_ref().is_some_and(|wanted| *wanted != origin)
             || command.tenant.as_deref().is_some_and(|wanted| wanted != tenant)
@@ -256,7 +264,7 @@ async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdic
             continue;
         }
         let known = pins(trust, &origin);
-        let report = archive::check::archive(&shelf, &trust.enrolment, &known.heads);
+        let report = archive::check::archive(shelf, &trust.enrolment, &known.heads);
         let report = report.await.map_err(unreadable)?;
         verdicts.push(Verdict {
             origin: report.origin,
@@ -274,15 +282,15 @@ async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdic
     Ok(verdicts)
 }
 
-async fn origin(shelf: &Directory) -> Result<String, Failure> {
-    use crate::ledger::archive::shelf::Shelf as _;
+async fn origin(shelf: &dyn Shelf) -> Result<String, Failure> {
     let note = shelf.get(archive::CHECKPOINT).await.map_err(unreadable)?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&note).lines().next().unwrap_or_default().to_owned())
 }
 
-fn archives(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+fn archives(dir: &Path) -> Result<Vec<Box<dyn Shelf>>, Failure> {
+    let open = |dir: &Path| Box::new(Directory::read(dir)) as Box<dyn Shelf>;
     if dir.join(archive::CHECKPOINT).is_file() {
-        return Ok(vec![dir.to_owned()]);
+        return Ok(vec![open(dir)]);
     }
     let listed =
         std::fs::read_dir(dir).map_err(|e| unreadable(format!("{}: {e}", dir.display())))?;
@@ -291,7 +299,7 @@ fn archives(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
         .filter(|path| path.join(archive::CHECKPOINT).is_file())
         .collect();
     found.sort();
-    Ok(found)
+    Ok(found.iter().map(|dir| open(dir)).collect())
 }
 
 const fn word(code: u8) -> &'static str {

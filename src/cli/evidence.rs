@@ -252,6 +252,7 @@ async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
             | crate::evidence::Error::NoRun(_)
             | crate::evidence::Error::NoLog(_)
             | crate::evidence::Error::Pruned { .. }
+            | crate::evidence::Error::Gone { .. }
             | crate::evidence::Error::Ledger { .. }
             | crate::evidence::Error::Artifact { .. }
             | crate::evidence::Error::Trust { .. } => Exit::Invalid,

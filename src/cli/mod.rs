@@ -12,6 +12,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 mod approval;
 mod archive;
+mod bucket;
 mod check;
 mod config;
 mod control;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::archive::{code, trusted};
+use super::bucket::BucketArgs;
 use super::ledger::{Failure, INVALID, UNVERIFIABLE, USAGE, chains, unreadable};
 use super::reader::{self, Place, Source};
 use super::recorder::{FleetArgs, Recording};
@@ -13,7 +14,6 @@ use crate::config;
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
 use crate::ledger::archive;
-use crate::ledger::archive::shelf::Directory;
 use crate::ledger::postgres::PostgresPruner;
 use crate::ledger::pruning::{self, Asked, Plan};
 use crate::ledger::sqlite::Sqlite;
@@ -36,9 +36,12 @@ pub struct Prune {
     /// Entries written before this day, as 2026-01-31
     #[arg(long, value_name = "DATE", conflicts_with = "below")]
     before: Option<String>,
-    /// Directory that `ledger archive --out` wrote; it is checked before anything goes
-    #[arg(long, value_name = "DIR")]
+    /// What `ledger archive` wrote, a directory or a place in an object store (`s3://bucket/prefix`); it
+    /// is checked before anything goes
+    #[arg(long, value_name = "DIR|URL")]
     archive: PathBuf,
+    #[command(flatten)]
+    bucket: BucketArgs,
     /// Who decided it, for the record
     #[arg(long, value_name = "WHO")]
     by: String,
@@ -76,10 +79,10 @@ pub(super) async fn run(command: &Prune) -> Result<u8, Failure> {
         youngest,
     };
     let plan = pruning::plan(reader, row, &asked).await.map_err(refused)?;
-    let shelf = Directory::read(&command.archive.join(row.chain.to_string()));
+    let shelf = command.bucket.of_chain(&command.archive, &row.chain)?;
     let trusted = trusted(command.trust.as_deref())?;
     let range = (plan.from, plan.to);
-    let head = archive::holds(reader, row, &trusted, &shelf, range)
+    let head = archive::holds(reader, row, &trusted, shelf.as_ref(), range)
         .await
         .map_err(|e| (code(&e), format!("the archive: {e}")))?;
     say(format!(

@@ -46,6 +46,9 @@ pub(super) fn check(
             check.add(&at, message);
         }
     }
+    for (at, message) in super::pools::check(&document.value) {
+        check.add(&at, message);
+    }
     check.ledger(env)
 }
 
@@ -97,9 +100,12 @@ impl Check<'_> {
 
     fn trust(&mut self) {
         let mut owners: BTreeMap<[u8; 32], &str> = BTreeMap::new();
-        for (kind, needed) in
-            [("manifest", true), ("policy", self.text("/policy/bundle").is_some())]
-        {
+        let kinds = [
+            ("manifest", true, ""),
+            ("policy", self.text("/policy/bundle").is_some(), "policy.bundle"),
+            ("approver", self.text("/approvals/signers").is_some(), "approvals.signers"),
+        ];
+        for (kind, needed, because) in kinds {
             let list = format!("/trust/{kind}_keys");
             let files: Vec<Option<PathBuf>> =
                 self.list(&list).iter().map(|file| file.as_str().map(PathBuf::from)).collect();
@@ -122,8 +128,9 @@ impl Check<'_> {
                     }
                 }
             }
-            if needed && kind == "policy" && files.is_empty() {
-                self.add("/trust", "`policy.bundle` is set and `policy_keys` is empty");
+            if needed && !because.is_empty() && files.is_empty() {
+                let message = format!("`{because}` is set and `{kind}_keys` is empty");
+                self.add("/trust", message);
             }
             let at = format!("/trust/{kind}_threshold");
             let threshold = self.document.value.pointer(&at).and_then(Value::as_u64).unwrap_or(1);

@@ -31,6 +31,9 @@ pub(super) fn complete(value: &mut Value, schema: &Value, env: &dyn Fn(&str) -> 
     if value.pointer("/ledger/sqlite").is_some_and(|sqlite| sqlite.get("path").is_none()) {
         set(value, "/ledger/sqlite/path", below("ledger.sqlite"));
     }
+    if value.pointer("/control/switch_file").is_none() {
+        set(value, "/control/switch_file", below("switch"));
+    }
     if value.pointer("/ledger/postgres").is_some_and(|postgres| postgres.get("spool").is_none()) {
         set(value, "/ledger/postgres/spool", below("spool"));
     }
@@ -77,6 +80,7 @@ pub(super) fn resolve(value: &mut Value, base: &Path) {
         "/ledger/sqlite/path",
         "/ledger/postgres/url_file",
         "/ledger/postgres/spool",
+        "/control/switch_file",
         "/policy/bundle",
         "/lock",
         "/encryption/key_file",
@@ -88,6 +92,7 @@ pub(super) fn resolve(value: &mut Value, base: &Path) {
     let lists = [
         "/trust/manifest_keys",
         "/trust/policy_keys",
+        "/trust/approver_keys",
         "/trust/lock_keys",
         "/encryption/old_key_files",
     ];

@@ -27,6 +27,7 @@ pub mod fleet;
 pub mod hub;
 pub mod operators;
 mod overrides;
+pub mod pools;
 mod retention;
 mod schema;
 
@@ -76,8 +77,12 @@ pub struct Config {
     pub servers: Vec<ServerConfig>,
     /// What the servers showed when it was signed; the envelope lies beside it.
     pub lock: Option<PathBuf>,
+    /// How operators stop it.
+    pub control: Control,
     /// What the process takes on at once.
     pub limits: Limits,
+    /// What all gates share.
+    pub pools: Vec<pools::Pool>,
     /// How long payloads stay.
     pub retention: Retention,
     /// Under which key they lie; absent: in the clear.
@@ -189,6 +194,10 @@ pub struct Trust {
     pub policy_keys: Vec<PathBuf>,
     /// How many of them must have signed.
     pub policy_threshold: usize,
+    /// Public key files of those who sign the list of approvers; never the same keys.
+    pub approver_keys: Vec<PathBuf>,
+    /// How many of them must have signed.
+    pub approver_threshold: usize,
     /// Public key files of those who sign locks; one signature is enough.
     pub lock_keys: Vec<PathBuf>,
 }
@@ -201,6 +210,14 @@ pub struct Policy {
     pub bundle: Option<PathBuf>,
     /// Milliseconds one evaluation may take.
     pub deadline_ms: u64,
+}
+
+/// `control`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Control {
+    /// A file that stops calls while it is there, with everything else down.
+    pub switch_file: PathBuf,
 }
 
 /// `limits`.
@@ -219,6 +236,16 @@ pub struct Limits {
     pub queue_wait_ms: u64,
     /// Seconds calls in progress get at shutdown.
     pub drain_seconds: u64,
+    /// Requests one caller may make each second in the long run.
+    pub requests_per_second: Option<u64>,
+    /// Requests one caller may make at once.
+    pub burst: u64,
+    /// Denials of one run within a minute after which it is suspended.
+    pub denials_max: Option<u64>,
+    /// Milliseconds a call of an ordered run waits for the one before it.
+    pub ordered_wait_ms: u64,
+    /// Results of T0 tools that only read are released before their outcome is on the books.
+    pub batch_t0: bool,
 }
 
 /// `telemetry`.

@@ -13,6 +13,8 @@ use crate::operator::staff::{Member, Role};
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Approvals {
+    /// Whether the owner of an agent's manifest may approve its calls.
+    pub owner_may_approve: bool,
     /// Who may approve: an OpenSSH `allowed_signers` file, its envelope beside it as `<file>.sig.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signers: Option<PathBuf>,
@@ -70,6 +72,9 @@ pub(super) fn approvals(path: &dyn Fn(&str) -> Value) -> Value {
     };
     json!({"type": "object", "additionalProperties": false, "default": {}, "properties": {
         "signers": path("allowed_signers of those who may approve, its envelope beside it as <file>.sig.json"),
+        "owner_may_approve": {"type": "boolean", "default": false,
+            "description": "whether the owner of an agent's manifest may approve its calls",
+            "x-error": "expected `true` or `false`"},
         "pending_max": count(10, 1000, "held calls of one run; the next one is denied"),
         "pending_all_max": count(1000, 100_000, "held calls in all; the next one is denied"),
         "webhook": {"type": "object", "additionalProperties": false, "required": ["url", "key"],

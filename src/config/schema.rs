@@ -43,7 +43,11 @@ pub fn schema() -> Value {
                 "description": "MCP servers; their tools exist once a signed lock pins them"},
             "lock": {"type": ["string", "null"], "minLength": 1, "maxLength": 4096, "default": null,
                 "description": "signed lock of the servers' tools, its envelope beside it as <file>.sig.json; default tools.lock once there are servers"},
+            "control": section(&json!({
+                "switch_file": described(path(), "file that stops calls while it is there; default switch in the state directory"),
+            })),
             "limits": limits(),
+            "pools": super::pools::schema(),
             "retention": super::retention::retention(),
             "encryption": super::retention::encryption(),
             "telemetry": section(&json!({
@@ -82,6 +86,11 @@ fn number(default: u64, least: u64, most: u64, text: &str) -> Value {
         "description": text, "x-error": format!("expected a whole number from {least} to {most}")})
 }
 
+fn optional(default: u64, most: u64, text: &str) -> Value {
+    json!({"type": ["integer", "null"], "minimum": 1, "maximum": most, "default": default,
+        "description": text, "x-error": format!("expected a whole number from 1 to {most}, or null")})
+}
+
 fn keys(text: &str) -> Value {
     json!({"type": "array", "maxItems": 64, "default": [], "items": path(), "description": text})
 }
@@ -115,6 +124,8 @@ fn trust() -> Value {
         "manifest_threshold": number(1, 1, 64, "how many of them must have signed"),
         "policy_keys": keys("public key files (PEM) of those who sign policy bundles; never the same keys"),
         "policy_threshold": number(1, 1, 64, "how many of them must have signed"),
+        "approver_keys": keys("public key files (PEM) of those who sign the list of approvers; never the same keys"),
+        "approver_threshold": number(1, 1, 64, "how many of them must have signed"),
         "lock_keys": keys("public key files (PEM) of those who sign locks of MCP servers; one signature is enough"),
     }})
 }
@@ -156,7 +167,9 @@ fn server() -> Value {
     );
     let said = closed(
         json!([]),
-        json!({"tier": tier(), "read_only": flag(), "idempotent": flag(), "timeout_ms": count(600_000)}),
+        json!({"tier": tier(), "read_only": flag(), "idempotent": flag(), "timeout_ms": count(600_000),
+            "cost_micro_usd": {"type": "integer", "minimum": 0, "maximum": 1_000_000_000_000_000_u64,
+                "x-error": "expected millionths of a US dollar, a whole number from 0"}}),
     );
     closed(
         json!(["name"]),
@@ -177,6 +190,8 @@ fn server() -> Value {
 fn agent() -> Value {
     json!({"type": "object", "additionalProperties": false, "required": ["manifest", "callers"], "properties": {
         "manifest": described(path(), "signed manifest; its envelope lies beside it as <file>.sig.json"),
+        "ordered": {"type": "boolean", "default": false, "x-error": "expected `true` or `false`",
+            "description": "calls of one run are walked one at a time, in the order in which they arrive"},
         "callers": {"type": "array", "minItems": 1, "maxItems": 256, "x-error": "expected 1 to 256 callers",
             "items": {"type": "object", "additionalProperties": false, "properties": {
                 "socket": path(),
@@ -195,5 +210,11 @@ fn limits() -> Value {
         "commit_wait_ms": number(4000, 100, 4500, "milliseconds a caller waits for the ledger"),
         "queue_wait_ms": number(1000, 0, 4000, "milliseconds a call waits for its turn"),
         "drain_seconds": number(20, 0, 3600, "seconds calls in progress get at shutdown"),
+        "requests_per_second": optional(500, 100_000, "requests one caller may make each second in the long run, openings of runs included; null switches it off"),
+        "burst": number(2000, 1, 1_000_000, "requests one caller may make at once after a rest"),
+        "denials_max": optional(60, 100_000, "denials of one run within a minute after which it is suspended; null switches it off"),
+        "ordered_wait_ms": number(30_000, 1, 600_000, "milliseconds a call of an ordered run waits for the one before it"),
+        "batch_t0": {"type": "boolean", "default": false, "x-error": "expected `true` or `false`",
+            "description": "results of T0 tools that only read are released before their outcome is on the books, which follows within 50 ms"},
     }))
 }

@@ -38,7 +38,8 @@ pub async fn wait(orders: &dyn Orders, seq: u64, most: Duration) -> Result<Answe
         let shown = orders.shown().await?;
         let silent = shown.into_iter().filter(|gate| {
             let ended = gate.state.get(ENDED).and_then(Json::as_bool).unwrap_or(false);
-            !ended && !heard.contains(gate.origin.as_str())
+            // One that began after the order read it as it began: it had nothing to stop.
+            !ended && gate.seq < seq && !heard.contains(gate.origin.as_str())
         });
         let unreachable: Vec<Presence> = silent.collect();
         if unreachable.is_empty() || tokio::time::Instant::now() >= end {

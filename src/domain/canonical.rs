@@ -1,6 +1,7 @@
 //! The one canonical form (RFC 8785): everything that is hashed, signed or compared comes from here.
 
-use super::json::Json;
+use super::json::{self, Json, Limits};
+use super::reader::Spelling;
 
 /// The canonical bytes of a value: members sorted by UTF-16 code units, no space, shortest numbers.
 #[must_use]
@@ -15,6 +16,22 @@ pub fn bytes(value: &Json) -> Vec<u8> {
 pub fn text(value: &Json) -> String {
     // INVARIANT: `write` only emits whole `str` pieces, so this never loses a byte.
     String::from_utf8(bytes(value)).unwrap_or_default()
+}
+
+/// Reads a strict document that is in canonical form; `None` if it is in another.
+///
+/// The form is checked while the text is read, which costs far less than writing it again.
+///
+/// # Errors
+/// As `Json::parse`.
+pub fn read(text: &[u8], limits: &Limits) -> Result<Option<Json>, json::Error> {
+    let (value, spelling) = Json::parse_telling(text, limits)?;
+    let same = match spelling {
+        Spelling::Canonical => true,
+        Spelling::Other => false,
+        Spelling::Unsure => bytes(&value) == text,
+    };
+    Ok(same.then_some(value))
 }
 
 /// One object written member by member, without building it first.
@@ -153,7 +170,7 @@ mod tests {
         let leaf = prop_oneof![
             Just(Json::Null),
             any::<bool>().prop_map(Json::Bool),
-            (-super::super::json::INT_MAX..=super::super::json::INT_MAX).prop_map(Json::Int),
+            (-json::INT_MAX..=json::INT_MAX).prop_map(Json::Int),
             (-1.0e9_f64..1.0e9).prop_filter("fraction", |n| n.fract() != 0.0).prop_map(Json::Float),
             any::<String>().prop_map(Json::String),
         ];
@@ -166,11 +183,62 @@ mod tests {
         })
     }
 
+    #[test]
+    fn every_way_to_write_a_value_but_one_is_not_canonical() {
+        for (text, canonical) in [
+            ("{}", true),
+            (" {}", false),
+            ("{} ", false),
+            ("[1, 2]", false),
+            ("[1,2]", true),
+            (r#"{"a":1,"b":2}"#, true),
+            (r#"{"b":1,"a":2}"#, false),
+            (r#"{"a" :1}"#, false),
+            (r#"{"a":{"d":1,"c":2}}"#, false),
+            (r#"{"":1,"a":2}"#, true),
+            (r#""\n\u000b\u001f\"\\""#, true),
+            (r#""\u000B""#, false),
+            (r#""\u000a""#, false),
+            (r#""\u0041""#, false),
+            (r#""\/""#, false),
+            (r#""\u00e9""#, false),
+            ("1.5", true),
+            ("1.50", false),
+            ("1.0", false),
+            ("1e2", false),
+            ("1e-7", true),
+            // In UTF-16 the first of these names sorts before the second, in UTF-8 after it.
+            ("{\"\u{10000}\":1,\"\u{e000}\":2}", true),
+            ("{\"\u{e000}\":1,\"\u{10000}\":2}", false),
+            ("{\"\\u0061\":1}", false),
+        ] {
+            let read = read(text.as_bytes(), &Limits::FILE).unwrap();
+            assert_eq!(read.is_some(), canonical, "{text}");
+        }
+    }
+
     proptest! {
         #[test]
         fn it_agrees_with_an_implementation_nobody_here_wrote(value in any_json()) {
             let theirs = serde_json_canonicalizer::to_string(&value.to_serde()).unwrap();
             prop_assert_eq!(text(&value), theirs);
+        }
+
+        #[test]
+        fn one_changed_byte_is_read_as_canonical_only_if_writing_it_again_gives_it_back(
+            value in any_json(),
+            at in any::<prop::sample::Index>(),
+            byte in prop_oneof![any::<u8>(), prop::sample::select(b" \"\\/{}[],:-+0129.eEubfnrtA\n".to_vec())],
+            insert in any::<bool>(),
+        ) {
+            let mut text = bytes(&value);
+            if let Ok(whole) = read(&text, &Limits::FILE) {
+                prop_assert!(whole.is_some());
+            }
+            let at = at.index(text.len());
+            if insert { text.insert(at, byte) } else { text[at] = byte }
+            let slow = Json::parse(&text, &Limits::FILE).map(|value| (bytes(&value) == text).then_some(value));
+            prop_assert_eq!(read(&text, &Limits::FILE), slow);
         }
 
         #[test]

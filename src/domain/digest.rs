@@ -4,7 +4,6 @@ use sha2::{Digest as _, Sha256};
 
 use super::canonical;
 use super::id::{CallId, RunId, ToolName};
-use super::json::Json;
 
 /// A SHA-256 value (32 bytes). Shown as 64 lowercase hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,11 +85,10 @@ pub fn commitment(salt: &Salt, payload: &[u8]) -> Digest {
 /// Names one call for approvals and proofs, from its commitment and not from its arguments.
 #[must_use]
 pub fn call_digest(run: &RunId, call: &CallId, tool: &ToolName, args: &Digest) -> Digest {
-    let body = Json::object([
-        ("run", Json::from(run.to_string())),
-        ("call", Json::from(call.as_str())),
-        ("tool", Json::from(tool.as_str())),
-        ("args_commitment", Json::from(args.hex())),
-    ]);
-    Digest::of(&[b"wicketgate/call/1\0", &canonical::bytes(&body)])
+    let mut body = canonical::Members::with_capacity(384);
+    body.text("args_commitment", &args.hex());
+    body.text("call", call.as_str());
+    body.text("run", &run.to_string());
+    body.text("tool", tool.as_str());
+    Digest::of(&[b"wicketgate/call/1\0", &body.finish()])
 }

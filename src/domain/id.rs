@@ -19,7 +19,8 @@ impl RunId {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let id = Uuid::try_parse(text).ok()?;
-        (id.hyphenated().to_string() == text).then_some(Self(id))
+        let mut written = Uuid::encode_buffer();
+        (id.hyphenated().encode_lower(&mut written) == text).then_some(Self(id))
     }
 
     /// The same id for libraries that speak UUID.

@@ -31,6 +31,8 @@ pub struct ToolFacts {
     pub timeout: Duration,
     /// Result bytes.
     pub result_bytes_max: u64,
+    /// What one call costs, if the binding says so; millionths of a US dollar.
+    pub cost_micro_usd: Option<u64>,
 }
 
 /// Something the firewall saw in arguments (`input.findings[]`).

@@ -4,25 +4,40 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::json::{Error, INT_MAX, Json, Limits};
 
+/// Whether a text is the canonical form of what it says (RFC 8785).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Spelling {
+    /// It is.
+    Canonical,
+    /// Only writing the value again tells: it has floats, or names that UTF-16 may sort in another way.
+    Unsure,
+    /// It is not.
+    Other,
+}
+
 /// One pass over one text.
 pub(super) struct Reader<'a> {
+    source: &'a str,
     text: &'a [u8],
+    spelling: Spelling,
     at: usize,
     values: usize,
     limits: &'a Limits,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads the one document this text is.
-    pub(super) fn read(text: &'a str, limits: &'a Limits) -> Result<Json, Error> {
-        let mut reader = Self { text: text.as_bytes(), at: 0, values: 0, limits };
+    /// Reads the one document this text is, and how it is spelled.
+    pub(super) fn read(text: &'a str, limits: &'a Limits) -> Result<(Json, Spelling), Error> {
+        let spelling = Spelling::Canonical;
+        let mut reader =
+            Self { source: text, text: text.as_bytes(), spelling, at: 0, values: 0, limits };
         reader.space();
         let value = reader.value(0)?;
         reader.space();
         if reader.at < reader.text.len() {
             return Err(reader.error("json.trailing_data", "data after the document"));
         }
-        Ok(value)
+        Ok((value, reader.spelling))
     }
 
     fn error(&self, code: &'static str, message: impl Into<String>) -> Error {
@@ -42,6 +57,13 @@ impl<'a> Reader<'a> {
     fn space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at = self.at.saturating_add(1);
+            self.spelling = Spelling::Other;
+        }
+    }
+
+    fn unsure(&mut self) {
+        if self.spelling == Spelling::Canonical {
+            self.spelling = Spelling::Unsure;
         }
     }
 
@@ -154,11 +176,25 @@ impl<'a> Reader<'a> {
             let most = self.limits.key_bytes_max;
             return Err(at_name("json.key_size", format!("a member name over {most} bytes")));
         }
-        if members.contains_key(&name) {
+        let follows = members.last_key_value().is_none_or(|(last, _)| *last < name);
+        if !name.is_ascii() {
+            self.unsure();
+        } else if !follows {
+            self.spelling = Spelling::Other;
+        }
+        if !follows && members.contains_key(&name) {
             return Err(at_name("json.duplicate_key", format!("`{name}` twice")));
         }
-        // Go's decoder and others match names without regard to case.
-        if !folded.insert(fold(&name)) {
+        // Go's decoder and others match names without regard to case. A name that is its own folded form
+        // is among the members; the folded forms of all others are kept beside them.
+        let own = name.is_ascii() && !name.bytes().any(|byte| byte.is_ascii_uppercase());
+        let clash = if own {
+            folded.contains(&name)
+        } else {
+            let form = fold(&name);
+            (form.is_ascii() && members.contains_key(&form)) || !folded.insert(form)
+        };
+        if clash {
             let message = format!("`{name}` differs from another name only by case");
             return Err(at_name("json.duplicate_key", message));
         }
@@ -170,17 +206,22 @@ impl<'a> Reader<'a> {
         let mut out = String::new();
         loop {
             let start = self.at;
-            while !matches!(self.peek(), None | Some(b'"' | b'\\' | 0..=0x1F)) {
-                self.at = self.at.saturating_add(1);
-            }
-            let plain = self.text.get(start..self.at).unwrap_or_default();
-            // INVARIANT: the text is UTF-8 and a run ends at ASCII, so the run is UTF-8.
-            out.push_str(
-                std::str::from_utf8(plain).map_err(|_| self.error("json.utf8", "not UTF-8"))?,
-            );
+            let rest = self.text.get(start..).unwrap_or_default();
+            let run = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1F));
+            self.at = start.saturating_add(run.unwrap_or(rest.len()));
+            // INVARIANT: the text is UTF-8 and a run begins and ends at ASCII, so the run is UTF-8.
+            let plain = self.source.get(start..self.at);
+            let plain = plain.ok_or_else(|| self.error("json.utf8", "not UTF-8"))?;
             match self.next() {
-                Some(b'"') => return Ok(out),
-                Some(b'\\') => out.push(self.escape()?),
+                Some(b'"') if out.is_empty() => return Ok(plain.to_owned()),
+                Some(b'"') => {
+                    out.push_str(plain);
+                    return Ok(out);
+                }
+                Some(b'\\') => {
+                    out.push_str(plain);
+                    out.push(self.escape()?);
+                }
                 Some(_) => return Err(self.error("json.syntax", "a control character in a string")),
                 None => return Err(self.error("json.syntax", "a string is not closed")),
             }
@@ -191,7 +232,10 @@ impl<'a> Reader<'a> {
         match self.next() {
             Some(b'"') => Ok('"'),
             Some(b'\\') => Ok('\\'),
-            Some(b'/') => Ok('/'),
+            Some(b'/') => {
+                self.spelling = Spelling::Other;
+                Ok('/')
+            }
             Some(b'b') => Ok('\u{8}'),
             Some(b'f') => Ok('\u{c}'),
             Some(b'n') => Ok('\n'),
@@ -203,7 +247,14 @@ impl<'a> Reader<'a> {
     }
 
     fn unicode(&mut self) -> Result<char, Error> {
+        let start = self.at;
         let first = self.hex4()?;
+        // In canonical form only what has no shorter escape is written so, in lower case.
+        let digits = self.text.get(start..self.at).unwrap_or_default();
+        let short = matches!(first, 8 | 9 | 10 | 12 | 13);
+        if first > 0x1F || short || digits.iter().any(u8::is_ascii_uppercase) {
+            self.spelling = Spelling::Other;
+        }
         let lone = |reader: &Self| reader.error("json.lone_surrogate", "half a surrogate pair");
         match first {
             0xD800..=0xDBFF => {
@@ -270,12 +321,15 @@ impl<'a> Reader<'a> {
                 return Err(bad(self));
             }
         }
-        let literal = self.text.get(start..self.at).unwrap_or_default();
-        let literal = std::str::from_utf8(literal).map_err(|_| bad(self))?;
+        let source = self.source;
+        let literal = source.get(start..self.at).ok_or_else(|| bad(self))?;
         self.number_of(literal, integer)
     }
 
-    fn number_of(&self, literal: &str, integer: bool) -> Result<Json, Error> {
+    fn number_of(&mut self, literal: &str, integer: bool) -> Result<Json, Error> {
+        if !integer {
+            self.unsure();
+        }
         let range = || {
             self.error(
                 "json.int_out_of_range",

@@ -8,7 +8,7 @@ use crate::domain::id::CallId;
 use crate::domain::outcome::{FailureClass, Outcome, SIMULATED};
 use crate::domain::time::Timestamp;
 use crate::ledger;
-use crate::ledger::permit::{Held, Recalled, RecalledState, Receipt, Refusal, Settled};
+use crate::ledger::permit::{Held, Pledged, Recalled, RecalledState, Receipt, Refusal, Settled};
 
 /// A result that may be released, and where it is on the books. Made only from something durable.
 #[derive(Clone, Debug)]
@@ -17,9 +17,17 @@ pub struct Released {
     result: Vec<u8>,
     status: String,
     receipt: Receipt,
+    pending: bool,
 }
 
 impl Released {
+    /// Whether the receipt is that of the authorisation, and the outcome is not on the books yet: of a
+    /// T0 tool that only reads, where the operator wants it so.
+    #[must_use]
+    pub const fn is_pending(&self) -> bool {
+        self.pending
+    }
+
     /// The call.
     #[must_use]
     pub const fn call(&self) -> &CallId {
@@ -196,9 +204,18 @@ pub fn of_settled(settled: Settled) -> Answer {
     of_outcome(call, outcome, receipt)
 }
 
+/// The answer of a call whose outcome is on its way to the books.
+#[must_use = "a promised outcome is somebody's answer"]
+pub fn of_pledged(pledged: Pledged) -> Answer {
+    let (call, outcome, receipt) = pledged.into_outcome();
+    of_outcome(call, outcome, receipt).map(|released| Released { pending: true, ..released })
+}
+
 fn of_outcome(call: CallId, outcome: Outcome, receipt: Receipt) -> Answer {
     match outcome {
-        Outcome::Completed { result, status } => Ok(Released { call, result, status, receipt }),
+        Outcome::Completed { result, status } => {
+            Ok(Released { call, result, status, receipt, pending: false })
+        }
         Outcome::Failed { class, message, .. } => {
             let code = Code::ToolFailed;
             let message = match class {

@@ -16,17 +16,17 @@ impl Road {
         let Some(call) = CallId::parse(call) else { return };
         let place = run.state.lock().calls.get(&call).cloned();
         match place {
-            Some(Place::OnRoad { cancel, .. }) => cancel.cancel(),
-            Some(Place::Held) => self.cancel_held(run, &call),
+            Some(Place::OnRoad { cancel, .. }) => cancel.cancel(tool::CANCELLED),
+            Some(Place::Held) => self.cancel_held(run, &call, tool::CANCELLED),
             Some(Place::Booked | Place::Doubted) | None => {}
         }
     }
 
     /// Ends a held call, unless it ends otherwise in the same moment.
-    pub(super) fn cancel_held(&self, run: &Arc<Run>, call: &CallId) {
+    pub(super) fn cancel_held(&self, run: &Arc<Run>, call: &CallId, why: &'static str) {
         let (ledger, run, call) = (self.ledger.clone(), Arc::clone(run), call.clone());
         self.tasks.spawn(async move {
-            let ended = recover::held_ended(run.id, &call, false, tool::CANCELLED);
+            let ended = recover::held_ended(run.id, &call, false, why);
             drop(ledger.owe(ended).await);
             run.unheld(&call);
         });

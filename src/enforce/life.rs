@@ -9,6 +9,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::answer::Fault;
+use super::budget::Budget;
+use super::control::Control;
 use super::docket::Docket;
 use super::implicit::Threads;
 use super::large::Large;
@@ -34,8 +36,11 @@ impl Road {
     pub fn new(settings: Settings, parts: Parts) -> Arc<Self> {
         let Parts { ledger, toolbox, tokens, clock, entropy, metrics } = parts;
         let slots = Arc::new(Semaphore::new(settings.in_flight_max));
+        let control = Control::new(settings.switch_file.clone());
         Arc::new(Self {
+            control,
             salt: random32(&*entropy),
+            budget: Budget::new(&settings.bounds, &clock, &*entropy),
             settings,
             ledger,
             toolbox: ArcSwap::from_pointee(toolbox),
@@ -45,6 +50,7 @@ impl Road {
             entropy,
             metrics,
             engine: ArcSwap::from_pointee(None),
+            checker: ArcSwap::from_pointee(None),
             docket: Docket::new(),
             turn: RwLock::new(()),
             runs: Runs::default(),
@@ -145,7 +151,7 @@ impl Road {
         sealing.await.unwrap_or_else(|_| Err(Fault::new(Code::LedgerUnknown, "sealing was lost")))
     }
 
-    async fn seal(&self, run: &Arc<Run>, reason: &str) -> Result<Sealed, Fault> {
+    pub(super) async fn seal(&self, run: &Arc<Run>, reason: &str) -> Result<Sealed, Fault> {
         {
             let mut state = run.state.lock();
             if let Some(sealed) = &state.sealed {
@@ -263,6 +269,7 @@ impl Road {
             self.tasks.wait().await;
             // Once more: a run may have been opened in the moment the gate stopped.
             if last {
+                self.budget.close().await;
                 return;
             }
         }

@@ -7,17 +7,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
-use tokio::sync::{RwLock, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span};
 
 pub use answer::{Answer, Fault, Released};
+pub use approve::{Checker, Counts, Heard, Parties, Refused, Said};
+pub use budget::Bounds;
+pub use control::Follow;
 pub use implicit::Thread;
 pub use opening::{Opened, Opening};
 pub use run::{Run, Sealed};
@@ -26,7 +30,7 @@ pub use tools::ToolView;
 use crate::clock::{Clock, Entropy, random16};
 use crate::domain::call::{Asking, ToolCall};
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::{Course, Reason};
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::CallId;
 use crate::domain::outcome::Outcome;
@@ -37,11 +41,13 @@ use crate::ledger::permit::{Committed, Finished};
 use crate::ledger::{self, Ledger, Pending};
 use crate::limits::Went;
 use crate::policy::input::RunFacts;
-use crate::policy::{self, Bench, Judged, PolicyEngine};
+use crate::policy::{self, Bench, Judged, PolicyEngine, Resumed};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{Stage, trace};
 use crate::tool::toolbox::{self, Toolbox};
-use crate::tool::{self, ToolExecutor};
+use crate::tool::{self, Cancel, ToolExecutor};
+use budget::{Budget, InTurn, Spending};
+use control::Control;
 use docket::Docket;
 use implicit::Threads;
 use large::Large;
@@ -49,7 +55,11 @@ use rejected::Rejected;
 use run::{Admitted, New, Place, Runs, Waiting};
 
 mod answer;
+mod approve;
+mod batch;
+mod budget;
 mod cancel;
+mod control;
 mod docket;
 mod implicit;
 mod large;
@@ -95,6 +105,12 @@ pub struct Settings {
     pub attested: BTreeMap<String, String>,
     /// Agents of whose runs nothing is stored but commitments.
     pub incognito: BTreeSet<String>,
+    /// A file that stops calls while it is there, whatever else is up or down.
+    pub switch_file: Option<PathBuf>,
+    /// Trusted keys that must have signed a manifest; of those that are not revoked, too.
+    pub manifest_threshold: usize,
+    /// Rates, pools and turns.
+    pub bounds: Bounds,
 }
 
 impl Default for Settings {
@@ -109,6 +125,9 @@ impl Default for Settings {
             judge_apart: true,
             attested: BTreeMap::new(),
             incognito: BTreeSet::new(),
+            switch_file: None,
+            manifest_threshold: 1,
+            bounds: Bounds::default(),
         }
     }
 }
@@ -150,6 +169,8 @@ pub struct Road {
     entropy: Arc<dyn Entropy>,
     metrics: Arc<Metrics>,
     engine: ArcSwap<Engine>,
+    /// Whose approvals count; nobody's while there is none.
+    checker: ArcSwap<Option<Arc<dyn Checker>>>,
     docket: Docket,
     /// Read while a decision is made and queued, written while a bundle is activated: a decision
     /// stands before the activation in the ledger if and only if it was made by the old bundle.
@@ -158,6 +179,8 @@ pub struct Road {
     threads: Threads,
     rejected: Rejected,
     large: Large,
+    control: Control,
+    budget: Budget,
     slots: Arc<Semaphore>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -177,20 +200,33 @@ struct Trip {
     call: ToolCall,
     refusals: Vec<Reason>,
     facts: RunFacts,
-    cancel: CancellationToken,
+    cancel: Cancel,
     span: Span,
+    /// The hold it is under, if it was held before, and who wants to know what comes of it.
+    resumed: Option<(Resumed, oneshot::Sender<&'static str>)>,
+}
+
+impl Trip {
+    /// The trip without its hold, the hold, and who wants to know what comes of it.
+    fn split(mut self) -> ((Self, Option<Resumed>), Option<oneshot::Sender<&'static str>>) {
+        let (resumed, told) = self.resumed.take().unzip();
+        ((self, resumed), told)
+    }
 }
 
 /// A decision on its way to the books, and the executor that prepared its call.
 struct Decided {
     pending: Pending<Committed>,
     executor: Option<Arc<dyn ToolExecutor>>,
+    spending: Spending,
 }
 
 /// Why there is no decision on the books.
 enum Undecided {
     /// Its caller no longer wants it, and nothing was written.
     Cancelled,
+    /// It was held and more people have to approve it.
+    StillHeld,
     Ledger(ledger::Error),
 }
 
@@ -232,14 +268,14 @@ impl Road {
         if self.stop.is_cancelled() {
             return Err(Fault::new(Code::Shutdown, "the gate is draining; nothing ran"));
         }
+        self.pace(run.agent(), &run.auth)?;
         let call = self.decode(run, request)?;
         let id = call.id().clone();
-        let fingerprint =
-            Digest::of(&[&self.salt, call.tool().as_str().as_bytes(), &[0], call.canonical()]);
+        let fingerprint = self.fingerprint(&call);
         // WHY: taken before admission, so that what is shed leaves no trace in the run.
         let slot = Arc::clone(&self.slots).try_acquire_owned();
-        let admitted = run.admit(&id, fingerprint, &*self.clock, &self.settings.attested)?;
-        let New { sender, refusals, facts, cancel } = match admitted {
+        let admitted = run.admit(&call, fingerprint, &*self.clock, &self.settings.attested)?;
+        let New { sender, refusals, facts, cancel, turn } = match admitted {
             Admitted::Join(waiting) => return Ok(Entry::Wait(waiting)),
             Admitted::Recall => return Ok(Entry::Recall(call)),
             Admitted::New(new) => new,
@@ -251,21 +287,28 @@ impl Road {
             return Err(fault.about(&id));
         };
         let waiting = sender.subscribe();
-        let road = Arc::clone(self);
-        let run_id = run.id().to_string();
-        let span = trace::call_span(&trace::Call {
-            tool: call.tool().as_str(),
-            call: id.as_str(),
-            agent: run.agent(),
-            run: &run_id,
-            traceparent: call.traceparent(),
-        });
-        let (run, span_of_trip) = (Arc::clone(run), span.clone());
-        let trip = Trip { run, call, refusals, facts, cancel, span: span_of_trip };
+        let span = call_span(run, &call);
+        let run = Arc::clone(run);
+        self.set_out(
+            Trip { run, call, refusals, facts, cancel, span, resumed: None },
+            sender,
+            (slot, turn),
+        );
+        Ok(Entry::Wait(waiting))
+    }
+
+    /// Walks on a task of its own: the work goes on if whoever asked hangs up.
+    fn set_out(
+        self: &Arc<Self>,
+        trip: Trip,
+        sender: watch::Sender<Option<Answer>>,
+        (slot, turn): (OwnedSemaphorePermit, Option<InTurn>),
+    ) {
+        let (road, span) = (Arc::clone(self), trip.span.clone());
         let walking = async move {
             let _counted = road.metrics.in_flight();
-            let run = Arc::clone(&trip.run);
-            let walking = AssertUnwindSafe(road.walk(trip, &sender)).catch_unwind();
+            let (run, id) = (Arc::clone(&trip.run), trip.call.id().clone());
+            let walking = AssertUnwindSafe(road.walk_in_turn(trip, turn, &sender)).catch_unwind();
             if walking.await.is_err() {
                 // WHY: a panic on the road (an executor's `prepare`) must not leave the run with a
                 // call that never ends; dropping `sender` tells whoever waits.
@@ -274,7 +317,11 @@ impl Road {
             drop(slot);
         };
         self.tasks.spawn(walking.instrument(span));
-        Ok(Entry::Wait(waiting))
+    }
+
+    /// Names tool and arguments, in this process only.
+    fn fingerprint(&self, call: &ToolCall) -> Digest {
+        Digest::of(&[&self.salt, call.tool().as_str().as_bytes(), &[0], call.canonical()])
     }
 
     fn decode(&self, run: &Arc<Run>, request: CallRequest) -> Result<ToolCall, Fault> {
@@ -300,16 +347,20 @@ impl Road {
     }
 
     /// The road. Whatever leaves it is on the books, or nothing happened.
-    async fn walk(&self, trip: Trip, caller: &watch::Sender<Option<Answer>>) {
+    async fn walk(self: &Arc<Self>, trip: Trip, caller: &watch::Sender<Option<Answer>>) {
         let (run, span, cancel) = (Arc::clone(&trip.run), trip.span.clone(), trip.cancel.clone());
         let (id, tool) = (trip.call.id().clone(), trip.call.tool().clone());
-        let (committed, executor) = match self.decide(trip).await {
-            Ok(Decided { pending, executor }) => {
+        let (trip, told) = trip.split();
+        let again = told.is_some();
+        let (committed, executor, spending) = match self.decide(trip).await {
+            Ok(Decided { pending, executor, spending }) => {
                 let committed = self.timed(&span, Stage::Commit, pending.wait()).await;
-                (committed.map_err(Undecided::Ledger), executor)
+                (committed.map_err(Undecided::Ledger), executor, Some(spending))
             }
-            Err(undecided) => (Err(undecided), None),
+            Err(undecided) => (Err(undecided), None, None),
         };
+        // Nobody has to listen.
+        let _ = told.map(|told| told.send(became(&committed)));
         if let Ok(committed) = &committed {
             let verdict = committed.verdict().as_str();
             self.metrics.call(tool.as_str(), verdict, committed.enforced());
@@ -321,8 +372,16 @@ impl Road {
                 let finished = match executor {
                     _ if run.mode == Mode::Simulate => permit.simulated(),
                     Some(executor) => {
+                        // WHY: an order may have come between the decision and here.
+                        if self.is_stopped(&run, &tool) {
+                            cancel.cancel(tool::STOPPED);
+                        }
+                        let mut spending = spending;
+                        spending.iter_mut().for_each(Spending::start);
                         let running = tool::run(&executor, &*self.clock, permit, &cancel);
-                        self.timed(&span, Stage::Tool, running).await
+                        let finished = self.timed(&span, Stage::Tool, running).await;
+                        spending.into_iter().for_each(|spending| spending.end(finished.ended()));
+                        finished
                     }
                     None => permit.not_started(),
                 };
@@ -333,16 +392,18 @@ impl Road {
             }
             Ok(Committed::Refusal(refusal)) => {
                 run.left(&id, Place::Booked, Went::NotRun);
+                self.denied(&run);
                 caller.send_replace(Some(Err(Fault::from(&refusal))));
             }
             Ok(Committed::Held(held)) => {
                 run.left(&id, Place::Held, Went::NotRun);
                 self.watch_hold(&run, &id, held.expires());
                 if cancel.is_cancelled() {
-                    self.cancel_held(&run, &id);
+                    self.cancel_held(&run, &id, cancel.why());
                 }
                 caller.send_replace(Some(Err(Fault::from(&held))));
             }
+            Err(undecided) if again => self.unresumed(&run, &id, &undecided, caller).await,
             Err(undecided) => self.uncommitted(&run, &id, &undecided, caller),
         }
         if let Some(Err(fault)) = &*caller.borrow() {
@@ -359,24 +420,37 @@ impl Road {
     }
 
     /// Prepares and judges, and queues the decision while no bundle can be swapped in between.
-    async fn decide(&self, trip: Trip) -> Result<Decided, Undecided> {
+    async fn decide(
+        &self,
+        (mut trip, resumed): (Trip, Option<Resumed>),
+    ) -> Result<Decided, Undecided> {
         let _turn = self.turn.read().await;
         let toolbox = self.toolbox.load_full();
+        let spending = self.reserve(&mut trip, &toolbox).await.map_err(Undecided::Ledger)?;
         let executor = toolbox::executor(&toolbox, trip.call.tool());
         let cancel = trip.cancel.clone();
-        let judged = self.judge(trip, &toolbox).await;
-        if cancel.is_cancelled() {
+        let judged = self.judge(trip, resumed, &toolbox).await;
+        // What an operator stops is denied, and that is on the books.
+        if cancel.is_cancelled() && !cancel.is_ordered() {
             return Err(Undecided::Cancelled);
         }
+        if judged.resumed().is_some() && judged.decision().course() == Course::Wait {
+            return Err(Undecided::StillHeld);
+        }
         let pending = self.ledger.submit(judged).await.map_err(Undecided::Ledger)?;
-        Ok(Decided { pending, executor })
+        Ok(Decided { pending, executor, spending })
     }
 
-    async fn judge(&self, trip: Trip, toolbox: &Toolbox) -> Judged {
-        let Trip { run, call, refusals, facts, span, .. } = trip;
+    async fn judge(&self, trip: Trip, resumed: Option<Resumed>, toolbox: &Toolbox) -> Judged {
+        let Trip { run, call, refusals, facts, span, cancel, .. } = trip;
+        let tool = call.tool().clone();
         let grant = run.manifest.grant(call.tool());
         let preparing = async { toolbox::prepare(toolbox, grant, call) };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
+        let tier = prepared.tool().map(|tool| tool.tier);
+        let mut against = self.stopped(&run, &tool, tier, &cancel);
+        against.extend(refusals);
+        let refusals = against;
         let engine = self.engine.load_full();
         let (now, hold) = (self.clock.now(), self.settings.hold);
         let apart = self.settings.judge_apart && prepared.is_ready();
@@ -388,6 +462,8 @@ impl Road {
                 refusals,
                 now,
                 hold,
+                kept: !run.incognito,
+                resumed,
             };
             policy::judge(&bench, prepared)
         };
@@ -433,6 +509,7 @@ impl Road {
         went: Went,
         caller: &watch::Sender<Option<Answer>>,
     ) {
+        let Some(finished) = self.settle_later(run, finished, went, caller).await else { return };
         let call = finished.call().clone();
         let id = &call;
         let settling = self.ledger.settle(finished);
@@ -462,6 +539,28 @@ impl Road {
             Err(_) => {}
         }
     }
+}
+
+/// Where a call that was held is now.
+const fn became(committed: &Result<Committed, Undecided>) -> &'static str {
+    match committed {
+        Ok(Committed::Permit(_)) => "authorized",
+        Ok(Committed::Refusal(_)) => "denied",
+        Ok(Committed::Held(_)) | Err(Undecided::StillHeld) => "held",
+        Err(Undecided::Cancelled) => "cancelled",
+        Err(Undecided::Ledger(_)) => "unsure",
+    }
+}
+
+fn call_span(run: &Run, call: &ToolCall) -> Span {
+    let run_id = run.id().to_string();
+    trace::call_span(&trace::Call {
+        tool: call.tool().as_str(),
+        call: call.id().as_str(),
+        agent: run.agent(),
+        run: &run_id,
+        traceparent: call.traceparent(),
+    })
 }
 
 /// How a call went, for the budget. An MCP tool tells that it failed inside a result that arrived.

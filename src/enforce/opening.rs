@@ -172,6 +172,7 @@ impl Road {
         handle: &Handle,
     ) -> Result<(Arc<Run>, Receipt), Fault> {
         let manifest = &caller.manifest;
+        self.pace(&manifest.name, &caller.auth)?;
         opening.incognito |= self.settings.incognito.contains(&manifest.name);
         let now = self.clock.now();
         let id = RunId::from_random(random16(&*self.entropy));
@@ -204,10 +205,12 @@ impl Road {
             labels: opening.labels,
             incognito: opening.incognito,
             token: handle.token(&id),
+            ordered: self.settings.bounds.ordered.contains(&manifest.name),
             thread: handle.thread(),
             state: Mutex::new(State { touched: self.clock.monotonic(), ..State::default() }),
             released: AtomicU64::new(0),
             idle: Notify::new(),
+            words: tokio::sync::Mutex::default(),
         });
         self.runs.insert(&run);
         self.watch_wall(&run);
@@ -255,7 +258,11 @@ impl Road {
             None => identity::bind_unclaimed(manifest),
         };
         let valid = manifest.not_before <= now && now < manifest.not_after;
+        let stopped = self.stopped_opening(manifest);
         let (detail, message, reasons) = match bound {
+            _ if let Some(reason) = stopped => {
+                (reason.detail.clone(), reason.message.clone(), vec![reason])
+            }
             Ok(binding) if valid => return Ok(binding),
             Ok(_) => {
                 let message = "the manifest is outside its validity".to_owned();

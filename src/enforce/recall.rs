@@ -62,7 +62,7 @@ impl Road {
 
     /// What the books say. A decision that came on the books too late was not run and never will be,
     /// also while the entry that says so is still on its way.
-    fn recalled(&self, run: &Run, recalled: &Recalled) -> Answer {
+    pub(super) fn recalled(&self, run: &Run, recalled: &Recalled) -> Answer {
         let state = recalled.state();
         if *state == RecalledState::ResultUnavailable
             && let Some(released) = self.large.find(run.id(), recalled.call())
@@ -76,7 +76,7 @@ impl Road {
         answer::of_recalled(recalled)
     }
 
-    async fn remembered(
+    pub(super) async fn remembered(
         &self,
         run: &Run,
         call: &CallId,

@@ -33,7 +33,8 @@ impl Road {
                 continue;
             }
             match resumed(&found, manifests, self.clock.monotonic()) {
-                Some(run) => {
+                Some(mut run) => {
+                    self.remember(&mut run, &found);
                     let run = Arc::new(run);
                     if run.incognito {
                         self.ledger.keep_nothing_of(run.id);
@@ -41,6 +42,9 @@ impl Road {
                     self.runs.insert(&run);
                     for (call, expires) in found.held() {
                         self.watch_hold(&run, call, expires);
+                    }
+                    for call in found.spoken() {
+                        self.weigh_soon(&run, call);
                     }
                     self.watch_wall(&run);
                     self.watch_idle(&run);
@@ -56,6 +60,31 @@ impl Road {
         self.tasks.spawn(async move {
             drop(ledger.owe(recover::sealing(id, "not_started")).await);
         });
+    }
+
+    /// What the run's limits go by: errors in a row, cost at today's prices, and denials.
+    fn remember(&self, run: &mut Run, found: &RecoveredRun) {
+        let bounds = &self.settings.bounds;
+        run.ordered = bounds.ordered.contains(&run.manifest.name);
+        let past = &found.past;
+        let toolbox = self.toolbox.load();
+        let cost =
+            past.authorized.iter().filter(|_| run.mode == Mode::Enforce).map(|(tool, times)| {
+                let price = toolbox.get(tool).and_then(|tool| tool.facts.cost_micro_usd);
+                price.unwrap_or(0).saturating_mul(*times)
+            });
+        let cost = cost.fold(0, u64::saturating_add);
+        let state = run.state.get_mut();
+        state.usage = std::mem::take(&mut state.usage).after(past.errors_in_row, cost);
+        if let Some(most) = bounds.denials_max {
+            // A suspension outlives the process: the same denials lead to it again.
+            let first = past.denials.front().map_or(0, |at| at.millis());
+            for at in &past.denials {
+                let since = u64::try_from(at.millis().saturating_sub(first)).unwrap_or(0);
+                state.suspended |= state.usage.denied_at(most, Duration::from_millis(since));
+            }
+            state.usage.forget_denials();
+        }
     }
 
     /// A run of the last life that nobody can continue.
@@ -98,13 +127,17 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>], now: Duration) -> 
     let mut calls = BTreeMap::new();
     for (call, phase) in &found.calls {
         let place = match phase {
-            Phase::Held(_) | Phase::Approved(_) => Place::Held,
+            Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) => Place::Held,
             Phase::Authorized | Phase::Over(_) => Place::Booked,
         };
         match phase {
             Phase::Over(Kind::CallFailed | Kind::CallUnknown) => errors = errors.saturating_add(1),
             Phase::Over(Kind::CallDenied) => denied = denied.saturating_add(1),
-            Phase::Held(_) | Phase::Approved(_) | Phase::Authorized | Phase::Over(_) => {}
+            Phase::Held(_)
+            | Phase::Approved(_)
+            | Phase::Refused(_)
+            | Phase::Authorized
+            | Phase::Over(_) => {}
         }
         calls.insert(call.clone(), place);
     }
@@ -126,10 +159,12 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>], now: Duration) -> 
         mode: if text("mode") == Some("enforce") { Mode::Enforce } else { Mode::Simulate },
         labels: labels.iter().filter_map(pair).collect(),
         incognito: data.get("incognito").is_some(),
+        ordered: false,
         token: thread.map_or(hash, |thread| token_of(&thread, &found.run)),
         thread,
         state: Mutex::new(State { usage, calls, held, touched: now, ..State::default() }),
         released: AtomicU64::new(found.last_seq),
         idle: Notify::new(),
+        words: tokio::sync::Mutex::default(),
     })
 }

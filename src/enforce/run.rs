@@ -6,22 +6,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{Notify, watch};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{Notify, oneshot, watch};
 
 use super::answer::{Answer, Fault};
+use super::budget::{self, InTurn};
 use crate::clock::Clock;
-use crate::domain::call::Auth;
+use crate::domain::call::{Auth, ToolCall};
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
-use crate::domain::id::{CallId, RunId};
+use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::time::Timestamp;
 use crate::identity::Peer;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::permit::Receipt;
 use crate::limits::{Usage, Went};
 use crate::policy::input::{AgentFacts, RunFacts};
+use crate::tool::Cancel;
 
 /// Sealed runs that are still known as sealed, so that a late call learns the right thing.
 const SEALED_KEPT: usize = 512;
@@ -44,13 +45,17 @@ pub struct Run {
     pub(super) incognito: bool,
     /// What it is found by: of an explicit run, the hash of its token.
     pub(super) token: Digest,
+    /// One of its calls at a time is walked.
+    pub(super) ordered: bool,
     /// Of an implicit run, the thread of work it belongs to.
     pub(super) thread: Option<Digest>,
     pub(super) state: Mutex<State>,
     /// Highest `run_seq` of an answer that was released to the run.
     pub(super) released: AtomicU64,
-    /// Told whenever a call leaves the road.
+    /// Told whenever a call leaves the road, or comes back to it.
     pub(super) idle: Notify,
+    /// Held while an approver's word about a call of the run is heard.
+    pub(super) words: tokio::sync::Mutex<()>,
 }
 
 impl std::fmt::Debug for Run {
@@ -66,8 +71,14 @@ pub(super) struct State {
     pub in_flight: usize,
     /// Calls that wait for an approval.
     pub held: usize,
+    /// The tools of held calls, where this process has seen them.
+    pub held_tools: BTreeMap<CallId, ToolName>,
     /// When something was last asked of the run, monotonic.
     pub touched: Duration,
+    /// No new calls: too many were denied.
+    pub suspended: bool,
+    /// Of an ordered run: told when the call that came last has left the road.
+    pub last_in_line: Option<oneshot::Receiver<()>>,
     /// No new calls: the run is being sealed.
     pub closing: bool,
     pub sealed: Option<Sealed>,
@@ -77,7 +88,7 @@ pub(super) struct State {
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     /// On the road, with these bytes.
-    OnRoad { fingerprint: Digest, answer: Waiting, cancel: CancellationToken },
+    OnRoad { fingerprint: Digest, tool: ToolName, answer: Waiting, cancel: Cancel },
     /// On the books, waiting for an approval.
     Held,
     /// On the books.
@@ -113,7 +124,9 @@ pub(super) struct New {
     pub refusals: Vec<Reason>,
     pub facts: RunFacts,
     /// Whether somebody asked it to stop.
-    pub cancel: CancellationToken,
+    pub cancel: Cancel,
+    /// Its turn, in an ordered run.
+    pub turn: Option<InTurn>,
 }
 
 /// How long an open run has had nothing to do.
@@ -151,11 +164,12 @@ impl Run {
     /// Takes up one call: joins it, recalls it, or counts it as new.
     pub(super) fn admit(
         &self,
-        call: &CallId,
+        asked: &ToolCall,
         fingerprint: Digest,
         clock: &dyn Clock,
         attested: &BTreeMap<String, String>,
     ) -> Result<Admitted, Fault> {
+        let call = asked.id();
         let mut state = self.state.lock();
         state.touched = clock.monotonic();
         match state.calls.get(call) {
@@ -169,23 +183,57 @@ impl Run {
         if state.closing || self.expires.is_some_and(|expires| expires <= clock.now()) {
             return Err(Fault::new(Code::RunSealed, "the run is sealed").about(call));
         }
-        let facts = RunFacts {
+        budget::may_enter(self, &state, call)?;
+        let facts = self.facts(&state.usage, attested);
+        let refusals = state.usage.begin(&self.manifest.limits, fingerprint, clock.monotonic());
+        let (sender, answer) = watch::channel(None);
+        let (tool, cancel) = (asked.tool().clone(), Cancel::default());
+        let place = Place::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
+        state.calls.insert(call.clone(), place);
+        state.in_flight = state.in_flight.saturating_add(1);
+        let turn = self.ordered.then(|| budget::line_up(&mut state));
+        Ok(Admitted::New(New { sender, refusals, facts, cancel, turn }))
+    }
+
+    fn facts(&self, usage: &Usage, attested: &BTreeMap<String, String>) -> RunFacts {
+        RunFacts {
             id: self.id,
             mode: self.mode.as_str().to_owned(),
             opened_at: self.opened_at,
-            calls: state.usage.calls(),
-            errors: state.usage.errors(),
-            denied: state.usage.denied(),
+            calls: usage.calls(),
+            errors: usage.errors(),
+            denied: usage.denied(),
+            cost: usage.cost(),
+            pools: Vec::new(),
             labels: self.labels.clone(),
             attested: attested.clone(),
-        };
-        let refusals = state.usage.begin(&self.manifest.limits, fingerprint, clock.monotonic());
+        }
+    }
+
+    /// Takes a held call up again. `None` if it is not held, or not any more.
+    pub(super) fn take_up(
+        &self,
+        asked: &ToolCall,
+        fingerprint: Digest,
+        attested: &BTreeMap<String, String>,
+    ) -> Option<New> {
+        let call = asked.id();
+        let mut state = self.state.lock();
+        if !matches!(state.calls.get(call), Some(Place::Held)) {
+            return None;
+        }
         let (sender, answer) = watch::channel(None);
-        let cancel = CancellationToken::new();
-        let place = Place::OnRoad { fingerprint, answer, cancel: cancel.clone() };
+        let (tool, cancel) = (asked.tool().clone(), Cancel::default());
+        let place = Place::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
         state.calls.insert(call.clone(), place);
+        state.held = state.held.saturating_sub(1);
         state.in_flight = state.in_flight.saturating_add(1);
-        Ok(Admitted::New(New { sender, refusals, facts, cancel }))
+        state.usage.take_up();
+        let turn = self.ordered.then(|| budget::line_up(&mut state));
+        let facts = self.facts(&state.usage, attested);
+        drop(state);
+        self.idle.notify_waiters();
+        Some(New { sender, refusals: Vec::new(), facts, cancel, turn })
     }
 
     /// The call left the road: nothing of it is on the books, so its id is free again.
@@ -204,8 +252,26 @@ impl Run {
         if matches!(place, Place::Held) {
             state.held = state.held.saturating_add(1);
         }
-        state.calls.insert(call.clone(), place);
+        let held = matches!(place, Place::Held);
+        let before = state.calls.insert(call.clone(), place);
+        if let (true, Some(Place::OnRoad { tool, .. })) = (held, before) {
+            state.held_tools.insert(call.clone(), tool);
+        }
         state.usage.end(went);
+        state.in_flight = state.in_flight.saturating_sub(1);
+        drop(state);
+        self.idle.notify_waiters();
+    }
+
+    /// A call is over; its outcome is not on the books yet.
+    pub(super) fn ended(&self, went: Went) {
+        self.state.lock().usage.end(went);
+    }
+
+    /// A call that ended is on the books.
+    pub(super) fn booked(&self, call: &CallId, place: Place) {
+        let mut state = self.state.lock();
+        state.calls.insert(call.clone(), place);
         state.in_flight = state.in_flight.saturating_sub(1);
         drop(state);
         self.idle.notify_waiters();
@@ -218,6 +284,7 @@ impl Run {
         if matches!(before, Some(Place::Held)) {
             state.held = state.held.saturating_sub(1);
         }
+        state.held_tools.remove(call);
         drop(state);
         self.idle.notify_waiters();
     }
@@ -307,6 +374,11 @@ impl Runs {
     /// The last run of this thread, if it is not sealed yet.
     pub fn of_thread(&self, thread: &Digest) -> Option<Arc<Run>> {
         self.by_thread.read().get(thread).cloned()
+    }
+
+    /// Every run that is known, also one that is being sealed or was.
+    pub fn all(&self) -> Vec<Arc<Run>> {
+        self.by_token.read().values().cloned().collect()
     }
 
     pub fn open(&self) -> Vec<Arc<Run>> {

@@ -15,7 +15,8 @@ pub struct ManifestFiles {
     pub signature: Vec<u8>,
 }
 
-/// A directory of artefacts: `policy/<hex>.tar`, `manifest/<hex>.yaml`, `manifest/<hex>.sig.json`.
+/// A directory of artefacts: `policy/<hex>.tar`, `manifest/<hex>.yaml`, `manifest/<hex>.sig.json`,
+/// `approvers/<hex>.signers`, `approvers/<hex>.sig.json`.
 #[derive(Clone, Debug)]
 pub struct Artifacts {
     dir: PathBuf,
@@ -27,7 +28,7 @@ impl Artifacts {
     /// # Errors
     /// It cannot be made.
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        for part in ["policy", "manifest"] {
+        for part in ["policy", "manifest", "approvers"] {
             let path = dir.join(part);
             std::fs::create_dir_all(&path).map_err(|e| Error::io(&path, e))?;
         }
@@ -63,6 +64,34 @@ impl Artifacts {
         self.put(&self.manifest_path(digest, "yaml"), digest, yaml)
     }
 
+    /// Keeps a list of approvers and its signature. Durable when it returns; keeping it twice is fine.
+    ///
+    /// # Errors
+    /// It is not what the digest says, or cannot be written.
+    pub fn put_approvers(
+        &self,
+        digest: &Digest,
+        list: &[u8],
+        envelope: &[u8],
+    ) -> Result<(), Error> {
+        // As with manifests: a list that is there has a signature.
+        write(&self.approvers_path(digest, "sig.json"), envelope)?;
+        self.put(&self.approvers_path(digest, "signers"), digest, list)
+    }
+
+    /// The list of approvers of this digest and its signature, if it was kept.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no longer what the digest says.
+    pub fn approvers(&self, digest: &Digest) -> Result<Option<(Vec<u8>, Vec<u8>)>, Error> {
+        let Some(list) = Self::get(&self.approvers_path(digest, "signers"), digest)? else {
+            return Ok(None);
+        };
+        let path = self.approvers_path(digest, "sig.json");
+        let envelope = std::fs::read(&path).map_err(|e| Error::io(&path, e))?;
+        Ok(Some((list, envelope)))
+    }
+
     /// The tar of this digest, if it was kept.
     ///
     /// # Errors
@@ -90,6 +119,10 @@ impl Artifacts {
 
     fn manifest_path(&self, digest: &Digest, suffix: &str) -> PathBuf {
         self.dir.join("manifest").join(format!("{}.{suffix}", digest.hex()))
+    }
+
+    fn approvers_path(&self, digest: &Digest, suffix: &str) -> PathBuf {
+        self.dir.join("approvers").join(format!("{}.{suffix}", digest.hex()))
     }
 
     fn put(&self, path: &Path, digest: &Digest, bytes: &[u8]) -> Result<(), Error> {

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::{Error, zip};
 use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
 use crate::ledger::verify::Damage;
 
 /// The in-toto Statement v1.
@@ -33,6 +34,8 @@ pub const PATHS: &str = "inclusion.json";
 pub const OLDER: &str = "consistency.json";
 /// In a chain's folder: proof that the entries of a span are all there are in it.
 pub const RANGE_PROOF: &str = "range.json";
+/// How the name of a proof that stands on its own ends (c2sp.org/tlog-proof).
+pub const ALONE: &str = ".tlog-proof";
 /// Exact entry bytes, one a line.
 pub const ENTRIES: &str = "ledger/entries.jsonl";
 /// The signed checkpoint.
@@ -81,6 +84,12 @@ pub const SCHEMA: &str = "schema/entry-1.json";
 #[must_use]
 pub fn chain_folder(number: u64) -> String {
     format!("chains/{number}")
+}
+
+/// Where the proof of this entry that stands on its own is, in the folder of its chain.
+#[must_use]
+pub fn alone_file(folder: &str, seq: Seq) -> String {
+    format!("{folder}/{seq}{ALONE}")
 }
 
 /// Files of a bundle.

@@ -6,8 +6,9 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use super::progress::Progress;
 use super::trust::Trust;
-use super::verify::verify;
+use super::verify::verify_watched;
 use crate::clock::{Clock as _, SystemClock};
 use crate::domain::canonical;
 use crate::domain::id::RunId;
@@ -87,7 +88,9 @@ pub fn run(options: &Options) -> End {
     trust.run = options.run;
     trust.replay = options.replay;
     trust.now = Some(SystemClock::new().now());
-    let report = verify(&options.bundle, &trust);
+    let progress = Progress::new(options.json);
+    let report = verify_watched(&options.bundle, &trust, &progress);
+    drop(progress);
     let told = if options.json { canonical::text(&report.to_json()) } else { report.to_text() };
     // A closed pipe (`| head`) is no reason to fail.
     let _ = writeln!(std::io::stdout(), "{}", told.trim_end());

@@ -17,7 +17,7 @@ use super::projection::{self, Material, decides};
 use super::query::{Filter, Query};
 use super::scope::{Span, Strand};
 use super::statement::{self, Exporter, Subject};
-use super::{Error, controls, fleet, gather, guide, page, population, proofs};
+use super::{Error, controls, fleet, gather, guide, page, population, proofs, pruned};
 use crate::clock::Clock;
 use crate::crypto::dsse;
 use crate::crypto::signer::Signer;
@@ -122,7 +122,10 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
     let mut chains = order.reader.chains().await?;
     chains.retain(|row| row.tenant == order.tenant);
     // Everything is proven under these heads, whatever is appended meanwhile.
-    let (query, strands) = strands(order, &chains).await?;
+    let (query, strands) = match strands(order, &chains).await {
+        Ok(found) => found,
+        Err(why) => return Err(pruned::explained(order.reader, order.tenant, &chains, why).await),
+    };
     let (strands, rows): (Vec<Strand>, Vec<&ChainRow>) = strands.into_iter().unzip();
     let mut payloads = Payloads::default();
     let opening = Opening { vault: order.vault, redactions: order.redactions, records };

@@ -18,6 +18,8 @@ use crate::ledger::verify::Line;
 
 /// Rows fetched at a time.
 const PAGE: u32 = 1000;
+/// Heads among which the one that says most is looked for.
+const LOOKED_AT: u32 = 16;
 
 /// The fleet log as a bundle has it, and the heads of the bundle's chains that it records.
 #[derive(Debug)]
@@ -68,7 +70,10 @@ pub async fn show(
         let observed = observed(strand, &row.origin).into_iter();
         // The first head that others saw after the chain's was recorded, and those that the chain saw.
         let after = found.first.map(|place| place.saturating_add(1));
-        for from in after.into_iter().chain(observed) {
+        if let Some(from) = after {
+            anchors.extend(telling(reader.anchors(&row.origin, from, LOOKED_AT).await?));
+        }
+        for from in observed {
             anchors.extend(reader.anchors(&row.origin, from, 1).await?);
         }
     }
@@ -124,6 +129,19 @@ pub async fn put(
         }
     }
     Ok(())
+}
+
+/// Of these heads the first with the most cosignatures, and the first with a token: a round in which
+/// nobody answered keeps a head, too, of which nobody says anything.
+fn telling(mut heads: Vec<AnchorRow>) -> Vec<AnchorRow> {
+    // The first signature is the log's own.
+    let signed = |head: &AnchorRow| head.note.lines().filter(|l| l.starts_with('\u{2014}')).count();
+    heads.retain(|head| signed(head) > 1 || !head.tokens.is_empty());
+    let most = heads.iter().map(signed).max();
+    let cosigned = heads.iter().position(|head| Some(signed(head)) == most);
+    let stamped = heads.iter().position(|head| !head.tokens.is_empty());
+    let wanted = |at: usize| Some(at) == cosigned || Some(at) == stamped;
+    heads.into_iter().enumerate().filter(|(at, _)| wanted(*at)).map(|(_, head)| head).collect()
 }
 
 /// The tenant's fleet log in force: the one with the largest number, if it was begun anew.

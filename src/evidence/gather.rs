@@ -123,12 +123,13 @@ async fn first_at(
     let (mut low, mut high) = (0, chain.head.size);
     while low < high {
         let middle = low.midpoint(high);
+        // Where entries were pruned, the next that is left tells.
         let rows = reader.entries(&chain.chain, middle, 1).await?;
-        let line = read(&rows)?.pop().filter(|line| line.entry.seq == middle);
+        let line = read(&rows)?.pop();
         let line =
             line.ok_or(Error::Pruned { log: chain.origin.clone(), from: middle, to: middle })?;
         if line.entry.ts < time {
-            low = middle.saturating_add(1);
+            low = line.entry.seq.saturating_add(1);
         } else {
             high = middle;
         }

@@ -9,6 +9,8 @@
 
 #[cfg(feature = "gate")]
 pub mod artifacts;
+#[cfg(feature = "gate")]
+pub mod bucket;
 pub mod bundle;
 pub mod command;
 pub mod controls;
@@ -24,9 +26,12 @@ pub mod guide;
 pub mod page;
 pub mod payloads;
 pub mod population;
+pub mod progress;
 pub mod projection;
 #[cfg(feature = "gate")]
 pub mod proofs;
+#[cfg(feature = "gate")]
+pub mod pruned;
 pub mod query;
 #[cfg(feature = "gate")]
 pub mod receipt;
@@ -76,6 +81,14 @@ pub enum Error {
         from: u64,
         /// The one after the last of them that is known to be gone.
         to: u64,
+    },
+    /// What was asked for is not there, and the fleet log says what was pruned.
+    #[error("{gone}; the fleet log says: {pruned}")]
+    Gone {
+        /// What is not there.
+        gone: String,
+        /// What was pruned, when, by whom, and what archive has it.
+        pruned: String,
     },
     /// No chain of this ledger has the name.
     #[error("no log `{0}` in this ledger")]

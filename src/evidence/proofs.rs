@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Error;
-use super::bundle::{Files, LINES, NOTE, OLDER, PATHS, RANGE_PROOF};
+use super::bundle::{Files, LINES, NOTE, OLDER, PATHS, RANGE_PROOF, alone_file};
 use super::scope::{Span, Strand};
 use super::verify::RANGE_VERSION;
+use crate::crypto::tlog_proof::TlogProof;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
@@ -42,6 +43,12 @@ pub async fn put(
         files.put(format!("{folder}/{RANGE_PROOF}"), range(&prover, span).await?);
     }
     files.put(format!("{folder}/{PATHS}"), inclusion(&prover, strand).await?);
+    for seq in strand.alone() {
+        let path = prover.inclusion(seq).await.map_err(error)?;
+        let note = row.head.checkpoint.clone();
+        let proof = TlogProof { extra: None, index: seq, path, note };
+        files.put(alone_file(folder, seq), proof.to_text());
+    }
     let mut paths = Older::new();
     // What the head itself proves needs no proof, and what lies beyond it has none.
     for old in since.iter().filter(|old| (1..checkpoint.size).contains(*old)) {

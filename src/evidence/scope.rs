@@ -1,10 +1,10 @@
 //! How far a bundle reaches: one run, a span of one chain, or a span of every chain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::bundle::{Files, POPULATION, RANGE};
+use super::bundle::{FLEET, Files, POPULATION, RANGE};
 use super::payloads::Payloads;
-use super::projection::{Cut, Material};
+use super::projection::{Cut, Material, decides};
 use crate::crypto::note::Checkpoint;
 use crate::domain::id::{RunId, Seq};
 use crate::ledger::entry::Kind;
@@ -112,6 +112,20 @@ impl Strand {
             line.is(Kind::RunOpened) && self.asked().any(|l| later(&l))
         };
         beside || (seq < span.from && opens(line))
+    }
+
+    /// Entries with a proof that stands on its own: the first and the last that were asked for, and in a
+    /// bundle of one run every decision. None of the fleet log, which only introduces others.
+    #[must_use]
+    pub fn alone(&self) -> BTreeSet<Seq> {
+        if self.folder == FLEET {
+            return BTreeSet::new();
+        }
+        let one_run = self.span.is_none();
+        let own = || self.asked().filter(|line| !one_run || line.entry.run.is_some());
+        let decisions = own().filter(|line| one_run && decides(line));
+        let ends = own().next().into_iter().chain(own().last());
+        ends.chain(decisions).map(|line| line.entry.seq).collect()
     }
 
     /// Name of the log; empty if its checkpoint does not hold.

@@ -185,7 +185,10 @@ fn levels(files: &Files) -> Json {
     // The log's own signature and at least one more line: a witness's.
     let lines =
         |note: &[u8]| note.windows(4).filter(|four| *four == "\n\u{2014}".as_bytes()).count();
-    if files.get(FLEET_CHECKPOINT).is_some_and(|note| lines(note) > 1) {
+    let head = |name: &str| {
+        name == FLEET_CHECKPOINT || (name.starts_with("anchors/") && name.ends_with(".txt"))
+    };
+    if files.0.iter().any(|(name, note)| head(name) && lines(note) > 1) {
         levels.push(Json::from("L3"));
     }
     if files.0.keys().any(|name| name.starts_with("anchors/") && name.ends_with(".tsr")) {

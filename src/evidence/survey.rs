@@ -139,6 +139,20 @@ impl<'a> Survey<'a> {
         names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 
+    /// Whether somebody else put their name to the newest head of the fleet log that is here, and not only to
+    /// an older one.
+    #[must_use]
+    pub fn newest_is_seen(&self) -> bool {
+        let Some(newest) = &self.fleet_head else { return false };
+        let stamped = |head: &&Signed| {
+            let stem = head.file.strip_suffix(".txt");
+            stem.is_some_and(|stem| self.has(&format!("{stem}.tsr")))
+        };
+        let stamped = self.anchored.iter().filter(stamped);
+        let seen = self.cosigned().map(|(head, _)| head).chain(stamped);
+        seen.into_iter().any(|head| head.checkpoint.size >= newest.checkpoint.size)
+    }
+
     /// Time stamp tokens, by name.
     #[must_use]
     pub fn tokens(&self) -> Vec<&str> {

@@ -26,6 +26,9 @@ pub const TOKEN_CHARS_MIN: usize = 32;
 pub struct Config {
     /// The signed manifest.
     pub manifest: PathBuf,
+    /// Calls of one run are walked one at a time, in the order in which they arrive.
+    #[serde(default)]
+    pub ordered: bool,
     /// Who is this agent.
     pub callers: Vec<CallerConfig>,
 }

@@ -100,6 +100,8 @@ pub struct Limits {
     pub consecutive_errors: Option<u64>,
     /// Identical calls (same tool and arguments) in a row.
     pub repeated_calls: Option<u64>,
+    /// What the calls of one run may cost (`cost_usd`), in millionths of a US dollar.
+    pub cost_micro_usd: Option<u64>,
 }
 
 /// A manifest whose signature and validity were checked.

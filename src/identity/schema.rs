@@ -72,7 +72,9 @@ fn limits() -> Value {
         "x-error": "expected a whole number from 1"});
     json!({"type": "object", "additionalProperties": false, "properties": {
         "calls": count, "calls_per_minute": count, "concurrency": count, "wall_seconds": count,
-        "consecutive_errors": count, "repeated_calls": count, "cost_usd": {}, "tokens": {}}})
+        "consecutive_errors": count, "repeated_calls": count, "tokens": {},
+        "cost_usd": {"type": "string", "pattern": "^(0|[1-9][0-9]{0,8})([.][0-9]{1,6})?$",
+            "x-error": "expected US dollars in quotes, like \"5.00\""}}})
 }
 
 #[derive(Deserialize)]
@@ -130,6 +132,7 @@ struct RawLimits {
     wall_seconds: Option<u64>,
     consecutive_errors: Option<u64>,
     repeated_calls: Option<u64>,
+    cost_usd: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -152,14 +155,10 @@ pub fn read(bytes: &[u8], file: &str) -> Result<Manifest, Error> {
         wrong.sort();
         return Err(Error::Schema(wrong));
     }
-    let unenforced: Vec<_> = ["cost_usd", "tokens"]
-        .iter()
-        .map(|name| format!("/spec/limits/{name}"))
-        .filter(|pointer| document.value.pointer(pointer).is_some())
-        .map(|pointer| document.error(&pointer, "this build does not enforce this limit"))
-        .collect();
-    if !unenforced.is_empty() {
-        return Err(Error::LimitNotEnforced(unenforced));
+    let tokens = "/spec/limits/tokens";
+    if document.value.pointer(tokens).is_some() {
+        let why = "this build does not enforce this limit: it runs no model calls that have tokens";
+        return Err(Error::LimitNotEnforced(vec![document.error(tokens, why)]));
     }
     let raw = Raw::deserialize(&document.value).map_err(|e| internal(e.to_string()))?;
     values(raw, bytes).ok_or_else(|| internal("a value cannot be read".into()))
@@ -207,6 +206,13 @@ fn time(text: &str) -> Option<Timestamp> {
         .or_else(|| Timestamp::parse(&format!("{}.000Z", text.strip_suffix('Z')?)))
 }
 
+/// Reads `5.00` as millionths.
+fn micro_usd(text: &str) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let part: u64 = format!("{part:0<6}").parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(part)
+}
+
 fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
     let Raw { metadata, spec } = raw;
     let status = match spec.status.as_str() {
@@ -245,6 +251,9 @@ fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
             wall_seconds: limits.wall_seconds,
             consecutive_errors: limits.consecutive_errors,
             repeated_calls: limits.repeated_calls,
+            cost_micro_usd: limits
+                .cost_usd
+                .map_or(Some(None), |text| micro_usd(&text).map(Some))?,
         },
         not_before: time(&spec.validity.not_before)?,
         not_after: time(&spec.validity.not_after)?,

@@ -207,9 +207,9 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ("calls: 500", "calls: 0", "manifest.schema", "spec.limits.calls: expected a whole number"),
     (
         "calls: 500",
-        "calls: 500, cost_usd: \"5.00\"",
-        "manifest.limit_not_enforced",
-        "agent.yaml:14:24: spec.limits.cost_usd",
+        "calls: 500, cost_usd: 5.00",
+        "manifest.schema",
+        "spec.limits.cost_usd: expected US dollars in quotes",
     ),
     ("calls: 500", "tokens: 2000000", "manifest.limit_not_enforced", "spec.limits.tokens"),
     ("calls: 500", "calls: 500, calls: 501", "manifest.format", "duplicate key `calls`"),
@@ -414,10 +414,11 @@ fn listener_or_token_fix_the_manifest_and_any_doubt_is_nobody() {
     let other = CallerConfig { socket: Some("/run/b.sock".into()), ..uid(1000) };
     let agents = [
         Config {
+            ordered: false,
             manifest: desk.manifest("one"),
             callers: vec![uid(1000), desk.token("t", &format!("{T1}\n"), 0o600)],
         },
-        Config { manifest: desk.manifest("two"), callers: vec![other, uid(1001)] },
+        Config { ordered: false, manifest: desk.manifest("two"), callers: vec![other, uid(1001)] },
     ];
     let callers = desk.load(&agents).unwrap();
     let who = |peer: &Peer, bearer| {
@@ -465,10 +466,14 @@ fn callers_that_are_ambiguous_unsupported_or_careless_are_refused_all_at_once() 
         desk.token("ok", T1, 0o600),
     ];
     let agents = [
-        Config { manifest: desk.manifest("one"), callers: first },
-        Config { manifest: desk.manifest("two"), callers: vec![desk.token("same", T1, 0o600)] },
-        Config { manifest: desk.dir.path().join("one.yaml"), callers: vec![] },
-        Config { manifest: desk.dir.path().join("none.yaml"), callers: vec![] },
+        Config { ordered: false, manifest: desk.manifest("one"), callers: first },
+        Config {
+            ordered: false,
+            manifest: desk.manifest("two"),
+            callers: vec![desk.token("same", T1, 0o600)],
+        },
+        Config { ordered: false, manifest: desk.dir.path().join("one.yaml"), callers: vec![] },
+        Config { ordered: false, manifest: desk.dir.path().join("none.yaml"), callers: vec![] },
     ];
     let said = desk.load(&agents).unwrap_err();
     let expected = [

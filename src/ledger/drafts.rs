@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use super::entry::{Commitment, Draft, Kind};
+use super::hold::Hold;
 use super::permit::Finished;
 use super::store::PayloadRow;
-use crate::clock::{Entropy, random32};
+use crate::approval::{Approval, Signed, Word};
+use crate::clock::{Entropy, random16, random32};
 use crate::domain::call::Auth;
-use crate::domain::canonical;
-use crate::domain::commitment::{commit, derived};
+use crate::domain::commitment::commit;
 use crate::domain::decision::{Course, LayerDigest, Obligation, Reason};
 use crate::domain::digest::{Digest, Salt, call_digest};
 use crate::domain::json::Json;
 use crate::domain::outcome::Outcome;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
-use crate::policy::Judged;
+use crate::policy::{Judged, effect_digest};
 
 /// Payloads up to this size commit in the same transaction as their entry.
 pub const INLINE_MAX: usize = 16 * 1024;
@@ -83,7 +84,11 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
     // Arguments the firewall refused hold a secret: they are committed to and never stored (I9).
     let secret = decision.reasons.iter().any(|r| r.detail.starts_with("firewall."));
     let keep = !secret && call.canonical().len() <= STORED_MAX;
-    let salt = random32(entropy);
+    // A call that was held keeps its salt, and with it the digest its approvers signed; its arguments
+    // have been stored then.
+    let resumed = judged.resumed();
+    let salt = resumed.map_or_else(|| random32(entropy), |resumed| resumed.salt);
+    let keep = keep && resumed.is_none();
     let args = written.commit(&salt, "args", call.canonical(), keep);
     if let Some(input) = &decision.input {
         written.add(entropy, "policy_input", input);
@@ -105,13 +110,15 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
     ];
     data.extend(prepared.tool().map(|t| ("definition", Json::from(t.definition.prefixed()))));
     if prepared.is_ready() {
-        // An effect is made of the arguments: keyed with their salt, its digest goes when they go.
-        let effect = derived(&salt, &[b"effect:", &canonical::bytes(&prepared.effect().to_json())]);
-        data.push(("effect", Json::from(hex::encode(effect))));
+        data.push(("effect", Json::from(effect_digest(&salt, prepared))));
     }
     data.extend(call.traceparent().map(|t| ("traceparent", Json::from(t))));
     if kind == Kind::CallHeld {
         data.push(("expires", Json::from(expires.to_string())));
+        data.push(("nonce", Json::from(hex::encode(random16(entropy)))));
+    }
+    if let Some(resumed) = resumed.filter(|_| kind == Kind::CallAuthorized) {
+        data.push(("approvals", vec![Json::from(resumed.nonce.as_str())].into()));
     }
     written.draft.data = Json::object(data);
     written
@@ -150,6 +157,39 @@ pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> Written {
     if let Outcome::Completed { result, .. } = &ended.outcome {
         written.add(entropy, "result", result);
     }
+    written
+}
+
+/// An approver's word about a held call, as it will stand on the books: what was signed is its payload.
+#[must_use]
+pub fn word(
+    entropy: &dyn Entropy,
+    hold: &Hold,
+    (approval, word, signers): (&Approval, Word, Option<Digest>),
+    signed: &Signed,
+) -> Written {
+    let mut data = vec![
+        ("call_digest", Json::from(hold.call_digest.hex())),
+        ("nonce", Json::from(hold.nonce.as_str())),
+        ("subject", Json::from(clip(&approval.subject, 256))),
+        ("roles", approval.roles.iter().map(|r| Json::from(r.as_str())).collect::<Vec<_>>().into()),
+        ("key", Json::from(approval.key.as_str())),
+    ];
+    data.extend(signers.map(|list| ("signers", Json::from(list.prefixed()))));
+    let kind = match word {
+        Word::Approve => {
+            data.push(("expires", Json::from(hold.expires.to_string())));
+            Kind::ApprovalGranted
+        }
+        Word::Refuse => Kind::ApprovalRefused,
+    };
+    let mut written = Written::bare(Draft {
+        run: Some(hold.run),
+        call: Some(hold.call.clone()),
+        tool: Some(hold.tool.clone()),
+        ..Draft::of(kind, Json::object(data))
+    });
+    written.add(entropy, "approval", &signed.bytes());
     written
 }
 

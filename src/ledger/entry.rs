@@ -226,44 +226,39 @@ impl Entry {
         out.finish()
     }
 
-    /// Reads stored bytes back: strict JSON, canonical form, known members of the right types.
+    /// Reads stored bytes back: strict JSON, canonical form, known members of the right types, each in
+    /// its one spelling, so that [`Self::bytes`] gives the same bytes again.
     ///
     /// `data` is not checked against its kind's schema here; see `ledger::schema`.
     ///
     /// # Errors
     /// What is wrong with the bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
-        let json = Json::parse(bytes, &Limits::ENTRY)?;
-        if canonical::bytes(&json) != bytes {
-            return Err(Error::Canonical);
-        }
-        Self::of(&json)
+        Self::of(canonical::read(bytes, &Limits::ENTRY)?.ok_or(Error::Canonical)?)
     }
 
     /// Reads an entry that has been parsed, and found to be in canonical form.
     ///
     /// # Errors
     /// As [`Self::parse`].
-    pub fn of(json: &Json) -> Result<Self, Error> {
-        let members = json.as_object().ok_or(Error::Field("entry"))?;
-        if let Some(unknown) = members.keys().find(|name| !FIELDS.contains(&name.as_str())) {
-            return Err(Error::Unknown(unknown.clone()));
-        }
-        if text(json, "v")? != VERSION {
+    pub fn of(json: Json) -> Result<Self, Error> {
+        let mut parts = Parts::of(json)?;
+        if parts.text("v")? != VERSION {
             return Err(Error::Field("v"));
         }
-        let kind_text = text(json, "kind")?;
-        let kind = Kind::parse(kind_text).ok_or_else(|| Error::Kind(kind_text.to_owned()))?;
+        let kind = parts.text("kind")?;
+        let kind = Kind::parse(&kind).ok_or(Error::Kind(kind))?;
+        let run = run_link(&mut parts)?;
         Ok(Self {
-            chain: ChainId::parse(text(json, "chain")?).ok_or(Error::Field("chain"))?,
-            epoch: number(json, "epoch")?,
-            seq: number(json, "seq")?,
-            prev: hash(json, "prev")?,
-            ts: Timestamp::parse(text(json, "ts")?).ok_or(Error::Field("ts"))?,
-            boot: text(json, "boot")?.to_owned(),
-            mono: text(json, "mono")?.parse().map_err(|_| Error::Field("mono"))?,
-            run: run_link(json)?,
-            draft: Draft { kind, ..draft(json)? },
+            chain: ChainId::parse(&parts.text("chain")?).ok_or(Error::Field("chain"))?,
+            epoch: parts.number("epoch")?,
+            seq: parts.number("seq")?,
+            prev: parts.hash("prev")?,
+            ts: Timestamp::parse(&parts.text("ts")?).ok_or(Error::Field("ts"))?,
+            boot: parts.text("boot")?,
+            mono: mono(&parts.text("mono")?).ok_or(Error::Field("mono"))?,
+            draft: draft(kind, run.as_ref().map(|link| link.run), &mut parts)?,
+            run,
         })
     }
 
@@ -281,9 +276,59 @@ impl Entry {
 }
 
 const FIELDS: [&str; 19] = [
-    "v", "chain", "epoch", "seq", "prev", "ts", "boot", "mono", "kind", "data", "run", "run_seq",
-    "run_prev", "call", "tool", "verdict", "rule", "policy", "commit",
+    "boot", "call", "chain", "commit", "data", "epoch", "kind", "mono", "policy", "prev", "rule",
+    "run", "run_prev", "run_seq", "seq", "tool", "ts", "v", "verdict",
 ];
+
+/// The members of an entry, each at the place of its name in [`FIELDS`], until they are taken.
+struct Parts([Option<Json>; FIELDS.len()]);
+
+impl Parts {
+    fn of(json: Json) -> Result<Self, Error> {
+        let Json::Object(members) = json else { return Err(Error::Field("entry")) };
+        let mut parts = [const { None }; FIELDS.len()];
+        // Both are sorted by name.
+        let mut places = FIELDS.iter().zip(&mut parts);
+        for (name, value) in members {
+            match places.find(|(field, _)| **field == name) {
+                Some((_, place)) => *place = Some(value),
+                None => return Err(Error::Unknown(name)),
+            }
+        }
+        Ok(Self(parts))
+    }
+
+    fn take(&mut self, name: &'static str) -> Option<Json> {
+        let at = FIELDS.binary_search(&name).ok()?;
+        self.0.get_mut(at)?.take()
+    }
+
+    fn text(&mut self, name: &'static str) -> Result<String, Error> {
+        match self.take(name) {
+            Some(Json::String(text)) => Ok(text),
+            _ => Err(Error::Field(name)),
+        }
+    }
+
+    fn number(&mut self, name: &'static str) -> Result<u64, Error> {
+        self.take(name).as_ref().and_then(Json::as_u64).ok_or(Error::Field(name))
+    }
+
+    fn hash(&mut self, name: &'static str) -> Result<Digest, Error> {
+        hash(&self.text(name)?).ok_or(Error::Field(name))
+    }
+
+    fn optional<T>(
+        &mut self,
+        name: &'static str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(value) => value.as_str().and_then(read).map(Some).ok_or(Error::Field(name)),
+        }
+    }
+}
 
 /// Why bytes are no entry.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -313,68 +358,58 @@ fn commitment_json(commitment: &Commitment) -> Json {
     ])
 }
 
-fn text<'a>(json: &'a Json, name: &'static str) -> Result<&'a str, Error> {
-    json.get(name).and_then(Json::as_str).ok_or(Error::Field(name))
+/// 64 hex digits, and nothing before them.
+fn hash(text: &str) -> Option<Digest> {
+    (text.len() == 64).then(|| Digest::parse(text)).flatten()
 }
 
-fn number(json: &Json, name: &'static str) -> Result<u64, Error> {
-    json.get(name).and_then(Json::as_u64).ok_or(Error::Field(name))
+/// Decimal digits as a number is written.
+fn mono(text: &str) -> Option<u64> {
+    let plain =
+        text == "0" || text.starts_with(|first: char| first.is_ascii_digit() && first != '0');
+    plain.then(|| text.parse().ok()).flatten()
 }
 
-fn hash(json: &Json, name: &'static str) -> Result<Digest, Error> {
-    let hex_text = text(json, name)?;
-    Digest::parse(hex_text).filter(|d| d.hex() == hex_text).ok_or(Error::Field(name))
-}
-
-fn optional<T>(
-    json: &Json,
-    name: &'static str,
-    read: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, Error> {
-    match json.get(name) {
-        None => Ok(None),
-        Some(value) => value.as_str().and_then(read).map(Some).ok_or(Error::Field(name)),
-    }
-}
-
-fn run_link(json: &Json) -> Result<Option<RunLink>, Error> {
-    let Some(run) = optional(json, "run", RunId::parse)? else {
-        let stray = json.get("run_seq").or_else(|| json.get("run_prev"));
-        return if stray.is_some() { Err(Error::Field("run")) } else { Ok(None) };
+fn run_link(parts: &mut Parts) -> Result<Option<RunLink>, Error> {
+    let run = parts.optional("run", RunId::parse)?;
+    let prev = parts.optional("run_prev", hash)?;
+    let seq = parts.take("run_seq");
+    let Some(run) = run else {
+        return if prev.is_some() || seq.is_some() { Err(Error::Field("run")) } else { Ok(None) };
     };
-    let prev = json.get("run_prev").map(|_| hash(json, "run_prev")).transpose()?;
-    Ok(Some(RunLink { run, seq: number(json, "run_seq")?, prev }))
+    let seq = seq.as_ref().and_then(Json::as_u64).ok_or(Error::Field("run_seq"))?;
+    Ok(Some(RunLink { run, seq, prev }))
 }
 
-fn draft(json: &Json) -> Result<Draft, Error> {
+fn draft(kind: Kind, run: Option<RunId>, parts: &mut Parts) -> Result<Draft, Error> {
     let verdict = |word: &str| {
         [Verdict::Allow, Verdict::Deny, Verdict::RequireApproval]
             .into_iter()
             .find(|v| v.as_str() == word)
     };
-    let list = match json.get("commit") {
+    let list = match parts.take("commit") {
         None => Vec::new(),
         Some(list) => list
             .as_array()
+            .filter(|list| !list.is_empty())
             .ok_or(Error::Field("commit"))?
             .iter()
             .map(commitment)
             .collect::<Result<Vec<_>, _>>()?,
     };
     Ok(Draft {
-        kind: Kind::Heartbeat,
-        run: optional(json, "run", RunId::parse)?,
-        call: optional(json, "call", CallId::parse)?,
-        tool: optional(json, "tool", ToolName::parse)?,
-        verdict: optional(json, "verdict", verdict)?,
-        rule: optional(json, "rule", |r| Some(r.to_owned()))?,
-        policy: optional(json, "policy", |p| p.strip_prefix("sha256:").and_then(Digest::parse))?,
+        kind,
+        run,
+        call: parts.optional("call", CallId::parse)?,
+        tool: parts.optional("tool", ToolName::parse)?,
+        verdict: parts.optional("verdict", verdict)?,
+        rule: parts.optional("rule", |r| Some(r.to_owned()))?,
+        policy: parts.optional("policy", |p| p.strip_prefix("sha256:").and_then(hash))?,
         commit: list,
-        data: json
-            .get("data")
-            .filter(|d| d.as_object().is_some())
-            .ok_or(Error::Field("data"))?
-            .clone(),
+        data: parts
+            .take("data")
+            .filter(|data| data.as_object().is_some())
+            .ok_or(Error::Field("data"))?,
     })
 }
 
@@ -383,9 +418,10 @@ fn commitment(json: &Json) -> Result<Commitment, Error> {
     if members.len() != 3 {
         return Err(Error::Field("commit"));
     }
+    let text = |name| json.get(name).and_then(Json::as_str).ok_or(Error::Field(name));
     Ok(Commitment {
-        c: hash(json, "c")?,
-        len: number(json, "len")?,
-        role: text(json, "role")?.to_owned(),
+        c: hash(text("c")?).ok_or(Error::Field("c"))?,
+        len: json.get("len").and_then(Json::as_u64).ok_or(Error::Field("len"))?,
+        role: text("role")?.to_owned(),
     })
 }

@@ -12,6 +12,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq, ToolName};
 use crate::domain::outcome::{Ended, Outcome, SIMULATED};
 use crate::domain::prepared::Prepared;
+use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::policy::Judged;
 
@@ -78,7 +79,10 @@ impl Permit {
     /// Spends the permit: the call is over, and this is how it ended.
     pub(crate) fn finish(self, ended: Ended) -> Finished {
         let call = self.prepared.call();
+        let inert =
+            self.prepared.tool().is_some_and(|tool| tool.tier == Tier::T0 && tool.read_only);
         Finished {
+            inert,
             run: *call.run(),
             call: call.id().clone(),
             tool: call.tool().clone(),
@@ -113,9 +117,15 @@ pub struct Finished {
     tool: ToolName,
     authorized: Receipt,
     ended: Ended,
+    inert: bool,
 }
 
 impl Finished {
+    /// Whether the tool was of tier T0 and only reads: nothing is changed if its outcome is lost.
+    pub(super) const fn inert(&self) -> bool {
+        self.inert
+    }
+
     /// The run.
     pub const fn run(&self) -> &RunId {
         &self.run
@@ -177,6 +187,31 @@ impl Settled {
     /// The outcome, to be encoded.
     pub(crate) fn into_outcome(self) -> (CallId, Outcome, Receipt) {
         (self.finished.call, self.finished.ended.outcome, self.receipt)
+    }
+}
+
+/// A tool of tier T0 that only reads has answered, its authorisation is on the books, and its outcome
+/// is on its way there.
+#[derive(Debug)]
+#[must_use]
+pub struct Pledged {
+    call: CallId,
+    outcome: Outcome,
+    authorized: Receipt,
+}
+
+impl Pledged {
+    pub(super) fn mint(finished: &Finished) -> Self {
+        Self {
+            call: finished.call.clone(),
+            outcome: finished.ended.outcome.clone(),
+            authorized: finished.authorized.clone(),
+        }
+    }
+
+    /// The outcome, to be encoded, and where the allowance is on the books.
+    pub(crate) fn into_outcome(self) -> (CallId, Outcome, Receipt) {
+        (self.call, self.outcome, self.authorized)
     }
 }
 

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::store::{LedgerReader, StoreError};
 use crate::crypto::consistency::verifies_consistency;
-use crate::crypto::merkle::{self, verifies_inclusion};
+use crate::crypto::merkle::{self, Frontier, verifies_inclusion};
 use crate::crypto::note::Checkpoint;
 use crate::crypto::range::{HashReader as _, Node, RangeProof, range_proof, verifies_range};
 use crate::crypto::tiles::{self, HEIGHT, Place, Tiles, WIDTH};
@@ -125,12 +125,17 @@ impl<'a> Prover<'a> {
     pub async fn consistency(&self, old: Seq) -> Result<Vec<Digest>, Error> {
         let spans = tiles::consistency_spans(old, self.size);
         let spans = spans.ok_or_else(|| self.no(format!("older tree of {old} entries")))?;
-        let prove = async || -> Result<Option<Vec<Digest>>, Error> {
+        // WHY no closure as elsewhere: a witness asks from a future that moves between threads, and that of
+        // an async closure does not.
+        loop {
             let (before, path) = (self.root_at(old).await?, self.roots(&spans).await?);
-            let holds = verifies_consistency(old, self.size, &before, &self.root, &path);
-            Ok(holds.then_some(path))
-        };
-        self.twice(prove).await
+            if verifies_consistency(old, self.size, &before, &self.root, &path) {
+                return Ok(path);
+            }
+            if !self.distrust() {
+                return Err(Error::Damaged(self.size));
+            }
+        }
     }
 
     /// The proof that the entries `from .. to` are all there are between these places.
@@ -161,6 +166,39 @@ impl<'a> Prover<'a> {
     pub async fn root_at(&self, size: Seq) -> Result<Digest, Error> {
         self.outside(size <= self.size, || format!("older tree of {size} entries"))?;
         self.root_of((0, size)).await
+    }
+
+    /// The root over the first `old` entries, to which everything that came after is added leaf by leaf:
+    /// what is read is what is new, and a handful of subtrees.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if the leaves that are stored do not lead to this head, [`Error::Gone`] if one
+    /// of them is not there.
+    pub async fn grown_from(&self, old: Seq) -> Result<Digest, Error> {
+        self.outside(old <= self.size, || format!("older tree of {old} entries"))?;
+        let new = self.leaves(old, self.size).await?;
+        loop {
+            let mut frontier = self.frontier(old).await?;
+            let before = frontier.root();
+            new.iter().for_each(|leaf| frontier.push(*leaf));
+            if frontier.root() == self.root {
+                return Ok(before);
+            }
+            if !self.distrust() {
+                return Err(Error::Damaged(self.size));
+            }
+        }
+    }
+
+    /// The perfect subtrees of the first `size` entries.
+    async fn frontier(&self, size: Seq) -> Result<Frontier, Error> {
+        let (mut peaks, mut first) = (Vec::new(), 0_u64);
+        for height in (0..u64::BITS).rev().filter(|height| (size >> height) & 1 == 1) {
+            let node = Node { height, index: first >> height };
+            first = node.end().ok_or(Error::Damaged(self.size))?;
+            peaks.push(self.node(node).await?);
+        }
+        Frontier::from_peaks(size, peaks).ok_or(Error::Damaged(self.size))
     }
 
     /// The hashes of one tile under this head, in order; fewer than 256 at the right edge.

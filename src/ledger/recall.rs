@@ -2,7 +2,7 @@
 
 use super::entry::{Entry, Kind};
 use super::permit::{Recalled, RecalledState, Receipt};
-use super::store::StoreError;
+use super::store::{PayloadRow, StoreError};
 use super::{Error, Ledger, vault};
 use crate::domain::code::Code;
 use crate::domain::commitment::opens;
@@ -87,13 +87,18 @@ impl Ledger {
     }
 
     async fn payload(&self, c: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.payload_row(c).await?.map(|row| row.body))
+    }
+
+    /// The payload with its salt, if it is there and opens the commitment.
+    pub(super) async fn payload_row(&self, c: &Digest) -> Result<Option<PayloadRow>, Error> {
         let found = self.shared.store.payload(self.key()?, c).await;
         let found = found.map_err(|e| Error::Unavailable(e.to_string()))?;
         let unread = |e: vault::Error| Error::Unavailable(e.to_string());
         let vault = self.shared.settings.vault.as_deref();
         let opened = found.map(|row| vault::open(vault, &self.key()?.chain, row).map_err(unread));
         let opened = opened.transpose()?;
-        Ok(opened.filter(|p| opens(c, &p.salt, &p.body).is_some()).map(|p| p.body))
+        Ok(opened.filter(|p| opens(c, &p.salt, &p.body).is_some()))
     }
 }
 

@@ -15,7 +15,7 @@ use super::sequencer::{Ending, Sequencer, Writer};
 use super::store::{EntryRow, Head, LeaseRequest, Leased, StoreError};
 use super::tail::{Phase, RunTail};
 use super::writer_key::{Certificate, Signer, WriterKey};
-use super::{RecoveredRun, spool};
+use super::{Past, RecoveredRun, spool};
 use crate::clock::{random16, random32};
 use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;
@@ -271,7 +271,8 @@ async fn take_up_runs(
         let calls = tail.calls.iter().map(|(call, phase)| (call.clone(), *phase)).collect();
         let last_seq = tail.next_seq.saturating_sub(1);
         chain.take_up(run, tail);
-        runs.push(RecoveredRun { run, opened, last_seq, calls });
+        let past = Past::of(entries.iter().map(|(entry, _)| entry));
+        runs.push(RecoveredRun { run, opened, last_seq, calls, past });
     }
     Ok(runs)
 }
@@ -423,10 +424,10 @@ fn closing(run: RunId, call: &CallId, phase: Phase, same_writer: bool) -> Option
         Phase::Authorized => {
             (Kind::CallUnknown, Json::object([("cause", Json::from("writer_lost"))]))
         }
-        Phase::Held(_) | Phase::Approved(_) if !same_writer => {
+        Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) if !same_writer => {
             (Kind::CallCancelled, Json::object([("reason", Json::from("orphaned"))]))
         }
-        Phase::Held(_) | Phase::Approved(_) | Phase::Over(_) => return None,
+        Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) | Phase::Over(_) => return None,
     };
     let draft = Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(kind, data) };
     Some(Written::bare(draft))

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -12,6 +12,7 @@ use super::chain::{Chain, Moment, Placed};
 use super::drafts::{self, Written};
 use super::entry::{Draft, Kind};
 use super::item::{Claim, Done, Item};
+use super::later::Lanes;
 use super::permit::{Committed, Receipt, Settled};
 use super::spool::{Journal, LeaseFile};
 use super::store::{Batch, EntryRow, Head, LeaseKey, LeaseRequest, PayloadRow, StoreError};
@@ -37,8 +38,7 @@ pub struct Writer {
     pub(super) lease_file: Option<LeaseFile>,
     /// What was asked of the store and not answered yet.
     pub(super) request: Option<LeaseRequest>,
-    intents: mpsc::Receiver<Item>,
-    owed: mpsc::Receiver<Item>,
+    lanes: Lanes,
     status: watch::Sender<Status>,
 }
 
@@ -87,12 +87,11 @@ impl Writer {
     pub(super) fn new(
         parts: Parts,
         shared: Arc<Shared>,
-        intents: mpsc::Receiver<Item>,
-        owed: mpsc::Receiver<Item>,
+        lanes: Lanes,
         status: watch::Sender<Status>,
     ) -> Self {
         let Parts { signer, log_key, journal, lease_file, .. } = parts;
-        Self { shared, signer, log_key, journal, lease_file, request: None, intents, owed, status }
+        Self { shared, signer, log_key, journal, lease_file, request: None, lanes, status }
     }
 
     /// Takes a slot, recovers its chain, hands over the open runs, then writes until `stop`.
@@ -125,7 +124,7 @@ impl Writer {
         sequencer.status = self.status.clone();
         sequencer.status.send_replace(Status::Ready);
         drop(recovered.send(runs));
-        let ending = sequencer.serve(&mut self.intents, &mut self.owed, &stop).await;
+        let ending = sequencer.serve(&mut self.lanes, &stop).await;
         self.refuse_all(&ending);
         ending
     }
@@ -146,14 +145,7 @@ impl Writer {
             Ending::Fenced(why) => Status::Fenced(why.clone()),
             Ending::Broken(why) => Status::Broken(why.clone()),
         });
-        self.intents.close();
-        while let Ok(item) = self.intents.try_recv() {
-            item.done.refuse(Error::Unavailable("the ledger is closed".into()));
-        }
-        self.owed.close();
-        while let Ok(item) = self.owed.try_recv() {
-            item.done.refuse(Error::Unknown);
-        }
+        self.lanes.close();
     }
 
     pub(super) fn status(&self) -> watch::Sender<Status> {
@@ -162,26 +154,26 @@ impl Writer {
 }
 
 impl Sequencer {
-    async fn serve(
-        &mut self,
-        intents: &mut mpsc::Receiver<Item>,
-        owed: &mut mpsc::Receiver<Item>,
-        stop: &CancellationToken,
-    ) -> Ending {
+    async fn serve(&mut self, lanes: &mut Lanes, stop: &CancellationToken) -> Ending {
         loop {
             let heartbeat = self.shared.settings.heartbeat;
             let mut work: Vec<Item> = self.backlog.drain(..).collect();
             if work.is_empty() {
                 tokio::select! {
                     biased;
-                    Some(item) = owed.recv() => work.push(item),
-                    Some(item) = intents.recv() => work.push(item),
-                    () = stop.cancelled() => return self.finish().await,
+                    () = lanes.next(&mut work) => {}
+                    () = stop.cancelled() => {
+                        lanes.take_waiting(&mut work);
+                        if work.is_empty() {
+                            return self.finish().await;
+                        }
+                    }
                     () = tokio::time::sleep(heartbeat) => work.push(self.heartbeat()),
                 }
             }
-            gather(&mut work, owed, intents);
-            let queued = intents.len().saturating_add(owed.len());
+            lanes.take_waiting(&mut work);
+            gather(&mut work, lanes);
+            let queued = lanes.intents.len().saturating_add(lanes.owed.len());
             self.shared.metrics.queue_depth(i64::try_from(queued).unwrap_or(i64::MAX));
             let built = match self.build(work) {
                 Ok(built) => built,
@@ -410,13 +402,9 @@ fn event(written: Written) -> Item {
 }
 
 /// Takes what else is queued, outcomes first, without waiting for more.
-fn gather(
-    work: &mut Vec<Item>,
-    owed: &mut mpsc::Receiver<Item>,
-    intents: &mut mpsc::Receiver<Item>,
-) {
+fn gather(work: &mut Vec<Item>, lanes: &mut Lanes) {
     let mut bytes = work.iter().map(weight).fold(0_usize, usize::saturating_add);
-    for lane in [owed, intents] {
+    for lane in [&mut lanes.owed, &mut lanes.intents] {
         while work.len() < BATCH_ENTRIES && bytes < BATCH_BYTES {
             let Ok(item) = lane.try_recv() else { break };
             bytes = bytes.saturating_add(weight(&item));

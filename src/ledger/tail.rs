@@ -15,6 +15,8 @@ pub enum Phase {
     Held(Timestamp),
     /// Waits until this instant, and an approval is on the books.
     Approved(Timestamp),
+    /// Somebody refused it: what is left is its denial.
+    Refused(Timestamp),
     /// Allowed, the outcome is owed.
     Authorized,
     /// Over, by this kind of entry.
@@ -39,7 +41,7 @@ impl RunTail {
         let mut counts = Counts::new();
         for phase in self.calls.values() {
             let word = match phase {
-                Phase::Held(_) | Phase::Approved(_) => "held",
+                Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) => "held",
                 Phase::Authorized => "authorized",
                 Phase::Over(kind) => kind.as_str().strip_prefix("call.").unwrap_or("other"),
             };
@@ -134,27 +136,31 @@ impl Tails {
         match draft.kind {
             Kind::CallAuthorized => match phase {
                 None | Some(Phase::Approved(_)) => Ok(()),
-                Some(Phase::Held(_)) => Err(TailError::NotApproved),
+                Some(Phase::Held(_) | Phase::Refused(_)) => Err(TailError::NotApproved),
                 Some(Phase::Authorized | Phase::Over(_)) => Err(TailError::CallTaken),
             },
             Kind::CallDenied => match phase {
-                None | Some(Phase::Held(_) | Phase::Approved(_)) => Ok(()),
+                None | Some(Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_)) => Ok(()),
                 Some(Phase::Authorized | Phase::Over(_)) => Err(TailError::CallTaken),
             },
             Kind::ApprovalGranted | Kind::ApprovalRefused => match phase {
                 Some(Phase::Held(_) | Phase::Approved(_)) => Ok(()),
-                None | Some(Phase::Authorized | Phase::Over(_)) => Err(TailError::CallNotOpen),
+                None | Some(Phase::Refused(_) | Phase::Authorized | Phase::Over(_)) => {
+                    Err(TailError::CallNotOpen)
+                }
             },
             Kind::CallHeld => phase.map_or(Ok(()), |_| Err(TailError::CallTaken)),
             Kind::CallCompleted | Kind::CallFailed | Kind::CallUnknown => {
                 if phase == Some(&Phase::Authorized) { Ok(()) } else { Err(TailError::CallNotOpen) }
             }
             Kind::CallCancelled => match phase {
-                Some(Phase::Held(_) | Phase::Approved(_) | Phase::Authorized) => Ok(()),
+                Some(
+                    Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) | Phase::Authorized,
+                ) => Ok(()),
                 None | Some(Phase::Over(_)) => Err(TailError::CallNotOpen),
             },
             Kind::CallExpired => match phase {
-                Some(Phase::Held(_) | Phase::Approved(_)) => Ok(()),
+                Some(Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_)) => Ok(()),
                 None | Some(Phase::Authorized | Phase::Over(_)) => Err(TailError::CallNotOpen),
             },
             Kind::ChainGenesis
@@ -209,10 +215,14 @@ impl Tails {
                 // An expiry that cannot be read has passed.
                 let expires = expires.unwrap_or(Timestamp::from_millis(0));
                 tail.calls.insert(call.clone(), Phase::Held(expires));
-            } else if draft.kind == Kind::ApprovalGranted {
-                if let Some(Phase::Held(expires)) = tail.calls.get(call).copied() {
-                    tail.calls.insert(call.clone(), Phase::Approved(expires));
-                }
+            } else if let Some(Phase::Held(expires) | Phase::Approved(expires)) =
+                tail.calls.get(call).copied()
+                && matches!(draft.kind, Kind::ApprovalGranted | Kind::ApprovalRefused)
+            {
+                let granted = draft.kind == Kind::ApprovalGranted;
+                let phase =
+                    if granted { Phase::Approved(expires) } else { Phase::Refused(expires) };
+                tail.calls.insert(call.clone(), phase);
             } else if draft.kind.ends_call() {
                 tail.calls.insert(call.clone(), Phase::Over(draft.kind));
             }

@@ -1,4 +1,5 @@
-//! Budgets of one run: what it used, and what its manifest has against the next call.
+//! Budgets: what one run used and what its manifest has against the next call; how fast one caller may
+//! ask (`bucket`); what all gates share (`pool`), and what one gate holds of it (`quota`).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,8 +9,16 @@ use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::identity::manifest::Limits;
 
+pub mod bucket;
+pub mod memory;
+pub mod pool;
+pub mod quota;
+
 /// Calls one run may have in all, whatever its manifest says: what we remember of a run is bounded.
 pub const CALLS_MAX: u64 = 100_000;
+
+/// What rates are counted over.
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// What one run used so far.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +30,10 @@ pub struct Usage {
     errors_in_row: u64,
     last: Option<(Digest, u64)>,
     recent: VecDeque<Duration>,
+    /// Millionths of a US dollar, of calls that were started or are about to be.
+    cost: u64,
+    /// When the last denials were, monotonic; as many as are needed to suspend the run.
+    denials: VecDeque<Duration>,
 }
 
 /// How a call went, for the budget.
@@ -41,6 +54,63 @@ impl Usage {
     #[must_use]
     pub fn resumed(calls: u64, errors: u64, denied: u64) -> Self {
         Self { calls, errors, denied, ..Self::default() }
+    }
+
+    /// The same, after so many failed or unknown calls in a row and this much spent.
+    #[must_use]
+    pub fn after(mut self, errors_in_row: u64, cost: u64) -> Self {
+        (self.errors_in_row, self.cost) = (errors_in_row, cost);
+        self
+    }
+
+    /// Millionths of a US dollar spent.
+    #[must_use]
+    pub const fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Sets aside what a call costs, or says why not. `None`: its binding does not say.
+    ///
+    /// # Errors
+    /// The manifest's `cost_usd` is reached, or nobody can tell; nothing is set aside.
+    pub fn spend(&mut self, limits: &Limits, cost: Option<u64>) -> Result<u64, Reason> {
+        let cost = match (cost, limits.cost_micro_usd) {
+            (Some(cost), _) => cost,
+            (None, None) => 0,
+            (None, Some(_)) => return Err(unpriced()),
+        };
+        let after = self.cost.saturating_add(cost);
+        match limits.cost_micro_usd.filter(|most| after > *most) {
+            Some(most) => Err(over("cost_usd", &usd(most))),
+            None => {
+                self.cost = after;
+                Ok(cost)
+            }
+        }
+    }
+
+    /// The call was not started.
+    pub const fn unspend(&mut self, cost: u64) {
+        self.cost = self.cost.saturating_sub(cost);
+    }
+
+    /// The denials of another life were on another clock.
+    pub fn forget_denials(&mut self) {
+        self.denials.clear();
+    }
+
+    /// Notes a denial; true if it is one of at least `most` within a minute.
+    pub fn denied_at(&mut self, most: u64, now: Duration) -> bool {
+        let minute = now.saturating_sub(MINUTE);
+        while self.denials.front().is_some_and(|at| now > MINUTE && *at <= minute) {
+            self.denials.pop_front();
+        }
+        self.denials.push_back(now);
+        let within = u64::try_from(self.denials.len()).unwrap_or(u64::MAX);
+        if within > most {
+            self.denials.pop_front();
+        }
+        within >= most
     }
 
     /// Calls asked for.
@@ -65,7 +135,7 @@ impl Usage {
     ///
     /// `fingerprint` names tool and arguments; `now` is monotonic.
     pub fn begin(&mut self, limits: &Limits, fingerprint: Digest, now: Duration) -> Vec<Reason> {
-        let minute = now.saturating_sub(Duration::from_secs(60));
+        let minute = now.saturating_sub(MINUTE);
         while self.recent.front().is_some_and(|at| *at <= minute) {
             self.recent.pop_front();
         }
@@ -84,7 +154,7 @@ impl Usage {
         let reasons: Vec<Reason> = checks
             .into_iter()
             .filter_map(|(name, used, most)| {
-                most.filter(|most| used >= *most).map(|m| over(name, m))
+                most.filter(|most| used >= *most).map(|m| over(name, &m.to_string()))
             })
             .collect();
         self.calls = self.calls.saturating_add(1);
@@ -103,6 +173,12 @@ impl Usage {
         self.recent.pop_back();
     }
 
+    /// A held call is on the road again: it was counted as not run.
+    pub fn take_up(&mut self) {
+        self.running = self.running.saturating_add(1);
+        self.denied = self.denied.saturating_sub(1);
+    }
+
     /// Counts how a call went.
     pub fn end(&mut self, went: Went) {
         self.running = self.running.saturating_sub(1);
@@ -119,13 +195,27 @@ impl Usage {
     }
 }
 
-fn over(name: &str, most: u64) -> Reason {
+fn over(name: &str, most: &str) -> Reason {
     Reason {
         code: Code::LimitExceeded,
         detail: format!("limit.{name}"),
         message: format!("the manifest's limit `{name}: {most}` is reached"),
         rule: format!("manifest.limits.{name}"),
     }
+}
+
+fn unpriced() -> Reason {
+    Reason {
+        code: Code::LimitExceeded,
+        detail: "limit.cost_unknown".to_owned(),
+        message: "the manifest limits cost, and the tool's binding declares none".to_owned(),
+        rule: "manifest.limits.cost_usd".to_owned(),
+    }
+}
+
+/// Millionths of a US dollar as a manifest writes them.
+fn usd(micro: u64) -> String {
+    format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000)
 }
 
 #[cfg(test)]
@@ -162,6 +252,32 @@ mod tests {
         let again = usage.begin(&limits, fingerprint, Duration::from_secs(159));
         assert_eq!(details(&again), ["limit.calls_per_minute"]);
         assert!(usage.begin(&limits, fingerprint, Duration::from_secs(219)).is_empty());
+    }
+
+    #[test]
+    fn cost_is_set_aside_before_a_call_and_given_back_if_it_did_not_start() {
+        let limits = Limits { cost_micro_usd: Some(100), ..Limits::default() };
+        let mut usage = Usage::default();
+        assert_eq!(usage.spend(&limits, Some(60)), Ok(60));
+        let refused = usage.spend(&limits, Some(41)).unwrap_err();
+        assert_eq!(refused.detail, "limit.cost_usd");
+        assert!(refused.message.contains("0.000100"), "{}", refused.message);
+        usage.unspend(60);
+        assert_eq!(usage.spend(&limits, Some(100)), Ok(100));
+        assert_eq!(usage.spend(&limits, None).unwrap_err().detail, "limit.cost_unknown");
+        assert_eq!(Usage::default().spend(&Limits::default(), None), Ok(0));
+    }
+
+    #[test]
+    fn only_denials_of_the_same_minute_add_up() {
+        let seconds = Duration::from_secs;
+        let mut usage = Usage::default();
+        assert!(!usage.denied_at(3, seconds(0)));
+        assert!(!usage.denied_at(3, seconds(30)));
+        assert!(!usage.denied_at(3, seconds(61)), "the first is older than a minute");
+        assert!(usage.denied_at(3, seconds(62)));
+        assert!(usage.denied_at(3, seconds(62)));
+        assert!(!usage.denied_at(3, seconds(500)));
     }
 
     #[test]

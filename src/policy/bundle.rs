@@ -43,6 +43,8 @@ pub struct Bundle {
     unread: Unread,
     pub(super) template: Engine,
     pub(super) places: Places,
+    /// Layers that count approvers for themselves.
+    pub(super) by_hand: Vec<&'static str>,
 }
 
 /// Who signed a bundle.
@@ -141,7 +143,8 @@ impl Unread {
         errors.extend(purity::check(modules));
         modules.iter().for_each(|module| places.note(module));
         if errors.is_empty() {
-            Ok(Bundle { unread: self, template, places })
+            let by_hand = purity::by_hand(modules);
+            Ok(Bundle { unread: self, template, places, by_hand })
         } else {
             errors.sort();
             Err(errors)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::approval::Approval;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
@@ -45,22 +46,53 @@ pub struct RunFacts {
     pub errors: u64,
     /// Calls of this run that were denied.
     pub denied: u64,
+    /// What its calls cost so far, as far as bindings say; millionths of a US dollar.
+    pub cost: u64,
+    /// What is left of the pools that cover this call.
+    pub pools: Vec<Left>,
     /// Labels given at `OpenRun`: claims.
     pub labels: BTreeMap<String, String>,
     /// Facts the sidecar vouches for: pod, namespace, environment.
     pub attested: BTreeMap<String, String>,
 }
 
-/// The canonical bytes of the document about one call. `observe` names the layers in observe mode.
+/// What else a decision depends on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Standing<'a> {
+    /// The time the policy is told.
+    pub now: Timestamp,
+    /// The layers in observe mode.
+    pub observe: &'a [&'static str],
+    /// Who approved the call.
+    pub approvals: &'a [Approval],
+    /// The layers that count approvers for themselves.
+    pub by_hand: &'a [&'static str],
+}
+
+/// What a policy is told of one pool that covers the call (`input.pools[]`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Left {
+    /// The pool.
+    pub name: String,
+    /// `requests`, `cost_micro_usd` or `concurrency`.
+    pub unit: String,
+    /// What is left of the window in thousandths, this call taken off: what this gate holds, and what
+    /// nobody held when it last asked.
+    pub left_permille: u64,
+    /// Units of a window.
+    pub size: u64,
+}
+
+/// The canonical bytes of the document about one call.
 #[must_use]
 pub fn document(
     agent: &AgentFacts,
     run: &RunFacts,
     tool: &ToolFacts,
     prepared: &Prepared,
-    now: Timestamp,
-    observe: &[&str],
+    standing: &Standing<'_>,
 ) -> Vec<u8> {
+    let names = |layers: &[&str]| layers.iter().map(|l| Json::from(*l)).collect::<Vec<_>>();
     let call = prepared.call();
     canonical::bytes(&Json::object([
         ("v", Json::from(VERSION)),
@@ -74,10 +106,12 @@ pub fn document(
             "context",
             Json::object([("attested", map(&run.attested)), ("claimed", map(&run.labels))]),
         ),
-        ("time", time_json(now)),
+        ("time", time_json(standing.now)),
         ("findings", prepared.findings().iter().map(finding_json).collect::<Vec<_>>().into()),
-        ("approvals", Json::Array(Vec::new())),
-        ("observe", observe.iter().map(|layer| Json::from(*layer)).collect::<Vec<_>>().into()),
+        ("approvals", standing.approvals.iter().map(approval_json).collect::<Vec<_>>().into()),
+        ("quorum", Json::object([("by_hand", names(standing.by_hand).into())])),
+        ("pools", run.pools.iter().map(pool_json).collect::<Vec<_>>().into()),
+        ("observe", names(standing.observe).into()),
         (
             "history",
             Json::object([
@@ -87,6 +121,15 @@ pub fn document(
             ]),
         ),
     ]))
+}
+
+fn approval_json(approval: &Approval) -> Json {
+    let roles = approval.roles.iter().map(|role| Json::from(role.as_str()));
+    Json::object([
+        ("approver", Json::from(approval.subject.as_str())),
+        ("roles", roles.collect::<Vec<_>>().into()),
+        ("key", Json::from(approval.key.as_str())),
+    ])
 }
 
 fn agent_json(agent: &AgentFacts) -> Json {
@@ -108,7 +151,7 @@ fn run_json(run: &RunFacts) -> Json {
         ("opened_at", Json::from(run.opened_at.to_string())),
         ("calls", Json::from(run.calls)),
         ("errors", Json::from(run.errors)),
-        ("cost", Json::from(0_u64)),
+        ("cost", Json::from(run.cost)),
         ("labels", map(&run.labels)),
     ])
 }
@@ -120,6 +163,15 @@ fn tool_json(tool: &ToolFacts) -> Json {
         ("tier", Json::from(tool.tier.as_str())),
         ("read_only", Json::from(tool.read_only)),
         ("definition", Json::from(tool.definition.prefixed())),
+    ])
+}
+
+fn pool_json(left: &Left) -> Json {
+    Json::object([
+        ("name", Json::from(left.name.as_str())),
+        ("unit", Json::from(left.unit.as_str())),
+        ("left_permille", Json::from(left.left_permille)),
+        ("size", Json::from(left.size)),
     ])
 }
 

@@ -30,13 +30,15 @@ mod places;
 mod purity;
 mod recursion;
 pub mod rego;
+mod resumed;
 #[cfg(feature = "gate")]
 pub mod selftest;
 #[cfg(feature = "gate")]
 pub mod suggest;
 mod tar;
 
-use input::{AgentFacts, RunFacts};
+use input::{AgentFacts, RunFacts, Standing};
+pub use resumed::{Resumed, effect_digest};
 
 /// What an engine answers about one input: already checked against the closed decision document.
 #[derive(Clone, PartialEq, Debug)]
@@ -102,6 +104,10 @@ pub trait PolicyEngine: Send + Sync + fmt::Debug + 'static {
         let _ = now;
         Vec::new()
     }
+    /// The layers whose rules look at `input.approvals` and count approvers for themselves.
+    fn by_hand(&self) -> &[&'static str] {
+        &[]
+    }
 }
 
 /// This call by this agent got this decision. Made only by [`judge`].
@@ -111,6 +117,7 @@ pub struct Judged {
     prepared: Prepared,
     decision: Decision,
     binding: &'static str,
+    resumed: Option<Resumed>,
 }
 
 impl Judged {
@@ -129,6 +136,12 @@ impl Judged {
     #[must_use]
     pub const fn binding(&self) -> &'static str {
         self.binding
+    }
+
+    /// The hold it was under, if it was held before.
+    #[must_use]
+    pub const fn resumed(&self) -> Option<&Resumed> {
+        self.resumed.as_ref()
     }
 
     /// Both, for the token that follows.
@@ -152,18 +165,25 @@ pub struct Bench<'a> {
     pub now: Timestamp,
     /// How long a held call waits.
     pub hold: Duration,
+    /// Whether its arguments will be kept: what nobody can look at, nobody can approve.
+    pub kept: bool,
+    /// The hold it is under, with everybody who approved it so far.
+    pub resumed: Option<Resumed>,
 }
 
 /// Decides about one prepared call. Total: every doubt is a denial.
 pub fn judge(bench: &Bench<'_>, prepared: Prepared) -> Judged {
     let binding = bench.agent.binding.as_str();
     let decision = decide(bench, &prepared);
-    Judged { prepared, decision, binding }
+    Judged { prepared, decision, binding, resumed: bench.resumed.clone() }
 }
 
 fn decide(bench: &Bench<'_>, prepared: &Prepared) -> Decision {
     let mut refusals = prepared.refusals().to_vec();
     refusals.extend(bench.refusals.iter().cloned());
+    if let Some(resumed) = &bench.resumed {
+        refusals.extend(resumed.void(bench, prepared));
+    }
     let (policy, layers, engine_name) = bench.engine.map_or_else(
         || (Digest::of(&[]), Vec::new(), "none".to_owned()),
         |engine| (engine.digest(), engine.layers().to_vec(), engine.engine().to_owned()),
@@ -193,16 +213,34 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> Decision {
             engine.observing(bench.now).into_iter().map(|(layer, _)| layer).collect()
         }
     };
-    let input = input::document(bench.agent, bench.run, tool, prepared, bench.now, &observe);
+    let approvals = bench.resumed.as_ref().map_or(&[][..], |resumed| &resumed.approvals);
+    let by_hand = engine.by_hand();
+    let standing = Standing { now: bench.now, observe: &observe, approvals, by_hand };
+    let input = input::document(bench.agent, bench.run, tool, prepared, &standing);
     let Answer { verdict, reasons, obligations, enforced } =
         or_denial(ask(engine.as_ref(), &input, !observe.is_empty()));
     decision.verdict = verdict;
     decision.reasons = reasons;
     decision.obligations = obligations;
     decision.enforced = enforced;
-    decision.hold = (decision.course() == Course::Wait).then_some(bench.hold);
     decision.input = Some(input);
+    if decision.course() == Course::Wait && !bench.kept {
+        decision.verdict = Verdict::Deny;
+        decision.obligations.clear();
+        decision.reasons.insert(0, unseen());
+    }
+    decision.hold = (decision.course() == Course::Wait).then_some(bench.hold);
     decision
+}
+
+fn unseen() -> Reason {
+    Reason {
+        code: Code::PolicyDenied,
+        detail: "approval.unseen".into(),
+        message: "the call needs an approval, and its arguments are not kept for anybody to see"
+            .into(),
+        rule: "approval".into(),
+    }
 }
 
 /// What the engine says about these canonical input bytes. `observing`: the input names layers in

@@ -32,6 +32,29 @@ pub(super) fn check(modules: &[Ref<Module>]) -> Vec<LoadError> {
     errors
 }
 
+/// Layers whose rules look at `input.approvals`: they count approvers for themselves. A rule that reads
+/// the input in a way that cannot be followed here may be one of them.
+pub(super) fn by_hand(modules: &[Ref<Module>]) -> Vec<&'static str> {
+    let looks = |module: &Ref<Module>| {
+        let known = Known::default();
+        let scope = Scope { file: ast::file(module), package: ast::package(module), known: &known };
+        // What is wrong with an import has been said by `check`.
+        let imports = scope.imports(module, &mut Vec::new());
+        let reads = |path: &Path| {
+            let Some((first, rest)) = path.parts.split_first() else { return false };
+            let whole = imports.get(first).cloned().unwrap_or_else(|| vec![first.clone()]);
+            let parts: Vec<&str> = whole.iter().chain(rest).map(String::as_str).collect();
+            matches!(parts.as_slice(), ["input"] | ["input", "approvals", ..])
+        };
+        module.policy.iter().any(|rule| ast::parts(rule).refs.iter().any(reads))
+    };
+    let of = |layer: &str| {
+        let own = modules.iter().filter(|m| ast::package(m).get(1).is_some_and(|l| l == layer));
+        own.into_iter().any(looks)
+    };
+    LAYERS.into_iter().filter(|layer| of(layer)).collect()
+}
+
 /// The rules of the bundle by their whole path.
 #[derive(Default)]
 struct Known {

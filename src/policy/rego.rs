@@ -43,6 +43,7 @@ pub struct RegoEngine {
     digest: Digest,
     layers: Vec<LayerDigest>,
     enforcement: Enforcement,
+    by_hand: Vec<&'static str>,
 }
 
 // WHY: the port is shared between all calls; this fails to compile should the engine ever need a lock.
@@ -72,7 +73,8 @@ impl RegoEngine {
         template.compile_with_entrypoint(&entry).map_err(|e| refused(e.to_string()))?;
         let (digest, layers) = (bundle.digest(), bundle.layers().to_vec());
         let (places, enforcement) = (bundle.places.clone(), bundle.meta().enforcement.clone());
-        let engine = Self { template, places, deadline, digest, layers, enforcement };
+        let by_hand = bundle.by_hand.clone();
+        let engine = Self { template, places, deadline, digest, layers, enforcement, by_hand };
         engine.assert_strict()?;
         Ok(engine)
     }
@@ -153,6 +155,10 @@ impl PolicyEngine for RegoEngine {
 
     fn observing(&self, now: Timestamp) -> Vec<(&'static str, Timestamp)> {
         self.enforcement.observing(now)
+    }
+
+    fn by_hand(&self) -> &[&'static str] {
+        &self.by_hand
     }
 }
 

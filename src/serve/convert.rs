@@ -90,9 +90,11 @@ pub(super) fn tool(view: ToolView) -> pb::Tool {
 pub(super) fn released(released: Released) -> pb::ExecuteToolResponse {
     let call_id = released.call().as_str().to_owned();
     let receipt = Some(receipt(released.receipt()));
+    let outcome_pending = released.is_pending();
     let status = released.status().to_owned();
     let body = Some(body(&call_id, released.into_result()));
-    pb::ExecuteToolResponse { call_id, status, result: Some(pb::Result { body }), receipt }
+    let result = Some(pb::Result { body });
+    pb::ExecuteToolResponse { call_id, status, result, receipt, outcome_pending }
 }
 
 fn body(call_id: &str, result: Vec<u8>) -> pb::result::Body {

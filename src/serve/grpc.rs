@@ -237,12 +237,19 @@ impl GateService for Gate {
     ) -> Result<Response<pb::ExecuteToolResponse>, Status> {
         let run = self.run(&request)?;
         let traceparent = traceparent(request.metadata());
-        let pb::ExecuteToolRequest { tool, arguments, call_id } = request.into_inner();
+        let pb::ExecuteToolRequest { tool, arguments, call_id, wait_ms } = request.into_inner();
         let call = CallRequest { tool, arguments, call_id, traceparent };
         // INVARIANT: dropping this future (the client hung up, its deadline passed) abandons only
         // the waiting; the road runs the call on its own task.
-        let released = Box::pin(self.road()?.execute(&run, call)).await;
-        let released = released.map_err(told)?;
+        let mut answer = Box::pin(self.road()?.execute(&run, call)).await;
+        if let Err(held) = &answer
+            && let (Code::CallHeld, Some(call)) = (held.code, held.call.clone())
+            && wait_ms > 0
+        {
+            answer =
+                Box::pin(self.road()?.call_within(&run, call.as_str(), patience(wait_ms))).await;
+        }
+        let released = answer.map_err(told)?;
         let receipt = released.receipt().clone();
         Ok(stamped(convert::released(released), &receipt))
     }
@@ -252,11 +259,14 @@ impl GateService for Gate {
         request: Request<pb::GetCallRequest>,
     ) -> Result<Response<pb::GetCallResponse>, Status> {
         let run = self.run(&request)?;
-        let released = self.recorded(&run, &request.get_ref().call_id).await?;
+        let pb::GetCallRequest { call_id, wait_ms } = request.get_ref();
+        let waiting = self.road()?.call_within(&run, call_id, patience(*wait_ms));
+        let released = Box::pin(waiting).await.map_err(told)?;
         let place = released.receipt().clone();
-        let pb::ExecuteToolResponse { call_id, status, result, receipt } =
+        let pb::ExecuteToolResponse { call_id, status, result, receipt, outcome_pending } =
             convert::released(released);
-        Ok(stamped(pb::GetCallResponse { call_id, status, result, receipt }, &place))
+        let found = pb::GetCallResponse { call_id, status, result, receipt, outcome_pending };
+        Ok(stamped(found, &place))
     }
 
     type ReadResultStream = Pieces;
@@ -285,6 +295,13 @@ impl GateService for Gate {
         let response = pb::SealRunResponse { run_id, entries: sealed.entries, receipt };
         Ok(stamped(response, &sealed.receipt))
     }
+}
+
+/// How long a caller may wait while its call is held: it keeps a connection and a stream for it.
+const PATIENCE_MAX: Duration = Duration::from_secs(60);
+
+fn patience(wait_ms: u32) -> Duration {
+    Duration::from_millis(wait_ms.into()).min(PATIENCE_MAX)
 }
 
 /// What the road says, in the contract's words.

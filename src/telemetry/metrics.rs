@@ -84,6 +84,8 @@ pub struct Metrics {
     queue_depth: Gauge,
     ledger_errors: Family<Kind, Counter>,
     rejected: Family<CodeLabel, Counter>,
+    suspended: Counter,
+    pool_unanswered: Counter,
     upstream_drift: Family<Grade, Counter>,
     upstream_restarts: Family<ServerLabel, Counter>,
     upstream_dropped: Family<Kind, Counter>,
@@ -117,6 +119,8 @@ impl Metrics {
             queue_depth: Gauge::default(),
             ledger_errors: Family::default(),
             rejected: Family::default(),
+            suspended: Counter::default(),
+            pool_unanswered: Counter::default(),
             upstream_drift: Family::default(),
             upstream_restarts: Family::default(),
             upstream_dropped: Family::default(),
@@ -152,6 +156,10 @@ impl Metrics {
         r.register("ledger_errors", "Failed batches by kind", self.ledger_errors.clone());
         let help = "Requests refused before admission, by code";
         r.register("rejected", help, self.rejected.clone());
+        let help = "Runs suspended because too many of their calls were denied";
+        r.register("suspended_runs", help, self.suspended.clone());
+        let help = "Calls refused because the store of a shared pool did not answer";
+        r.register("pool_unanswered", help, self.pool_unanswered.clone());
         let help = "Pinned tools of servers found to be otherwise than signed, by grade";
         r.register("upstream_drift", help, self.upstream_drift.clone());
         let help = "Connections to servers that were made again";
@@ -217,6 +225,16 @@ impl Metrics {
     /// A request was refused before admission, with this code of the contract.
     pub fn rejected(&self, code: &'static str) {
         self.rejected.get_or_create(&CodeLabel { code }).inc();
+    }
+
+    /// A run was suspended for its denials.
+    pub fn suspended(&self) {
+        self.suspended.inc();
+    }
+
+    /// A call was refused because the store of a pool did not answer.
+    pub fn pool_unanswered(&self) {
+        self.pool_unanswered.inc();
     }
 
     /// A pinned tool is not what was signed: `text`, `compatible`, `breaking`.

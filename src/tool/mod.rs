@@ -4,6 +4,7 @@
 //! effect and never touches the network; `execute` takes the permit, which carries the prepared call.
 //! There are no retries here: one permit, one execution.
 
+mod cancel;
 pub mod file;
 pub mod http;
 pub mod limit;
@@ -14,6 +15,7 @@ pub mod scrub;
 mod text;
 pub mod toolbox;
 
+pub use cancel::{CANCELLED, Cancel, STOPPED};
 pub use toolbox::{Tool, Toolbox, executor, prepare};
 
 use std::panic::AssertUnwindSafe;
@@ -22,7 +24,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
-use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::domain::call::ToolCall;
@@ -31,9 +32,6 @@ use crate::domain::effect::Effect;
 use crate::domain::outcome::{Ended, FailureClass, Outcome};
 use crate::domain::prepared::{Hold, ToolFacts};
 use crate::ledger::permit::{Finished, Permit};
-
-/// Why a call that its caller stopped is `call.cancelled`.
-pub const CANCELLED: &str = "cancelled by the caller";
 
 /// The port to one bound tool.
 #[async_trait]
@@ -58,13 +56,14 @@ pub async fn run(
     executor: &Arc<dyn ToolExecutor>,
     clock: &dyn Clock,
     permit: Permit,
-    cancel: &CancellationToken,
+    cancel: &Cancel,
 ) -> Finished {
     let started = clock.monotonic();
     if cancel.is_cancelled() {
-        let outcome = Outcome::Cancelled { reason: CANCELLED.into() };
+        let outcome = Outcome::Cancelled { reason: cancel.why().into() };
         return permit.finish(Ended { outcome, took: Duration::ZERO, attempts: 0 });
     }
+    cancel.begin();
     let timeout = permit.prepared().tool().map_or(Duration::ZERO, |tool| tool.timeout);
     let execution = AssertUnwindSafe(executor.execute(&permit)).catch_unwind();
     let execution = tokio::time::timeout(timeout, execution);
@@ -76,7 +75,7 @@ pub async fn run(
             Ok(Err(_panic)) => Outcome::Unknown { cause: "panic".into() },
             Err(_elapsed) => deadline(permit.prepared().tool()),
         },
-        () = cancel.cancelled() => stopped(permit.prepared().tool()),
+        () = cancel.cancelled() => stopped(permit.prepared().tool(), cancel.why()),
     };
     // A panic over a result that was already there: what may be released is unknown.
     let applied = std::panic::catch_unwind(AssertUnwindSafe(|| limit::apply(&permit, outcome)));
@@ -86,9 +85,9 @@ pub async fn run(
 }
 
 /// A call that was stopped half way: nobody knows whether the tool acted, unless it only reads.
-fn stopped(tool: Option<&ToolFacts>) -> Outcome {
+fn stopped(tool: Option<&ToolFacts>, why: &str) -> Outcome {
     if tool.is_some_and(|tool| tool.read_only) {
-        Outcome::Cancelled { reason: CANCELLED.into() }
+        Outcome::Cancelled { reason: why.into() }
     } else {
         Outcome::Unknown { cause: "cancelled".into() }
     }

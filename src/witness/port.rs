@@ -6,17 +6,16 @@ use super::client::{Consistency, Head, Witness};
 use super::tsa::Tsa;
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::crypto::note::{Checkpoint, VerifierKey};
+use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
 use crate::ledger::fleet::port::{self, Cosigned, Refused, Shown};
-
-/// The leaves of a head, as a source of proofs.
-struct Leaves<'a>(&'a [crate::domain::digest::Digest]);
+use crate::ledger::proofs::Prover;
 
 #[async_trait]
-impl Consistency for Leaves<'_> {
-    async fn proof(&self, old: Seq) -> Result<Vec<crate::domain::digest::Digest>, String> {
-        self.0.proof(old).await
+impl Consistency for Prover<'_> {
+    async fn proof(&self, old: Seq) -> Result<Vec<Digest>, String> {
+        self.consistency(old).await.map_err(|e| e.to_string())
     }
 }
 
@@ -27,8 +26,8 @@ impl port::Witness for Witness {
     }
 
     async fn cosign(&self, shown: &Shown<'_>) -> Result<Cosigned, Refused> {
-        let proofs = Leaves(shown.leaves);
-        let head = Head { note: shown.note, log: shown.log, old: shown.old, proofs: &proofs };
+        let Shown { note, log, old, proofs } = *shown;
+        let head = Head { note, log, old, proofs };
         let cosigned = self.submit(&head, &SystemClock::new()).await;
         let cosigned = cosigned.map_err(|e| Refused { fatal: e.is_fatal(), why: e.to_string() })?;
         let millis = i64::try_from(cosigned.time).unwrap_or(i64::MAX).saturating_mul(1000);

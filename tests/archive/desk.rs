@@ -288,6 +288,28 @@ impl Ledger {
         }
     }
 
+    /// The sizes of the chain's stored checkpoints.
+    pub async fn checkpoints(&self) -> Vec<u64> {
+        let id = hex::encode(chain().as_bytes());
+        let rows: Vec<(i64,)> = match self {
+            Ledger::Sqlite(_) => {
+                let options = SqliteConnectOptions::new().filename(self.db());
+                let mut conn = options.connect().await.unwrap();
+                let sql =
+                    format!("SELECT size FROM checkpoint WHERE chain_id = x'{id}' ORDER BY size");
+                sqlx::query_as(AssertSqlSafe(sql)).fetch_all(&mut conn).await.unwrap()
+            }
+            Ledger::Postgres(db, _) => {
+                let mut conn = PgConnection::connect(&db.admin_url).await.unwrap();
+                let sql = format!(
+                    "SELECT size FROM ledger.checkpoint WHERE chain_id = '\\x{id}' ORDER BY size"
+                );
+                sqlx::query_as(AssertSqlSafe(sql)).fetch_all(&mut conn).await.unwrap()
+            }
+        };
+        rows.into_iter().map(|(size,)| size as u64).collect()
+    }
+
     /// Takes away every guard the owner can take away.
     pub async fn unguard(&self) {
         let names = [

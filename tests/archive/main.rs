@@ -15,8 +15,10 @@
 
 #[path = "../evidence/books.rs"]
 mod books;
+mod bucket;
 mod damage;
 mod desk;
+mod gone;
 mod prune;
 #[path = "../support/mod.rs"]
 mod support;

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use wicketgate::crypto::keys::SecretKey;
-use wicketgate::domain::json::Json;
+use wicketgate::domain::json::{Json, Limits};
 use wicketgate::ledger::entry::{Draft, Kind};
 
 use crate::books::{Books, ORIGIN, key, run_id};
-use crate::desk::{ENROLMENT, FLEET, Ledger, Said, State, run, trust, verify, words};
+use crate::desk::{ENROLMENT, FLEET, Ledger, Said, State, chain, run, trust, verify, words};
 use crate::tiles::{archive, check};
 
 /// 90 runs of a year ago, one of them open at the end.
@@ -20,7 +20,7 @@ fn old() -> State {
     state
 }
 
-fn pem(dir: &Path, name: &str, key: &SecretKey) -> String {
+pub fn pem(dir: &Path, name: &str, key: &SecretKey) -> String {
     let path = dir.join(name);
     if !path.exists() {
         key.store(&path).unwrap();
@@ -28,7 +28,7 @@ fn pem(dir: &Path, name: &str, key: &SecretKey) -> String {
     path.display().to_string()
 }
 
-fn prune(ledger: &Ledger, more: &[&str]) -> Said {
+pub fn prune(ledger: &Ledger, more: &[&str]) -> Said {
     let dir = ledger.dir();
     let (fleet, enrolment) =
         (pem(dir, "fleet.pem", &key(FLEET)), pem(dir, "enrol.pem", &key(ENROLMENT)));
@@ -61,7 +61,7 @@ fn prune(ledger: &Ledger, more: &[&str]) -> Said {
     run(&args)
 }
 
-async fn made(ledger: &Ledger) -> State {
+pub async fn made(ledger: &Ledger) -> State {
     let state = old();
     ledger.append(&state, None).await;
     // A fleet log, as every real ledger has one.
@@ -78,6 +78,15 @@ async fn a_pruned_ledger_verifies_proves_and_keeps_no_payload(ledger: Ledger) {
     }
     let state = made(&ledger).await;
     let out = ledger.dir().join("archive");
+    // One of the checkpoints below the end is on the fleet log.
+    let anchored = state.checkpoints[3].0;
+    let data = format!(
+        r#"{{"log":"{ORIGIN}","chain":"{}","size":{anchored},"root":"{}","epoch":1}}"#,
+        chain(),
+        state.root(anchored as usize).hex()
+    );
+    let data = Json::parse(data.as_bytes(), &Limits::FILE).unwrap();
+    ledger.record(vec![Draft::of(Kind::ChainCheckpoint, data)]).await;
     let early = prune(&ledger, &["--below", "600"]);
     assert_eq!(early.code, 2, "without an archive: {}{}", early.out, early.err);
     assert_eq!(archive(&ledger, &out).code, 0);
@@ -101,6 +110,15 @@ async fn a_pruned_ledger_verifies_proves_and_keeps_no_payload(ledger: Ledger) {
         log.get("root").and_then(Json::as_str),
         Some(state.root(state.size()).hex().as_str())
     );
+    // Of the checkpoints over what is gone, the one that others may hold is left; those after it are all.
+    let left: Vec<u64> = state
+        .checkpoints
+        .iter()
+        .map(|(size, _)| *size)
+        .filter(|size| *size > 512 || *size == anchored)
+        .collect();
+    assert!(left.len() + 3 < state.checkpoints.len(), "{left:?}");
+    assert_eq!(ledger.checkpoints().await, left);
     // Proofs of what is left, and from before the pruning, against heads noted earlier.
     let pin = |size: usize| format!("head {ORIGIN} {size} {}\n", state.root(size).hex());
     for size in [512, 520, state.size()] {
@@ -165,7 +183,7 @@ async fn what_may_not_go_stays() {
     refused(&["--below", "600"], "is under legal hold", 1);
     ledger.record(vec![hold(Kind::HoldLifted, Some(of_run))]).await;
     // The archive has to be whole where it matters.
-    let bundle = out.join(crate::desk::chain().to_string()).join("tile/entries/001");
+    let bundle = out.join(chain().to_string()).join("tile/entries/001");
     let bytes = std::fs::read(&bundle).unwrap();
     let mut flipped = bytes.clone();
     flipped[100] ^= 1;

@@ -99,7 +99,7 @@ fn wanted() -> BTreeSet<String> {
     let families = [
         ("B", 12),
         ("E", 14),
-        ("M", 3),
+        ("M", 4),
         ("C", 9),
         ("X", 2),
         ("K", 12),

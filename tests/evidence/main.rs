@@ -11,6 +11,7 @@
     reason = "tests may stop at the first surprise"
 )]
 
+mod alone;
 mod books;
 mod chain;
 mod desk;
@@ -18,6 +19,7 @@ mod families;
 mod flip;
 mod insider;
 mod observed;
+mod progress;
 mod replay;
 mod scopes;
 mod tamper;

@@ -133,6 +133,7 @@ impl Agent {
             tool: tool.to_owned(),
             arguments: args.to_vec(),
             call_id: id.to_owned(),
+            wait_ms: 0,
         };
         let answer = self.gate.clone().execute_tool(self.with(request)).await?.into_inner();
         self.receipts.keep(answer.receipt.as_ref());
@@ -140,7 +141,7 @@ impl Agent {
     }
 
     pub async fn get(&self, id: &str) -> Result<String, Refused> {
-        let request = pb::GetCallRequest { call_id: id.to_owned() };
+        let request = pb::GetCallRequest { call_id: id.to_owned(), wait_ms: 0 };
         match self.gate.clone().get_call(self.with(request)).await {
             Ok(answer) => {
                 let answer = answer.into_inner();
@@ -157,6 +158,7 @@ impl Agent {
             tool: tool.to_owned(),
             arguments: b"{}".to_vec(),
             call_id: id.to_owned(),
+            wait_ms: 0,
         };
         let answer = self.gate.clone().execute_tool(self.with(request)).await.unwrap().into_inner();
         self.receipts.keep(answer.receipt.as_ref());

@@ -98,6 +98,7 @@ replayed! {
     no_stamp_holds_that_the_authority_did_not_make: "stamp";
     no_trust_file_trusts_more_than_it_says: "trust";
     a_key_in_text_has_one_spelling: "vkey";
+    no_zip_leads_out_of_its_folder_or_reads_as_two: "zip";
 }
 
 #[test]
@@ -134,6 +135,7 @@ fn the_kept_inputs_reach_what_they_are_kept_for() {
     any("dsse", &|b| dsse::open(b, bodies::texts::PAYLOAD_TYPE, &[key], 1).is_ok());
     any("entry", &|b| Line::read(b).is_ok());
     any("archive", &|b| Bundle::from_tar(b).is_ok());
+    any("zip", &|b| wicketgate::evidence::zip::read(b).is_ok_and(|files| files.0.len() == 2));
     any("trust", &|b| Trust::parse(&text(b), Path::new("/nonexistent/t")).is_ok());
     any("manifest", &|b| wicketgate::identity::read(b, "agent.yaml").is_ok());
     let (witness, body) = (bodies::key(2).public(), bodies::notes::head().body());

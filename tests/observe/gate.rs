@@ -331,6 +331,7 @@ impl Agent {
             tool: tool.to_owned(),
             arguments: args.as_bytes().to_vec(),
             call_id: id.to_owned(),
+            wait_ms: 0,
         };
         match self.gate.clone().execute_tool(self.with(request)).await {
             Ok(answer) => match answer.into_inner().result.and_then(|r| r.body) {

@@ -101,6 +101,7 @@ fn every_row_of_the_decision_tables_comes_out_as_written() {
         let engine = RegoEngine::new(&bundle, DEADLINE).unwrap();
         for row in rows.as_array().unwrap() {
             let mut document = input();
+            document["quorum"] = json!({"by_hand": engine.by_hand()});
             merge(&mut document, &row["input"]);
             let answer = engine.decide(document.to_string().as_bytes()).unwrap();
             let title = format!("{name}: {}", row["name"]);

@@ -12,6 +12,7 @@ mod corpus;
 mod examples;
 mod faults;
 mod observe;
+mod quorum;
 mod refusals;
 mod signing;
 

@@ -11,6 +11,8 @@ use wicketgate::domain::id::ChainId;
 use wicketgate::ledger::memory::Memory;
 use wicketgate::ledger::store::{LedgerReader as _, PayloadRow};
 
+use crate::approvals;
+
 pub type Hash = [u8; 32];
 
 pub fn sha(pieces: &[&[u8]]) -> Hash {
@@ -251,7 +253,8 @@ fn runs_hold(links: &[Link], flaws: &mut Vec<String>) {
             open.insert(link.text("call"), link.kind());
         }
         for (call, kind) in open {
-            if kind == "call.authorized" || (kind == "call.held" && sealed) {
+            let waits = matches!(kind, "call.held" | "approval.granted" | "approval.refused");
+            if kind == "call.authorized" || (waits && sealed) {
                 flaws.push(format!("(4) run {run}: call {call} was left `{kind}`"));
             }
         }
@@ -261,11 +264,23 @@ fn runs_hold(links: &[Link], flaws: &mut Vec<String>) {
 /// The automaton of every call: one decision, one end.
 fn calls_hold(shadow: &Shadow, flaws: &mut Vec<String>) {
     for (run, call) in shadow.calls.keys() {
-        let kinds: Vec<&str> = shadow.of_call(run, call).iter().map(|l| l.kind()).collect();
+        let links = shadow.of_call(run, call);
+        let kinds: Vec<&str> = links.iter().map(|l| l.kind()).collect();
+        // What approvers say of a held call stands between its hold and what comes of it.
+        let said = links.iter().filter(|l| l.kind().starts_with("approval.")).count();
+        let kinds: Vec<&str> =
+            kinds.into_iter().filter(|kind| !kind.starts_with("approval.")).collect();
+        if said > 0 && kinds.first() != Some(&"call.held") {
+            flaws.push(format!("(4) call {call} of run {run} was approved and never held"));
+        }
+        if let ["call.held", "call.authorized", ..] = kinds.as_slice() {
+            flaws.extend(approvals::burned(&links).map(|why| format!("(4) call {call}: {why}")));
+        }
         let legal = match kinds.as_slice() {
             ["call.denied" | "call.held" | "call.authorized"]
             | ["call.held", "call.expired" | "call.cancelled"] => true,
-            ["call.authorized", end] => {
+            ["call.held", "call.denied"] => said > 0,
+            ["call.authorized", end] | ["call.held", "call.authorized", end] => {
                 matches!(*end, "call.completed" | "call.failed" | "call.unknown" | "call.cancelled")
             }
             _ => false,

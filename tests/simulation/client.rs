@@ -11,6 +11,7 @@ use wicketgate::domain::code::Code;
 use wicketgate::enforce::{Answer, CallRequest, Fault, Opening, Run, Thread};
 use wicketgate::identity::{Caller, Peer};
 
+use crate::approvals;
 use crate::checks::Link;
 use crate::faults::{Dice, Weather};
 use crate::script::PLANTED;
@@ -446,7 +447,7 @@ async fn vanish(after: Option<Duration>) {
 pub fn request(dice: &mut Dice, id: String) -> CallRequest {
     let act = ["ok", "ok", "ok", "slow", "error", "hang", "panic", "flood"];
     let verdict =
-        ["allow", "allow", "allow", "allow", "allow", "flip", "deny", "hold", "error", "panic"];
+        ["allow", "allow", "allow", "pair", "allow", "flip", "deny", "hold", "error", "panic"];
     let act = act[usize::try_from(dice.below(8)).unwrap()];
     let verdict = verdict[usize::try_from(dice.below(10)).unwrap()];
     let mut args = json!({
@@ -556,6 +557,11 @@ pub async fn client(
                 answer
             }
         };
+        if matches!(&answer, Some(Err(f)) if f.code.as_str() == "call.held")
+            && let Some(asked) = asked.last()
+        {
+            approvals::some(&world, &mut dice, known, &asked.call_id).await;
+        }
         let gone = matches!(&answer, Some(Err(f)) if matches!(f.code.as_str(), "run.unknown" | "run.sealed"));
         if gone {
             match world.open(&life, None).await {

@@ -23,6 +23,7 @@
     reason = "tests may stop at the first surprise"
 )]
 
+mod approvals;
 mod checks;
 mod client;
 mod faults;

@@ -62,7 +62,11 @@ impl PolicyEngine for Rules {
             "allow" => Verdict::Allow,
             "deny" => Verdict::Deny,
             "shout" => Verdict::Deny,
-            "hold" => Verdict::RequireApproval,
+            "hold" | "pair" => {
+                let approvals = input["approvals"].as_array().map_or(0, Vec::len);
+                let needed = if input["args"]["policy"] == "pair" { 2 } else { 1 };
+                if approvals < needed { Verdict::RequireApproval } else { Verdict::Allow }
+            }
             "flip" if self.version.is_multiple_of(2) => Verdict::Allow,
             "flip" => Verdict::Deny,
             "panic" => panic!("scripted panic in a policy"),
@@ -110,6 +114,7 @@ pub fn toolbox(world: &Arc<World>, life: u64, dead: &CancellationToken) -> Toolb
             definition: Digest::of(&[name.as_bytes()]),
             timeout: TOOL_TIMEOUT,
             result_bytes_max: 1 << 20,
+            cost_micro_usd: None,
         }),
         description: "scripted".into(),
         input_schema: schema.canonical().to_vec(),
@@ -181,7 +186,9 @@ impl World {
         if kinds.contains(&"call.denied") {
             book.flaws.push(format!("(5) denied call {} ran", key.1));
         }
-        if kinds != ["call.authorized"] {
+        let approved = matches!(kinds.as_slice(), ["call.held", words @ .., "call.authorized"]
+            if !words.is_empty() && words.iter().all(|word| *word == "approval.granted"));
+        if kinds != ["call.authorized"] && !approved {
             book.flaws.push(format!("(1) call {} ran on {kinds:?}", key.1));
         }
         let judged = links.first().and_then(|l| l.payload(&self.memory, "args"));
@@ -193,7 +200,8 @@ impl World {
         if track.executions > 1 {
             book.flaws.push(format!("(2) call {} ran {} times", key.1, track.executions));
         }
-        if track.waiting.get(&life).copied().unwrap_or(0) <= 0 {
+        // Whoever asked for a held call has had an answer, and an approval lets it run all the same.
+        if !approved && track.waiting.get(&life).copied().unwrap_or(0) <= 0 {
             book.flaws.push(format!("(1) call {} ran after its caller was answered", key.1));
         }
         let args: Value = serde_json::from_slice(call.canonical()).unwrap();

@@ -57,6 +57,7 @@ fn toolbox(executor: Signed, definition: &str) -> Toolbox {
             definition: Digest::of(&[definition.as_bytes()]),
             timeout: TOOL_TIMEOUT,
             result_bytes_max: 1 << 20,
+            cost_micro_usd: None,
         }),
         description: definition.into(),
         input_schema: schema.canonical().to_vec(),

@@ -23,6 +23,7 @@ use wicketgate::ledger::spool::{LeaseFile, NoJournal};
 use wicketgate::ledger::{self, Ledger};
 use wicketgate::telemetry::metrics::Metrics;
 
+use crate::approvals::Words;
 use crate::checks::Shadow;
 use crate::faults::{Dice, Disk, ManualClock, Seeded, Sky, Weather};
 use crate::script::{self, Rules};
@@ -220,6 +221,7 @@ impl World {
                 metrics,
             },
         );
+        road.trust_approvers(Arc::new(Words));
         (Arc::new(Life { number, road, ledger, dead, stop, ended }), recovered)
     }
 

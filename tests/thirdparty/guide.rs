@@ -117,6 +117,7 @@ fn the_guide_alone_catches_what_an_insider_changes_and_signs_again() {
             serde_json::from_slice(f.get("ledger/inclusion.json").unwrap()).unwrap();
         proofs["proofs"].as_array_mut().unwrap().retain(|p| p["seq"] != seq["seq"]);
         f.put("ledger/inclusion.json", proofs.to_string());
+        f.0.remove(&format!("ledger/{}.tlog-proof", seq["seq"])).unwrap();
     });
     caught("payload ", &|f| f.put(payload(), "{}"));
     caught("a policy here was never in force", &|f| f.put("policy/bundle.tar", "another policy"));
@@ -125,7 +126,21 @@ fn the_guide_alone_catches_what_an_insider_changes_and_signs_again() {
         let note = String::from_utf8(f.get("ledger/checkpoint.txt").unwrap().to_vec()).unwrap();
         let at = note.len() - 10;
         let other = if &note[at..=at] == "A" { "B" } else { "A" };
-        f.put("ledger/checkpoint.txt", format!("{}{other}{}", &note[..at], &note[at + 1..]));
+        let forged = format!("{}{other}{}", &note[..at], &note[at + 1..]);
+        // The proofs that stand on their own have it, too.
+        for (name, bytes) in f.0.clone() {
+            if name == "ledger/checkpoint.txt" || name.ends_with(".tlog-proof") {
+                f.put(name, String::from_utf8(bytes).unwrap().replace(&note, &forged));
+            }
+        }
+    });
+    caught("proves nothing", &|f| {
+        let names = f.0.keys().filter(|name| name.ends_with(".tlog-proof"));
+        let names: Vec<String> = names.take(2).cloned().collect();
+        let text = |name: &String| String::from_utf8(f.get(name).unwrap().to_vec()).unwrap();
+        let index = |text: &str| text.lines().nth(1).unwrap().to_owned();
+        let (mine, other) = (text(&names[0]), text(&names[1]));
+        f.put(names[0].clone(), other.replace(&index(&other), &index(&mine)));
     });
     // A head of another history than the one that was noted.
     let (_dir, path) = written(&good);
@@ -156,6 +171,7 @@ fn every_program_the_guide_names_accepts_the_quickstart() {
         "5 decisions made again by OPA: the same verdicts, reasons and obligations",
         "securesystemslib and in-toto-attestation: ",
         "aics-tlog: ledger extends the head you noted",
+        "aics-tlog: ledger: 7 proofs that stand on their own",
         "rfc8785, aics-tlog, scitt-cose: ledger: ",
         "aics-tlog: ledger/checkpoint.txt at ",
         "aics-tlog: fleet/checkpoint.txt at ",
@@ -163,6 +179,29 @@ fn every_program_the_guide_names_accepts_the_quickstart() {
     ] {
         assert!(told.contains(part), "`{part}` is not in:\n{told}");
     }
+}
+
+type Refused<'a> = &'a dyn Fn(&str, &str, &dyn Fn(&mut Files));
+
+/// A proof that stands on its own: at another place, of another entry, under a head nobody signed.
+fn alone_is_refused(refused: Refused<'_>) {
+    let alone = |f: &mut Files, from: &str, to: &str| {
+        let name = f.0.keys().find(|name| name.ends_with(".tlog-proof")).unwrap().clone();
+        replace(f, &name, from, to);
+    };
+    refused("tlog-proof", ".tlog-proof", &|f| alone(f, "\nindex 1", "\nindex "));
+    refused("tlog-proof", ".tlog-proof", &|f| {
+        let names = f.0.keys().filter(|name| name.ends_with(".tlog-proof"));
+        let names: Vec<String> = names.take(2).cloned().collect();
+        let other = f.get(&names[1]).unwrap().to_vec();
+        let index = |text: &str| text.lines().nth(1).unwrap().to_owned();
+        let (mine, text) = (f.get(&names[0]).unwrap(), String::from_utf8(other).unwrap());
+        let (mine, theirs) = (index(std::str::from_utf8(mine).unwrap()), index(&text));
+        f.put(names[0].clone(), text.replace(&theirs, &mine));
+    });
+    refused("tlog-proof", "StopIteration", &|f| {
+        alone(f, "\nwicketgate.dev/default/local/0/0\n", "\nwicketgate.dev/default/local/0/1\n");
+    });
 }
 
 /// A program that says yes to everything would prove nothing: each of them has something it refuses.
@@ -213,7 +252,8 @@ fn every_program_the_guide_names_refuses_what_is_not_so() {
     refused("verify_leaf_inclusion", "not in the tree: aics-tlog", &|f| {
         replace(f, ENTRIES, r#""verdict":"deny""#, r#""verdict":"allow""#);
     });
-    refused("verify_checkpoint", "StopIteration", &|f| {
+    alone_is_refused(&refused);
+    refused("parse_vkey", "StopIteration", &|f| {
         let note = String::from_utf8(f.get("ledger/checkpoint.txt").unwrap().to_vec()).unwrap();
         let size = note.split('\n').nth(1).unwrap().to_owned();
         replace(f, "ledger/checkpoint.txt", &format!("\n{size}\n"), "\n3\n");

@@ -102,6 +102,7 @@ fn bindings(server: &Arc<Server>, pinned: &str) -> Vec<Binding> {
             idempotent: false,
             timeout: server.timeout,
             result_bytes_max: server.result_bytes_max,
+            cost_micro_usd: None,
             shown: None,
             definition: Digest::of(&[name.as_bytes()]),
         }

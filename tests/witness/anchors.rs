@@ -388,6 +388,68 @@ fn two_stories_of_the_fleet_log_are_refused() {
     invalid(&damaged, "F1", "contradict each other");
 }
 
+/// A fleet log that went on after two witnesses saw its first `seen` entries; nobody has seen its head.
+fn went_on(seen: usize, cosigned: &[(u8, u8, i64)], fill: &dyn Fn(&Books, &mut Books)) -> Report {
+    let mut case = Case::new();
+    case.fleet = Books::bare(FLEET, 9, key(ENROLMENT));
+    fill(&case.books, &mut case.fleet);
+    case.cosigned.clear();
+    let cosigned = cosigned.to_vec();
+    case.change = Box::new(move |case, files| {
+        let head = head_of(&case.fleet, seen);
+        files.put("anchors/0.txt", case.note(&head, &cosigned));
+        let proof = consistency(&case.fleet, seen, case.fleet.rows.len());
+        files.put("anchors/0.consistency.json", proof);
+        // Of a chain whose recorded head is smaller than the bundle's.
+        let size = case.books.rows.len();
+        files.put("ledger/consistency.json", consistency(&case.books, 6, size));
+    });
+    case.report()
+}
+
+#[test]
+fn what_others_saw_before_the_fleet_log_went_on_stays_witnessed_and_the_rest_is_not_proven() {
+    let first = Books::bare(FLEET, 9, key(ENROLMENT)).rows.len();
+    let whole = |books: &Books, fleet: &mut Books| {
+        let head = head_of(books, books.rows.len());
+        fleet.add(enrolled(books, ORIGIN, &key(ENROLMENT)));
+        fleet.add(recorded(books, head.size, head.root));
+        fleet.beat();
+        fleet.beat();
+    };
+    let two = [(1, 1, 100), (2, 2, 60)];
+    let report = went_on(first + 2, &two, &whole);
+    let said = format!("2 of 3 witnesses, 2 are asked for; on the head of {} entries", first + 2);
+    valid(&report, "L2", &said);
+    assert_eq!((report.exit_code(), report.level()), (0, Some(3)), "{}", report.to_text());
+    let (from, to) = (first + 2, first + 3);
+    let unseen = format!(
+        "that anybody else has seen entries {from} to {to} of the fleet log ({from} `heartbeat`, {to} `heartbeat`)"
+    );
+    assert!(report.not_proven.iter().any(|item| item.starts_with(&unseen)), "{}", report.to_text());
+    // A head without the chain's head, with too few cosignatures, or with none.
+    unverifiable(&went_on(first + 1, &two, &whole), "L2", "0 of 3 witnesses");
+    unverifiable(&went_on(first + 2, &two[..1], &whole), "L2", "0 of 3 witnesses");
+    unverifiable(&went_on(first + 2, &[], &whole), "L2", "0 of 3 witnesses");
+    // A chain that was enrolled only after that, and one of which they saw less than the bundle has.
+    let late = |books: &Books, fleet: &mut Books| {
+        let head = head_of(books, books.rows.len());
+        fleet.add(recorded(books, head.size, head.root));
+        fleet.beat();
+        fleet.add(enrolled(books, ORIGIN, &key(ENROLMENT)));
+    };
+    unverifiable(&went_on(first + 2, &two, &late), "L2", "0 of 3 witnesses");
+    let part = |books: &Books, fleet: &mut Books| {
+        fleet.add(enrolled(books, ORIGIN, &key(ENROLMENT)));
+        for size in [6, books.rows.len()] {
+            let head = head_of(books, size);
+            fleet.add(recorded(books, head.size, head.root));
+        }
+    };
+    unverifiable(&went_on(first + 2, &two, &part), "L2", "0 of 3 witnesses");
+    assert_eq!(went_on(first + 3, &two, &part).level(), Some(3));
+}
+
 #[test]
 fn a_pinned_head_of_the_fleet_log_is_held_to() {
     let mut case = Case::new();
@@ -404,10 +466,29 @@ fn a_pinned_head_of_the_fleet_log_is_held_to() {
     other.root = Digest::of(&[b"other"]);
     case.trust.heads = vec![pin(other)];
     invalid(&case.report(), "F1", "does not extend the pinned head");
+    // Entries that are all here from the first on prove every older head by themselves.
     case.trust.heads = vec![pin(head_of(&case.fleet, size - 1))];
+    assert_eq!(case.report().level(), Some(3));
+    let mut other = head_of(&case.fleet, size - 1);
+    other.root = Digest::of(&[b"other"]);
+    case.trust.heads = vec![pin(other)];
+    invalid(&case.report(), "F1", "does not extend the pinned head");
+    // With one of them missing it takes a proof.
+    case.fleet.beat();
+    case.fleet.beat();
+    let (noted, size) = (case.fleet.rows.len() - 1, case.fleet.rows.len());
+    case.trust.heads = vec![pin(head_of(&case.fleet, noted))];
+    let without = move |files: &mut Files| {
+        let text = String::from_utf8(files.get("fleet/entries.jsonl").unwrap().to_vec()).unwrap();
+        let left = text.lines().enumerate().filter(|(at, _)| *at != noted - 1);
+        let left: String = left.map(|(_, line)| format!("{line}\n")).collect();
+        files.put("fleet/entries.jsonl", left);
+    };
+    case.change = Box::new(move |_, files| without(files));
     unverifiable(&case.report(), "F1", "no consistency proof");
     case.change = Box::new(move |case, files| {
-        files.put("fleet/consistency.json", consistency(&case.fleet, size - 1, size));
+        without(files);
+        files.put("fleet/consistency.json", consistency(&case.fleet, noted, size));
     });
     assert_eq!(case.report().level(), Some(3));
 }

@@ -15,6 +15,8 @@
 )]
 
 mod anchors;
+#[path = "../support/authority.rs"]
+mod authority;
 #[path = "../evidence/books.rs"]
 mod books;
 mod client;

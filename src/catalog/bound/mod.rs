@@ -137,6 +137,7 @@ struct Effective {
     read_only: bool,
     idempotent: bool,
     timeout: Duration,
+    cost_micro_usd: Option<u64>,
 }
 
 impl Effective {
@@ -146,6 +147,7 @@ impl Effective {
             read_only: said.is_some_and(|said| said.read_only),
             idempotent: said.is_some_and(|said| said.idempotent),
             timeout: said.and_then(|said| said.timeout).unwrap_or(server.timeout),
+            cost_micro_usd: said.and_then(|said| said.cost_micro_usd),
         }
     }
 
@@ -160,7 +162,7 @@ impl Effective {
             ("timeout_ms", Json::from(timeout_ms)),
             ("result_bytes_max", Json::from(server.result_bytes_max)),
         ]);
-        definition::digest(shown, effective)
+        definition::digest(shown, definition::priced(effective, self.cost_micro_usd))
     }
 }
 
@@ -185,6 +187,7 @@ fn tool(server: &Arc<Server>, pinned: Pinned, signers: &Arc<[String]>) -> Bindin
         idempotent: effective.idempotent,
         timeout: effective.timeout,
         result_bytes_max: server.result_bytes_max,
+        cost_micro_usd: effective.cost_micro_usd,
         shown: Some(shown.into()),
     }
 }
@@ -222,6 +225,7 @@ fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>)
             idempotent: effective.idempotent,
             timeout: effective.timeout,
             result_bytes_max: server.result_bytes_max,
+            cost_micro_usd: effective.cost_micro_usd,
             shown: None,
         })
     });

@@ -19,6 +19,8 @@ pub(super) const TIMEOUT_MS: u64 = 30_000;
 pub(super) const TIMEOUT_MS_MAX: u64 = 600_000;
 pub(super) const RESULT_BYTES: u64 = 1 << 20;
 pub(super) const RESULT_BYTES_MAX: u64 = 8 << 20;
+/// A billion dollars.
+const COST_MICRO_USD_MAX: u64 = 1_000_000_000_000_000;
 const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
 /// Kinds this build knows.
 const KINDS: &str = "`http`, `file.read`";
@@ -113,9 +115,11 @@ fn binding(
     let timeout = problems.take(&format!("{at}.timeout_ms"), timeout);
     let bytes = bounded(tool.result_bytes_max, RESULT_BYTES, RESULT_BYTES_MAX);
     let bytes = problems.take(&format!("{at}.result_bytes_max"), bytes);
+    let cost_micro_usd = problems.take(&format!("{at}.cost_micro_usd"), cost(tool.cost_micro_usd));
     let kind = kind(tool, schema.as_ref(), at, around, secrets, problems);
     let (name, schema, kind) = (name?, schema?, kind?);
-    let (tier, timeout_ms, result_bytes_max) = (tier?, timeout?, bytes?);
+    let (tier, timeout_ms, result_bytes_max, cost_micro_usd) =
+        (tier?, timeout?, bytes?, cost_micro_usd?);
     let shown = Json::object([
         ("name", Json::from(name.as_str())),
         ("description", Json::from(tool.description.as_str())),
@@ -130,6 +134,7 @@ fn binding(
         ("timeout_ms", Json::from(timeout_ms)),
         ("result_bytes_max", Json::from(result_bytes_max)),
     ]);
+    let effective = definition::priced(effective, cost_micro_usd);
     Some(Binding {
         definition: definition::digest(shown, effective),
         shown: None,
@@ -142,7 +147,16 @@ fn binding(
         idempotent: tool.idempotent,
         timeout: Duration::from_millis(timeout_ms),
         result_bytes_max,
+        cost_micro_usd,
     })
+}
+
+/// What one call costs, where somebody says so.
+pub(super) fn cost(given: Option<u64>) -> Result<Option<u64>, String> {
+    match given {
+        Some(cost) if cost > COST_MICRO_USD_MAX => Err(format!("is 0 to {COST_MICRO_USD_MAX}")),
+        Some(_) | None => Ok(given),
+    }
 }
 
 pub(super) fn tier(text: &str) -> Result<Tier, String> {

@@ -106,11 +106,14 @@ fn said(raw: &config::Server, at: &str, problems: &mut Problems) -> BTreeMap<Str
             .map(|ms| check::bounded(Some(ms), ms, check::TIMEOUT_MS_MAX))
             .transpose();
         let timeout = problems.take(&format!("{at}.timeout_ms"), timeout).flatten();
+        let cost = check::cost(raw_said.cost_micro_usd);
+        let cost = problems.take(&format!("{at}.cost_micro_usd"), cost).flatten();
         let said = Said {
             tier,
             read_only: raw_said.read_only,
             idempotent: raw_said.idempotent,
             timeout: timeout.map(Duration::from_millis),
+            cost_micro_usd: cost,
         };
         tools.insert(own.clone(), said);
     }

@@ -99,4 +99,6 @@ pub struct Said {
     pub idempotent: bool,
     /// From permit to the end of the call: 1 to 600,000.
     pub timeout_ms: Option<u64>,
+    /// What one call costs, in millionths of a US dollar; 0 is nothing, absent is not known.
+    pub cost_micro_usd: Option<u64>,
 }

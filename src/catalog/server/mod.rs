@@ -76,6 +76,8 @@ pub struct Said {
     pub idempotent: bool,
     /// From permit to the end of a call.
     pub timeout: Option<Duration>,
+    /// What one call costs, in millionths of a US dollar.
+    pub cost_micro_usd: Option<u64>,
 }
 
 /// How a server is reached.

@@ -89,6 +89,7 @@ impl Agent {
             tool: tool.to_owned(),
             arguments: arguments.to_string().into_bytes(),
             call_id: id.to_owned(),
+            wait_ms: 0,
         });
         match self.gate.execute_tool(request).await {
             Ok(answer) => {
@@ -105,7 +106,7 @@ impl Agent {
 
     /// Asks how a call went; every refusal is an answer here.
     pub async fn recorded(&mut self, id: &str) -> Result<(), Refused> {
-        let request = self.request(GetCallRequest { call_id: id.to_owned() });
+        let request = self.request(GetCallRequest { call_id: id.to_owned(), wait_ms: 0 });
         self.gate.get_call(request).await.map(|_| ()).map_err(|s| refused(&s))
     }
 

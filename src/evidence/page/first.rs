@@ -208,6 +208,10 @@ fn own_limits(survey: &Survey<'_>) -> Vec<String> {
         survey.fleet_head.is_some() && !seen,
         "that anybody outside has seen the head of the log: no witness cosigned it, no authority stamped it",
     );
+    say(
+        seen && !survey.newest_is_seen(),
+        "that anybody outside has seen the newest entries of the log of logs: those who vouch here saw an older head of it",
+    );
     for (state, what) in [
         ("withheld", "withheld or never stored: only their commitments are here"),
         ("redacted", "redacted: only the members that are shown can be checked"),

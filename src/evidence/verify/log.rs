@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::alone;
 use super::case::Case;
 use super::range;
 use super::report::{Outcome, Report, Told};
@@ -85,8 +86,8 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
             Ok(checkpoint) => {
                 let seen = format!("{} entries, root {}", checkpoint.size, checkpoint.root);
                 told.put("L1", Outcome::Valid(seen));
-                proven(files, strand, &checkpoint, &mut told);
-                if let Some(outcome) = pinned(files, strand, &checkpoint, trust) {
+                let whole = proven(files, strand, &checkpoint, &mut told);
+                if let Some(outcome) = pinned(files, (strand, whole), &checkpoint, trust) {
                     told.put("L5", outcome);
                 } else {
                     told.unpinned = true;
@@ -105,18 +106,35 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
     report.log = logs.next().map(str::to_owned).filter(|log| !log.is_empty());
 }
 
-/// L4 and R1: each entry is in the tree, by its own path or as part of a span proven whole.
-fn proven(files: &Files, strand: &mut Strand, checkpoint: &Checkpoint, told: &mut Told) {
+/// L4 and R1: each entry is in the tree, by its own path or as part of a span proven whole. Whether both
+/// hold.
+fn proven(files: &Files, strand: &mut Strand, checkpoint: &Checkpoint, told: &mut Told) -> bool {
     let name = format!("{}/{RANGE_PROOF}", strand.folder);
+    let mut spanned = true;
     match range::read(files, &name) {
         None => {}
-        Some(Err(why)) => told.put("R1", Outcome::Invalid(why)),
+        Some(Err(why)) => {
+            spanned = false;
+            told.put("R1", Outcome::Invalid(why));
+        }
         Some(Ok(proof)) => {
             strand.span = Some(proof.span);
-            told.put("R1", range::check(&proof, strand, checkpoint));
+            let outcome = range::check(&proof, strand, checkpoint);
+            spanned = matches!(outcome, Outcome::Valid(_));
+            told.put("R1", outcome);
         }
     }
-    told.put("L4", inclusion(files, strand, checkpoint));
+    let included = match inclusion(files, strand, checkpoint) {
+        Outcome::Valid(seen) => match alone::check(files, strand) {
+            Ok(0) => Outcome::Valid(seen),
+            Ok(n) => Outcome::Valid(format!("{seen}, {n} with a proof that stands on its own")),
+            Err(why) => Outcome::Invalid(why),
+        },
+        other @ (Outcome::Invalid(_) | Outcome::Unverifiable(_)) => other,
+    };
+    let whole = matches!(included, Outcome::Valid(_));
+    told.put("L4", included);
+    whole && spanned
 }
 
 /// Whether every kind of entry is known here.
@@ -234,7 +252,7 @@ fn current(
 }
 
 /// Whether every line is in the tree: by its own path, unless it lies in the strand's span.
-pub(super) fn inclusion(files: &Files, strand: &Strand, checkpoint: &Checkpoint) -> Outcome {
+fn inclusion(files: &Files, strand: &Strand, checkpoint: &Checkpoint) -> Outcome {
     let name = format!("{}/{PATHS}", strand.folder);
     let proofs = match proofs(files, &name, "wicketgate/inclusion/1", "seq") {
         Ok(Some(proofs)) => proofs,
@@ -285,10 +303,11 @@ fn proofs(files: &Files, name: &str, version: &str, key: &str) -> Result<Option<
     Ok(Some(proofs))
 }
 
-/// L5, if a head of this log is pinned.
+/// L5, if a head of this log is pinned. Entries that are all here from the first on and are `proven` show
+/// by themselves which older heads the log had.
 fn pinned(
     files: &Files,
-    strand: &Strand,
+    (strand, proven): (&Strand, bool),
     checkpoint: &Checkpoint,
     trust: &Trust,
 ) -> Option<Outcome> {
@@ -313,12 +332,18 @@ fn pinned(
         }
         let empty = Vec::new();
         let path = if head.size == checkpoint.size { Some(&empty) } else { proofs.get(&head.size) };
-        let Some(path) = path else {
-            unproven.push(head.size.to_string());
-            continue;
-        };
         let (new, root) = (checkpoint.size, &checkpoint.root);
-        if !verifies_consistency(head.size, new, &head.root, root, path) {
+        let extends = match path {
+            Some(path) => verifies_consistency(head.size, new, &head.root, root, path),
+            None => match range::beginning(&strand.lines, head.size).filter(|_| proven) {
+                Some(older) => older == head.root,
+                None => {
+                    unproven.push(head.size.to_string());
+                    continue;
+                }
+            },
+        };
+        if !extends {
             let why = format!("the log does not extend the pinned head of size {}", head.size);
             return Some(Outcome::Invalid(why));
         }

@@ -7,6 +7,7 @@
 //! file here is one function `check(case, report)` that reads the case and adds its outcomes: a new
 //! check is one file and one line in [`judge`].
 
+mod alone;
 pub mod anchors;
 pub mod case;
 mod content;
@@ -32,11 +33,73 @@ pub use case::Case;
 pub use range::VERSION as RANGE_VERSION;
 pub use report::{Check, Outcome, Report};
 
+/// What is being done to a bundle, for somebody who waits for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Step {
+    /// B1–B3.
+    Files,
+    /// L3: every line is read.
+    Entries,
+    /// L1, L4, L5, R1, S1, S2.
+    Proofs,
+    /// F1, L2, T1, C1.
+    Anchors,
+    /// S3–S5, P2.
+    Runs,
+    /// P1, P3, P6, A1.
+    Payloads,
+    /// P5, if it was asked for.
+    Replay,
+    /// R2, C2, B4, V1.
+    Derived,
+}
+
+impl Step {
+    /// How many there are.
+    pub const COUNT: usize = 8;
+
+    /// Its place, counted from 1, and what is done in it.
+    #[must_use]
+    pub const fn told(self) -> (usize, &'static str) {
+        match self {
+            Self::Files => (1, "the list of files"),
+            Self::Entries => (2, "the entries"),
+            Self::Proofs => (3, "the proofs and keys"),
+            Self::Anchors => (4, "the fleet log and who saw it"),
+            Self::Runs => (5, "the runs, call by call"),
+            Self::Payloads => (6, "payloads, policies and manifests"),
+            Self::Replay => (7, "the decisions, made again"),
+            Self::Derived => (8, "the files for people, made again"),
+        }
+    }
+}
+
+/// Somebody who waits for a verification.
+pub trait Watch {
+    /// The bundle was read, and is about to be checked.
+    fn loaded(&self, _files: &Files) {}
+
+    /// This is done next.
+    fn at(&self, _step: Step) {}
+}
+
+/// Nobody waits.
+impl Watch for () {}
+
 /// Verifies the bundle that is this directory or this zip file against these trust roots.
 #[must_use]
 pub fn verify(dir: &Path, trust: &Trust) -> Report {
+    verify_watched(dir, trust, &())
+}
+
+/// The same, while somebody watches.
+#[must_use]
+pub fn verify_watched(dir: &Path, trust: &Trust, watch: &dyn Watch) -> Report {
     match Files::load(dir) {
-        Ok(files) => verify_files(&files, trust),
+        Ok(files) => {
+            watch.loaded(&files);
+            checked(&files, trust, watch)
+        }
         Err(damage) => {
             let mut report = Report::default();
             report.invalid(damage);
@@ -48,9 +111,15 @@ pub fn verify(dir: &Path, trust: &Trust) -> Report {
 /// Verifies a bundle that has been read.
 #[must_use]
 pub fn verify_files(files: &Files, trust: &Trust) -> Report {
+    checked(files, trust, &())
+}
+
+fn checked(files: &Files, trust: &Trust, watch: &dyn Watch) -> Report {
     let mut report = Report::default();
+    watch.at(Step::Files);
     let predicate = files::check(files, trust, &mut report).unwrap_or(Json::Null);
     let scope = Scope::of(files);
+    watch.at(Step::Entries);
     let strands = match log::read(files, scope) {
         Ok(strands) => strands,
         Err(damage) => {
@@ -66,16 +135,19 @@ pub fn verify_files(files: &Files, trust: &Trust) -> Report {
         }
     };
     let mut case = Case { files, trust, scope, strands, fleet, payloads: None, predicate };
+    watch.at(Step::Proofs);
     log::check(&mut case, &mut report);
+    watch.at(Step::Anchors);
     let chains: Vec<anchors::Chain<'_>> =
         case.strands.iter().filter_map(anchors::Chain::of).collect();
     if !chains.is_empty() {
         anchors::check(files, trust, &chains, &mut report);
     }
+    watch.at(Step::Runs);
     let walked = runs::check(&case, &mut report);
     case.payloads = opened::read(files, &mut report);
     if walked && case.readable() {
-        judge(&case, &mut report);
+        judge(&case, &mut report, watch);
     } else {
         let made = case.payloads.is_some();
         let replay = ["P5"].into_iter().filter(|_| trust.replay);
@@ -89,13 +161,16 @@ pub fn verify_files(files: &Files, trust: &Trust) -> Report {
 }
 
 /// Every check that needs the whole case.
-fn judge(case: &Case<'_>, report: &mut Report) {
+fn judge(case: &Case<'_>, report: &mut Report, watch: &dyn Watch) {
+    watch.at(Step::Payloads);
     opened::check(case, report);
     content::check(case, report);
     observed::check(case, report);
     if case.trust.replay {
+        watch.at(Step::Replay);
         replay::check(case, report);
     }
+    watch.at(Step::Derived);
     population::check(case, report);
     content::derived(case, report);
     content::unproven(case, report);

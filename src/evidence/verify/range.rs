@@ -1,6 +1,7 @@
 //! R1: the entries of a span are all there are in it.
 
 use super::report::Outcome;
+use crate::crypto::merkle;
 use crate::crypto::note::Checkpoint;
 use crate::crypto::range::{RangeProof, verifies_range};
 use crate::domain::digest::Digest;
@@ -8,6 +9,7 @@ use crate::domain::id::Seq;
 use crate::domain::json::{Json, Limits};
 use crate::evidence::bundle::Files;
 use crate::evidence::scope::{Span, Strand};
+use crate::ledger::verify::Line;
 
 /// `v` of a range proof.
 pub const VERSION: &str = "wicketgate/range/1";
@@ -57,6 +59,15 @@ fn parse(text: &[u8]) -> Result<Proof, String> {
         size: number("size")?,
         proof: RangeProof { left: side("left")?, right: side("right")? },
     })
+}
+
+/// The root of the log when it had this many entries, if these lines have all of them from the first on.
+/// That they are in the log is for others to say.
+pub(super) fn beginning(lines: &[Line], size: Seq) -> Option<Digest> {
+    let there = lines.iter().zip(0..size).take_while(|(line, seq)| line.entry.seq == *seq);
+    let leaves: Vec<Digest> = there.map(|(line, _)| line.leaf).collect();
+    let all = u64::try_from(leaves.len()).is_ok_and(|count| count == size);
+    all.then(|| merkle::root(&leaves))
 }
 
 /// R1 of one chain.

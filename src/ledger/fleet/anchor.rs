@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::entry::{Draft, Kind};
+use super::super::proofs::{self, Prover};
 use super::super::store::{AnchorRow, ChainRow, LedgerReader, StoreError};
 use super::file::AnchorFile;
 use super::port::{Shown, TimeStamp, Witness};
@@ -225,29 +226,32 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// The stored leaf hashes have to give the head, and the head that was recorded before.
+    /// The stored hashes have to give the head, and the head that was recorded before. What is new is
+    /// read leaf by leaf, what was recorded as a handful of subtrees.
     async fn extends(
         &self,
         row: &ChainRow,
         head: &Checkpoint,
         before: Option<(u64, Digest)>,
     ) -> Result<(), Error> {
-        let leaves = self.reader.leaf_hashes(&row.chain, head.size).await?;
-        let root_of = |size: u64| {
-            let size = usize::try_from(size).ok()?;
-            leaves.get(..size).map(merkle::root)
+        let other = |error: proofs::Error| match error {
+            proofs::Error::Store(error) => Error::from(error),
+            proofs::Error::Damaged(_) | proofs::Error::Gone(_) | proofs::Error::Outside { .. } => {
+                let origin = &row.origin;
+                Error::Invalid(format!(
+                    "the entries of `{origin}` are not those of its head: {error}"
+                ))
+            }
         };
-        if root_of(head.size) != Some(head.root) {
-            let why = format!("the entries of `{}` are not those of its head", row.origin);
-            return Err(Error::Invalid(why));
+        let prover = Prover::for_head(self.reader, &row.chain, head).await.map_err(other)?;
+        let (size, recorded) = before.unwrap_or_else(|| (0, merkle::empty_root()));
+        if prover.grown_from(size).await.map_err(other)? == recorded {
+            return Ok(());
         }
-        match before {
-            Some((size, root)) if root_of(size) != Some(root) => Err(Error::Invalid(format!(
-                "`{}` forked: its first {size} entries are not those the fleet log has recorded",
-                row.origin
-            ))),
-            Some(_) | None => Ok(()),
-        }
+        Err(Error::Invalid(format!(
+            "`{}` forked: its first {size} entries are not those the fleet log has recorded",
+            row.origin
+        )))
     }
 
     async fn enrolment(&self, row: &ChainRow) -> Result<String, Error> {
@@ -304,15 +308,21 @@ impl Round<'_> {
         })?;
         let note = &fleet.head.checkpoint;
         let opened = Checkpoint::open(note, &key).map_err(|e| Error::Invalid(e.to_string()))?;
-        let leaves = self.reader.leaf_hashes(&fleet.chain, opened.size).await?;
-        if merkle::root(&leaves) != opened.root {
-            return Err(Error::Invalid("the fleet log's entries are not those of its head".into()));
-        }
+        let own = |error: proofs::Error| match error {
+            proofs::Error::Store(error) => Error::from(error),
+            proofs::Error::Damaged(_) | proofs::Error::Gone(_) | proofs::Error::Outside { .. } => {
+                Error::Invalid(format!(
+                    "the fleet log's entries are not those of its head: {error}"
+                ))
+            }
+        };
+        let prover = Prover::for_head(self.reader, &fleet.chain, &opened).await.map_err(own)?;
         done.head = Some((opened.origin.clone(), opened.size, opened.root));
         done.shown = true;
         let verifier = VerifierKey::log(&opened.origin, key);
         let before = self.reader.newest_anchor(&fleet.origin).await?.map_or(0, |kept| kept.size);
-        let shown = Shown { note, log: &verifier, old: before, leaves: &leaves };
+        prover.grown_from(before.min(opened.size)).await.map_err(own)?;
+        let shown = Shown { note, log: &verifier, old: before, proofs: &prover };
         let file = self.show(&shown, &opened, done).await?;
         log.keep(&AnchorRow {
             size: opened.size,

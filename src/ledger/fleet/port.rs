@@ -6,9 +6,9 @@ use async_trait::async_trait;
 
 use crate::crypto::keys::PublicKey;
 use crate::crypto::note::{Checkpoint, VerifierKey};
-use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
+use crate::ledger::proofs::Prover;
 
 /// A head of the fleet log on its way to somebody else.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +19,8 @@ pub struct Shown<'a> {
     pub log: &'a VerifierKey,
     /// Size of the head that was anchored before; 0 if there is none.
     pub old: Seq,
-    /// All leaf hashes under the head, for consistency proofs from whatever size is asked for.
-    pub leaves: &'a [Digest],
+    /// Makes consistency proofs up to the head, from whatever size is asked for.
+    pub proofs: &'a Prover<'a>,
 }
 
 /// A cosignature, already verified.

@@ -57,6 +57,8 @@ impl Pruner for PostgresPruner {
             let found = self.lane.run(&sql, Purpose::Write).await?;
             let gone = found.first().map(|row| rows::number(row, "n")).transpose()?;
             dropped = dropped.saturating_add(gone.unwrap_or(0));
+            let sql = format!("SELECT ledger.thin({chain}, {from}, {end})");
+            self.lane.run(&sql, Purpose::Write).await?;
             from = end;
         }
         Ok(dropped)

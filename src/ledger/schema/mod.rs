@@ -3,14 +3,18 @@
 //! One file, `entry-1.json`, is the source: it is compiled in here and shipped in every evidence bundle.
 //! The writer checks before it appends, a verifier checks what it reads; both call these functions.
 
+mod form;
+#[cfg(test)]
+mod oracle;
+mod pattern;
+
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use jsonschema::Validator;
-
+use self::form::Form;
 use super::entry::{BYTES_MAX, Entry, Kind};
 use crate::domain::canonical;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, Limits};
 
 /// The schema of a whole entry (JSON Schema 2020-12), as shipped in bundles.
 pub const ENTRY_1: &str = include_str!("entry-1.json");
@@ -21,27 +25,21 @@ pub const ITEMS_MAX: usize = 256;
 /// Bytes an entry should stay below; the writer moves what is larger into payloads.
 pub const BYTES_SOFT_MAX: usize = 16 << 10;
 
-type Validators = Result<BTreeMap<Kind, Validator>, String>;
+type Forms = Result<BTreeMap<Kind, Form>, String>;
 
-fn compile() -> Validators {
-    let document: serde_json::Value =
-        serde_json::from_str(ENTRY_1).map_err(|e| format!("entry-1.json: {e}"))?;
+fn compile() -> Forms {
+    let document = Json::parse(ENTRY_1.as_bytes(), &Limits::FILE);
+    let document = document.map_err(|e| format!("entry-1.json: {e}"))?;
     let definitions = document.get("$defs").ok_or("entry-1.json: no $defs")?;
-    let mut validators = BTreeMap::new();
+    let mut forms = BTreeMap::new();
     for kind in Kind::ALL {
-        if definitions.get(kind.as_str()).is_none() {
-            return Err(format!("entry-1.json: no schema of `{}`", kind.as_str()));
-        }
-        let schema = serde_json::json!({
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "$ref": format!("#/$defs/{}", kind.as_str()),
-            "$defs": definitions,
-        });
-        let validator = jsonschema::validator_for(&schema)
-            .map_err(|e| format!("entry-1.json: `{}`: {e}", kind.as_str()))?;
-        validators.insert(*kind, validator);
+        let name = kind.as_str();
+        let schema = definitions.get(name);
+        let schema = schema.ok_or_else(|| format!("entry-1.json: no schema of `{name}`"))?;
+        let form = Form::compile(schema, definitions);
+        forms.insert(*kind, form.map_err(|e| format!("entry-1.json: `{name}`: {e}"))?);
     }
-    Ok(validators)
+    Ok(forms)
 }
 
 /// Checks `data` against the closed schema of its kind.
@@ -49,14 +47,10 @@ fn compile() -> Validators {
 /// # Errors
 /// Where the data departs from the schema, and how.
 pub fn check(kind: Kind, data: &Json) -> Result<(), String> {
-    static VALIDATORS: OnceLock<Validators> = OnceLock::new();
-    let validators = VALIDATORS.get_or_init(compile).as_ref().map_err(Clone::clone)?;
-    let validator =
-        validators.get(&kind).ok_or_else(|| format!("no schema of `{}`", kind.as_str()))?;
-    let value = data.to_serde();
-    let first = validator.iter_errors(&value).next();
-    first
-        .map_or(Ok(()), |e| Err(format!("`{}` at `data{}`: {e}", kind.as_str(), e.instance_path())))
+    static FORMS: OnceLock<Forms> = OnceLock::new();
+    let forms = FORMS.get_or_init(compile).as_ref().map_err(Clone::clone)?;
+    let form = forms.get(&kind).ok_or_else(|| format!("no schema of `{}`", kind.as_str()))?;
+    form.check(data).map_err(|e| format!("`{}` at `data{}`: {}", kind.as_str(), e.path, e.why))
 }
 
 /// Checks what holds for every entry, whatever its kind: integers only, no null, plain names, bounded

@@ -5,6 +5,7 @@
 mod files;
 mod fleet;
 mod keeper;
+mod pools;
 mod prune;
 mod reader;
 pub(crate) mod rows;
@@ -23,6 +24,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use super::store::StoreError;
 
 pub use keeper::SqliteKeeper;
+pub use pools::SqlitePools;
 pub use reader::SqliteReader;
 pub use writer::Sqlite;
 
@@ -31,13 +33,15 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 /// How long SQLite itself waits for another connection's lock.
 const BUSY: Duration = Duration::from_millis(1000);
 /// What `PRAGMA user_version` says of the newest schema this build knows.
-pub(crate) const VERSION: i64 = 5;
-const MIGRATIONS: [(i64, &str); 5] = [
+pub(crate) const VERSION: i64 = 7;
+const MIGRATIONS: [(i64, &str); 7] = [
     (1, include_str!("../../../migrations/sqlite/0001_ledger.sql")),
     (2, include_str!("../../../migrations/sqlite/0002_fleet.sql")),
     (3, include_str!("../../../migrations/sqlite/0003_subtree.sql")),
     (4, include_str!("../../../migrations/sqlite/0004_retention.sql")),
     (5, include_str!("../../../migrations/sqlite/0005_control.sql")),
+    (6, include_str!("../../../migrations/sqlite/0006_pools.sql")),
+    (7, include_str!("../../../migrations/sqlite/0007_thin.sql")),
 ];
 
 /// One connection, made when needed and thrown away after any doubt.

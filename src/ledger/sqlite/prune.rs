@@ -41,7 +41,7 @@ pub(super) fn portions(pruning: &Pruning) -> impl Iterator<Item = (Seq, Seq)> + 
     })
 }
 
-/// Drops one portion; how many entries went.
+/// Drops one portion, and thins the checkpoints over it; how many entries went.
 pub(super) async fn portion(
     conn: &mut SqliteConnection,
     pruning: &Pruning,
@@ -60,6 +60,15 @@ pub(super) async fn portion(
            SELECT upper(json_extract(c.value, '$.c')) FROM entry e,
                   json_each(coalesce(json_extract(CAST(e.body AS TEXT), '$.commit'), '[]')) c
             WHERE e.chain_id = ?1 AND e.seq >= ?2 AND e.seq < ?3)"
+            .to_owned(),
+        "DELETE FROM checkpoint WHERE chain_id = ?1 AND size > ?2 AND size <= ?3
+            AND size < (SELECT max(c.size) FROM checkpoint c
+                         WHERE c.chain_id = ?1 AND c.epoch = checkpoint.epoch)
+            AND size NOT IN (
+              SELECT json_extract(CAST(e.body AS TEXT), '$.data.size') FROM chain c
+                JOIN chain f ON f.tenant = c.tenant AND f.pool = 'fleet'
+                JOIN entry e ON e.chain_id = f.chain_id AND e.kind = 'chain.checkpoint'
+               WHERE c.chain_id = ?1 AND json_extract(CAST(e.body AS TEXT), '$.data.log') = c.origin)"
             .to_owned(),
         format!(
             "DELETE FROM entry WHERE chain_id = ?1 AND seq >= ?2 AND seq < ?3 AND kind NOT IN {KEPT}"

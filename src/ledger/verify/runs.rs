@@ -19,6 +19,8 @@ enum Stage {
     Held,
     /// Held, and an approval has been read.
     Approved,
+    /// Held, and somebody refused it.
+    Refused,
     Authorized,
     Over,
 }
@@ -153,6 +155,7 @@ fn said(call: Option<&Call>) -> &'static str {
         None => "nothing",
         Some(Stage::Held) => "a hold",
         Some(Stage::Approved) => "an approval",
+        Some(Stage::Refused) => "a refusal",
         Some(Stage::Authorized) => "an authorisation",
         Some(Stage::Over) => "the call's end",
     }
@@ -170,10 +173,9 @@ fn next_stage(before: Option<&Call>, kind: Kind) -> Option<Stage> {
         }
         (Some(Stage::Approved), Kind::CallAuthorized) => Some(Stage::Authorized),
         (Some(Stage::Held | Stage::Approved), Kind::ApprovalGranted) => Some(Stage::Approved),
-        (Some(Stage::Held), Kind::ApprovalRefused) => Some(Stage::Held),
-        (Some(Stage::Approved), Kind::ApprovalRefused) => Some(Stage::Approved),
+        (Some(Stage::Held | Stage::Approved), Kind::ApprovalRefused) => Some(Stage::Refused),
         (
-            Some(Stage::Held | Stage::Approved),
+            Some(Stage::Held | Stage::Approved | Stage::Refused),
             Kind::CallDenied | Kind::CallExpired | Kind::CallCancelled,
         )
         | (
@@ -188,8 +190,10 @@ fn next_stage(before: Option<&Call>, kind: Kind) -> Option<Stage> {
 const fn stage_of(kind: Kind) -> Option<Stage> {
     if matches!(kind, Kind::CallAuthorized) {
         Some(Stage::Authorized)
-    } else if matches!(kind, Kind::CallHeld | Kind::ApprovalRefused) {
+    } else if matches!(kind, Kind::CallHeld) {
         Some(Stage::Held)
+    } else if matches!(kind, Kind::ApprovalRefused) {
+        Some(Stage::Refused)
     } else if matches!(kind, Kind::ApprovalGranted) {
         Some(Stage::Approved)
     } else if kind.ends_call() {

@@ -111,7 +111,11 @@ impl Style {
         if self.modern && theirs.get(META_SERVER).is_none() {
             meta = meta.member(META_SERVER, server_info().to_string().as_bytes());
         }
-        let receipt = receipt_json(released.receipt()).to_string();
+        let mut receipt = receipt_json(released.receipt());
+        if let (true, Some(members)) = (released.is_pending(), receipt.as_object_mut()) {
+            members.insert("outcome".into(), "pending".into());
+        }
+        let receipt = receipt.to_string();
         meta.text(META_CALL, released.call().as_str())
             .member(META_RECEIPT, receipt.as_bytes())
             .end()

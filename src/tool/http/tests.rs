@@ -59,6 +59,7 @@ impl Fixture {
             definition: binding.definition,
             timeout: binding.timeout,
             result_bytes_max: binding.result_bytes_max,
+            cost_micro_usd: None,
         };
         let Kind::Http(http) = binding.kind else { panic!("an http binding") };
         let http = Http::new(*http, facts.read_only, facts.result_bytes_max, Arc::new(System));

@@ -176,6 +176,7 @@ fn tool(
         definition: binding.definition,
         timeout: binding.timeout,
         result_bytes_max: binding.result_bytes_max,
+        cost_micro_usd: binding.cost_micro_usd,
     };
     let most = facts.result_bytes_max;
     let signers = match &binding.kind {

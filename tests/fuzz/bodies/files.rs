@@ -19,6 +19,19 @@ pub fn archive(bytes: &[u8]) {
     }
 }
 
+/// Whatever an archive holds, its names stay below the folder it is unpacked in, and what is read is read
+/// again from our own form of it.
+pub fn zip(bytes: &[u8]) {
+    let Ok(files) = wicketgate::evidence::zip::read(bytes) else { return };
+    for name in files.0.keys() {
+        let steps: Vec<&str> = name.split('/').collect();
+        let leads_out = |step: &&str| step.is_empty() || *step == "." || *step == "..";
+        assert!(!steps.iter().any(leads_out) && !name.contains(['\\', '\0', ':']), "{name:?}");
+    }
+    let ours = wicketgate::evidence::zip::write(&files).unwrap();
+    assert_eq!(wicketgate::evidence::zip::read(&ours).unwrap(), files);
+}
+
 /// A good bundle, and those who trust it.
 fn good() -> &'static (Files, Trust) {
     static GOOD: OnceLock<(Files, Trust)> = OnceLock::new();

@@ -15,7 +15,7 @@ use wicketgate::crypto::keys::SecretKey;
 pub type Body = fn(&[u8]);
 
 /// Every body by the name of its corpus.
-pub const BODIES: [(&str, Body); 15] = [
+pub const BODIES: [(&str, Body); 16] = [
     ("archive", files::archive),
     ("bundle", files::bundle),
     ("consistency", trees::consistency),
@@ -31,6 +31,7 @@ pub const BODIES: [(&str, Body); 15] = [
     ("stamp", notes::stamp),
     ("trust", texts::trust),
     ("vkey", notes::vkey),
+    ("zip", files::zip),
 ];
 
 /// Entropy that is none: keys that are the same in every run.

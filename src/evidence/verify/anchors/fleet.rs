@@ -14,12 +14,15 @@ use crate::evidence::bundle::{
     FLEET_CHECKPOINT, FLEET_ENTRIES, FLEET_INCLUSION, FLEET_RANGE, Files,
 };
 use crate::evidence::trust::{Trust, Use};
+use crate::evidence::verify::range::beginning;
 use crate::ledger::entry::Kind;
 use crate::ledger::verify::Line;
 
 /// Where the newest fleet head is.
 pub(super) const NOTE: &str = FLEET_CHECKPOINT;
 const FOLDER: &str = "fleet";
+/// Entries that a line of the report names one by one.
+const TOLD_MAX: usize = 8;
 const CONSISTENCY: &str = "wicketgate/consistency/1";
 
 /// The fleet log of a bundle, as far as it is there; what is there holds.
@@ -45,7 +48,7 @@ impl Fleet {
         let (checkpoint, note) = open(files, NOTE, trust)?;
         let lines = entries(files, &checkpoint)?;
         revoked_within(&lines, &checkpoint, &note, trust)?;
-        pinned(files, &checkpoint, trust)?;
+        pinned(files, (&lines, &checkpoint), trust)?;
         let mut fleet = Self {
             lines,
             heads: vec![Head { file: NOTE.into(), checkpoint, note }],
@@ -165,6 +168,38 @@ impl Fleet {
         self.lines.iter().filter(move |line| line.is(kind) && line.text("chain") == Some(id))
     }
 
+    /// Whether the first `size` entries of the fleet log enrol every chain here and have a head of it beyond
+    /// its entries.
+    pub(super) fn has(&self, size: Seq, chains: &[Chain<'_>], recorded: &[Recorded]) -> bool {
+        chains.iter().zip(recorded).all(|(chain, recorded)| {
+            let Some((first, last)) = chain.lines.first().zip(chain.lines.last()) else {
+                return false;
+            };
+            let id = first.entry.chain.to_string();
+            let mut enrolled = self.of_chain(Kind::ChainEnrolled, &id);
+            let beyond = |(place, head): &(Seq, Seq)| *place < size && *head > last.entry.seq;
+            enrolled.any(|line| line.entry.seq < size) && recorded.iter().any(beyond)
+        })
+    }
+
+    /// What the bundle has of the fleet log beyond the entries that others have seen, in words.
+    pub(super) fn unseen(&self, seen: Seq) -> Option<String> {
+        let beyond = self.lines.iter().filter(|line| line.entry.seq >= seen);
+        let told: Vec<String> =
+            beyond.map(|line| format!("{} `{}`", line.entry.seq, line.kind())).collect();
+        let newest = self.heads.first().map_or(seen, |head| head.checkpoint.size);
+        let which = match told.len() {
+            0 => return None,
+            1..=TOLD_MAX => told.join(", "),
+            n => format!("{n} of them are here"),
+        };
+        Some(format!(
+            "that anybody else has seen entries {seen} to {} of the fleet log ({which}): the next \
+             round of anchoring shows them",
+            newest.saturating_sub(1)
+        ))
+    }
+
     /// F1 itself: whether every chain's entries are below a head the fleet log has.
     pub(super) fn covers(&self, chains: &[Chain<'_>], recorded: &[Recorded]) -> Outcome {
         let Some(newest) = self.heads.first().map(|head| &head.checkpoint) else {
@@ -237,8 +272,12 @@ fn revoked_within(
     Ok(())
 }
 
-/// Heads of the fleet log that the auditor noted before.
-fn pinned(files: &Files, checkpoint: &Checkpoint, trust: &Trust) -> Result<(), Outcome> {
+/// Heads of the fleet log that the auditor noted before. Its lines are in it, each by a proof.
+fn pinned(
+    files: &Files,
+    (lines, checkpoint): (&[Line], &Checkpoint),
+    trust: &Trust,
+) -> Result<(), Outcome> {
     let name = format!("{FOLDER}/consistency.json");
     let proofs = paths(files, &name, CONSISTENCY, "old").map_err(Outcome::Invalid)?;
     for head in trust.heads.iter().filter(|head| head.origin == checkpoint.origin) {
@@ -248,7 +287,8 @@ fn pinned(files: &Files, checkpoint: &Checkpoint, trust: &Trust) -> Result<(), O
             let why = format!("the pinned head of the fleet log has {size} entries: it was cut");
             return Err(bad(why));
         }
-        match extends(&old, checkpoint, &proofs) {
+        let shown = || beginning(lines, size).map(|root| root == head.root);
+        match extends(&old, checkpoint, &proofs).or_else(shown) {
             Some(true) => {}
             Some(false) => {
                 return Err(bad(format!(

@@ -99,7 +99,7 @@ pub fn check(files: &Files, trust: &Trust, chains: &[Chain<'_>], report: &mut Re
     };
     report.put("F1", fleet.covers(chains, &recorded));
     let mut vouched = Vec::new();
-    match witnessed(&fleet, trust) {
+    match witnessed(&fleet, trust, (chains, &recorded)) {
         Some((outcome, times)) => {
             report.put("L2", outcome);
             vouched.extend(times);
@@ -119,19 +119,32 @@ pub fn check(files: &Files, trust: &Trust, chains: &[Chain<'_>], report: &mut Re
     } else {
         report.put("T1", stamps.outcome(chains, &recorded));
     }
+    if report.hold(&["L2"]) || report.hold(&["T1"]) {
+        let seen = vouched.iter().map(|vouched| vouched.size).max().unwrap_or_default();
+        report.not_proven.extend(fleet.unseen(seen));
+    }
     time::between(files, &fleet, trust, (chains, &recorded), &vouched, report);
 }
 
-/// L2: enough witnesses with different keys cosigned the fleet head. The times by which a quorum had
-/// seen each head, too.
-fn witnessed(fleet: &Fleet, trust: &Trust) -> Option<(Outcome, Vec<Vouched>)> {
+/// L2: enough witnesses with different keys cosigned the fleet head, or another head of the fleet log
+/// that has the enrolment and a head beyond the entries of every chain here. The times by which a quorum
+/// had seen each head, too.
+///
+/// WHY another head is enough: a bundle that ends with that head would prove the same of the chains. What
+/// the fleet log has after it is the word of its key alone, and told as not proven ([`Fleet::unseen`]).
+fn witnessed(
+    fleet: &Fleet,
+    trust: &Trust,
+    (chains, recorded): (&[Chain<'_>], &[Recorded]),
+) -> Option<(Outcome, Vec<Vouched>)> {
     if trust.witnesses.is_empty() {
         return None;
     }
     let all = distinct(&trust.witnesses);
     let quorum = trust.quorum.unwrap_or(all);
     let mut vouched = Vec::new();
-    let mut outcome = None;
+    let mut newest = None;
+    let mut other: Option<(Seq, Outcome)> = None;
     for head in &fleet.heads {
         let times = match cosigned(head, fleet, trust) {
             Ok(times) => times,
@@ -141,11 +154,23 @@ fn witnessed(fleet: &Fleet, trust: &Trust) -> Option<(Outcome, Vec<Vouched>)> {
         let by = quorum.checked_sub(1).and_then(|at| times.seconds.get(at)).copied();
         let by = by.map(|seconds| seconds.saturating_mul(1000));
         vouched.extend(by.map(|by| Vouched { size: head.checkpoint.size, by }));
+        let (size, outcome) = (head.checkpoint.size, times.outcome(quorum, all));
         if head.file == fleet::NOTE {
-            outcome = Some(times.outcome(quorum, all));
+            newest = Some(outcome);
+        } else if let Outcome::Valid(text) = outcome
+            && other.as_ref().is_none_or(|(before, _)| *before < size)
+            && fleet.has(size, chains, recorded)
+        {
+            let text = format!("{text}; on the head of {size} entries, `{}`", head.file);
+            other = Some((size, Outcome::Valid(text)));
         }
     }
-    Some((outcome.unwrap_or_else(|| Outcome::Unverifiable("no fleet head".into())), vouched))
+    let newest = newest.unwrap_or_else(|| Outcome::Unverifiable("no fleet head".into()));
+    let outcome = match (newest, other) {
+        (Outcome::Unverifiable(_), Some((_, other))) => other,
+        (newest, _) => newest,
+    };
+    Some((outcome, vouched))
 }
 
 /// How many different keys these are: one key under two names is one witness.

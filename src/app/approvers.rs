@@ -1,0 +1,86 @@
+//! Whose approvals count: the signed list, read anew for each word, so that who was taken off it counts no
+//! more, and keys that an operator revoked.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+use super::checked::Checked;
+use crate::approval::{self, Approvers};
+use crate::crypto::keys::PublicKey;
+use crate::enforce::{Checker, Counts, Parties, Refused, Road, Said};
+use crate::evidence::artifacts::Artifacts;
+use crate::ledger::hold::Hold;
+
+/// The list in its file, and who may sign it.
+#[derive(Debug)]
+pub(super) struct List {
+    file: PathBuf,
+    trusted: Vec<PublicKey>,
+    threshold: usize,
+    owners: bool,
+    artifacts: Artifacts,
+    road: Weak<Road>,
+}
+
+/// The configured list. `None`: nobody may approve.
+pub(super) fn list(checked: &Checked, road: &Arc<Road>) -> Option<Arc<dyn Checker>> {
+    let config = &checked.config;
+    let list = List {
+        file: config.approvals.signers.clone()?,
+        trusted: checked.approver_keys.clone(),
+        threshold: config.trust.approver_threshold,
+        owners: config.approvals.owner_may_approve,
+        artifacts: checked.artifacts.clone(),
+        road: Arc::downgrade(road),
+    };
+    if let Err(why) = list.open() {
+        // Held calls wait all the same; somebody may mend the list meanwhile.
+        tracing::warn!(%why, "nobody can approve");
+    }
+    Some(Arc::new(list))
+}
+
+impl List {
+    /// The list as it is now, without the keys that were revoked; it is kept for evidence.
+    fn open(&self) -> Result<Approvers, String> {
+        let read =
+            |file: &PathBuf| std::fs::read(file).map_err(|e| format!("`{}`: {e}", file.display()));
+        let mut envelope = self.file.clone().into_os_string();
+        envelope.push(".sig.json");
+        let (text, envelope) = (read(&self.file)?, read(&envelope.into())?);
+        let list = Approvers::open(&text, &envelope, &self.trusted, self.threshold)
+            .map_err(|e| format!("`{}`: {e}", self.file.display()))?;
+        self.artifacts.put_approvers(list.digest(), &text, &envelope).map_err(|e| e.to_string())?;
+        let road = self.road.upgrade().ok_or("the gate has stopped")?;
+        let keys = list.signers().iter().map(|signer| signer.key.fingerprint());
+        let revoked: Vec<String> = keys.filter(|key| road.is_key_stopped(key)).collect();
+        Ok(list.without(revoked))
+    }
+}
+
+impl Checker for List {
+    fn check(&self, hold: &Hold, parties: &Parties, said: &Said<'_>) -> Result<Counts, Refused> {
+        let list = self.open().map_err(|message| Refused {
+            detail: "approval.signer".into(),
+            message: format!("the list of approvers cannot be used: {message}"),
+        })?;
+        let mut barred = vec![parties.agent.clone()];
+        barred.extend((!self.owners).then(|| parties.owner.clone()));
+        let held = approval::Hold {
+            call_digest: hold.call_digest,
+            definition: hold.definition,
+            layers: hold.layers.clone(),
+            manifest: parties.manifest,
+            run: hold.run,
+            expires: hold.expires,
+            nonce: hold.nonce.clone(),
+            barred,
+            given: hold.granted.iter().map(|granted| granted.subject.clone()).collect(),
+        };
+        let (statement, signature) = (said.statement.as_bytes(), said.signature);
+        let checked = approval::check(&held, &list, statement, signature, said.now);
+        let (approval, word) =
+            checked.map_err(|why| Refused { detail: why.code.to_owned(), message: why.why })?;
+        Ok(Counts { approval, word, signers: Some(*list.digest()) })
+    }
+}

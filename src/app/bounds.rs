@@ -1,0 +1,66 @@
+//! Rates, shared pools and turns, from the configuration.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Error;
+use super::checked::Checked;
+use crate::config;
+use crate::enforce::Bounds;
+use crate::identity::manifest::Manifest;
+use crate::ledger::postgres::{self, PostgresPools};
+use crate::ledger::sqlite::SqlitePools;
+use crate::ledger::store::StoreError;
+use crate::limits::bucket::Rate;
+use crate::limits::pool::Pools;
+use crate::tool::toolbox::Toolbox;
+
+/// The bounds of this gate. The ledger is open already, and with it the file pools are kept in.
+pub(super) async fn bounds(checked: &Checked) -> Result<Bounds, Error> {
+    let config = &checked.config;
+    let limits = &config.limits;
+    let (burst, per_second) = (limits.burst, limits.requests_per_second);
+    let agents = config.agents.iter().zip(checked.callers.manifests());
+    let ordered = agents.filter(|(agent, _)| agent.ordered);
+    let pools: Vec<_> = config.pools.iter().filter_map(config::pools::Pool::value).collect();
+    Ok(Bounds {
+        store: if pools.is_empty() { None } else { Some(store(&config.ledger).await?) },
+        pools,
+        rate: per_second.map(|per_second| Rate { per_second, burst }),
+        denials_max: limits.denials_max,
+        ordered: ordered.map(|(_, manifest)| manifest.name.clone()).collect(),
+        ordered_wait: Duration::from_millis(limits.ordered_wait_ms),
+        batch_t0: limits.batch_t0,
+    })
+}
+
+async fn store(ledger: &config::Ledger) -> Result<Arc<dyn Pools>, Error> {
+    let failed = |e: StoreError| Error::System(format!("pools: {e}"));
+    Ok(match ledger {
+        config::Ledger::Sqlite(sqlite) => {
+            Arc::new(SqlitePools::open(&sqlite.path).await.map_err(failed)?)
+        }
+        config::Ledger::Postgres(postgres) => {
+            let (url, options) = (postgres.connect.expose(), postgres::Options::default());
+            Arc::new(PostgresPools::lazy(url, options).map_err(failed)?)
+        }
+    })
+}
+
+/// A limit of cost counts nothing for a tool that declares no cost: such a manifest is refused.
+pub(super) fn unpriced(manifests: &[Arc<Manifest>], toolbox: &Toolbox) -> Vec<String> {
+    let limited = manifests.iter().filter(|manifest| manifest.limits.cost_micro_usd.is_some());
+    let one = |manifest: &Arc<Manifest>| {
+        let granted = manifest.tools.iter().filter_map(|grant| toolbox.get(&grant.name));
+        let silent = granted.filter(|tool| tool.facts.cost_micro_usd.is_none());
+        let names: Vec<String> = silent.map(|tool| format!("`{}`", tool.facts.name)).collect();
+        let (agent, names) = (&manifest.name, names.join(", "));
+        (!names.is_empty()).then(|| {
+            format!(
+                "agent `{agent}`: its manifest sets `limits.cost_usd`, which is not enforced for \
+                 {names}: declare `cost_micro_usd` there (0 is nothing)"
+            )
+        })
+    };
+    limited.filter_map(one).collect()
+}

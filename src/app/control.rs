@@ -1,0 +1,107 @@
+//! The list of operators' orders, beside the books: where it is, and following it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::checked::Checked;
+use super::running::Running;
+use super::{Error, PAUSE};
+use crate::config::{self, Config};
+use crate::control::{Orders, postgres, sqlite};
+use crate::domain::json::Json;
+use crate::enforce::{Follow, Road};
+use crate::ledger::postgres::Options;
+use crate::ledger::store::LeaseKey;
+
+/// The list, as this gate opened it.
+#[derive(Clone, Debug)]
+pub(super) enum List {
+    /// In the ledger's file.
+    Sqlite(Arc<sqlite::Sqlite>),
+    /// Beside the ledger.
+    Postgres(Arc<postgres::Postgres>),
+}
+
+impl List {
+    /// Opens the list; the ledger is open already. A database may be away for now.
+    pub async fn open(config: &Config) -> Result<Self, Error> {
+        let cannot = |e: crate::ledger::store::StoreError| Error::System(format!("control: {e}"));
+        match &config.ledger {
+            config::Ledger::Sqlite(at) => {
+                let list = sqlite::Sqlite::open(&at.path).await.map_err(cannot)?;
+                Ok(Self::Sqlite(Arc::new(list)))
+            }
+            config::Ledger::Postgres(at) => {
+                // A look that takes longer is no fresh look.
+                let second = Duration::from_secs(1);
+                let options = Options { connect: second, statement: second, call: second * 2 };
+                let list =
+                    postgres::Postgres::lazy(at.connect.expose(), options).map_err(cannot)?;
+                Ok(Self::Postgres(Arc::new(list)))
+            }
+        }
+    }
+
+    /// The list, for whoever reads it or puts orders on it.
+    pub fn orders(&self) -> Arc<dyn Orders> {
+        match self {
+            Self::Sqlite(list) => Arc::<sqlite::Sqlite>::clone(list),
+            Self::Postgres(list) => Arc::<postgres::Postgres>::clone(list),
+        }
+    }
+
+    fn speak_for(&self, key: &LeaseKey) {
+        match self {
+            Self::Sqlite(_) => {}
+            Self::Postgres(list) => list.speak_for(key),
+        }
+    }
+}
+
+/// Reads the whole list, for as long as it takes: a gate that does not know what is stopped does not open.
+pub(super) async fn read(running: &Arc<Running>, checked: &Checked, road: &Arc<Road>) {
+    let Some(leased) = running.ledger.leased() else { return };
+    running.list.speak_for(&leased.key);
+    let follow = Follow {
+        orders: running.list.orders(),
+        origin: leased.origin.clone(),
+        writer: checked.writer(),
+        told: told(Arc::downgrade(running)),
+    };
+    let mut said = false;
+    while let Err(error) = road.rebuild(&follow).await {
+        if running.stop.is_cancelled() {
+            return;
+        }
+        if !said {
+            tracing::warn!(%error, "operators' orders cannot be read: the gate stays shut");
+        }
+        said = true;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// What the gate tells about itself with every sign of life.
+fn told(running: Weak<Running>) -> Arc<dyn Fn() -> Vec<(&'static str, Json)> + Send + Sync> {
+    Arc::new(move || {
+        let Some(running) = running.upgrade() else { return Vec::new() };
+        let now = running.readiness.borrow().clone();
+        let reasons: Vec<Json> = now.reasons.iter().map(|r| Json::from(r.as_str())).collect();
+        let notes: Vec<Json> = now.notes.iter().map(|n| Json::from(n.as_str())).collect();
+        vec![("ready", Json::from(now.ready)), ("reasons", reasons.into()), ("notes", notes.into())]
+    })
+}
+
+/// Follows the list from here on, until nothing is on the road any more.
+pub(super) fn follow(running: &Running, road: &Arc<Road>) {
+    let following = Arc::clone(road).follow_orders(running.deaf.clone());
+    running.following.spawn(following);
+}
+
+/// Ends following, and says so on the list if it answers.
+pub(super) async fn ended(running: &Running) {
+    running.deaf.cancel();
+    running.following.close();
+    let within = Duration::from_secs(1);
+    drop(tokio::time::timeout(within, running.following.wait()).await);
+}

@@ -1,0 +1,107 @@
+//! Where archives stand: a directory, or a place in an object store, for the commands that use them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ledger::{Failure, USAGE, unreadable};
+use crate::clock::SystemClock;
+use crate::config::environment;
+use crate::domain::id::ChainId;
+use crate::evidence::bucket::{Access, Bucket, Place, Retain};
+use crate::ledger::archive::shelf::{Directory, Shelf};
+
+/// How to reach an object store. Credentials are read from `AWS_ACCESS_KEY_ID`,
+/// `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`, so that they are in no process list.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct BucketArgs {
+    /// Address of the object store; else `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` or the public one
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+    /// Region of the bucket; else `AWS_REGION` or `AWS_DEFAULT_REGION`
+    #[arg(long, value_name = "NAME")]
+    region: Option<String>,
+    /// PEM authorities of the object store instead of the public ones; else `AWS_CA_BUNDLE`
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+}
+
+impl BucketArgs {
+    /// The place in the store that was named.
+    ///
+    /// # Errors
+    /// Usage: what is missing or wrong.
+    pub(super) fn open(&self, place: &str, retain: Option<Retain>) -> Result<Bucket, Failure> {
+        let usage = |why: String| (USAGE, why);
+        let place = Place::parse(place).map_err(usage)?;
+        let first = |names: &[&str]| names.iter().find_map(|name| set(name));
+        let need = |name: &str| set(name).ok_or_else(|| usage(format!("`{name}` is not set")));
+        let ca = self.ca.clone().or_else(|| set("AWS_CA_BUNDLE").map(PathBuf::from));
+        let read = |path: PathBuf| {
+            std::fs::read(&path).map_err(|e| usage(format!("`{}`: {e}", path.display())))
+        };
+        let region = self.region.clone().or_else(|| first(&["AWS_REGION", "AWS_DEFAULT_REGION"]));
+        let missing = || usage("name the region: `--region`, or `AWS_REGION`".to_owned());
+        let endpoint = self.endpoint.clone();
+        let access = Access {
+            endpoint: endpoint.or_else(|| first(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"])),
+            region: region.ok_or_else(missing)?,
+            key: need("AWS_ACCESS_KEY_ID")?,
+            secret: need("AWS_SECRET_ACCESS_KEY")?,
+            token: set("AWS_SESSION_TOKEN"),
+            ca: ca.map(read).transpose()?,
+        };
+        Bucket::open(place, &access, Arc::new(SystemClock::new()), retain).map_err(usage)
+    }
+
+    /// The archive of one chain, for reading: below a directory, or a place in a store.
+    ///
+    /// # Errors
+    /// Usage.
+    pub(super) fn of_chain(&self, at: &Path, chain: &ChainId) -> Result<Box<dyn Shelf>, Failure> {
+        match remote(at) {
+            None => Ok(Box::new(Directory::read(&at.join(chain.to_string())))),
+            Some(place) => {
+                let bucket = self.open(place, None)?;
+                let place = bucket.place().of_chain(chain);
+                Ok(Box::new(bucket.at(place)))
+            }
+        }
+    }
+
+    /// The archives at a place in a store: the one that it is, or those below it.
+    ///
+    /// # Errors
+    /// Usage, or the store does not say.
+    pub(super) async fn archives(&self, place: &str) -> Result<Vec<Box<dyn Shelf>>, Failure> {
+        let bucket = self.open(place, None)?;
+        let whole = bucket.get(crate::ledger::archive::CHECKPOINT).await.map_err(unreadable)?;
+        if whole.is_some() {
+            return Ok(vec![Box::new(bucket)]);
+        }
+        let below = bucket.chains().await.map_err(unreadable)?;
+        Ok(below.into_iter().map(|place| Box::new(bucket.at(place)) as Box<dyn Shelf>).collect())
+    }
+}
+
+fn set(name: &str) -> Option<String> {
+    environment(name).filter(|value| !value.is_empty())
+}
+
+/// The place, if it is one in an object store.
+pub(super) fn remote(at: &Path) -> Option<&str> {
+    at.to_str().filter(|text| text.starts_with("s3://"))
+}
+
+/// A number of days as `400d`.
+///
+/// # Errors
+/// It is none.
+pub(super) fn days(text: &str) -> Result<Duration, String> {
+    let number = text.strip_suffix('d').and_then(|days| days.parse::<u32>().ok());
+    let seconds =
+        number.filter(|days| (1..=36_500).contains(days)).map(|days| u64::from(days) * 86_400);
+    seconds
+        .map(Duration::from_secs)
+        .ok_or_else(|| format!("`{text}` is not 1 to 36500 days, as `400d`"))
+}

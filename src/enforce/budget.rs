@@ -1,0 +1,319 @@
+//! What stands before the books: how fast a caller may ask, what runs and pools have left, whose turn
+//! it is. Everything here refuses before an intent is written, or makes the intent a denial.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{oneshot, watch};
+
+use super::answer::{Answer, Fault};
+use super::run::{Run, State};
+use super::{Road, Trip, Undecided};
+use crate::clock::{Clock, Entropy};
+use crate::domain::call::Auth;
+use crate::domain::code::Code;
+use crate::domain::id::{CallId, RunId};
+use crate::domain::json::Json;
+use crate::domain::outcome::{Ended, Outcome};
+use crate::ledger;
+use crate::ledger::drafts::Written;
+use crate::ledger::entry::{Draft, Kind};
+use crate::limits::bucket::{Bucket, Rate};
+use crate::limits::pool::{Pool, Pools};
+use crate::limits::quota::{self, Quota, Refused, Reserved, Wanted};
+use crate::policy::input;
+use crate::tool::toolbox::Toolbox;
+
+/// Calls of one ordered run that may wait for their turn.
+const WAITING_MAX: usize = 64;
+
+/// Bounds beyond those of manifests. By default there are none.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Pools that are shared by all gates.
+    pub pools: Vec<Pool>,
+    /// Where they are kept; without it no call of a pool may run.
+    pub store: Option<Arc<dyn Pools>>,
+    /// How fast one caller may ask, all its runs together.
+    pub rate: Option<Rate>,
+    /// Denials of one run within a minute after which it is suspended.
+    pub denials_max: Option<u64>,
+    /// Agents of whose runs one call at a time is walked.
+    pub ordered: BTreeSet<String>,
+    /// How long a call of such a run waits for its turn.
+    pub ordered_wait: Duration,
+    /// Results of T0 tools that only read are released before their outcome is on the books.
+    pub batch_t0: bool,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            pools: Vec::new(),
+            store: None,
+            rate: None,
+            denials_max: None,
+            ordered: BTreeSet::new(),
+            ordered_wait: Duration::from_secs(30),
+            batch_t0: false,
+        }
+    }
+}
+
+/// One caller: agent, way of proof, uid and token.
+type CallerKey = (String, String, Option<u32>, Option<String>);
+
+/// What the gate has to give.
+#[derive(Debug, Default)]
+pub(super) struct Budget {
+    quota: Option<Arc<Quota>>,
+    /// Callers are configured, so there are few.
+    callers: Mutex<BTreeMap<CallerKey, Bucket>>,
+}
+
+impl Budget {
+    pub fn new(bounds: &Bounds, clock: &Arc<dyn Clock>, entropy: &dyn Entropy) -> Self {
+        let quota = bounds.store.as_ref().filter(|_| !bounds.pools.is_empty()).map(|store| {
+            let (store, clock) = (Arc::clone(store), Arc::clone(clock));
+            Quota::new(bounds.pools.clone(), store, clock, entropy)
+        });
+        Self { quota, callers: Mutex::default() }
+    }
+
+    /// Gives back what was leased of pools and not spent.
+    pub async fn close(&self) {
+        if let Some(quota) = &self.quota {
+            quota.close().await;
+        }
+    }
+}
+
+/// What one call set aside: given back when dropped, unless the call was started.
+#[derive(Debug)]
+pub(super) struct Spending {
+    run: Arc<Run>,
+    cost: u64,
+    started: bool,
+    reserved: Option<Reserved>,
+}
+
+impl Spending {
+    /// The call goes to its tool.
+    pub fn start(&mut self) {
+        self.started = true;
+        if let Some(reserved) = &mut self.reserved {
+            reserved.start();
+        }
+    }
+
+    /// The call is over; if it is certain that it never started, nothing is spent.
+    pub fn end(mut self, ended: &Ended) {
+        let never = match &ended.outcome {
+            Outcome::Failed { started, .. } => !started,
+            Outcome::Cancelled { .. } => ended.attempts == 0,
+            Outcome::Completed { .. } | Outcome::Unknown { .. } => false,
+        };
+        if never {
+            self.started = false;
+            if let Some(reserved) = &mut self.reserved {
+                reserved.never_started();
+            }
+        }
+    }
+}
+
+impl Drop for Spending {
+    fn drop(&mut self) {
+        if !self.started {
+            self.run.state.lock().usage.unspend(self.cost);
+        }
+    }
+}
+
+/// A call's turn in an ordered run.
+#[derive(Debug)]
+pub(super) struct InTurn {
+    /// The call before left the road.
+    before: Option<oneshot::Receiver<()>>,
+    /// Dropped when this one has.
+    _after: oneshot::Sender<()>,
+}
+
+/// Takes the next place in the run's row; `state` is the run's, locked since the call was counted.
+pub(super) fn line_up(state: &mut State) -> InTurn {
+    let (after, next) = oneshot::channel();
+    InTurn { before: state.last_in_line.replace(next), _after: after }
+}
+
+/// Refuses a call of a run that is suspended, or of an ordered run whose row is full.
+pub(super) fn may_enter(run: &Run, state: &State, call: &CallId) -> Result<(), Fault> {
+    if state.suspended {
+        let message = "the run is suspended: too many of its calls were denied";
+        let fault = Fault::new(Code::LimitExceeded, message).detail("limit.suspended");
+        return Err(fault.about(call));
+    }
+    if run.ordered && state.in_flight >= WAITING_MAX {
+        return Err(overloaded("too many calls of the run wait for their turn").about(call));
+    }
+    Ok(())
+}
+
+fn overloaded(message: &str) -> Fault {
+    let mut fault = Fault::new(Code::Overloaded, message).detail("limit.ordered");
+    fault.retry_after = Some(Duration::from_secs(1));
+    fault
+}
+
+impl Road {
+    /// Lets the caller ask, or tells it when it may.
+    pub(super) fn pace(&self, agent: &str, auth: &Auth) -> Result<(), Fault> {
+        let Some(rate) = self.settings.bounds.rate else { return Ok(()) };
+        let key = (agent.to_owned(), auth.method.clone(), auth.uid, auth.token.clone());
+        let now = self.clock.monotonic();
+        let taken = {
+            let mut callers = self.budget.callers.lock();
+            callers.entry(key).or_insert_with(Bucket::full).take(rate, now)
+        };
+        taken.map_err(|wait| {
+            let message = format!("more than {} requests per second", rate.per_second);
+            let mut fault = Fault::new(Code::Overloaded, message).detail("limit.rate");
+            fault.retry_after = Some(wait);
+            fault
+        })
+    }
+
+    /// Sets aside what the call costs its run and the pools. What they have against it becomes part of
+    /// its decision.
+    ///
+    /// # Errors
+    /// `Unavailable`: a pool's store did not answer, and nothing may run on a guess.
+    pub(super) async fn reserve(
+        &self,
+        trip: &mut Trip,
+        toolbox: &Toolbox,
+    ) -> Result<Spending, ledger::Error> {
+        let mut spending =
+            Spending { run: Arc::clone(&trip.run), cost: 0, started: false, reserved: None };
+        let run = &trip.run;
+        let name = trip.call.tool();
+        // Nothing is set aside for what is refused already, or does not exist for this agent.
+        let granted = trip.refusals.is_empty() && run.manifest.grant(name).is_some();
+        let Some(tool) = toolbox.get(name).filter(|_| granted) else { return Ok(spending) };
+        let spent = run.state.lock().usage.spend(&run.manifest.limits, tool.facts.cost_micro_usd);
+        match spent {
+            Ok(cost) => spending.cost = cost,
+            Err(refusal) => {
+                trip.refusals.push(refusal);
+                return Ok(spending);
+            }
+        }
+        let wanted = Wanted {
+            agent: &run.agent.id,
+            labels: &run.manifest.labels,
+            tool: tool.facts.name.as_str(),
+            cost: tool.facts.cost_micro_usd,
+            timeout: tool.facts.timeout,
+            longest: toolbox.iter().map(|tool| tool.facts.timeout).max().unwrap_or_default(),
+        };
+        match self.of_pools(&wanted).await {
+            Ok(mut reserved) => {
+                let left = reserved.as_mut().map(|reserved| std::mem::take(&mut reserved.left));
+                trip.facts.pools = left.into_iter().flatten().map(told).collect();
+                spending.reserved = reserved;
+            }
+            Err(Refused::Over(reasons)) => trip.refusals.extend(reasons),
+            Err(Refused::Unanswered(why)) => {
+                self.metrics.pool_unanswered();
+                return Err(ledger::Error::Unavailable(why));
+            }
+        }
+        Ok(spending)
+    }
+
+    async fn of_pools(&self, wanted: &Wanted<'_>) -> Result<Option<Reserved>, Refused> {
+        if let Some(quota) = &self.budget.quota {
+            return quota.reserve(wanted).await.map(Some);
+        }
+        let covers = |pool: &Pool| pool.covers(wanted.agent, wanted.labels, wanted.tool);
+        if self.settings.bounds.pools.iter().any(covers) {
+            return Err(Refused::Unanswered("pools are configured and kept nowhere".to_owned()));
+        }
+        Ok(None)
+    }
+
+    /// A call was denied. After too many within a minute the run is suspended, and that is recorded.
+    pub(super) fn denied(&self, run: &Run) {
+        let Some(most) = self.settings.bounds.denials_max else { return };
+        {
+            let mut state = run.state.lock();
+            if !state.usage.denied_at(most, self.clock.monotonic()) || state.suspended {
+                return;
+            }
+            state.suspended = true;
+        }
+        self.metrics.suspended();
+        tracing::warn!(run = %run.id, "suspended: {most} denials within a minute");
+        let (ledger, written) = (self.ledger.clone(), suspended(run.id));
+        self.tasks.spawn(async move { drop(ledger.owe(written).await) });
+    }
+
+    /// Lets a run that was suspended for its denials go on. False if it was not.
+    pub fn reinstate(&self, run: &Run) -> bool {
+        let _ = self;
+        std::mem::take(&mut run.state.lock().suspended)
+    }
+
+    /// Walks the call when it is its turn in its run.
+    pub(super) async fn walk_in_turn(
+        self: &Arc<Self>,
+        trip: Trip,
+        turn: Option<InTurn>,
+        caller: &watch::Sender<Option<Answer>>,
+    ) {
+        let Some(InTurn { before: Some(mut before), _after }) = turn else {
+            // `turn` lives until the end: whoever comes next waits for it.
+            return self.walk(trip, caller).await;
+        };
+        let (run, id) = (Arc::clone(&trip.run), trip.call.id().clone());
+        // A call that was held is on the books: it waits for as long as it takes.
+        let held = trip.resumed.is_some();
+        tokio::select! {
+            biased;
+            // Told or dropped, the one before is gone.
+            _ = &mut before => return self.walk(trip, caller).await,
+            () = trip.cancel.cancelled(), if !held => {
+                self.uncommitted(&run, &id, &Undecided::Cancelled, caller);
+            }
+            () = tokio::time::sleep(self.settings.bounds.ordered_wait), if !held => {
+                run.forget(&id);
+                self.reject(Code::Overloaded);
+                let fault = overloaded("the call of the run before this one takes too long");
+                caller.send_replace(Some(Err(fault.about(&id))));
+            }
+        }
+        // The next one still comes after the one before.
+        drop(before.await);
+    }
+}
+
+fn told(left: quota::Left) -> input::Left {
+    let quota::Left { name, unit, left_permille, size } = left;
+    input::Left { name, unit: unit.to_owned(), left_permille, size }
+}
+
+/// The run of a suspension is named and not entered: a run's own entries are its calls.
+fn suspended(run: RunId) -> Written {
+    let data = Json::object([
+        ("seq", Json::from(0_u64)),
+        ("action", Json::from("suspend")),
+        ("target", Json::from("run")),
+        ("name", Json::from(run.to_string())),
+        ("stopped", Json::Array(Vec::new())),
+        ("stopped_count", Json::from(0_u64)),
+        ("runs_sealed", Json::from(0_u64)),
+        ("left", Json::from(0_u64)),
+    ]);
+    Written::bare(Draft::of(Kind::ControlApplied, data))
+}

@@ -1,0 +1,266 @@
+//! The local switch file: it stops calls while it is there, with everything else down.
+//!
+//! One line per stop: `stop all`, `stop agent NAME`, `stop tool NAME`, `stop run ID`; empty lines and lines
+//! that begin with `#` say nothing. A file that is there and does not say what to stop (empty, not to be read,
+//! a word that is not known) stops everything. It never opens anything: without it, the list alone counts.
+
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::switches::About;
+use crate::control::Target;
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(100);
+/// Bytes it may have.
+const BYTES_MAX: u64 = 64 * 1024;
+
+/// What tells one state of the file from another without reading it.
+type Stamp = (u64, u64, u64, i64, i64, i64, i64);
+
+/// What it says.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) enum Said {
+    /// It is not there.
+    #[default]
+    Nothing,
+    /// These are stopped; never empty.
+    Stops(Vec<Target>),
+    /// It is there and cannot be understood: everything is stopped.
+    Unclear(String),
+}
+
+impl Said {
+    /// What is stopped.
+    pub fn targets(&self) -> Vec<Target> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Stops(targets) => targets.clone(),
+            Self::Unclear(_) => vec![Target::All],
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    looked: Option<Duration>,
+    stamp: Option<Stamp>,
+    said: Arc<Said>,
+}
+
+/// The file at its place.
+#[derive(Debug)]
+pub(super) struct SwitchFile {
+    path: PathBuf,
+    seen: Mutex<Seen>,
+}
+
+impl SwitchFile {
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, seen: Mutex::default() }
+    }
+
+    /// What it says now, at most 100 ms ago. `now` is monotonic.
+    pub fn said(&self, now: Duration) -> Arc<Said> {
+        let mut seen = self.seen.lock();
+        if seen.looked.is_some_and(|looked| now.saturating_sub(looked) < LOOK) {
+            return Arc::clone(&seen.said);
+        }
+        seen.looked = Some(now);
+        let stamp = match std::fs::metadata(&self.path) {
+            Ok(meta) if meta.is_file() => Some(stamp(&meta)),
+            Err(error) if is_absent(&error, &self.path) => {
+                (seen.stamp, seen.said) = (None, Arc::default());
+                return Arc::default();
+            }
+            // Not a file, or not to be looked at: it is read below, which says why.
+            Ok(_) | Err(_) => None,
+        };
+        if stamp.is_none() || stamp != seen.stamp {
+            (seen.stamp, seen.said) = (stamp, Arc::new(read(&self.path)));
+        }
+        Arc::clone(&seen.said)
+    }
+
+    /// Why this is stopped, if the file stops it.
+    pub fn against(&self, about: &About<'_>, now: Duration) -> Option<String> {
+        match &*self.said(now) {
+            Said::Nothing => None,
+            Said::Stops(targets) => {
+                let hit = targets.iter().find(|target| about.is(target, 0))?;
+                Some(format!("the switch file stops {}", named(hit)))
+            }
+            Said::Unclear(_) => {
+                Some("the switch file is there and unclear: everything is stopped".to_owned())
+            }
+        }
+    }
+
+    /// What it says, for people.
+    pub fn note(&self, now: Duration) -> Option<String> {
+        match &*self.said(now) {
+            Said::Nothing => None,
+            Said::Stops(targets) => {
+                let all: Vec<String> = targets.iter().take(8).map(named).collect();
+                Some(format!("control: the switch file stops {}", all.join(", ")))
+            }
+            Said::Unclear(why) => {
+                Some(format!("control: the switch file stops everything: it is unclear: {why}"))
+            }
+        }
+    }
+}
+
+fn named(target: &Target) -> String {
+    match target {
+        Target::All => "everything".to_owned(),
+        Target::Agent(_)
+        | Target::Run(_)
+        | Target::Tool(_)
+        | Target::Manifest(_)
+        | Target::Key(_) => {
+            format!("{} `{}`", target.kind(), target.name())
+        }
+    }
+}
+
+fn stamp(meta: &std::fs::Metadata) -> Stamp {
+    (
+        meta.dev(),
+        meta.ino(),
+        meta.size(),
+        meta.mtime(),
+        meta.mtime_nsec(),
+        meta.ctime(),
+        meta.ctime_nsec(),
+    )
+}
+
+/// A link that leads nowhere is there.
+fn is_absent(error: &std::io::Error, path: &Path) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound && std::fs::symlink_metadata(path).is_err()
+}
+
+fn read(path: &Path) -> Said {
+    match text(path) {
+        Ok(Some(text)) => parse(&text),
+        // It went away in between.
+        Ok(None) => Said::Nothing,
+        Err(why) => Said::Unclear(why),
+    }
+}
+
+/// Its text; `None` if it is not there.
+fn text(path: &Path) -> Result<Option<String>, String> {
+    let failed = |e: std::io::Error| {
+        if is_absent(&e, path) { Ok(None) } else { Err(e.to_string()) }
+    };
+    // WHY: opening a pipe would wait for whoever writes into it.
+    match std::fs::metadata(path) {
+        Ok(meta) if !meta.is_file() => return Err("it is no file".to_owned()),
+        Ok(meta) if meta.size() > BYTES_MAX => {
+            return Err(format!("{} bytes, at most {BYTES_MAX} are read", meta.size()));
+        }
+        Ok(_) => {}
+        Err(error) => return failed(error),
+    }
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) => return failed(error),
+    };
+    let mut text = String::new();
+    file.take(BYTES_MAX).read_to_string(&mut text).map_err(|e| e.to_string())?;
+    Ok(Some(text))
+}
+
+fn parse(text: &str) -> Said {
+    let mut targets = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        match stop(line) {
+            Some(target) => targets.push(target),
+            None => {
+                return Said::Unclear(format!("line {} is no stop", at.saturating_add(1)));
+            }
+        }
+    }
+    if targets.is_empty() {
+        return Said::Unclear("it says nothing".to_owned());
+    }
+    Said::Stops(targets)
+}
+
+fn stop(line: &str) -> Option<Target> {
+    let mut words = line.split_whitespace();
+    let (stop, kind, name) = (words.next()?, words.next()?, words.next().unwrap_or_default());
+    let known = ["all", "agent", "tool", "run"].contains(&kind);
+    if stop != "stop" || !known || words.next().is_some() {
+        return None;
+    }
+    Target::parse(kind, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn targets(text: &str) -> Vec<Target> {
+        parse(text).targets()
+    }
+
+    #[test]
+    fn a_line_that_is_not_understood_stops_everything() {
+        let agent = || Target::Agent("a".into());
+        assert_eq!(targets("stop agent a\n"), [agent()]);
+        assert_eq!(targets("# why\n\n  stop agent a \nstop all"), [agent(), Target::All]);
+        for unclear in [
+            "",
+            "\n# stop agent a\n",
+            "stop",
+            "stop agent",
+            "stop agent a b",
+            "go agent a",
+            "stop tool A B",
+            "stop all now",
+            "STOP ALL",
+            "stop manifest x",
+            "stop run x",
+        ] {
+            assert!(matches!(parse(unclear), Said::Unclear(_)), "{unclear}");
+            assert_eq!(targets(unclear), [Target::All], "{unclear}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_and_cannot_be_read_stops_everything_and_its_absence_stops_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = SwitchFile::at(dir.path().join("switch"));
+        let mut now = Duration::ZERO;
+        let mut said = || {
+            now += LOOK;
+            (*file.said(now)).clone()
+        };
+        assert_eq!(said(), Said::Nothing);
+        std::fs::create_dir(dir.path().join("switch")).unwrap();
+        assert!(matches!(said(), Said::Unclear(_)));
+        std::fs::remove_dir(dir.path().join("switch")).unwrap();
+        std::fs::write(dir.path().join("switch"), [0xff, 0xfe]).unwrap();
+        assert!(matches!(said(), Said::Unclear(_)));
+        std::fs::write(dir.path().join("switch"), "stop tool work.do").unwrap();
+        assert!(matches!(said(), Said::Stops(_)));
+        std::fs::write(dir.path().join("switch"), vec![b'\n'; 70_000]).unwrap();
+        assert!(matches!(said(), Said::Unclear(_)));
+        std::fs::remove_file(dir.path().join("switch")).unwrap();
+        assert_eq!(said(), Said::Nothing);
+        std::os::unix::fs::symlink("nowhere", dir.path().join("switch")).unwrap();
+        assert!(matches!(said(), Said::Unclear(_)), "a link that leads nowhere is there");
+    }
+}

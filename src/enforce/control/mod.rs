@@ -1,0 +1,144 @@
+//! What operators have stopped: asked at every decision, and obeyed for calls on their way.
+//!
+//! Orders come from the numbered list (`watch`) and from one local file (`file`) that works with everything
+//! else down. `Switches` is what is stopped now; `obey` is what an order does to calls on the road.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
+
+use super::Road;
+use super::run::Run;
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
+use crate::domain::id::ToolName;
+use crate::domain::tier::Tier;
+use crate::identity::manifest::Manifest;
+use crate::tool::Cancel;
+use file::SwitchFile;
+use switches::{About, Switches};
+pub use watch::Follow;
+use watch::Progress;
+
+mod file;
+mod obey;
+mod switches;
+mod watch;
+
+/// How old the last look at the list may be before T2 and T3 calls are refused.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// What this gate knows of its operators' will.
+pub(super) struct Control {
+    switches: RwLock<Switches>,
+    file: Option<SwitchFile>,
+    follow: OnceLock<Follow>,
+    /// When the last look at the list that was answered began, monotonic.
+    read: Mutex<Option<Duration>>,
+    progress: Mutex<Progress>,
+    wake: Notify,
+}
+
+impl Control {
+    pub fn new(switch_file: Option<PathBuf>) -> Self {
+        Self {
+            switches: RwLock::default(),
+            file: switch_file.map(SwitchFile::at),
+            follow: OnceLock::new(),
+            read: Mutex::new(None),
+            progress: Mutex::default(),
+            wake: Notify::new(),
+        }
+    }
+
+    /// How long the list was not read, if that is too long. A gate without a list never is.
+    fn stale(&self, now: Duration) -> Option<Duration> {
+        self.follow.get()?;
+        let read = (*self.read.lock()).unwrap_or_default();
+        Some(now.saturating_sub(read)).filter(|age| *age > FRESH)
+    }
+}
+
+fn refusal(detail: &str, message: String, rule: &str) -> Reason {
+    let (detail, rule) = (format!("control.{detail}"), format!("control.{rule}"));
+    Reason { code: Code::PolicyDenied, detail, message, rule }
+}
+
+impl Road {
+    /// Everything operators have against one call, just now.
+    pub(super) fn stopped(
+        &self,
+        run: &Run,
+        tool: &ToolName,
+        tier: Option<Tier>,
+        cancel: &Cancel,
+    ) -> Vec<Reason> {
+        let mut against = Vec::new();
+        if cancel.is_ordered() {
+            let message = "an operator stopped the call".to_owned();
+            against.push(refusal("killed", message, "order"));
+        }
+        against.extend(self.standing(&About::call(run, tool)));
+        let risky = tier.is_some_and(|tier| matches!(tier, Tier::T2 | Tier::T3));
+        if risky && let Some(age) = self.control.stale(self.clock.monotonic()) {
+            let message = format!(
+                "operators' orders were not heard for {} s: calls of tier T2 and T3 wait for them",
+                age.as_secs()
+            );
+            against.push(refusal("stale", message, "fresh"));
+        }
+        against
+    }
+
+    /// Whether an order stands against this call.
+    pub(super) fn is_stopped(&self, run: &Run, tool: &ToolName) -> bool {
+        self.standing(&About::call(run, tool)).is_some()
+    }
+
+    /// What operators have against a new run under this manifest.
+    pub(super) fn stopped_opening(&self, manifest: &Manifest) -> Option<Reason> {
+        self.standing(&About::opening(manifest))
+    }
+
+    fn standing(&self, about: &About<'_>) -> Option<Reason> {
+        let needed = self.settings.manifest_threshold;
+        let found = self.control.switches.read().against(about, needed, self.clock.now());
+        if let Some(stop) = found {
+            return Some(refusal(stop.detail, stop.message(), stop.kind));
+        }
+        let file = self.control.file.as_ref()?;
+        let why = file.against(about, self.clock.monotonic())?;
+        Some(refusal("switch_file", why, "switch_file"))
+    }
+
+    /// Whether an order takes trust away from this key: of an approver, of who signs manifests or bundles.
+    #[must_use]
+    pub fn is_key_stopped(&self, key: &str) -> bool {
+        self.control.switches.read().key(key, self.clock.now())
+    }
+
+    /// What keeps the gate from doing all its work, because of its operators.
+    #[must_use]
+    pub fn control_reasons(&self) -> Vec<String> {
+        let stale = self.control.stale(self.clock.monotonic());
+        let stale = stale.map(|age| {
+            format!(
+                "control: operators' orders were not read for {} s: T2 and T3 calls are denied",
+                age.as_secs()
+            )
+        });
+        stale.into_iter().collect()
+    }
+
+    /// What operators have stopped, for people.
+    #[must_use]
+    pub fn control_notes(&self) -> Vec<String> {
+        let mut notes = self.control.switches.read().notes(self.clock.now());
+        let file = self.control.file.as_ref();
+        notes.extend(file.and_then(|file| file.note(self.clock.monotonic())));
+        notes
+    }
+}

@@ -1,0 +1,294 @@
+//! What an order does to calls on their way, and the honest list of what it did.
+//!
+//! `Revoke` and `Kill` reach calls wherever they are: one that is not decided yet is denied, one that is
+//! permitted and not begun ends cancelled, one at its tool ends cancelled if the tool only reads, else
+//! unknown, one that is held ends cancelled. What has not ended within the bound is named as left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::switches::About;
+use crate::control::{Action, Order, Report, Row, Target};
+use crate::domain::code::Code;
+use crate::domain::id::{CallId, RunId};
+use crate::domain::json::Json;
+use crate::enforce::Road;
+use crate::enforce::answer::Answer;
+use crate::enforce::run::{Place, Run, Waiting};
+use crate::ledger::drafts::Written;
+use crate::ledger::entry::{Draft, Kind};
+use crate::ledger::{self, recover};
+use crate::tool::{self, Cancel};
+
+/// How long an order waits for the calls that it stops. An operator is told within a second.
+const BOUND: Duration = Duration::from_millis(800);
+/// Stopped calls that one entry names; all are counted.
+const NAMED_MAX: usize = 256;
+/// Calls that are left which one entry names; all are counted.
+const LEFT_MAX: usize = 64;
+
+/// A call that was on the road when the order came.
+struct Caught {
+    run: RunId,
+    call: CallId,
+    answer: Waiting,
+    cancel: Cancel,
+}
+
+/// Everything an order reaches.
+pub(super) struct Reach {
+    calls: Vec<Caught>,
+    held: Vec<(Arc<Run>, CallId)>,
+    runs: Vec<Arc<Run>>,
+    /// Calls that are let go on, because the order says so.
+    spared: usize,
+}
+
+impl Caught {
+    /// How it ended, if it was stopped. Waits until it left the road.
+    async fn ended(&mut self) -> Option<&'static str> {
+        match self.answer.wait_for(Option::is_some).await {
+            Ok(answer) => how(answer.as_ref()?, self.cancel.began()),
+            // Lost on the road: nobody knows.
+            Err(_) => Some("unknown"),
+        }
+    }
+}
+
+/// How a call ended; `None` if it ended by itself in the same moment.
+fn how(answer: &Answer, began: bool) -> Option<&'static str> {
+    let Err(fault) = answer else { return None };
+    if fault.code == Code::CallHeld {
+        return Some("unheld");
+    }
+    match (began, fault.code) {
+        (true, Code::CallCancelled) => Some("cancelled"),
+        (true, Code::CallUnknown) => Some("unknown"),
+        (false, Code::CallCancelled) => Some("never_started"),
+        (false, _) => {
+            let ordered = fault.reasons.iter().any(|r| r.detail.starts_with("control."));
+            ordered.then_some("never_started")
+        }
+        (true, _) => None,
+    }
+}
+
+fn named(run: &RunId, call: &CallId, how: Option<&str>) -> Json {
+    let both = [("run", Json::from(run.to_string())), ("call", Json::from(call.as_str()))];
+    Json::object(both.into_iter().chain(how.map(|how| ("how", Json::from(how)))))
+}
+
+fn count(n: usize) -> Json {
+    Json::from(u64::try_from(n).unwrap_or(u64::MAX))
+}
+
+impl Road {
+    /// Obeys one order, in its turn. What it stops is asked to stop when this returns; that it did, and
+    /// what became of it, is written and reported by a task of its own.
+    pub(super) async fn obey(self: &Arc<Self>, row: Row) {
+        if let Some(Order::Switch { action, target }) = &row.order {
+            let mut switches = self.control.switches.write();
+            switches.apply(*action, target, row.given.expires);
+        }
+        self.carry_out(row).await;
+    }
+
+    /// As [`Self::obey`], for an order that the switches know already.
+    pub(super) async fn carry_out(self: &Arc<Self>, row: Row) {
+        self.control.progress.lock().begin(row.seq);
+        let road = Arc::clone(self);
+        match &row.order {
+            None => {
+                let done = error("this build does not know the order");
+                self.tasks.spawn(async move { road.reported(row.seq, done).await });
+            }
+            Some(Order::Switch { action, target }) => {
+                let (action, target) = (*action, target.clone());
+                let reach = self.stop_what(action, &target, true);
+                tracing::warn!(order = row.seq, action = action.as_str(), kind = target.kind(), name = %target.name(), "an operator's order");
+                self.tasks.spawn(async move {
+                    let done = road.finish(row.seq, (action, &target), reach).await;
+                    // Without an entry nothing was done that could be told.
+                    if let Ok(done) = done {
+                        road.reported(row.seq, done).await;
+                    }
+                });
+            }
+            Some(Order::Word { .. } | Order::Modify { .. }) => {
+                self.tasks.spawn(async move {
+                    // A call of another gate is that gate's business.
+                    let done = road.approval_row(&row).await;
+                    let done = done.unwrap_or_else(|| Json::object::<&str>([]));
+                    road.reported(row.seq, done).await;
+                });
+            }
+        }
+    }
+
+    /// What becomes of an approver's word about a held call, or of other arguments for one.
+    async fn approval_row(self: &Arc<Self>, row: &Row) -> Option<Json> {
+        match row.order.as_ref()? {
+            Order::Word { run, call, statement, signature } => {
+                Some(self.hear(run, call, (statement, signature)).await?.to_json())
+            }
+            Order::Modify { run, call, arguments } => {
+                Some(match self.modify(run, call, arguments).await? {
+                    Ok(id) => Json::object([("asked", Json::from(id.as_str()))]),
+                    Err(fault) => Json::object([
+                        ("error", Json::from(fault.message.as_str())),
+                        ("code", Json::from(fault.code.as_str())),
+                        ("detail", Json::from(fault.detail.as_str())),
+                    ]),
+                })
+            }
+            Order::Switch { .. } => None,
+        }
+    }
+
+    /// Asks everything to stop that the order is about. `seal`: its runs take no new calls from here on.
+    pub(super) fn stop_what(&self, action: Action, target: &Target, seal: bool) -> Reach {
+        let mut reach = Reach { calls: Vec::new(), held: Vec::new(), runs: Vec::new(), spared: 0 };
+        let stops = match action {
+            Action::Revoke | Action::Kill => true,
+            Action::Suspend => false,
+            Action::Reinstate => return reach,
+        };
+        let needed = self.settings.manifest_threshold;
+        let tool = if let Target::Tool(tool) = target { Some(tool) } else { None };
+        for run in self.runs.all() {
+            if tool.is_none() && !About::run(&run).is(target, needed) {
+                continue;
+            }
+            let mut state = run.state.lock();
+            if stops && seal && tool.is_none() && state.sealed.is_none() {
+                state.closing = true;
+                reach.runs.push(Arc::clone(&run));
+            }
+            for (call, place) in &state.calls {
+                match place {
+                    Place::OnRoad { tool: of, answer, cancel, .. }
+                        if tool.is_none_or(|t| t == of) =>
+                    {
+                        if stops {
+                            cancel.cancel(tool::STOPPED);
+                            let (answer, cancel) = (answer.clone(), cancel.clone());
+                            reach.calls.push(Caught {
+                                run: run.id,
+                                call: call.clone(),
+                                answer,
+                                cancel,
+                            });
+                        } else {
+                            reach.spared = reach.spared.saturating_add(1);
+                        }
+                    }
+                    Place::Held => {
+                        let of = state.held_tools.get(call);
+                        if stops && tool.is_none_or(|t| of == Some(t)) {
+                            reach.held.push((Arc::clone(&run), call.clone()));
+                        }
+                    }
+                    Place::OnRoad { .. } | Place::Booked | Place::Doubted => {}
+                }
+            }
+        }
+        reach
+    }
+
+    /// Waits for what was asked to stop, and puts what became of it on the books.
+    pub(super) async fn finish(
+        self: &Arc<Self>,
+        seq: u64,
+        (action, target): (Action, &Target),
+        reach: Reach,
+    ) -> Result<Json, ledger::Error> {
+        let end = Instant::now() + BOUND;
+        let Reach { mut calls, held, runs, spared } = reach;
+        let mut ending = Vec::new();
+        for (run, call) in held {
+            let (road, id, of) = (Arc::clone(self), call.clone(), run.id);
+            let unheld = self.tasks.spawn(async move { road.unhold(&run, &id).await });
+            ending.push((of, call, unheld));
+        }
+        let mut sealing = Vec::new();
+        for run in runs {
+            let road = Arc::clone(self);
+            let why = if action == Action::Kill { "killed" } else { "revoked" };
+            sealing.push(self.tasks.spawn(async move { road.seal_at_last(&run, why).await }));
+        }
+        let (mut stopped, mut left) = (Vec::new(), Vec::new());
+        for caught in &mut calls {
+            match timeout_at(end, caught.ended()).await {
+                Ok(Some(how)) => stopped.push(named(&caught.run, &caught.call, Some(how))),
+                Ok(None) => {}
+                Err(_late) => left.push(named(&caught.run, &caught.call, None)),
+            }
+        }
+        for (run, call, unheld) in ending {
+            match timeout_at(end, unheld).await {
+                Ok(Ok(true)) => stopped.push(named(&run, &call, Some("unheld"))),
+                Ok(Ok(false)) => {}
+                Ok(Err(_)) | Err(_) => left.push(named(&run, &call, None)),
+            }
+        }
+        let mut sealed = 0_usize;
+        for run in sealing {
+            sealed = sealed.saturating_add(usize::from(timeout_at(end, run).await.is_ok()));
+        }
+        // What was decided before the order stands before it in the books.
+        drop(timeout_at(end, self.turn.write()).await);
+        let all = stopped.len();
+        let remaining = left.len().saturating_add(spared);
+        stopped.truncate(NAMED_MAX);
+        left.truncate(LEFT_MAX);
+        let mut data = vec![
+            ("seq", Json::from(seq)),
+            ("action", Json::from(action.as_str())),
+            ("target", Json::from(target.kind())),
+            ("name", Json::from(target.name())),
+            ("stopped", stopped.into()),
+            ("stopped_count", count(all)),
+            ("runs_sealed", count(sealed)),
+            ("left", count(remaining)),
+        ];
+        if !left.is_empty() {
+            data.push(("left_calls", left.into()));
+        }
+        let done = Json::object(data);
+        let entry = Written::bare(Draft::of(Kind::ControlApplied, done.clone()));
+        self.ledger.owe(entry).await.map(|_| done)
+    }
+
+    /// Ends a held call; false if it ended otherwise in the same moment.
+    async fn unhold(&self, run: &Arc<Run>, call: &CallId) -> bool {
+        let ended = recover::held_ended(run.id, call, false, tool::STOPPED);
+        let ended = self.ledger.owe(ended).await.is_ok();
+        run.unheld(call);
+        ended
+    }
+
+    /// Tells the list what was done, for as long as it takes or until the gate stops.
+    async fn reported(&self, seq: u64, done: Json) {
+        let Some(follow) = self.control.follow.get() else { return };
+        let (origin, at) = (follow.origin.clone(), self.clock.now());
+        let report = Report { seq, origin, at, done };
+        let mut pause = Duration::from_millis(50);
+        while let Err(error) = follow.orders.report(&report).await {
+            tracing::warn!(order = seq, %error, "what was done could not be reported yet");
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = pause.saturating_mul(2).min(Duration::from_secs(1));
+        }
+        self.control.progress.lock().end(seq);
+        self.control.wake.notify_one();
+    }
+}
+
+fn error(why: &str) -> Json {
+    Json::object([("error", Json::from(why))])
+}

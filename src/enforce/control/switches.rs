@@ -1,0 +1,182 @@
+//! What is suspended and revoked now, as the rows of the list say.
+
+use std::collections::BTreeMap;
+
+use crate::control::{Action, Target};
+use crate::domain::id::{RunId, ToolName};
+use crate::domain::time::Timestamp;
+use crate::enforce::run::Run;
+use crate::identity::manifest::Manifest;
+
+/// What a decision is about, as orders name it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct About<'a> {
+    pub manifest: &'a Manifest,
+    pub run: Option<&'a RunId>,
+    pub tool: Option<&'a ToolName>,
+}
+
+impl<'a> About<'a> {
+    pub fn call(run: &'a Run, tool: &'a ToolName) -> Self {
+        Self { tool: Some(tool), ..Self::run(run) }
+    }
+
+    pub fn run(run: &'a Run) -> Self {
+        Self { manifest: &run.manifest, run: Some(&run.id), tool: None }
+    }
+
+    pub const fn opening(manifest: &'a Manifest) -> Self {
+        Self { manifest, run: None, tool: None }
+    }
+
+    /// Whether an order about this target is about it. A key is the target of every manifest that is
+    /// left with fewer than `needed` signatures without it.
+    pub fn is(&self, target: &Target, needed: usize) -> bool {
+        match target {
+            Target::All => true,
+            Target::Agent(name) => *name == self.manifest.name,
+            Target::Run(run) => self.run == Some(run),
+            Target::Tool(tool) => self.tool == Some(tool),
+            Target::Manifest(digest) => *digest == self.manifest.digest,
+            Target::Key(key) => {
+                let signers = &self.manifest.signers;
+                signers.contains(key)
+                    && signers.iter().filter(|signer| *signer != key).count() < needed
+            }
+        }
+    }
+}
+
+/// One order that stands against a target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stop {
+    action: Action,
+    until: Option<Timestamp>,
+    /// Taken back until then.
+    lifted: Option<Timestamp>,
+}
+
+impl Stop {
+    fn stands(&self, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| now < until) && self.lifted.is_none_or(|until| until <= now)
+    }
+}
+
+/// An order that stands against what was asked about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Standing {
+    /// `suspended` or `revoked`.
+    pub detail: &'static str,
+    /// The kind of its target.
+    pub kind: &'static str,
+    name: String,
+}
+
+impl Standing {
+    pub fn message(&self) -> String {
+        let Self { detail, kind, name } = self;
+        match *kind {
+            "all" => format!("an operator has {detail} every call"),
+            "key" => format!("an operator has {detail} a key that signed the agent's manifest"),
+            kind => format!("an operator has {detail} the {kind} `{name}`"),
+        }
+    }
+}
+
+/// What is stopped.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Switches {
+    stops: BTreeMap<Target, Vec<Stop>>,
+}
+
+impl Switches {
+    /// Obeys one order. `Kill` leaves nothing behind here.
+    pub fn apply(&mut self, action: Action, target: &Target, expires: Option<Timestamp>) {
+        match action {
+            Action::Suspend | Action::Revoke => {
+                let stop = Stop { action, until: expires, lifted: None };
+                let stops = self.stops.entry(target.clone()).or_default();
+                if !stops.contains(&stop) {
+                    stops.push(stop);
+                }
+            }
+            Action::Reinstate => match expires {
+                None => drop(self.stops.remove(target)),
+                // Taken back for a time only: what stood before stands again afterwards.
+                Some(_) => {
+                    let stops = self.stops.get_mut(target).into_iter().flatten();
+                    stops.for_each(|stop| stop.lifted = expires);
+                }
+            },
+            Action::Kill => {}
+        }
+    }
+
+    /// What stands against this; what is revoked before what is suspended.
+    pub fn against(&self, about: &About<'_>, needed: usize, now: Timestamp) -> Option<Standing> {
+        if self.stops.is_empty() {
+            return None;
+        }
+        let mut found: Option<(&Target, &Stop)> = None;
+        for (target, stops) in &self.stops {
+            // Keys are counted together below.
+            if matches!(target, Target::Key(_)) || !about.is(target, needed) {
+                continue;
+            }
+            for stop in stops.iter().filter(|stop| stop.stands(now)) {
+                let worse = found.is_none_or(|(_, other)| other.action != Action::Revoke);
+                if worse {
+                    found = Some((target, stop));
+                }
+            }
+        }
+        if let Some((target, stop)) = found {
+            return Some(standing(target, stop));
+        }
+        let signers = &about.manifest.signers;
+        let stopped: Vec<_> = signers.iter().filter_map(|key| self.stop_of_key(key, now)).collect();
+        let left = signers.len().saturating_sub(stopped.len());
+        let first = stopped.first()?;
+        (left < needed).then(|| standing(&first.0, first.1))
+    }
+
+    fn stop_of_key(&self, key: &str, now: Timestamp) -> Option<(Target, &Stop)> {
+        let target = Target::Key(key.to_owned());
+        let stop = self.stops.get(&target)?.iter().find(|stop| stop.stands(now))?;
+        Some((target, stop))
+    }
+
+    /// Whether a key is suspended or revoked.
+    pub fn key(&self, key: &str, now: Timestamp) -> bool {
+        !self.stops.is_empty() && self.stop_of_key(key, now).is_some()
+    }
+
+    /// Everything that is stopped, for people.
+    pub fn notes(&self, now: Timestamp) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (target, stops) in &self.stops {
+            let Some(stop) = stops.iter().find(|stop| stop.stands(now)) else { continue };
+            let until = stop.until.map(|until| format!(" until {until}")).unwrap_or_default();
+            let (word, kind) = (word(stop.action), target.kind());
+            let name = target.name();
+            notes.push(match target {
+                Target::All => format!("control: everything is {word}{until}"),
+                _ => format!("control: {kind} `{name}` is {word}{until}"),
+            });
+        }
+        notes
+    }
+}
+
+fn standing(target: &Target, stop: &Stop) -> Standing {
+    Standing { detail: word(stop.action), kind: target.kind(), name: target.name() }
+}
+
+const fn word(action: Action) -> &'static str {
+    match action {
+        Action::Suspend => "suspended",
+        Action::Revoke => "revoked",
+        Action::Reinstate => "reinstated",
+        Action::Kill => "killed",
+    }
+}

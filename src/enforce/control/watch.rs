@@ -1,0 +1,258 @@
+//! Reading the list of orders, again and again, and showing that this gate is there.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Control;
+use super::switches::Switches;
+use crate::control::answer::ENDED;
+use crate::control::{Action, Order, Orders, Presence, Row, Target};
+use crate::domain::json::Json;
+use crate::enforce::Road;
+use crate::ledger::store::StoreError;
+
+/// Between two looks at the list, with the time a look takes less than 250 ms.
+const LOOK: Duration = Duration::from_millis(200);
+/// Between two signs of life while something changes.
+const SHOW: Duration = Duration::from_secs(1);
+/// Between two signs of life while nothing changes.
+const SHOW_SAME: Duration = Duration::from_secs(3);
+/// Rows of one look.
+const PAGE: usize = 256;
+
+/// Which list a gate follows, and as whom.
+#[derive(Clone)]
+pub struct Follow {
+    /// The list.
+    pub orders: Arc<dyn Orders>,
+    /// Origin of the gate's chain.
+    pub origin: String,
+    /// Host and process, for people.
+    pub writer: String,
+    /// What else the gate tells about itself: `ready`, `reasons`.
+    pub told: Arc<dyn Fn() -> Vec<(&'static str, Json)> + Send + Sync>,
+}
+
+impl std::fmt::Debug for Follow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Follow({})", self.origin)
+    }
+}
+
+/// How far this gate is with the list.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// The last row that was taken up.
+    seen: u64,
+    /// Rows that were taken up and are not reported yet.
+    open: BTreeSet<u64>,
+    /// Rows that came while this gate was away: their switches are set, their calls are not stopped yet.
+    owed: Vec<Row>,
+}
+
+impl Progress {
+    pub fn begin(&mut self, seq: u64) {
+        self.open.insert(seq);
+        self.seen = self.seen.max(seq);
+    }
+
+    pub fn end(&mut self, seq: u64) {
+        self.open.remove(&seq);
+    }
+
+    /// Every row up to this one is obeyed and reported.
+    fn obeyed(&self) -> u64 {
+        let owed = self.owed.first().map(|row| row.seq);
+        let first = self.open.first().copied().into_iter().chain(owed).min();
+        first.map_or(self.seen, |first| first.saturating_sub(1))
+    }
+}
+
+impl Control {
+    fn heard(&self, began: Duration) {
+        *self.read.lock() = Some(began);
+    }
+}
+
+impl Road {
+    /// Reads the whole list from its first row, so that what was stopped stays stopped over a restart, and
+    /// shows that this gate is there. To be done before the gate takes any call.
+    ///
+    /// # Errors
+    /// The list cannot be read: nothing is known, and nothing changed.
+    pub async fn rebuild(&self, follow: &Follow) -> Result<(), StoreError> {
+        let (began, orders) = (self.clock.monotonic(), &follow.orders);
+        let shown = orders.shown().await?;
+        let before = shown.into_iter().find(|gate| gate.origin == follow.origin);
+        let (mut switches, mut progress) = (Switches::default(), Progress::default());
+        loop {
+            let rows = orders.since(progress.seen, PAGE).await?;
+            let full = rows.len() >= PAGE;
+            for row in rows {
+                progress.seen = row.seq;
+                if let Some(Order::Switch { action, target }) = &row.order {
+                    switches.apply(*action, target, row.given.expires);
+                }
+                if before.as_ref().is_some_and(|before| before.seq < row.seq) {
+                    progress.owed.push(row);
+                }
+            }
+            if !full {
+                break;
+            }
+        }
+        let mut owed = Vec::new();
+        for row in std::mem::take(&mut progress.owed) {
+            let reports = orders.reports(row.seq).await?;
+            if !reports.iter().any(|report| report.origin == follow.origin) {
+                owed.push(row);
+            }
+        }
+        progress.owed = owed;
+        let presence = Presence {
+            origin: follow.origin.clone(),
+            writer: follow.writer.clone(),
+            at: self.clock.now(),
+            seq: progress.obeyed(),
+            state: Json::object([("ready", Json::from(false))]),
+        };
+        orders.show(&presence).await?;
+        *self.control.switches.write() = switches;
+        *self.control.progress.lock() = progress;
+        self.control.heard(began);
+        drop(self.control.follow.set(follow.clone()));
+        Ok(())
+    }
+
+    /// Obeys what came while this gate was away. To be done once the runs of the last life are known, and
+    /// before any call is taken.
+    pub async fn catch_up(self: &Arc<Self>) {
+        let owed = std::mem::take(&mut self.control.progress.lock().owed);
+        // All at once, so that none of them counts as obeyed before it is.
+        owed.iter().for_each(|row| self.control.progress.lock().begin(row.seq));
+        for row in owed {
+            self.carry_out(row).await;
+        }
+    }
+
+    /// Follows the list and the switch file until it is told not to, then shows that it ended, if nothing
+    /// is on the road any more.
+    pub async fn follow_orders(self: Arc<Self>, until: CancellationToken) {
+        tokio::join!(self.follow_list(&until), self.follow_file(&until));
+    }
+
+    /// Looks at the list at once: somebody in this process put a row there.
+    pub fn look_at_orders(&self) {
+        self.control.wake.notify_one();
+    }
+
+    async fn follow_list(self: &Arc<Self>, until: &CancellationToken) {
+        let Some(follow) = self.control.follow.get() else { return };
+        let (mut failing, mut shown) = (false, None);
+        loop {
+            let looked = self.look(follow).await;
+            match &looked {
+                Ok(_) if failing => tracing::info!("operators' orders are read again"),
+                Err(error) if !failing => {
+                    tracing::warn!(%error, "operators' orders cannot be read")
+                }
+                Ok(_) | Err(_) => {}
+            }
+            failing = looked.is_err();
+            if !failing {
+                self.show(follow, &mut shown).await;
+            }
+            let full = looked.is_ok_and(|rows| rows >= PAGE);
+            tokio::select! {
+                biased;
+                () = until.cancelled() => break,
+                () = std::future::ready(()), if full => {}
+                () = self.control.wake.notified() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+        let (_, in_flight) = self.load();
+        if in_flight == 0 {
+            let state = Json::object([(ENDED, Json::from(true))]);
+            drop(follow.orders.show(&self.presence(follow, state)).await);
+        }
+    }
+
+    /// Reads what is new and obeys it, in order; how many rows that were.
+    async fn look(self: &Arc<Self>, follow: &Follow) -> Result<usize, StoreError> {
+        let began = self.clock.monotonic();
+        let seen = self.control.progress.lock().seen;
+        let rows = follow.orders.since(seen, PAGE).await?;
+        let count = rows.len();
+        for row in rows {
+            self.obey(row).await;
+        }
+        self.control.heard(began);
+        Ok(count)
+    }
+
+    async fn show(&self, follow: &Follow, last: &mut Option<(Duration, Presence)>) {
+        let runs = self.runs.open();
+        let held: usize = runs.iter().map(|run| run.state.lock().held).sum();
+        let (open, in_flight) = (runs.len(), self.load().1);
+        let number = |n: usize| Json::from(u64::try_from(n).unwrap_or(u64::MAX));
+        let mut state = vec![
+            ("open_runs", number(open)),
+            ("in_flight", number(in_flight)),
+            ("held", number(held)),
+        ];
+        state.extend((follow.told)());
+        let presence = self.presence(follow, Json::object(state));
+        let now = self.clock.monotonic();
+        let due = match last {
+            None => true,
+            Some((at, before)) => {
+                let same = (&before.state, before.seq) == (&presence.state, presence.seq);
+                let wait = if same { SHOW_SAME } else { SHOW };
+                // A row that was obeyed is told at once.
+                before.seq != presence.seq || now.saturating_sub(*at) >= wait
+            }
+        };
+        if due && follow.orders.show(&presence).await.is_ok() {
+            *last = Some((now, presence));
+        }
+    }
+
+    fn presence(&self, follow: &Follow, state: Json) -> Presence {
+        let (origin, writer) = (follow.origin.clone(), follow.writer.clone());
+        let seq = self.control.progress.lock().obeyed();
+        Presence { origin, writer, at: self.clock.now(), seq, state }
+    }
+
+    /// Stops what is on the road when the file begins to stop it. Decisions ask the file themselves.
+    async fn follow_file(self: &Arc<Self>, until: &CancellationToken) {
+        let Some(file) = &self.control.file else { return };
+        let mut before: Vec<Target> = Vec::new();
+        loop {
+            let now = file.said(self.clock.monotonic()).targets();
+            for target in now.iter().filter(|target| !before.contains(target)) {
+                self.by_file(Action::Revoke, target.clone());
+            }
+            for target in before.iter().filter(|target| !now.contains(target)) {
+                self.by_file(Action::Reinstate, target.clone());
+            }
+            before = now;
+            tokio::select! {
+                biased;
+                () = until.cancelled() => return,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+    }
+
+    /// The file has no number: 0. Its runs stay open, for it may go away again.
+    fn by_file(self: &Arc<Self>, action: Action, target: Target) {
+        tracing::warn!(action = action.as_str(), kind = target.kind(), name = %target.name(), "the switch file");
+        let reach = self.stop_what(action, &target, false);
+        let road = Arc::clone(self);
+        self.tasks.spawn(async move { drop(road.finish(0, (action, &target), reach).await) });
+    }
+}

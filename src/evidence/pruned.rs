@@ -1,0 +1,101 @@
+//! Where entries went that the ledger has no more: the fleet log records every pruning, with the root
+//! by which the archive that holds them is known.
+
+use super::{Error, fleet, gather};
+use crate::domain::id::Seq;
+use crate::domain::json::Json;
+use crate::ledger::entry::Kind;
+use crate::ledger::store::{ChainRow, LedgerReader};
+use crate::ledger::verify::Line;
+
+/// Prunings that are told one by one.
+const TOLD_MAX: usize = 4;
+
+/// The same error, with the prunings that may be the reason if the tenant's fleet logs record any.
+pub async fn explained(
+    reader: &dyn LedgerReader,
+    tenant: &str,
+    chains: &[ChainRow],
+    error: Error,
+) -> Error {
+    let about = if let Error::Pruned { log, from, to } = &error {
+        Some((log.clone(), *from, *to))
+    } else {
+        None
+    };
+    // Pruning is no reason for anything else.
+    if about.is_none() && !matches!(error, Error::NoRun(_)) {
+        return error;
+    }
+    // A fleet log that cannot be read is no news to whoever asked for something else.
+    let Ok(records) = records(reader, tenant, chains).await else { return error };
+    let wanted = |record: &&Record| {
+        about.as_ref().is_none_or(|(log, from, to)| {
+            // Of a single entry that is asked for both ends are the same.
+            let to = from.saturating_add(1).max(*to);
+            record.log == *log && record.from < to && *from < record.to
+        })
+    };
+    let records: Vec<&Record> = records.iter().filter(wanted).collect();
+    let Some(more) = records.len().checked_sub(1) else { return error };
+    let mut told: Vec<String> =
+        records.iter().rev().take(TOLD_MAX).map(|record| record.told()).collect();
+    if more >= TOLD_MAX {
+        told.push(format!("{} prunings before", records.len().saturating_sub(TOLD_MAX)));
+    }
+    let gone = if let Error::NoRun(run) = &error {
+        format!("no run `{run}` in this ledger: it never was, or was pruned with others")
+    } else {
+        error.to_string()
+    };
+    Error::Gone { gone, pruned: told.join("; ") }
+}
+
+/// One `retention.pruned`.
+struct Record {
+    log: String,
+    from: Seq,
+    to: Seq,
+    root: String,
+    by: String,
+    at: String,
+    /// Where it stands.
+    seq: Seq,
+}
+
+impl Record {
+    fn of(line: &Line) -> Option<Self> {
+        let text = |name| line.text(name).map(str::to_owned);
+        let number = |name| line.entry.draft.data.get(name).and_then(Json::as_u64);
+        Some(Self {
+            log: text("log")?,
+            from: number("from")?,
+            to: number("to")?,
+            root: text("root")?,
+            by: text("by")?,
+            at: line.entry.ts.to_string(),
+            seq: line.entry.seq,
+        })
+    }
+
+    fn told(&self) -> String {
+        let Self { log, from, to, root, by, at, seq } = self;
+        format!(
+            "entries {from}..{to} of `{log}` were pruned at {at} by `{by}` (its entry {seq}), once an archive \
+             was found to hold them: that whose first {to} entries have the root {root}"
+        )
+    }
+}
+
+async fn records(
+    reader: &dyn LedgerReader,
+    tenant: &str,
+    chains: &[ChainRow],
+) -> Result<Vec<Record>, Error> {
+    let mut records = Vec::new();
+    for row in chains.iter().filter(|row| fleet::number(row, tenant).is_some()) {
+        let rows = reader.entries_of(&row.chain, &[Kind::RetentionPruned.as_str()]).await?;
+        records.extend(gather::read(&rows)?.iter().filter_map(Record::of));
+    }
+    Ok(records)
+}

@@ -1,0 +1,136 @@
+//! Outcomes that may wait for the next batch: those of T0 tools that only read.
+//!
+//! An outcome that waits starts no commit of its own. It goes into the next batch whatever that is for,
+//! in front of everything else, and after 50 ms it is a batch. So no intent becomes durable before every
+//! outcome that was promised earlier, and at most 64 of them are lost with the process: the next writer
+//! closes those calls as unknown.
+
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::item::{Claim, Done, Item};
+use super::permit::{Finished, Pledged, Settled};
+use super::{Error, Ledger, Status, drafts};
+use crate::domain::outcome::Outcome;
+
+/// Outcomes that may wait at the same time.
+pub(super) const OUTSTANDING: usize = 64;
+/// How long the first of them waits.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What the sequencer takes its work from.
+pub(super) struct Lanes {
+    pub intents: mpsc::Receiver<Item>,
+    pub owed: mpsc::Receiver<Item>,
+    later: mpsc::Receiver<Item>,
+    /// The outcome that waits longest, and when it waits no more.
+    first: Option<(Item, Instant)>,
+}
+
+impl Lanes {
+    pub fn new(
+        intents: mpsc::Receiver<Item>,
+        owed: mpsc::Receiver<Item>,
+        later: mpsc::Receiver<Item>,
+    ) -> Self {
+        Self { intents, owed, later, first: None }
+    }
+
+    /// Comes back when there is work: what must go, or outcomes that waited long enough.
+    pub async fn next(&mut self, work: &mut Vec<Item>) {
+        loop {
+            let due = self.first.as_ref().map(|(_, due)| *due);
+            let waited = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                Some(item) = self.owed.recv() => return work.push(item),
+                Some(item) = self.intents.recv() => return work.push(item),
+                Some(item) = self.later.recv(), if due.is_none() => {
+                    self.first = Some((item, Instant::now() + PATIENCE));
+                }
+                () = waited => return,
+            }
+        }
+    }
+
+    /// Every outcome that waits: they go first.
+    pub fn take_waiting(&mut self, work: &mut Vec<Item>) {
+        let mut waiting: Vec<Item> = self.first.take().map(|(item, _)| item).into_iter().collect();
+        while let Ok(item) = self.later.try_recv() {
+            waiting.push(item);
+        }
+        waiting.append(work);
+        *work = waiting;
+    }
+
+    /// Nothing is taken any more; what is there is refused.
+    pub fn close(&mut self) {
+        self.intents.close();
+        while let Ok(item) = self.intents.try_recv() {
+            item.done.refuse(Error::Unavailable("the ledger is closed".into()));
+        }
+        self.later.close();
+        self.owed.close();
+        let mut owed = Vec::new();
+        self.take_waiting(&mut owed);
+        while let Ok(item) = self.owed.try_recv() {
+            owed.push(item);
+        }
+        for item in owed {
+            item.done.refuse(Error::Unknown);
+        }
+    }
+}
+
+/// An outcome that was promised: it is on the books within 50 ms, or the ledger is failing.
+#[derive(Debug)]
+#[must_use = "the run is not quiet before its outcomes are on the books"]
+pub struct Promised(oneshot::Receiver<Result<Settled, Error>>);
+
+impl Promised {
+    /// Waits until it is on the books.
+    ///
+    /// # Errors
+    /// The writer ended first: the next one closes the call as unknown.
+    pub async fn kept(self) -> Result<Settled, Error> {
+        self.0.await.unwrap_or(Err(Error::Unknown))
+    }
+}
+
+impl Ledger {
+    /// Lets an outcome wait for the next batch, and the result be released before it is written.
+    ///
+    /// # Errors
+    /// The outcome again, to be settled: it is not of a T0 tool that only reads, no result, too large,
+    /// too many wait already, or the ledger is not well.
+    pub fn promise(&self, finished: Finished) -> Result<(Pledged, Promised), Box<Finished>> {
+        let fits = match &finished.ended().outcome {
+            Outcome::Completed { result, .. } => result.len() <= drafts::INLINE_MAX,
+            Outcome::Failed { .. } | Outcome::Unknown { .. } | Outcome::Cancelled { .. } => false,
+        };
+        if !finished.inert() || !fits || *self.status.borrow() != Status::Ready {
+            return Err(Box::new(finished));
+        }
+        let Ok(place) = self.later.try_reserve() else { return Err(Box::new(finished)) };
+        let mut written = drafts::ended(&*self.shared.entropy, &finished);
+        if self.confine(&mut written).is_err() {
+            return Err(Box::new(finished));
+        }
+        // Sealed payloads are a little larger than what they hold.
+        if written.payloads.iter().any(|payload| payload.body.len() > drafts::INLINE_MAX) {
+            return Err(Box::new(finished));
+        }
+        let pledged = Pledged::mint(&finished);
+        let (reply, answer) = oneshot::channel();
+        let done = Done::Finished { finished: Box::new(finished), reply };
+        place.send(Item { written, claim: Claim::default(), done });
+        Ok((pledged, Promised(answer)))
+    }
+}

@@ -1,0 +1,220 @@
+//! Our checker beside a JSON Schema validator that nobody here wrote: the same verdict on samples of
+//! every kind and on every small change of them.
+
+use std::collections::BTreeMap;
+
+use jsonschema::Validator;
+
+use super::{ENTRY_1, Form, check};
+use crate::domain::json::{Json, Limits};
+use crate::ledger::entry::Kind;
+
+fn document() -> Json {
+    Json::parse(ENTRY_1.as_bytes(), &Limits::FILE).unwrap()
+}
+
+fn oracle(kind: Kind) -> Validator {
+    let document = document().to_serde();
+    let schema = serde_json::json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$ref": format!("#/$defs/{}", kind.as_str()),
+        "$defs": document["$defs"],
+    });
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+/// A text of each pattern that the file uses.
+fn text_of(pattern: &str) -> String {
+    let hex = "0123456789abcdef".repeat(4);
+    match pattern {
+        "^[0-9a-f]{32}$" => hex.split_at(32).0.to_owned(),
+        "^[0-9a-f]{64}$" | "^([0-9a-f]{64})?$" => hex,
+        "^(sha256:)?[0-9a-f]{64}$" | "^sha256:[0-9a-f]{64}$" => format!("sha256:{hex}"),
+        "^[A-Za-z0-9+/]{43}=$" => format!("{}=", "Az0+/".repeat(9).split_at(43).0),
+        "^[A-Za-z0-9+/]{86}==$" => format!("{}==", "Az0+/".repeat(18).split_at(86).0),
+        "^-?[0-9]{1,18}$" => "-1200".to_owned(),
+        "^[A-Za-z0-9_.-]{1,64}$" => "a-Z_0.9".to_owned(),
+        p if p.starts_with("^[0-9]{4}-") => "2026-11-21T20:05:03.123Z".to_owned(),
+        p if p.starts_with("^[0-9a-f]{8}-") => "00000000-0000-4000-8000-00000000000a".to_owned(),
+        other => panic!("no sample of the pattern {other}"),
+    }
+}
+
+/// A value that the schema allows: with every optional member, or with none.
+fn sample(schema: &Json, definitions: &Json, full: bool) -> Json {
+    if let Some(reference) = schema.get("$ref").and_then(Json::as_str) {
+        let name = reference.strip_prefix("#/$defs/").unwrap();
+        return sample(definitions.get(name).unwrap(), definitions, full);
+    }
+    if let Some(value) = schema.get("const") {
+        return value.clone();
+    }
+    if let Some(values) = schema.get("enum").and_then(Json::as_array) {
+        return if full { values.last().unwrap().clone() } else { values[0].clone() };
+    }
+    let types = schema.get("type").unwrap();
+    let word =
+        types.as_array().map_or(types, |all| if full { all.last().unwrap() } else { &all[0] });
+    match word.as_str().unwrap() {
+        "object" => {
+            let required = schema.get("required").and_then(Json::as_array).unwrap_or_default();
+            let all = schema.get("properties").and_then(Json::as_object).unwrap();
+            let chosen = all.iter().filter(|(name, _)| {
+                full || required.iter().any(|r| r.as_str() == Some(name.as_str()))
+            });
+            Json::object(chosen.map(|(name, s)| (name.clone(), sample(s, definitions, full))))
+        }
+        "array" => {
+            let least = schema.get("minItems").and_then(Json::as_u64).unwrap_or(0);
+            let count = if full { least.max(2) } else { least };
+            let item = schema.get("items").unwrap();
+            (0..count).map(|_| sample(item, definitions, full)).collect::<Vec<_>>().into()
+        }
+        "string" => schema
+            .get("pattern")
+            .and_then(Json::as_str)
+            .map_or("text".into(), |pattern| Json::from(text_of(pattern))),
+        "integer" => schema.get("minimum").cloned().unwrap_or(Json::Int(7)),
+        "boolean" => Json::Bool(full),
+        other => panic!("no sample of the type {other}"),
+    }
+}
+
+/// What may stand in the place of any value.
+fn others(value: &Json) -> Vec<Json> {
+    let hex = "0123456789abcdef".repeat(4);
+    let mut all = vec![
+        Json::Null,
+        Json::Bool(true),
+        Json::Bool(false),
+        Json::Float(1.0),
+        Json::Float(1.5),
+        Json::Float(-3.0),
+        Json::from("é".repeat(4096)),
+        Json::from("é".repeat(4097)),
+        Json::from("x".repeat(8193)),
+        Json::from(format!("sha256:sha256:{hex}")),
+        Json::from(hex),
+        Json::from(""),
+        Json::Array(vec![]),
+        Json::object([("a", Json::Int(1))]),
+        Json::Object(BTreeMap::new()),
+    ];
+    all.extend([-1, 0, 1, 2, 9_007_199_254_740_991].map(Json::Int));
+    match value {
+        Json::String(text) => {
+            let upper = text.to_ascii_uppercase();
+            let short: String = text.chars().skip(1).collect();
+            let swapped = text.replacen(|c: char| c.is_ascii_alphanumeric(), "é", 1);
+            all.extend(
+                [format!("{text}0"), format!("{text}\n"), format!(" {text}"), upper]
+                    .map(Json::from),
+            );
+            all.extend(
+                [short, swapped, text.replace('0', "g"), text.replace(['-', '.'], "x")]
+                    .map(Json::from),
+            );
+        }
+        Json::Array(items) => {
+            let item = items.first().cloned().unwrap_or(Json::from("x"));
+            for count in [1, 200, 201, 256, 257] {
+                all.push(vec![item.clone(); count].into());
+            }
+        }
+        Json::Int(number) => all.extend([Json::Int(number - 1), Json::Int(number + 1)]),
+        Json::Null | Json::Bool(_) | Json::Float(_) | Json::Object(_) => {}
+    }
+    all
+}
+
+/// Every value that differs from this one at one place.
+fn mutations(value: &Json) -> Vec<Json> {
+    let mut all = others(value);
+    match value {
+        Json::Object(members) => {
+            for (name, member) in members {
+                let mut without = members.clone();
+                without.remove(name);
+                all.push(Json::Object(without.clone()));
+                for other in [format!("{name}_"), format!("a{name}"), name.to_uppercase()] {
+                    let mut renamed = without.clone();
+                    renamed.insert(other, member.clone());
+                    all.push(Json::Object(renamed));
+                }
+                for changed in mutations(member) {
+                    let mut with = without.clone();
+                    with.insert(name.clone(), changed);
+                    all.push(Json::Object(with));
+                }
+            }
+            for more in ["", "a", "zz", "kind", "reason"] {
+                let mut with = members.clone();
+                with.entry(more.to_owned()).or_insert(Json::Int(1));
+                all.push(Json::Object(with));
+            }
+        }
+        Json::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                for changed in mutations(item) {
+                    let mut with = items.clone();
+                    with[at] = changed;
+                    all.push(Json::Array(with));
+                }
+            }
+        }
+        Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) | Json::String(_) => {}
+    }
+    all
+}
+
+#[test]
+fn every_kind_and_every_small_change_of_it_is_judged_as_a_foreign_validator_judges_it() {
+    let document = document();
+    let definitions = document.get("$defs").unwrap();
+    let (mut accepted, mut refused) = (0_u32, 0_u32);
+    for kind in Kind::ALL {
+        let theirs = oracle(*kind);
+        for full in [false, true] {
+            let valid = sample(definitions.get(kind.as_str()).unwrap(), definitions, full);
+            assert_eq!(check(*kind, &valid), Ok(()), "{valid:?}");
+            assert!(theirs.is_valid(&valid.to_serde()), "{valid:?}");
+            for value in mutations(&valid) {
+                let (ours, expected) = (check(*kind, &value), theirs.is_valid(&value.to_serde()));
+                assert_eq!(ours.is_ok(), expected, "{}: {value:?}: {ours:?}", kind.as_str());
+                *(if expected { &mut accepted } else { &mut refused }) += 1;
+            }
+        }
+    }
+    // Both verdicts have to occur, or the comparison says nothing.
+    assert!(accepted > 1_000 && refused > 10_000, "{accepted} accepted, {refused} refused");
+}
+
+#[test]
+fn a_keyword_that_the_checker_does_not_know_is_refused_when_it_is_compiled() {
+    let none = Json::Object(BTreeMap::new());
+    for text in [
+        r#"{"type":"string","format":"date"}"#,
+        r#"{"type":"number"}"#,
+        r#"{"anyOf":[]}"#,
+        r#"{"const":1}"#,
+        r#"{"enum":["a",null]}"#,
+        r#"{"type":"object","properties":{}}"#,
+        r#"{"type":"object","additionalProperties":false}"#,
+        r#"{"type":"object","properties":{},"additionalProperties":true}"#,
+        r##"{"$ref":"#/$defs/nowhere"}"##,
+        r#"{"type":"object","properties":{"a":{"minimum":"1"}},"additionalProperties":false}"#,
+        r#"{"type":"object","properties":{},"additionalProperties":false,"required":["a"]}"#,
+        r#"{"pattern":"a"}"#,
+    ] {
+        let schema = Json::parse(text.as_bytes(), &Limits::FILE).unwrap();
+        assert!(Form::compile(&schema, &none).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_departure_is_named_by_its_place() {
+    let data = r#"{"entries":2,"calls":[{"k":"call.denied","v":1},{"k":"call.denied","v":-1}]}"#;
+    let data = Json::parse(data.as_bytes(), &Limits::FILE).unwrap();
+    let why = check(Kind::RunSealed, &data).unwrap_err();
+    assert_eq!(why, "`run.sealed` at `data/calls/1/v`: -1 is less than 0");
+}

@@ -1,0 +1,436 @@
+//! What one gate holds of the shared pools, and spends on its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Mutex as Turn;
+
+use super::pool::{Ask, Hold, Lease, Per, Pool, Pools, Unanswered, Unit};
+use crate::clock::{Clock, Entropy, random16};
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
+
+/// How long one question to the store may take, with waiting for whoever asks before.
+const WAIT: Duration = Duration::from_millis(1500);
+/// After a pool was found empty it is not asked again for so long: a flood of calls costs the store
+/// four questions a second.
+const DRY: Duration = Duration::from_millis(250);
+/// Units of a pool of calls at the same time are used without asking for so long.
+const FRESH: Duration = Duration::from_secs(30);
+/// From the reservation until its call is at the tool, at most.
+const START: Duration = Duration::from_secs(15);
+/// Questions for one reservation at most; each but the last got fewer units than were needed.
+const TRIES: usize = 8;
+/// Pools a policy is told of, at most.
+const TOLD_MAX: usize = 16;
+
+/// What a policy is told of one pool that covers the call (`input.pools[]`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Left {
+    /// The pool.
+    pub name: String,
+    /// `requests`, `cost_micro_usd` or `concurrency`.
+    pub unit: &'static str,
+    /// What is left of the window in thousandths, this call taken off: what the gate holds, and what
+    /// nobody held when it last asked.
+    pub left_permille: u64,
+    /// Units of a window.
+    pub size: u64,
+}
+
+/// The call that wants units.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The agent.
+    pub agent: &'a str,
+    /// Labels of its manifest.
+    pub labels: &'a BTreeMap<String, String>,
+    /// The tool.
+    pub tool: &'a str,
+    /// What the tool costs, if its binding says so; millionths of a US dollar.
+    pub cost: Option<u64>,
+    /// How long this call takes at most.
+    pub timeout: Duration,
+    /// How long any call of this gate takes at most.
+    pub longest: Duration,
+}
+
+/// Why nothing was reserved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// Pools have not enough left, or cannot tell what the call costs.
+    Over(Vec<Reason>),
+    /// The store did not answer: nothing is known, so nothing may run.
+    Unanswered(String),
+}
+
+/// The gate's share of every pool.
+pub struct Quota {
+    holder: String,
+    shares: Vec<Share>,
+    store: Arc<dyn Pools>,
+    clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for Quota {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Quota").field("shares", &self.shares).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct Share {
+    pool: Pool,
+    local: Mutex<Local>,
+    /// Whose turn it is to ask the store.
+    turn: Turn<()>,
+}
+
+#[derive(Debug, Default)]
+struct Local {
+    /// Beginning of the window `units` are of.
+    window: Option<i64>,
+    /// Leased and not spent.
+    units: u64,
+    /// Units nobody held when the store last answered.
+    spare: u64,
+    serial: u64,
+    /// The store is not asked before, monotonic.
+    dry_until: Duration,
+    /// Calls at the same time: how many there are, how many the store knows of.
+    running: u64,
+    held: u64,
+    /// Until when `held` may be used without asking, monotonic, and for calls how long.
+    fresh_until: Duration,
+    covers: Duration,
+}
+
+/// Units that are taken: given back when this is dropped, unless the call was started.
+#[derive(Debug)]
+#[must_use = "dropping a reservation gives its units back"]
+pub struct Reserved {
+    quota: Arc<Quota>,
+    taken: Vec<Taken>,
+    started: bool,
+    /// What is left of the pools that cover the call.
+    pub left: Vec<Left>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    share: usize,
+    window: i64,
+    units: u64,
+}
+
+impl Reserved {
+    /// The call is at its tool, or may be: its units are spent.
+    pub fn start(&mut self) {
+        self.started = true;
+    }
+
+    /// It is certain that the call never started.
+    pub fn never_started(&mut self) {
+        self.started = false;
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        for taken in self.taken.drain(..) {
+            self.quota.put_back(taken, self.started);
+        }
+    }
+}
+
+impl Quota {
+    /// Nothing leased yet. The holder's name is made up anew in each life of a process.
+    #[must_use]
+    pub fn new(
+        pools: Vec<Pool>,
+        store: Arc<dyn Pools>,
+        clock: Arc<dyn Clock>,
+        entropy: &dyn Entropy,
+    ) -> Arc<Self> {
+        let shares = pools.into_iter().map(|pool| {
+            let (local, turn) = (Mutex::default(), Turn::default());
+            Share { pool, local, turn }
+        });
+        let holder = hex::encode(random16(entropy));
+        Arc::new(Self { holder, shares: shares.collect(), store, clock })
+    }
+
+    /// Takes what the call costs out of every pool that covers it, or nothing.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing is taken.
+    pub async fn reserve(self: &Arc<Self>, wanted: &Wanted<'_>) -> Result<Reserved, Refused> {
+        let quota = Arc::clone(self);
+        let mut reserved = Reserved { quota, taken: Vec::new(), started: false, left: Vec::new() };
+        let mut over = Vec::new();
+        for (index, share) in self.shares.iter().enumerate() {
+            let Wanted { agent, labels, tool, .. } = *wanted;
+            if !share.pool.covers(agent, labels, tool) {
+                continue;
+            }
+            let units = match (share.pool.unit, wanted.cost) {
+                (Unit::Requests | Unit::Concurrency, _) => 1,
+                (Unit::CostMicroUsd, Some(cost)) => cost,
+                (Unit::CostMicroUsd, None) => {
+                    over.push(unpriced(&share.pool, tool));
+                    continue;
+                }
+            };
+            let window = match share.pool.unit {
+                Unit::Concurrency => self.join(share, wanted).await,
+                Unit::Requests | Unit::CostMicroUsd => self.take(share, units).await,
+            };
+            match window {
+                Ok(Some(window)) => {
+                    reserved.taken.push(Taken { share: index, window, units });
+                    if reserved.left.len() < TOLD_MAX {
+                        reserved.left.push(share.left());
+                    }
+                }
+                Ok(None) => over.push(empty(&share.pool)),
+                Err(Unanswered(why)) => {
+                    let name = &share.pool.name;
+                    return Err(Refused::Unanswered(format!("pool `{name}`: {why}")));
+                }
+            }
+        }
+        if over.is_empty() { Ok(reserved) } else { Err(Refused::Over(over)) }
+    }
+
+    /// Units of this window, from what is leased or from a new lease; none if the pool is empty.
+    async fn take(&self, share: &Share, units: u64) -> Result<Option<i64>, Unanswered> {
+        let window = share.pool.per.starts(self.clock.now());
+        if let Some(found) = self.take_local(share, window, units) {
+            return Ok(found.then_some(window));
+        }
+        let asking = async {
+            let _turn = share.turn.lock().await;
+            for _ in 0..TRIES {
+                if let Some(found) = self.take_local(share, window, units) {
+                    return Ok(found.then_some(window));
+                }
+                let ask = self.ask(share, window, units);
+                let lease = self.store.lease(&ask).await?;
+                self.leased(share, &ask, lease);
+            }
+            Ok(None)
+        };
+        in_time(asking).await
+    }
+
+    /// Whether the units could be taken of what is leased; `None` if only the store can tell.
+    fn take_local(&self, share: &Share, window: i64, units: u64) -> Option<bool> {
+        let mut local = share.local.lock();
+        if local.window != Some(window) {
+            // What was leased of another window is lost with it.
+            *local = Local { window: Some(window), serial: local.serial, ..Local::default() };
+        }
+        if let Some(rest) = local.units.checked_sub(units) {
+            local.units = rest;
+            return Some(true);
+        }
+        (self.clock.monotonic() < local.dry_until && local.spare == 0).then_some(false)
+    }
+
+    fn ask(&self, share: &Share, window: i64, units: u64) -> Ask {
+        let local = share.local.lock();
+        let remembered = share.pool.per.remembered_ms();
+        Ask {
+            pool: share.pool.name.clone(),
+            starts: window,
+            forget: if remembered == 0 { 0 } else { window.saturating_sub(remembered) },
+            size: share.pool.size,
+            need: units.saturating_sub(local.units).max(1),
+            holder: self.holder.clone(),
+            // WHY: only an answer moves it on. Asked again after a lost answer, the store gives the same
+            // units again.
+            serial: local.serial.saturating_add(1),
+        }
+    }
+
+    fn leased(&self, share: &Share, ask: &Ask, lease: Lease) {
+        let mut local = share.local.lock();
+        local.serial = local.serial.max(ask.serial);
+        if local.window != Some(ask.starts) {
+            return;
+        }
+        local.units = local.units.saturating_add(lease.granted);
+        local.spare = lease.spare;
+        if lease.granted == 0 {
+            local.dry_until = self.clock.monotonic().saturating_add(DRY);
+        }
+    }
+
+    /// One more call at the same time.
+    async fn join(&self, share: &Share, wanted: &Wanted<'_>) -> Result<Option<i64>, Unanswered> {
+        if self.join_local(share, wanted) {
+            return Ok(Some(0));
+        }
+        let asking = async {
+            let _turn = share.turn.lock().await;
+            if self.join_local(share, wanted) {
+                return Ok(Some(0));
+            }
+            let asked_at = self.clock.monotonic();
+            let covers = wanted.longest.max(wanted.timeout);
+            let want = share.local.lock().running.saturating_add(1);
+            let lease = self.store.hold(&self.holding(share, want, covers)).await?;
+            let mut local = share.local.lock();
+            local.spare = lease.spare;
+            if lease.granted == 0 {
+                return Ok(None);
+            }
+            local.held = lease.granted;
+            local.fresh_until = asked_at.saturating_add(FRESH);
+            local.covers = covers;
+            local.running = local.running.saturating_add(1);
+            Ok(Some(0))
+        };
+        in_time(asking).await
+    }
+
+    /// Uses a unit that is held and free, if it stays ours for as long as the call may take.
+    fn join_local(&self, share: &Share, wanted: &Wanted<'_>) -> bool {
+        let mut local = share.local.lock();
+        let free = local.running < local.held
+            && self.clock.monotonic() < local.fresh_until
+            && wanted.timeout <= local.covers;
+        if free {
+            local.running = local.running.saturating_add(1);
+        }
+        free
+    }
+
+    fn holding(&self, share: &Share, want: u64, covers: Duration) -> Hold {
+        // WHY: the gate may crash. Until then no call that uses these units is running any more: it
+        // began while they were fresh, and ended by its own deadline.
+        let term = FRESH.saturating_add(START).saturating_add(covers);
+        Hold {
+            pool: share.pool.name.clone(),
+            size: share.pool.size,
+            holder: self.holder.clone(),
+            want,
+            term_ms: u64::try_from(term.as_millis()).unwrap_or(u64::MAX),
+            now: self.clock.now().millis(),
+        }
+    }
+
+    fn put_back(self: &Arc<Self>, taken: Taken, started: bool) {
+        let Some(share) = self.shares.get(taken.share) else { return };
+        let mut local = share.local.lock();
+        match share.pool.unit {
+            Unit::Concurrency => {
+                local.running = local.running.saturating_sub(1);
+                drop(local);
+                // Without a runtime there is nobody to tell: the units run out by themselves.
+                if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                    let (quota, index) = (Arc::clone(self), taken.share);
+                    runtime.spawn(async move { quota.release(index).await });
+                }
+            }
+            Unit::Requests | Unit::CostMicroUsd => {
+                if !started && local.window == Some(taken.window) {
+                    local.units = local.units.saturating_add(taken.units);
+                }
+            }
+        }
+    }
+
+    /// Lets others have what no call of this gate uses.
+    async fn release(&self, index: usize) {
+        let Some(share) = self.shares.get(index) else { return };
+        let _turn = share.turn.lock().await;
+        let (want, held, covers) = {
+            let local = share.local.lock();
+            (local.running, local.held, local.covers)
+        };
+        if want >= held {
+            return;
+        }
+        // WHY: before the store is told, so that nobody uses a unit that others may have already.
+        share.local.lock().held = want;
+        if let Ok(lease) = self.store.hold(&self.holding(share, want, covers)).await {
+            share.local.lock().spare = lease.spare;
+        }
+    }
+
+    /// Gives back what is leased and not spent. The quota is not used after this.
+    pub async fn close(&self) {
+        for (index, share) in self.shares.iter().enumerate() {
+            if share.pool.unit == Unit::Concurrency {
+                self.release(index).await;
+                continue;
+            }
+            let _turn = share.turn.lock().await;
+            let (window, units) = {
+                let mut local = share.local.lock();
+                (local.window, std::mem::take(&mut local.units))
+            };
+            if let Some(window) = window.filter(|_| units > 0) {
+                // What cannot be given back is lost for the window.
+                drop(self.store.give_back(&self.ask(share, window, 0), units).await);
+            }
+        }
+    }
+}
+
+impl Share {
+    fn left(&self) -> Left {
+        let local = self.local.lock();
+        let size = self.pool.size;
+        let left = match self.pool.unit {
+            Unit::Concurrency => local.spare,
+            Unit::Requests | Unit::CostMicroUsd => local.spare.saturating_add(local.units),
+        };
+        Left {
+            name: self.pool.name.clone(),
+            unit: self.pool.unit.as_str(),
+            left_permille: permille(left.min(size), size),
+            size,
+        }
+    }
+}
+
+fn permille(left: u64, size: u64) -> u64 {
+    let thousand = u128::from(left).saturating_mul(1000);
+    u64::try_from(thousand / u128::from(size.max(1))).unwrap_or(1000)
+}
+
+async fn in_time<T>(asking: impl Future<Output = Result<T, Unanswered>>) -> Result<T, Unanswered> {
+    let late = |_| Err(Unanswered("the store does not answer in time".into()));
+    tokio::time::timeout(WAIT, asking).await.unwrap_or_else(late)
+}
+
+fn empty(pool: &Pool) -> Reason {
+    let Pool { name, unit, per, size, .. } = pool;
+    let window = match per {
+        Per::None => String::new(),
+        Per::Minute | Per::Day | Per::Month => format!(" per {}", per.as_str()),
+    };
+    let unit = unit.as_str();
+    refusal(pool, format!("pool `{name}` of {size} {unit}{window} has too little left"))
+}
+
+fn unpriced(pool: &Pool, tool: &str) -> Reason {
+    let name = &pool.name;
+    refusal(pool, format!("pool `{name}` counts cost, and tool `{tool}` declares none"))
+}
+
+fn refusal(pool: &Pool, message: String) -> Reason {
+    Reason {
+        code: Code::LimitExceeded,
+        detail: format!("limit.pool.{}", pool.name),
+        message,
+        rule: format!("pools.{}", pool.name),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! A gate on either store with its agent and its tool, and the operator's hand on the list.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use wicketgate::control::answer::{self, Answer};
+use wicketgate::control::postgres::Postgres;
+use wicketgate::control::sqlite::Sqlite;
+use wicketgate::control::{Action, Given, Order, Orders, Target};
+use wicketgate::domain::canonical;
+use wicketgate::domain::time::Timestamp;
+use wicketgate::ledger::postgres::Options;
+
+use crate::agent::{Agent, Refused};
+use crate::checker::{Books, check};
+use crate::sidecar::{Estate, Sidecar};
+use crate::support::pg::{Pg, TestDb};
+use crate::tool::Tool;
+
+/// Everything one test needs.
+pub struct Desk {
+    pub tool: Tool,
+    pub estate: Estate,
+    pub sidecar: Sidecar,
+    pub operator: Arc<dyn Orders>,
+    pub db: Option<TestDb>,
+}
+
+pub async fn postgres_list(url: &str) -> Arc<dyn Orders> {
+    Arc::new(Postgres::connect(url, Options::default()).await.unwrap())
+}
+
+impl Desk {
+    pub async fn sqlite() -> Desk {
+        Self::sqlite_with(|_| {}).await
+    }
+
+    pub async fn sqlite_with(change: impl FnOnce(&mut Value)) -> Desk {
+        let tool = Tool::start().await;
+        let estate = Estate::sqlite(&tool);
+        estate.configure(change);
+        let sidecar = estate.serve().await;
+        let Books::Sqlite(path) = &estate.books else { unreachable!() };
+        let operator = Arc::new(Sqlite::open(path).await.unwrap());
+        Desk { tool, estate, sidecar, operator, db: None }
+    }
+
+    pub async fn postgres() -> Desk {
+        Self::postgres_with(|_| {}).await
+    }
+
+    pub async fn postgres_with(change: impl FnOnce(&mut Value)) -> Desk {
+        let tool = Tool::start().await;
+        let db = Pg::cluster().database().await;
+        let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
+        estate.configure(change);
+        let sidecar = estate.serve().await;
+        let operator = postgres_list(&db.operator_url).await;
+        Desk { tool, estate, sidecar, operator, db: Some(db) }
+    }
+
+    /// Gives an order; its number.
+    pub async fn put(&self, action: Action, target: Target) -> u64 {
+        put(&*self.operator, action, target).await
+    }
+
+    /// Gives an order and waits for what every gate did about it.
+    pub async fn order(&self, action: Action, target: Target) -> Answer {
+        order(&*self.operator, action, target).await
+    }
+
+    /// The process is killed, and another one takes its place.
+    pub async fn restart(&mut self) {
+        self.sidecar.kill();
+        self.sidecar = self.estate.serve().await;
+    }
+
+    /// Ends the gate in order; the books hold, and say what the tool counted.
+    pub async fn close(mut self) -> Value {
+        self.tool.release();
+        self.sidecar.stop().await;
+        check(&self.estate.books, &self.tool, &self.estate.receipts)
+    }
+}
+
+pub fn given() -> Given {
+    Given {
+        subject: "op@example.com".into(),
+        roles: vec!["operator".into()],
+        auth: "token".into(),
+        reason: "it runs away".into(),
+        expires: None,
+    }
+}
+
+pub async fn put(list: &dyn Orders, action: Action, target: Target) -> u64 {
+    put_until(list, action, target, None).await
+}
+
+pub async fn put_until(
+    list: &dyn Orders,
+    action: Action,
+    target: Target,
+    expires: Option<Timestamp>,
+) -> u64 {
+    let now = jiff::Timestamp::now().as_millisecond();
+    let given = Given { expires, ..given() };
+    let order = Order::Switch { action, target };
+    list.put(Timestamp::from_millis(now), &given, &order).await.unwrap()
+}
+
+pub async fn order(list: &dyn Orders, action: Action, target: Target) -> Answer {
+    let seq = put(list, action, target).await;
+    // As long as it takes: that it is soon is for the benchmark.
+    answer::wait(list, seq, crate::PATIENCE).await.unwrap()
+}
+
+/// What the one gate there is did.
+#[track_caller]
+pub fn done(answer: &Answer) -> Value {
+    assert_eq!(answer.unreachable, [], "{answer:?}");
+    assert_eq!(answer.reports.len(), 1, "{answer:?}");
+    serde_json::from_str(&canonical::text(&answer.reports[0].done)).unwrap()
+}
+
+/// Calls of a report that ended this way, by their ids.
+pub fn stopped(done: &Value, how: &str) -> Vec<String> {
+    let all = done["stopped"].as_array().unwrap();
+    let mut calls: Vec<String> = all
+        .iter()
+        .filter(|one| one["how"] == how)
+        .map(|one| one["call"].as_str().unwrap().to_owned())
+        .collect();
+    calls.sort();
+    calls
+}
+
+/// A call on a task of its own.
+pub fn spawn(
+    agent: &Agent,
+    tool: &str,
+    id: &str,
+) -> tokio::task::JoinHandle<Result<String, Refused>> {
+    let (agent, tool, id) = (agent.clone(), tool.to_owned(), id.to_owned());
+    tokio::spawn(async move { agent.call(&tool, &id, r#"{"n":1}"#).await })
+}
+
+/// Code and detail of what was refused.
+#[track_caller]
+pub fn refused(answer: &Result<String, Refused>) -> (&str, &str) {
+    let refused = answer.as_ref().expect_err("a refusal");
+    (&refused.code, &refused.detail)
+}
+
+/// Opening is refused like this.
+pub async fn no_run(desk: &Desk) -> Refused {
+    let opened = Agent::try_open(&desk.estate.socket(), &desk.estate.receipts).await;
+    match opened {
+        Ok(_) => panic!("a run was opened"),
+        Err(status) => Refused::of(&status),
+    }
+}
+
+pub fn agent() -> Target {
+    Target::Agent("test-agent".into())
+}
+
+/// The same tests on both stores.
+macro_rules! on_both_stores {
+    ($($name:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::$name($crate::desk::Desk::sqlite().await).await; })+
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::$name($crate::desk::Desk::postgres().await).await; })+
+        }
+    };
+}
+pub(crate) use on_both_stores;

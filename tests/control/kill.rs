@@ -1,0 +1,137 @@
+//! Kill and revoke: what is in flight is stopped, and the answer says what was and what could not be.
+
+use wicketgate::control::{Action, Target, answer};
+use wicketgate::domain::id::{RunId, ToolName};
+
+use crate::checker::calls;
+use crate::desk::{Desk, agent, done, no_run, on_both_stores, refused, spawn, stopped};
+
+on_both_stores!(
+    a_kill_switch_that_reports_success_has_stopped_what_it_names,
+    a_held_call_does_not_outlive_the_kill_of_its_agent,
+    a_revoked_agent_stays_out_over_a_restart_until_it_is_reinstated,
+    a_run_and_a_tool_are_stopped_without_their_neighbours,
+    an_order_given_while_the_gate_was_away_is_obeyed_before_it_takes_a_call,
+    a_gate_that_does_not_answer_is_named_and_never_counted_as_stopped,
+);
+
+async fn a_kill_switch_that_reports_success_has_stopped_what_it_names(desk: Desk) {
+    let (one, two) = (desk.sidecar.open().await, desk.sidecar.open().await);
+    one.call("work.do", "before", "{}").await.unwrap();
+    desk.tool.hold();
+    let running =
+        [spawn(&one, "work.do", "a"), spawn(&one, "work.do", "b"), spawn(&two, "work.do", "c")];
+    desk.tool.entered(3).await;
+    let answer = desk.order(Action::Kill, agent()).await;
+    // What is reported is so when the answer is there: nothing has to be waited for.
+    let done = done(&answer);
+    assert_eq!(stopped(&done, "unknown"), ["a", "b", "c"], "{done}");
+    let counts = (&done["stopped_count"], &done["runs_sealed"], &done["left"]);
+    assert_eq!(counts, (&3.into(), &2.into(), &0.into()), "{done}");
+    desk.tool.inside(0).await;
+    for call in running {
+        assert_eq!(refused(&call.await.unwrap()).0, "call.unknown");
+    }
+    for run in [&one, &two] {
+        assert_eq!(refused(&run.call("work.do", "later", "{}").await).0, "run.sealed");
+    }
+    assert_eq!(desk.tool.count(), 4, "nothing started after the answer");
+    // Killed is not revoked: the next run works.
+    desk.tool.release();
+    desk.sidecar.open().await.call("work.do", "again", "{}").await.unwrap();
+    let summary = desk.close().await;
+    assert_eq!(calls(&summary, "unknown"), 3, "{summary}");
+}
+
+async fn a_held_call_does_not_outlive_the_kill_of_its_agent(desk: Desk) {
+    let run = desk.sidecar.open().await;
+    assert_eq!(refused(&run.call("work.held", "h", "{}").await).0, "call.held");
+    let done = done(&desk.order(Action::Kill, agent()).await);
+    assert_eq!(stopped(&done, "unheld"), ["h"], "{done}");
+    assert_eq!(refused(&run.get("h").await).0, "call.cancelled");
+    desk.close().await;
+}
+
+async fn a_revoked_agent_stays_out_over_a_restart_until_it_is_reinstated(mut desk: Desk) {
+    let run = desk.sidecar.open().await;
+    desk.tool.hold();
+    let call = spawn(&run, "work.do", "a");
+    desk.tool.entered(1).await;
+    let told = done(&desk.order(Action::Revoke, agent()).await);
+    assert_eq!(stopped(&told, "unknown"), ["a"], "{told}");
+    assert_eq!(refused(&call.await.unwrap()).0, "call.unknown");
+    desk.tool.release();
+    for restarted in [false, true] {
+        if restarted {
+            desk.restart().await;
+        }
+        let refused = no_run(&desk).await;
+        assert_eq!(
+            (refused.code.as_str(), refused.detail.as_str()),
+            ("manifest.mismatch", "control.revoked"),
+            "restarted: {restarted}"
+        );
+    }
+    assert_eq!(desk.tool.count(), 1);
+    done(&desk.order(Action::Reinstate, agent()).await);
+    desk.sidecar.open().await.call("work.do", "back", "{}").await.unwrap();
+    desk.close().await;
+}
+
+async fn a_run_and_a_tool_are_stopped_without_their_neighbours(desk: Desk) {
+    let (one, two) = (desk.sidecar.open().await, desk.sidecar.open().await);
+    desk.tool.hold();
+    let (a, b) = (spawn(&one, "work.do", "a"), spawn(&two, "work.do", "b"));
+    let c = spawn(&two, "work.fail", "c");
+    desk.tool.entered(3).await;
+    let run = Target::Run(RunId::parse(&one.run).unwrap());
+    let told = done(&desk.order(Action::Kill, run).await);
+    assert_eq!(stopped(&told, "unknown"), ["a"], "{told}");
+    let tool = || Target::Tool(ToolName::parse("work.fail").unwrap());
+    let told = done(&desk.order(Action::Revoke, tool()).await);
+    assert_eq!(stopped(&told, "unknown"), ["c"], "{told}");
+    assert_eq!(told["runs_sealed"], 0, "a tool has no runs: {told}");
+    desk.tool.release();
+    b.await.unwrap().unwrap();
+    assert_eq!(refused(&a.await.unwrap()).0, "call.unknown");
+    assert_eq!(refused(&c.await.unwrap()).0, "call.unknown");
+    let answer = two.call("work.fail", "d", "{}").await;
+    assert_eq!(refused(&answer), ("policy.denied", "control.revoked"));
+    two.call("work.do", "e", "{}").await.unwrap();
+    assert_eq!(refused(&one.call("work.do", "f", "{}").await).0, "run.sealed");
+    desk.close().await;
+}
+
+async fn an_order_given_while_the_gate_was_away_is_obeyed_before_it_takes_a_call(mut desk: Desk) {
+    let run = desk.sidecar.open().await;
+    run.call("work.do", "a", "{}").await.unwrap();
+    assert_eq!(refused(&run.call("work.held", "h", "{}").await).0, "call.held");
+    desk.sidecar.kill();
+    let seq = desk.put(Action::Kill, agent()).await;
+    desk.sidecar = desk.estate.serve().await;
+    let answer = answer::wait(&*desk.operator, seq, crate::PATIENCE).await.unwrap();
+    let told = done(&answer);
+    assert_eq!((stopped(&told, "unheld"), &told["runs_sealed"]), (vec!["h".into()], &1.into()));
+    assert_eq!(refused(&run.call("work.do", "b", "{}").await).0, "run.sealed");
+    assert_eq!(desk.tool.count(), 1);
+    desk.close().await;
+}
+
+async fn a_gate_that_does_not_answer_is_named_and_never_counted_as_stopped(mut desk: Desk) {
+    desk.sidecar.open().await.call("work.do", "a", "{}").await.unwrap();
+    desk.sidecar.signal(rustix::process::Signal::STOP);
+    let seq = desk.put(Action::Kill, agent()).await;
+    let short = std::time::Duration::from_millis(200);
+    let answer = answer::wait(&*desk.operator, seq, short).await.unwrap();
+    assert_eq!(answer.reports, []);
+    let names: Vec<&str> = answer.unreachable.iter().map(|g| g.origin.as_str()).collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+    desk.sidecar.signal(rustix::process::Signal::CONT);
+    let answer = answer::wait(&*desk.operator, seq, crate::PATIENCE).await.unwrap();
+    assert_eq!(done(&answer)["runs_sealed"], 1);
+    // One that ended in order has nothing to stop: nobody waits for it.
+    desk.sidecar.stop().await;
+    let seq = desk.put(Action::Kill, agent()).await;
+    let answer = answer::wait(&*desk.operator, seq, short).await.unwrap();
+    assert_eq!((answer.reports.len(), answer.unreachable.len()), (0, 0), "{answer:?}");
+}

@@ -1,0 +1,44 @@
+//! Operators stop agents: the list of orders in three stores, and gates that obey it, through the built
+//! program: a real process, a real database, a real tool that counts for itself.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
+)]
+
+use std::time::Duration;
+
+#[path = "../faults/agent.rs"]
+mod agent;
+#[path = "../faults/checker.rs"]
+mod checker;
+#[path = "../faults/sidecar.rs"]
+mod sidecar;
+#[path = "../faults/tool.rs"]
+mod tool;
+
+mod cut_off;
+mod desk;
+mod file;
+mod fleet;
+mod kill;
+mod road;
+mod stores;
+mod suspend;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[path = "../support/waiting.rs"]
+mod waiting;
+
+use waiting::{pause, until, within};
+
+/// How long anything may take that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,0 +1,110 @@
+//! Suspend and reinstate, keys, manifests, and orders that end by themselves.
+
+use wicketgate::control::{Action, Target};
+use wicketgate::crypto::keys::PublicKey;
+use wicketgate::domain::digest::Digest;
+use wicketgate::domain::time::Timestamp;
+
+use crate::desk::{Desk, agent, done, no_run, on_both_stores, put_until, refused, spawn};
+use crate::sidecar::key;
+
+on_both_stores!(
+    a_suspended_agent_ends_what_it_began_and_begins_nothing_until_it_is_reinstated,
+    everything_can_be_suspended_at_once,
+    a_manifest_and_the_key_that_signed_it_can_be_revoked,
+);
+
+async fn a_suspended_agent_ends_what_it_began_and_begins_nothing_until_it_is_reinstated(
+    mut desk: Desk,
+) {
+    let run = desk.sidecar.open().await;
+    desk.tool.hold();
+    let call = spawn(&run, "work.do", "a");
+    desk.tool.entered(1).await;
+    let told = done(&desk.order(Action::Suspend, agent()).await);
+    assert_eq!((&told["stopped_count"], &told["left"]), (&0.into(), &1.into()), "{told}");
+    desk.tool.release();
+    call.await.unwrap().unwrap();
+    for restarted in [false, true] {
+        if restarted {
+            desk.restart().await;
+        }
+        let answer = run.call("work.do", &format!("b-{restarted}"), "{}").await;
+        assert_eq!(refused(&answer), ("policy.denied", "control.suspended"));
+        assert_eq!(no_run(&desk).await.detail, "control.suspended");
+    }
+    assert_eq!(desk.tool.count(), 1);
+    done(&desk.order(Action::Reinstate, agent()).await);
+    run.call("work.do", "c", "{}").await.unwrap();
+    desk.close().await;
+}
+
+async fn everything_can_be_suspended_at_once(desk: Desk) {
+    let run = desk.sidecar.open().await;
+    done(&desk.order(Action::Suspend, Target::All).await);
+    let answer = run.call("work.do", "a", "{}").await;
+    assert_eq!(refused(&answer), ("policy.denied", "control.suspended"));
+    // Taking back something else takes nothing back.
+    done(&desk.order(Action::Reinstate, agent()).await);
+    let answer = run.call("work.do", "b", "{}").await;
+    assert_eq!(refused(&answer), ("policy.denied", "control.suspended"));
+    done(&desk.order(Action::Reinstate, Target::All).await);
+    run.call("work.do", "c", "{}").await.unwrap();
+    desk.close().await;
+}
+
+async fn a_manifest_and_the_key_that_signed_it_can_be_revoked(desk: Desk) {
+    let yaml = std::fs::read(desk.estate.path("agent.yaml")).unwrap();
+    let public = PublicKey::load_all(key("manifest.pub").as_ref()).unwrap();
+    let targets = [Target::Manifest(Digest::of(&[&yaml])), Target::Key(public[0].id())];
+    for (n, target) in (0..).zip(targets) {
+        let run = desk.sidecar.open().await;
+        let told = done(&desk.order(Action::Revoke, target.clone()).await);
+        assert_eq!(told["runs_sealed"], 1, "{told}");
+        assert_eq!(refused(&run.call("work.do", "a", "{}").await).0, "run.sealed");
+        assert_eq!(no_run(&desk).await.detail, "control.revoked", "{n}");
+        done(&desk.order(Action::Reinstate, target).await);
+    }
+    desk.sidecar.open().await.call("work.do", "b", "{}").await.unwrap();
+    desk.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_whose_time_is_over_stands_no_more_and_one_taken_back_for_a_time_stands_again() {
+    let desk = Desk::sqlite().await;
+    let run = desk.sidecar.open().await;
+    let (past, future) = (Timestamp::from_millis(1), Timestamp::from_millis(4_000_000_000_000));
+    let until = async |action, expires| {
+        put_until(&*desk.operator, action, agent(), Some(expires)).await;
+        // The order behind it is obeyed after it.
+        let other = Target::Agent("nobody".into());
+        done(&desk.order(Action::Kill, other).await);
+    };
+    until(Action::Suspend, past).await;
+    run.call("work.do", "a", "{}").await.unwrap();
+    until(Action::Suspend, future).await;
+    let answer = run.call("work.do", "b", "{}").await;
+    assert_eq!(refused(&answer), ("policy.denied", "control.suspended"));
+    until(Action::Reinstate, past).await;
+    let answer = run.call("work.do", "c", "{}").await;
+    assert_eq!(refused(&answer), ("policy.denied", "control.suspended"));
+    until(Action::Reinstate, future).await;
+    run.call("work.do", "d", "{}").await.unwrap();
+    desk.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manifest_that_says_it_is_not_active_opens_no_run() {
+    for status in ["suspended", "retired", "revoked"] {
+        let tool = crate::tool::Tool::start().await;
+        let estate = crate::sidecar::Estate::sqlite(&tool);
+        estate.manifest("1.0.1", "manifest", |text| {
+            text.replace("\"status\": \"active\"", &format!("\"status\": \"{status}\""))
+        });
+        let sidecar = estate.serve().await;
+        let opened = crate::agent::Agent::try_open(&estate.socket(), &estate.receipts).await;
+        let refused = crate::agent::Refused::of(&opened.err().expect(status));
+        assert_eq!(refused.code, "manifest.mismatch", "{status}");
+        drop(sidecar);
+    }
+}

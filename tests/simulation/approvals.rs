@@ -1,0 +1,249 @@
+//! Approvers: what they say of held calls, in the chaos of a seed and, one story at a time, on good days.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use wicketgate::approval::{Approval, Word};
+use wicketgate::domain::id::{CallId, RunId};
+use wicketgate::enforce::{
+    CallRequest, Checker, Counts, Heard, Parties, Refused, Run, Said, Thread,
+};
+use wicketgate::ledger::hold::Hold;
+
+use crate::checks::Link;
+use crate::client::Known;
+use crate::faults::Dice;
+use crate::threads::on_a_good_day;
+use crate::world::{HOLD, Life, World};
+
+/// Believes whoever says `approve NAME` or `refuse NAME` in time.
+#[derive(Debug)]
+pub struct Words;
+
+impl Checker for Words {
+    fn check(&self, hold: &Hold, _parties: &Parties, said: &Said<'_>) -> Result<Counts, Refused> {
+        let refused = |detail: &str| Refused { detail: detail.into(), message: detail.into() };
+        if said.now >= hold.expires {
+            return Err(refused("approval.expired"));
+        }
+        let (word, name) =
+            said.statement.split_once(' ').ok_or_else(|| refused("approval.statement"))?;
+        let word = Word::parse(word).ok_or_else(|| refused("approval.statement"))?;
+        let key = "SHA256:sim".into();
+        let approval = Approval { subject: name.into(), roles: Vec::new(), key };
+        Ok(Counts { approval, word, signers: None })
+    }
+}
+
+/// What an authorisation after a hold owes: the same call, the nonce of the hold, enough people.
+pub fn burned(links: &[&Link]) -> Option<String> {
+    let of = |kind: &str| links.iter().filter(|l| l.kind() == kind).collect::<Vec<_>>();
+    let (held, authorized) = (of("call.held")[0], of("call.authorized")[0]);
+    let (held, authorized) = (&held.json["data"], &authorized.json["data"]);
+    for same in ["call_digest", "effect", "definition", "layers"] {
+        if held[same] != authorized[same] {
+            return Some(format!("`{same}` changed between hold and authorisation"));
+        }
+    }
+    if authorized["approvals"] != json!([held["nonce"]]) {
+        return Some("the authorisation does not use up the nonce of the hold".into());
+    }
+    let granted = of("approval.granted");
+    let mut subjects: Vec<&str> =
+        granted.iter().filter_map(|l| l.json["data"]["subject"].as_str()).collect();
+    let all = subjects.len();
+    subjects.sort_unstable();
+    subjects.dedup();
+    (subjects.is_empty() || subjects.len() != all).then(|| format!("approved by {subjects:?}"))
+}
+
+/// Somebody, or several at once, say something of a held call.
+pub async fn some(world: &Arc<World>, dice: &mut Dice, known: &Known, call: &str) {
+    if dice.chance(300) {
+        return;
+    }
+    let life = world.life().await;
+    let (Some(run), Some(call)) = (RunId::parse(&known.run), CallId::parse(call)) else { return };
+    let words: Vec<String> = (0..1 + dice.below(4))
+        .map(|_| {
+            let word = if dice.chance(150) { "refuse" } else { "approve" };
+            format!("{word} {}", ["ann", "bob", "cy"][usize::try_from(dice.below(3)).unwrap()])
+        })
+        .collect();
+    let pauses: Vec<Duration> = words.iter().map(|_| dice.millis(0, 60)).collect();
+    let saying = words.iter().zip(pauses).map(async |(word, pause)| {
+        tokio::time::sleep(pause).await;
+        tokio::select! {
+            biased;
+            heard = life.road.hear(&run, &call, (word, "-")) => drop(heard),
+            () = life.dead.cancelled() => {}
+        }
+    });
+    let saying: Vec<_> = saying.collect();
+    drop(tokio::time::timeout(Duration::from_secs(8), join_all(saying)).await);
+}
+
+async fn open(world: &World, life: &Life) -> Arc<Run> {
+    world.thread(life, &Thread::Caller).await.unwrap().unwrap()
+}
+
+async fn ask(life: &Life, run: &Arc<Run>, id: &str, args: Value) -> String {
+    let request = CallRequest {
+        tool: "t.write".into(),
+        arguments: args.to_string().into_bytes(),
+        call_id: id.into(),
+        traceparent: None,
+    };
+    match life.road.execute(run, request).await {
+        Ok(_) => "ok".into(),
+        Err(fault) if fault.detail.is_empty() => fault.code.as_str().into(),
+        Err(fault) => format!("{} {}", fault.code.as_str(), fault.detail),
+    }
+}
+
+async fn say(life: &Life, run: &Run, id: &str, word: &str) -> String {
+    match life.road.hear(run.id(), &CallId::parse(id).unwrap(), (word, "-")).await {
+        Some(Heard::Counted(state)) => state.into(),
+        Some(Heard::Refused(why)) => why.detail,
+        Some(Heard::NotHeld) => "not held".into(),
+        Some(Heard::Unavailable(why)) => why,
+        None => "not here".into(),
+    }
+}
+
+fn executions(world: &World, run: &Run, id: &str) -> u32 {
+    let key = (run.id().to_string(), id.to_owned());
+    world.book.lock().tracks.get(&key).map_or(0, |track| track.executions)
+}
+
+#[test]
+fn an_approved_call_runs_once_and_its_caller_gets_the_result_under_the_same_id() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        assert_eq!(ask(&life, &run, "c", json!({"policy": "hold"})).await, "call.held sim.rule");
+        assert_eq!(executions(&world, &run, "c"), 0);
+        let waiting = life.road.call_within(&run, "c", Duration::from_secs(1));
+        let (waited, said) = tokio::join!(waiting, say(&life, &run, "c", "approve ann"));
+        assert_eq!(said, "authorized");
+        assert!(waited.is_ok(), "whoever waited has the result");
+        assert_eq!(ask(&life, &run, "c", json!({"policy": "hold"})).await, "ok");
+        assert_eq!(executions(&world, &run, "c"), 1);
+        assert_eq!(say(&life, &run, "c", "approve bob").await, "not held");
+        assert_eq!(say(&life, &run, "c", "refuse bob").await, "not held");
+    });
+}
+
+#[test]
+fn fifty_approvals_at_once_run_the_call_once() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        ask(&life, &run, "c", json!({"policy": "hold"})).await;
+        let words: Vec<String> = (0..50).map(|n| format!("approve a{n}")).collect();
+        let all = words.iter().map(|word| say(&life, &run, "c", word));
+        let said = join_all(all.collect::<Vec<_>>()).await;
+        assert_eq!(said.iter().filter(|s| *s == "authorized").count(), 1, "{said:?}");
+        assert_eq!(said.iter().filter(|s| *s == "not held").count(), 49, "{said:?}");
+        assert_eq!(ask(&life, &run, "c", json!({"policy": "hold"})).await, "ok");
+        assert_eq!(executions(&world, &run, "c"), 1);
+    });
+}
+
+#[test]
+fn two_people_are_two_and_one_twice_is_one() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        ask(&life, &run, "c", json!({"policy": "pair"})).await;
+        assert_eq!(say(&life, &run, "c", "approve ann").await, "held");
+        assert_eq!(say(&life, &run, "c", "approve ann").await, "approval.repeated");
+        assert_eq!(ask(&life, &run, "c", json!({"policy": "pair"})).await, "call.held sim.rule");
+        assert_eq!(say(&life, &run, "c", "approve bob").await, "authorized");
+        assert_eq!(ask(&life, &run, "c", json!({"policy": "pair"})).await, "ok");
+    });
+}
+
+#[test]
+fn one_refusal_denies_the_call_and_says_who_refused_it() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        ask(&life, &run, "c", json!({"policy": "pair"})).await;
+        assert_eq!(say(&life, &run, "c", "approve ann").await, "held");
+        assert_eq!(say(&life, &run, "c", "refuse bob").await, "denied");
+        let told = ask(&life, &run, "c", json!({"policy": "pair"})).await;
+        assert_eq!(told, "policy.denied approval.refused");
+        assert_eq!(say(&life, &run, "c", "approve cy").await, "not held");
+        assert_eq!(executions(&world, &run, "c"), 0);
+    });
+}
+
+#[test]
+fn nobody_in_time_is_told_as_itself_and_a_late_word_counts_nothing() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        ask(&life, &run, "c", json!({"policy": "hold"})).await;
+        tokio::time::sleep(HOLD + Duration::from_millis(50)).await;
+        assert_eq!(ask(&life, &run, "c", json!({"policy": "hold"})).await, "call.expired");
+        assert_eq!(say(&life, &run, "c", "approve ann").await, "not held");
+        assert_eq!(executions(&world, &run, "c"), 0);
+    });
+}
+
+#[test]
+fn an_approval_is_void_once_the_policy_is_another() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        ask(&life, &run, "c", json!({"policy": "pair"})).await;
+        assert_eq!(say(&life, &run, "c", "approve ann").await, "held");
+        assert!(world.activate(&life).await);
+        assert_eq!(say(&life, &run, "c", "approve bob").await, "denied");
+        let told = ask(&life, &run, "c", json!({"policy": "pair"})).await;
+        assert_eq!(told, "policy.denied approval.void.layers");
+        assert_eq!(executions(&world, &run, "c"), 0);
+    });
+}
+
+#[test]
+fn an_approval_never_overrides_a_deny() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        ask(&life, &run, "c", json!({"policy": "deny"})).await;
+        assert_eq!(say(&life, &run, "c", "approve ann").await, "not held");
+        assert_eq!(executions(&world, &run, "c"), 0);
+    });
+}
+
+#[test]
+fn a_modified_call_is_a_new_one_that_is_judged_again() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        let held = json!({"policy": "hold", "n": 1});
+        ask(&life, &run, "c", held.clone()).await;
+        let id = CallId::parse("c").unwrap();
+        let other = |args: &'static str| life.road.modify(run.id(), &id, args);
+        let wrong = other("{").await.unwrap().unwrap_err();
+        assert_eq!(wrong.code.as_str(), "request.malformed");
+        assert_eq!(
+            ask(&life, &run, "c", held.clone()).await,
+            "call.held sim.rule",
+            "nothing changed"
+        );
+        let new = other(r#"{"policy":"hold","n":2}"#).await.unwrap().unwrap();
+        assert_eq!(new.as_str(), "c.m1");
+        assert_eq!(ask(&life, &run, "c", held).await, "call.cancelled");
+        assert_eq!(say(&life, &run, "c", "approve ann").await, "not held");
+        let changed = json!({"policy": "hold", "n": 2});
+        assert_eq!(ask(&life, &run, "c.m1", changed.clone()).await, "call.held sim.rule");
+        assert_eq!(say(&life, &run, "c.m1", "approve ann").await, "authorized");
+        assert_eq!(ask(&life, &run, "c.m1", changed).await, "ok");
+        assert_eq!(executions(&world, &run, "c"), 0);
+    });
+}
