@@ -167,6 +167,9 @@ async fn open_gate(
         in_flight_max: usize::try_from(limits.in_flight_max).unwrap_or(usize::MAX),
         open_runs_max: usize::try_from(limits.open_runs_max).unwrap_or(usize::MAX),
         hold: Duration::from_secs(limits.hold_seconds),
+        pending_max: usize::try_from(checked.config.approvals.pending_max).unwrap_or(usize::MAX),
+        pending_all_max: usize::try_from(checked.config.approvals.pending_all_max)
+            .unwrap_or(usize::MAX),
         attested: checked.config.attested.clone(),
         incognito: checked.config.retention.incognito.iter().cloned().collect(),
         switch_file: Some(checked.config.control.switch_file.clone()),

@@ -41,7 +41,7 @@ use crate::ledger::permit::{Committed, Finished};
 use crate::ledger::{self, Ledger, Pending};
 use crate::limits::Went;
 use crate::policy::input::RunFacts;
-use crate::policy::{self, Bench, Judged, PolicyEngine, Resumed};
+use crate::policy::{self, Bench, Judged, PolicyEngine, Resumed, Room};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{Stage, trace};
 use crate::tool::toolbox::{self, Toolbox};
@@ -95,6 +95,10 @@ pub struct Settings {
     pub open_runs_max: usize,
     /// How long a held call waits.
     pub hold: Duration,
+    /// Held calls of one run; the next one is denied.
+    pub pending_max: usize,
+    /// Held calls in all; the next one is denied.
+    pub pending_all_max: usize,
     /// How long an implicit run stays open without a call.
     pub idle: Duration,
     /// How long a caller waits for an outcome to be on the books before it is told `call.unknown`.
@@ -121,6 +125,8 @@ impl Default for Settings {
             in_flight_max: 512,
             open_runs_max: 20_000,
             hold: Duration::from_secs(15 * 60),
+            pending_max: 10,
+            pending_all_max: 1000,
             idle: Duration::from_secs(15 * 60),
             settle_wait: Duration::from_secs(4),
             reject_period: Duration::from_secs(10),
@@ -449,7 +455,11 @@ impl Road {
         let engine = self.engine.load_full();
         let (now, hold) = (self.clock.now(), self.settings.hold);
         let apart = self.settings.judge_apart && prepared.is_ready();
+        let (most, all) = (self.settings.pending_max, self.settings.pending_all_max);
+        let held: usize = self.runs.open().iter().map(|run| run.state.lock().held).sum();
         let judging = move || {
+            let id = prepared.call().id().clone();
+            let room = || run.hold_place(&id, most, held < all);
             let bench = Bench {
                 engine: engine.as_ref().as_ref(),
                 agent: &run.agent,
@@ -458,6 +468,7 @@ impl Road {
                 now,
                 hold,
                 kept: !run.incognito,
+                room: Room(&room),
                 resumed,
             };
             policy::judge(&bench, prepared)

@@ -1,6 +1,6 @@
 //! Open runs in memory: who may continue them, what they used, which of their calls are in flight.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -71,6 +71,8 @@ pub(super) struct State {
     pub in_flight: usize,
     /// Calls that wait for an approval.
     pub held: usize,
+    /// Calls on the road that have a place among the held ones.
+    pub holding: BTreeSet<CallId>,
     /// The tools of held calls, where this process has seen them.
     pub held_tools: BTreeMap<CallId, ToolName>,
     /// When something was last asked of the run, monotonic.
@@ -239,6 +241,7 @@ impl Run {
     /// The call left the road: nothing of it is on the books, so its id is free again.
     pub(super) fn forget(&self, call: &CallId) {
         let mut state = self.state.lock();
+        state.holding.remove(call);
         state.calls.remove(call);
         state.usage.forget();
         state.in_flight = state.in_flight.saturating_sub(1);
@@ -249,6 +252,7 @@ impl Run {
     /// The call left the road and is on the books (or in doubt).
     pub(super) fn left(&self, call: &CallId, place: Place, went: Went) {
         let mut state = self.state.lock();
+        state.holding.remove(call);
         if matches!(place, Place::Held) {
             state.held = state.held.saturating_add(1);
         }
@@ -275,6 +279,29 @@ impl Run {
         state.in_flight = state.in_flight.saturating_sub(1);
         drop(state);
         self.idle.notify_waiters();
+    }
+
+    /// Takes a place among the held calls of the run; why there is none. `room`: whether there is some
+    /// among those of all runs.
+    pub(super) fn hold_place(&self, call: &CallId, most: usize, room: bool) -> Option<Reason> {
+        let mut state = self.state.lock();
+        let held = state.held.saturating_add(state.holding.len());
+        if held < most && room {
+            state.holding.insert(call.clone());
+            return None;
+        }
+        let message = match room {
+            true => {
+                format!("{held} calls of this run wait for an approval, no more than {most} may")
+            }
+            false => "too many calls wait for an approval".to_owned(),
+        };
+        Some(Reason {
+            code: Code::LimitExceeded,
+            detail: "limit.pending".into(),
+            message,
+            rule: "approvals.pending".into(),
+        })
     }
 
     /// A held call ended without running.

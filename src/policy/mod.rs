@@ -167,8 +167,21 @@ pub struct Bench<'a> {
     pub hold: Duration,
     /// Whether its arguments will be kept: what nobody can look at, nobody can approve.
     pub kept: bool,
+    /// Whether one more call may wait for an approval.
+    pub room: Room<'a>,
     /// The hold it is under, with everybody who approved it so far.
     pub resumed: Option<Resumed>,
+}
+
+/// Takes a place among the calls that wait for an approval, or says why there is none. Asked only when
+/// a call is to be held.
+#[derive(Clone, Copy)]
+pub struct Room<'a>(pub &'a dyn Fn() -> Option<Reason>);
+
+impl fmt::Debug for Room<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Room")
+    }
 }
 
 /// Decides about one prepared call. Total: every doubt is a denial.
@@ -228,6 +241,16 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> Decision {
         decision.verdict = Verdict::Deny;
         decision.obligations.clear();
         decision.reasons.insert(0, unseen());
+    }
+    if decision.course() == Course::Wait
+        && bench.resumed.is_none()
+        && let Some(full) = (bench.room.0)()
+    {
+        decision.verdict = Verdict::Deny;
+        decision.obligations.clear();
+        decision.reasons = vec![full];
+        // WHY: it is no policy that says so, and a replay of the policy must not be told it was.
+        decision.input = None;
     }
     decision.hold = (decision.course() == Course::Wait).then_some(bench.hold);
     decision

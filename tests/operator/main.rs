@@ -13,8 +13,11 @@ mod access;
 mod approvals;
 mod commands;
 mod control;
+#[path = "../observe/gate.rs"]
+mod gate;
 mod hall;
 mod hub;
+mod pending;
 #[path = "../support/mod.rs"]
 mod support;
 mod webhook;
