@@ -8,7 +8,7 @@
 //! signed for its place.
 
 #[cfg(feature = "gate")]
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,19 +19,12 @@ use parking_lot::RwLock;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Entropy};
-#[cfg(feature = "gate")]
-use crate::domain::id::ToolName;
-use crate::domain::id::{CallId, RunId};
-#[cfg(feature = "gate")]
-use crate::domain::json::Json;
-use crate::domain::time::Timestamp;
+use crate::domain::id::RunId;
 use crate::policy::Judged;
 #[cfg(feature = "gate")]
 use crate::telemetry::metrics::Metrics;
 #[cfg(feature = "gate")]
 use drafts::Written;
-#[cfg(feature = "gate")]
-use entry::Kind;
 #[cfg(feature = "gate")]
 use item::{Claim, Done, Item};
 #[cfg(feature = "gate")]
@@ -68,6 +61,8 @@ pub mod reader;
 pub mod recall;
 #[cfg(feature = "gate")]
 pub mod recover;
+#[cfg(feature = "gate")]
+mod recovered;
 #[cfg(feature = "gate")]
 pub mod retention;
 pub mod schema;
@@ -220,6 +215,8 @@ impl std::fmt::Debug for Parts {
 
 #[cfg(feature = "gate")]
 pub use later::Promised;
+#[cfg(feature = "gate")]
+pub use recovered::{Past, RecoveredRun};
 
 #[cfg(feature = "gate")]
 /// A handle on the books. Cheap to clone.
@@ -478,86 +475,5 @@ impl<T> Pending<T> {
         } else {
             Error::Unknown
         }
-    }
-}
-
-#[cfg(feature = "gate")]
-/// A run that was open when the last writer ended, as its entries tell it.
-#[derive(Clone, Debug)]
-pub struct RecoveredRun {
-    /// The run.
-    pub run: RunId,
-    /// Its `run.opened` entry.
-    pub opened: entry::Entry,
-    /// `run_seq` of its last entry.
-    pub last_seq: u64,
-    /// Every call and how far it is.
-    pub calls: Vec<(CallId, tail::Phase)>,
-    /// What its limits remember.
-    pub past: Past,
-}
-
-#[cfg(feature = "gate")]
-/// What of a run's entries its limits go by after a restart.
-#[derive(Clone, Debug, Default)]
-pub struct Past {
-    /// Failed or unknown calls since the last one that went well.
-    pub errors_in_row: u64,
-    /// Authorised calls, by tool.
-    pub authorized: BTreeMap<ToolName, u64>,
-    /// When calls were denied, ascending; the last ones only.
-    pub denials: VecDeque<Timestamp>,
-}
-
-#[cfg(feature = "gate")]
-impl Past {
-    /// Denials remembered at most.
-    const DENIALS: usize = 1024;
-
-    /// Reads them off the entries of a run, ascending.
-    fn of<'a>(entries: impl Iterator<Item = &'a entry::Entry>) -> Self {
-        let mut past = Self::default();
-        for entry in entries {
-            let draft = &entry.draft;
-            // An MCP tool tells that it failed inside a result that arrived.
-            let status = draft.data.get("status").and_then(Json::as_str);
-            let failed = matches!(draft.kind, Kind::CallFailed | Kind::CallUnknown)
-                || (draft.kind == Kind::CallCompleted && status == Some("error"));
-            if failed {
-                past.errors_in_row = past.errors_in_row.saturating_add(1);
-            } else if draft.kind == Kind::CallCompleted {
-                past.errors_in_row = 0;
-            } else if draft.kind == Kind::CallDenied {
-                past.denials.push_back(entry.ts);
-                if past.denials.len() > Self::DENIALS {
-                    past.denials.pop_front();
-                }
-            } else if let (Kind::CallAuthorized, Some(tool)) = (draft.kind, &draft.tool) {
-                let times = past.authorized.entry(tool.clone()).or_default();
-                *times = times.saturating_add(1);
-            }
-        }
-        past
-    }
-}
-
-#[cfg(feature = "gate")]
-impl RecoveredRun {
-    /// Held calls that an approver spoke about: they have to be judged again.
-    pub fn spoken(&self) -> impl Iterator<Item = &CallId> {
-        let spoken = |phase: &tail::Phase| {
-            matches!(phase, tail::Phase::Approved(_) | tail::Phase::Refused(_))
-        };
-        self.calls.iter().filter(move |(_, phase)| spoken(phase)).map(|(call, _)| call)
-    }
-
-    /// Held calls and when they expire.
-    pub fn held(&self) -> impl Iterator<Item = (&CallId, Timestamp)> {
-        self.calls.iter().filter_map(|(call, phase)| match phase {
-            tail::Phase::Held(expires)
-            | tail::Phase::Approved(expires)
-            | tail::Phase::Refused(expires) => Some((call, *expires)),
-            tail::Phase::Authorized | tail::Phase::Over(_) => None,
-        })
     }
 }
