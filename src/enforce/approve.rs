@@ -348,9 +348,10 @@ impl Road {
         self.decode(run, request.clone())?;
         let reason = format!("modified: asked again as `{id}`");
         let ended = ledger::recover::held_ended(*run.id(), call, false, &reason);
-        self.ledger.owe(ended).await.map_err(|error| match error {
-            ledger::Error::CallTaken => missing(),
-            other => Fault::of_ledger(&other),
+        self.ledger.owe(ended).await.map_err(|error| {
+            // It ended otherwise in the same moment.
+            let over = error == ledger::Error::CallTaken;
+            if over { missing() } else { Fault::of_ledger(&error) }
         })?;
         run.unheld(call);
         self.admit(run, request).map(|_walking| id)

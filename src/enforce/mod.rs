@@ -202,6 +202,9 @@ impl std::fmt::Debug for Road {
     }
 }
 
+/// Whoever wants to know what comes of a call that is judged again.
+type Listener = oneshot::Sender<&'static str>;
+
 /// One admitted call with everything it is judged by.
 struct Trip {
     run: Arc<Run>,
@@ -211,15 +214,7 @@ struct Trip {
     cancel: Cancel,
     span: Span,
     /// The hold it is under, if it was held before, and who wants to know what comes of it.
-    resumed: Option<(Resumed, oneshot::Sender<&'static str>)>,
-}
-
-impl Trip {
-    /// The trip without its hold, the hold, and who wants to know what comes of it.
-    fn split(mut self) -> ((Self, Option<Resumed>), Option<oneshot::Sender<&'static str>>) {
-        let (resumed, told) = self.resumed.take().unzip();
-        ((self, resumed), told)
-    }
+    resumed: Option<(Resumed, Listener)>,
 }
 
 /// A decision on its way to the books, and the executor that prepared its call.
@@ -346,12 +341,12 @@ impl Road {
     }
 
     /// The road. Whatever leaves it is on the books, or nothing happened.
-    async fn walk(self: &Arc<Self>, trip: Trip, caller: &watch::Sender<Option<Answer>>) {
+    async fn walk(self: &Arc<Self>, mut trip: Trip, caller: &watch::Sender<Option<Answer>>) {
         let (run, span, cancel) = (Arc::clone(&trip.run), trip.span.clone(), trip.cancel.clone());
         let (id, tool) = (trip.call.id().clone(), trip.call.tool().clone());
-        let (trip, told) = trip.split();
+        let (resumed, told) = trip.resumed.take().unzip();
         let again = told.is_some();
-        let (committed, executor, spending) = match self.decide(trip).await {
+        let (committed, executor, spending) = match self.decide(trip, resumed).await {
             Ok(Decided { pending, executor, spending }) => {
                 let committed = self.timed(&span, Stage::Commit, pending.wait()).await;
                 (committed.map_err(Undecided::Ledger), executor, Some(spending))
@@ -421,10 +416,7 @@ impl Road {
     }
 
     /// Prepares and judges, and queues the decision while no bundle can be swapped in between.
-    async fn decide(
-        &self,
-        (mut trip, resumed): (Trip, Option<Resumed>),
-    ) -> Result<Decided, Undecided> {
+    async fn decide(&self, mut trip: Trip, resumed: Option<Resumed>) -> Result<Decided, Undecided> {
         let _turn = self.turn.read().await;
         let toolbox = self.toolbox.load_full();
         let spending = self.reserve(&mut trip, &toolbox).await.map_err(Undecided::Ledger)?;

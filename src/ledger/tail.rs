@@ -132,8 +132,12 @@ impl Tails {
             return if open { Err(TailError::CallsOpen) } else { Ok(()) };
         }
         let Some(call) = &draft.call else { return Ok(()) };
-        let phase = tail.calls.get(call);
-        match draft.kind {
+        Self::follows(draft.kind, tail.calls.get(call))
+    }
+
+    /// Whether an entry of this kind may follow where its call is.
+    fn follows(kind: Kind, phase: Option<&Phase>) -> Result<(), TailError> {
+        match kind {
             Kind::CallAuthorized => match phase {
                 None | Some(Phase::Approved(_)) => Ok(()),
                 Some(Phase::Held(_) | Phase::Refused(_)) => Err(TailError::NotApproved),

@@ -37,6 +37,11 @@ struct Found {
     args: (Digest, u64),
 }
 
+/// What is asked: the run, the tool, and the arguments if they are known.
+type Ask = (RunId, String, Option<Digest>);
+/// One held call, its id and its run.
+type Asked<'a> = (&'a Run, &'a CallId, &'a Hold);
+
 impl Office {
     /// Held calls, the gravest first, then what ends soonest. The same ask of one run stands there once.
     ///
@@ -44,8 +49,7 @@ impl Office {
     /// The ledger cannot be read.
     pub async fn held(&self, most: usize) -> Result<Value, Problem> {
         let desk = self.look().await?;
-        let mut groups: BTreeMap<(RunId, String, Option<Digest>), Vec<(&Run, &CallId, &Hold)>> =
-            BTreeMap::new();
+        let mut groups: BTreeMap<Ask, Vec<Asked<'_>>> = BTreeMap::new();
         for (id, run) in desk.chains().flat_map(|chain| &chain.runs) {
             for (call, hold) in &run.held {
                 let tool = hold.entry.draft.tool.as_ref().map(ToString::to_string);
@@ -54,7 +58,7 @@ impl Office {
             }
         }
         let mut groups: Vec<_> = groups.into_values().collect();
-        let first = |group: &Vec<(&Run, &CallId, &Hold)>| {
+        let first = |group: &Vec<Asked<'_>>| {
             let hold = group.first().map(|(_, _, hold)| *hold);
             let tier = hold.and_then(|hold| hold.text("tier")).unwrap_or("T3").to_owned();
             (std::cmp::Reverse(tier), hold.map(Hold::expires))
@@ -243,7 +247,7 @@ impl Office {
 }
 
 /// One ask, as a line of the list: no argument is in it.
-fn ask(group: &[(&Run, &CallId, &Hold)]) -> Option<Value> {
+fn ask(group: &[Asked<'_>]) -> Option<Value> {
     let (run, call, hold) = group.first()?;
     let digest = hold.call_digest();
     let codes = hold.entry.draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();

@@ -307,7 +307,7 @@ impl Ledger {
                 sqlx::query_as(AssertSqlSafe(sql)).fetch_all(&mut conn).await.unwrap()
             }
         };
-        rows.into_iter().map(|(size,)| size as u64).collect()
+        rows.into_iter().map(|(size,)| size.cast_unsigned()).collect()
     }
 
     /// Takes away every guard the owner can take away.

@@ -30,6 +30,7 @@ async fn execute(agent: &Agent, tool: &str, id: &str) -> pb::ExecuteToolResponse
         tool: tool.to_owned(),
         arguments: b"{}".to_vec(),
         call_id: id.to_owned(),
+        wait_ms: 0,
     });
     let token = format!("Bearer {}", agent.token).parse().unwrap();
     request.metadata_mut().insert("authorization", token);

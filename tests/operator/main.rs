@@ -13,6 +13,7 @@ mod access;
 mod approvals;
 mod commands;
 mod control;
+#[allow(dead_code, reason = "other tests ask it more")]
 #[path = "../observe/gate.rs"]
 mod gate;
 mod hall;

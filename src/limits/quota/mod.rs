@@ -13,7 +13,7 @@ use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 
 /// How long one question to the store may take, with waiting for whoever asks before.
-const WAIT: Duration = Duration::from_millis(1500);
+const WAIT: Duration = Duration::from_secs(4);
 /// After a pool was found empty it is not asked again for so long: a flood of calls costs the store
 /// four questions a second.
 const DRY: Duration = Duration::from_millis(250);
