@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use super::checked::Checked;
 use crate::approval::{self, Approvers};
 use crate::crypto::keys::PublicKey;
+use crate::crypto::sshsig::SshSig;
 use crate::enforce::{Checker, Counts, Parties, Refused, Road, Said};
 use crate::evidence::artifacts::Artifacts;
 use crate::ledger::hold::Hold;
@@ -81,6 +82,11 @@ impl Checker for List {
         let checked = approval::check(&held, &list, statement, signature, said.now);
         let (approval, word) =
             checked.map_err(|why| Refused { detail: why.code.to_owned(), message: why.why })?;
-        Ok(Counts { approval, word, signers: Some(*list.digest()) })
+        let spelled = SshSig::parse(signature).map(|signature| signature.armored());
+        let signature = spelled.map_err(|why| Refused {
+            detail: "approval.signature".into(),
+            message: why.to_string(),
+        })?;
+        Ok(Counts { approval, word, signers: Some(*list.digest()), signature })
     }
 }

@@ -79,6 +79,8 @@ pub struct Counts {
     pub word: Word,
     /// SHA-256 of the list of approvers that says so.
     pub signers: Option<Digest>,
+    /// The signature in its one spelling, as it goes on the books.
+    pub signature: String,
 }
 
 /// What became of an approver's word.
@@ -159,14 +161,13 @@ impl Road {
             manifest: run.agent.manifest,
         };
         let counts = checker.check(&hold, &parties, said).map_err(Heard::Refused)?;
-        let Counts { approval, word, signers } = counts;
+        let Counts { approval, word, signers, signature } = counts;
         let again = hold.granted.iter().any(|granted| granted.subject == approval.subject);
         if again && word == Word::Approve {
             let message = format!("`{}` has approved this call already", approval.subject);
             return Err(Heard::Refused(Refused { detail: "approval.repeated".into(), message }));
         }
-        let signed =
-            Signed { statement: said.statement.to_owned(), signature: said.signature.to_owned() };
+        let signed = Signed { statement: said.statement.to_owned(), signature };
         let written = drafts::word(&*self.entropy, &hold, (&approval, word, signers), &signed);
         match self.ledger.owe(written).await {
             Ok(_) => {}

@@ -5,9 +5,7 @@
 //! sealing and expiry (`opening`, `implicit`, `life`), what is asked again (`recall`) or no longer
 //! wanted (`cancel`), and the summary of what never got this far (`rejected`).
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +23,7 @@ pub use control::{Follow, Told};
 pub use implicit::Thread;
 pub use opening::{Opened, Opening};
 pub use run::{Run, Sealed};
+pub use settings::{Parts, Settings};
 pub use tools::ToolView;
 
 use crate::clock::{Clock, Entropy, random16};
@@ -70,6 +69,7 @@ mod recall;
 mod rejected;
 mod resume;
 mod run;
+mod settings;
 mod tools;
 mod undecided;
 
@@ -84,82 +84,6 @@ pub struct CallRequest {
     pub call_id: String,
     /// W3C trace context from the caller.
     pub traceparent: Option<String>,
-}
-
-/// Bounds of the gate.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Calls on the road at the same time, all runs together.
-    pub in_flight_max: usize,
-    /// Open runs.
-    pub open_runs_max: usize,
-    /// How long a held call waits.
-    pub hold: Duration,
-    /// Held calls of one run; the next one is denied.
-    pub pending_max: usize,
-    /// Held calls in all; the next one is denied.
-    pub pending_all_max: usize,
-    /// How long an implicit run stays open without a call.
-    pub idle: Duration,
-    /// How long a caller waits for an outcome to be on the books before it is told `call.unknown`.
-    pub settle_wait: Duration,
-    /// Between two summaries of rejected requests.
-    pub reject_period: Duration,
-    /// Evaluate policies apart, so that a slow one does not hold up its neighbours.
-    pub judge_apart: bool,
-    /// Facts the sidecar vouches for (`input.context.attested`).
-    pub attested: BTreeMap<String, String>,
-    /// Agents of whose runs nothing is stored but commitments.
-    pub incognito: BTreeSet<String>,
-    /// A file that stops calls while it is there, whatever else is up or down.
-    pub switch_file: Option<PathBuf>,
-    /// Trusted keys that must have signed a manifest; of those that are not revoked, too.
-    pub manifest_threshold: usize,
-    /// Rates, pools and turns.
-    pub bounds: Bounds,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            in_flight_max: 512,
-            open_runs_max: 20_000,
-            hold: Duration::from_secs(15 * 60),
-            pending_max: 10,
-            pending_all_max: 1000,
-            idle: Duration::from_secs(15 * 60),
-            settle_wait: Duration::from_secs(4),
-            reject_period: Duration::from_secs(10),
-            judge_apart: true,
-            attested: BTreeMap::new(),
-            incognito: BTreeSet::new(),
-            switch_file: None,
-            manifest_threshold: 1,
-            bounds: Bounds::default(),
-        }
-    }
-}
-
-/// Everything the gate works with.
-pub struct Parts {
-    /// The books.
-    pub ledger: Ledger,
-    /// The tools.
-    pub toolbox: Toolbox,
-    /// Run tokens.
-    pub tokens: Arc<RunTokens>,
-    /// The time.
-    pub clock: Arc<dyn Clock>,
-    /// Randomness.
-    pub entropy: Arc<dyn Entropy>,
-    /// Where to count.
-    pub metrics: Arc<Metrics>,
-}
-
-impl std::fmt::Debug for Parts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts").finish_non_exhaustive()
-    }
 }
 
 type Engine = Option<Arc<dyn PolicyEngine>>;

@@ -152,6 +152,15 @@ impl Agent {
         }
     }
 
+    /// How a held call ends, if it does so soon enough.
+    pub async fn wait(&self, id: &str, wait_ms: u32) -> Result<String, Refused> {
+        let request = pb::GetCallRequest { call_id: id.to_owned(), wait_ms };
+        match self.gate.clone().get_call(self.with(request)).await {
+            Ok(answer) => Ok(inline(answer.into_inner().result)),
+            Err(status) => Err(Refused::of(&status)),
+        }
+    }
+
     /// A call whose result is too large for its answer: its size and digest.
     pub async fn call_large(&self, tool: &str, id: &str) -> (u64, String) {
         let request = pb::ExecuteToolRequest {

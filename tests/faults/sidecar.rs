@@ -248,6 +248,11 @@ impl Sidecar {
         Some(digits[..end.unwrap_or(digits.len())].to_owned())
     }
 
+    /// Where operators are answered.
+    pub fn door(&self) -> String {
+        format!("http://{}", self.operator().expect("operators are served"))
+    }
+
     /// `/readyz`: status line and body; none while nobody listens.
     pub async fn readiness(&self) -> Option<(bool, String)> {
         let mut stream = tokio::net::TcpStream::connect(self.operator()?).await.ok()?;

@@ -1,6 +1,8 @@
 //! What the play wrote: valid for every other command, verifiable, and without secrets.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::stage::{Played, Stage};
 
@@ -72,7 +74,7 @@ fn the_ledger_it_leaves_can_be_verified_and_read() {
         "call.completed",
         "call.denied",
         "call.held",
-        "call.cancelled",
+        "approval.granted",
         "run.sealed",
         "writer.stopped",
     ] {
@@ -110,6 +112,54 @@ fn the_evidence_verifies_and_its_tampered_copy_fails_by_name() {
         bytes_differing += a.iter().zip(&b).filter(|(a, b)| a != b).count();
     }
     assert_eq!((files_differing, bytes_differing), (1, 1));
+}
+
+#[test]
+fn stock_openssh_verifies_who_approved_the_held_call() {
+    let (stage, _) = played();
+    let folder = stage.path("demo/evidence/approvals");
+    let mut signed: Vec<_> = files(&folder);
+    signed.retain(|path| path.extension().is_some_and(|e| e == "sig"));
+    assert_eq!(signed.len(), 2);
+    let mut names = Vec::new();
+    for signature in signed {
+        let statement = signature.with_extension("json");
+        let find = ["-Y", "find-principals", "-f", "allowed_signers", "-s"];
+        let found =
+            Command::new("ssh-keygen").args(find).arg(&signature).current_dir(&folder).output();
+        let name = String::from_utf8(found.unwrap().stdout).unwrap().trim().to_owned();
+        let verify = |bytes: Vec<u8>| {
+            let mut child = Command::new("ssh-keygen")
+                .args([
+                    "-Y",
+                    "verify",
+                    "-f",
+                    "allowed_signers",
+                    "-n",
+                    "wicketgate-approval",
+                    "-I",
+                    &name,
+                    "-s",
+                ])
+                .arg(&signature)
+                .current_dir(&folder)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            child.stdin.take().unwrap().write_all(&bytes).unwrap();
+            child.wait().unwrap().success()
+        };
+        let bytes = std::fs::read(&statement).unwrap();
+        assert!(verify(bytes.clone()), "{name}");
+        let text = String::from_utf8(bytes).unwrap();
+        let other = text.replace("\"verdict\":\"approve\"", "\"verdict\":\"refuse\"");
+        assert!(other != text && !verify(other.into_bytes()), "{name}");
+        names.push(name);
+    }
+    names.sort();
+    assert_eq!(names, ["ada@example.com", "grace@example.com"]);
 }
 
 #[test]

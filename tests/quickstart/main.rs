@@ -17,9 +17,9 @@ mod stage;
 use serde_json::json;
 use stage::Stage;
 
-const STEPS: [&str; 19] = [
-    "files", "tools", "gate", "pin", "run", "call", "call", "call", "call", "call", "count",
-    "seal", "tail", "anchor", "export", "verify", "tamper", "ledger", "end",
+const STEPS: [&str; 21] = [
+    "files", "tools", "gate", "pin", "run", "call", "call", "call", "call", "call", "approve",
+    "approve", "count", "seal", "tail", "anchor", "export", "verify", "tamper", "ledger", "end",
 ];
 
 #[test]
@@ -44,10 +44,10 @@ fn the_tools_counted_exactly_the_calls_that_were_allowed() {
     assert_eq!(verdicts, ["allowed", "allowed", "allowed", "denied", "held"]);
     let http =
         |call: &serde_json::Value| call["verdict"] == "allowed" && call["tool"] != "handbook.read";
-    let allowed = played.calls().filter(http).count();
+    // And the one that two people approved.
+    let allowed = played.calls().filter(http).count() + 1;
     let hits = &played.step("count")["hits"];
-    assert_eq!(*hits, json!({"all": allowed, "customers": 1, "tickets": 0, "transfers": 1}));
-    assert_eq!(played.step("seal")["cancelled"], "pay-2500");
+    assert_eq!(*hits, json!({"all": allowed, "customers": 1, "tickets": 0, "transfers": 2}));
     assert_eq!(played.step("run")["other_model"], "manifest.mismatch");
 }
 
@@ -59,7 +59,8 @@ fn the_plain_story_names_the_rule_and_the_paths_and_has_no_colours_in_a_pipe() {
     for part in [
         "said by wicketgate.agent.deny agent/personal_data.rego:",
         "said by wicketgate.agent.require_approval agent/amount.rego:",
-        "the tool server was asked 2 times",
+        "the tool server was asked 3 times",
+        "grace@example.com saw all of pay-2500 and signed with an SSH key; that is enough: it runs",
         "INVALID, exit 1",
         "VALID wicketgate.dev/",
         "No process was left running",

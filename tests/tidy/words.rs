@@ -121,6 +121,10 @@ const SLEEPERS: &[(&str, &str)] = &[
         "another process tells nobody when it is ready: it is asked again",
     ),
     (
+        "tests/simulation/approvals.rs",
+        "virtual time: under the paused clock a sleep is the schedule of the world",
+    ),
+    (
         "tests/simulation/client.rs",
         "virtual time: under the paused clock a sleep is the schedule of the world",
     ),

@@ -1,0 +1,159 @@
+//! One machine: the sidecar answers its operators itself.
+
+use serde_json::Value;
+
+use crate::agent::{Agent, Refused};
+use crate::checker::check;
+use crate::people::{People, RULES, done};
+use crate::sidecar::{Estate, Sidecar};
+use crate::tool::Tool;
+
+struct Desk {
+    people: People,
+    tool: Tool,
+    estate: Estate,
+    sidecar: Sidecar,
+    agent: Agent,
+}
+
+impl Desk {
+    async fn new() -> Desk {
+        let (people, tool) = (People::new(), Tool::start().await);
+        let estate = Estate::sqlite(&tool);
+        estate.bundle("1.0.1", RULES, "policy");
+        estate.configure(|config| people.configure(config, true));
+        let sidecar = estate.serve().await;
+        let agent = sidecar.open().await;
+        Desk { people, tool, estate, sidecar, agent }
+    }
+
+    fn url(&self) -> String {
+        self.sidecar.door()
+    }
+
+    async fn hold(&self, id: &str, args: &str) {
+        let held = self.agent.call("work.do", id, args).await;
+        assert_eq!(held.unwrap_err().code, "call.held");
+    }
+
+    fn says(&self, who: &str, word: &str, call: &str) -> (Option<i32>, Value) {
+        self.people.says(who, word, &self.url(), (&self.agent.run, call))
+    }
+
+    async fn close(mut self) {
+        self.sidecar.stop().await;
+        check(&self.estate.books, &self.tool, &self.estate.receipts);
+    }
+}
+
+fn code(answer: &Result<String, Refused>) -> String {
+    let refused = answer.as_ref().unwrap_err();
+    format!("{} {}", refused.code, refused.detail)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approved_call_runs_once_and_nothing_else_runs_on_the_same_word() {
+    let desk = Desk::new().await;
+    desk.hold("c1", r#"{"hold":true,"n":1}"#).await;
+    let waiting = desk.agent.wait("c1", 20_000);
+    let approving = async {
+        let (exit, told) = desk.says("ada", "approve", "c1");
+        assert_eq!((exit, done(&told)), (Some(0), ("authorized".into(), String::new())), "{told}");
+    };
+    let (waited, ()) = tokio::join!(waiting, approving);
+    waited.unwrap();
+    desk.agent.call("work.do", "c1", r#"{"hold":true,"n":1}"#).await.unwrap();
+    // The word was about these very bytes, this tool, this call.
+    let other = desk.agent.call("work.do", "c1", r#"{"hold":true,"n":2}"#).await;
+    assert_eq!(other.unwrap_err().code, "call.conflict");
+    let other = desk.agent.call("work.do", "c2", r#"{"hold":true,"n":1}"#).await;
+    assert_eq!(other.unwrap_err().code, "call.held");
+    let (exit, _) = desk.says("grace", "approve", "c1");
+    assert_eq!(exit, Some(1), "nothing waits under this id any more");
+    assert_eq!(desk.tool.count(), 1);
+    desk.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_people_are_needed_and_a_restart_between_them_forgets_neither() {
+    let mut desk = Desk::new().await;
+    let args = r#"{"hold":2}"#;
+    desk.hold("c", args).await;
+    assert_eq!(done(&desk.says("ada", "approve", "c").1).0, "held");
+    let (exit, told) = desk.says("ada", "approve", "c");
+    assert_eq!((exit, done(&told).1.as_str()), (Some(1), "approval.again"), "{told}");
+    desk.sidecar.kill();
+    desk.sidecar = desk.estate.serve().await;
+    desk.hold("c", args).await;
+    assert_eq!(done(&desk.says("grace", "approve", "c").1).0, "authorized");
+    let waited = desk.agent.wait("c", 20_000).await;
+    waited.unwrap();
+    assert_eq!(desk.tool.count(), 1);
+    desk.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_not_on_the_list_or_no_more_counts_for_nothing_whatever_token_they_have() {
+    let desk = Desk::new().await;
+    desk.hold("c", r#"{"hold":true}"#).await;
+    let (exit, told) = desk.says("mallory", "approve", "c");
+    assert_eq!((exit, done(&told).1.as_str()), (Some(1), "approval.signer"), "{told}");
+    // Taken off the list while the call is held.
+    desk.people.list(&["grace"]);
+    assert_eq!(done(&desk.says("ada", "approve", "c").1).1, "approval.signer");
+    // Revoked by an operator.
+    let key = desk.people.fingerprint("grace");
+    let (exit, said) = desk.people.types(
+        "otto",
+        &desk.url(),
+        &["control", "revoke", "key", &key, "--reason", "lost"],
+    );
+    assert_eq!(exit, Some(0), "{said}");
+    assert_eq!(done(&desk.says("grace", "approve", "c").1).1, "approval.revoked");
+    // An unsigned list is none.
+    std::fs::write(desk.people.path("signers"), "").unwrap();
+    assert_eq!(done(&desk.says("ada", "approve", "c").1).1, "approval.signer");
+    desk.hold("c", r#"{"hold":true}"#).await;
+    assert_eq!(desk.tool.count(), 0);
+    desk.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_is_told_as_one_and_a_timeout_as_itself() {
+    let desk = Desk::new().await;
+    desk.hold("c", r#"{"hold":2}"#).await;
+    assert_eq!(done(&desk.says("ada", "approve", "c").1).0, "held");
+    assert_eq!(done(&desk.says("grace", "refuse", "c").1).0, "denied");
+    let told = desk.agent.call("work.do", "c", r#"{"hold":2}"#).await;
+    assert_eq!(code(&told), "policy.denied approval.refused");
+    let mut desk = desk;
+    desk.sidecar.stop().await;
+    desk.estate.configure(|config| config["limits"]["hold_seconds"] = 1.into());
+    desk.sidecar = desk.estate.serve().await;
+    desk.hold("late", r#"{"hold":true}"#).await;
+    let expired = desk.agent.wait("late", 20_000).await;
+    assert_eq!(expired.unwrap_err().code, "call.expired");
+    assert_eq!(desk.tool.count(), 0);
+    desk.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approver_may_not_stop_agents_and_an_operator_may_not_approve() {
+    let desk = Desk::new().await;
+    desk.hold("c", r#"{"hold":true}"#).await;
+    let url = desk.url();
+    let (exit, said) = desk.people.types(
+        "ada",
+        &url,
+        &["control", "kill", "agent", "test-agent", "--reason", "x"],
+    );
+    assert!(exit == Some(1) && said.contains("operator.forbidden"), "{said}");
+    let (exit, told) = desk.says("otto", "approve", "c");
+    assert!(exit == Some(1) && told.to_string().contains("operator.forbidden"), "{told}");
+    let kill = ["control", "kill", "agent", "test-agent", "--reason", "it runs away"];
+    let (exit, said) = desk.people.types("otto", &url, &kill);
+    assert_eq!(exit, Some(0), "{said}");
+    let killed = desk.agent.call("work.do", "c", r#"{"hold":true}"#).await;
+    assert_eq!(killed.unwrap_err().code, "call.cancelled");
+    desk.close().await;
+}

@@ -1,0 +1,131 @@
+//! Two gates, one hub, one database.
+
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use crate::checker::check;
+use crate::people::{People, RULES, done};
+use crate::sidecar::{Estate, Sidecar};
+use crate::support::pg::Pg;
+use crate::tool::Tool;
+
+struct Hub {
+    child: Child,
+    log: std::path::PathBuf,
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+impl Hub {
+    /// A hub with the configuration of this gate; it reads by `reader` and orders by `operator`.
+    async fn start(estate: &Estate, people: &People, (operator, reader): (&str, &str)) -> Hub {
+        let text = std::fs::read_to_string(estate.path("wicketgate.yaml")).unwrap();
+        let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
+        people.configure(&mut config, true);
+        config["state"] = json!("hub-state");
+        config["ledger"] = json!({"postgres": {"url": operator}});
+        let private = |name: &str, text: &str| {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::write(estate.path(name), text).unwrap();
+            let mode = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(estate.path(name), mode).unwrap();
+        };
+        private("reader.url", reader);
+        config["hub"] = json!({"reader_url_file": "reader.url"});
+        config["listen"] = json!({"socket": null});
+        std::fs::write(estate.path("hub.yaml"), config.to_string()).unwrap();
+        let log = estate.path("hub.err");
+        let child = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
+            .args(["hub", "--config", "hub.yaml"])
+            .current_dir(estate.path("."))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let hub = Hub { child, log };
+        crate::until("the hub to serve", || async {
+            let said = hub.said();
+            said.lines().any(|line| line.contains("readiness") && line.contains("true"))
+        })
+        .await;
+        hub
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn url(&self) -> String {
+        let said = self.said();
+        let line = said.lines().find(|line| line.contains("operators look here")).unwrap();
+        let at = &line[line.find("127.0.0.1:").unwrap()..];
+        let end = at.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
+        format!("http://{}", &at[..end.unwrap_or(at.len())])
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hub_in_front_of_two_gates_approves_in_either_and_stops_both() {
+    let (people, tool) = (People::new(), Tool::start().await);
+    let db = Pg::cluster().database().await;
+    let mut gates: Vec<(Estate, Sidecar)> = Vec::new();
+    for _ in 0..2 {
+        let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
+        estate.bundle("1.0.1", RULES, "policy");
+        estate.configure(|config| people.configure(config, false));
+        let sidecar = estate.serve().await;
+        gates.push((estate, sidecar));
+    }
+    let mut hub = Hub::start(&gates[0].0, &people, (&db.operator_url, &db.reader_url)).await;
+    let url = hub.url();
+    let mut agents = Vec::new();
+    let ids = ["c0", "c1"];
+    for ((_, sidecar), id) in gates.iter().zip(ids) {
+        let agent = sidecar.open().await;
+        let held = agent.call("work.do", id, r#"{"hold":2}"#).await;
+        assert_eq!(held.unwrap_err().code, "call.held");
+        agents.push(agent);
+    }
+    let (exit, said) = people.types("ada", &url, &["approval", "list"]);
+    assert_eq!(exit, Some(0), "{said}");
+    assert!(agents.iter().all(|agent| said.contains(&agent.run)), "{said}");
+    for (agent, id) in agents.iter().zip(ids) {
+        let call = (agent.run.as_str(), id);
+        assert_eq!(done(&people.says("ada", "approve", &url, call).1).0, "held");
+        let (exit, told) = people.says("grace", "approve", &url, call);
+        assert_eq!((exit, done(&told).0.as_str()), (Some(0), "authorized"), "{told}");
+        agent.wait(id, 20_000).await.unwrap();
+    }
+    assert_eq!(tool.count(), 2);
+    // One word stops both, and says so.
+    let kill = ["control", "kill", "agent", "test-agent", "--reason", "it runs away", "--json"];
+    let (exit, said) = people.types("otto", &url, &kill);
+    assert_eq!(exit, Some(0), "{said}");
+    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (told["runs_sealed"].as_u64(), told["gates"].as_array().map(Vec::len)),
+        (Some(2), Some(2)),
+        "{told}"
+    );
+    for agent in &agents {
+        assert_eq!(agent.call("work.do", "d", "{}").await.unwrap_err().code, "run.sealed");
+    }
+    // Without a hub, calls go on.
+    drop(hub.child.kill());
+    drop(hub.child.wait());
+    let again = gates[0].1.open().await;
+    again.call("work.do", "e", "{}").await.unwrap();
+    for (_, sidecar) in &mut gates {
+        sidecar.stop().await;
+    }
+    for (estate, _) in &gates {
+        check(&estate.books, &tool, &estate.receipts);
+    }
+}

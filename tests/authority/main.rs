@@ -1,0 +1,39 @@
+//! People in front of the built program: held calls that are approved and refused with SSH keys, on one
+//! machine and through a hub in front of two gates over one database.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
+)]
+
+use std::time::Duration;
+
+#[path = "../faults/agent.rs"]
+mod agent;
+#[path = "../faults/checker.rs"]
+mod checker;
+#[path = "../faults/sidecar.rs"]
+mod sidecar;
+#[path = "../faults/tool.rs"]
+mod tool;
+
+mod alone;
+mod hub;
+mod people;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[path = "../support/waiting.rs"]
+mod waiting;
+
+use waiting::{pause, until, within};
+
+/// How long anything may take that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,0 +1,133 @@
+//! Approvers and operators: their keys, their tokens, the signed list, and what they type.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use wicketgate::clock::SystemEntropy;
+use wicketgate::crypto::keys::SecretKey;
+use wicketgate::crypto::openssh;
+use wicketgate::crypto::ssh::SshKey;
+
+/// A call with `{"hold":true}` waits for one person, with `{"hold":2}` for two.
+pub const RULES: &str = "package wicketgate.agent\nimport rego.v1\nallow if true\n\
+    require_approval contains {\"code\": \"one\", \"message\": \"one person\"} if input.args.hold == true\n\
+    require_approval contains {\"code\": \"two\", \"message\": \"two people\", \"approvers\": 2} if input.args.hold == 2\n";
+
+/// Everybody, in a directory of their own.
+pub struct People {
+    dir: TempDir,
+}
+
+impl People {
+    /// Ada and Grace approve; Otto operates.
+    pub fn new() -> People {
+        let people = People { dir: tempfile::tempdir().unwrap() };
+        for name in ["ada", "grace", "otto", "mallory"] {
+            openssh::store(&SecretKey::generate(&SystemEntropy), &people.path(name), name).unwrap();
+            let token = people.path(&format!("{name}.token"));
+            std::fs::write(&token, format!("{name:x<48}")).unwrap();
+            std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        crate::sidecar::run(people.dir.path(), &["keygen", "--out", "list.pem"]);
+        people.list(&["ada", "grace"]);
+        people
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn shown(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// The fingerprint of somebody's key.
+    pub fn fingerprint(&self, name: &str) -> String {
+        let line = std::fs::read_to_string(self.path(&format!("{name}.pub"))).unwrap();
+        SshKey::parse(line.trim()).unwrap().fingerprint()
+    }
+
+    /// Writes and signs the list of those who may approve from now on.
+    pub fn list(&self, names: &[&str]) {
+        let line = |name: &&str| {
+            let key = std::fs::read_to_string(self.path(&format!("{name}.pub"))).unwrap();
+            let key: Vec<&str> = key.split_whitespace().take(2).collect();
+            format!("{name} namespaces=\"wicketgate-approval\" {} roles=approver\n", key.join(" "))
+        };
+        let text: String = names.iter().map(line).collect();
+        std::fs::write(self.path("signers"), text).unwrap();
+        let sign = ["approval", "sign-approvers", "signers", "--key", "list.pem"];
+        crate::sidecar::run(self.dir.path(), &sign);
+    }
+
+    /// What a configuration says of them.
+    pub fn configure(&self, config: &mut Value, office: bool) {
+        config["trust"]["approver_keys"] = json!([self.shown("list.pem.pub")]);
+        config["approvals"] = json!({"signers": self.shown("signers")});
+        if office {
+            let member = |name: &str, role: &str| json!({"subject": name, "roles": [role], "token_file": self.shown(&format!("{name}.token"))});
+            config["operators"] = json!([
+                member("ada", "approver"),
+                member("grace", "approver"),
+                member("mallory", "approver"),
+                member("otto", "operator"),
+            ]);
+        }
+    }
+
+    /// Somebody types a command at this door. Exit code and what was said.
+    pub fn types(&self, who: &str, url: &str, args: &[&str]) -> (Option<i32>, String) {
+        let token = self.shown(&format!("{who}.token"));
+        let done =
+            typed(self.dir.path(), &[args, &["--url", url, "--token-file", &token]].concat());
+        let said = [done.stdout, done.stderr].concat();
+        (done.status.code(), String::from_utf8(said).unwrap())
+    }
+
+    /// Somebody approves or refuses a call with their key.
+    pub fn says(
+        &self,
+        who: &str,
+        word: &str,
+        url: &str,
+        (run, call): (&str, &str),
+    ) -> (Option<i32>, Value) {
+        let (key, token) = (self.shown(who), self.shown(&format!("{who}.token")));
+        let args = [
+            "approval",
+            word,
+            run,
+            call,
+            "--key",
+            &key,
+            "--token-file",
+            &token,
+            "--url",
+            url,
+            "--yes",
+            "--json",
+        ];
+        let done = typed(self.dir.path(), &args);
+        let told = serde_json::from_slice(&done.stdout);
+        let told = told.unwrap_or_else(|_| json!({"err": String::from_utf8_lossy(&done.stderr)}));
+        (done.status.code(), told)
+    }
+}
+
+fn typed(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wicketgate")).args(args).current_dir(dir).output().unwrap()
+}
+
+/// What the gate that holds the call did with a word about it: where the call is, and why not.
+#[track_caller]
+pub fn done(told: &Value) -> (String, String) {
+    let text =
+        |gate: &Value, name: &str| gate["done"][name].as_str().unwrap_or_default().to_owned();
+    let gates = told["gates"].as_array().unwrap_or_else(|| panic!("{told}"));
+    let gate = gates.iter().find(|gate| gate["done"].get("call").is_some());
+    let gate = gate.unwrap_or_else(|| panic!("{told}"));
+    (text(gate, "call"), text(gate, "detail"))
+}
