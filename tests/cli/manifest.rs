@@ -127,8 +127,8 @@ fn what_is_no_strict_yaml_is_refused_with_its_place_before_it_is_signed() {
         ("calls: 500", "call: 500", "spec.limits.call: unknown field (manifest.schema)"),
         (
             "calls: 500",
-            "cost_usd: \"5.00\"",
-            "spec.limits.cost_usd: this build does not enforce this limit (manifest.limit_not_enforced)",
+            "tokens: 5",
+            "spec.limits.tokens: this build does not enforce this limit (manifest.limit_not_enforced)",
         ),
         (
             "name: repo.read_file, tier: T0",

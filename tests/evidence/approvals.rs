@@ -73,13 +73,23 @@ fn a_refusal_and_a_hold_that_ran_out_are_proven_too() {
 
 #[test]
 fn a_refusal_is_the_last_word_whoever_approves_after_it() {
-    noticed("somebody refused it", |s| {
+    let report = judged(|s| {
         s.words[0].kind = Kind::ApprovalRefused;
         s.words[0].statement.verdict = Word::Refuse;
         let released = s.released.as_mut().unwrap();
         set(released, "approvals", json(&format!(r#"["{NONCE}"]"#)));
         s.told = vec![("bob", BOB)];
     });
+    caught(&report, "S5");
+    let detail = report.outcome("S5").unwrap().detail();
+    assert!(detail.contains("`approval.granted` does not follow a refusal"), "{detail}");
+    // Nor does anything run after it.
+    let report = judged(|s| {
+        s.words.truncate(1);
+        s.words[0].kind = Kind::ApprovalRefused;
+        s.words[0].statement.verdict = Word::Refuse;
+    });
+    caught(&report, "S5");
 }
 
 #[test]

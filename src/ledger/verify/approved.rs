@@ -18,8 +18,6 @@ pub const LATE_MILLIS: i64 = 5_000;
 pub struct Hold {
     data: Json,
     given: BTreeSet<String>,
-    /// Somebody said no, which is the last word.
-    refused: bool,
 }
 
 impl Hold {
@@ -30,16 +28,14 @@ impl Hold {
     pub fn accept(hold: &mut Option<Self>, line: &Line, cut: bool) -> Result<(), String> {
         if line.is(Kind::CallHeld) {
             let data = line.entry.draft.data.clone();
-            *hold = Some(Self { data, given: BTreeSet::new(), refused: false });
+            *hold = Some(Self { data, given: BTreeSet::new() });
             return Ok(());
         }
         let named = line.entry.draft.data.get("approvals").is_some();
         match hold {
             Some(hold) if line.is(Kind::ApprovalGranted) => hold.granted(line),
-            Some(hold) if line.is(Kind::ApprovalRefused) => {
-                hold.refused = true;
-                hold.about(line)
-            }
+            // That nothing but a denial follows is the automaton's business.
+            Some(hold) if line.is(Kind::ApprovalRefused) => hold.about(line),
             Some(hold) if line.is(Kind::CallAuthorized) => hold.released(line, cut),
             None if named && !cut => Err("it names approvals, and was not held".into()),
             Some(_) | None => Ok(()),
@@ -68,9 +64,6 @@ impl Hold {
     }
 
     fn released(&self, line: &Line, cut: bool) -> Result<(), String> {
-        if self.refused {
-            return Err("it runs, and somebody refused it".into());
-        }
         let changed = ["call_digest", "definition", "effect"].into_iter();
         if let Some(name) = changed.into_iter().find(|name| !self.same(line, name)) {
             return Err(format!("`{name}` is not what was held"));

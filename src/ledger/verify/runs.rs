@@ -150,8 +150,11 @@ impl Run {
         let tool = draft.tool.clone().or_else(|| before.and_then(|c| c.tool.clone()));
         let unread = before.is_some_and(|c| c.unread);
         let mut hold = self.calls.remove(&id).and_then(|c| c.hold);
-        Hold::accept(&mut hold, line, begun || unread)
-            .map_err(|why| Damage::new("P4", format!("call `{id}`: {why}")))?;
+        // What an entry that cannot be read made of the call, nobody can compare.
+        if !unread {
+            Hold::accept(&mut hold, line, begun)
+                .map_err(|why| Damage::new("P4", format!("call `{id}`: {why}")))?;
+        }
         self.calls.insert(id, Call { stage, tool, unread, hold });
         Ok(())
     }
