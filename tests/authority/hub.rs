@@ -38,7 +38,7 @@ impl Hub {
         };
         private("reader.url", reader);
         config["hub"] = json!({"reader_url_file": "reader.url"});
-        config["listen"] = json!({"socket": null});
+        config["listen"] = json!({"socket": "s/hub.sock"});
         std::fs::write(estate.path("hub.yaml"), config.to_string()).unwrap();
         let log = estate.path("hub.err");
         let child = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
@@ -50,7 +50,8 @@ impl Hub {
             .spawn()
             .unwrap();
         let hub = Hub { child, log };
-        crate::until("the hub to serve", || async {
+        let what = format!("the hub to serve, see {}", hub.log.display());
+        crate::until(&what, || async {
             let said = hub.said();
             said.lines().any(|line| line.contains("readiness") && line.contains("true"))
         })

@@ -128,7 +128,7 @@ fn what_is_no_strict_yaml_is_refused_with_its_place_before_it_is_signed() {
         (
             "calls: 500",
             "tokens: 5",
-            "spec.limits.tokens: this build does not enforce this limit (manifest.limit_not_enforced)",
+            "spec.limits.tokens: this build does not enforce this limit: it runs no model calls that have tokens",
         ),
         (
             "name: repo.read_file, tier: T0",
