@@ -116,10 +116,18 @@ fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), 
     let manifest =
         material.opening().and_then(|line| line.text("manifest")).and_then(Digest::parse);
     let mut open: BTreeMap<&CallId, Open<'_>> = BTreeMap::new();
+    let mut unread: BTreeSet<&CallId> = BTreeSet::new();
     for line in material.of_run() {
         let Some(call) = &line.entry.draft.call else { continue };
         let at = |why: String| format!("seq {}: {why}", line.entry.seq);
-        if line.is(Kind::CallHeld) {
+        if line.unknown.is_some() {
+            // What it made of the hold, nobody can tell here.
+            if open.remove(call).is_some() {
+                let why = format!("`{}` speaks of a held call and is not known here", line.kind());
+                seen.missing = Some(at(why));
+            }
+            unread.insert(call);
+        } else if line.is(Kind::CallHeld) {
             told(material, line, &[], false).map_err(at)?;
             open.insert(call, Open { held: line, given: Vec::new() });
         } else if is_word(line) {
@@ -136,7 +144,10 @@ fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), 
             let known = open.get(call);
             let released = known.is_some() && line.is(Kind::CallAuthorized);
             // Of what began before the span, or cannot be told, no more is said.
-            let untold = if known.is_some() { seen.missing.is_some() } else { material.cut.begin };
+            let untold = match known {
+                Some(_) => seen.missing.is_some(),
+                None => material.cut.begin || unread.contains(call),
+            };
             let given = known.map_or(&[][..], |open| &open.given);
             let opened = !untold && told(material, line, given, released).map_err(at)?;
             seen.released = seen.released.saturating_add(usize::from(released));
