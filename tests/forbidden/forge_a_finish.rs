@@ -4,7 +4,7 @@ use wicketgate::domain::outcome::Ended;
 use wicketgate::ledger::permit::{Finished, Receipt};
 
 pub fn forge(run: RunId, call: CallId, tool: ToolName, authorized: Receipt, ended: Ended) -> Finished {
-    Finished { run, call, tool, authorized, ended }
+    Finished { run, call, tool, authorized, ended, inert: false }
 }
 
 fn main() {}

@@ -4,7 +4,7 @@ use wicketgate::enforce::Released;
 use wicketgate::ledger::permit::Receipt;
 
 pub fn forged(call: CallId, receipt: Receipt) -> Released {
-    Released { call, result: Vec::new(), status: String::new(), receipt }
+    Released { call, result: Vec::new(), status: String::new(), receipt, pending: false }
 }
 
 fn main() {}

@@ -149,7 +149,8 @@ async fn a_file_written_before_subtrees_were_kept_is_filled_when_it_is_opened() 
     // As version 2 of the schema left it.
     raw(
         &path,
-        "DROP TABLE pool_gate; DROP TABLE pool_window; DROP TABLE pool_hold;
+        "DROP TABLE control_presence; DROP TABLE control_report; DROP TABLE control_row;
+         DROP TABLE pool_gate; DROP TABLE pool_window; DROP TABLE pool_hold;
          DROP TABLE subtree; DROP TABLE pruned; DROP INDEX payload_age; DROP TRIGGER entry_no_delete;
          CREATE TRIGGER entry_no_delete BEFORE DELETE ON entry BEGIN
            SELECT RAISE(ABORT, 'ledger.entry is append-only (DELETE refused)'); END;
