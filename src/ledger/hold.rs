@@ -3,6 +3,7 @@
 //! It is always read from there, never kept in memory, so that it is the same after a restart.
 
 use super::entry::{Entry, Kind};
+#[cfg(feature = "gate")]
 use super::{Error, Ledger};
 use crate::approval::{Approval, Statement, Word};
 use crate::domain::call::Auth;

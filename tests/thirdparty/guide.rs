@@ -171,7 +171,7 @@ fn every_program_the_guide_names_accepts_the_quickstart() {
         "6 decisions made again by OPA: the same verdicts, reasons and obligations",
         "securesystemslib and in-toto-attestation: ",
         "aics-tlog: ledger extends the head you noted",
-        "aics-tlog: ledger: 7 proofs that stand on their own",
+        "aics-tlog: ledger: 8 proofs that stand on their own",
         "rfc8785, aics-tlog, scitt-cose: ledger: ",
         "aics-tlog: ledger/checkpoint.txt at ",
         "aics-tlog: fleet/checkpoint.txt at ",

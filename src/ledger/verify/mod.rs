@@ -4,8 +4,8 @@
 //! verifier; only `whole` and what tells the kinds of damage know a store, and only through the reading
 //! port.
 
-pub mod announced;
 #[cfg(feature = "gate")]
+pub mod announced;
 pub mod approved;
 pub mod chain;
 pub mod epochs;
