@@ -109,7 +109,7 @@ pub fn document(
         ("time", time_json(standing.now)),
         ("findings", prepared.findings().iter().map(finding_json).collect::<Vec<_>>().into()),
         ("approvals", standing.approvals.iter().map(approval_json).collect::<Vec<_>>().into()),
-        ("quorum", Json::object([("by_hand", names(standing.by_hand).into())])),
+        ("quorum", quorum_json(standing.by_hand)),
         ("pools", run.pools.iter().map(pool_json).collect::<Vec<_>>().into()),
         ("observe", names(standing.observe).into()),
         (
@@ -123,7 +123,16 @@ pub fn document(
     ]))
 }
 
-fn approval_json(approval: &Approval) -> Json {
+/// The layers that count approvers for themselves, as the policy is told.
+#[must_use]
+pub fn quorum_json(by_hand: &[&str]) -> Json {
+    let layers = by_hand.iter().map(|layer| Json::from(*layer)).collect::<Vec<_>>();
+    Json::object([("by_hand", layers.into())])
+}
+
+/// One approval, as the policy is told of it.
+#[must_use]
+pub fn approval_json(approval: &Approval) -> Json {
     let roles = approval.roles.iter().map(|role| Json::from(role.as_str()));
     Json::object([
         ("approver", Json::from(approval.subject.as_str())),

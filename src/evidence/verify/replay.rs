@@ -24,6 +24,7 @@ use crate::evidence::projection::{Material, decides};
 use crate::firewall;
 use crate::ledger::drafts;
 use crate::ledger::entry::Kind;
+use crate::ledger::hold;
 use crate::ledger::verify::Line;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{ENGINE, RegoEngine};
@@ -198,7 +199,7 @@ struct Told<'a> {
 impl Told<'_> {
     /// Whether the input speaks of this very call, by this agent, in this run, at this time.
     fn fits(&self, engine: &RegoEngine) -> Result<(), String> {
-        const MEMBERS: [&str; 13] = [
+        const MEMBERS: [&str; 15] = [
             "agent",
             "approvals",
             "args",
@@ -208,6 +209,8 @@ impl Told<'_> {
             "findings",
             "history",
             "observe",
+            "pools",
+            "quorum",
             "run",
             "time",
             "tool",
@@ -247,9 +250,7 @@ impl Told<'_> {
                 return Err(format!("the policy was told another `{shown}` than is recorded"));
             }
         }
-        if *self.at("approvals") != Json::Array(Vec::new()) {
-            return Err("the policy was told of approvals that are not recorded".into());
-        }
+        self.approvals(engine)?;
         self.labels(opened)?;
         self.manifest()?;
         self.counters()?;
@@ -300,6 +301,24 @@ impl Told<'_> {
             );
         }
         Ok(())
+    }
+
+    /// Those who had approved the call when it was judged, and the layers that count them for themselves.
+    fn approvals(&self, engine: &RegoEngine) -> Result<(), String> {
+        let (call, seq) = (&self.line.entry.draft.call, self.line.entry.seq);
+        let before = |line: &&Line| line.entry.draft.call == *call && line.entry.seq < seq;
+        let granted = self.material.of_run().filter(before);
+        let granted = granted.filter_map(|line| hold::said(&line.entry, Kind::ApprovalGranted));
+        let granted: Vec<Json> = granted.map(|approval| input::approval_json(&approval)).collect();
+        // What was said before the span is not read.
+        if !self.material.cut.begin && *self.at("approvals") != Json::Array(granted) {
+            return Err("the policy was told of approvals that are not recorded".into());
+        }
+        if *self.at("quorum") == input::quorum_json(engine.by_hand()) {
+            Ok(())
+        } else {
+            Err("the policy was told of other layers that count approvers than it has".into())
+        }
     }
 
     /// The counters stand in the input twice.
