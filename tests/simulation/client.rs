@@ -447,7 +447,7 @@ async fn vanish(after: Option<Duration>) {
 pub fn request(dice: &mut Dice, id: String) -> CallRequest {
     let act = ["ok", "ok", "ok", "slow", "error", "hang", "panic", "flood"];
     let verdict =
-        ["allow", "allow", "allow", "pair", "allow", "flip", "deny", "hold", "error", "panic"];
+        ["allow", "allow", "allow", "allow", "allow", "flip", "deny", "hold", "error", "panic"];
     let act = act[usize::try_from(dice.below(8)).unwrap()];
     let verdict = verdict[usize::try_from(dice.below(10)).unwrap()];
     let mut args = json!({
@@ -456,6 +456,9 @@ pub fn request(dice: &mut Dice, id: String) -> CallRequest {
         "secret": format!("{PLANTED}-{:016x}", dice.next()),
         "n": dice.below(1 << 40),
     });
+    if verdict == "hold" && args["n"].as_u64().unwrap().is_multiple_of(2) {
+        args["policy"] = json!("pair");
+    }
     if dice.chance(300) || act == "slow" {
         args["ms"] = json!(dice.below(350));
     }
