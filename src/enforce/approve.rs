@@ -133,7 +133,7 @@ impl Road {
         call: &CallId,
         (statement, signature): (&str, &str),
     ) -> Option<Heard> {
-        let run = self.runs.open().into_iter().find(|open| open.id() == run)?;
+        let run = self.runs.of_id(run)?;
         let said = Said { statement, signature, now: self.clock.now() };
         // One word at a time for one run: two for the same hold must see each other.
         let _turn = run.words.lock().await;
@@ -319,7 +319,7 @@ impl Road {
         call: &CallId,
         arguments: &str,
     ) -> Option<Result<CallId, Fault>> {
-        let run = self.runs.open().into_iter().find(|open| open.id() == run)?;
+        let run = self.runs.of_id(run)?;
         let _turn = run.words.lock().await;
         Some(self.modified(&run, call, arguments).await)
     }

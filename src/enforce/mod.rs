@@ -340,7 +340,11 @@ impl Road {
     }
 
     /// Prepares and judges, and queues the decision while no bundle can be swapped in between.
-    async fn decide(&self, mut trip: Trip, resumed: Option<Resumed>) -> Result<Decided, Undecided> {
+    async fn decide(
+        self: &Arc<Self>,
+        mut trip: Trip,
+        resumed: Option<Resumed>,
+    ) -> Result<Decided, Undecided> {
         let _turn = self.turn.read().await;
         let toolbox = self.toolbox.load_full();
         let spending = self.reserve(&mut trip, &toolbox).await.map_err(Undecided::Ledger)?;
@@ -358,7 +362,12 @@ impl Road {
         Ok(Decided { pending, executor, spending })
     }
 
-    async fn judge(&self, trip: Trip, resumed: Option<Resumed>, toolbox: &Toolbox) -> Judged {
+    async fn judge(
+        self: &Arc<Self>,
+        trip: Trip,
+        resumed: Option<Resumed>,
+        toolbox: &Toolbox,
+    ) -> Judged {
         let Trip { run, call, refusals, facts, span, cancel, .. } = trip;
         let tool = call.tool().clone();
         let grant = run.manifest.grant(call.tool());
@@ -372,10 +381,11 @@ impl Road {
         let (now, hold) = (self.clock.now(), self.settings.hold);
         let apart = self.settings.judge_apart && prepared.is_ready();
         let (most, all) = (self.settings.pending_max, self.settings.pending_all_max);
-        let held: usize = self.runs.open().iter().map(|run| run.state.lock().held).sum();
+        let road = Arc::clone(self);
         let judging = move || {
             let id = prepared.call().id().clone();
-            let room = || run.hold_place(&id, most, held < all);
+            // Only for a call that is to be held: it asks every open run.
+            let room = || run.hold_place(&id, most, road.runs.held() < all);
             let bench = Bench {
                 engine: engine.as_ref().as_ref(),
                 agent: &run.agent,

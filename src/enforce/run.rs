@@ -412,6 +412,16 @@ impl Runs {
         self.by_token.read().values().filter(|run| !run.is_over()).cloned().collect()
     }
 
+    /// The open run of this id, if it is one of this process.
+    pub fn of_id(&self, id: &RunId) -> Option<Arc<Run>> {
+        self.by_token.read().values().find(|run| run.id == *id && !run.is_over()).cloned()
+    }
+
+    /// Calls of all open runs that wait for an approval.
+    pub fn held(&self) -> usize {
+        self.open().iter().map(|run| run.state.lock().held).sum()
+    }
+
     /// Keeps a sealed run known for a while, then forgets the oldest.
     pub fn sealed(&self, run: &Run) {
         if let Some(thread) = run.thread {
