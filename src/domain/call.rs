@@ -17,6 +17,18 @@ pub struct Auth {
     pub token: Option<String>,
 }
 
+impl Auth {
+    /// Reads what an entry records.
+    #[must_use]
+    pub fn read(json: &Json) -> Option<Self> {
+        Some(Self {
+            method: json.get("method")?.as_str()?.to_owned(),
+            uid: json.get("uid").and_then(Json::as_u64).and_then(|uid| u32::try_from(uid).ok()),
+            token: json.get("token").and_then(Json::as_str).map(str::to_owned),
+        })
+    }
+}
+
 /// One call as the agent asked for it: parsed strictly, canonical once, immutable from here on.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ToolCall {

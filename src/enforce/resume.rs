@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use super::Road;
 use super::run::{Place, Run, State};
+use crate::domain::call::Auth;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
@@ -117,7 +118,6 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>], now: Duration) -> 
     let thread = text("implicit").map(|_| hash);
     let digest = Digest::parse(text("manifest")?)?;
     let manifest = manifests.iter().find(|m| m.digest == digest)?;
-    let auth = data.get("auth")?;
     let labels = data.get("labels").and_then(Json::as_array).unwrap_or_default();
     let pair = |label: &Json| {
         let text = |name| label.get(name).and_then(Json::as_str).map(str::to_owned);
@@ -148,11 +148,7 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>], now: Duration) -> 
         id: found.run,
         manifest: Arc::clone(manifest),
         agent: agent_facts(manifest, Binding::Claimed),
-        auth: crate::domain::call::Auth {
-            method: auth.get("method")?.as_str()?.to_owned(),
-            uid: auth.get("uid").and_then(Json::as_u64).and_then(|u| u32::try_from(u).ok()),
-            token: auth.get("token").and_then(Json::as_str).map(str::to_owned),
-        },
+        auth: Auth::read(data.get("auth")?)?,
         opened_at: found.opened.ts,
         expires: text("expires").and_then(Timestamp::parse),
         // WHY: a mode that is not known runs nothing.

@@ -5,7 +5,7 @@
 use super::entry::{Entry, Kind};
 #[cfg(feature = "gate")]
 use super::{Error, Ledger};
-use crate::approval::{Approval, Statement, Word};
+use crate::approval::Approval;
 use crate::domain::call::Auth;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, RunId, ToolName};
@@ -53,21 +53,6 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// The statement an approver of this hold signs; the manifest is that of the run.
-    #[must_use]
-    pub fn statement(&self, manifest: Digest, verdict: Word) -> Statement {
-        Statement {
-            call_digest: self.call_digest,
-            definition: self.definition,
-            layers: self.layers.clone(),
-            manifest,
-            run: self.run,
-            expires: self.expires,
-            nonce: self.nonce.clone(),
-            verdict,
-        }
-    }
-
     /// Reads the hold from the entries of a call, ascending, and the opened arguments. `None` if the call
     /// is not held, or not any more.
     #[must_use]
@@ -80,7 +65,7 @@ impl Hold {
         }
         let data = &first.draft.data;
         let text = |name: &str| data.get(name).and_then(Json::as_str);
-        let digest = |name: &str| text(name).and_then(prefixed);
+        let digest = |name: &str| text(name).and_then(Digest::parse);
         Some(Self {
             run: first.draft.run?,
             call: first.draft.call.clone()?,
@@ -93,7 +78,7 @@ impl Hold {
             nonce: text("nonce")?.to_owned(),
             expires: Timestamp::parse(text("expires")?)?,
             after: data.get("after").and_then(Json::as_u64)?,
-            auth: auth(data.get("auth")?)?,
+            auth: Auth::read(data.get("auth")?)?,
             traceparent: text("traceparent").map(str::to_owned),
             args,
             salt,
@@ -117,24 +102,15 @@ pub fn said(entry: &Entry, kind: Kind) -> Option<Approval> {
     })
 }
 
-fn prefixed(text: &str) -> Option<Digest> {
-    Digest::parse(text.strip_prefix("sha256:").unwrap_or(text))
-}
-
-fn layers(data: &Json) -> Option<Vec<(String, Digest)>> {
-    let layer = |layer: &Json| {
-        let text = |name: &str| layer.get(name).and_then(Json::as_str);
-        Some((text("layer")?.to_owned(), prefixed(text("digest")?)?))
+/// Name and digest of each layer that an entry names.
+#[must_use]
+pub fn layers(data: &Json) -> Option<Vec<(String, Digest)>> {
+    let one = |item: &Json| {
+        let layer = item.get("layer").and_then(Json::as_str)?;
+        let digest = item.get("digest").and_then(Json::as_str).and_then(Digest::parse)?;
+        Some((layer.to_owned(), digest))
     };
-    data.get("layers").and_then(Json::as_array)?.iter().map(layer).collect()
-}
-
-fn auth(auth: &Json) -> Option<Auth> {
-    Some(Auth {
-        method: auth.get("method")?.as_str()?.to_owned(),
-        uid: auth.get("uid").and_then(Json::as_u64).and_then(|uid| u32::try_from(uid).ok()),
-        token: auth.get("token").and_then(Json::as_str).map(str::to_owned),
-    })
+    data.get("layers")?.as_array()?.iter().map(one).collect()
 }
 
 #[cfg(feature = "gate")]

@@ -17,8 +17,9 @@ use crate::evidence::bundle::{APPROVERS, APPROVERS_SIG, approvers_files};
 use crate::evidence::payloads::Payload;
 use crate::evidence::projection::{Material, decides};
 use crate::ledger::entry::Kind;
+use crate::ledger::hold::layers;
 use crate::ledger::verify::Line;
-use crate::ledger::verify::approved::{LATE_MILLIS, layers};
+use crate::ledger::verify::approved::LATE_MILLIS;
 
 /// Why a word cannot be told, or does not hold.
 enum Bad {

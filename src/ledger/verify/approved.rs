@@ -8,6 +8,7 @@ use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::ledger::entry::Kind;
+use crate::ledger::hold::layers;
 
 /// How long after a hold's end an entry may still stand that was decided before it: an entry waits for
 /// its commit.
@@ -100,15 +101,4 @@ impl Hold {
         let digest = |text: Option<&str>| text.map(Digest::parse);
         digest(self.text(name)) == digest(line.text(name))
     }
-}
-
-/// Name and digest of each layer that an entry names.
-#[must_use]
-pub fn layers(data: &Json) -> Option<Vec<(String, Digest)>> {
-    let one = |item: &Json| {
-        let layer = item.get("layer").and_then(Json::as_str)?;
-        let digest = item.get("digest").and_then(Json::as_str).and_then(Digest::parse)?;
-        Some((layer.to_owned(), digest))
-    };
-    data.get("layers")?.as_array()?.iter().map(one).collect()
 }
