@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{Exit, complain, config};
-use crate::app::{self, Ended};
+use super::{Exit, serve};
+use crate::app;
 
 /// Answer the operators of a tenant, in front of its Postgres ledger.
 #[derive(clap::Args, Debug)]
@@ -23,28 +23,5 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args) -> Exit {
-    let config = match config::load(&args.config) {
-        Ok(config) => config,
-        Err(problems) => {
-            problems.iter().for_each(complain);
-            return Exit::Config;
-        }
-    };
-    match app::hub(config, args.json) {
-        Ok(Ended::Stopped) => Exit::Ok,
-        Ok(Ended::Fenced) => Exit::Fenced,
-        Ok(Ended::Broken) => Exit::Invalid,
-        Err(app::Error::Config(problems)) => {
-            problems.iter().for_each(complain);
-            Exit::Config
-        }
-        Err(error @ app::Error::Taken(_)) => {
-            complain(format!("error: {error}"));
-            Exit::Fenced
-        }
-        Err(error @ app::Error::System(_)) => {
-            complain(format!("error: {error}"));
-            Exit::Invalid
-        }
-    }
+    serve::process(&args.config, |config| app::hub(config, args.json))
 }

@@ -1,9 +1,10 @@
 //! `wicketgate serve`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Exit, complain, config};
 use crate::app::{self, Ended};
+use crate::config::Config;
 
 /// Run the gate.
 #[derive(clap::Args, Debug)]
@@ -31,14 +32,19 @@ pub fn run(args: &Args) -> Exit {
         complain(format!("error: {why}"));
         return Exit::Invalid;
     }
-    let config = match config::load(&args.config) {
+    process(&args.config, |config| app::serve(config, args.json))
+}
+
+/// Loads the configuration and runs a process with it to its end.
+pub(super) fn process(file: &Path, run: impl FnOnce(Config) -> Result<Ended, app::Error>) -> Exit {
+    let config = match config::load(file) {
         Ok(config) => config,
         Err(problems) => {
             problems.iter().for_each(complain);
             return Exit::Config;
         }
     };
-    match app::serve(config, args.json) {
+    match run(config) {
         Ok(Ended::Stopped) => Exit::Ok,
         Ok(Ended::Fenced) => Exit::Fenced,
         Ok(Ended::Broken) => Exit::Invalid,
