@@ -2,7 +2,6 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
@@ -105,16 +104,8 @@ impl Office {
         self.path("state").join(format!("{name}.checkpoint"))
     }
 
-    fn command(&self, before: &[&str]) -> Command {
-        let program = env!("CARGO_BIN_EXE_wicketgate");
-        let mut command = match before.split_first() {
-            None => Command::new(program),
-            Some((tracer, args)) => {
-                let mut command = Command::new(tracer);
-                command.args(args).arg(program);
-                command
-            }
-        };
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
         command
             .args(["witness", "serve", "--name", NAME, "--listen", "127.0.0.1:0", "--key"])
             .arg(self.path("witness.pem"))
@@ -127,18 +118,16 @@ impl Office {
 
     /// Starts the witness; one that was killed a moment ago may still hold the lock.
     pub fn open(&self) -> Running {
-        let mut tries = (0..100).map(|_| self.try_open(&[]));
+        let mut tries = (0..100).map(|_| self.try_open());
         tries
             .find_map(|running| running)
             .unwrap_or_else(|| panic!("{}", std::fs::read_to_string(self.path("log.txt")).unwrap()))
     }
 
-    /// Starts the witness under a tracer; `None` if it ended before it listened.
-    pub fn try_open(&self, before: &[&str]) -> Option<Running> {
+    /// Starts the witness; `None` if it ended before it listened.
+    fn try_open(&self) -> Option<Running> {
         let log = std::fs::File::create(self.path("log.txt")).unwrap();
-        let mut command = self.command(before);
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(log).process_group(0).spawn().unwrap();
+        let mut child = self.command().stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
@@ -153,7 +142,7 @@ impl Office {
 
     /// How it ends when it does not start, and what it says.
     pub fn refuses(&self) -> (ExitStatus, String) {
-        let out = self.command(&[]).output().unwrap();
+        let out = self.command().output().unwrap();
         (out.status, String::from_utf8(out.stderr).unwrap())
     }
 }
@@ -211,12 +200,43 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The group: a tracer does not take with it what it traces.
-        let group = rustix::process::Pid::from_child(&self.child);
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.child.kill();
         let _ = self.child.wait();
         // Until nobody is left who could write.
         let _ = self.out.read_to_end(&mut Vec::new());
+    }
+}
+
+/// A tracer that does something to the system calls of a witness from now on.
+///
+/// It counts the calls of each thread for itself. A head is remembered in one thread, but who attaches
+/// before that cannot know how much that thread did already: attach right before what is to be hit.
+pub struct Tracer(Child);
+
+impl Tracer {
+    /// Has attached when this returns.
+    pub fn attach(to: &Running, inject: &str) -> Self {
+        let pid = to.child.id().to_string();
+        let mut child = Command::new("strace")
+            .args(["-f", "-o", "/dev/null", "-p", &pid, "-e", &format!("inject={inject}")])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|e| panic!("strace (tests/run installs it): {e}"));
+        let mut said = String::new();
+        let mut err = BufReader::new(child.stderr.take().unwrap());
+        while !said.contains(" attached") {
+            assert_ne!(err.read_line(&mut said).unwrap(), 0, "strace: {said}");
+        }
+        // It has more to say of threads that come and go, and must not wait for a reader.
+        std::thread::spawn(move || std::io::copy(&mut err, &mut std::io::sink()));
+        Self(child)
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
