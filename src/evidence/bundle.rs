@@ -1,11 +1,11 @@
 //! The directory a bundle is: names, sizes, and nothing but plain files.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use super::{Error, zip};
+use super::zip;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::ledger::verify::Damage;
@@ -158,83 +158,6 @@ impl Files {
         let mut left = BYTES_MAX;
         read_into(dir, "", &mut files, &mut left)?;
         Ok(files)
-    }
-
-    /// Writes all files into a new directory beside `dir`, then renames it into place.
-    ///
-    /// # Errors
-    /// `dir` is there and not empty, or something cannot be written.
-    pub fn write(&self, dir: &Path) -> Result<(), Error> {
-        free(dir)?;
-        if zipped(dir) {
-            return self.write_zip(dir);
-        }
-        let occupied = || Error::Occupied(dir.display().to_string());
-        let name = dir.file_name().ok_or_else(occupied)?.to_string_lossy().into_owned();
-        let part = dir.with_file_name(format!(".{name}.{}.part", std::process::id()));
-        let written = self.write_into(&part).and_then(|()| {
-            // Renaming a directory onto an empty one replaces it, onto any other fails.
-            std::fs::rename(&part, dir).map_err(|e| Error::io(dir, e))
-        });
-        if written.is_err() {
-            // What is left of a failed export is of no use; its own failure to go away is not news.
-            drop(std::fs::remove_dir_all(&part));
-        }
-        written
-    }
-
-    fn write_zip(&self, path: &Path) -> Result<(), Error> {
-        let io = |e| Error::io(path, e);
-        let bytes = zip::write(self).map_err(io)?;
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            std::fs::create_dir_all(parent).map_err(|e| Error::io(parent, e))?;
-        }
-        let part = path.with_extension(format!("{}.part", std::process::id()));
-        let mut file = std::fs::File::create_new(&part).map_err(io)?;
-        let written = file.write_all(&bytes).and_then(|()| file.sync_all());
-        let written = written.and_then(|()| std::fs::rename(&part, path)).map_err(io);
-        if written.is_err() {
-            drop(std::fs::remove_file(&part));
-        }
-        written
-    }
-
-    fn write_into(&self, part: &Path) -> Result<(), Error> {
-        if let Some(parent) = part.parent() {
-            std::fs::create_dir_all(parent).map_err(|e| Error::io(parent, e))?;
-        }
-        std::fs::create_dir(part).map_err(|e| Error::io(part, e))?;
-        for (name, bytes) in &self.0 {
-            let path = part.join(name);
-            let io = |e| Error::io(&path, e);
-            if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent).map_err(io)?;
-            }
-            let mut file = std::fs::File::create_new(&path).map_err(io)?;
-            file.write_all(bytes).and_then(|()| file.sync_all()).map_err(io)?;
-        }
-        Ok(())
-    }
-}
-
-/// Whether a bundle of this name is one `.zip` file.
-#[must_use]
-pub fn zipped(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zip"))
-}
-
-/// Whether a bundle can be put here: nothing is there, or an empty directory.
-///
-/// # Errors
-/// Something is there.
-pub fn free(path: &Path) -> Result<(), Error> {
-    let occupied = || Err(Error::Occupied(path.display().to_string()));
-    match std::fs::read_dir(path).map(|mut entries| entries.next().is_some()) {
-        Ok(true) => occupied(),
-        Ok(false) => Ok(()),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => occupied(),
-        Err(e) => Err(Error::io(path, e)),
     }
 }
 

@@ -17,7 +17,9 @@ use super::projection::{self, Material, decides};
 use super::query::{Filter, Query};
 use super::scope::{Span, Strand};
 use super::statement::{self, Exporter, Subject};
-use super::{Error, approvals, controls, fleet, gather, guide, page, population, proofs, pruned};
+use super::{
+    Error, approvals, controls, fleet, gather, guide, page, population, proofs, pruned, written,
+};
 use crate::clock::Clock;
 use crate::crypto::dsse;
 use crate::crypto::signer::Signer;
@@ -116,7 +118,7 @@ pub struct Exported {
 /// cannot be written.
 pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
     // Before anything is recorded: a place that is taken needs no record.
-    bundle::free(order.out)?;
+    written::free(order.out)?;
     // Before the heads are: an erasure that is shown stands below the fleet log's.
     let records = &Records::read(order.reader, order.tenant).await?;
     let mut chains = order.reader.chains().await?;

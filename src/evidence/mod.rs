@@ -41,6 +41,8 @@ pub mod statement;
 pub mod survey;
 pub mod trust;
 pub mod verify;
+#[cfg(feature = "gate")]
+pub mod written;
 pub mod zip;
 
 /// Why a bundle could not be written or read.
