@@ -330,10 +330,11 @@ async fn a_partition_that_was_detached_is_a_missing_partition() {
     let ledger = Ledger::postgres().await;
     ledger.append(&good, None).await;
     let detach = format!(
-        "DO $$ DECLARE t text; BEGIN
-           SELECT tableoid::regclass::text INTO t FROM ledger.entry
+        "DO $$ DECLARE t regclass; BEGIN
+           SELECT tableoid::regclass INTO t FROM ledger.entry
             WHERE chain_id = '\\x{}'::bytea LIMIT 1;
-           EXECUTE format('ALTER TABLE ledger.entry DETACH PARTITION %s', t);
+           EXECUTE format('ALTER TABLE %s DETACH PARTITION %s',
+                          (SELECT inhparent::regclass FROM pg_inherits WHERE inhrelid = t), t);
          END $$",
         hex::encode(chain().as_bytes())
     );

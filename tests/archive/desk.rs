@@ -330,8 +330,7 @@ impl Ledger {
                FOREACH t IN ARRAY ARRAY['entry', 'checkpoint', 'head'] LOOP
                  EXECUTE format('ALTER TABLE ledger.%I DISABLE TRIGGER ALL', t);
                END LOOP;
-               FOR t IN SELECT inhrelid::regclass::text FROM pg_inherits
-                         WHERE inhparent = 'ledger.entry'::regclass LOOP
+               FOR t IN SELECT relid::text FROM pg_partition_tree('ledger.entry') LOOP
                  EXECUTE format('ALTER TABLE %s DISABLE TRIGGER ALL', t);
                END LOOP;
                FOR c IN SELECT conname FROM pg_constraint

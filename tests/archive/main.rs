@@ -14,6 +14,7 @@
     reason = "tests may stop at the first surprise; the books are shared with tests/evidence"
 )]
 
+mod blocks;
 #[path = "../evidence/books.rs"]
 mod books;
 mod bucket;

@@ -126,8 +126,11 @@ async fn a_chain_that_is_behind_its_own_fleet_log_is_refused() {
     let mut admin = PgConnection::connect(&db.admin_url).await.unwrap();
     let sql = "SET session_replication_role = replica;
         ALTER TABLE ledger.entry DISABLE TRIGGER ALL; ALTER TABLE ledger.head DISABLE TRIGGER ALL;
-        ALTER TABLE ledger.entry_p0 DISABLE TRIGGER ALL; ALTER TABLE ledger.entry_p1 DISABLE TRIGGER ALL;
-        ALTER TABLE ledger.entry_p2 DISABLE TRIGGER ALL; ALTER TABLE ledger.entry_p3 DISABLE TRIGGER ALL;
+        DO $$ DECLARE t text; BEGIN
+          FOR t IN SELECT relid::text FROM pg_partition_tree('ledger.entry') LOOP
+            EXECUTE format('ALTER TABLE %s DISABLE TRIGGER ALL', t);
+          END LOOP;
+        END $$;
         DELETE FROM ledger.entry e USING ledger.chain c WHERE c.chain_id = e.chain_id AND c.pool <> 'fleet';
         DELETE FROM ledger.open_run;
         UPDATE ledger.head h SET size = 0, head_hash = sha256(h.chain_id), frontier = '', checkpoint = ''

@@ -56,6 +56,7 @@ async fn a_writer_role_touches_no_table() {
         "entry",
         "entry_p0",
         "entry_p3",
+        "entry_p0_0",
         "head",
         "checkpoint",
         "payload",
@@ -153,6 +154,7 @@ async fn a_reader_sees_its_tenants_and_changes_nothing() {
     let mut reader = raw(&db.reader_url).await;
     for sql in [
         "SELECT * FROM ledger.entry_p0",
+        "SELECT * FROM ledger.entry_p0_0",
         "SELECT secret_hash FROM ledger.head",
         "DELETE FROM ledger.payload",
         "UPDATE ledger.entry SET kind = 'x'",
@@ -169,8 +171,9 @@ async fn even_the_owner_is_refused_by_the_triggers_of_every_partition() {
     let mut admin = raw(&db.admin_url).await;
     for mode in ["origin", "replica"] {
         run(&mut admin, &format!("SET session_replication_role = {mode}")).await.unwrap();
-        for table in ["entry", "entry_p0", "entry_p1", "entry_p2", "entry_p3", "checkpoint", "head"]
-        {
+        let tables = "entry entry_p0 entry_p1 entry_p2 entry_p3 entry_p0_0 entry_p1_0 entry_p2_0 \
+                      entry_p3_0 checkpoint head";
+        for table in tables.split_whitespace() {
             let sql = format!("TRUNCATE ledger.{table}");
             let why = run(&mut admin, &sql).await.expect_err(&sql);
             assert!(why.contains("append-only"), "{mode}: {sql}: {why}");

@@ -47,8 +47,8 @@ pub(super) const VOLUMES: &str = "
   SELECT 'entries' AS what, count(*) AS n,
          coalesce(sum(octet_length(body) + 80 + coalesce(octet_length(call_id), 0) + octet_length(kind)
                       + CASE WHEN run_id IS NULL THEN 0 ELSE 16 END), 0)::bigint AS b,
-         (SELECT coalesce(sum(pg_total_relation_size(i.inhrelid)), 0)::bigint FROM pg_inherits i
-           WHERE i.inhparent = 'ledger.entry'::regclass) AS d FROM ledger.entry
+         (SELECT coalesce(sum(pg_total_relation_size(t.relid)), 0)::bigint
+            FROM pg_partition_tree('ledger.entry') t WHERE t.isleaf) AS d FROM ledger.entry
   UNION ALL
   SELECT 'payloads', count(*), coalesce(sum(octet_length(body) + 80 + octet_length(role)
          + octet_length(media_type)), 0)::bigint, pg_total_relation_size('ledger.payload') FROM ledger.payload
