@@ -208,6 +208,8 @@ impl Export {
 async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
     let usage = |why: String| (Exit::Usage, why);
     let query = command.query().map_err(usage)?;
+    // Tens of megabytes to be hashed, while the ledger is opened.
+    let program = tokio::task::spawn_blocking(program);
     let key = signer::open(&command.key, &crate::config::environment);
     let key = key.map_err(|e| usage(e.to_string()))?;
     let recording = Recording::prepare(&command.source, &command.fleet).await.map_err(usage)?;
@@ -231,7 +233,7 @@ async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
         out: &command.out,
         clock: &SystemClock::new(),
         version: env!("CARGO_PKG_VERSION"),
-        program: &program(),
+        program: &program.await.unwrap_or_default(),
         requester: &requester,
         since: &command.pinned(),
         payloads: command.payloads || whole_run,
@@ -283,7 +285,10 @@ impl Recorder for Later {
 
 /// SHA-256 of this program's own file, in hex; empty where it cannot be read.
 fn program() -> String {
-    std::fs::read("/proc/self/exe").map(|bytes| Digest::of(&[&bytes]).hex()).unwrap_or_default()
+    std::fs::File::open("/proc/self/exe")
+        .and_then(Digest::of_reader)
+        .map(|d| d.hex())
+        .unwrap_or_default()
 }
 
 fn print_exported(exported: &Exported, json: bool) {

@@ -26,6 +26,22 @@ impl Digest {
         Self(hasher.finalize().into())
     }
 
+    /// Hashes all that can be read, without holding it.
+    ///
+    /// # Errors
+    /// It cannot be read to its end.
+    pub fn of_reader(mut from: impl std::io::Read) -> std::io::Result<Self> {
+        let (mut hasher, mut piece) = (Sha256::new(), vec![0_u8; 64 << 10]);
+        loop {
+            match from.read(&mut piece) {
+                Ok(0) => return Ok(Self(hasher.finalize().into())),
+                Ok(n) => hasher.update(piece.get(..n).unwrap_or_default()),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
     /// Reads 64 lowercase hex digits, with or without the `sha256:` prefix.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
