@@ -326,6 +326,7 @@ fn manifest(wall_seconds: Option<u64>) -> Manifest {
         model_provider: "none".into(),
         model_names: vec!["m".into()],
         instructions: Vec::new(),
+        delegates: Vec::new(),
         policy_agent: None,
         tools: ["t.read", "t.write", "t.ghost"].map(grant).into(),
         limits: Limits { wall_seconds, ..Limits::default() },
