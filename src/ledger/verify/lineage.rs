@@ -94,3 +94,115 @@ impl Lineage {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::domain::digest::Digest;
+    use crate::domain::id::ChainId;
+    use crate::domain::time::Timestamp;
+    use crate::ledger::entry::{Draft, Entry, RunLink};
+
+    fn id(n: u8) -> RunId {
+        RunId::from_random([n; 16])
+    }
+
+    fn line(n: u8, kind: Kind, data: Vec<(&str, Json)>) -> Line {
+        let draft = Draft { run: Some(id(n)), ..Draft::of(kind, Json::object(data)) };
+        let entry = Entry {
+            chain: ChainId::from_bytes([1; 16]),
+            epoch: 1,
+            seq: 9,
+            prev: Digest::of(&[b"before"]),
+            ts: Timestamp::from_millis(1),
+            boot: "00000000".to_owned(),
+            mono: 1,
+            run: Some(RunLink { run: id(n), seq: 0, prev: None }),
+            draft,
+        };
+        let leaf = Digest::of(&[b"leaf"]);
+        Line { bytes: Vec::new(), entry, leaf, unknown: None }
+    }
+
+    /// The run `n`, opened below these runs.
+    fn opened(n: u8, above: &[u8]) -> Line {
+        let one = |n: &u8| {
+            let manifest = Digest::of(&[&[*n]]).prefixed();
+            let own = [("id", "a"), ("version", "1.0.0"), ("manifest", manifest.as_str())];
+            let own = own.map(|(name, value)| (name, Json::from(value)));
+            Json::object(own.into_iter().chain([("run", Json::from(id(*n).to_string()))]))
+        };
+        let manifest = Digest::of(&[&[n]]).prefixed();
+        let mut data = vec![
+            ("agent", Json::from("a")),
+            ("version", Json::from("1.0.0")),
+            ("manifest", Json::from(manifest)),
+        ];
+        if let Some(parent) = above.last() {
+            data.push(("parent", Json::from(id(*parent).to_string())));
+            data.push(("delegation", above.iter().map(one).collect::<Vec<_>>().into()));
+        }
+        line(n, Kind::RunOpened, data)
+    }
+
+    fn sealed(n: u8) -> Line {
+        line(n, Kind::RunSealed, Vec::new())
+    }
+
+    /// The check that fails first, if any does.
+    fn first_damage(lines: &[Line], whole: bool) -> Option<&'static str> {
+        let (mut lineage, mut over) = (Lineage::default(), BTreeSet::new());
+        for line in lines {
+            let found = lineage.accept(line, &|run| over.contains(run), whole);
+            if let Err(damage) = found {
+                return Some(damage.check);
+            }
+            if line.is(Kind::RunSealed) {
+                over.extend(line.entry.run.as_ref().map(|link| link.run));
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn a_lineage_that_is_opened_from_above_and_sealed_from_below_is_whole() {
+        let lines =
+            [opened(1, &[]), opened(2, &[1]), opened(3, &[1, 2]), sealed(3), sealed(2), sealed(1)];
+        assert_eq!(first_damage(&lines, true), None);
+    }
+
+    #[test]
+    fn a_child_that_was_opened_after_its_parent_was_sealed_is_damage() {
+        assert_eq!(first_damage(&[opened(1, &[]), sealed(1), opened(2, &[1])], true), Some("S4"));
+        assert_eq!(first_damage(&[opened(1, &[]), sealed(1), opened(2, &[1])], false), Some("S4"));
+    }
+
+    #[test]
+    fn a_parent_that_was_sealed_before_its_child_is_damage() {
+        let lines = [opened(1, &[]), opened(2, &[1]), sealed(1)];
+        assert_eq!(first_damage(&lines, true), Some("S4"));
+        let twice = [opened(1, &[]), opened(2, &[1]), opened(3, &[1]), sealed(2), sealed(1)];
+        assert_eq!(first_damage(&twice, true), Some("S4"));
+    }
+
+    #[test]
+    fn a_lineage_that_is_not_the_parents_own_is_damage() {
+        let skipped = [opened(1, &[]), opened(2, &[1]), opened(3, &[2])];
+        assert_eq!(first_damage(&skipped, true), Some("S3"));
+        let invented = [opened(1, &[]), opened(2, &[4, 1])];
+        assert_eq!(first_damage(&invented, true), Some("S3"));
+        let mut headless = opened(2, &[1]);
+        let data = headless.entry.draft.data.as_object().cloned().unwrap();
+        let data = data.into_iter().filter(|(name, _)| name != "parent");
+        headless.entry.draft.data = Json::object(data);
+        assert_eq!(first_damage(&[opened(1, &[]), headless], true), Some("S3"));
+    }
+
+    #[test]
+    fn a_parent_that_is_not_there_is_damage_only_where_everything_is_there() {
+        assert_eq!(first_damage(&[opened(2, &[1])], true), Some("S3"));
+        assert_eq!(first_damage(&[opened(2, &[1])], false), None);
+    }
+}
