@@ -20,6 +20,14 @@ allow if {
 }
 "#;
 
+/// What a verification says, whatever it could not decide.
+fn ask(dir: &std::path::Path, args: &[&str]) -> Value {
+    let gate = env!("CARGO_BIN_EXE_wicketgate");
+    let done = std::process::Command::new(gate).args(args).current_dir(dir).output().unwrap();
+    let err = String::from_utf8_lossy(&done.stderr);
+    serde_json::from_slice(&done.stdout).unwrap_or_else(|e| panic!("{e}: {err}"))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_policy_reads_who_delegated_and_an_auditor_replays_what_it_was_told() {
     let mut family = Family::of(vec![member("helper", &["work.do"])], |_| {}, |_| {}).await;
@@ -37,6 +45,8 @@ async fn a_policy_reads_who_delegated_and_an_auditor_replays_what_it_was_told() 
     }
     let dir = family.desk.estate.path(".");
     run(&dir, &["keygen", "--out", "evidence"]);
+    run(&dir, &["keygen", "--out", "fleet"]);
+    family.desk.estate.configure(|config| config["fleet"] = serde_json::json!({"key": "fleet"}));
     let trust = "evidence-key evidence.pub\nenrolment-key state/enrolment.key.pub\n";
     std::fs::write(dir.join("trust.txt"), trust).unwrap();
     for agent in [&helper, &lead, &own] {
@@ -46,8 +56,11 @@ async fn a_policy_reads_who_delegated_and_an_auditor_replays_what_it_was_told() 
         run(&dir, &[&order[..], &rest[..]].concat());
         let verify =
             ["evidence", "verify", "--trust", "trust.txt", "--run", &agent.run, "--replay"];
-        let said = run(&dir, &[&verify[..], &[out.as_str()]].concat());
-        assert!(said.contains("P5"), "{said}");
+        let said = ask(&dir, &[&verify[..], &["--json", &out]].concat());
+        let checks = said["checks"].as_array().unwrap();
+        let bad = checks.iter().filter(|check| check["outcome"] == "invalid").count();
+        let replayed = checks.iter().find(|check| check["id"] == "P5").unwrap();
+        assert_eq!((bad, &replayed["outcome"]), (0, &"valid".into()), "{said}");
     }
     let read = |file: &str| std::fs::read_to_string(dir.join(file)).unwrap();
     let told: Value =

@@ -169,3 +169,15 @@ async fn a_child_says_what_it_runs_and_its_own_manifest_is_held_against_it() {
     assert_eq!(detail, "delegate.not_named");
     family.close().await;
 }
+
+#[test]
+fn the_example_of_a_delegation_names_the_manifest_beside_it() {
+    let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/delegation");
+    let read = |name: &str| {
+        let text = std::fs::read(top.join(name)).unwrap();
+        wicketgate::identity::read(&text, name).unwrap()
+    };
+    let (lead, scout) = (read("lead.yaml"), read("scout.yaml"));
+    assert_eq!(lead.delegates, [scout.digest]);
+    assert!(scout.delegates.is_empty());
+}
