@@ -58,9 +58,9 @@ async fn a_policy_reads_who_delegated_and_an_auditor_replays_what_it_was_told() 
             ["evidence", "verify", "--trust", "trust.txt", "--run", &agent.run, "--replay"];
         let said = ask(&dir, &[&verify[..], &["--json", &out]].concat());
         let checks = said["checks"].as_array().unwrap();
-        let bad = checks.iter().filter(|check| check["outcome"] == "invalid").count();
+        let bad = checks.iter().filter(|check| check["outcome"] == "INVALID").count();
         let replayed = checks.iter().find(|check| check["id"] == "P5").unwrap();
-        assert_eq!((bad, &replayed["outcome"]), (0, &"valid".into()), "{said}");
+        assert_eq!((bad, &replayed["outcome"]), (0, &"VALID".into()), "{said}");
     }
     let read = |file: &str| std::fs::read_to_string(dir.join(file)).unwrap();
     let told: Value =

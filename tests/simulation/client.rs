@@ -97,6 +97,9 @@ impl World {
         {
             book.flaws.push("(6) a run was given away that is not on the books".into());
         }
+        if parent.is_some() {
+            *book.answers.entry("a child was opened".into()).or_default() += 1;
+        }
         let parent = parent.cloned().map(Box::new);
         Some(Known { run: opened.run.to_string(), token: opened.token, thread: None, parent })
     }
@@ -197,6 +200,10 @@ impl World {
             let mut book = self.book.lock();
             let track = book.tracks.entry(key.clone()).or_default();
             *track.waiting.entry(life.number).or_default() -= 1;
+        }
+        if known.parent.is_some() && answer.is_ok() {
+            let mut book = self.book.lock();
+            *book.answers.entry("a child was answered".into()).or_default() += 1;
         }
         if since(start) > PATIENCE {
             self.flaw(format!("(8) call {} waited {:?}", key.1, since(start)));
