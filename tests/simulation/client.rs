@@ -534,7 +534,8 @@ pub async fn client(
             let hang_up = dice.chance(100).then(|| dice.millis(0, 40));
             // Without a roll of the dice: worlds without children stay what they were.
             let below = made.iter().rev().find(|(known, _)| known.thread.is_none());
-            let below = below.filter(|_| (number + step) % 2 == 0).map(|(known, _)| known.clone());
+            let below =
+                below.filter(|_| (number + step).is_multiple_of(2)).map(|(known, _)| known.clone());
             let opened = if let Some(parent) = &below {
                 world.open_below(&life, hang_up, Some(parent)).await
             } else if dice.chance(400) {
