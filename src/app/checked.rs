@@ -70,6 +70,7 @@ pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
     if !unpriced.is_empty() {
         return Err(Error::Config(unpriced));
     }
+    callers.strangers().iter().for_each(|warning| tracing::warn!("{warning}"));
     versions::check(&config.state, &callers).map_err(|e| Error::Config(vec![e]))?;
     let system = |e: String| Error::System(e);
     let artifacts = Artifacts::open(&config.state.join("artifacts"));

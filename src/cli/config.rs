@@ -120,6 +120,7 @@ fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
             for manifest in callers.manifests() {
                 warnings.extend(ungranted(manifest, &bound));
             }
+            warnings.extend(callers.strangers());
             Vec::new()
         }
         (callers, bound) => callers.err().into_iter().chain(bound.err()).flatten().collect(),
@@ -132,7 +133,7 @@ fn ungranted(manifest: &Manifest, bound: &Bound) -> Vec<String> {
     let mut said = Vec::new();
     for grant in &manifest.tools {
         let name = &grant.name;
-        let other = grant.signer.as_ref().filter(|key| !bound.lock_signers().contains(key));
+        let other = grant.signers.iter().find(|key| !bound.lock_signers().contains(key));
         if !bound.bindings.iter().any(|binding| &binding.name == name) {
             said.push(format!("agent `{agent}` is granted `{name}`, and no such tool is bound"));
         } else if let Some(signer) = other {

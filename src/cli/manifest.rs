@@ -197,6 +197,7 @@ fn show(manifest: &Manifest, json: bool) {
             "digest": manifest.digest.prefixed(),
             "signers": manifest.signers,
             "tools": tools,
+            "delegates": manifest.delegates.iter().map(Digest::prefixed).collect::<Vec<_>>(),
             "not_before": manifest.not_before.to_string(),
             "not_after": manifest.not_after.to_string(),
         });
@@ -207,6 +208,9 @@ fn show(manifest: &Manifest, json: bool) {
     say(format!("digest      {}", manifest.digest.prefixed()));
     say(format!("valid       {} to {}", manifest.not_before, manifest.not_after));
     say(format!("tools       {}", tools.join(", ")));
+    for delegate in &manifest.delegates {
+        say(format!("delegates   {}", delegate.prefixed()));
+    }
     for signer in &manifest.signers {
         say(format!("signed by   {signer}"));
     }
@@ -248,6 +252,9 @@ spec:
     wall_seconds: 3600
     consecutive_errors: 3
     repeated_calls: 2
+  # Manifests whose runs may be opened as children of this one's; their grants can only narrow. Name each by
+  # the digest that `manifest verify` shows:
+  # delegates: [{manifest: "sha256:<64 hex digits>"}]
   validity:
     not_before: {not_before}
     not_after: {not_after}

@@ -134,7 +134,7 @@ impl Spending {
 impl Drop for Spending {
     fn drop(&mut self) {
         if !self.started {
-            self.run.state.lock().usage.unspend(self.cost);
+            self.run.unspend(self.cost);
         }
     }
 }
@@ -154,13 +154,18 @@ pub(super) fn line_up(state: &mut State) -> InTurn {
     InTurn { before: state.last_in_line.replace(next), after }
 }
 
+/// Refuses what is asked of a run that is suspended for its denials (`own`), or below one that is.
+pub(super) fn not_suspended(run: &Run, own: bool) -> Result<(), Fault> {
+    if own || run.suspended_above() {
+        let message = "the run is suspended: too many of its calls were denied";
+        return Err(Fault::new(Code::LimitExceeded, message).detail("limit.suspended"));
+    }
+    Ok(())
+}
+
 /// Refuses a call of a run that is suspended, or of an ordered run whose row is full.
 pub(super) fn may_enter(run: &Run, state: &State, call: &CallId) -> Result<(), Fault> {
-    if state.suspended {
-        let message = "the run is suspended: too many of its calls were denied";
-        let fault = Fault::new(Code::LimitExceeded, message).detail("limit.suspended");
-        return Err(fault.about(call));
-    }
+    not_suspended(run, state.suspended).map_err(|fault| fault.about(call))?;
     if run.ordered && state.in_flight >= WAITING_MAX {
         return Err(overloaded("too many calls of the run wait for their turn").about(call));
     }
@@ -206,10 +211,9 @@ impl Road {
         let run = &trip.run;
         let name = trip.call.tool();
         // Nothing is set aside for what is refused already, or does not exist for this agent.
-        let granted = trip.refusals.is_empty() && run.manifest.grant(name).is_some();
+        let granted = trip.refusals.is_empty() && run.grants.get(name).is_some();
         let Some(tool) = toolbox.get(name).filter(|_| granted) else { return Ok(spending) };
-        let spent = run.state.lock().usage.spend(&run.manifest.limits, tool.facts.cost_micro_usd);
-        match spent {
+        match run.spend(tool.facts.cost_micro_usd) {
             Ok(cost) => spending.cost = cost,
             Err(refusal) => {
                 trip.refusals.push(refusal);

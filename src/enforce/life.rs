@@ -1,6 +1,6 @@
 //! A run from `run.opened` to `run.sealed`: opening, what it is shown, holds that run out, sealing.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -54,6 +54,7 @@ impl Road {
             docket: Docket::new(),
             turn: RwLock::new(()),
             runs: Runs::default(),
+            manifests: OnceLock::new(),
             threads: Threads::default(),
             rejected: Rejected::default(),
             large: Large::default(),
@@ -139,7 +140,7 @@ impl Road {
         self.ledger.record(Written::bare(Draft::of(Kind::ManifestBound, data))).await
     }
 
-    /// Ends the run: waits for its calls, cancels held ones, writes `run.sealed`.
+    /// Ends the run: waits for its calls, seals the runs below it, cancels held calls, writes `run.sealed`.
     ///
     /// Sealing a sealed run gives the first answer again.
     ///
@@ -159,7 +160,9 @@ impl Road {
             }
             state.closing = true;
         }
+        run.close();
         run.quiet().await;
+        self.seal_children(run, reason).await?;
         for call in run.held() {
             let ended = recover::held_ended(run.id, &call, false, "run sealed");
             // `CallTaken`: it expired in the same moment, and that is on the books.
@@ -182,6 +185,17 @@ impl Road {
         }
         run.idle.notify_waiters();
         Ok(sealed)
+    }
+
+    /// Seals the runs below, so that in the books no run outlives the one that delegated to it.
+    async fn seal_children(&self, run: &Arc<Run>, reason: &str) -> Result<(), Fault> {
+        // What stops a run stops those below; what only ends it leaves them without a parent.
+        let stopped = matches!(reason, "killed" | "revoked");
+        let reason = if stopped { reason } else { "parent_sealed" };
+        let children = run.children();
+        let sealing = children.iter().map(|child| Box::pin(self.seal(child, reason)));
+        let sealed = futures_util::future::join_all(sealing).await;
+        sealed.into_iter().try_for_each(|sealed| sealed.map(drop))
     }
 
     /// Seals the run for as long as it takes, or until the gate stops.

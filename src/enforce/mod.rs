@@ -6,7 +6,7 @@
 //! wanted (`cancel`), and the summary of what never got this far (`rejected`).
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -20,6 +20,7 @@ pub use answer::{Answer, Fault, Released};
 pub use approve::{Checker, Counts, Heard, Parties, Refused, Said};
 pub use budget::Bounds;
 pub use control::{Follow, Told};
+pub use delegate::ParentClaim;
 pub use implicit::Thread;
 pub use opening::{Opened, Opening};
 pub use run::{Run, Sealed};
@@ -34,7 +35,7 @@ use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::CallId;
 use crate::domain::outcome::Outcome;
 use crate::identity::Peer;
-use crate::identity::manifest::Mode;
+use crate::identity::manifest::{Manifest, Mode};
 use crate::identity::token::RunTokens;
 use crate::ledger::permit::{Committed, Finished};
 use crate::ledger::{self, Ledger, Pending};
@@ -60,10 +61,12 @@ mod batch;
 mod budget;
 mod cancel;
 mod control;
+mod delegate;
 mod docket;
 mod implicit;
 mod large;
 mod life;
+mod lineage;
 mod opening;
 mod recall;
 mod rejected;
@@ -108,6 +111,8 @@ pub struct Road {
     /// stands before the activation in the ledger if and only if it was made by the old bundle.
     turn: RwLock<()>,
     runs: Runs,
+    /// Those of all configured agents.
+    manifests: OnceLock<Vec<Arc<Manifest>>>,
     threads: Threads,
     rejected: Rejected,
     large: Large,
@@ -156,7 +161,7 @@ impl Road {
     pub fn find_run(&self, peer: &Peer, token: &str) -> Result<Arc<Run>, Fault> {
         let missing = || Fault::new(Code::IdentityMissing, "no run token");
         let hash = self.tokens.hash(token).ok_or_else(missing)?;
-        self.runs.find(&hash, peer)
+        self.runs.find(&hash, peer.uid)
     }
 
     /// Walks one call down the road. The work goes on if the caller hangs up.
@@ -186,7 +191,7 @@ impl Road {
         if self.stop.is_cancelled() {
             return Err(Fault::new(Code::Shutdown, "the gate is draining; nothing ran"));
         }
-        self.pace(run.agent(), &run.auth)?;
+        self.pace(&run.opener.name, &run.auth)?;
         let call = self.decode(run, request)?;
         let id = call.id().clone();
         let fingerprint = self.fingerprint(&call);
@@ -370,7 +375,7 @@ impl Road {
     ) -> Judged {
         let Trip { run, call, refusals, facts, span, cancel, .. } = trip;
         let tool = call.tool().clone();
-        let grant = run.manifest.grant(call.tool());
+        let grant = run.grants.get(call.tool());
         let preparing = async { toolbox::prepare(toolbox, grant, call) };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
         let tier = prepared.tool().map(|tool| tool.tier);

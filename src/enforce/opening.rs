@@ -8,24 +8,27 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::Road;
 use super::answer::Fault;
+use super::delegate::{Below, Proof};
 use super::implicit::Thread;
 use super::run::{Run, State};
+use super::{ParentClaim, Road, delegate};
 use crate::clock::random16;
 use crate::domain::code::Code;
+use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
+use crate::identity::lineage::Grants;
 use crate::identity::manifest::{Manifest, Mode};
-use crate::identity::{self, Caller};
+use crate::identity::{self, Caller, Mismatch};
 use crate::ledger::drafts::{self, Written, clip};
 use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self};
-use crate::policy::input::AgentFacts;
+use crate::policy::input::{AgentFacts, delegation_json};
 use crate::telemetry::trace;
 
 /// What an agent claims when it opens a run.
@@ -45,6 +48,8 @@ pub struct Opening {
     pub traceparent: Option<String>,
     /// Store no payload of the run, only commitments.
     pub incognito: bool,
+    /// The run it is to be a child of, if any.
+    pub parent: Option<ParentClaim>,
 }
 
 /// A run that was opened. The token is given once and never stored.
@@ -143,10 +148,17 @@ impl Road {
         opening: Opening,
     ) -> Result<Opened, Fault> {
         self.may_open(&opening)?;
-        let binding = self.check_claims(&caller.manifest, Some(&opening)).await?;
+        let below = match &opening.parent {
+            Some(claim) => Some(self.below(caller, claim).await?),
+            None => None,
+        };
+        let (child, below) = below.unzip();
+        let caller = child.as_ref().unwrap_or(caller);
+        let above = below.as_ref().map(Below::parent).map(AsRef::as_ref);
+        let binding = self.check_claims(&caller.manifest, Some(&opening), above).await?;
         let (token, hash) = self.tokens.issue(&*self.entropy);
         let handle = Handle::Token(hash);
-        let (run, receipt) = self.put_open(caller, opening, binding, &handle).await?;
+        let (run, receipt) = self.put_open(caller, below, opening, binding, &handle).await?;
         let (id, expires) = (run.id, run.expires);
         Ok(Opened { run: id, token, expires, binding: binding.as_str(), receipt })
     }
@@ -159,28 +171,40 @@ impl Road {
         handle: &Handle,
     ) -> Result<Arc<Run>, Fault> {
         self.may_open(&opening)?;
-        let binding = self.check_claims(&caller.manifest, None).await?;
-        Ok(self.put_open(caller, opening, binding, handle).await?.0)
+        let binding = self.check_claims(&caller.manifest, None, None).await?;
+        Ok(self.put_open(caller, None, opening, binding, handle).await?.0)
     }
 
     /// Puts the opening on the books, and watches over the run from then on.
     async fn put_open(
         self: &Arc<Self>,
         caller: &Caller,
+        below: Option<Below>,
         mut opening: Opening,
         binding: Binding,
         handle: &Handle,
     ) -> Result<(Arc<Run>, Receipt), Fault> {
         let manifest = &caller.manifest;
-        self.pace(&manifest.name, &caller.auth)?;
-        opening.incognito |= self.settings.incognito.contains(&manifest.name);
+        let parent = below.as_ref().map(Below::parent).cloned();
+        let opener = below.as_ref().map_or(manifest, |below| &below.opener);
+        let opener = Arc::clone(opener);
+        self.pace(&opener.name, &caller.auth)?;
+        opening.incognito |= self.settings.incognito.contains(&manifest.name)
+            // What a run keeps from the books, those it delegates to do too.
+            || parent.as_ref().is_some_and(|parent| parent.incognito);
         let now = self.clock.now();
         let id = RunId::from_random(random16(&*self.entropy));
         let expires = manifest.limits.wall_seconds.map(|s| now.plus(Duration::from_secs(s)));
-        // What runs nothing is never turned into what does, by neither of the two.
+        let expires = earlier(expires, parent.as_ref().and_then(|parent| parent.expires));
+        // What runs nothing is never turned into what does, by none of them.
         let asked = opening.mode == Mode::Simulate.as_str();
-        let mode = if asked { Mode::Simulate } else { manifest.mode };
-        let data = run_opened(caller, &opening, mode, binding, handle, expires);
+        let above = parent.as_ref().is_some_and(|parent| parent.mode == Mode::Simulate);
+        let mode = if asked || above { Mode::Simulate } else { manifest.mode };
+        let agent = agent_facts(manifest, binding, parent.as_deref());
+        let proof = below.as_ref().map(|below| below.proof);
+        let mut data = run_opened(caller, &opening, mode, binding, handle, expires);
+        data.extend(lineage_facts(&agent, proof, manifest));
+        let data = Json::object(data);
         let draft = Draft { run: Some(id), ..Draft::of(Kind::RunOpened, data) };
         if opening.incognito {
             self.ledger.keep_nothing_of(id);
@@ -189,7 +213,7 @@ impl Road {
             Ok(receipt) => receipt,
             Err(error) => {
                 if error == ledger::Error::Unknown {
-                    self.seal_stray(id);
+                    self.seal_stray(id, below.map(|below| below.lodging));
                 }
                 return Err(Fault::of_ledger(&error));
             }
@@ -197,7 +221,10 @@ impl Road {
         let run = Arc::new(Run {
             id,
             manifest: Arc::clone(manifest),
-            agent: agent_facts(manifest, binding),
+            grants: grants(manifest, parent.as_deref()),
+            parent,
+            opener,
+            agent,
             auth: caller.auth.clone(),
             opened_at: now,
             expires,
@@ -213,6 +240,9 @@ impl Road {
             words: tokio::sync::Mutex::default(),
         });
         self.runs.insert(&run);
+        if let Some(below) = below {
+            below.lodging.settle(&run);
+        }
         self.watch_wall(&run);
         self.watch_idle(&run);
         Ok((run, receipt))
@@ -246,11 +276,12 @@ impl Road {
     }
 
     /// Validity and binding; a mismatch is recorded as `manifest.refused` before it is told. Nothing
-    /// claimed is nothing wrong.
+    /// claimed is nothing wrong. `parent`: the run it is to be a child of.
     async fn check_claims(
         &self,
         manifest: &Manifest,
         claims: Option<&Opening>,
+        parent: Option<&Run>,
     ) -> Result<Binding, Fault> {
         let now = self.clock.now();
         let bound = match claims {
@@ -258,39 +289,73 @@ impl Road {
             None => identity::bind_unclaimed(manifest),
         };
         let valid = manifest.not_before <= now && now < manifest.not_after;
-        let stopped = self.stopped_opening(manifest);
-        let (detail, message, reasons) = match bound {
-            _ if let Some(reason) = stopped => {
-                (reason.detail.clone(), reason.message.clone(), vec![reason])
-            }
+        let stopped = self.stopped_opening(manifest, parent);
+        let mismatch = match bound {
+            _ if let Some(reason) = stopped => Mismatch { reasons: vec![reason] },
+            _ if let Some(lapsed) = delegate::lapsed(parent, now) => lapsed,
             Ok(binding) if valid => return Ok(binding),
             Ok(_) => {
                 let message = "the manifest is outside its validity".to_owned();
-                ("manifest.expired".to_owned(), message, Vec::new())
+                return Err(self
+                    .refuse(&manifest.name, "manifest.expired".to_owned(), message, Vec::new())
+                    .await);
             }
-            Err(mismatch) => {
-                let first = mismatch.reasons.first();
-                let detail = first.map(|r| r.detail.clone()).unwrap_or_default();
-                let message = first.map(|r| r.message.clone()).unwrap_or_default();
-                (detail, message, mismatch.reasons)
-            }
+            Err(mismatch) => mismatch,
         };
-        let data = Json::object([
-            ("agent", Json::from(manifest.name.as_str())),
-            ("code", Json::from(detail.as_str())),
-        ]);
+        Err(self.refused(&manifest.name, mismatch).await)
+    }
+
+    /// Records why this agent may not open a run, and says it.
+    pub(super) async fn refused(&self, agent: &str, mismatch: Mismatch) -> Fault {
+        let first = mismatch.reasons.first();
+        let detail = first.map(|r| r.detail.clone()).unwrap_or_default();
+        let message = first.map(|r| r.message.clone()).unwrap_or_default();
+        self.refuse(agent, detail, message, mismatch.reasons).await
+    }
+
+    async fn refuse(
+        &self,
+        agent: &str,
+        detail: String,
+        message: String,
+        reasons: Vec<Reason>,
+    ) -> Fault {
+        let data =
+            Json::object([("agent", Json::from(agent)), ("code", Json::from(detail.as_str()))]);
         let recorded =
             self.ledger.record(Written::bare(Draft::of(Kind::ManifestRefused, data))).await;
-        let receipt = recorded.map_err(|e| Fault::of_ledger(&e))?;
+        let receipt = match recorded {
+            Ok(receipt) => receipt,
+            Err(error) => return Fault::of_ledger(&error),
+        };
         let mut fault = Fault::new(Code::ManifestMismatch, message).detail(detail);
         fault.reasons = reasons;
         fault.receipt = Some(receipt);
-        Err(fault)
+        fault
     }
 }
 
-pub(super) fn agent_facts(manifest: &Manifest, binding: Binding) -> AgentFacts {
+/// The earlier of two ends, where there is one.
+pub(super) fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    one.into_iter().chain(other).min()
+}
+
+/// The tools that exist for a run below `parent`.
+pub(super) fn grants(manifest: &Arc<Manifest>, parent: Option<&Run>) -> Grants {
+    let manifest = Arc::clone(manifest);
+    match parent {
+        Some(parent) => parent.grants.below(manifest),
+        None => Grants::of(manifest),
+    }
+}
+
+pub(super) fn agent_facts(
+    manifest: &Manifest,
+    binding: Binding,
+    parent: Option<&Run>,
+) -> AgentFacts {
     AgentFacts {
+        delegation: parent.map(Run::delegation_below).unwrap_or_default(),
         id: manifest.name.clone(),
         version: manifest.version.to_string(),
         owner: manifest.owner.clone(),
@@ -300,6 +365,23 @@ pub(super) fn agent_facts(manifest: &Manifest, binding: Binding) -> AgentFacts {
     }
 }
 
+/// What `run.opened` says of the runs above, and of how many manifests it may delegate to.
+fn lineage_facts(
+    agent: &AgentFacts,
+    proof: Option<Proof>,
+    manifest: &Manifest,
+) -> Vec<(&'static str, Json)> {
+    let mut facts = Vec::new();
+    if let Some(parent) = agent.delegation.last() {
+        facts.push(("parent", Json::from(parent.run.to_string())));
+        facts.push(("delegation", delegation_json(&agent.delegation)));
+    }
+    facts.extend(proof.map(|proof| ("delegate", Json::from(proof.as_str()))));
+    let delegates = u64::try_from(manifest.delegates.len()).unwrap_or(u64::MAX);
+    facts.extend((delegates > 0).then(|| ("delegates", Json::from(delegates))));
+    facts
+}
+
 fn run_opened(
     caller: &Caller,
     opening: &Opening,
@@ -307,7 +389,7 @@ fn run_opened(
     binding: Binding,
     handle: &Handle,
     expires: Option<Timestamp>,
-) -> Json {
+) -> Vec<(&'static str, Json)> {
     let manifest = &caller.manifest;
     let labels = opening
         .labels
@@ -331,5 +413,5 @@ fn run_opened(
     data.extend(expires.map(|e| ("expires", Json::from(e.to_string()))));
     let trace = opening.traceparent.as_deref().filter(|t| trace::valid_traceparent(t));
     data.extend(trace.map(|t| ("traceparent", Json::from(t))));
-    Json::object(data)
+    data
 }

@@ -9,6 +9,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Road;
+use super::delegate::Proof;
+use super::lineage::Lodging;
 use super::run::{Place, Run, State};
 use crate::domain::call::Auth;
 use crate::domain::digest::Digest;
@@ -22,18 +24,27 @@ use crate::ledger::tail::Phase;
 use crate::ledger::{RecoveredRun, recover};
 use crate::limits::Usage;
 
-use super::opening::{agent_facts, token_of};
+use super::opening::{agent_facts, grants, token_of};
 
 impl Road {
     /// Takes up runs that were open when this writer last ended. A run whose manifest is no longer in
-    /// force is sealed.
+    /// force is sealed, and so are the runs below it.
     pub fn resume(self: &Arc<Self>, recovered: Vec<RecoveredRun>, manifests: &[Arc<Manifest>]) {
+        drop(self.manifests.set(manifests.to_vec()));
+        let (mut taken, mut left) = (BTreeMap::new(), Left::default());
         for found in in_order(recovered) {
             if text(&found, "implicit") == Some("session") {
-                self.seal_left(found, "session_lost");
+                left.add(found, "session_lost", None);
                 continue;
             }
-            match resumed(&found, manifests, self.clock.monotonic()) {
+            let above = text(&found, "parent").and_then(RunId::parse);
+            let parent: Option<Arc<Run>> = above.and_then(|id| taken.get(&id).cloned());
+            let now = self.clock.monotonic();
+            let resumed = match above.is_some() == parent.is_some() {
+                true => resumed(&found, manifests, parent.clone(), now),
+                false => None,
+            };
+            match resumed {
                 Some(mut run) => {
                     self.remember(&mut run, &found);
                     let run = Arc::new(run);
@@ -41,6 +52,10 @@ impl Road {
                         self.ledger.keep_nothing_of(run.id);
                     }
                     self.runs.insert(&run);
+                    taken.insert(run.id, Arc::clone(&run));
+                    if let Some(parent) = parent {
+                        parent.lodge_left().settle(&run);
+                    }
                     for (call, expires) in found.held() {
                         self.watch_hold(&run, call, expires);
                     }
@@ -50,16 +65,19 @@ impl Road {
                     self.watch_wall(&run);
                     self.watch_idle(&run);
                 }
-                None => self.seal_left(found, "orphaned"),
+                None => left.add(found, "orphaned", parent.as_ref()),
             }
         }
+        left.families.into_iter().for_each(|family| self.seal_left(family));
     }
 
-    /// A run that may have been opened after its caller was answered: nobody has its token.
-    pub(super) fn seal_stray(&self, id: RunId) {
+    /// A run that may have been opened after its caller was answered: nobody has its token. Its parent is
+    /// not sealed before it.
+    pub(super) fn seal_stray(&self, id: RunId, parent: Option<Lodging>) {
         let ledger = self.ledger.clone();
         self.tasks.spawn(async move {
             drop(ledger.owe(recover::sealing(id, "not_started")).await);
+            drop(parent);
         });
     }
 
@@ -74,9 +92,14 @@ impl Road {
                 let price = toolbox.get(tool).and_then(|tool| tool.facts.cost_micro_usd);
                 price.unwrap_or(0).saturating_mul(*times)
             });
-        let cost = cost.fold(0, u64::saturating_add);
+        let below = past.delegated.authorized.iter().map(|(tool, times)| {
+            let price = toolbox.get(tool).and_then(|tool| tool.facts.cost_micro_usd);
+            price.unwrap_or(0).saturating_mul(*times)
+        });
+        let cost = cost.chain(below).fold(0, u64::saturating_add);
         let state = run.state.get_mut();
         state.usage = std::mem::take(&mut state.usage).after(past.errors_in_row, cost);
+        state.usage = std::mem::take(&mut state.usage).having_delegated(past.delegated.calls);
         if let Some(most) = bounds.denials_max {
             // A suspension outlives the process: the same denials lead to it again.
             let first = past.denials.front().map_or(0, |at| at.millis());
@@ -88,15 +111,48 @@ impl Road {
         }
     }
 
-    /// A run of the last life that nobody can continue.
-    fn seal_left(&self, found: RecoveredRun, reason: &'static str) {
+    /// Runs of the last life that nobody can continue, each after those below it.
+    fn seal_left(&self, family: Family) {
         let ledger = self.ledger.clone();
         self.tasks.spawn(async move {
-            for (call, _) in found.held() {
-                drop(ledger.owe(recover::held_ended(found.run, call, false, reason)).await);
+            for (found, reason) in family.runs.into_iter().rev() {
+                for (call, _) in found.held() {
+                    drop(ledger.owe(recover::held_ended(found.run, call, false, reason)).await);
+                }
+                drop(ledger.owe(recover::sealing(found.run, reason)).await);
             }
-            drop(ledger.owe(recover::sealing(found.run, reason)).await);
+            drop(family.lodging);
         });
+    }
+}
+
+/// A run that is left over, with those below it: parents before their children.
+struct Family {
+    runs: Vec<(RecoveredRun, &'static str)>,
+    /// With a parent that is taken up: it is not sealed before they are.
+    lodging: Option<Lodging>,
+}
+
+/// Everything that is left over.
+#[derive(Default)]
+struct Left {
+    families: Vec<Family>,
+    /// Where each of them is.
+    of: BTreeMap<RunId, usize>,
+}
+
+impl Left {
+    fn add(&mut self, found: RecoveredRun, reason: &'static str, parent: Option<&Arc<Run>>) {
+        let above = text(&found, "parent").and_then(RunId::parse);
+        let place = above.and_then(|above| self.of.get(&above).copied());
+        self.of.insert(found.run, place.unwrap_or(self.families.len()));
+        match place.and_then(|place| self.families.get_mut(place)) {
+            Some(family) => family.runs.push((found, reason)),
+            None => {
+                let lodging = parent.map(Run::lodge_left);
+                self.families.push(Family { runs: vec![(found, reason)], lodging });
+            }
+        }
     }
 }
 
@@ -111,13 +167,20 @@ fn text<'a>(found: &'a RecoveredRun, name: &str) -> Option<&'a str> {
 }
 
 /// The run as its entries tell it, if its manifest is still the one in force.
-fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>], now: Duration) -> Option<Run> {
+fn resumed(
+    found: &RecoveredRun,
+    manifests: &[Arc<Manifest>],
+    parent: Option<Arc<Run>>,
+    now: Duration,
+) -> Option<Run> {
     let data = &found.opened.draft.data;
     let text = |name: &str| text(found, name);
     let hash = Digest::parse(text("token_hash")?)?;
     let thread = text("implicit").map(|_| hash);
     let digest = Digest::parse(text("manifest")?)?;
     let manifest = manifests.iter().find(|m| m.digest == digest)?;
+    let claimed = text("delegate") == Some(Proof::Claimed.as_str());
+    let opener = parent.as_ref().filter(|_| claimed).map_or(manifest, |parent| &parent.opener);
     let labels = data.get("labels").and_then(Json::as_array).unwrap_or_default();
     let pair = |label: &Json| {
         let text = |name| label.get(name).and_then(Json::as_str).map(str::to_owned);
@@ -147,7 +210,10 @@ fn resumed(found: &RecoveredRun, manifests: &[Arc<Manifest>], now: Duration) -> 
     Some(Run {
         id: found.run,
         manifest: Arc::clone(manifest),
-        agent: agent_facts(manifest, Binding::Claimed),
+        grants: grants(manifest, parent.as_deref()),
+        opener: Arc::clone(opener),
+        agent: agent_facts(manifest, Binding::Claimed, parent.as_deref()),
+        parent,
         auth: Auth::read(data.get("auth")?)?,
         opened_at: found.opened.ts,
         expires: text("expires").and_then(Timestamp::parse),

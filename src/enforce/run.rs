@@ -1,8 +1,8 @@
 //! Open runs in memory: who may continue them, what they used, which of their calls are in flight.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -17,7 +17,7 @@ use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::time::Timestamp;
-use crate::identity::Peer;
+use crate::identity::lineage::Grants;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::permit::Receipt;
 use crate::limits::{Usage, Went};
@@ -34,6 +34,12 @@ pub(super) type Waiting = watch::Receiver<Option<Answer>>;
 pub struct Run {
     pub(super) id: RunId,
     pub(super) manifest: Arc<Manifest>,
+    /// The tools that exist for it: of a child, those that exist for its parent too.
+    pub(super) grants: Grants,
+    /// The run that delegated to it.
+    pub(super) parent: Option<Arc<Run>>,
+    /// The manifest of the caller that opened it: its own, but for a child that its parent's caller opened.
+    pub(super) opener: Arc<Manifest>,
     pub(super) agent: AgentFacts,
     pub(super) auth: Auth,
     pub(super) opened_at: Timestamp,
@@ -84,6 +90,8 @@ pub(super) struct State {
     /// No new calls: the run is being sealed.
     pub closing: bool,
     pub sealed: Option<Sealed>,
+    /// Runs it delegated to.
+    pub children: Vec<Weak<Run>>,
 }
 
 /// Where a call of the run is.
@@ -187,7 +195,9 @@ impl Run {
         }
         budget::may_enter(self, &state, call)?;
         let facts = self.facts(&state.usage, attested);
-        let refusals = state.usage.begin(&self.manifest.limits, fingerprint, clock.monotonic());
+        let now = clock.monotonic();
+        let mut refusals = state.usage.begin(&self.manifest.limits, fingerprint, now);
+        refusals.extend(self.begin_above(now));
         let (sender, answer) = watch::channel(None);
         let (tool, cancel) = (asked.tool().clone(), Cancel::default());
         let place = Place::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
@@ -231,6 +241,7 @@ impl Run {
         state.held = state.held.saturating_sub(1);
         state.in_flight = state.in_flight.saturating_add(1);
         state.usage.take_up();
+        self.count_above(Usage::take_up_delegated);
         let turn = self.ordered.then(|| budget::line_up(&mut state));
         let facts = self.facts(&state.usage, attested);
         drop(state);
@@ -244,6 +255,7 @@ impl Run {
         state.holding.remove(call);
         state.calls.remove(call);
         state.usage.forget();
+        self.count_above(Usage::forget_delegated);
         state.in_flight = state.in_flight.saturating_sub(1);
         drop(state);
         self.idle.notify_waiters();
@@ -262,6 +274,7 @@ impl Run {
             state.held_tools.insert(call.clone(), tool);
         }
         state.usage.end(went);
+        self.count_above(Usage::end_delegated);
         state.in_flight = state.in_flight.saturating_sub(1);
         drop(state);
         self.idle.notify_waiters();
@@ -270,6 +283,7 @@ impl Run {
     /// A call is over; its outcome is not on the books yet.
     pub(super) fn ended(&self, went: Went) {
         self.state.lock().usage.end(went);
+        self.count_above(Usage::end_delegated);
     }
 
     /// A call that ended is on the books.
@@ -388,11 +402,11 @@ impl Runs {
         self.by_token.read().len().saturating_sub(self.sealed.lock().len())
     }
 
-    /// The run of this token, if this peer may use it: on a socket, the uid that opened it.
-    pub fn find(&self, token: &Digest, peer: &Peer) -> Result<Arc<Run>, Fault> {
+    /// The run of this token, if a peer with this uid may use it: on a socket, the uid that opened it.
+    pub fn find(&self, token: &Digest, uid: Option<u32>) -> Result<Arc<Run>, Fault> {
         let unknown = || Fault::new(Code::RunUnknown, "no such run");
         let run = self.by_token.read().get(token).cloned().ok_or_else(unknown)?;
-        if run.auth.uid.is_some() && run.auth.uid != peer.uid {
+        if run.auth.uid.is_some() && run.auth.uid != uid {
             return Err(unknown());
         }
         Ok(run)

@@ -57,7 +57,7 @@ fn view(tool: &Tool, grant: &Grant) -> Option<ToolView> {
 }
 
 impl Road {
-    /// The tools that exist for this run's agent, by name.
+    /// The tools that exist for this run's agent, by name; of a child, those that exist for its parent too.
     ///
     /// # Errors
     /// `run.sealed`.
@@ -67,7 +67,7 @@ impl Road {
         }
         let toolbox = self.toolbox.load();
         let shown = |grant: &Grant| view(toolbox.get(&grant.name)?, grant);
-        let mut views: Vec<ToolView> = run.manifest.tools.iter().filter_map(shown).collect();
+        let mut views: Vec<ToolView> = run.grants.all().iter().filter_map(shown).collect();
         views.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(views)
     }
@@ -81,7 +81,7 @@ impl Road {
             return Err(Fault::new(Code::RunSealed, "the run is sealed"));
         }
         let toolbox = self.toolbox.load();
-        let grant = run.manifest.tools.iter().find(|grant| grant.name.as_str() == name);
+        let grant = run.grants.all().iter().find(|grant| grant.name.as_str() == name);
         Ok(grant.and_then(|grant| view(toolbox.get(&grant.name)?, grant)))
     }
 

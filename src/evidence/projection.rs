@@ -205,11 +205,24 @@ fn agent_run_json(material: &Material<'_>) -> Json {
         // `run.opened` says who, what and under which manifest: all of it, as recorded.
         members.push(("opening", first.entry.draft.data.clone()));
     }
+    let below = delegated(material);
+    members.extend((!below.is_empty()).then(|| ("delegated", Json::from(below))));
     if let Some(seal) = lines.iter().find(|line| line.is(Kind::RunSealed)) {
         members.push(("sealed", place(seal)));
         members.push(("seal", seal.entry.draft.data.clone()));
     }
     Json::object(members)
+}
+
+/// The runs right below this one, of those that are opened here. Only a run that may delegate is looked for.
+fn delegated(material: &Material<'_>) -> Vec<Json> {
+    let may =
+        material.opening().is_some_and(|line| line.entry.draft.data.get("delegates").is_some());
+    let own = material.run.to_string();
+    let opened = material.lines.iter().filter(|line| may && line.is(Kind::RunOpened));
+    let below = opened.filter(|line| line.text("parent") == Some(own.as_str()));
+    let ids = below.filter_map(|line| line.entry.run.as_ref());
+    ids.map(|link| Json::from(link.run.to_string())).collect()
 }
 
 /// `decision.json`: every decision in order.

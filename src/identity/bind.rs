@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::manifest::{Manifest, Status};
+use super::manifest::{DELEGATION_DEPTH_MAX, Manifest, Status};
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
@@ -64,6 +64,31 @@ pub fn bind_unclaimed(manifest: &Manifest) -> Result<Binding, Mismatch> {
         None => Ok(Binding::Claimed),
         Some(reason) => Err(Mismatch { reasons: vec![reason] }),
     }
+}
+
+/// Whether a run under `parent`, with `above` runs above it, may be the parent of one under the manifest
+/// with this digest.
+///
+/// # Errors
+/// `delegate.not_named`: the parent's manifest does not name it. `delegate.depth`: the chain of delegations
+/// would be longer than [`DELEGATION_DEPTH_MAX`].
+pub fn delegates(parent: &Manifest, above: usize, child: &Digest) -> Result<(), Mismatch> {
+    if !parent.delegates.contains(child) {
+        let agent = &parent.name;
+        let message = format!("the manifest of agent `{agent}` does not delegate to this one");
+        return Err(undelegated("delegate.not_named", message));
+    }
+    if above >= DELEGATION_DEPTH_MAX {
+        let message = format!("a chain of more than {DELEGATION_DEPTH_MAX} delegations");
+        return Err(undelegated("delegate.depth", message));
+    }
+    Ok(())
+}
+
+/// A run that may not be opened as a child, for this one reason.
+#[must_use]
+pub fn undelegated(detail: &str, message: String) -> Mismatch {
+    Mismatch { reasons: vec![mismatch(detail, message)] }
 }
 
 fn inactive(manifest: &Manifest) -> Option<Reason> {

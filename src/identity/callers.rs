@@ -186,6 +186,25 @@ impl Callers {
         })
     }
 
+    /// Delegates that no configured agent is, as warnings. They are no errors: manifests are signed
+    /// elsewhere and one may be rolled out before its child; until then opening the child is refused.
+    #[must_use]
+    pub fn strangers(&self) -> Vec<String> {
+        let known = |digest: &Digest| self.manifests.iter().any(|other| other.digest == *digest);
+        let mut said = Vec::new();
+        for manifest in &self.manifests {
+            let agent = &manifest.name;
+            for delegate in manifest.delegates.iter().filter(|digest| !known(digest)) {
+                said.push(format!(
+                    "agent `{agent}` delegates to manifest `{}`, and no configured agent has it: \
+                     such a run cannot be opened",
+                    delegate.prefixed()
+                ));
+            }
+        }
+        said
+    }
+
     /// Every manifest, in the order of the configuration.
     #[must_use]
     pub fn manifests(&self) -> &[Arc<Manifest>] {

@@ -137,7 +137,7 @@ pub(super) fn values(raw: Vec<Raw>) -> Option<Vec<Grant>> {
             grants.push(Grant {
                 tier,
                 server: Some(server.clone()),
-                signer: Some(signer.clone()),
+                signers: vec![signer.clone()],
                 ..Grant::of(governed(&server, own)?)
             });
         }

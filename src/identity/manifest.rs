@@ -62,6 +62,11 @@ impl Mode {
     }
 }
 
+/// Runs that may stand above a run at most: a run opened by an operator's caller, a child, a grandchild and
+/// that one's child; no further. Manifests name each other by digest, so they cannot form a cycle: this
+/// bounds how long a chain of them is followed.
+pub const DELEGATION_DEPTH_MAX: usize = 3;
+
 /// One granted tool. What is granted `{server, lock, allow}` in the text is one grant for each name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
@@ -73,15 +78,16 @@ pub struct Grant {
     pub definition: Option<Digest>,
     /// The MCP server it is granted from.
     pub server: Option<String>,
-    /// Id of the key that must have signed the lock the tool stands in.
-    pub signer: Option<String>,
+    /// Ids of the keys that must all have signed the lock the tool stands in; none for a tool granted by its
+    /// name alone, more than one only where several manifests of a delegation ask for different ones.
+    pub signers: Vec<String>,
 }
 
 impl Grant {
     /// The grant of a tool by its name alone.
     #[must_use]
     pub const fn of(name: ToolName) -> Self {
-        Self { name, tier: None, definition: None, server: None, signer: None }
+        Self { name, tier: None, definition: None, server: None, signers: Vec::new() }
     }
 }
 
@@ -131,6 +137,8 @@ pub struct Manifest {
     pub tools: Vec<Grant>,
     /// `spec.limits`.
     pub limits: Limits,
+    /// `spec.delegates`: digests of the manifests whose runs may be opened as children of this one's.
+    pub delegates: Vec<Digest>,
     /// `spec.validity.not_before`.
     pub not_before: Timestamp,
     /// `spec.validity.not_after`.

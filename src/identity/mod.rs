@@ -12,6 +12,7 @@ mod bind;
 pub mod callers;
 mod error;
 mod grants;
+pub mod lineage;
 pub mod manifest;
 mod schema;
 mod sign;
@@ -19,7 +20,7 @@ mod sign;
 mod tests;
 pub mod token;
 
-pub use bind::{Mismatch, bind, bind_unclaimed};
+pub use bind::{Mismatch, bind, bind_unclaimed, delegates, undelegated};
 pub use error::{Error, IdentityError};
 pub use schema::{read, schema};
 pub use sign::{PAYLOAD_TYPE, envelope_path, sign, succeeds};

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::Error;
 use super::grants;
@@ -44,7 +44,8 @@ pub fn schema() -> Value {
             "limits": limits(),
             "replay": closed(json!(["mode"]), json!({"mode": {"enum": ["off", "record", "deterministic"],
                 "x-error": "expected `\"off\"`, `record` or `deterministic`"}})),
-            "delegates": {"type": "array"},
+            "delegates": {"type": "array", "maxItems": 64, "items": closed(json!(["manifest"]), json!({"manifest": digest})),
+                "x-error": "expected at most 64 manifests"},
             "validity": closed(json!(["not_before", "not_after"]), json!({
                 "not_before": {"type": "string"}, "not_after": {"type": "string"}})),
         }),
@@ -103,7 +104,14 @@ struct Spec {
     tools: Vec<grants::Raw>,
     #[serde(default)]
     limits: RawLimits,
+    #[serde(default)]
+    delegates: Vec<Delegate>,
     validity: Validity,
+}
+
+#[derive(Deserialize)]
+struct Delegate {
+    manifest: String,
 }
 
 #[derive(Deserialize)]
@@ -173,8 +181,13 @@ fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
         wrong.push(document.error("/spec/replay/mode", message));
     }
     let delegates = document.value.pointer("/spec/delegates").and_then(Value::as_array);
-    if delegates.is_some_and(|list| !list.is_empty()) {
-        wrong.push(document.error("/spec/delegates", "this build does not enforce delegates"));
+    let mut named = BTreeSet::new();
+    for (i, delegate) in delegates.into_iter().flatten().enumerate() {
+        let digest = delegate.get("manifest").and_then(Value::as_str);
+        if digest.is_some_and(|digest| !named.insert(digest.to_owned())) {
+            let at = format!("/spec/delegates/{i}/manifest");
+            wrong.push(document.error(&at, "this manifest is named twice"));
+        }
     }
     let version = document.value.pointer("/metadata/version").and_then(Value::as_str);
     if let Some(version) = version.filter(|text| semver::Version::parse(text).is_err()) {
@@ -255,6 +268,11 @@ fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
                 .cost_usd
                 .map_or(Some(None), |text| micro_usd(&text).map(Some))?,
         },
+        delegates: spec
+            .delegates
+            .iter()
+            .map(|delegate| Digest::parse(&delegate.manifest))
+            .collect::<Option<_>>()?,
         not_before: time(&spec.validity.not_before)?,
         not_after: time(&spec.validity.not_after)?,
         digest: Digest::of(&[bytes]),

@@ -92,9 +92,9 @@ fn a_servers_tools_are_one_grant_each_with_the_locks_signer() {
     for grant in &manifest.tools[..2] {
         assert_eq!((grant.tier, grant.definition), (Some(Tier::T2), None));
         assert_eq!(grant.server.as_deref(), Some("github"));
-        assert_eq!(grant.signer.as_deref(), Some(id.as_str()));
+        assert_eq!(grant.signers, [id.as_str()]);
     }
-    assert_eq!((&manifest.tools[2].server, &manifest.tools[2].signer), (&None, &None));
+    assert_eq!((&manifest.tools[2].server, manifest.tools[2].signers.as_slice()), (&None, &[][..]));
     assert!(manifest.grant(&ToolName::parse("github.create_issue").unwrap()).is_some());
 }
 
@@ -202,7 +202,25 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "delegates: []",
         "delegates: [{manifest: x}]",
         "manifest.schema",
-        "spec.delegates: this build does not enforce",
+        "spec.delegates[0].manifest: expected `sha256:`",
+    ),
+    (
+        "delegates: []",
+        "delegates: [{agent: x}]",
+        "manifest.schema",
+        "spec.delegates[0].agent: unknown field",
+    ),
+    (
+        "delegates: []",
+        "delegates: [{manifest: \"sha256:eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee\"}, {manifest: \"sha256:eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee\"}]",
+        "manifest.schema",
+        "spec.delegates[1].manifest: this manifest is named twice",
+    ),
+    (
+        "delegates: []",
+        "delegates: [{manifest: \"sha256:eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee\"}]",
+        "ok",
+        "",
     ),
     ("calls: 500", "calls: 0", "manifest.schema", "spec.limits.calls: expected a whole number"),
     (

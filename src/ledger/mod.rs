@@ -37,6 +37,8 @@ pub mod anchored;
 pub mod archive;
 #[cfg(feature = "gate")]
 pub mod chain;
+#[cfg(feature = "gate")]
+mod delegated;
 pub mod drafts;
 pub mod entry;
 #[cfg(feature = "gate")]
@@ -216,7 +218,7 @@ impl std::fmt::Debug for Parts {
 #[cfg(feature = "gate")]
 pub use later::Promised;
 #[cfg(feature = "gate")]
-pub use recovered::{Past, RecoveredRun};
+pub use recovered::{Delegated, Past, RecoveredRun};
 
 #[cfg(feature = "gate")]
 /// A handle on the books. Cheap to clone.

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::chain::Chain;
+use super::delegated::Tally;
 use super::drafts::Written;
 use super::entry::{Draft, Entry, Kind};
 use super::fleet::seen;
@@ -274,7 +275,33 @@ async fn take_up_runs(
         let past = Past::of(entries.iter().map(|(entry, _)| entry));
         runs.push(RecoveredRun { run, opened, last_seq, calls, past });
     }
+    delegated(shared, leased, &mut runs).await?;
     Ok(runs)
+}
+
+/// Reads what the runs below used, from where the first open run that may delegate was opened. Where none
+/// may, nothing is read.
+async fn delegated(
+    shared: &super::Shared,
+    leased: &Leased,
+    runs: &mut [RecoveredRun],
+) -> Result<(), Refused> {
+    let may = runs.iter().filter(|run| run.opened.draft.data.get("delegates").is_some());
+    let Some(mut from) = may.map(|run| run.opened.seq).min() else { return Ok(()) };
+    let mut tally = Tally::default();
+    loop {
+        let rows = shared.store.tail(&leased.key, from, 1000).await?;
+        let Some(last) = rows.last() else { break };
+        from = last.seq.saturating_add(1);
+        for row in &rows {
+            let entry = Entry::parse(&row.body);
+            tally.accept(&entry.map_err(|e| broken(format!("entry {}: {e}", row.seq)))?);
+        }
+    }
+    for run in runs {
+        run.past.delegated = tally.of(&run.run);
+    }
+    Ok(())
 }
 
 /// What was found before the first entry of an epoch.
@@ -392,9 +419,11 @@ pub(super) fn started(of: &Started<'_>) -> Result<Json, String> {
 async fn close(
     sequencer: &mut Sequencer,
     leased: &Leased,
-    runs: Vec<RecoveredRun>,
+    mut runs: Vec<RecoveredRun>,
 ) -> Result<Vec<RecoveredRun>, Ending> {
     let mut open = Vec::new();
+    // The last one first: a run is sealed after those it delegated to.
+    runs.sort_by_key(|run| std::cmp::Reverse(run.opened.seq));
     for group in runs.chunks(RUNS_PER_BATCH) {
         let mut events = Vec::new();
         for run in group {

@@ -30,6 +30,8 @@ pub struct Past {
     pub errors_in_row: u64,
     /// Authorised calls, by tool.
     pub authorized: BTreeMap<ToolName, u64>,
+    /// What the runs it delegated to used of its limits, those that are sealed too.
+    pub delegated: Delegated,
     /// When calls were denied, ascending; the last ones only.
     pub denials: VecDeque<Timestamp>,
 }
@@ -63,6 +65,15 @@ impl Past {
         }
         past
     }
+}
+
+/// What the runs below a run used, as far as its limits count them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Delegated {
+    /// Calls that were decided.
+    pub calls: u64,
+    /// Authorised calls of runs that were not only simulated, by tool.
+    pub authorized: BTreeMap<ToolName, u64>,
 }
 
 impl RecoveredRun {

@@ -424,7 +424,7 @@ impl From<TailError> for Error {
             TailError::CallTaken | TailError::CallNotOpen | TailError::NotApproved => {
                 Self::CallTaken
             }
-            TailError::CallsOpen => Self::CallsOpen,
+            TailError::CallsOpen | TailError::DelegatesOpen => Self::CallsOpen,
             TailError::TooLong => Self::Unavailable(misfit.to_string()),
         }
     }

@@ -6,6 +6,7 @@ use super::chain::Counts;
 use super::entry::{Draft, Entry, Kind};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
+use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 
 /// How far a call is.
@@ -32,6 +33,8 @@ pub struct RunTail {
     pub prev: Digest,
     /// Every call of the run.
     pub calls: BTreeMap<CallId, Phase>,
+    /// The run that delegated to it.
+    pub parent: Option<RunId>,
 }
 
 impl RunTail {
@@ -56,8 +59,11 @@ impl RunTail {
     pub fn rebuild(entries: &[(Entry, Digest)]) -> Option<Self> {
         let mut tails = Tails::default();
         let run = entries.first()?.0.draft.run?;
-        for (entry, leaf) in entries {
-            tails.admit(&entry.draft).ok()?;
+        for (i, (entry, leaf)) in entries.iter().enumerate() {
+            // Its parent is not among its entries; that it was open is for whoever admitted the first.
+            if i > 0 || entry.draft.kind != Kind::RunOpened {
+                tails.admit(&entry.draft).ok()?;
+            }
             tails.advance(&entry.draft, *leaf);
         }
         tails.runs.remove(&run)
@@ -85,6 +91,9 @@ pub enum TailError {
     /// Calls of the run are still open.
     #[error("calls of the run are still open")]
     CallsOpen,
+    /// Runs that the run delegated to are still open.
+    #[error("runs that the run delegated to are still open")]
+    DelegatesOpen,
     /// The entry would be longer than any reader accepts.
     #[error("the entry would be too long")]
     TooLong,
@@ -94,6 +103,13 @@ pub enum TailError {
 #[derive(Debug, Default)]
 pub struct Tails {
     runs: BTreeMap<RunId, RunTail>,
+    /// Open runs below an open run, of those that have any.
+    below: BTreeMap<RunId, usize>,
+}
+
+/// The run that delegated to the one that this draft opens.
+fn parent(draft: &Draft) -> Option<RunId> {
+    draft.data.get("parent").and_then(Json::as_str).and_then(RunId::parse)
 }
 
 impl Tails {
@@ -116,7 +132,23 @@ impl Tails {
     }
 
     pub(super) fn insert(&mut self, run: RunId, tail: RunTail) {
+        self.lodge(tail.parent);
         self.runs.insert(run, tail);
+    }
+
+    fn lodge(&mut self, parent: Option<RunId>) {
+        let Some(parent) = parent else { return };
+        let open = self.below.entry(parent).or_default();
+        *open = open.saturating_add(1);
+    }
+
+    fn leave(&mut self, parent: Option<RunId>) {
+        let Some(parent) = parent else { return };
+        let Some(open) = self.below.get_mut(&parent) else { return };
+        *open = open.saturating_sub(1);
+        if *open == 0 {
+            self.below.remove(&parent);
+        }
     }
 
     /// Whether this draft may follow.
@@ -124,12 +156,21 @@ impl Tails {
         let Some(run) = draft.run else { return Ok(()) };
         let tail = self.runs.get(&run);
         if draft.kind == Kind::RunOpened {
-            return if tail.is_some() { Err(TailError::RunOpen) } else { Ok(()) };
+            let orphan = parent(draft).is_some_and(|parent| !self.runs.contains_key(&parent));
+            return match tail {
+                Some(_) => Err(TailError::RunOpen),
+                None if orphan => Err(TailError::RunNotOpen),
+                None => Ok(()),
+            };
         }
         let tail = tail.ok_or(TailError::RunNotOpen)?;
         if draft.kind == Kind::RunSealed {
             let open = tail.calls.values().any(|phase| !matches!(phase, Phase::Over(_)));
-            return if open { Err(TailError::CallsOpen) } else { Ok(()) };
+            return match open {
+                true => Err(TailError::CallsOpen),
+                false if self.below.contains_key(&run) => Err(TailError::DelegatesOpen),
+                false => Ok(()),
+            };
         }
         let Some(call) = &draft.call else { return Ok(()) };
         Self::follows(draft.kind, tail.calls.get(call))
@@ -203,10 +244,13 @@ impl Tails {
     pub(super) fn advance(&mut self, draft: &Draft, leaf: Digest) {
         let Some(run) = draft.run else { return };
         if draft.kind == Kind::RunSealed {
-            self.runs.remove(&run);
+            let sealed = self.runs.remove(&run);
+            self.leave(sealed.and_then(|tail| tail.parent));
             return;
         }
-        let fresh = RunTail { next_seq: 0, prev: leaf, calls: BTreeMap::new() };
+        let parent = (draft.kind == Kind::RunOpened).then(|| parent(draft)).flatten();
+        self.lodge(parent);
+        let fresh = RunTail { next_seq: 0, prev: leaf, calls: BTreeMap::new(), parent };
         let tail = self.runs.entry(run).or_insert(fresh);
         tail.next_seq = tail.next_seq.saturating_add(1);
         tail.prev = leaf;
@@ -237,7 +281,6 @@ impl Tails {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::json::Json;
 
     fn draft(kind: Kind, call: Option<&str>) -> Draft {
         Draft {
@@ -287,6 +330,34 @@ mod tests {
         assert_eq!(refused(&[OPENED, (Kind::CallHeld, A), (Kind::CallExpired, A)]), []);
         let unheld = [OPENED, (Kind::CallHeld, A), (Kind::CallCompleted, A)];
         assert_eq!(refused(&unheld), [TailError::CallNotOpen]);
+    }
+
+    #[test]
+    fn a_child_is_opened_and_sealed_while_its_parent_is_open() {
+        let run = |n: u8| RunId::from_random([n; 16]);
+        let opened = |n: u8, parent: Option<u8>| {
+            let parent = parent.map(|n| ("parent", Json::from(run(n).to_string())));
+            Draft { run: Some(run(n)), ..Draft::of(Kind::RunOpened, Json::object(parent)) }
+        };
+        let sealed = |n: u8| Draft {
+            run: Some(run(n)),
+            ..Draft::of(Kind::RunSealed, Json::object::<&str>([]))
+        };
+        let leaf = Digest::of(&[b"leaf"]);
+        let mut tails = Tails::default();
+        assert_eq!(tails.admit(&opened(2, Some(1))), Err(TailError::RunNotOpen));
+        for draft in [opened(1, None), opened(2, Some(1)), opened(3, Some(1))] {
+            tails.admit(&draft).unwrap();
+            tails.advance(&draft, leaf);
+        }
+        for child in [2, 3] {
+            assert_eq!(tails.admit(&sealed(1)), Err(TailError::DelegatesOpen));
+            tails.admit(&sealed(child)).unwrap();
+            tails.advance(&sealed(child), leaf);
+        }
+        assert_eq!(tails.admit(&sealed(1)), Ok(()));
+        tails.advance(&sealed(1), leaf);
+        assert_eq!(tails.admit(&opened(4, Some(1))), Err(TailError::RunNotOpen));
     }
 
     #[test]

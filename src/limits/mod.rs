@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
+use crate::domain::id::RunId;
 use crate::identity::manifest::Limits;
 
 pub mod bucket;
@@ -24,6 +25,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
     calls: u64,
+    /// Calls of the runs it delegated to.
+    delegated: u64,
     running: u64,
     errors: u64,
     denied: u64,
@@ -49,6 +52,29 @@ pub enum Went {
     Stopped,
 }
 
+/// Whose limit has something against a call.
+#[derive(Clone, Copy, Debug)]
+pub enum Whose<'a> {
+    /// The run's own manifest's.
+    Own,
+    /// That of a run above it.
+    Delegator {
+        /// The agent of that run.
+        agent: &'a str,
+        /// That run.
+        run: &'a RunId,
+    },
+}
+
+impl Whose<'_> {
+    fn rule(self, name: &str) -> String {
+        match self {
+            Self::Own => format!("manifest.limits.{name}"),
+            Self::Delegator { .. } => format!("delegation.limits.{name}"),
+        }
+    }
+}
+
 impl Usage {
     /// The usage of a run that is taken up after a restart.
     #[must_use]
@@ -63,7 +89,14 @@ impl Usage {
         self
     }
 
-    /// Millionths of a US dollar spent.
+    /// The same, after so many calls of the runs it delegated to.
+    #[must_use]
+    pub fn having_delegated(mut self, calls: u64) -> Self {
+        self.delegated = calls;
+        self
+    }
+
+    /// Millionths of a US dollar spent, also by the runs it delegated to.
     #[must_use]
     pub const fn cost(&self) -> u64 {
         self.cost
@@ -72,16 +105,21 @@ impl Usage {
     /// Sets aside what a call costs, or says why not. `None`: its binding does not say.
     ///
     /// # Errors
-    /// The manifest's `cost_usd` is reached, or nobody can tell; nothing is set aside.
-    pub fn spend(&mut self, limits: &Limits, cost: Option<u64>) -> Result<u64, Reason> {
+    /// `whose` `cost_usd` is reached, or nobody can tell; nothing is set aside.
+    pub fn spend(
+        &mut self,
+        whose: Whose<'_>,
+        limits: &Limits,
+        cost: Option<u64>,
+    ) -> Result<u64, Reason> {
         let cost = match (cost, limits.cost_micro_usd) {
             (Some(cost), _) => cost,
             (None, None) => 0,
-            (None, Some(_)) => return Err(unpriced()),
+            (None, Some(_)) => return Err(unpriced(whose)),
         };
         let after = self.cost.saturating_add(cost);
         match limits.cost_micro_usd.filter(|most| after > *most) {
-            Some(most) => Err(over("cost_usd", &usd(most))),
+            Some(most) => Err(over(whose, "cost_usd", &usd(most))),
             None => {
                 self.cost = after;
                 Ok(cost)
@@ -135,31 +173,52 @@ impl Usage {
     ///
     /// `fingerprint` names tool and arguments; `now` is monotonic.
     pub fn begin(&mut self, limits: &Limits, fingerprint: Digest, now: Duration) -> Vec<Reason> {
-        let minute = now.saturating_sub(MINUTE);
-        while self.recent.front().is_some_and(|at| *at <= minute) {
-            self.recent.pop_front();
-        }
         let repeats = match self.last {
             Some((last, times)) if last == fingerprint => times.saturating_add(1),
             Some(_) | None => 1,
         };
-        let rate = u64::try_from(self.recent.len()).unwrap_or(u64::MAX);
-        let checks = [
-            ("calls", self.calls, Some(limits.calls.unwrap_or(CALLS_MAX).min(CALLS_MAX))),
-            ("calls_per_minute", rate, limits.calls_per_minute),
-            ("concurrency", self.running, limits.concurrency),
+        let mut reasons: Vec<Reason> = self.enter(Whose::Own, limits, now);
+        let breakers = [
             ("consecutive_errors", self.errors_in_row, limits.consecutive_errors),
             ("repeated_calls", repeats.saturating_sub(1), limits.repeated_calls),
         ];
-        let reasons: Vec<Reason> = checks
-            .into_iter()
-            .filter_map(|(name, used, most)| {
-                most.filter(|most| used >= *most).map(|m| over(name, &m.to_string()))
-            })
-            .collect();
+        reasons.extend(reached(Whose::Own, breakers));
         self.calls = self.calls.saturating_add(1);
-        self.running = self.running.saturating_add(1);
         self.last = Some((fingerprint, repeats));
+        reasons
+    }
+
+    /// Counts one more call of a run that this one delegated to, directly or not, and says what this
+    /// one's limits have against it. Breakers (errors in a row, repeats) are each run's own.
+    pub fn begin_delegated(
+        &mut self,
+        whose: Whose<'_>,
+        limits: &Limits,
+        now: Duration,
+    ) -> Vec<Reason> {
+        let reasons = self.enter(whose, limits, now);
+        self.delegated = self.delegated.saturating_add(1);
+        reasons
+    }
+
+    /// Counts what own calls and delegated ones share: how many, how fast, how many at once.
+    fn enter(&mut self, whose: Whose<'_>, limits: &Limits, now: Duration) -> Vec<Reason> {
+        let minute = now.saturating_sub(MINUTE);
+        while self.recent.front().is_some_and(|at| *at <= minute) {
+            self.recent.pop_front();
+        }
+        let calls = self.calls.saturating_add(self.delegated);
+        let rate = u64::try_from(self.recent.len()).unwrap_or(u64::MAX);
+        let reasons = reached(
+            whose,
+            [
+                ("calls", calls, Some(limits.calls.unwrap_or(CALLS_MAX).min(CALLS_MAX))),
+                ("calls_per_minute", rate, limits.calls_per_minute),
+                ("concurrency", self.running, limits.concurrency),
+            ],
+        )
+        .collect();
+        self.running = self.running.saturating_add(1);
         if limits.calls_per_minute.is_some() {
             self.recent.push_back(now);
         }
@@ -171,6 +230,23 @@ impl Usage {
         self.calls = self.calls.saturating_sub(1);
         self.running = self.running.saturating_sub(1);
         self.recent.pop_back();
+    }
+
+    /// Takes back a delegated call of which nothing was recorded.
+    pub fn forget_delegated(&mut self) {
+        self.delegated = self.delegated.saturating_sub(1);
+        self.running = self.running.saturating_sub(1);
+        self.recent.pop_back();
+    }
+
+    /// A delegated call that was held is on the road again.
+    pub const fn take_up_delegated(&mut self) {
+        self.running = self.running.saturating_add(1);
+    }
+
+    /// A delegated call left the road.
+    pub const fn end_delegated(&mut self) {
+        self.running = self.running.saturating_sub(1);
     }
 
     /// A held call is on the road again: it was counted as not run.
@@ -195,22 +271,37 @@ impl Usage {
     }
 }
 
-fn over(name: &str, most: &str) -> Reason {
-    Reason {
-        code: Code::LimitExceeded,
-        detail: format!("limit.{name}"),
-        message: format!("the manifest's limit `{name}: {most}` is reached"),
-        rule: format!("manifest.limits.{name}"),
-    }
+/// Every limit that is reached, of these names, uses and bounds.
+fn reached<const N: usize>(
+    whose: Whose<'_>,
+    checks: [(&str, u64, Option<u64>); N],
+) -> impl Iterator<Item = Reason> {
+    checks.into_iter().filter_map(move |(name, used, most)| {
+        most.filter(|most| used >= *most).map(|most| over(whose, name, &most.to_string()))
+    })
 }
 
-fn unpriced() -> Reason {
-    Reason {
-        code: Code::LimitExceeded,
-        detail: "limit.cost_unknown".to_owned(),
-        message: "the manifest limits cost, and the tool's binding declares none".to_owned(),
-        rule: "manifest.limits.cost_usd".to_owned(),
-    }
+fn over(whose: Whose<'_>, name: &str, most: &str) -> Reason {
+    let message = match whose {
+        Whose::Own => format!("the manifest's limit `{name}: {most}` is reached"),
+        Whose::Delegator { agent, run } => format!(
+            "the limit `{name}: {most}` of agent `{agent}` is reached, whose run {run} delegated to this one"
+        ),
+    };
+    let (detail, rule) = (format!("limit.{name}"), whose.rule(name));
+    Reason { code: Code::LimitExceeded, detail, message, rule }
+}
+
+fn unpriced(whose: Whose<'_>) -> Reason {
+    let message = match whose {
+        Whose::Own => "the manifest limits cost, and the tool's binding declares none".to_owned(),
+        Whose::Delegator { agent, run } => format!(
+            "agent `{agent}`, whose run {run} delegated to this one, limits cost, and the tool's \
+             binding declares none"
+        ),
+    };
+    let rule = whose.rule("cost_usd");
+    Reason { code: Code::LimitExceeded, detail: "limit.cost_unknown".to_owned(), message, rule }
 }
 
 /// Millionths of a US dollar as a manifest writes them.
@@ -258,14 +349,17 @@ mod tests {
     fn cost_is_set_aside_before_a_call_and_given_back_if_it_did_not_start() {
         let limits = Limits { cost_micro_usd: Some(100), ..Limits::default() };
         let mut usage = Usage::default();
-        assert_eq!(usage.spend(&limits, Some(60)), Ok(60));
-        let refused = usage.spend(&limits, Some(41)).unwrap_err();
+        assert_eq!(usage.spend(Whose::Own, &limits, Some(60)), Ok(60));
+        let refused = usage.spend(Whose::Own, &limits, Some(41)).unwrap_err();
         assert_eq!(refused.detail, "limit.cost_usd");
         assert!(refused.message.contains("0.000100"), "{}", refused.message);
         usage.unspend(60);
-        assert_eq!(usage.spend(&limits, Some(100)), Ok(100));
-        assert_eq!(usage.spend(&limits, None).unwrap_err().detail, "limit.cost_unknown");
-        assert_eq!(Usage::default().spend(&Limits::default(), None), Ok(0));
+        assert_eq!(usage.spend(Whose::Own, &limits, Some(100)), Ok(100));
+        assert_eq!(
+            usage.spend(Whose::Own, &limits, None).unwrap_err().detail,
+            "limit.cost_unknown"
+        );
+        assert_eq!(Usage::default().spend(Whose::Own, &Limits::default(), None), Ok(0));
     }
 
     #[test]
@@ -291,5 +385,24 @@ mod tests {
         }
         let third = usage.begin(&limits, fingerprint, Duration::ZERO);
         assert_eq!(details(&third), ["limit.consecutive_errors"]);
+    }
+
+    #[test]
+    fn delegated_calls_use_up_how_many_how_fast_and_how_many_at_once_and_say_whose() {
+        let limits = Limits { calls: Some(2), concurrency: Some(1), ..Limits::default() };
+        let run = RunId::from_random([1; 16]);
+        let whose = Whose::Delegator { agent: "lead", run: &run };
+        let mut usage = Usage::default();
+        assert!(usage.begin(&limits, Digest::of(&[b"a"]), Duration::ZERO).is_empty());
+        let second = usage.begin_delegated(whose, &limits, Duration::ZERO);
+        assert_eq!(details(&second), ["limit.concurrency"]);
+        assert!(second[0].message.contains("agent `lead`"), "{}", second[0].message);
+        assert_eq!(second[0].rule, "delegation.limits.concurrency");
+        usage.end_delegated();
+        usage.end(Went::Well);
+        let third = usage.begin_delegated(whose, &limits, Duration::ZERO);
+        assert_eq!(details(&third), ["limit.calls"], "both count");
+        usage.forget_delegated();
+        assert_eq!((usage.calls(), usage.delegated), (1, 1));
     }
 }

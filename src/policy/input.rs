@@ -29,6 +29,21 @@ pub struct AgentFacts {
     pub manifest: Digest,
     /// How model and instructions are known to match.
     pub binding: Binding,
+    /// The runs above this one, from the one that nobody delegated to its parent (`input.agent.delegation`).
+    pub delegation: Vec<Delegator>,
+}
+
+/// A run that delegated, and the agent it ran (`input.agent.delegation[]`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Delegator {
+    /// `metadata.name` of its manifest.
+    pub id: String,
+    /// `metadata.version`.
+    pub version: String,
+    /// SHA-256 of the manifest's exact bytes.
+    pub manifest: Digest,
+    /// The run.
+    pub run: RunId,
 }
 
 /// The run so far (`input.run`, `input.context`, `input.history`).
@@ -149,8 +164,22 @@ fn agent_json(agent: &AgentFacts) -> Json {
         ("labels", map(&agent.labels)),
         ("manifest", Json::from(agent.manifest.prefixed())),
         ("binding", Json::from(agent.binding.as_str())),
-        ("delegation", Json::Array(Vec::new())),
+        ("delegation", delegation_json(&agent.delegation)),
     ])
+}
+
+/// The runs above a run, as the policy and `run.opened` tell them.
+#[must_use]
+pub fn delegation_json(above: &[Delegator]) -> Json {
+    let one = |delegator: &Delegator| {
+        Json::object([
+            ("id", Json::from(delegator.id.as_str())),
+            ("version", Json::from(delegator.version.as_str())),
+            ("manifest", Json::from(delegator.manifest.prefixed())),
+            ("run", Json::from(delegator.run.to_string())),
+        ])
+    };
+    above.iter().map(one).collect::<Vec<_>>().into()
 }
 
 fn run_json(run: &RunFacts) -> Json {

@@ -8,7 +8,7 @@ use super::pb;
 use super::problem::Problem;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
-use crate::enforce::{Opened, Opening, Released, ToolView};
+use crate::enforce::{Opened, Opening, ParentClaim, Released, ToolView};
 use crate::ledger::permit::Receipt;
 
 /// Results up to here travel inside the answer; larger ones are read with `ReadResult`.
@@ -38,12 +38,14 @@ pub(super) fn receipt(receipt: &Receipt) -> pb::Receipt {
 
 /// What the agent claims, if it is of a bearable size.
 pub(super) fn opening(
-    request: pb::OpenRunRequest,
+    mut request: pb::OpenRunRequest,
     traceparent: Option<String>,
 ) -> Result<Opening, Box<Problem>> {
     let texts = request.instructions_sha256.iter().chain(&request.tools);
     let labels = request.labels.iter().flat_map(|(key, value)| [key, value]);
-    let short = [&request.model, &request.mode].into_iter().chain(texts).chain(labels);
+    let parent = [&request.parent_run, &request.parent_token, &request.delegate];
+    let short =
+        [&request.model, &request.mode].into_iter().chain(parent).chain(texts).chain(labels);
     let too_long = short.into_iter().any(|text| text.len() > TEXT_BYTES_MAX);
     if too_long
         || request.instructions_sha256.len() > INSTRUCTIONS_MAX
@@ -54,7 +56,9 @@ pub(super) fn opening(
                        most 256 bytes each";
         return Err(Box::new(Problem::new(Code::RequestMalformed, "opening.size", message)));
     }
+    let parent = parent_of(&mut request)?;
     Ok(Opening {
+        parent,
         model: request.model,
         instructions: request.instructions_sha256,
         tools: request.tools,
@@ -63,6 +67,21 @@ pub(super) fn opening(
         traceparent,
         incognito: request.incognito,
     })
+}
+
+/// The run it is to be a child of: id and token, or neither.
+fn parent_of(request: &mut pb::OpenRunRequest) -> Result<Option<ParentClaim>, Box<Problem>> {
+    let run = std::mem::take(&mut request.parent_run);
+    let token = std::mem::take(&mut request.parent_token);
+    let delegate = std::mem::take(&mut request.delegate);
+    match (run.is_empty(), token.is_empty(), delegate.is_empty()) {
+        (true, true, true) => Ok(None),
+        (false, false, _) => Ok(Some(ParentClaim { run, token, delegate })),
+        (_, _, _) => {
+            let message = "a child is opened with `parent_run` and `parent_token`, both";
+            Err(Box::new(Problem::new(Code::RequestMalformed, "opening.parent", message)))
+        }
+    }
 }
 
 pub(super) fn opened(opened: Opened) -> pb::OpenRunResponse {

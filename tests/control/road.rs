@@ -158,6 +158,7 @@ pub fn manifest() -> Arc<Manifest> {
         model_provider: "none".into(),
         model_names: vec!["m".into()],
         instructions: Vec::new(),
+        delegates: Vec::new(),
         policy_agent: None,
         tools: TOOLS.map(grant).into(),
         limits: Limits::default(),

@@ -216,6 +216,7 @@ fn manifest() -> Manifest {
         model_provider: "none".into(),
         model_names: vec!["m".into()],
         instructions: Vec::new(),
+        delegates: Vec::new(),
         policy_agent: None,
         tools: TOOLS.iter().map(|(name, _)| Grant::of(ToolName::parse(name).unwrap())).collect(),
         limits: Limits::default(),

@@ -134,6 +134,7 @@ pub fn books(shadow: &Shadow, memory: &Memory, again: Again<'_>) -> Vec<String> 
     for (chain, links) in &shadow.chains {
         chain_holds(chain, links, memory, &mut flaws);
         runs_hold(links, &mut flaws);
+        lineages_hold(links, &mut flaws);
         policies_hold(links, memory, again, &mut flaws);
     }
     calls_hold(shadow, &mut flaws);
@@ -257,6 +258,34 @@ fn runs_hold(links: &[Link], flaws: &mut Vec<String>) {
             if kind == "call.authorized" || (waits && sealed) {
                 flaws.push(format!("(4) run {run}: call {call} was left `{kind}`"));
             }
+        }
+    }
+}
+
+/// What a child does stands in the books while its parent is open, and is granted to both.
+fn lineages_hold(links: &[Link], flaws: &mut Vec<String>) {
+    let place = |run: &str, kind: &str| {
+        links.iter().position(|link| link.kind() == kind && link.text("run") == run)
+    };
+    for opened in links.iter().filter(|link| link.kind() == "run.opened") {
+        let Some(parent) = opened.json["data"].get("parent").and_then(Value::as_str) else {
+            continue;
+        };
+        let run = opened.text("run");
+        let mut flaw = |what: &str| flaws.push(format!("(14) run {run} below {parent}: {what}"));
+        let (from, to) = (place(parent, "run.opened"), place(parent, "run.sealed"));
+        let of_child = links.iter().enumerate().filter(|(_, link)| link.text("run") == run);
+        for (at, link) in of_child {
+            if from.is_none_or(|from| at < from) || to.is_some_and(|to| at > to) {
+                flaw(&format!("`{}` while the parent is not open", link.kind()));
+            }
+            let own = ["t.other", "t.ghost"].contains(&link.text("tool"));
+            if link.kind() == "call.authorized" && own {
+                flaw("a tool that only one of the two is granted");
+            }
+        }
+        if to.is_some() && place(run, "run.sealed").is_none() {
+            flaw("open, and the parent is sealed");
         }
     }
 }

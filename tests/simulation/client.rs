@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use wicketgate::domain::call::Auth;
 use wicketgate::domain::code::Code;
-use wicketgate::enforce::{Answer, CallRequest, Fault, Opening, Run, Thread};
+use wicketgate::enforce::{Answer, CallRequest, Fault, Opening, ParentClaim, Run, Thread};
 use wicketgate::identity::{Caller, Peer};
 
 use crate::approvals;
@@ -26,6 +26,8 @@ pub struct Known {
     pub token: String,
     /// The thread of an implicit run, which has no token.
     pub thread: Option<Thread>,
+    /// The run that delegated to it.
+    pub parent: Option<Box<Known>>,
 }
 
 /// Codes that promise nothing but that asking again is safe.
@@ -52,8 +54,23 @@ const DOUBT_ENDS: Duration = HOLD.saturating_add(Duration::from_secs(6));
 
 impl World {
     pub async fn open(&self, life: &Life, hang_up: Option<Duration>) -> Option<Known> {
-        let caller = self.caller();
+        self.open_below(life, hang_up, None).await
+    }
+
+    /// Opens a run, or a child of this one.
+    async fn open_below(
+        &self,
+        life: &Life,
+        hang_up: Option<Duration>,
+        parent: Option<&Known>,
+    ) -> Option<Known> {
+        let mut caller = self.caller();
         let mut opening = Opening { model: "m".into(), ..Opening::default() };
+        if let Some(parent) = parent {
+            caller.manifest = Arc::clone(&self.helper);
+            let (run, token) = (parent.run.clone(), parent.token.clone());
+            opening.parent = Some(ParentClaim { run, token, delegate: String::new() });
+        }
         if self.dice.lock().chance(30) {
             // Labels that grow sixfold when written.
             let value = "\u{1}".repeat(256);
@@ -80,10 +97,14 @@ impl World {
         {
             book.flaws.push("(6) a run was given away that is not on the books".into());
         }
-        Some(Known { run: opened.run.to_string(), token: opened.token, thread: None })
+        if parent.is_some() {
+            *book.answers.entry("a child was opened".into()).or_default() += 1;
+        }
+        let parent = parent.cloned().map(Box::new);
+        Some(Known { run: opened.run.to_string(), token: opened.token, thread: None, parent })
     }
 
-    /// The one agent there is.
+    /// The agent that nobody delegates to.
     pub fn caller(&self) -> Caller {
         let auth = Auth { method: "uds".into(), ..Auth::default() };
         Caller { manifest: Arc::clone(&self.manifest), auth }
@@ -179,6 +200,10 @@ impl World {
             let mut book = self.book.lock();
             let track = book.tracks.entry(key.clone()).or_default();
             *track.waiting.entry(life.number).or_default() -= 1;
+        }
+        if known.parent.is_some() && answer.is_ok() {
+            let mut book = self.book.lock();
+            *book.answers.entry("a child was answered".into()).or_default() += 1;
         }
         if since(start) > PATIENCE {
             self.flaw(format!("(8) call {} waited {:?}", key.1, since(start)));
@@ -507,7 +532,13 @@ pub async fn client(
         let life = world.life().await;
         if made.is_empty() || dice.chance(60) {
             let hang_up = dice.chance(100).then(|| dice.millis(0, 40));
-            let opened = if dice.chance(400) {
+            // Without a roll of the dice: worlds without children stay what they were.
+            let below = made.iter().rev().find(|(known, _)| known.thread.is_none());
+            let below =
+                below.filter(|_| (number + step).is_multiple_of(2)).map(|(known, _)| known.clone());
+            let opened = if let Some(parent) = &below {
+                world.open_below(&life, hang_up, Some(parent)).await
+            } else if dice.chance(400) {
                 open_thread(&world, &life, number).await
             } else {
                 world.open(&life, hang_up).await
@@ -545,6 +576,15 @@ pub async fn client(
                 asked.push(new.clone());
                 let cancel = if dice.chance(300) { Duration::ZERO } else { dice.millis(0, 450) };
                 world.ask_until(&life, known, &new, hang_up, Some(cancel)).await
+            }
+            (5, _) if known.parent.is_some() => {
+                // The parent is sealed while its child calls.
+                let new = request(&mut dice, format!("c{number}-{step}"));
+                asked.push(new.clone());
+                let parent = known.parent.as_deref().unwrap_or(known);
+                let (_, answer) =
+                    tokio::join!(world.seal(&life, parent), world.ask(&life, known, &new, hang_up));
+                answer
             }
             (5, _) if dice.chance(500) => {
                 drop(world.seal(&life, known).await);
@@ -588,5 +628,10 @@ async fn open_thread(world: &World, life: &Life, number: u64) -> Option<Known> {
         _ => Thread::Named(format!("n{number}")),
     };
     let run = world.thread(life, &thread).await?.ok()?;
-    Some(Known { run: run.id().to_string(), token: String::new(), thread: Some(thread) })
+    Some(Known {
+        run: run.id().to_string(),
+        token: String::new(),
+        thread: Some(thread),
+        parent: None,
+    })
 }

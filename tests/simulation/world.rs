@@ -71,6 +71,8 @@ pub struct World {
     pub book: Mutex<Book>,
     pub dice: Mutex<Dice>,
     pub manifest: Arc<Manifest>,
+    /// The agent it delegates to.
+    pub helper: Arc<Manifest>,
     pub current: watch::Sender<Option<Arc<Life>>>,
     pub version: AtomicU64,
     signer: Arc<SecretKey>,
@@ -130,6 +132,7 @@ impl World {
             clock: Arc::new(ManualClock::new()),
             book: Mutex::default(),
             manifest: Arc::new(manifest(wall)),
+            helper: Arc::new(helper()),
             current: watch::Sender::new(None),
             version: AtomicU64::new(0),
             signer: Arc::new(signer),
@@ -234,7 +237,7 @@ impl World {
             runs = recovered => runs.ok(),
         };
         let Some(runs) = runs else { return life };
-        life.road.resume(runs, &[Arc::clone(&self.manifest)]);
+        life.road.resume(runs, &[Arc::clone(&self.manifest), Arc::clone(&self.helper)]);
         life.road.summarise();
         while !life.is_over() {
             let activating = self.activate(&life);
@@ -314,6 +317,22 @@ impl World {
 
 pub type Recovered = oneshot::Receiver<Vec<ledger::RecoveredRun>>;
 
+/// Granted one tool that the agent above is not, and the other way round.
+fn helper() -> Manifest {
+    let grant = |name: &str| Grant::of(ToolName::parse(name).unwrap());
+    Manifest {
+        name: "sim-helper".into(),
+        delegates: Vec::new(),
+        tools: ["t.read", "t.write", "t.other"].map(grant).into(),
+        digest: helper_digest(),
+        ..manifest(None)
+    }
+}
+
+fn helper_digest() -> Digest {
+    Digest::of(&[b"helper"])
+}
+
 fn manifest(wall_seconds: Option<u64>) -> Manifest {
     let grant = |name: &str| Grant::of(ToolName::parse(name).unwrap());
     Manifest {
@@ -326,6 +345,7 @@ fn manifest(wall_seconds: Option<u64>) -> Manifest {
         model_provider: "none".into(),
         model_names: vec!["m".into()],
         instructions: Vec::new(),
+        delegates: vec![helper_digest()],
         policy_agent: None,
         tools: ["t.read", "t.write", "t.ghost"].map(grant).into(),
         limits: Limits { wall_seconds, ..Limits::default() },

@@ -241,6 +241,7 @@ fn manifest(tools: Vec<Grant>) -> Manifest {
         model_provider: "none".into(),
         model_names: vec!["m".into()],
         instructions: Vec::new(),
+        delegates: Vec::new(),
         policy_agent: None,
         tools,
         limits: Limits::default(),

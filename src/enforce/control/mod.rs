@@ -119,9 +119,13 @@ impl Road {
         self.standing(&About::call(run, tool)).is_some()
     }
 
-    /// What operators have against a new run under this manifest.
-    pub(super) fn stopped_opening(&self, manifest: &Manifest) -> Option<Reason> {
-        self.standing(&About::opening(manifest))
+    /// What operators have against a new run under this manifest, below this parent.
+    pub(super) fn stopped_opening(
+        &self,
+        manifest: &Manifest,
+        parent: Option<&Run>,
+    ) -> Option<Reason> {
+        self.standing(&About::opening(manifest, parent))
     }
 
     fn standing(&self, about: &About<'_>) -> Option<Reason> {

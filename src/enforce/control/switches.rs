@@ -13,6 +13,8 @@ use crate::identity::manifest::Manifest;
 pub(super) struct About<'a> {
     pub manifest: &'a Manifest,
     pub run: Option<&'a RunId>,
+    /// The run that delegated to it: what stops that one, or one above it, stops this.
+    pub parent: Option<&'a Run>,
     pub tool: Option<&'a ToolName>,
 }
 
@@ -22,27 +24,36 @@ impl<'a> About<'a> {
     }
 
     pub fn run(run: &'a Run) -> Self {
-        Self { manifest: &run.manifest, run: Some(&run.id), tool: None }
+        let parent = run.parent.as_deref();
+        Self { manifest: &run.manifest, run: Some(&run.id), parent, tool: None }
     }
 
-    pub const fn opening(manifest: &'a Manifest) -> Self {
-        Self { manifest, run: None, tool: None }
+    pub const fn opening(manifest: &'a Manifest, parent: Option<&'a Run>) -> Self {
+        Self { manifest, run: None, parent, tool: None }
     }
 
-    /// Whether an order about this target is about it. A key is the target of every manifest that is
+    /// Its own manifest, and those of the runs above.
+    fn manifests(&self) -> impl Iterator<Item = &'a Manifest> {
+        std::iter::once(self.manifest).chain(self.above().map(|run| &*run.manifest))
+    }
+
+    fn above(&self) -> impl Iterator<Item = &'a Run> {
+        std::iter::successors(self.parent, |run| run.parent.as_deref())
+    }
+
+    /// Whether an order about this target is about it, or about a run above it. A key is the target of every manifest that is
     /// left with fewer than `needed` signatures without it.
     pub fn is(&self, target: &Target, needed: usize) -> bool {
         match target {
             Target::All => true,
-            Target::Agent(name) => *name == self.manifest.name,
-            Target::Run(run) => self.run == Some(run),
+            Target::Agent(name) => self.manifests().any(|manifest| manifest.name == *name),
+            Target::Run(run) => self.run == Some(run) || self.above().any(|above| above.id == *run),
             Target::Tool(tool) => self.tool == Some(tool),
-            Target::Manifest(digest) => *digest == self.manifest.digest,
-            Target::Key(key) => {
-                let signers = &self.manifest.signers;
+            Target::Manifest(digest) => self.manifests().any(|manifest| manifest.digest == *digest),
+            Target::Key(key) => self.manifests().any(|Manifest { signers, .. }| {
                 signers.contains(key)
                     && signers.iter().filter(|signer| *signer != key).count() < needed
-            }
+            }),
         }
     }
 }
@@ -133,7 +144,12 @@ impl Switches {
         if let Some((target, stop)) = found {
             return Some(standing(target, stop));
         }
-        let signers = &about.manifest.signers;
+        about.manifests().find_map(|manifest| self.unsigned(manifest, needed, now))
+    }
+
+    /// The key that is stopped, if too few of those who signed the manifest are left.
+    fn unsigned(&self, manifest: &Manifest, needed: usize, now: Timestamp) -> Option<Standing> {
+        let signers = &manifest.signers;
         let stopped: Vec<_> = signers.iter().filter_map(|key| self.stop_of_key(key, now)).collect();
         let left = signers.len().saturating_sub(stopped.len());
         let first = stopped.first()?;

@@ -44,6 +44,7 @@ fn run(story: &Story) -> Markup {
         .iter()
         .map(|told| format!("{} {}", number(told, "v"), text(told, "k")))
         .collect();
+    let runs_below: Vec<&str> = list(run, "delegated").iter().filter_map(Json::as_str).collect();
     let instructions = listed("instructions").join(", ");
     let rows: Vec<(&str, String)> = vec![
         ("Run", text(run, "run").to_owned()),
@@ -64,7 +65,12 @@ fn run(story: &Story) -> Markup {
             ),
         ),
         ("Labels (claims)", labels.join(", ")),
-        ("Begun by run", text(opening, "parent").to_owned()),
+        (
+            "Delegated by",
+            list(opening, "delegation").iter().map(above).collect::<Vec<_>>().join(", then "),
+        ),
+        ("Its manifest is known how", delegate(text(opening, "delegate")).to_owned()),
+        ("Delegated to runs", runs_below.join(", ")),
         ("Opened", at("opened")),
         ("Sealed", at("sealed")),
         ("Ends of its calls", ended.join(", ")),
@@ -84,6 +90,19 @@ fn run(story: &Story) -> Markup {
         dl .facts { @for (name, value) in rows.iter().filter(|(_, value)| !value.trim().is_empty()) {
             dt { (name) } dd { (value) }
         } }
+    }
+}
+
+/// One of the runs above, the first one first.
+fn above(one: &Json) -> String {
+    format!("{} {} in run {}", text(one, "id"), text(one, "version"), text(one, "run"))
+}
+
+fn delegate(word: &str) -> &str {
+    match word {
+        "attested" => "attested: the run was opened with the agent's own listener or credential",
+        "claimed" => "claimed: the caller of the run above opened it for a sub-agent of its own",
+        other => other,
     }
 }
 

@@ -251,6 +251,7 @@ impl Told<'_> {
             }
         }
         self.approvals(engine)?;
+        self.delegation(opened)?;
         self.labels(opened)?;
         self.manifest()?;
         self.counters()?;
@@ -260,6 +261,17 @@ impl Told<'_> {
 
     fn at(&self, name: &str) -> &Json {
         self.input.get(name).unwrap_or(&Json::Null)
+    }
+
+    /// The runs above, as the run's opening tells them.
+    fn delegation(&self, opened: &Line) -> Result<(), String> {
+        let none = Json::Array(Vec::new());
+        let recorded = opened.entry.draft.data.get("delegation").unwrap_or(&none);
+        if self.at("agent").get("delegation") == Some(recorded) {
+            Ok(())
+        } else {
+            Err("the policy was told of other runs above than the run was opened below".into())
+        }
     }
 
     /// The labels the run was opened with, which are claims.

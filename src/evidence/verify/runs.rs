@@ -1,9 +1,13 @@
 //! S3, S4, S5 and P2: every run that was asked for, entry by entry.
 
+use std::collections::BTreeSet;
+
 use super::case::Case;
 use super::report::Report;
 use crate::domain::id::RunId;
 use crate::evidence::scope::{CONTEXT, Scope, Strand};
+use crate::ledger::entry::Kind;
+use crate::ledger::verify::lineage::Lineage;
 use crate::ledger::verify::runs::Run;
 use crate::ledger::verify::{Damage, Line};
 
@@ -75,6 +79,7 @@ fn walk(case: &Case<'_>, report: &mut Report) -> Result<Count, Damage> {
     let mut count = Count::default();
     for strand in &case.strands {
         stray(strand, case.scope)?;
+        lineage(strand)?;
         for (id, own) in strand.runs() {
             one(strand, id, &own, &mut count)?;
             if case.scope == Scope::Run {
@@ -92,6 +97,19 @@ fn walk(case: &Case<'_>, report: &mut Report) -> Result<Count, Damage> {
         (Scope::Range | Scope::Population, None) => {}
     }
     Ok(count)
+}
+
+/// No run outlives the one that delegated to it, where both are here.
+fn lineage(strand: &Strand) -> Result<(), Damage> {
+    let (mut lineage, mut sealed) = (Lineage::default(), BTreeSet::new());
+    for line in &strand.lines {
+        let taken = lineage.accept(line, &|run| sealed.contains(run), false);
+        taken.map_err(|d| Damage::new(d.check, format!("seq {}: {}", line.entry.seq, d.why)))?;
+        if line.is(Kind::RunSealed) {
+            sealed.extend(line.entry.run.as_ref().map(|link| link.run));
+        }
+    }
+    Ok(())
 }
 
 fn one(strand: &Strand, id: &RunId, own: &[&Line], count: &mut Count) -> Result<(), Damage> {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::epochs::{Epochs, Revoked};
+use super::lineage::Lineage;
 use super::read::{Damage, Line};
 use super::runs::Run;
 use crate::crypto::keys::PublicKey;
@@ -22,6 +23,7 @@ pub struct Chain {
     frontier: Frontier,
     open: BTreeMap<RunId, Run>,
     sealed: BTreeSet<RunId>,
+    lineage: Lineage,
     unknown: BTreeMap<String, u64>,
     /// First entry that is there: what was before was pruned.
     from: Seq,
@@ -38,6 +40,7 @@ impl Chain {
             frontier: Frontier::default(),
             open: BTreeMap::new(),
             sealed: BTreeSet::new(),
+            lineage: Lineage::default(),
             unknown: BTreeMap::new(),
             from: 0,
         }
@@ -191,6 +194,7 @@ impl Chain {
         if self.sealed.contains(&id) {
             return Err(Damage::new("S4", format!("`{}` after run {id} was sealed", line.kind())));
         }
+        self.lineage.accept(line, &|run| self.sealed.contains(run), self.from == 0)?;
         // Of a run that began before the first entry that is there, the rest is held to the rules.
         let cut = self.from > 0 && link.seq > 0;
         let begin = || if cut { Run::cut(link) } else { Run::default() };

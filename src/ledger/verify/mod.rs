@@ -13,6 +13,7 @@ pub mod epochs;
 pub mod fleet;
 #[cfg(feature = "gate")]
 pub mod kinds;
+pub mod lineage;
 #[cfg(feature = "gate")]
 mod pruned;
 pub mod read;

@@ -65,8 +65,7 @@ impl Tool {
             let message = format!("tool `{name}` is not the one the manifest pins");
             reasons.push(refuse("tool.definition", message));
         }
-        if let Some(signer) = grant.signer.as_ref().filter(|signer| !self.signers.contains(signer))
-        {
+        if let Some(signer) = grant.signers.iter().find(|signer| !self.signers.contains(signer)) {
             let message = format!(
                 "tool `{name}` is granted from a lock signed by `{signer}`, and it is in none"
             );

@@ -112,7 +112,8 @@ fn a_grant_from_a_lock_asks_for_its_signer() {
     let dir = tempfile::tempdir().unwrap();
     let mut toolbox = toolbox(dir.path());
     let asked = |toolbox: &Toolbox, signer: Option<&str>| {
-        let grant = Grant { signer: signer.map(str::to_owned), ..grant("f") };
+        let grant =
+            Grant { signers: signer.map(str::to_owned).into_iter().collect(), ..grant("f") };
         let prepared = prepare(toolbox, Some(&grant), call("f", r#"{"path":"ok.txt"}"#));
         prepared.refusals().iter().map(|r| (r.code, r.detail.clone())).collect::<Vec<_>>()
     };

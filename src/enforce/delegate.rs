@@ -1,0 +1,143 @@
+//! Opening a run below another one: who may, under which manifest, and how far down.
+//!
+//! A child is opened by whoever holds its parent's token. Its manifest is that of its own caller, which
+//! listener or credential prove (*attested*); or, for a sub-agent in the process of its parent, one the
+//! parent's own caller names (*claimed*). The parent's signed manifest names it either way.
+
+use std::sync::Arc;
+
+use super::Road;
+use super::answer::Fault;
+use super::budget;
+use super::lineage::Lodging;
+use super::run::Run;
+use crate::domain::code::Code;
+use crate::domain::digest::Digest;
+use crate::domain::time::Timestamp;
+use crate::identity::manifest::Manifest;
+use crate::identity::{self, Caller, Mismatch};
+
+/// The run a new one is to be a child of, as the opener names it.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct ParentClaim {
+    /// The parent's id.
+    pub run: String,
+    /// The parent's run token: whoever shows it holds the parent.
+    pub token: String,
+    /// The manifest the child is to run under, `sha256:` and 64 hex digits; empty: that of its own caller.
+    pub delegate: String,
+}
+
+impl std::fmt::Debug for ParentClaim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ParentClaim").field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+/// How a child's manifest is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Proof {
+    /// Its own listener or credential is mapped to it.
+    Attested,
+    /// The caller of its parent says so.
+    Claimed,
+}
+
+impl Proof {
+    /// `attested` or `claimed`, as in `run.opened.delegate`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Attested => "attested",
+            Self::Claimed => "claimed",
+        }
+    }
+}
+
+/// Where a child is to be opened.
+pub(super) struct Below {
+    pub lodging: Lodging,
+    pub proof: Proof,
+    /// Whose credential opens it, and goes on to use it.
+    pub opener: Arc<Manifest>,
+}
+
+impl Below {
+    pub const fn parent(&self) -> &Arc<Run> {
+        self.lodging.parent()
+    }
+}
+
+impl Road {
+    /// Where the child goes, and the caller it is for: with the manifest of the child.
+    ///
+    /// # Errors
+    /// `run.unknown` for a parent that is none, is over, or is not the opener's, all in the same words;
+    /// `limit.exceeded` if it is suspended; `manifest.mismatch` with why the child may not be one.
+    pub(super) async fn below(
+        &self,
+        caller: &Caller,
+        claim: &ParentClaim,
+    ) -> Result<(Caller, Below), Fault> {
+        let unknown = || Fault::new(Code::RunUnknown, "no such run");
+        let hash = self.tokens.hash(&claim.token).ok_or_else(unknown)?;
+        let parent = self.runs.find(&hash, caller.auth.uid)?;
+        if parent.id.to_string() != claim.run {
+            return Err(unknown());
+        }
+        let lodging = parent.lodge(self.clock.now()).ok_or_else(unknown)?;
+        budget::not_suspended(&parent, parent.state.lock().suspended)?;
+        let (manifest, proof) = match self.child_manifest(caller, &parent, &claim.delegate) {
+            Ok(found) => found,
+            Err(mismatch) => return Err(self.refused(&caller.manifest.name, mismatch).await),
+        };
+        let depth = parent.above().count();
+        let named = identity::delegates(&parent.manifest, depth, &manifest.digest);
+        if let Err(mismatch) = named {
+            return Err(self.refused(&manifest.name, mismatch).await);
+        }
+        let opener = Arc::clone(&caller.manifest);
+        let child = Caller { manifest, auth: caller.auth.clone() };
+        Ok((child, Below { lodging, proof, opener }))
+    }
+
+    /// The manifest of a child: nothing the caller says changes that of its credential, except that the
+    /// caller of the parent may speak for the sub-agents in its process.
+    fn child_manifest(
+        &self,
+        caller: &Caller,
+        parent: &Run,
+        delegate: &str,
+    ) -> Result<(Arc<Manifest>, Proof), Mismatch> {
+        let own = caller.manifest.digest.prefixed();
+        if delegate.is_empty() || delegate == own {
+            return Ok((Arc::clone(&caller.manifest), Proof::Attested));
+        }
+        let refuse = |detail: &str, why: &str| identity::undelegated(detail, why.to_owned());
+        // INVARIANT: the opener of a run is never one whom its own manifest or a run above did not admit.
+        if caller.auth != parent.auth || caller.manifest.digest != parent.opener.digest {
+            let why = "only the caller of the parent may name the manifest of a child";
+            return Err(refuse("delegate.caller", why));
+        }
+        let digest = delegate.strip_prefix("sha256:").and_then(|_| Digest::parse(delegate));
+        let named = digest.filter(|digest| parent.manifest.delegates.contains(digest));
+        let why = "the manifest of the parent does not delegate to this one";
+        let named = named.ok_or_else(|| refuse("delegate.not_named", why))?;
+        let known = self.manifests.get().into_iter().flatten();
+        let found = known.into_iter().find(|manifest| manifest.digest == named);
+        let why = "no configured agent has the manifest of the child";
+        let found = found.ok_or_else(|| refuse("delegate.not_configured", why))?;
+        Ok((Arc::clone(found), Proof::Claimed))
+    }
+}
+
+/// The manifest of a run above that is outside its validity: what it grants it grants no more.
+pub(super) fn lapsed(parent: Option<&Run>, now: Timestamp) -> Option<Mismatch> {
+    let parent = parent?;
+    let mut lineage = std::iter::once(parent).chain(parent.above());
+    let lapsed = lineage.find(|run| {
+        let manifest = &run.manifest;
+        now < manifest.not_before || manifest.not_after <= now
+    })?;
+    let message = format!("the manifest of agent `{}` is outside its validity", lapsed.agent.id);
+    Some(identity::undelegated("delegate.expired", message))
+}

@@ -1,0 +1,146 @@
+//! A run between the runs above it, which delegated to it, and the runs below, which it delegated to.
+//!
+//! Whoever locks two runs locks the lower one first, then what is above it; never the other way round.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::run::Run;
+use crate::domain::decision::Reason;
+use crate::domain::time::Timestamp;
+use crate::limits::{Usage, Whose};
+use crate::policy::input::Delegator;
+
+/// A place below a run, for a child that is being opened or has yet to be sealed: as long as it is kept the
+/// run is not sealed, so that in the books a child is opened and sealed while its parent is open.
+#[derive(Debug)]
+pub(super) struct Lodging {
+    parent: Arc<Run>,
+}
+
+impl Lodging {
+    pub const fn parent(&self) -> &Arc<Run> {
+        &self.parent
+    }
+
+    /// The child is on the books: from here on the parent knows it, and takes it along when it is closed.
+    pub fn settle(self, child: &Arc<Run>) {
+        let mut state = self.parent.state.lock();
+        // Now and then, so that those that are gone do not pile up.
+        if state.children.len().is_power_of_two() {
+            state.children.retain(|child| child.strong_count() > 0);
+        }
+        state.children.push(Arc::downgrade(child));
+        let closing = state.closing;
+        drop(state);
+        if closing {
+            child.close();
+        }
+    }
+}
+
+impl Drop for Lodging {
+    fn drop(&mut self) {
+        let mut state = self.parent.state.lock();
+        state.in_flight = state.in_flight.saturating_sub(1);
+        drop(state);
+        self.parent.idle.notify_waiters();
+    }
+}
+
+impl Run {
+    /// The runs above it, its parent first.
+    pub(super) fn above(&self) -> impl Iterator<Item = &Run> {
+        std::iter::successors(self.parent.as_deref(), |run| run.parent.as_deref())
+    }
+
+    /// What entries and policies of a child of this run say of the runs above that child.
+    pub(super) fn delegation_below(&self) -> Vec<Delegator> {
+        let mut delegation = self.agent.delegation.clone();
+        delegation.push(Delegator {
+            id: self.agent.id.clone(),
+            version: self.agent.version.clone(),
+            manifest: self.agent.manifest,
+            run: self.id,
+        });
+        delegation
+    }
+
+    /// A place for a child, unless the run is over. `now` is the wall clock.
+    pub(super) fn lodge(self: &Arc<Self>, now: Timestamp) -> Option<Lodging> {
+        let mut state = self.state.lock();
+        if state.closing || self.expires.is_some_and(|expires| expires <= now) {
+            return None;
+        }
+        state.in_flight = state.in_flight.saturating_add(1);
+        Some(Lodging { parent: Arc::clone(self) })
+    }
+
+    /// A place for a child that is left over from another life, whatever becomes of this run.
+    pub(super) fn lodge_left(self: &Arc<Self>) -> Lodging {
+        let mut state = self.state.lock();
+        state.in_flight = state.in_flight.saturating_add(1);
+        drop(state);
+        Lodging { parent: Arc::clone(self) }
+    }
+
+    /// The runs it delegated to that are still known.
+    pub(super) fn children(&self) -> Vec<Arc<Run>> {
+        self.state.lock().children.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Takes no new calls from here on, nor do the runs below it.
+    pub(super) fn close(&self) {
+        self.state.lock().closing = true;
+        self.children().iter().for_each(|child| child.close());
+    }
+
+    /// Whether it, or a run above it, was suspended for its denials.
+    pub(super) fn suspended_above(&self) -> bool {
+        self.above().any(|run| run.state.lock().suspended)
+    }
+
+    /// Counts one more call with every run above; what their limits have against it.
+    pub(super) fn begin_above(&self, now: Duration) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        for run in self.above() {
+            let (whose, limits) = (run.as_delegator(), &run.manifest.limits);
+            reasons.extend(run.state.lock().usage.begin_delegated(whose, limits, now));
+        }
+        reasons
+    }
+
+    /// Tells every run above what became of one of its calls.
+    pub(super) fn count_above(&self, count: impl Fn(&mut Usage)) {
+        self.above().for_each(|run| count(&mut run.state.lock().usage));
+    }
+
+    /// Sets aside what a call costs, here and with every run above; or nothing anywhere.
+    ///
+    /// # Errors
+    /// The first `cost_usd` that is reached.
+    pub(super) fn spend(&self, cost: Option<u64>) -> Result<u64, Reason> {
+        let limits = &self.manifest.limits;
+        let spent = self.state.lock().usage.spend(Whose::Own, limits, cost)?;
+        for (i, run) in self.above().enumerate() {
+            let (whose, limits) = (run.as_delegator(), &run.manifest.limits);
+            let taken = run.state.lock().usage.spend(whose, limits, cost);
+            if let Err(reason) = taken {
+                let before = std::iter::once(self).chain(self.above()).take(i.saturating_add(1));
+                before.for_each(|run| run.state.lock().usage.unspend(spent));
+                return Err(reason);
+            }
+        }
+        Ok(spent)
+    }
+
+    /// Takes back what was set aside for a call that was not started.
+    pub(super) fn unspend(&self, cost: u64) {
+        self.state.lock().usage.unspend(cost);
+        self.count_above(|usage| usage.unspend(cost));
+    }
+
+    fn as_delegator(&self) -> Whose<'_> {
+        Whose::Delegator { agent: &self.agent.id, run: &self.id }
+    }
+}

@@ -1,0 +1,66 @@
+//! What runs that are sealed used of the limits of an open run above them. An open run's own entries do not
+//! say; those of the runs below it do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::entry::{Entry, Kind};
+use super::recovered::Delegated;
+use crate::domain::id::{CallId, RunId};
+use crate::domain::json::Json;
+
+/// A run below others, while its entries are read.
+struct Below {
+    above: Vec<RunId>,
+    simulated: bool,
+    calls: BTreeSet<CallId>,
+}
+
+/// Reads the entries since the first run that may delegate was opened, ascending.
+#[derive(Default)]
+pub(super) struct Tally {
+    below: BTreeMap<RunId, Below>,
+    used: BTreeMap<RunId, Delegated>,
+}
+
+impl Tally {
+    /// Takes the next entry of the chain.
+    pub fn accept(&mut self, entry: &Entry) {
+        let draft = &entry.draft;
+        let Some(run) = draft.run else { return };
+        if draft.kind == Kind::RunOpened {
+            let above = draft.data.get("delegation").and_then(Json::as_array).unwrap_or_default();
+            let id = |one: &Json| one.get("run").and_then(Json::as_str).and_then(RunId::parse);
+            let above: Vec<RunId> = above.iter().filter_map(id).collect();
+            if !above.is_empty() {
+                let simulated = draft.data.get("mode").and_then(Json::as_str) == Some("simulate");
+                self.below.insert(run, Below { above, simulated, calls: BTreeSet::new() });
+            }
+            return;
+        }
+        if draft.kind == Kind::RunSealed {
+            self.below.remove(&run);
+            return;
+        }
+        let decided =
+            [Kind::CallAuthorized, Kind::CallHeld, Kind::CallDenied].contains(&draft.kind);
+        let (Some(below), Some(call)) = (self.below.get_mut(&run), &draft.call) else { return };
+        if !decided {
+            return;
+        }
+        let first = below.calls.insert(call.clone());
+        let ran = draft.kind == Kind::CallAuthorized && !below.simulated;
+        for above in &below.above {
+            let used = self.used.entry(*above).or_default();
+            used.calls = used.calls.saturating_add(u64::from(first));
+            if let Some(tool) = draft.tool.as_ref().filter(|_| ran) {
+                let times = used.authorized.entry(tool.clone()).or_default();
+                *times = times.saturating_add(1);
+            }
+        }
+    }
+
+    /// What was used of the limits of this run.
+    pub fn of(&mut self, run: &RunId) -> Delegated {
+        self.used.remove(run).unwrap_or_default()
+    }
+}
