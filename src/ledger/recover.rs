@@ -22,6 +22,7 @@ use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
 
 /// Entries at the end of the chain that are checked before it is extended.
 const TAIL_CHECKED: u64 = 1000;
@@ -316,6 +317,7 @@ fn opening(
     // How long nothing may be written: a verifier holds the pauses between entries to it.
     let cadence = ("heartbeat_ms".to_owned(), settings.heartbeat.as_millis().to_string());
     let reason = match (leased.head.size, leased.same_writer) {
+        _ if settings.reaping => "reaped",
         (0, _) => "new",
         (_, true) => "restart",
         (_, false) => "take_over",
@@ -395,11 +397,12 @@ async fn close(
     runs: Vec<RecoveredRun>,
 ) -> Result<Vec<RecoveredRun>, Ending> {
     let mut open = Vec::new();
+    let now = sequencer.moment().wall;
     for group in runs.chunks(RUNS_PER_BATCH) {
         let mut events = Vec::new();
         for run in group {
             for (call, phase) in &run.calls {
-                events.extend(closing(run.run, call, *phase, leased.same_writer));
+                events.extend(closing(run.run, call, *phase, (leased.same_writer, now)));
             }
             if !leased.same_writer {
                 events.push(sealing(run.run, "orphaned"));
@@ -419,13 +422,21 @@ async fn close(
     Ok(open)
 }
 
-fn closing(run: RunId, call: &CallId, phase: Phase, same_writer: bool) -> Option<Written> {
+fn closing(
+    run: RunId,
+    call: &CallId,
+    phase: Phase,
+    (same_writer, now): (bool, Timestamp),
+) -> Option<Written> {
     let (kind, data) = match phase {
         Phase::Authorized => {
             (Kind::CallUnknown, Json::object([("cause", Json::from("writer_lost"))]))
         }
+        Phase::Held(until) if !same_writer && until < now => {
+            return Some(held_ended(run, call, true, "no approval in time"));
+        }
         Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) if !same_writer => {
-            (Kind::CallCancelled, Json::object([("reason", Json::from("orphaned"))]))
+            return Some(held_ended(run, call, false, "orphaned"));
         }
         Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) | Phase::Over(_) => return None,
     };
