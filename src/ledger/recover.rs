@@ -81,6 +81,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
         Some(leased) => refresh(&shared, leased).await?,
         None => lease(writer).await?,
     };
+    withdraw(writer, &leased).await?;
     let mark = writer.journal.watermark(&leased.key.chain).map_err(|e| broken(e.to_string()))?;
     let (head, healed) = heal(writer, &leased, mark.as_ref()).await?;
     let latest = writer.journal.latest().map_err(|e| broken(e.to_string()))?;
@@ -167,6 +168,29 @@ async fn lease(writer: &mut Writer) -> Result<Leased, Refused> {
 async fn refresh(shared: &super::Shared, leased: &Leased) -> Result<Leased, Refused> {
     let head = shared.store.head(&leased.key).await?;
     Ok(Leased { head, ..leased.clone() })
+}
+
+/// Forgets a batch this machine signed and the store never had, because somebody took the slot first: the
+/// chain goes on with another writer's first entry in its place. Nothing of it was ever acknowledged.
+async fn withdraw(writer: &mut Writer, leased: &Leased) -> Result<(), Refused> {
+    let unread = |e: std::io::Error| broken(e.to_string());
+    let chain = leased.key.chain;
+    let Some(batch) = writer.journal.unsettled(&chain).map_err(unread)? else { return Ok(()) };
+    let Some(first) = batch.entries.first() else { return Ok(()) };
+    let rows = writer.shared.store.tail(&leased.key, first.seq, 1).await?;
+    let Some(row) = rows.first().filter(|row| row.seq == first.seq) else { return Ok(()) };
+    let Ok(entry) = Entry::parse(&row.body) else { return Ok(()) };
+    let begins = [Kind::WriterStarted, Kind::ChainGenesis].contains(&entry.draft.kind);
+    let later = batch.signed_in().is_some_and(|epoch| entry.epoch > epoch);
+    if row.leaf != first.leaf && row.prev == first.prev && begins && later {
+        tracing::warn!(
+            origin = leased.origin,
+            from = first.seq,
+            "entries that were never acknowledged are withdrawn: another writer took the slot first"
+        );
+        writer.journal.withdraw(&chain, batch.head.size).map_err(unread)?;
+    }
+    Ok(())
 }
 
 /// Compares the store with what this machine remembers, and heals a store that is behind.

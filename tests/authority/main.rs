@@ -26,6 +26,7 @@ mod tool;
 mod alone;
 mod hub;
 mod people;
+mod reaper;
 
 #[path = "../support/mod.rs"]
 mod support;
