@@ -242,6 +242,10 @@ impl Spool {
                 // A torn line was never acknowledged by this spool.
                 if let Some((of, batch)) = read_batch(&line) {
                     if chain.is_none_or(|chain| of == *chain) {
+                        // The same batch is kept each time it is tried.
+                        if last == Some((of, batch.head.size)) {
+                            batches.pop_back();
+                        }
                         batches.push_back((of, batch));
                         settled = false;
                     }
@@ -477,3 +481,6 @@ impl LeaseFile {
         self.path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,8 @@ use std::time::Duration;
 mod agent;
 #[path = "../faults/checker.rs"]
 mod checker;
+#[path = "../faults/proxy.rs"]
+mod proxy;
 #[path = "../faults/sidecar.rs"]
 mod sidecar;
 #[path = "../faults/tool.rs"]

@@ -9,6 +9,7 @@ use wicketgate::ledger::store::{ChainRow, EntryRow, LedgerReader as _};
 use crate::checker::{calls, check, check_running, kinds};
 use crate::hub::Hub;
 use crate::people::{People, RULES};
+use crate::proxy::{Proxy, Way};
 use crate::sidecar::{Estate, Sidecar, run};
 use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
@@ -194,8 +195,43 @@ async fn two_hubs_close_each_dead_slot_once_and_leave_a_live_one_alone() {
     verifies(&estates[0], &db);
 }
 
+/// What a spool said last about the ledger.
+fn last_word(estate: &Estate) -> String {
+    let spool = std::fs::read_to_string(estate.path("state/spool/current.spool")).unwrap();
+    spool.lines().rfind(|line| !line.is_empty()).unwrap().to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slot_whose_database_was_away_is_not_dead_and_what_was_never_written_is_withdrawn() {
+async fn a_batch_that_never_reached_the_ledger_is_withdrawn_when_the_slot_was_closed_meanwhile() {
+    let (people, tool, db) = (People::new(), Tool::start().await, cluster().await);
+    let proxy = Proxy::to(Pg::cluster().port()).await;
+    let port = format!(":{}/", Pg::cluster().port());
+    let url = db.writer_url.replace(&port, &format!(":{}/", proxy.port));
+    let estate = gate(&tool, &TestDb { writer_url: url, ..db.clone() }, &people);
+    let mut sidecar = estate.serve().await;
+    let hub = hub(&estate, &people, &db, "hub").await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "before", "{}").await.unwrap();
+    assert!(last_word(&estate).contains("\"settled\""), "the ledger has it: {}", last_word(&estate));
+    proxy.asked(Way::Held);
+    let refused = agent.call("work.do", "lost", "{}").await.unwrap_err();
+    assert!(refused.code.starts_with("ledger."), "{refused:?}");
+    sidecar.kill();
+    assert!(last_word(&estate).contains("\"entries\""), "nobody knows: {}", last_word(&estate));
+    let chain = chains(&db).await[0].chain;
+    closed(&db, &chain, &hub).await;
+    proxy.asked(Way::Open);
+    let mut sidecar = estate.serve().await;
+    assert!(sidecar.said().contains("are withdrawn"), "{}", sidecar.said());
+    sidecar.open().await.call("work.do", "after", "{}").await.unwrap();
+    sidecar.stop().await;
+    assert_eq!((chains(&db).await.len(), tool.count_of("lost")), (1, 0));
+    check(&estate.books, &tool, &estate.receipts);
+    verifies(&estate, &db);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_whose_database_was_away_is_not_dead_however_long_that_took() {
     let (people, tool) = (People::new(), Tool::start().await);
     let pg = tokio::task::spawn_blocking(Pg::own_cluster).await.unwrap();
     let db = pg.database().await;

@@ -15,6 +15,7 @@ mod conformance;
 mod memory;
 mod postgres;
 mod proofs;
+mod reaper;
 mod proxy;
 mod rig;
 mod sqlite;
