@@ -23,6 +23,7 @@ use crate::serve::problem::Problem;
 mod approvals;
 pub mod desk;
 mod escape;
+pub mod grpc;
 pub mod http;
 mod logins;
 mod orders;
