@@ -96,7 +96,10 @@ impl Reaper {
             Ok(None) => self.close(slot, stop).await,
             Ok(Some(Left::Held)) => {
                 self.metrics.reaped("held");
-                tracing::info!(origin, "an abandoned slot is left while a held call may be approved");
+                tracing::info!(
+                    origin,
+                    "an abandoned slot is left while a held call may be approved"
+                );
                 return;
             }
             Ok(Some(Left::OtherKey)) => {

@@ -133,7 +133,13 @@ mod tests {
 
     fn slot(n: u8, size: u64) -> Abandoned {
         let (chain, name) = (ChainId::from_bytes([n; 16]), format!("local/{n}"));
-        Abandoned { chain, origin: format!("wicketgate.dev/t/{name}/0"), slot: name, epoch: 1, size }
+        Abandoned {
+            chain,
+            origin: format!("wicketgate.dev/t/{name}/0"),
+            slot: name,
+            epoch: 1,
+            size,
+        }
     }
 
     fn watch() -> Watch {
@@ -167,7 +173,11 @@ mod tests {
         assert_eq!(looks(&mut watch, 0, 59, &slot(1, 7)), None);
         watch.missed();
         assert_eq!(looks(&mut watch, 60, 119, &slot(1, 7)), None);
-        assert_eq!(looks(&mut watch, 125, 200, &slot(1, 7)), Some(185), "after a pause of six seconds");
+        assert_eq!(
+            looks(&mut watch, 125, 200, &slot(1, 7)),
+            Some(185),
+            "after a pause of six seconds"
+        );
     }
 
     #[test]

@@ -238,7 +238,8 @@ impl Spool {
             };
             for line in BufReader::new(file).split(b'\n') {
                 let line = line?;
-                let last = batches.back().map(|(of, batch): &(ChainId, Batch)| (*of, batch.head.size));
+                let last =
+                    batches.back().map(|(of, batch): &(ChainId, Batch)| (*of, batch.head.size));
                 // A torn line was never acknowledged by this spool.
                 if let Some((of, batch)) = read_batch(&line) {
                     if chain.is_none_or(|chain| of == *chain) {

@@ -56,8 +56,7 @@ pub fn right(method: &str) -> Option<Right> {
 /// The router of [`METHODS`].
 pub(crate) fn router(office: &Arc<Office>) -> Router {
     let desk = Desk { office: Arc::clone(office) };
-    let approvals =
-        ApprovalsServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let approvals = ApprovalsServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let control = ControlServer::new(desk).max_decoding_message_size(MESSAGE_BYTES_MAX);
     Router::new()
         .route_service("/wicketgate.v1.Approvals/{method}", approvals)

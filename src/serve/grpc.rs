@@ -143,7 +143,9 @@ pub(super) fn reflected(
     let mut builder = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(pb::DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET);
-    for name in services.iter().chain(&["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"]) {
+    for name in
+        services.iter().chain(&["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"])
+    {
         builder = builder.with_service_name(*name);
     }
     Ok(builder.build_v1()?)

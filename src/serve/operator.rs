@@ -163,8 +163,9 @@ fn served(office: Arc<Office>, health: HealthServer<impl Health>) -> Router {
         .merge(crate::operator::http::router(office))
         .route_service("/grpc.health.v1.Health/{method}", health);
     match grpc::reflected(&[approvals, control]) {
-        Ok(reflection) => routes
-            .route_service("/grpc.reflection.v1.ServerReflection/{method}", reflection),
+        Ok(reflection) => {
+            routes.route_service("/grpc.reflection.v1.ServerReflection/{method}", reflection)
+        }
         Err(error) => {
             tracing::error!(%error, "the operators' protocol cannot be reflected");
             routes

@@ -142,3 +142,31 @@ async fn a_hub_in_front_of_two_gates_approves_in_either_and_stops_both() {
         check(&estate.books, &tool, &estate.receipts);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_of_a_sidecar_on_postgres_are_said_to_be_unheard_and_the_hub_is_named() {
+    let (people, tool) = (People::new(), Tool::start().await);
+    let db = Pg::cluster().database().await;
+    let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
+    let check = ["config", "check", "wicketgate.yaml"];
+    let warned = || {
+        let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
+            .args(check)
+            .current_dir(estate.path("."))
+            .output()
+            .unwrap();
+        assert!(done.status.success());
+        String::from_utf8([done.stdout, done.stderr].concat()).unwrap()
+    };
+    assert!(!warned().contains("`operators`"));
+    estate.configure(|config| people.configure(config, true));
+    let said = warned();
+    assert!(said.contains("warning: `operators` are not asked here"), "{said}");
+    let mut sidecar = estate.serve().await;
+    let said = sidecar.said();
+    assert!(
+        said.contains("WARN") && said.contains("on Postgres `wicketgate hub` answers"),
+        "{said}"
+    );
+    sidecar.stop().await;
+}

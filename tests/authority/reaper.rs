@@ -109,9 +109,14 @@ async fn a_sidecar_killed_in_a_call_is_closed_by_the_hub_and_comes_back_to_its_s
     let rows = entries(&db, &chain).await;
     let found = [Kind::CallUnknown, Kind::RunSealed, Kind::WriterStarted].map(|k| count(&rows, k));
     assert_eq!(found, [1, 1, 2], "{rows:?}");
-    let text = String::from_utf8(rows.iter().rfind(|row| row.kind == "writer.started").unwrap().body.clone());
+    let text = String::from_utf8(
+        rows.iter().rfind(|row| row.kind == "writer.started").unwrap().body.clone(),
+    );
     assert!(text.unwrap().contains(r#""reason":"reaped""#));
-    crate::until("the hub to say so", || async { hub.said().contains("an abandoned slot was closed") }).await;
+    crate::until("the hub to say so", || async {
+        hub.said().contains("an abandoned slot was closed")
+    })
+    .await;
     verifies(&estate, &db);
     // Its own slot is free again, and nothing of the dead life is taken up.
     let mut sidecar = estate.serve().await;
@@ -162,10 +167,8 @@ async fn two_hubs_close_each_dead_slot_once_and_leave_a_live_one_alone() {
         same_key(&estates[0], estate);
         dead.push(estate.serve().await);
     }
-    let hubs = [
-        hub(&estates[0], &people, &db, "one").await,
-        hub(&estates[0], &people, &db, "two").await,
-    ];
+    let hubs =
+        [hub(&estates[0], &people, &db, "one").await, hub(&estates[0], &people, &db, "two").await];
     let agent = live.open().await;
     for (sidecar, (estate, id)) in dead.iter_mut().zip(estates[1..].iter().zip(["a", "b"])) {
         dies_in_a_call(&tool, estate, sidecar, id).await;
@@ -212,7 +215,11 @@ async fn a_batch_that_never_reached_the_ledger_is_withdrawn_when_the_slot_was_cl
     let hub = hub(&estate, &people, &db, "hub").await;
     let agent = sidecar.open().await;
     agent.call("work.do", "before", "{}").await.unwrap();
-    assert!(last_word(&estate).contains("\"settled\""), "the ledger has it: {}", last_word(&estate));
+    assert!(
+        last_word(&estate).contains("\"settled\""),
+        "the ledger has it: {}",
+        last_word(&estate)
+    );
     proxy.asked(Way::Held);
     let refused = agent.call("work.do", "lost", "{}").await.unwrap_err();
     assert!(refused.code.starts_with("ledger."), "{refused:?}");
@@ -252,7 +259,8 @@ async fn a_slot_whose_database_was_away_is_not_dead_however_long_that_took() {
     })
     .await;
     pg.thaw();
-    let slot = |rows: Vec<ChainRow>, name: &str| rows.into_iter().find(|row| row.slot == name).unwrap();
+    let slot =
+        |rows: Vec<ChainRow>, name: &str| rows.into_iter().find(|row| row.slot == name).unwrap();
     let gone = slot(chains(&db).await, "local/1").chain;
     closed(&db, &gone, &hub).await;
     let own = slot(chains(&db).await, "local/0");
@@ -284,7 +292,8 @@ async fn a_hub_with_another_enrolment_key_leaves_the_slot_open_and_says_which_ke
     let hub = Hub::configured(&estate, &people, urls, ("hub", &change)).await;
     dies_in_a_call(&tool, &estate, &mut sidecar, "a").await;
     let before = chains(&db).await[0].head.size;
-    crate::until("the hub to say so", || async { hub.said().contains("fleet.enrolment_key") }).await;
+    crate::until("the hub to say so", || async { hub.said().contains("fleet.enrolment_key") })
+        .await;
     assert_eq!(chains(&db).await[0].head.size, before, "nothing was written");
     check_running(&estate.books, &tool, &estate.receipts);
 }

@@ -15,8 +15,8 @@ mod conformance;
 mod memory;
 mod postgres;
 mod proofs;
-mod reaper;
 mod proxy;
+mod reaper;
 mod rig;
 mod sqlite;
 #[path = "../support/mod.rs"]

@@ -40,8 +40,7 @@ async fn only_a_slot_whose_lease_ran_out_is_abandoned_and_one_of_many_takes_it()
     let found = reaper.abandoned().await.unwrap();
     let only: Vec<_> = found.iter().map(|slot| slot.chain).collect();
     assert_eq!(only, [dead.key.chain], "not the one of {}", live.key.chain);
-    let taken =
-        futures_util::future::join_all((10..14).map(|n| take(&reaper, &found[0], n))).await;
+    let taken = futures_util::future::join_all((10..14).map(|n| take(&reaper, &found[0], n))).await;
     assert_eq!(taken.iter().filter(|taken| taken.is_ok()).count(), 1, "{taken:?}");
     assert_eq!(taken.iter().filter(|taken| fenced(taken)).count(), 3, "{taken:?}");
     assert!(reaper.abandoned().await.unwrap().is_empty(), "it has a writer again");
@@ -72,7 +71,8 @@ async fn a_writer_that_stopped_in_order_is_abandoned_only_with_runs_it_left_open
     let (_db, store, reaper) = rig().await;
     let leased = slot(&store, 1, LONG).await;
     let head = store.head(&leased.key).await.unwrap();
-    let opened = batch(&head, &[("run.opened", Some(run(1)), None), ("writer.stopped", None, None)]);
+    let opened =
+        batch(&head, &[("run.opened", Some(run(1)), None), ("writer.stopped", None, None)]);
     store.append(&leased.key, &head, &opened).await.unwrap();
     store.release(&leased.key).await.unwrap();
     assert_eq!(reaper.abandoned().await.unwrap().len(), 1);

@@ -92,11 +92,18 @@ async fn a_method_lets_in_whom_its_route_lets_in_and_nobody_without_a_credential
             let answer = call(&channel, method, Some(who)).await;
             let refused = answer.as_ref().err().map(code);
             let forbidden = refused.as_deref() == Some("operator.forbidden");
-            assert_eq!(!forbidden, rights.contains(&right(method).unwrap()), "{who} {method}: {answer:?}");
+            assert_eq!(
+                !forbidden,
+                rights.contains(&right(method).unwrap()),
+                "{who} {method}: {answer:?}"
+            );
             assert!(refused.as_deref() != Some("identity.missing"), "{who} {method}");
         }
         let stranger = call(&channel, method, None).await.unwrap_err();
-        assert!(["identity.missing", "limit.exceeded"].contains(&code(&stranger).as_str()), "{method}");
+        assert!(
+            ["identity.missing", "limit.exceeded"].contains(&code(&stranger).as_str()),
+            "{method}"
+        );
     }
     assert_eq!(hall.orders.since(0, 10).await.unwrap(), []);
 }
@@ -107,7 +114,8 @@ async fn a_python_client_lists_shows_approves_and_is_refused_with_the_same_codes
     let run = run_id(1);
     hall.open_run(run).await;
     hall.hold(ask(run, "c1", r#"{"amount":1200}"#)).await;
-    let _gate = hall.gate(GATE, r#"{"counted":true,"call":"authorized","detail":"","message":""}"#).await;
+    let _gate =
+        hall.gate(GATE, r#"{"counted":true,"call":"authorized","detail":"","message":""}"#).await;
 
     let listed = python(&hall, "vera", ("Approvals", "List"), &json!({})).await;
     let (_, http) = hall.get("vera", "/v1/approvals").await;
@@ -129,7 +137,8 @@ async fn a_python_client_lists_shows_approves_and_is_refused_with_the_same_codes
     let crossed = python(&hall, "anna", ("Approvals", "Refuse"), &word).await;
     assert_eq!(crossed["error"]["metadata"]["detail"], "approval.statement", "{crossed}");
     let forbidden = python(&hall, "otto", ("Approvals", "Approve"), &word).await;
-    let said = ["status", "domain", "reason"].map(|name| forbidden["error"][name].as_str().unwrap());
+    let said =
+        ["status", "domain", "reason"].map(|name| forbidden["error"][name].as_str().unwrap());
     assert_eq!(said, ["PERMISSION_DENIED", "wicketgate.dev", "operator.forbidden"]);
     let counted = python(&hall, "anna", ("Approvals", "Approve"), &word).await;
     assert_eq!(counted["ok"]["complete"], true, "{counted}");
@@ -143,10 +152,15 @@ async fn a_python_client_lists_shows_approves_and_is_refused_with_the_same_codes
 async fn a_python_client_stops_an_agent_and_reads_what_became_of_it() {
     let hall = Hall::open().await;
     let _gate = hall.gate(GATE, r#"{"runs_sealed":2,"stopped_count":1,"left":0}"#).await;
-    let order = json!({"action": "kill", "target": "agent", "name": "refund-agent", "reason": "it loops"});
+    let order =
+        json!({"action": "kill", "target": "agent", "name": "refund-agent", "reason": "it loops"});
     let sent = python(&hall, "otto", ("Control", "Set"), &order).await;
     let told = &sent["ok"];
-    assert_eq!((&told["complete"], &told["runs_sealed"], &told["stopped"]), (&json!(true), &json!("2"), &json!("1")), "{sent}");
+    assert_eq!(
+        (&told["complete"], &told["runs_sealed"], &told["stopped"]),
+        (&json!(true), &json!("2"), &json!("1")),
+        "{sent}"
+    );
     assert_eq!(hall.entries(Kind::ControlSet).await.len(), 1);
     let (_, http) = hall.get("vera", "/v1/control").await;
     let listed = python(&hall, "vera", ("Control", "List"), &json!({})).await;
@@ -157,7 +171,10 @@ async fn a_python_client_stops_an_agent_and_reads_what_became_of_it() {
     let fleet = python(&hall, "vera", ("Control", "Fleet"), &json!({})).await;
     assert!(String::from_utf8(decoded(&fleet["ok"]["gates"][0])).unwrap().contains(GATE));
     let none = python(&hall, "otto", ("Control", "Set"), &json!({"action": "kill"})).await;
-    assert_eq!((&none["error"]["status"], &none["error"]["reason"]), (&json!("INVALID_ARGUMENT"), &json!("request.malformed")));
+    assert_eq!(
+        (&none["error"]["status"], &none["error"]["reason"]),
+        (&json!("INVALID_ARGUMENT"), &json!("request.malformed"))
+    );
     let unknown = python(&hall, "vera", ("Control", "Get"), &json!({"seq": "9"})).await;
     assert_eq!(unknown["error"]["reason"], "call.not_found", "{unknown}");
 }
@@ -199,7 +216,11 @@ async fn health_and_reflection_speak_of_the_offices_services_and_not_of_the_agen
     for service in ["", "wicketgate.v1.Approvals", "wicketgate.v1.Control"] {
         let asked = HealthCheckRequest { service: service.into() };
         let told = health.check(asked).await.unwrap().into_inner();
-        assert_eq!(told.status(), tonic_health::pb::health_check_response::ServingStatus::NotServing, "{service}");
+        assert_eq!(
+            told.status(),
+            tonic_health::pb::health_check_response::ServingStatus::NotServing,
+            "{service}"
+        );
     }
     let ask = ServerReflectionRequest {
         host: String::new(),
@@ -208,8 +229,15 @@ async fn health_and_reflection_speak_of_the_offices_services_and_not_of_the_agen
     let mut reflection = ServerReflectionClient::new(channel);
     let answers = reflection.server_reflection_info(tokio_stream::once(ask)).await.unwrap();
     let answer = answers.into_inner().message().await.unwrap().unwrap();
-    let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else { panic!() };
+    let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else {
+        panic!()
+    };
     let names: BTreeSet<String> = list.service.into_iter().map(|service| service.name).collect();
-    let expected = ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "wicketgate.v1.Approvals", "wicketgate.v1.Control"];
+    let expected = [
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1.ServerReflection",
+        "wicketgate.v1.Approvals",
+        "wicketgate.v1.Control",
+    ];
     assert_eq!(names, expected.map(str::to_owned).into());
 }

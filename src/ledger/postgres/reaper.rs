@@ -56,7 +56,8 @@ impl PostgresReaper {
         (writer, secret): (&str, [u8; 32]),
         term: std::time::Duration,
     ) -> Result<Leased, StoreError> {
-        let millis = |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+        let millis =
+            |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
         let sql = format!(
             "SELECT * FROM ledger.reap({}, {}, {}, {}, {}, {}, {})",
             bytes(slot.chain.as_bytes()),

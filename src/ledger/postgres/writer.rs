@@ -138,11 +138,7 @@ pub(crate) fn shown(key: &LeaseKey) -> String {
 /// A slot that was taken under this secret.
 pub(super) fn leased(row: &PgRow, secret: [u8; 32]) -> Result<Leased, StoreError> {
     Ok(Leased {
-        key: LeaseKey {
-            chain: rows::chain_id(row)?,
-            epoch: rows::number(row, "epoch")?,
-            secret,
-        },
+        key: LeaseKey { chain: rows::chain_id(row)?, epoch: rows::number(row, "epoch")?, secret },
         slot: rows::get(row, "slot")?,
         origin: rows::get(row, "origin")?,
         same_writer: rows::get(row, "same")?,
