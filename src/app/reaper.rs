@@ -147,7 +147,7 @@ impl Reaper {
             return Ok(Some(Left::OtherKey));
         }
         let until = self.office.held_until(&slot.chain, slot.size).await;
-        let until = until.map_err(|problem| problem.message.to_string())?;
+        let until = until.map_err(|problem| problem.message)?;
         Ok(until.is_some_and(|until| until >= self.clock.now()).then_some(Left::Held))
     }
 

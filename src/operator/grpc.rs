@@ -91,12 +91,12 @@ impl Desk {
         let Some(right) = right(method) else {
             return Err(Status::unimplemented("no such method"));
         };
-        self.office.admit(bearer(&headers), right).map_err(told)
+        self.office.admit(bearer(&headers), right).map_err(|problem| problem.status())
     }
 
     fn text(&self, name: &str, bytes: Vec<u8>) -> Result<String, Status> {
-        let wrong = |_| told(malformed(&self.office, &format!("`{name}` is no UTF-8")));
-        String::from_utf8(bytes).map_err(wrong)
+        String::from_utf8(bytes)
+            .map_err(|_| malformed(&self.office, &format!("`{name}` is no UTF-8")).status())
     }
 
     async fn word(
@@ -113,16 +113,11 @@ impl Desk {
         if said != Some(verdict) {
             let message = format!("the statement does not say `{verdict}`");
             let problem = Problem::new(Code::RequestMalformed, "approval.statement", message);
-            return Err(told(self.office.refuse(problem)));
+            return Err(self.office.refuse(problem).status());
         }
         let sent = self.office.word(&who, (&run, &call), (statement, signature)).await;
-        sent.map(|sent| ordered(&sent)).map_err(told)
+        sent.map(|sent| ordered(&sent)).map_err(|problem| problem.status())
     }
-}
-
-/// In the contract's words.
-fn told(problem: Problem) -> Status {
-    problem.status()
 }
 
 fn ordered(sent: &Sent) -> Response<pb::OrderResponse> {
@@ -194,7 +189,11 @@ impl Approvals for Desk {
         request: Request<pb::ListApprovalsRequest>,
     ) -> Result<Response<pb::ListApprovalsResponse>, Status> {
         self.admit(&request, "wicketgate.v1.Approvals/List")?;
-        let found = self.office.held(lines(request.get_ref().limit)).await.map_err(told)?;
+        let found = self
+            .office
+            .held(lines(request.get_ref().limit))
+            .await
+            .map_err(|problem| problem.status())?;
         Ok(Response::new(pb::ListApprovalsResponse {
             held: items(&found, "held").map(held).collect(),
             asks: number(&found, "asks"),
@@ -209,7 +208,7 @@ impl Approvals for Desk {
     ) -> Result<Response<pb::ShowApprovalResponse>, Status> {
         self.admit(&request, "wicketgate.v1.Approvals/Show")?;
         let pb::ShowApprovalRequest { run, call } = request.get_ref();
-        let shown = self.office.show(run, call).await.map_err(told)?;
+        let shown = self.office.show(run, call).await.map_err(|problem| problem.status())?;
         let facts = shown.get("facts").map(ToString::to_string).unwrap_or_default();
         Ok(Response::new(pb::ShowApprovalResponse {
             facts: facts.into_bytes(),
@@ -241,7 +240,7 @@ impl Approvals for Desk {
         let pb::ModifyCallRequest { run, call, arguments, reason } = request.into_inner();
         let arguments = self.text("arguments", arguments)?;
         let sent = self.office.modify(&who, (&run, &call), (&arguments, &reason)).await;
-        sent.map(|sent| ordered(&sent)).map_err(told)
+        sent.map(|sent| ordered(&sent)).map_err(|problem| problem.status())
     }
 }
 
@@ -252,7 +251,8 @@ impl Control for Desk {
         request: Request<pb::ListOrdersRequest>,
     ) -> Result<Response<pb::ListOrdersResponse>, Status> {
         self.admit(&request, "wicketgate.v1.Control/List")?;
-        let found = self.office.rows(request.get_ref().since).await.map_err(told)?;
+        let found =
+            self.office.rows(request.get_ref().since).await.map_err(|problem| problem.status())?;
         Ok(Response::new(pb::ListOrdersResponse {
             orders: objects(&found, "orders"),
             next: number(&found, "next"),
@@ -276,9 +276,10 @@ impl Control for Desk {
         // Empty is absent: the same reader as over HTTP says what is wrong with the rest.
         let given = members.into_iter().filter(|(_, text)| !text.is_empty());
         let body = Json::object(given.map(|(name, text)| (name, Json::from(text))));
-        let (what, reason, expires) = order(&self.office, &body).map_err(told)?;
+        let (what, reason, expires) =
+            order(&self.office, &body).map_err(|problem| problem.status())?;
         let sent = self.office.order(&who, &what, (&reason, expires), None).await;
-        sent.map(|sent| ordered(&sent)).map_err(told)
+        sent.map(|sent| ordered(&sent)).map_err(|problem| problem.status())
     }
 
     async fn get(
@@ -288,9 +289,9 @@ impl Control for Desk {
         self.admit(&request, "wicketgate.v1.Control/Get")?;
         let seq = request.get_ref().seq;
         if seq == 0 {
-            return Err(told(malformed(&self.office, "the number of an order is 1 or more")));
+            return Err(malformed(&self.office, "the number of an order is 1 or more").status());
         }
-        let row = self.office.row(seq).await.map_err(told)?;
+        let row = self.office.row(seq).await.map_err(|problem| problem.status())?;
         Ok(Response::new(report(&row)))
     }
 
@@ -299,7 +300,7 @@ impl Control for Desk {
         request: Request<pb::FleetRequest>,
     ) -> Result<Response<pb::FleetResponse>, Status> {
         self.admit(&request, "wicketgate.v1.Control/Fleet")?;
-        let found = self.office.fleet().await.map_err(told)?;
+        let found = self.office.fleet().await.map_err(|problem| problem.status())?;
         let (gates, never_seen) = (objects(&found, "gates"), texts(&found, "never_seen"));
         Ok(Response::new(pb::FleetResponse { gates, never_seen }))
     }
@@ -309,7 +310,11 @@ impl Control for Desk {
         request: Request<pb::ListRunsRequest>,
     ) -> Result<Response<pb::ListRunsResponse>, Status> {
         self.admit(&request, "wicketgate.v1.Control/Runs")?;
-        let found = self.office.runs(lines(request.get_ref().limit)).await.map_err(told)?;
+        let found = self
+            .office
+            .runs(lines(request.get_ref().limit))
+            .await
+            .map_err(|problem| problem.status())?;
         Ok(Response::new(pb::ListRunsResponse {
             runs: objects(&found, "runs"),
             open: number(&found, "open"),

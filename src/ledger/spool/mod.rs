@@ -178,6 +178,9 @@ const SPOOL_FILE_MAX: u64 = 32 * 1024 * 1024;
 /// must not stay here for longer than a day of a running writer.
 const SPOOL_FILE_AGE_MS: i64 = 12 * 60 * 60 * 1000;
 
+/// Batches and the chain of each, oldest first.
+type Kept = VecDeque<(ChainId, Batch)>;
+
 /// Remembers the exact bytes of the last batches, on disk before they are acknowledged.
 #[derive(Debug)]
 pub struct Spool {
@@ -222,12 +225,12 @@ impl Spool {
     }
 
     /// What is kept of one chain, or of all, oldest first.
-    fn batches(&self, chain: Option<&ChainId>) -> io::Result<VecDeque<(ChainId, Batch)>> {
+    fn batches(&self, chain: Option<&ChainId>) -> io::Result<Kept> {
         Ok(self.read(chain)?.0)
     }
 
     /// As [`Self::batches`], and whether the store is known to have the last of them.
-    fn read(&self, chain: Option<&ChainId>) -> io::Result<(VecDeque<(ChainId, Batch)>, bool)> {
+    fn read(&self, chain: Option<&ChainId>) -> io::Result<(Kept, bool)> {
         let mut batches = VecDeque::new();
         let mut settled = true;
         for name in ["previous.spool", "current.spool"] {
