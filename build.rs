@@ -10,7 +10,7 @@ use std::{env, fs};
 use prost::Message as _;
 
 #[cfg(feature = "gate")]
-const PROTOS: [&str; 1] = ["wicketgate/v1/gate.proto"];
+const PROTOS: [&str; 2] = ["wicketgate/v1/gate.proto", "wicketgate/v1/approvals.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     #[cfg(feature = "gate")]

@@ -10,12 +10,15 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::reaper::Reaper;
 use super::{Ended, Error, Signals, checked, fleet, operators};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::{self, Config};
 use crate::control;
-use crate::ledger::postgres::{self, Postgres, PostgresReader};
+use crate::ledger::postgres::{self, Postgres, PostgresReader, PostgresReaper};
 use crate::ledger::spool::{LeaseFile, Spool};
+use crate::ledger::store::{LedgerStore, StoreError};
+use crate::ledger::writer_key::Signer;
 use crate::ledger::{Ledger, Parts, Settings, Status};
 use crate::operator::staff::Staff;
 use crate::operator::{self, Office};
@@ -50,9 +53,13 @@ async fn run(config: Config) -> Result<Ended, Error> {
     }
     let hook = operators::webhook(&config)?;
     let metrics = Arc::new(Metrics::new([], env!("CARGO_PKG_VERSION"), "source"));
-    let (ledger, writer) = books(&config, &metrics)?;
-    let office = Arc::new(office(&config, staff, &ledger, &metrics).await?);
+    let desk = Desk::of(&config, &metrics)?;
+    let (ledger, writer) = books(&config, &desk)?;
+    let reader = reader(&config).await?;
+    let office = Arc::new(office(&config, staff, &ledger, (&desk, &reader)).await?);
     let stop = CancellationToken::new();
+    let reaping = reaper(&config, &desk, reader, &office)?;
+    let reaping = tokio::spawn(Arc::new(reaping).run(stop.clone()));
     let (ready_out, readiness) = watch::channel(Readiness::default());
     let settings = door::Settings { addr: config.operator.listen, ..door::Settings::default() };
     let view = door::View { readiness, metrics };
@@ -81,6 +88,8 @@ async fn run(config: Config) -> Result<Ended, Error> {
     if let Some(telling) = telling {
         drop(telling.await);
     }
+    // A slot that is being closed is closed, or left to the next visit; nobody waits long for it.
+    drop(tokio::time::timeout(Duration::from_secs(5), reaping).await);
     drop(tokio::task::spawn_blocking(move || door.join()).await);
     Ok(ended)
 }
@@ -104,73 +113,126 @@ fn postgres_of(config: &Config) -> Result<&config::Postgres, Error> {
     }
 }
 
+/// What everything that writes for the hub is made of.
+struct Desk {
+    store: Arc<dyn LedgerStore>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    signer: Arc<dyn Signer>,
+    metrics: Arc<Metrics>,
+    settings: Settings,
+}
+
+impl Desk {
+    fn of(config: &Config, metrics: &Arc<Metrics>) -> Result<Self, Error> {
+        let at = postgres_of(config)?;
+        checked::private_dir(&config.state)?;
+        let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+        let store = Postgres::lazy(at.connect.expose(), postgres::Options::default());
+        let store = store.map_err(|e| Error::System(format!("ledger: {e}")))?;
+        let host = checked::host();
+        let lease = Duration::from_secs(at.lease_seconds);
+        let settings = Settings {
+            tenant: at.tenant.clone(),
+            pool: POOL.to_owned(),
+            writer: format!("{host}/{}", std::process::id()),
+            pod: host,
+            durability: vec![("engine".to_owned(), "postgres".to_owned())],
+            lease_term: lease,
+            heartbeat: lease.saturating_mul(2) / 3,
+            anchor_file: config.fleet.anchor_file.clone(),
+            sights: fleet::sights(config).map_err(|e| Error::Config(vec![e]))?,
+            ..Settings::default()
+        };
+        Ok(Self {
+            store: Arc::new(store),
+            clock: Arc::new(SystemClock::new()),
+            signer: checked::enrolment_key(config, &*entropy)?,
+            entropy,
+            metrics: Arc::clone(metrics),
+            settings,
+        })
+    }
+}
+
 fn books(
     config: &Config,
-    metrics: &Arc<Metrics>,
+    desk: &Desk,
 ) -> Result<(Ledger, crate::ledger::sequencer::Writer), Error> {
     let at = postgres_of(config)?;
-    checked::private_dir(&config.state)?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-    let system = |e: String| Error::System(e);
     let spool = Spool::open(&at.spool)
-        .map_err(|e| system(format!("spool `{}`: {e}", at.spool.display())))?;
-    let store = Postgres::lazy(at.connect.expose(), postgres::Options::default());
-    let store = store.map_err(|e| system(format!("ledger: {e}")))?;
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let lease = Duration::from_secs(at.lease_seconds);
-    let settings = Settings {
-        tenant: at.tenant.clone(),
-        pool: POOL.to_owned(),
-        writer: format!("{host}/{}", std::process::id()),
-        pod: host,
-        durability: vec![("engine".to_owned(), "postgres".to_owned())],
-        lease_term: lease,
-        heartbeat: lease.saturating_mul(2) / 3,
-        anchor_file: config.fleet.anchor_file.clone(),
-        sights: fleet::sights(config).map_err(|e| Error::Config(vec![e]))?,
-        ..Settings::default()
-    };
+        .map_err(|e| Error::System(format!("spool `{}`: {e}", at.spool.display())))?;
     let parts = Parts {
-        store: Arc::new(store),
-        clock,
-        signer: checked::enrolment_key(config, &*entropy)?,
-        entropy,
+        store: Arc::clone(&desk.store),
+        clock: Arc::clone(&desk.clock),
+        signer: Arc::clone(&desk.signer),
+        entropy: Arc::clone(&desk.entropy),
         log_key: None,
         journal: Box::new(spool),
         lease_file: Some(LeaseFile::at(config.state.join("lease"))),
-        metrics: Arc::clone(metrics),
+        metrics: Arc::clone(&desk.metrics),
     };
-    Ok(Ledger::new(settings, parts))
+    Ok(Ledger::new(desk.settings.clone(), parts))
+}
+
+/// Reads as the role that only reads.
+async fn reader(config: &Config) -> Result<Arc<PostgresReader>, Error> {
+    let Some(file) = &config.hub.reader_url_file else {
+        let why = "hub.reader_url_file: set it: held calls are read as the role that only reads";
+        return Err(Error::Config(vec![why.to_owned()]));
+    };
+    let url = secret(file).map_err(|e| Error::Config(vec![format!("hub.reader_url_file: {e}")]))?;
+    let reader = PostgresReader::connect(&url).await;
+    reader.map(Arc::new).map_err(|e| Error::System(format!("ledger: {e}")))
 }
 
 async fn office(
     config: &Config,
     staff: Staff,
     ledger: &Ledger,
-    metrics: &Arc<Metrics>,
+    (desk, reader): (&Desk, &Arc<PostgresReader>),
 ) -> Result<Office, Error> {
     let at = postgres_of(config)?;
-    let Some(file) = &config.hub.reader_url_file else {
-        let why = "hub.reader_url_file: set it: held calls are read as the role that only reads";
-        return Err(Error::Config(vec![why.to_owned()]));
-    };
-    let url = secret(file).map_err(|e| Error::Config(vec![format!("hub.reader_url_file: {e}")]))?;
-    let system = |e: crate::ledger::store::StoreError| Error::System(format!("ledger: {e}"));
-    let reader = PostgresReader::connect(&url).await.map_err(system)?;
     let options = postgres::Options::default();
     let orders = control::postgres::Postgres::connect(at.connect.expose(), options).await;
-    let counted = Arc::clone(metrics);
+    let counted = Arc::clone(&desk.metrics);
     Ok(Office::new(operator::Parts {
         staff,
-        reader: Arc::new(reader),
-        orders: Arc::new(orders.map_err(system)?),
+        reader: Arc::<PostgresReader>::clone(reader),
+        orders: Arc::new(orders.map_err(|e| Error::System(format!("ledger: {e}")))?),
         books: ledger.clone(),
         vault: config.vault().map_err(|e| Error::Config(vec![e.to_string()]))?,
-        clock: Arc::new(SystemClock::new()),
+        clock: Arc::clone(&desk.clock),
         reject: Arc::new(move |code| counted.rejected(code.as_str())),
         tenant: at.tenant.clone(),
     }))
+}
+
+/// Closes what dead sidecars of the tenant left open.
+fn reaper(
+    config: &Config,
+    desk: &Desk,
+    reader: Arc<PostgresReader>,
+    office: &Arc<Office>,
+) -> Result<Reaper, Error> {
+    let at = postgres_of(config)?;
+    let slots = PostgresReaper::lazy(at.connect.expose(), postgres::Options::default());
+    let store = Postgres::lazy(at.connect.expose(), postgres::Options::default());
+    let system = |e: StoreError| Error::System(format!("ledger: {e}"));
+    Ok(Reaper {
+        slots: slots.map_err(system)?,
+        // A connection of its own: a slot that takes long to close does not hold up the hub's orders.
+        store: Arc::new(store.map_err(system)?),
+        reader,
+        office: Arc::clone(office),
+        signer: Arc::clone(&desk.signer),
+        clock: Arc::clone(&desk.clock),
+        entropy: Arc::clone(&desk.entropy),
+        metrics: Arc::clone(&desk.metrics),
+        settings: Settings { reaping: true, ..desk.settings.clone() },
+        grace: config.hub.grace(desk.settings.lease_term),
+        foreign: parking_lot::Mutex::default(),
+    })
 }
 
 /// The text of a file that only its owner may read.

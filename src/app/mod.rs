@@ -25,6 +25,7 @@ mod hub;
 mod listen;
 mod operators;
 mod policy;
+mod reaper;
 mod running;
 mod tools;
 mod versions;

@@ -18,6 +18,9 @@ pub(super) async fn office(
     checked: &Checked,
     running: &Running,
 ) -> Result<Option<Arc<Office>>, Error> {
+    if let Some(unheard) = config::operators::unheard(&checked.config) {
+        tracing::warn!("{unheard}");
+    }
     let config::Ledger::Sqlite(sqlite) = &checked.config.ledger else { return Ok(None) };
     if checked.staff.is_empty() && checked.config.approvals.webhook.is_none() {
         return Ok(None);

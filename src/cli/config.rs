@@ -113,6 +113,7 @@ fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
     if let Err(wrong) = Staff::load(&config.operators) {
         return wrong;
     }
+    warnings.extend(config::operators::unheard(config));
     let bound = config.bindings(&config::environment);
     match (manifests(config), bound) {
         (Ok(callers), Ok(bound)) => {

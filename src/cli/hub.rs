@@ -10,7 +10,8 @@ use crate::app;
 #[command(after_help = "Example:\n  wicketgate hub --config hub.yaml\n\n\
     The configuration is that of a sidecar of the tenant, with `operators`, `hub.reader_url_file`, and the\n\
     URL of the role that gives orders (`ledger migrate --operator`) in `ledger.postgres`. It serves no agent\n\
-    and runs no tool; while it is down, running calls do not notice.\n\
+    and runs no tool; while it is down, running calls do not notice. Slots of dead sidecars are closed after\n\
+    `hub.reap_after_seconds`, with the enrolment key that certified their writers (`fleet.enrolment_key`).\n\
     SIGTERM ends it. Ends with 75 when another process took its place, 78 when the configuration is wrong.")]
 pub struct Args {
     /// The configuration file

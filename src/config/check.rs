@@ -46,6 +46,9 @@ pub(super) fn check(
             check.add(&at, message);
         }
     }
+    for (at, message) in super::hub::check(&document.value) {
+        check.add(&at, message);
+    }
     for (at, message) in super::pools::check(&document.value) {
         check.add(&at, message);
     }

@@ -43,6 +43,19 @@ pub struct Webhook {
     pub link: Option<String>,
 }
 
+/// What to say of `operators` that nobody asks: on Postgres operators ask the hub, not the sidecar. Nothing
+/// of a configuration that is a hub's.
+#[must_use]
+pub fn unheard(config: &super::Config) -> Option<String> {
+    let sidecar = config.hub.reader_url_file.is_none();
+    let postgres = matches!(config.ledger, super::Ledger::Postgres(_));
+    (postgres && sidecar && !config.operators.is_empty()).then(|| {
+        "`operators` are not asked here: on Postgres `wicketgate hub` answers them, so give them to the \
+         hub's configuration"
+            .to_owned()
+    })
+}
+
 /// The part of the schema for `operators`.
 pub(super) fn operators(path: &dyn Fn(&str) -> Value) -> Value {
     let roles: Vec<&str> = Role::ALL.iter().map(|role| role.as_str()).collect();

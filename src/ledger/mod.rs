@@ -60,6 +60,8 @@ pub mod pruning;
 #[cfg(feature = "gate")]
 pub mod reader;
 #[cfg(feature = "gate")]
+pub mod reap;
+#[cfg(feature = "gate")]
 pub mod recall;
 #[cfg(feature = "gate")]
 pub mod recover;
@@ -159,6 +161,8 @@ pub struct Settings {
     pub sights: Vec<fleet::port::Sight>,
     /// Start although the clock is more than a day behind the last entry.
     pub accept_clock_step: bool,
+    /// Takes the slot only to close it: `writer.started` says so.
+    pub reaping: bool,
     /// Seals payloads before they reach the store or the spool, if there is a key.
     pub vault: Option<Arc<vault::Vault>>,
 }
@@ -182,6 +186,7 @@ impl Default for Settings {
             anchor_file: None,
             sights: Vec::new(),
             accept_clock_step: false,
+            reaping: false,
             vault: None,
         }
     }

@@ -23,6 +23,7 @@ use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
 
 /// Entries at the end of the chain that are checked before it is extended.
 const TAIL_CHECKED: u64 = 1000;
@@ -81,6 +82,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
         Some(leased) => refresh(&shared, leased).await?,
         None => lease(writer).await?,
     };
+    withdraw(writer, &leased).await?;
     let mark = writer.journal.watermark(&leased.key.chain).map_err(|e| broken(e.to_string()))?;
     let (head, healed) = heal(writer, &leased, mark.as_ref()).await?;
     let latest = writer.journal.latest().map_err(|e| broken(e.to_string()))?;
@@ -167,6 +169,29 @@ async fn lease(writer: &mut Writer) -> Result<Leased, Refused> {
 async fn refresh(shared: &super::Shared, leased: &Leased) -> Result<Leased, Refused> {
     let head = shared.store.head(&leased.key).await?;
     Ok(Leased { head, ..leased.clone() })
+}
+
+/// Forgets a batch this machine signed and the store never had, because somebody took the slot first: the
+/// chain goes on with another writer's first entry in its place. Nothing of it was ever acknowledged.
+async fn withdraw(writer: &mut Writer, leased: &Leased) -> Result<(), Refused> {
+    let unread = |e: std::io::Error| broken(e.to_string());
+    let chain = leased.key.chain;
+    let Some(batch) = writer.journal.unsettled(&chain).map_err(unread)? else { return Ok(()) };
+    let Some(first) = batch.entries.first() else { return Ok(()) };
+    let rows = writer.shared.store.tail(&leased.key, first.seq, 1).await?;
+    let Some(row) = rows.first().filter(|row| row.seq == first.seq) else { return Ok(()) };
+    let Ok(entry) = Entry::parse(&row.body) else { return Ok(()) };
+    let begins = [Kind::WriterStarted, Kind::ChainGenesis].contains(&entry.draft.kind);
+    let later = batch.signed_in().is_some_and(|epoch| entry.epoch > epoch);
+    if row.leaf != first.leaf && row.prev == first.prev && begins && later {
+        tracing::warn!(
+            origin = leased.origin,
+            from = first.seq,
+            "entries that were never acknowledged are withdrawn: another writer took the slot first"
+        );
+        writer.journal.withdraw(&chain, batch.head.size).map_err(unread)?;
+    }
+    Ok(())
 }
 
 /// Compares the store with what this machine remembers, and heals a store that is behind.
@@ -343,6 +368,7 @@ fn opening(
     // How long nothing may be written: a verifier holds the pauses between entries to it.
     let cadence = ("heartbeat_ms".to_owned(), settings.heartbeat.as_millis().to_string());
     let reason = match (leased.head.size, leased.same_writer) {
+        _ if settings.reaping => "reaped",
         (0, _) => "new",
         (_, true) => "restart",
         (_, false) => "take_over",
@@ -424,11 +450,12 @@ async fn close(
     let mut open = Vec::new();
     // The last one first: a run is sealed after those it delegated to.
     runs.sort_by_key(|run| std::cmp::Reverse(run.opened.seq));
+    let now = sequencer.moment().wall;
     for group in runs.chunks(RUNS_PER_BATCH) {
         let mut events = Vec::new();
         for run in group {
             for (call, phase) in &run.calls {
-                events.extend(closing(run.run, call, *phase, leased.same_writer));
+                events.extend(closing(run.run, call, *phase, (leased.same_writer, now)));
             }
             if !leased.same_writer {
                 events.push(sealing(run.run, "orphaned"));
@@ -448,13 +475,21 @@ async fn close(
     Ok(open)
 }
 
-fn closing(run: RunId, call: &CallId, phase: Phase, same_writer: bool) -> Option<Written> {
+fn closing(
+    run: RunId,
+    call: &CallId,
+    phase: Phase,
+    (same_writer, now): (bool, Timestamp),
+) -> Option<Written> {
     let (kind, data) = match phase {
         Phase::Authorized => {
             (Kind::CallUnknown, Json::object([("cause", Json::from("writer_lost"))]))
         }
+        Phase::Held(until) if !same_writer && until < now => {
+            return Some(held_ended(run, call, true, "no approval in time"));
+        }
         Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) if !same_writer => {
-            (Kind::CallCancelled, Json::object([("reason", Json::from("orphaned"))]))
+            return Some(held_ended(run, call, false, "orphaned"));
         }
         Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) | Phase::Over(_) => return None,
     };

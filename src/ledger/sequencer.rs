@@ -333,8 +333,12 @@ impl Sequencer {
         });
         let appending = self.shared.store.append(&self.key, &self.head, batch);
         let (kept, appended) = tokio::join!(keeping, appending);
-        let (journal, result) =
+        let (mut journal, result) =
             kept.map_err(|_| StoreError::Broken("the spool's thread panicked".into()))?;
+        if appended.is_ok() && result.is_ok() {
+            // Without it, the batch only looks as if nobody knew whether the store has it.
+            drop(journal.settled(&self.key.chain, batch.head.size));
+        }
         self.journal = Some(journal);
         self.forgetful = result.is_err();
         appended

@@ -96,6 +96,12 @@ impl Desk {
         self.chains.values()
     }
 
+    /// The chain of this id.
+    #[must_use]
+    pub fn chain(&self, id: &ChainId) -> Option<&Chain> {
+        self.chains.get(id)
+    }
+
     /// The chain of this name.
     #[must_use]
     pub fn origin(&self, origin: &str) -> Option<&Chain> {
@@ -168,6 +174,19 @@ pub(super) async fn payload(
 }
 
 impl Chain {
+    /// Entries that were read.
+    #[must_use]
+    pub const fn size(&self) -> Seq {
+        self.next
+    }
+
+    /// When the last of its held calls ends; `None` if none is held.
+    #[must_use]
+    pub fn held_until(&self) -> Option<Timestamp> {
+        let holds = self.runs.values().flat_map(|run| run.held.values());
+        holds.map(Hold::expires).max()
+    }
+
     async fn first(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Self, StoreError> {
         let mut chain = Self {
             origin: row.origin.clone(),

@@ -167,7 +167,11 @@ fn sent_answer(sent: &Sent) -> (StatusCode, Value) {
     (status, sent.to_json())
 }
 
-fn order(office: &Office, body: &Json) -> Result<(Order, String, Option<Timestamp>), Problem> {
+/// An order as it is written in a body.
+pub(super) fn order(
+    office: &Office,
+    body: &Json,
+) -> Result<(Order, String, Option<Timestamp>), Problem> {
     let text = |name: &str| body.get(name).and_then(Json::as_str);
     let action = text("action").and_then(Action::parse);
     let action = action
@@ -247,7 +251,7 @@ async fn runs(
     answer(said.await)
 }
 
-fn malformed(office: &Office, message: &str) -> Problem {
+pub(super) fn malformed(office: &Office, message: &str) -> Problem {
     office.refuse(Problem::new(Code::RequestMalformed, "", message))
 }
 

@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 use crate::clock::Clock;
 use crate::control::Orders;
 use crate::domain::code::Code;
-use crate::domain::id::{CallId, RunId};
+use crate::domain::id::{CallId, ChainId, RunId, Seq};
+use crate::domain::time::Timestamp;
 use crate::ledger::Ledger;
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::Vault;
@@ -22,6 +23,7 @@ use crate::serve::problem::Problem;
 mod approvals;
 pub mod desk;
 mod escape;
+pub mod grpc;
 pub mod http;
 mod logins;
 mod orders;
@@ -32,7 +34,7 @@ pub mod webhook;
 pub use escape::visible;
 pub use orders::Sent;
 
-use desk::Desk;
+use desk::{Chain, Desk};
 use logins::Logins;
 use staff::{Right, Staff, Who};
 
@@ -137,6 +139,22 @@ impl Office {
     fn refuse(&self, problem: Problem) -> Problem {
         (self.reject)(problem.code);
         problem
+    }
+
+    /// When the last held call of a chain ends, having read at least so many of its entries; `None` if
+    /// none is held.
+    ///
+    /// # Errors
+    /// The ledger cannot be read, or what is read is behind.
+    pub async fn held_until(
+        &self,
+        chain: &ChainId,
+        size: Seq,
+    ) -> Result<Option<Timestamp>, Problem> {
+        let desk = self.look().await?;
+        let read = desk.chain(chain).filter(|chain| chain.size() >= size);
+        let behind = || Problem::new(Code::LedgerUnavailable, "", "the reader is behind");
+        read.map(Chain::held_until).ok_or_else(behind)
     }
 
     /// Reads on in the ledger.

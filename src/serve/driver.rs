@@ -109,14 +109,17 @@ fn of_one_connection(error: &std::io::Error) -> bool {
 /// Drives one connection of either protocol to its end: the client's first bytes say which.
 ///
 /// Half a close is no leaving: a client may have said all it wants to say and still wait for the answer.
-pub(super) async fn either<S>(stream: Stream, service: S, closing: CancellationToken)
+pub(super) async fn either<S, B>(stream: Stream, service: S, closing: CancellationToken)
 where
     S: hyper::service::Service<
             http::Request<Incoming>,
-            Response = http::Response<tonic::body::Body>,
+            Response = http::Response<B>,
             Error = std::convert::Infallible,
         > + Send,
     S::Future: Send + 'static,
+    B: hyper::body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
     builder

@@ -156,24 +156,32 @@ impl Door {
 
     /// What tonic answered by itself about a message it could not read, in the contract's words.
     fn reworded(&self, answer: Answer) -> Answer {
-        let headers = answer.headers();
-        let worded = headers.contains_key("grpc-status-details-bin");
-        let Some(status) = headers.get("grpc-status").filter(|_| !worded) else { return answer };
-        let code = tonic::Code::from_bytes(status.as_bytes());
-        let (detail, message) = if code == tonic::Code::OutOfRange {
-            ("message.size", "the message is larger than 4 MiB")
-        } else if code == tonic::Code::Internal {
-            ("message.protobuf", "the message cannot be read")
-        } else {
-            // The protocol's own, and in need of no words of ours: OK, UNIMPLEMENTED.
-            return answer;
-        };
-        self.refusal(&Problem::new(Code::RequestMalformed, detail, message))
+        match misread(answer.headers(), "the message is larger than 4 MiB") {
+            Some(problem) => self.refusal(&problem),
+            None => answer,
+        }
     }
 }
 
+/// The problem, if these are the headers of what tonic answers by itself about a message it could not
+/// read; `large` is said of one that is too large.
+pub(crate) fn misread(headers: &HeaderMap, large: &str) -> Option<Problem> {
+    let worded = headers.contains_key("grpc-status-details-bin");
+    let status = headers.get("grpc-status").filter(|_| !worded)?;
+    let code = tonic::Code::from_bytes(status.as_bytes());
+    let (detail, message) = if code == tonic::Code::OutOfRange {
+        ("message.size", large)
+    } else if code == tonic::Code::Internal {
+        ("message.protobuf", "the message cannot be read")
+    } else {
+        // The protocol's own, and in need of no words of ours: OK, UNIMPLEMENTED.
+        return None;
+    };
+    Some(Problem::new(Code::RequestMalformed, detail, message))
+}
+
 /// Whether this is a request of gRPC; nothing else is served outside of MCP's paths.
-fn is_grpc(request: &http::Request<Incoming>) -> bool {
+pub(super) fn is_grpc<B>(request: &http::Request<B>) -> bool {
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     request.version() == http::Version::HTTP_2
         && kind.is_some_and(|kind| kind.starts_with("application/grpc"))

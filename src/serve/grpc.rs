@@ -4,12 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::metadata::MetadataMap;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
+use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
 
 use super::convert::{self, Pieces};
 use super::driver::{self, Limits};
@@ -17,7 +19,7 @@ use super::edge::Edge;
 use super::listener::{self, Listener};
 use super::pb::gate_server::{Gate as GateService, GateServer, SERVICE_NAME};
 use super::problem::{self, Problem};
-use super::{Error, Faces, pb};
+use super::{Error, Faces, Readiness, pb};
 use crate::domain::code::Code;
 use crate::enforce::{CallRequest, Fault, Released, Road, Run};
 use crate::identity::Peer;
@@ -104,7 +106,7 @@ impl Bound {
     pub async fn serve(self, faces: Faces, shutdown: CancellationToken) -> Result<(), Error> {
         let (health, routes) = routes(&faces)?;
         // WHY: the reporter begins with "serving", which nobody has said yet.
-        say(&health, ServingStatus::NotServing).await;
+        say(&health, &SERVICES, ServingStatus::NotServing).await;
         let Settings { connections_max, requests_max, drain, hosts, .. } = self.settings;
         let edge = Edge::new(routes, faces.clone(), hosts, requests_max);
         let limits = Limits { connections: connections_max, drain };
@@ -116,31 +118,50 @@ impl Bound {
             }));
         }
         let doors = async { while doors.join_next().await.is_some() {} };
-        tokio::join!(doors, report(health, faces, shutdown));
+        tokio::join!(doors, report(health, &SERVICES, faces.readiness, shutdown));
         Ok(())
     }
 }
 
+/// What health speaks of on agents' listeners.
+const SERVICES: [&str; 2] = ["", SERVICE_NAME];
+
 /// Everything agents' listeners answer.
 fn routes(faces: &Faces) -> Result<(HealthReporter, Routes), Error> {
     let (reporter, health) = tonic_health::server::health_reporter();
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(pb::DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()?;
+    let reflection = reflected(&[SERVICE_NAME])?;
     let gate = GateServer::new(Gate { faces: faces.clone() })
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     Ok((reporter, Routes::new(gate).add_service(health).add_service(reflection)))
 }
 
-/// Tells gRPC health what readiness says, until shutdown; then: not serving.
-async fn report(health: HealthReporter, faces: Faces, shutdown: CancellationToken) {
-    let mut readiness = faces.readiness;
+/// Reflection of these services, health and itself; no listener names what it does not serve.
+pub(super) fn reflected(
+    services: &[&'static str],
+) -> Result<ServerReflectionServer<impl ServerReflection>, Error> {
+    let mut builder = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(pb::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET);
+    for name in
+        services.iter().chain(&["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"])
+    {
+        builder = builder.with_service_name(*name);
+    }
+    Ok(builder.build_v1()?)
+}
+
+/// Tells gRPC health what readiness says of these services, until shutdown; then: not serving.
+pub(super) async fn report(
+    health: HealthReporter,
+    services: &[&'static str],
+    mut readiness: watch::Receiver<Readiness>,
+    shutdown: CancellationToken,
+) {
     loop {
         let ready = readiness.borrow_and_update().ready;
         let status = if ready { ServingStatus::Serving } else { ServingStatus::NotServing };
-        say(&health, status).await;
+        say(&health, services, status).await;
         let changed = async { readiness.changed().await.is_ok() };
         tokio::select! {
             biased;
@@ -149,12 +170,12 @@ async fn report(health: HealthReporter, faces: Faces, shutdown: CancellationToke
             more = changed => if !more { break },
         }
     }
-    say(&health, ServingStatus::NotServing).await;
+    say(&health, services, ServingStatus::NotServing).await;
 }
 
-async fn say(health: &HealthReporter, status: ServingStatus) {
-    for service in ["", SERVICE_NAME] {
-        health.set_service_status(service, status).await;
+async fn say(health: &HealthReporter, services: &[&'static str], status: ServingStatus) {
+    for service in services {
+        health.set_service_status(*service, status).await;
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A face may not decide, may not reach a tool and may not word an error of its own: what it is
 //! told by `enforce` is rendered by `problem`. Agents and operators come in by different doors: the
-//! agent's listeners speak gRPC (`grpc`) and MCP (`mcp`), the operator's speaks HTTP (`operator`), and
+//! agent's listeners speak gRPC (`grpc`) and MCP (`mcp`), the operator's speaks HTTP and gRPC (`operator`), and
 //! neither serves a route of the other. `SURFACE` lists all there is; a test holds it against the
 //! compiled protocol, the operator's router and what MCP answers.
 
@@ -28,6 +28,8 @@ pub mod operator;
 pub mod pb;
 pub mod problem;
 mod timeout;
+
+pub(crate) use edge::misread;
 
 /// How a peer and the credential it shows become a caller; built by the composition root.
 pub type Identify = Arc<dyn Fn(&Peer, Option<&str>) -> Result<Caller, Fault> + Send + Sync>;
@@ -100,6 +102,16 @@ pub const SURFACE: &[(&str, Access)] = &[
     ("wicketgate.v1.Gate/GetCall", Access::Identified),
     ("wicketgate.v1.Gate/ReadResult", Access::Identified),
     ("wicketgate.v1.Gate/SealRun", Access::Identified),
+    ("wicketgate.v1.Approvals/List", Access::Operated),
+    ("wicketgate.v1.Approvals/Show", Access::Operated),
+    ("wicketgate.v1.Approvals/Approve", Access::Operated),
+    ("wicketgate.v1.Approvals/Refuse", Access::Operated),
+    ("wicketgate.v1.Approvals/Modify", Access::Operated),
+    ("wicketgate.v1.Control/List", Access::Operated),
+    ("wicketgate.v1.Control/Set", Access::Operated),
+    ("wicketgate.v1.Control/Get", Access::Operated),
+    ("wicketgate.v1.Control/Fleet", Access::Operated),
+    ("wicketgate.v1.Control/Runs", Access::Operated),
     ("grpc.health.v1.Health/Check", Access::Open),
     ("grpc.health.v1.Health/Watch", Access::Open),
     ("grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Access::Open),

@@ -19,10 +19,13 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tonic_health::pb::health_server::{Health, HealthServer};
 
 use super::driver::{self, Limits};
 use super::listener::{self, Listener};
-use super::{Error, Readiness, edge};
+use super::problem::Problem;
+use super::{Error, Readiness, edge, grpc, pb};
+use crate::domain::code::Code;
 use crate::operator::Office;
 use crate::operator::http::guards;
 use crate::telemetry::metrics::Metrics;
@@ -140,14 +143,42 @@ async fn open(
     shutdown: CancellationToken,
 ) {
     let limits = Limits { connections: settings.connections_max, drain: DRAIN };
-    let router = router(view, office, settings);
+    let (health, service) = tonic_health::server::health_reporter();
+    let reporting = grpc::report(health, &SERVICES, view.readiness.clone(), shutdown.clone());
+    let router = router(view, office, settings, service);
     let serve = move |stream, _, closing| {
-        driver::http1(stream, TowerToHyperService::new(router.clone()), closing)
+        driver::either(stream, TowerToHyperService::new(router.clone()), closing)
     };
-    driver::run(listener, limits, shutdown, serve).await;
+    tokio::join!(driver::run(listener, limits, shutdown, serve), reporting);
 }
 
-fn router(view: View, office: Option<Arc<Office>>, settings: &Settings) -> Router {
+/// What operators are answered over gRPC.
+const SERVICES: [&str; 3] =
+    ["", pb::approvals_server::SERVICE_NAME, pb::control_server::SERVICE_NAME];
+
+/// The office over HTTP and gRPC, with health and reflection beside it.
+fn served(office: Arc<Office>, health: HealthServer<impl Health>) -> Router {
+    let [_, approvals, control] = SERVICES;
+    let routes = crate::operator::grpc::router(&office)
+        .merge(crate::operator::http::router(office))
+        .route_service("/grpc.health.v1.Health/{method}", health);
+    match grpc::reflected(&[approvals, control]) {
+        Ok(reflection) => {
+            routes.route_service("/grpc.reflection.v1.ServerReflection/{method}", reflection)
+        }
+        Err(error) => {
+            tracing::error!(%error, "the operators' protocol cannot be reflected");
+            routes
+        }
+    }
+}
+
+fn router(
+    view: View,
+    office: Option<Arc<Office>>,
+    settings: &Settings,
+    health: HealthServer<impl Health>,
+) -> Router {
     let names = Names { hosts: settings.hosts.clone().into(), addr: settings.addr };
     let open = Router::new()
         .route("/livez", get(livez))
@@ -155,10 +186,15 @@ fn router(view: View, office: Option<Arc<Office>>, settings: &Settings) -> Route
         .route("/metrics", get(metrics))
         .with_state(view);
     let all = match office {
-        Some(office) => open.merge(crate::operator::http::router(office)),
+        Some(office) => open.merge(served(office, health)),
         None => open,
     };
     all.layer(middleware::from_fn_with_state(names, guard))
+}
+
+/// Whether this is the path of a method of gRPC.
+fn is_method(path: &str) -> bool {
+    path.starts_with("/wicketgate.") || path.starts_with("/grpc.")
 }
 
 /// Where something may be changed: every route there asks for a credential first.
@@ -184,11 +220,22 @@ impl Names {
 }
 
 async fn guard(State(names): State<Names>, request: Request, next: Next) -> Response {
+    let grpc = edge::is_grpc(&request);
+    let refuse = |detail: &str, message: &'static str| match grpc {
+        true => Problem::new(Code::RequestMalformed, detail, message).status().into_http(),
+        false => refusal(StatusCode::FORBIDDEN, message),
+    };
     if request.headers().contains_key(ORIGIN) {
-        return refusal(StatusCode::FORBIDDEN, "browsers are not served here");
+        return refuse("http.origin", "browsers are not served here");
     }
     if !edge::one_host(&request).is_some_and(|host| names.include(&host)) {
-        return refusal(StatusCode::FORBIDDEN, "the host is not a name of this machine");
+        return refuse("http.host", "the host is not a name of this machine");
+    }
+    if is_method(request.uri().path()) {
+        return match grpc {
+            true => next.run(request).await,
+            false => refusal(StatusCode::NOT_FOUND, "this is asked over gRPC"),
+        };
     }
     let posted = *request.method() == Method::POST && changes(request.uri().path());
     if !posted && !matches!(*request.method(), Method::GET | Method::HEAD) {

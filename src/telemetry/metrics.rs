@@ -86,6 +86,7 @@ pub struct Metrics {
     rejected: Family<CodeLabel, Counter>,
     suspended: Counter,
     pool_unanswered: Counter,
+    reaped: Family<Kind, Counter>,
     upstream_drift: Family<Grade, Counter>,
     upstream_restarts: Family<ServerLabel, Counter>,
     upstream_dropped: Family<Kind, Counter>,
@@ -121,6 +122,7 @@ impl Metrics {
             rejected: Family::default(),
             suspended: Counter::default(),
             pool_unanswered: Counter::default(),
+            reaped: Family::default(),
             upstream_drift: Family::default(),
             upstream_restarts: Family::default(),
             upstream_dropped: Family::default(),
@@ -160,6 +162,8 @@ impl Metrics {
         r.register("suspended_runs", help, self.suspended.clone());
         let help = "Calls refused because the store of a shared pool did not answer";
         r.register("pool_unanswered", help, self.pool_unanswered.clone());
+        let help = "Slots nobody wrote any more that the hub visited, by what became of them";
+        r.register("slots_reaped", help, self.reaped.clone());
         let help = "Pinned tools of servers found to be otherwise than signed, by grade";
         r.register("upstream_drift", help, self.upstream_drift.clone());
         let help = "Connections to servers that were made again";
@@ -189,6 +193,12 @@ impl Metrics {
     pub fn outcome(&self, tool: &str, outcome: &'static str) {
         let tool = self.known(tool);
         self.outcomes.get_or_create(&ToolOutcome { tool, outcome }).inc();
+    }
+
+    /// The hub visited a slot nobody wrote any more: `closed`, `lost`, `later`, `distrusted`,
+    /// `other_key`, `held`.
+    pub fn reaped(&self, kind: &'static str) {
+        self.reaped.get_or_create(&Kind { kind }).inc();
     }
 
     /// A call passed a stage in this time.

@@ -10,8 +10,8 @@ use crate::sidecar::{Estate, Sidecar};
 use crate::support::pg::Pg;
 use crate::tool::Tool;
 
-struct Hub {
-    child: Child,
+pub struct Hub {
+    pub child: Child,
     log: std::path::PathBuf,
 }
 
@@ -24,11 +24,21 @@ impl Drop for Hub {
 
 impl Hub {
     /// A hub with the configuration of this gate; it reads by `reader` and orders by `operator`.
-    async fn start(estate: &Estate, people: &People, (operator, reader): (&str, &str)) -> Hub {
+    async fn start(estate: &Estate, people: &People, urls: (&str, &str)) -> Hub {
+        Self::configured(estate, people, urls, ("hub", &|_| ())).await
+    }
+
+    /// As [`Self::start`], under this name, its configuration changed.
+    pub async fn configured(
+        estate: &Estate,
+        people: &People,
+        (operator, reader): (&str, &str),
+        (name, change): (&str, &dyn Fn(&mut serde_json::Value)),
+    ) -> Hub {
         let text = std::fs::read_to_string(estate.path("wicketgate.yaml")).unwrap();
         let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
         people.configure(&mut config, true);
-        config["state"] = json!("hub-state");
+        config["state"] = json!(format!("{name}-state"));
         config["ledger"] = json!({"postgres": {"url": operator}});
         let private = |name: &str, text: &str| {
             use std::os::unix::fs::PermissionsExt as _;
@@ -38,11 +48,13 @@ impl Hub {
         };
         private("reader.url", reader);
         config["hub"] = json!({"reader_url_file": "reader.url"});
-        config["listen"] = json!({"socket": "s/hub.sock"});
-        std::fs::write(estate.path("hub.yaml"), config.to_string()).unwrap();
-        let log = estate.path("hub.err");
+        config["listen"] = json!({"socket": format!("s/{name}.sock")});
+        change(&mut config);
+        let file = format!("{name}.yaml");
+        std::fs::write(estate.path(&file), config.to_string()).unwrap();
+        let log = estate.path(&format!("{name}.err"));
         let child = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(["hub", "--config", "hub.yaml"])
+            .args(["hub", "--config", &file])
             .current_dir(estate.path("."))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -59,11 +71,11 @@ impl Hub {
         hub
     }
 
-    fn said(&self) -> String {
+    pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    fn url(&self) -> String {
+    pub fn url(&self) -> String {
         let said = self.said();
         let line = said.lines().find(|line| line.contains("operators look here")).unwrap();
         let at = &line[line.find("127.0.0.1:").unwrap()..];
@@ -129,4 +141,32 @@ async fn a_hub_in_front_of_two_gates_approves_in_either_and_stops_both() {
     for (estate, _) in &gates {
         check(&estate.books, &tool, &estate.receipts);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_of_a_sidecar_on_postgres_are_said_to_be_unheard_and_the_hub_is_named() {
+    let (people, tool) = (People::new(), Tool::start().await);
+    let db = Pg::cluster().database().await;
+    let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
+    let check = ["config", "check", "wicketgate.yaml"];
+    let warned = || {
+        let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
+            .args(check)
+            .current_dir(estate.path("."))
+            .output()
+            .unwrap();
+        assert!(done.status.success());
+        String::from_utf8([done.stdout, done.stderr].concat()).unwrap()
+    };
+    assert!(!warned().contains("`operators`"));
+    estate.configure(|config| people.configure(config, true));
+    let said = warned();
+    assert!(said.contains("warning: `operators` are not asked here"), "{said}");
+    let mut sidecar = estate.serve().await;
+    let said = sidecar.said();
+    assert!(
+        said.contains("WARN") && said.contains("on Postgres `wicketgate hub` answers"),
+        "{said}"
+    );
+    sidecar.stop().await;
 }

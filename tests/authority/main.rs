@@ -18,6 +18,8 @@ use std::time::Duration;
 mod agent;
 #[path = "../faults/checker.rs"]
 mod checker;
+#[path = "../faults/proxy.rs"]
+mod proxy;
 #[path = "../faults/sidecar.rs"]
 mod sidecar;
 #[path = "../faults/tool.rs"]
@@ -26,6 +28,7 @@ mod tool;
 mod alone;
 mod hub;
 mod people;
+mod reaper;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -16,6 +16,7 @@ mod memory;
 mod postgres;
 mod proofs;
 mod proxy;
+mod reaper;
 mod rig;
 mod sqlite;
 #[path = "../support/mod.rs"]

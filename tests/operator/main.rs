@@ -16,6 +16,7 @@ mod control;
 #[allow(dead_code, reason = "other tests ask it more")]
 #[path = "../observe/gate.rs"]
 mod gate;
+mod grpc;
 mod hall;
 mod hub;
 mod pending;

@@ -209,6 +209,8 @@ async fn reflection_names_the_gate() {
         panic!("{answer:?}")
     };
     assert!(list.service.iter().any(|service| service.name == "wicketgate.v1.Gate"));
+    let operators = |name: &str| name.ends_with(".Approvals") || name.ends_with(".Control");
+    assert!(!list.service.iter().any(|service| operators(&service.name)), "served elsewhere");
 }
 
 #[tokio::test]

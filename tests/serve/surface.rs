@@ -60,7 +60,10 @@ fn nothing_over_mcp_is_open_and_what_is_passed_on_is_enforced() {
 
 #[test]
 fn every_field_and_method_of_the_protocol_is_documented() {
-    let proto = include_str!("../../proto/wicketgate/v1/gate.proto");
+    let proto = concat!(
+        include_str!("../../proto/wicketgate/v1/gate.proto"),
+        include_str!("../../proto/wicketgate/v1/approvals.proto")
+    );
     let mut before = "";
     for line in proto.lines().map(str::trim) {
         let declares = line.starts_with("rpc ")

@@ -9,9 +9,9 @@ use super::literal::text;
 use crate::ledger::store::StoreError;
 
 /// The schema this build reads and writes.
-pub const SCHEMA_VERSION: u64 = 9;
+pub const SCHEMA_VERSION: u64 = 10;
 
-const MIGRATIONS: [(u64, &str); 9] = [
+const MIGRATIONS: [(u64, &str); 10] = [
     (1, include_str!("../../../migrations/postgres/0001_ledger.sql")),
     (2, include_str!("../../../migrations/postgres/0002_functions.sql")),
     (3, include_str!("../../../migrations/postgres/0003_fleet.sql")),
@@ -21,6 +21,7 @@ const MIGRATIONS: [(u64, &str); 9] = [
     (7, include_str!("../../../migrations/postgres/0007_pools.sql")),
     (8, include_str!("../../../migrations/postgres/0008_thin.sql")),
     (9, include_str!("../../../migrations/postgres/0009_blocks.sql")),
+    (10, include_str!("../../../migrations/postgres/0010_reaper.sql")),
 ];
 const GROUPS: [&str; 5] =
     ["ledger_owner", "ledger_writer", "ledger_reader", "ledger_eraser", "ledger_operator"];

@@ -135,6 +135,17 @@ pub(crate) fn shown(key: &LeaseKey) -> String {
     format!("{}, {}, {}", bytes(key.chain.as_bytes()), key.epoch, bytes(&key.secret))
 }
 
+/// A slot that was taken under this secret.
+pub(super) fn leased(row: &PgRow, secret: [u8; 32]) -> Result<Leased, StoreError> {
+    Ok(Leased {
+        key: LeaseKey { chain: rows::chain_id(row)?, epoch: rows::number(row, "epoch")?, secret },
+        slot: rows::get(row, "slot")?,
+        origin: rows::get(row, "origin")?,
+        same_writer: rows::get(row, "same")?,
+        head: rows::head(row)?,
+    })
+}
+
 #[async_trait]
 impl LedgerStore for Postgres {
     async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
@@ -156,18 +167,7 @@ impl LedgerStore for Postgres {
             i64::try_from(request.term.as_millis()).unwrap_or(i64::MAX),
         );
         let rows = self.appends.run(&sql, Purpose::Write).await?;
-        let row = only(&rows)?;
-        Ok(Leased {
-            key: LeaseKey {
-                chain: rows::chain_id(row)?,
-                epoch: rows::number(row, "epoch")?,
-                secret: request.secret,
-            },
-            slot: rows::get(row, "slot")?,
-            origin: rows::get(row, "origin")?,
-            same_writer: rows::get(row, "same")?,
-            head: rows::head(row)?,
-        })
+        leased(only(&rows)?, request.secret)
     }
 
     async fn append(

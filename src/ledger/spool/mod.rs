@@ -59,6 +59,28 @@ pub trait Journal: Send + Sync + 'static {
     fn since(&self, chain: &ChainId, size: u64) -> io::Result<Vec<Batch>>;
     /// Whether `keep` waits for the disk, so that it is worth a thread of its own.
     fn waits(&self) -> bool;
+    /// The store has the batch that was kept last, up to this size. Not on disk when it returns: what a
+    /// power cut takes of it makes that one batch look as if nobody knew.
+    ///
+    /// # Errors
+    /// The file system's.
+    fn settled(&mut self, _chain: &ChainId, _size: u64) -> io::Result<()> {
+        Ok(())
+    }
+    /// The batch that was kept last for this chain, if nothing says that the store ever had it.
+    ///
+    /// # Errors
+    /// As `watermark`.
+    fn unsettled(&self, _chain: &ChainId) -> io::Result<Option<Batch>> {
+        Ok(None)
+    }
+    /// Forgets that batch: the slot was taken by somebody else before the store had it.
+    ///
+    /// # Errors
+    /// The file system's.
+    fn withdraw(&mut self, _chain: &ChainId, _size: u64) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Remembers nothing: for simulation, where the store cannot be rolled back.
@@ -156,6 +178,9 @@ const SPOOL_FILE_MAX: u64 = 32 * 1024 * 1024;
 /// must not stay here for longer than a day of a running writer.
 const SPOOL_FILE_AGE_MS: i64 = 12 * 60 * 60 * 1000;
 
+/// Batches and the chain of each, oldest first.
+type Kept = VecDeque<(ChainId, Batch)>;
+
 /// Remembers the exact bytes of the last batches, on disk before they are acknowledged.
 #[derive(Debug)]
 pub struct Spool {
@@ -200,8 +225,14 @@ impl Spool {
     }
 
     /// What is kept of one chain, or of all, oldest first.
-    fn batches(&self, chain: Option<&ChainId>) -> io::Result<VecDeque<(ChainId, Batch)>> {
+    fn batches(&self, chain: Option<&ChainId>) -> io::Result<Kept> {
+        Ok(self.read(chain)?.0)
+    }
+
+    /// As [`Self::batches`], and whether the store is known to have the last of them.
+    fn read(&self, chain: Option<&ChainId>) -> io::Result<(Kept, bool)> {
         let mut batches = VecDeque::new();
+        let mut settled = true;
         for name in ["previous.spool", "current.spool"] {
             let file = match File::open(self.dir.join(name)) {
                 Ok(file) => file,
@@ -209,15 +240,41 @@ impl Spool {
                 Err(e) => return Err(e),
             };
             for line in BufReader::new(file).split(b'\n') {
+                let line = line?;
+                let last =
+                    batches.back().map(|(of, batch): &(ChainId, Batch)| (*of, batch.head.size));
                 // A torn line was never acknowledged by this spool.
-                if let Some((of, batch)) = read_batch(&line?)
-                    && chain.is_none_or(|chain| of == *chain)
+                if let Some((of, batch)) = read_batch(&line) {
+                    if chain.is_none_or(|chain| of == *chain) {
+                        // The same batch is kept each time it is tried.
+                        if last == Some((of, batch.head.size)) {
+                            batches.pop_back();
+                        }
+                        batches.push_back((of, batch));
+                        settled = false;
+                    }
+                } else if let Some((said, of, size)) = read_word(&line)
+                    && last == Some((of, size))
                 {
-                    batches.push_back((of, batch));
+                    if said == WITHDRAWN {
+                        batches.pop_back();
+                    }
+                    settled = true;
                 }
             }
         }
-        Ok(batches)
+        Ok((batches, settled))
+    }
+
+    fn say(&mut self, word: &str, chain: &ChainId, size: u64) -> io::Result<()> {
+        let chain = Json::from(chain.to_string());
+        let json = Json::object([(word, Json::from(size)), ("chain", chain)]);
+        let mut line = canonical::bytes(&json);
+        line.insert(0, b'\n');
+        line.push(b'\n');
+        self.file.write_all(&line)?;
+        self.written = self.written.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
+        Ok(())
     }
 }
 
@@ -252,6 +309,33 @@ impl Journal for Spool {
     fn waits(&self) -> bool {
         true
     }
+
+    fn settled(&mut self, chain: &ChainId, size: u64) -> io::Result<()> {
+        self.say(SETTLED, chain, size)
+    }
+
+    fn unsettled(&self, chain: &ChainId) -> io::Result<Option<Batch>> {
+        let (mut batches, settled) = self.read(Some(chain))?;
+        Ok(batches.pop_back().filter(|_| !settled).map(|(_, batch)| batch))
+    }
+
+    fn withdraw(&mut self, chain: &ChainId, size: u64) -> io::Result<()> {
+        self.say(WITHDRAWN, chain, size)?;
+        self.file.sync_data()
+    }
+}
+
+/// The store has the batch before this line, which ends at this size.
+const SETTLED: &str = "settled";
+/// The batch before this line, which ends at this size, is not part of its log.
+const WITHDRAWN: &str = "withdrawn";
+
+/// A word about the batch before it: which, of which chain, and that batch's end.
+fn read_word(line: &[u8]) -> Option<(&'static str, ChainId, u64)> {
+    let json = Json::parse(line, &Limits::FILE).ok()?;
+    let chain = ChainId::parse(json.get("chain").and_then(Json::as_str)?)?;
+    let word = [SETTLED, WITHDRAWN].into_iter().find(|word| json.get(word).is_some())?;
+    Some((word, chain, json.get(word)?.as_u64()?))
 }
 
 fn first_batch(path: &Path) -> io::Result<Option<Batch>> {
@@ -401,3 +485,6 @@ impl LeaseFile {
         self.path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! The reaper of the hub: somebody always closes what a dead sidecar left open.
+//!
+//! A sidecar that comes back on its own state takes up its runs and held calls again; nobody else can. So
+//! the reaper waits: for the grace after the lease ran out, and for as long as a held call of the slot may
+//! still be approved. Then open calls become unknown, held ones expired, runs are sealed, and the slot is
+//! free for whoever starts next.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{Clock, Entropy, random32};
+use crate::domain::id::ChainId;
+use crate::ledger::entry::{Entry, Kind};
+use crate::ledger::postgres::PostgresReaper;
+use crate::ledger::reap::{self, Abandoned, Closed, Watch};
+use crate::ledger::store::{LedgerReader, LedgerStore, StoreError};
+use crate::ledger::writer_key::{Certificate, Signer};
+use crate::ledger::{Parts, Settings, spool};
+use crate::operator::Office;
+use crate::telemetry::metrics::Metrics;
+
+/// Slots that are closed at the same time.
+const AT_ONCE: usize = 4;
+/// The longest pause between two looks.
+const LOOK_MAX: Duration = Duration::from_secs(2);
+
+/// What the reaper works with.
+pub(super) struct Reaper {
+    pub slots: PostgresReaper,
+    /// Closes: entries of a slot are written through it like those of any writer.
+    pub store: Arc<dyn LedgerStore>,
+    pub reader: Arc<dyn LedgerReader>,
+    pub office: Arc<Office>,
+    pub signer: Arc<dyn Signer>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub metrics: Arc<Metrics>,
+    /// Of the writer that closes a slot.
+    pub settings: Settings,
+    /// How long a slot lies abandoned after its lease ran out.
+    pub grace: Duration,
+    /// Chains of which it was said already that another key certifies their writers.
+    pub foreign: Mutex<BTreeSet<ChainId>>,
+}
+
+/// Why a slot is left alone for now.
+enum Left {
+    /// A held call of it may still be approved.
+    Held,
+    /// Its writers are certified by another enrolment key: an entry of ours would not verify.
+    OtherKey,
+}
+
+impl Reaper {
+    /// Looks until `stop`.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        // Often enough to see every writer that comes back within the grace.
+        let pause = (self.grace / 8).clamp(Duration::from_millis(100), LOOK_MAX);
+        let mut watch = Watch::new(self.grace, pause.saturating_mul(4));
+        let mut closing = JoinSet::new();
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                () = tokio::time::sleep(pause) => {}
+            }
+            while closing.try_join_next().is_some() {}
+            let now = self.clock.monotonic();
+            let found = match self.slots.abandoned().await {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::warn!(%error, "abandoned slots cannot be looked for");
+                    watch.missed();
+                    continue;
+                }
+            };
+            let room = AT_ONCE.saturating_sub(closing.len());
+            for slot in watch.look(now, found, room) {
+                let (reaper, stop) = (Arc::clone(&self), stop.clone());
+                closing.spawn(async move { reaper.visit(&slot, &stop).await });
+            }
+        }
+        // Each stops with us, its slot closed or left to the next visit.
+        while closing.join_next().await.is_some() {}
+    }
+
+    /// Closes one slot, unless somebody may still come back for it, and says what became of it.
+    async fn visit(&self, slot: &Abandoned, stop: &CancellationToken) {
+        let origin = slot.origin.as_str();
+        let closed = match self.left(slot).await {
+            Ok(None) => self.close(slot, stop).await,
+            Ok(Some(Left::Held)) => {
+                self.metrics.reaped("held");
+                tracing::info!(
+                    origin,
+                    "an abandoned slot is left while a held call may be approved"
+                );
+                return;
+            }
+            Ok(Some(Left::OtherKey)) => {
+                self.metrics.reaped("other_key");
+                if self.foreign.lock().insert(slot.chain) {
+                    tracing::warn!(
+                        origin,
+                        "an abandoned slot is left open: another enrolment key certifies its writers; \
+                         give the hub that key (`fleet.enrolment_key`)"
+                    );
+                }
+                return;
+            }
+            Err(error) => Closed::Later(error),
+        };
+        match closed {
+            Closed::Whole => {
+                self.metrics.reaped("closed");
+                tracing::warn!(origin, epoch = slot.epoch, "an abandoned slot was closed");
+            }
+            Closed::Lost(why) => {
+                self.metrics.reaped("lost");
+                tracing::info!(origin, why, "an abandoned slot was taken by somebody else");
+            }
+            Closed::Later(why) => {
+                self.metrics.reaped("later");
+                tracing::warn!(origin, why, "an abandoned slot could not be closed yet");
+            }
+            Closed::Distrusted(why) => {
+                self.metrics.reaped("distrusted");
+                tracing::error!(origin, why, "an abandoned slot cannot be closed");
+            }
+        }
+    }
+
+    /// Whether the slot is to be left alone.
+    async fn left(&self, slot: &Abandoned) -> Result<Option<Left>, String> {
+        let failed = |error: StoreError| error.to_string();
+        let kinds = [Kind::WriterStarted.as_str()];
+        let rows = self.reader.entries_of(&slot.chain, &kinds).await.map_err(failed)?;
+        let last = rows.last().and_then(|row| Entry::parse(&row.body).ok());
+        let certificate = last.as_ref().and_then(|entry| entry.draft.data.get("certificate"));
+        let ours = |json| Certificate::open(json, &self.signer.public()).is_some();
+        if !certificate.is_some_and(ours) {
+            return Ok(Some(Left::OtherKey));
+        }
+        let until = self.office.held_until(&slot.chain, slot.size).await;
+        let until = until.map_err(|problem| problem.message)?;
+        Ok(until.is_some_and(|until| until >= self.clock.now()).then_some(Left::Held))
+    }
+
+    async fn close(&self, slot: &Abandoned, stop: &CancellationToken) -> Closed {
+        let (writer, term) = (self.settings.writer.as_str(), self.settings.lease_term);
+        let secret = random32(&*self.entropy);
+        let leased = match self.slots.take(slot, self.grace, (writer, secret), term).await {
+            Ok(leased) => leased,
+            Err(StoreError::Conflict(why)) => return Closed::Lost(why),
+            Err(error) => return Closed::Later(error.to_string()),
+        };
+        let parts = Parts {
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            entropy: Arc::clone(&self.entropy),
+            signer: Arc::clone(&self.signer),
+            log_key: None,
+            // What is written here is nothing this machine has to remember: the slot is not its own.
+            journal: Box::new(spool::NoJournal),
+            lease_file: None,
+            metrics: Arc::clone(&self.metrics),
+        };
+        reap::close(self.settings.clone(), parts, leased, stop).await
+    }
+}

@@ -1,0 +1,74 @@
+//! The reaper's two statements, as a login that gives orders.
+
+use super::lane::{Lane, Options, Purpose, connect_options};
+use super::literal::{bytes, text};
+use super::{rows, writer};
+use crate::ledger::reap::Abandoned;
+use crate::ledger::store::{Leased, StoreError};
+
+/// A login that may take slots nobody writes any more.
+pub struct PostgresReaper {
+    lane: Lane,
+}
+
+impl std::fmt::Debug for PostgresReaper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PostgresReaper")
+    }
+}
+
+impl PostgresReaper {
+    /// Reads the address; connects when there is something to do.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the address cannot be understood.
+    pub fn lazy(url: &str, options: Options) -> Result<Self, StoreError> {
+        Ok(Self { lane: Lane::new(connect_options(url)?, options) })
+    }
+
+    /// Slots of the tenant that nobody writes, by the server's clock, and that are not closed.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn abandoned(&self) -> Result<Vec<Abandoned>, StoreError> {
+        let found = self.lane.run("SELECT * FROM ledger.abandoned()", Purpose::Read).await?;
+        let read = |row| {
+            Ok(Abandoned {
+                chain: rows::chain_id(row)?,
+                slot: rows::get(row, "slot")?,
+                origin: rows::get(row, "origin")?,
+                epoch: rows::number(row, "epoch")?,
+                size: rows::number(row, "size")?,
+            })
+        };
+        found.iter().map(read).collect()
+    }
+
+    /// Takes one of them, if it still is as it was seen and nobody has renewed its lease for `grace`.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`]: somebody else has it. After [`StoreError::Unknown`] it may be ours; its
+    /// lease runs out, and it is seen again.
+    pub async fn take(
+        &self,
+        slot: &Abandoned,
+        grace: std::time::Duration,
+        (writer, secret): (&str, [u8; 32]),
+        term: std::time::Duration,
+    ) -> Result<Leased, StoreError> {
+        let millis =
+            |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+        let sql = format!(
+            "SELECT * FROM ledger.reap({}, {}, {}, {}, {}, {}, {})",
+            bytes(slot.chain.as_bytes()),
+            slot.epoch,
+            slot.size,
+            millis(grace),
+            text(writer),
+            bytes(&secret),
+            millis(term),
+        );
+        let found = self.lane.run(&sql, Purpose::Write).await?;
+        writer::leased(writer::only(&found)?, secret)
+    }
+}
