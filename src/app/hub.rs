@@ -161,7 +161,7 @@ async fn office(
     let options = postgres::Options::default();
     let orders = control::postgres::Postgres::connect(at.connect.expose(), options).await;
     let counted = Arc::clone(metrics);
-    Ok(Office::new(operator::Parts {
+    let office = Office::new(operator::Parts {
         staff,
         reader: Arc::new(reader),
         orders: Arc::new(orders.map_err(system)?),
@@ -170,7 +170,11 @@ async fn office(
         clock: Arc::new(SystemClock::new()),
         reject: Arc::new(move |code| counted.rejected(code.as_str())),
         tenant: at.tenant.clone(),
-    }))
+    });
+    if let Some(glass) = super::break_glass::office(config, metrics)? {
+        office.allow_break_glass(glass);
+    }
+    Ok(office)
 }
 
 /// The text of a file that only its owner may read.

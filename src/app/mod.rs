@@ -16,6 +16,7 @@ use crate::telemetry::trace;
 
 mod anchors;
 mod approvers;
+mod break_glass;
 mod books;
 mod bounds;
 mod checked;

@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 
 use super::approvers::Purpose;
-use super::check::{Refused, signer};
+pub use super::check::Refused;
+use super::check::signer;
 use super::{Approval, Approvers};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;

@@ -190,6 +190,7 @@ impl Road {
         }
         self.pace(run.agent(), &run.auth)?;
         let call = self.decode(run, request)?;
+        self.may_ask(run, &call)?;
         let id = call.id().clone();
         let fingerprint = self.fingerprint(&call);
         // WHY: taken before admission, so that what is shed leaves no trace in the run.
@@ -314,7 +315,7 @@ impl Road {
             }
             Ok(Committed::Refusal(refusal)) => {
                 run.left(&id, Place::Booked, Went::NotRun);
-                self.denied(&run);
+                self.denied(&run, &tool);
                 caller.send_replace(Some(Err(Fault::from(&refusal))));
             }
             Ok(Committed::Held(held)) => {

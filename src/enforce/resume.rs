@@ -77,6 +77,8 @@ impl Road {
         let cost = cost.fold(0, u64::saturating_add);
         let state = run.state.get_mut();
         state.usage = std::mem::take(&mut state.usage).after(past.errors_in_row, cost);
+        let granted = past.denied.iter().filter(|(tool, _)| run.manifest.grant(tool).is_some());
+        state.denied_tools = granted.map(|(tool, times)| (tool.clone(), *times)).collect();
         if let Some(most) = bounds.denials_max {
             // A suspension outlives the process: the same denials lead to it again.
             let first = past.denials.front().map_or(0, |at| at.millis());

@@ -24,6 +24,7 @@ mod sidecar;
 mod tool;
 
 mod alone;
+mod glass;
 mod hub;
 mod people;
 
