@@ -326,3 +326,59 @@ async fn a_gate_without_break_glass_signers_has_no_break_glass() {
     desk.held("work.do", "c", r#"{"hold":true}"#).await;
     desk.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_under_break_glass_is_proven_with_the_statement_and_its_signatures() {
+    let desk = Desk::new().await;
+    desk.held("work.do", "held", r#"{"hold":true,"n":1}"#).await;
+    desk.breaks("glass.json", "work.do");
+    desk.agent.wait("held", 20_000).await.unwrap();
+    desk.agent.call("work.do", "asked", r#"{"hold":true,"n":2}"#).await.unwrap();
+    // What needs no approver anyway has nothing to do with it.
+    desk.agent.call("work.do", "plain", r#"{"n":3}"#).await.unwrap();
+    desk.agent.seal().await.unwrap();
+    let dir = desk.estate.path(".");
+    run(&dir, &["keygen", "--out", "evidence.pem"]);
+    let order = ["evidence", "export", "--config", "wicketgate.yaml", "--run", &desk.agent.run];
+    let rest = ["--out", "bundle", "--key", "evidence.pem", "--artifacts", "state/artifacts"];
+    run(&dir, &[&order[..], &rest].concat());
+    let there = |suffix: &str| {
+        let all = std::fs::read_dir(dir.join("bundle/approvals")).unwrap();
+        let names = all.map(|one| one.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(suffix)).count()
+    };
+    assert_eq!((there(".break-glass.json"), there(".sig")), (2, 4), "two calls, two signers");
+    let verify = |more: &str| {
+        let key = |name: &str| crate::sidecar::key(name);
+        let trust = format!(
+            "evidence-key evidence.pem.pub\nenrolment-key state/enrolment.key.pub\nmanifest-key {}\n{more}",
+            key("manifest.pub")
+        );
+        std::fs::write(dir.join("trust.txt"), trust).unwrap();
+        let args = ["evidence", "verify", "--json", "--replay", "--trust", "trust.txt", "bundle"];
+        let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
+            .args(args)
+            .current_dir(&dir)
+            .output()
+            .unwrap();
+        let said: Value = serde_json::from_slice(&done.stdout)
+            .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&done.stderr)));
+        let check = |id: &str| {
+            let all = said["checks"].as_array().unwrap();
+            let check = all.iter().find(|one| one["id"] == id).unwrap();
+            (check["outcome"].as_str().unwrap().to_owned(), check["detail"].to_string())
+        };
+        (check("P4"), check("P5"), check("S5"))
+    };
+    let glass = desk.people.path("glass.pem.pub");
+    let (p4, p5, s5) = verify(&format!("break-glass {}\n", glass.display()));
+    assert!(p4.1.contains("2 calls ran under BREAK-GLASS"), "{p4:?}");
+    assert_eq!((p4.0.as_str(), p5.0.as_str(), s5.0.as_str()), ("VALID", "VALID", "VALID"), "{p5:?}");
+    let (p4, ..) = verify("");
+    assert!(p4.0 == "UNVERIFIABLE" && p4.1.contains("no break-glass signers"), "{p4:?}");
+    // Who may sign lists of approvers may not say who breaks glass.
+    let list = desk.people.path("list.pem.pub");
+    let (p4, ..) = verify(&format!("break-glass {}\n", list.display()));
+    assert_eq!(p4.0, "INVALID", "{p4:?}");
+    desk.close().await;
+}

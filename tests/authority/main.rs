@@ -27,6 +27,7 @@ mod alone;
 mod glass;
 mod hub;
 mod people;
+mod table;
 
 #[path = "../support/mod.rs"]
 mod support;
