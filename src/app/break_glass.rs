@@ -70,7 +70,10 @@ pub(super) fn breaker(
 }
 
 /// What an office needs to take statements. `None`: it takes none.
-pub(super) fn office(config: &Config, metrics: &Arc<Metrics>) -> Result<Option<Glass>, super::Error> {
+pub(super) fn office(
+    config: &Config,
+    metrics: &Arc<Metrics>,
+) -> Result<Option<Glass>, super::Error> {
     let Some((list, terms)) = configured(config).map_err(super::Error::Config)? else {
         return Ok(None);
     };
@@ -97,7 +100,9 @@ impl List {
             });
             if let Some(shared) = shared {
                 let key = shared.key.fingerprint();
-                return Err(format!("`{shown}`: {key} approves calls too: break-glass has keys of its own"));
+                return Err(format!(
+                    "`{shown}`: {key} approves calls too: break-glass has keys of its own"
+                ));
             }
         }
         Ok((list, (text, envelope)))
@@ -120,10 +125,8 @@ impl Breaker for Gate {
         let road = self.road.upgrade().ok_or_else(|| unusable("the gate has stopped".into()))?;
         let keys = list.signers().iter().map(|signer| signer.key.fingerprint());
         let revoked: Vec<String> = keys.filter(|key| road.is_key_stopped(key)).collect();
-        let refused = |why: break_glass::Refused| Refused {
-            detail: why.code.to_owned(),
-            message: why.why,
-        };
+        let refused =
+            |why: break_glass::Refused| Refused { detail: why.code.to_owned(), message: why.why };
         let open = break_glass::check(&self.terms, &list.without(revoked), signed, now);
         let mut open = open.map_err(refused)?;
         // As stock tools spell them: that is what goes on the books.

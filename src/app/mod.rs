@@ -16,9 +16,9 @@ use crate::telemetry::trace;
 
 mod anchors;
 mod approvers;
-mod break_glass;
 mod books;
 mod bounds;
+mod break_glass;
 mod checked;
 mod control;
 pub mod fleet;

@@ -16,7 +16,9 @@ use super::checked::Checked;
 use super::control::{self, List};
 use super::listen::listen;
 use super::tools::{Files, Tools};
-use super::{Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, policy, tools, versions};
+use super::{
+    Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, policy, tools, versions,
+};
 use crate::catalog::drift::Drift;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;

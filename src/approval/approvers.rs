@@ -158,11 +158,7 @@ impl Approvers {
     ///
     /// # Errors
     /// The first line that is wrong.
-    pub fn sign_for(
-        purpose: Purpose,
-        text: &[u8],
-        keys: &[&SecretKey],
-    ) -> Result<Vec<u8>, Error> {
+    pub fn sign_for(purpose: Purpose, text: &[u8], keys: &[&SecretKey]) -> Result<Vec<u8>, Error> {
         Self::parse_for(purpose, text)?;
         Ok(dsse::sign(purpose.payload_type(), text, keys))
     }

@@ -157,8 +157,7 @@ pub fn run(args: &Args) -> Exit {
         Command::Request(args) => return done(request(args)),
         Command::Sign(args) => return done(sign(args)),
         Command::SignSigners(args) => {
-            let signed =
-                super::approval::sign_list(Purpose::BreakGlass, &args.file, &args.keys);
+            let signed = super::approval::sign_list(Purpose::BreakGlass, &args.file, &args.keys);
             return done(signed);
         }
         Command::Open(_) | Command::Close(_) | Command::List(_) | Command::Review(_) => {

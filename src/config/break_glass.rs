@@ -31,16 +31,16 @@ pub(super) fn schema(path: &dyn Fn(&str) -> Value) -> Value {
     };
     let minutes = usize::try_from(MINUTES_MAX).unwrap_or(usize::MAX);
     json!({"type": "object", "additionalProperties": false, "required": ["signers", "keys"],
-        "description": "who may open break-glass; without it nobody can",
-        "properties": {
-            "signers": path("allowed_signers of break-glass key holders, its envelope beside it as <file>.sig.json"),
-            "keys": {"type": "array", "minItems": 1, "maxItems": 64, "items": path("public key file (PEM)"),
-                "description": "public key files (PEM) of those who sign that list; never the same keys as others",
-                "x-error": "expected 1 to 64 public key files"},
-            "threshold": number(1, 1, 64, "how many of them must have signed the list"),
-            "quorum": number(QUORUM_MIN, QUORUM_MIN, SIGNATURES_MAX, "how many different people must sign a statement"),
-            "max_minutes": number(minutes, 1, minutes, "minutes a statement may span"),
-        }})
+    "description": "who may open break-glass; without it nobody can",
+    "properties": {
+        "signers": path("allowed_signers of break-glass key holders, its envelope beside it as <file>.sig.json"),
+        "keys": {"type": "array", "minItems": 1, "maxItems": 64, "items": path("public key file (PEM)"),
+            "description": "public key files (PEM) of those who sign that list; never the same keys as others",
+            "x-error": "expected 1 to 64 public key files"},
+        "threshold": number(1, 1, 64, "how many of them must have signed the list"),
+        "quorum": number(QUORUM_MIN, QUORUM_MIN, SIGNATURES_MAX, "how many different people must sign a statement"),
+        "max_minutes": number(minutes, 1, minutes, "minutes a statement may span"),
+    }})
 }
 
 /// Makes the paths absolute.

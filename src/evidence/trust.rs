@@ -198,7 +198,9 @@ impl Trust {
             ("evidence-key", [key]) => self.evidence.extend(keys(key, base)?),
             ("enrolment-key", [key]) => self.enrolment.extend(keys(key, base)?),
             ("manifest-key", [key]) => self.manifest.extend(keys(key, base)?),
-            ("approvers", [list]) => signers(list, base, (&mut self.approvers, &mut self.approver_keys))?,
+            ("approvers", [list]) => {
+                signers(list, base, (&mut self.approvers, &mut self.approver_keys))?
+            }
             ("break-glass", [list]) => {
                 signers(list, base, (&mut self.break_glass, &mut self.break_glass_keys))?;
             }
@@ -217,9 +219,9 @@ impl Trust {
                 self.revoked.push(revoked(purpose, key, Some((log, good)))?);
             }
             (
-                "evidence-key" | "enrolment-key" | "manifest-key" | "approvers" | "break-glass" | "policy"
-                | "origin" | "head" | "fleet-key" | "witness-key" | "quorum" | "tsa-ca" | "skew"
-                | "revoked",
+                "evidence-key" | "enrolment-key" | "manifest-key" | "approvers" | "break-glass"
+                | "policy" | "origin" | "head" | "fleet-key" | "witness-key" | "quorum" | "tsa-ca"
+                | "skew" | "revoked",
                 _,
             ) => {
                 return Err(format!("`{word}` has {} values", values.len()));

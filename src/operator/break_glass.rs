@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::staff::Who;
 use super::webhook::Webhook;
 use super::{Office, Sent, unavailable};
-use crate::approval::break_glass::{Open, Signed, Statement, Terms, check};
 use crate::approval::Approvers;
+use crate::approval::break_glass::{Open, Signed, Statement, Terms, check};
 use crate::control::{Order, Row};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -74,9 +74,8 @@ impl Office {
             let problem = Problem::new(Code::RequestMalformed, "break_glass.none", message);
             return Err(self.refuse(problem));
         };
-        let wrong = |code: &str, why: String| {
-            self.refuse(Problem::new(Code::RequestMalformed, code, why))
-        };
+        let wrong =
+            |code: &str, why: String| self.refuse(Problem::new(Code::RequestMalformed, code, why));
         let list = (glass.list)().map_err(|why| wrong("break_glass.signer", why))?;
         let open = check(&glass.terms, &list, &signed, self.clock.now());
         let open = open.map_err(|refused| wrong(refused.code, refused.why))?;
@@ -114,12 +113,7 @@ impl Office {
     ///
     /// # Errors
     /// There is none of this nonce.
-    pub async fn close_glass(
-        &self,
-        who: &Who,
-        nonce: &str,
-        reason: &str,
-    ) -> Result<Sent, Problem> {
+    pub async fn close_glass(&self, who: &Who, nonce: &str, reason: &str) -> Result<Sent, Problem> {
         self.named_glass(nonce).await?;
         let order = Order::CloseGlass { nonce: nonce.to_owned() };
         self.order(who, &order, (reason, None), None).await

@@ -289,7 +289,8 @@ async fn break_glass_ends_by_itself_and_with_the_keys_that_signed_it() {
     std::fs::write(&path, said.to_string()).unwrap();
     let both = [desk.signs("hugo", "late.json"), desk.signs("iris", "late.json")];
     desk.refused("late.json", &[&both[0], &both[1]], "break_glass.not_yet");
-    assert_eq!(desk.tool.count(), 1);
+    // The first, and what waited when the second statement opened.
+    assert_eq!(desk.tool.count(), 3);
     desk.close().await;
 }
 
@@ -339,11 +340,23 @@ async fn a_call_under_break_glass_is_proven_with_the_statement_and_its_signature
     desk.agent.seal().await.unwrap();
     let dir = desk.estate.path(".");
     run(&dir, &["keygen", "--out", "evidence.pem"]);
+    run(&dir, &["keygen", "--out", "fleet.pem"]);
     let order = ["evidence", "export", "--config", "wicketgate.yaml", "--run", &desk.agent.run];
-    let rest = ["--out", "bundle", "--key", "evidence.pem", "--artifacts", "state/artifacts"];
+    let rest = [
+        "--out",
+        "proof",
+        "--key",
+        "evidence.pem",
+        "--artifacts",
+        "state/artifacts",
+        "--fleet-key",
+        "fleet.pem",
+        "--enrolment-key",
+        "state/enrolment.key",
+    ];
     run(&dir, &[&order[..], &rest].concat());
     let there = |suffix: &str| {
-        let all = std::fs::read_dir(dir.join("bundle/approvals")).unwrap();
+        let all = std::fs::read_dir(dir.join("proof/approvals")).unwrap();
         let names = all.map(|one| one.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name.ends_with(suffix)).count()
     };
@@ -355,7 +368,7 @@ async fn a_call_under_break_glass_is_proven_with_the_statement_and_its_signature
             key("manifest.pub")
         );
         std::fs::write(dir.join("trust.txt"), trust).unwrap();
-        let args = ["evidence", "verify", "--json", "--replay", "--trust", "trust.txt", "bundle"];
+        let args = ["evidence", "verify", "--json", "--replay", "--trust", "trust.txt", "proof"];
         let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
             .args(args)
             .current_dir(&dir)
@@ -373,7 +386,11 @@ async fn a_call_under_break_glass_is_proven_with_the_statement_and_its_signature
     let glass = desk.people.path("glass.pem.pub");
     let (p4, p5, s5) = verify(&format!("break-glass {}\n", glass.display()));
     assert!(p4.1.contains("2 calls ran under BREAK-GLASS"), "{p4:?}");
-    assert_eq!((p4.0.as_str(), p5.0.as_str(), s5.0.as_str()), ("VALID", "VALID", "VALID"), "{p5:?}");
+    assert_eq!(
+        (p4.0.as_str(), p5.0.as_str(), s5.0.as_str()),
+        ("VALID", "VALID", "VALID"),
+        "{p5:?}"
+    );
     let (p4, ..) = verify("");
     assert!(p4.0 == "UNVERIFIABLE" && p4.1.contains("no break-glass signers"), "{p4:?}");
     // Who may sign lists of approvers may not say who breaks glass.
@@ -381,4 +398,60 @@ async fn a_call_under_break_glass_is_proven_with_the_statement_and_its_signature
     let (p4, ..) = verify(&format!("break-glass {}\n", list.display()));
     assert_eq!(p4.0, "INVALID", "{p4:?}");
     desk.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_opens_while_the_alarm_is_not_taken() {
+    let receiver = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", receiver.local_addr().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    run(dir.path(), &["keygen", "--out", "hook.pem"]);
+    let key = dir.path().join("hook.pem").display().to_string();
+    let desk = Desk::with(|config| {
+        config["approvals"]["webhook"] = json!({"url": url, "key": key});
+    })
+    .await;
+    desk.request("glass.json", "work.do", "30");
+    let both = [desk.signs("hugo", "glass.json"), desk.signs("iris", "glass.json")];
+    // The receiver fails once, then takes it.
+    let heard = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let told = std::sync::Arc::clone(&heard);
+    let hears = tokio::spawn(async move {
+        for status in ["500 No", "204 Taken"] {
+            let (stream, _) = receiver.accept().await.unwrap();
+            let body = answered(stream, status).await;
+            told.lock().push(body);
+        }
+    });
+    desk.refused("glass.json", &[&both[0], &both[1]], "break_glass.alarm");
+    let (exit, said) = desk.opens("glass.json", &[&both[0], &both[1]]);
+    assert_eq!(exit, Some(0), "{said}");
+    hears.await.unwrap();
+    let heard = heard.lock().clone();
+    assert_eq!(heard.len(), 2);
+    assert!(heard.iter().all(|one| one.contains("break_glass.opening")), "{heard:?}");
+    assert!(heard[1].contains("\"signed_by\":[\"hugo\",\"iris\"]"), "{heard:?}");
+    desk.agent.call("work.do", "d", r#"{"hold":true}"#).await.unwrap();
+    desk.close().await;
+}
+
+/// Reads one request and answers it; its body.
+async fn answered(mut stream: tokio::net::TcpStream, status: &str) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut text = Vec::new();
+    loop {
+        let mut piece = [0; 4096];
+        let read = stream.read(&mut piece).await.unwrap();
+        text.extend_from_slice(&piece[..read]);
+        let so_far = String::from_utf8_lossy(&text).into_owned();
+        let Some((head, body)) = so_far.split_once("\r\n\r\n") else { continue };
+        let head = head.to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        if body.len() < length.trim().parse().unwrap() {
+            continue;
+        }
+        let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        return body.to_owned();
+    }
 }

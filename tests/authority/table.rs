@@ -19,7 +19,10 @@ fn every_row_of_the_table_names_tests_that_exist() {
         if id == "row" || id.starts_with("--") {
             continue;
         }
-        assert!(wanted().contains(id) && seen.insert(id.to_owned()), "no such row, or twice: {line}");
+        assert!(
+            wanted().contains(id) && seen.insert(id.to_owned()),
+            "no such row, or twice: {line}"
+        );
         assert!(!what.is_empty(), "{line}");
         let names = held.split('`').skip(1).step_by(2).filter(|name| name.contains("::"));
         let names: Vec<&str> = names.collect();
@@ -28,7 +31,10 @@ fn every_row_of_the_table_names_tests_that_exist() {
             let (path, function) = name.split_once("::").unwrap();
             let source = std::fs::read_to_string(top.join(path))
                 .unwrap_or_else(|e| panic!("{id}: `{path}`: {e}"));
-            assert!(source.contains(&format!("fn {function}(")), "{id}: `{path}` has no `{function}`");
+            assert!(
+                source.contains(&format!("fn {function}(")),
+                "{id}: `{path}` has no `{function}`"
+            );
         }
     }
     let missing: Vec<_> = wanted().difference(&seen).cloned().collect();

@@ -169,7 +169,10 @@ async fn a_tool_that_was_denied_too_often_is_suspended_for_that_run_and_stays_so
     }
     denied!(agent.call("work.do", "c", "{}").await, "limit.tool_suspended");
     // What is on the books is still told, and other tools still run.
-    assert_ne!(agent.call("work.do", "a", r#"{"n":"text"}"#).await.unwrap_err().code, "limit.exceeded");
+    assert_ne!(
+        agent.call("work.do", "a", r#"{"n":"text"}"#).await.unwrap_err().code,
+        "limit.exceeded"
+    );
     assert_eq!(agent.call("work.fail", "d", "{}").await.unwrap_err().code, "tool.failed");
     sidecar.kill();
     let mut sidecar = estate.serve().await;

@@ -7,8 +7,8 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
 use super::Give;
-use crate::approval::{NAMESPACE, Statement};
 use crate::approval::sign::{self, Key};
+use crate::approval::{NAMESPACE, Statement};
 use crate::config;
 
 /// The armored signature over a statement.

@@ -34,11 +34,7 @@ pub(super) fn run(args: &Sign) -> Exit {
 }
 
 /// Signs a list for this purpose; the envelope stands beside it.
-pub(in crate::cli) fn sign(
-    purpose: Purpose,
-    file: &Path,
-    keys: &[PathBuf],
-) -> Result<(), String> {
+pub(in crate::cli) fn sign(purpose: Purpose, file: &Path, keys: &[PathBuf]) -> Result<(), String> {
     let at = |path: &Path, why: &dyn std::fmt::Display| format!("`{}`: {why}", path.display());
     let text = std::fs::read(file).map_err(|e| at(file, &e))?;
     let keys: Result<Vec<_>, _> = keys.iter().map(|path| SecretKey::load(path)).collect();

@@ -12,12 +12,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::approval::break_glass::{Open, Signed, Statement};
-use crate::control::{Order, Row};
+use crate::control::{Action, Order, Row, Target};
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::enforce::approve::Refused;
 use crate::enforce::Road;
+use crate::enforce::approve::Refused;
 use crate::enforce::run::Place;
 use crate::ledger::drafts::Written;
 use crate::ledger::entry::{Draft, Kind};
@@ -61,9 +61,28 @@ pub(super) struct Glass {
     known: Mutex<BTreeMap<String, Known>>,
     /// Rows of the last life: to be checked once it is known who may sign.
     before: Mutex<Vec<Row>>,
+    /// Keys that were stopped in the last life, with the number of the order. What fell then does not rise
+    /// again because a key was reinstated since.
+    stops: Mutex<Vec<(u64, String)>>,
 }
 
 impl Glass {
+    /// Keeps the number of an order that stopped a key. Whatever is none is left out.
+    pub fn remember_stop(&self, row: &Row) {
+        let stops = [Action::Suspend, Action::Revoke];
+        if let Some(Order::Switch { action, target: Target::Key(key) }) = &row.order
+            && stops.contains(action)
+        {
+            self.stops.lock().push((row.seq, key.clone()));
+        }
+    }
+
+    /// Whether enough of those who signed an order were trusted all the time since.
+    fn stood(&self, seq: u64, open: &Open) -> bool {
+        let stops = self.stops.lock();
+        open.stands_without(|key| stops.iter().any(|(at, stopped)| *at > seq && stopped == key))
+    }
+
     /// Keeps a row that was obeyed in the last life. Whatever is no break-glass order is left out.
     pub fn remember(&self, row: &Row) {
         if is_glass(row) {
@@ -200,6 +219,7 @@ impl Road {
         let until = self.clock.monotonic().saturating_add(left);
         let nonce = open.statement.nonce.clone();
         self.control.glass.change(&nonce, |one| {
+            one.ended |= !self.control.glass.stood(one.seq, &open);
             (one.until, one.open) = (until, Some(Arc::new(open)));
         });
     }
@@ -252,7 +272,10 @@ impl Road {
             Ok(open) => open,
             Err(Refused { detail, message }) => {
                 tracing::warn!(order = seq, %detail, %message, "break-glass does not open here");
-                self.never_opens(&signed, &Refused { detail: detail.clone(), message: message.clone() });
+                self.never_opens(
+                    &signed,
+                    &Refused { detail: detail.clone(), message: message.clone() },
+                );
                 return Json::object([
                     ("error", Json::from(message)),
                     ("detail", Json::from(detail)),
@@ -282,7 +305,8 @@ impl Road {
                 let to = |call: &CallId| Some((call.clone(), state.held_tools.get(call)?.clone()));
                 held.filter_map(|(call, _)| to(call)).collect()
             };
-            let covered = held.iter().filter(|(_, tool)| self.broken(&run.agent.id, tool).is_some());
+            let covered =
+                held.iter().filter(|(_, tool)| self.broken(&run.agent.id, tool).is_some());
             covered.for_each(|(call, _)| self.weigh_soon(&run, call));
         }
     }
@@ -298,12 +322,16 @@ impl Road {
             let tools = tools.join(", ");
             format!("break-glass: agent `{agent}` needs no approver for {tools} until {expires}: {reason}")
         });
-        let late = known.values().filter(|one| !one.reviewed && one.open.is_some()).filter_map(|one| {
-            let end = one.statement.as_ref()?.expires;
-            (end.plus(REVIEW_WITHIN) < now).then(|| {
-                format!("break-glass: order {} ended at {end} and was not reviewed within 24 hours", one.seq)
-            })
-        });
+        let late =
+            known.values().filter(|one| !one.reviewed && one.open.is_some()).filter_map(|one| {
+                let end = one.statement.as_ref()?.expires;
+                (end.plus(REVIEW_WITHIN) < now).then(|| {
+                    format!(
+                        "break-glass: order {} ended at {end} and was not reviewed within 24 hours",
+                        one.seq
+                    )
+                })
+            });
         open.chain(late.take(TOLD_MAX)).collect()
     }
 }

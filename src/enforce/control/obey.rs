@@ -188,9 +188,9 @@ impl Road {
                     }
                 });
             }
-            Some(
-                Order::BreakGlass(_) | Order::CloseGlass { .. } | Order::ReviewGlass { .. },
-            ) => self.break_glass_row(row),
+            Some(Order::BreakGlass(_) | Order::CloseGlass { .. } | Order::ReviewGlass { .. }) => {
+                self.break_glass_row(row)
+            }
             Some(Order::Word { .. } | Order::Modify { .. }) => {
                 self.tasks.spawn(async move {
                     // A call of another gate is that gate's business.

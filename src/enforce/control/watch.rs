@@ -101,6 +101,7 @@ impl Road {
                 if let Some(Order::Switch { action, target }) = &row.order {
                     switches.apply(*action, target, row.given.expires);
                 }
+                self.control.glass.remember_stop(&row);
                 // WHY: a gate that is new opens nothing either before that is on its own books.
                 let new = before.is_none() && is_glass(&row);
                 if new || before.as_ref().is_some_and(|before| before.seq < row.seq) {

@@ -41,7 +41,11 @@ pub(super) fn check(case: &Case<'_>, material: &Material<'_>, line: &Line) -> Re
         return Err(Bad::Invalid("the break-glass order is for another agent".into()));
     }
     let covered = line.entry.draft.tool.as_ref().is_some_and(|t| open.statement.tools.contains(t));
-    if covered { Ok(()) } else { Err(Bad::Invalid("the break-glass order is for other tools".into())) }
+    if covered {
+        Ok(())
+    } else {
+        Err(Bad::Invalid("the break-glass order is for other tools".into()))
+    }
 }
 
 /// Entries do not name their tenant in the words of the statement: the signers' own is taken.

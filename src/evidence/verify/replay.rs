@@ -317,7 +317,9 @@ impl Told<'_> {
             return Err("the policy was told of approvals that are not recorded".into());
         }
         if *self.at("quorum") != input::quorum_json(engine.by_hand()) {
-            return Err("the policy was told of other layers that count approvers than it has".into());
+            return Err(
+                "the policy was told of other layers that count approvers than it has".into()
+            );
         }
         // Whether that order holds is P4.
         let broken = broken(self.line)?;
