@@ -8,6 +8,7 @@
 # A require_approval stands until enough people have approved the call: `approvers` of its item, one if
 # it has none, each with the `role` it names, if it names one. A layer whose rules look at
 # `input.approvals` counts for itself (`input.quorum.by_hand`): what it still asks for still stands.
+# Break-glass (`input.break_glass.open`) stands for everybody who would have to approve, and for nothing else.
 #
 # `decision` is what the layers say. `binding` is what of it holds while `input.observe` names layers in
 # observe mode; the gate asks for it only then, and only when `decision` is no allow.
@@ -165,6 +166,7 @@ holds contains {
 	allowed
 	irreversible
 	count(approvers("")) == 0
+	not broken_glass
 }
 
 duties contains item if some item in data.wicketgate.org.obligations
@@ -215,6 +217,14 @@ enough(layer, item) if {
 	quorum := needed(item)
 	count(approvers(quorum.role)) >= quorum.approvers
 }
+
+enough(layer, item) if {
+	not layer in by_hand
+	broken_glass
+	needed(item)
+}
+
+broken_glass if object.get(object.get(input, "break_glass", {}), "open", false) == true
 
 # Undefined for an item that says it in another way: nobody can approve that.
 needed(item) := {"approvers": 1, "role": ""} if is_string(item)

@@ -28,6 +28,7 @@ pub(super) async fn bounds(checked: &Checked) -> Result<Bounds, Error> {
         pools,
         rate: per_second.map(|per_second| Rate { per_second, burst }),
         denials_max: limits.denials_max,
+        tool_denials_max: limits.tool_denials_max,
         ordered: ordered.map(|(_, manifest)| manifest.name.clone()).collect(),
         ordered_wait: Duration::from_millis(limits.ordered_wait_ms),
         batch_t0: limits.batch_t0,

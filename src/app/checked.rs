@@ -102,7 +102,7 @@ pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
     Ok((checked, tools))
 }
 
-fn keys(files: &[PathBuf], wrong: &mut Vec<String>) -> Vec<PublicKey> {
+pub(super) fn keys(files: &[PathBuf], wrong: &mut Vec<String>) -> Vec<PublicKey> {
     let mut keys = Vec::new();
     for file in files {
         match PublicKey::load_all(file) {

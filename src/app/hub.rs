@@ -196,7 +196,7 @@ async fn office(
     let options = postgres::Options::default();
     let orders = control::postgres::Postgres::connect(at.connect.expose(), options).await;
     let counted = Arc::clone(&desk.metrics);
-    Ok(Office::new(operator::Parts {
+    let office = Office::new(operator::Parts {
         staff,
         reader: Arc::<PostgresReader>::clone(reader),
         orders: Arc::new(orders.map_err(|e| Error::System(format!("ledger: {e}")))?),
@@ -205,7 +205,11 @@ async fn office(
         clock: Arc::clone(&desk.clock),
         reject: Arc::new(move |code| counted.rejected(code.as_str())),
         tenant: at.tenant.clone(),
-    }))
+    });
+    if let Some(glass) = super::break_glass::office(config, &desk.metrics)? {
+        office.allow_break_glass(glass);
+    }
+    Ok(office)
 }
 
 /// Closes what dead sidecars of the tenant left open.

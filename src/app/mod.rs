@@ -18,6 +18,7 @@ mod anchors;
 mod approvers;
 mod books;
 mod bounds;
+mod break_glass;
 mod checked;
 mod control;
 pub mod fleet;

@@ -33,7 +33,8 @@ pub(super) async fn office(
         Some(road) => road.reject(code),
         None => metrics.rejected(code.as_str()),
     };
-    Ok(Some(Arc::new(Office::new(Parts {
+    let glass = super::break_glass::office(&checked.config, &checked.metrics)?;
+    let office = Office::new(Parts {
         staff: checked.staff.clone(),
         reader: Arc::new(reader),
         orders: Arc::new(orders),
@@ -42,7 +43,11 @@ pub(super) async fn office(
         clock: Arc::clone(&checked.clock),
         reject: Arc::new(reject),
         tenant: super::fleet::tenant(&checked.config),
-    }))))
+    });
+    if let Some(glass) = glass {
+        office.allow_break_glass(glass);
+    }
+    Ok(Some(Arc::new(office)))
 }
 
 /// Who is told of held calls, if anybody.

@@ -16,7 +16,9 @@ use super::checked::Checked;
 use super::control::{self, List};
 use super::listen::listen;
 use super::tools::{Files, Tools};
-use super::{Ask, Ended, Error, PAUSE, approvers, books, bounds, policy, tools, versions};
+use super::{
+    Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, policy, tools, versions,
+};
 use crate::catalog::drift::Drift;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
@@ -200,6 +202,10 @@ async fn open_gate(
     control::read(&running, &checked, &road).await;
     if let Some(list) = approvers::list(&checked, &road) {
         road.trust_approvers(list);
+    }
+    let breaker = break_glass::breaker(&checked.config, &checked.artifacts, &road);
+    if let Some(breaker) = breaker.map_err(Error::Config)? {
+        road.trust_breakers(breaker);
     }
     road.resume(runs, checked.callers.manifests());
     road.catch_up().await;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::NAMESPACE;
+use super::{NAMESPACE, break_glass};
 use crate::crypto::dsse;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::ssh::SshKey;
@@ -15,6 +15,53 @@ use crate::domain::time::Timestamp;
 
 /// DSSE payload type of the list. Its envelope stands beside it, under its name with `.sig.json`.
 pub const PAYLOAD_TYPE: &str = "application/vnd.wicketgate.approvers.v1";
+
+/// What the keys of a list may sign. A list is for one purpose: its signature says which.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// Words about held calls.
+    Approval,
+    /// Break-glass statements.
+    BreakGlass,
+}
+
+impl Purpose {
+    /// The SSHSIG namespace that each line of the list has to name.
+    #[must_use]
+    pub const fn namespace(self) -> &'static str {
+        match self {
+            Self::Approval => NAMESPACE,
+            Self::BreakGlass => break_glass::NAMESPACE,
+        }
+    }
+
+    /// Whose list it is, for a message.
+    #[must_use]
+    pub const fn list(self) -> &'static str {
+        match self {
+            Self::Approval => "approvers",
+            Self::BreakGlass => "break-glass signers",
+        }
+    }
+
+    /// The role without which a key counts for nothing.
+    #[must_use]
+    pub const fn role(self) -> &'static str {
+        match self {
+            Self::Approval => super::check::ROLE,
+            Self::BreakGlass => break_glass::ROLE,
+        }
+    }
+
+    /// The DSSE payload type of the list.
+    #[must_use]
+    pub const fn payload_type(self) -> &'static str {
+        match self {
+            Self::Approval => PAYLOAD_TYPE,
+            Self::BreakGlass => "application/vnd.wicketgate.break-glass-signers.v1",
+        }
+    }
+}
 
 /// Bytes of a list.
 const BYTES_MAX: usize = 256 * 1024;
@@ -78,9 +125,22 @@ impl Approvers {
         trusted: &[PublicKey],
         threshold: usize,
     ) -> Result<Self, Error> {
-        let signed = dsse::open(envelope, PAYLOAD_TYPE, trusted, threshold)?;
+        Self::open_for(Purpose::Approval, text, envelope, (trusted, threshold))
+    }
+
+    /// As [`Self::open`], for this purpose.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn open_for(
+        purpose: Purpose,
+        text: &[u8],
+        envelope: &[u8],
+        (trusted, threshold): (&[PublicKey], usize),
+    ) -> Result<Self, Error> {
+        let signed = dsse::open(envelope, purpose.payload_type(), trusted, threshold)?;
         if signed.payload == text {
-            Self::parse(text)
+            Self::parse_for(purpose, text)
         } else {
             Err(Error::Whole("the envelope signs another list".into()))
         }
@@ -91,8 +151,16 @@ impl Approvers {
     /// # Errors
     /// The first line that is wrong.
     pub fn sign(text: &[u8], keys: &[&SecretKey]) -> Result<Vec<u8>, Error> {
-        Self::parse(text)?;
-        Ok(dsse::sign(PAYLOAD_TYPE, text, keys))
+        Self::sign_for(Purpose::Approval, text, keys)
+    }
+
+    /// As [`Self::sign`], for this purpose.
+    ///
+    /// # Errors
+    /// The first line that is wrong.
+    pub fn sign_for(purpose: Purpose, text: &[u8], keys: &[&SecretKey]) -> Result<Vec<u8>, Error> {
+        Self::parse_for(purpose, text)?;
+        Ok(dsse::sign(purpose.payload_type(), text, keys))
     }
 
     /// Reads a list whose signature is checked elsewhere.
@@ -100,6 +168,14 @@ impl Approvers {
     /// # Errors
     /// The first line that is wrong.
     pub fn parse(text: &[u8]) -> Result<Self, Error> {
+        Self::parse_for(Purpose::Approval, text)
+    }
+
+    /// As [`Self::parse`], for this purpose.
+    ///
+    /// # Errors
+    /// The first line that is wrong.
+    pub fn parse_for(purpose: Purpose, text: &[u8]) -> Result<Self, Error> {
         let whole = |why: &str| Error::Whole(why.to_owned());
         if text.len() > BYTES_MAX {
             return Err(whole("too large"));
@@ -116,7 +192,7 @@ impl Approvers {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let signer = signer(line).map_err(wrong)?;
+            let signer = signer(purpose, line).map_err(wrong)?;
             if signers.iter().any(|other| other.key == signer.key) {
                 return Err(wrong("the key is in the list before".into()));
             }
@@ -174,7 +250,7 @@ fn alike(signers: &[Signer]) -> Result<(), Error> {
     Ok(())
 }
 
-fn signer(line: &str) -> Result<Signer, String> {
+fn signer(purpose: Purpose, line: &str) -> Result<Signer, String> {
     let (subject, rest) = field(line);
     if !word(subject) {
         return Err(format!(
@@ -182,7 +258,7 @@ fn signer(line: &str) -> Result<Signer, String> {
         ));
     }
     let (options, rest) = field(rest);
-    let options = Options::parse(options)?;
+    let options = Options::parse(purpose.namespace(), options)?;
     let mut words = rest.split_ascii_whitespace();
     let (name, key) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let key = SshKey::parse(&format!("{name} {key}"))?;
@@ -235,24 +311,24 @@ struct Options {
 }
 
 impl Options {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(namespace: &str, text: &str) -> Result<Self, String> {
         let (mut options, mut named, mut seen) = (Self::default(), false, BTreeSet::new());
         let mut rest = text;
         while !rest.is_empty() {
             let (name, value, left) = option(rest)
-                .ok_or("expected options such as `namespaces=\"wicketgate-approval\"`")?;
+                .ok_or_else(|| format!("expected options such as `namespaces=\"{namespace}\"`"))?;
             rest = left;
             if !seen.insert(name) {
                 return Err(format!("option `{name}` is there twice"));
             }
             match name {
-                "namespaces" => named = value.split(',').any(|one| one == NAMESPACE),
+                "namespaces" => named = value.split(',').any(|one| one == namespace),
                 "valid-after" => options.after = Some(time(value)?),
                 "valid-before" => options.before = Some(time(value)?),
                 _ => return Err(format!("option `{name}` is not used here")),
             }
         }
-        if named { Ok(options) } else { Err(format!("the key is not for `{NAMESPACE}`")) }
+        if named { Ok(options) } else { Err(format!("the key is not for `{namespace}`")) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What one signature is worth for one hold: a pure function, the same at the gate and in an audit.
 
-use super::{Approval, Approvers, NAMESPACE, Statement, Word};
+use super::approvers::Purpose;
+use super::{Approval, Approvers, Statement, Word};
 use crate::crypto::sshsig::{self, SshSig};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
@@ -68,7 +69,7 @@ pub fn check(
 ) -> Result<(Approval, Word), Refused> {
     let said = Statement::parse(statement)
         .or_else(|why| refuse("approval.statement", format!("the statement: {why}")))?;
-    let approval = signer(approvers, statement, signature, now)?;
+    let approval = signer(approvers, statement, signature, now, Purpose::Approval)?;
     about(hold, &said)?;
     if now >= hold.expires {
         return refuse("approval.expired", format!("the hold ended at {}", hold.expires));
@@ -79,12 +80,13 @@ pub fn check(
     Ok((approval, said.verdict))
 }
 
-/// Who signed these bytes, if they may.
-fn signer(
+/// Who signed these bytes, if they may for this purpose.
+pub(super) fn signer(
     approvers: &Approvers,
     statement: &[u8],
     signature: &str,
     now: Timestamp,
+    purpose: Purpose,
 ) -> Result<Approval, Refused> {
     let wrong = |error: sshsig::Error| {
         let code = match error {
@@ -97,9 +99,10 @@ fn signer(
     };
     let signature = SshSig::parse(signature).map_err(wrong)?;
     let key = signature.key.fingerprint();
-    signature.verify(NAMESPACE, statement).map_err(wrong)?;
+    signature.verify(purpose.namespace(), statement).map_err(wrong)?;
     let Some(signer) = approvers.signer(&signature.key) else {
-        return refuse("approval.signer", format!("{key} is not in the list of approvers"));
+        let list = purpose.list();
+        return refuse("approval.signer", format!("{key} is not in the list of {list}"));
     };
     if approvers.is_revoked(&key) {
         return refuse("approval.revoked", format!("{key} is revoked"));
@@ -110,8 +113,9 @@ fn signer(
     if let Some(before) = signer.before.filter(|before| now > *before) {
         return refuse("approval.lapsed", format!("{key} counted until {before}"));
     }
-    if !signer.roles.iter().any(|role| role == ROLE) {
-        return refuse("approval.role", format!("`{}` has no role `{ROLE}`", signer.subject));
+    let role = purpose.role();
+    if !signer.roles.iter().any(|one| one == role) {
+        return refuse("approval.role", format!("`{}` has no role `{role}`", signer.subject));
     }
     Ok(Approval { subject: signer.subject.clone(), roles: signer.roles.clone(), key })
 }

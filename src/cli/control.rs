@@ -209,6 +209,9 @@ fn line(order: &Value) {
         Some("switch") => {
             format!("{} {} {}", text(body, "action"), text(body, "target"), text(body, "name"))
         }
+        Some("break_glass" | "break_glass_close" | "break_glass_review") => {
+            format!("{} {}", text(order, "kind"), text(body, "nonce"))
+        }
         Some(_) | None => {
             format!("{} run {} call {}", text(order, "kind"), text(body, "run"), text(body, "call"))
         }

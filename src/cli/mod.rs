@@ -12,6 +12,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 mod approval;
 mod archive;
+mod break_glass;
 mod bucket;
 mod check;
 mod config;
@@ -118,6 +119,8 @@ enum Command {
     Approval(approval::Args),
     /// Stop agents, runs, tools, manifests and keys, and reinstate them.
     Control(control::Args),
+    /// Let calls of one agent go without an approver for a short time, on the word of several key holders.
+    BreakGlass(break_glass::Args),
     /// Cosign heads of other people's logs.
     Witness(witness::Args),
     /// Govern the servers of an MCP client: from its configuration to a signed one of our own.
@@ -154,6 +157,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Payload(args) => payload::run(&args),
         Command::Approval(args) => approval::run(&args),
         Command::Control(args) => control::run(&args),
+        Command::BreakGlass(args) => break_glass::run(&args),
         Command::Witness(args) => witness::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Mcp(args) => mcp::run(&args),

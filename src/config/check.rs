@@ -107,9 +107,16 @@ impl Check<'_> {
             ("manifest", true, ""),
             ("policy", self.text("/policy/bundle").is_some(), "policy.bundle"),
             ("approver", self.text("/approvals/signers").is_some(), "approvals.signers"),
+            // The schema asks for its keys.
+            ("break-glass", false, ""),
         ];
         for (kind, needed, because) in kinds {
-            let list = format!("/trust/{kind}_keys");
+            let (list, threshold) = match kind {
+                "break-glass" => {
+                    ("/trust/break_glass/keys".into(), "/trust/break_glass/threshold".into())
+                }
+                kind => (format!("/trust/{kind}_keys"), format!("/trust/{kind}_threshold")),
+            };
             let files: Vec<Option<PathBuf>> =
                 self.list(&list).iter().map(|file| file.as_str().map(PathBuf::from)).collect();
             let mut count = 0_u64;
@@ -135,7 +142,7 @@ impl Check<'_> {
                 let message = format!("`{because}` is set and `{kind}_keys` is empty");
                 self.add("/trust", message);
             }
-            let at = format!("/trust/{kind}_threshold");
+            let at = threshold;
             let threshold = self.document.value.pointer(&at).and_then(Value::as_u64).unwrap_or(1);
             if !files.is_empty() && threshold > count.max(1) {
                 self.add(

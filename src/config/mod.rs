@@ -21,6 +21,7 @@ use crate::identity::callers;
 use crate::operator::staff::Member;
 use crate::yaml::{self, Document};
 
+pub mod break_glass;
 mod check;
 mod complete;
 pub mod fleet;
@@ -200,6 +201,9 @@ pub struct Trust {
     pub approver_threshold: usize,
     /// Public key files of those who sign locks; one signature is enough.
     pub lock_keys: Vec<PathBuf>,
+    /// Who may stand in for approvers for a short time; absent: nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub break_glass: Option<break_glass::BreakGlass>,
 }
 
 /// `policy`.
@@ -242,6 +246,8 @@ pub struct Limits {
     pub burst: u64,
     /// Denials of one run within a minute after which it is suspended.
     pub denials_max: Option<u64>,
+    /// Denials of one tool in one run after which the run may not call it any more.
+    pub tool_denials_max: Option<u64>,
     /// Milliseconds a call of an ordered run waits for the one before it.
     pub ordered_wait_ms: u64,
     /// Results of T0 tools that only read are released before their outcome is on the books.

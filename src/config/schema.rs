@@ -126,6 +126,7 @@ fn trust() -> Value {
         "policy_threshold": number(1, 1, 64, "how many of them must have signed"),
         "approver_keys": keys("public key files (PEM) of those who sign the list of approvers; never the same keys"),
         "approver_threshold": number(1, 1, 64, "how many of them must have signed"),
+        "break_glass": super::break_glass::schema(&|text| described(path(), text)),
         "lock_keys": keys("public key files (PEM) of those who sign locks of MCP servers; one signature is enough"),
     }})
 }
@@ -213,6 +214,7 @@ fn limits() -> Value {
         "requests_per_second": optional(10_000, 100_000, "requests one caller may make each second in the long run, openings of runs included; null switches it off"),
         "burst": number(20_000, 1, 1_000_000, "requests one caller may make at once after a rest"),
         "denials_max": optional(1000, 100_000, "denials of one run within a minute after which it is suspended; null switches it off"),
+        "tool_denials_max": optional(100, 100_000, "denials of one tool in one run after which the run may not call it any more; null switches it off"),
         "ordered_wait_ms": number(30_000, 1, 600_000, "milliseconds a call of an ordered run waits for the one before it"),
         "batch_t0": {"type": "boolean", "default": false, "x-error": "expected `true` or `false`",
             "description": "results of T0 tools that only read are released before their outcome is on the books, which follows within 50 ms"},

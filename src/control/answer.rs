@@ -33,9 +33,10 @@ pub struct Answer {
 pub async fn wait(orders: &dyn Orders, seq: u64, most: Duration) -> Result<Answer, StoreError> {
     let end = tokio::time::Instant::now() + most;
     loop {
+        // WHY: in this order: a gate that shows that it has obeyed has reported before.
+        let shown = orders.shown().await?;
         let reports = orders.reports(seq).await?;
         let heard: BTreeSet<&str> = reports.iter().map(|report| report.origin.as_str()).collect();
-        let shown = orders.shown().await?;
         let silent = shown.into_iter().filter(|gate| {
             let ended = gate.state.get(ENDED).and_then(Json::as_bool).unwrap_or(false);
             // One that began after the order read it as it began: it had nothing to stop.

@@ -7,6 +7,7 @@
 
 use async_trait::async_trait;
 
+use crate::approval::break_glass::Signed;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
@@ -141,16 +142,31 @@ pub enum Order {
         /// The new arguments, UTF-8 JSON.
         arguments: String,
     },
+    /// For a short time calls need no approver: a signed statement, to be checked by every gate.
+    BreakGlass(Signed),
+    /// Ends what the statement with this nonce opened.
+    CloseGlass {
+        /// The nonce of the statement: 32 hex digits.
+        nonce: String,
+    },
+    /// Somebody looked at what was done under the statement with this nonce.
+    ReviewGlass {
+        /// The nonce of the statement: 32 hex digits.
+        nonce: String,
+    },
 }
 
 impl Order {
-    /// `switch`, `word` or `modify`: the column `kind`.
+    /// `switch`, `word`, `modify`, `break_glass`, `break_glass_close` or `break_glass_review`: the column `kind`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Switch { .. } => "switch",
             Self::Word { .. } => "word",
             Self::Modify { .. } => "modify",
+            Self::BreakGlass(_) => "break_glass",
+            Self::CloseGlass { .. } => "break_glass_close",
+            Self::ReviewGlass { .. } => "break_glass_review",
         }
     }
 
@@ -174,6 +190,10 @@ impl Order {
                 ("call", Json::from(call.as_str())),
                 ("arguments", Json::from(arguments.as_str())),
             ]),
+            Self::BreakGlass(signed) => signed.to_json(),
+            Self::CloseGlass { nonce } | Self::ReviewGlass { nonce } => {
+                Json::object([("nonce", Json::from(nonce.as_str()))])
+            }
         }
     }
 
@@ -198,6 +218,9 @@ impl Order {
                 let (run, call) = about()?;
                 Some(Self::Modify { run, call, arguments: text("arguments")?.to_owned() })
             }
+            "break_glass" => Signed::of(body).map(Self::BreakGlass),
+            "break_glass_close" => Some(Self::CloseGlass { nonce: text("nonce")?.to_owned() }),
+            "break_glass_review" => Some(Self::ReviewGlass { nonce: text("nonce")?.to_owned() }),
             _ => None,
         }
     }
@@ -327,6 +350,10 @@ mod tests {
         let (statement, signature) = ("{}".to_owned(), "-----".to_owned());
         orders.push(Order::Word { run, call: call.clone(), statement, signature });
         orders.push(Order::Modify { run, call, arguments: "{\"a\":1}".into() });
+        let (statement, signatures) = ("{}".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
+        orders.push(Order::BreakGlass(Signed { statement, signatures }));
+        orders.push(Order::CloseGlass { nonce: "0".repeat(32) });
+        orders.push(Order::ReviewGlass { nonce: "0".repeat(32) });
         for order in orders {
             assert_eq!(Order::parse(order.kind(), &order.to_json()), Some(order));
         }

@@ -14,8 +14,9 @@ use super::undecided::Undecided;
 use super::{Road, Trip};
 use crate::clock::{Clock, Entropy};
 use crate::domain::call::Auth;
+use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
-use crate::domain::id::{CallId, RunId};
+use crate::domain::id::{CallId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::outcome::{Ended, Outcome};
 use crate::ledger;
@@ -41,6 +42,8 @@ pub struct Bounds {
     pub rate: Option<Rate>,
     /// Denials of one run within a minute after which it is suspended.
     pub denials_max: Option<u64>,
+    /// Denials of one tool in one run after which the run may not call it any more.
+    pub tool_denials_max: Option<u64>,
     /// Agents of whose runs one call at a time is walked.
     pub ordered: BTreeSet<String>,
     /// How long a call of such a run waits for its turn.
@@ -56,6 +59,7 @@ impl Default for Bounds {
             store: None,
             rate: None,
             denials_max: None,
+            tool_denials_max: None,
             ordered: BTreeSet::new(),
             ordered_wait: Duration::from_secs(30),
             batch_t0: false,
@@ -254,8 +258,25 @@ impl Road {
         Ok(None)
     }
 
-    /// A call was denied. After too many within a minute the run is suspended, and that is recorded.
-    pub(super) fn denied(&self, run: &Run) {
+    /// Refuses a call to a tool that was denied to its run too often. What is on the books is told all the
+    /// same.
+    pub(super) fn may_ask(&self, run: &Run, call: &ToolCall) -> Result<(), Fault> {
+        let Some(most) = self.settings.bounds.tool_denials_max else { return Ok(()) };
+        let state = run.state.lock();
+        let denied = state.denied_tools.get(call.tool()).copied().unwrap_or_default();
+        if denied < most || state.calls.contains_key(call.id()) {
+            return Ok(());
+        }
+        let tool = call.tool();
+        let message = format!("`{tool}` is suspended for the run: too many calls were denied");
+        let fault = Fault::new(Code::LimitExceeded, message).detail("limit.tool_suspended");
+        Err(fault.about(call.id()))
+    }
+
+    /// A call was denied. After too many of one tool the run may not call that any more, after too many
+    /// within a minute the run is suspended; both are recorded.
+    pub(super) fn denied(&self, run: &Run, tool: &ToolName) {
+        self.denied_tool(run, tool);
         let Some(most) = self.settings.bounds.denials_max else { return };
         {
             let mut state = run.state.lock();
@@ -266,13 +287,36 @@ impl Road {
         }
         self.metrics.suspended();
         tracing::warn!(run = %run.id, "suspended: {most} denials within a minute");
-        let (ledger, written) = (self.ledger.clone(), suspended(run.id));
+        self.record_suspension(run.id.to_string());
+    }
+
+    /// Only tools that the manifest grants are counted: an agent cannot make up names to fill memory with.
+    fn denied_tool(&self, run: &Run, tool: &ToolName) {
+        let most = self.settings.bounds.tool_denials_max;
+        let Some(most) = most.filter(|_| run.manifest.grant(tool).is_some()) else { return };
+        let times = {
+            let mut state = run.state.lock();
+            let times = state.denied_tools.entry(tool.clone()).or_default();
+            *times = times.saturating_add(1);
+            *times
+        };
+        if times == most {
+            self.metrics.suspended();
+            tracing::warn!(run = %run.id, %tool, "the tool is suspended for the run: {most} denials");
+            self.record_suspension(format!("{}/{tool}", run.id));
+        }
+    }
+
+    fn record_suspension(&self, name: String) {
+        let (ledger, written) = (self.ledger.clone(), suspended(name));
         self.tasks.spawn(async move { drop(ledger.owe(written).await) });
     }
 
     /// Lets a run that was suspended for its denials go on. False if it was not.
     pub fn reinstate(&self, run: &Run) -> bool {
-        std::mem::take(&mut run.state.lock().suspended)
+        let mut state = run.state.lock();
+        state.denied_tools.clear();
+        std::mem::take(&mut state.suspended)
     }
 
     /// Walks the call when it is its turn in its run.
@@ -328,13 +372,14 @@ fn told(left: quota::Left) -> input::Left {
     input::Left { name, unit: unit.to_owned(), left_permille, size }
 }
 
-/// The run of a suspension is named and not entered: a run's own entries are its calls.
-fn suspended(run: RunId) -> Written {
+/// The run of a suspension is named and not entered: a run's own entries are its calls. Where one tool of
+/// it is suspended, `<run>/<tool>`.
+fn suspended(name: String) -> Written {
     let data = Json::object([
         ("seq", Json::from(0_u64)),
         ("action", Json::from("suspend")),
         ("target", Json::from("run")),
-        ("name", Json::from(run.to_string())),
+        ("name", Json::from(name)),
         ("stopped", Json::Array(Vec::new())),
         ("stopped_count", Json::from(0_u64)),
         ("runs_sealed", Json::from(0_u64)),

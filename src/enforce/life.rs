@@ -51,6 +51,7 @@ impl Road {
             metrics,
             engine: ArcSwap::from_pointee(None),
             checker: ArcSwap::from_pointee(None),
+            breaker: ArcSwap::from_pointee(None),
             docket: Docket::new(),
             turn: RwLock::new(()),
             runs: Runs::default(),

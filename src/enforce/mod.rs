@@ -19,7 +19,7 @@ use tracing::{Instrument as _, Span};
 pub use answer::{Answer, Fault, Released};
 pub use approve::{Checker, Counts, Heard, Parties, Refused, Said};
 pub use budget::Bounds;
-pub use control::{Follow, Told};
+pub use control::{Breaker, Follow, Told};
 pub use delegate::ParentClaim;
 pub use implicit::Thread;
 pub use opening::{Opened, Opening};
@@ -106,6 +106,8 @@ pub struct Road {
     engine: ArcSwap<Engine>,
     /// Whose approvals count; nobody's while there is none.
     checker: ArcSwap<Option<Arc<dyn Checker>>>,
+    /// Whose break-glass statements hold; nobody's while there is none.
+    breaker: ArcSwap<Option<Arc<dyn Breaker>>>,
     docket: Docket,
     /// Read while a decision is made and queued, written while a bundle is activated: a decision
     /// stands before the activation in the ledger if and only if it was made by the old bundle.
@@ -193,6 +195,7 @@ impl Road {
         }
         self.pace(&run.opener.name, &run.auth)?;
         let call = self.decode(run, request)?;
+        self.may_ask(run, &call)?;
         let id = call.id().clone();
         let fingerprint = self.fingerprint(&call);
         // WHY: taken before admission, so that what is shed leaves no trace in the run.
@@ -317,7 +320,7 @@ impl Road {
             }
             Ok(Committed::Refusal(refusal)) => {
                 run.left(&id, Place::Booked, Went::NotRun);
-                self.denied(&run);
+                self.denied(&run, &tool);
                 caller.send_replace(Some(Err(Fault::from(&refusal))));
             }
             Ok(Committed::Held(held)) => {
@@ -383,6 +386,7 @@ impl Road {
         against.extend(refusals);
         let refusals = against;
         let engine = self.engine.load_full();
+        let break_glass = self.broken(&run.agent.id, &tool);
         let (now, hold) = (self.clock.now(), self.settings.hold);
         let apart = self.settings.judge_apart && prepared.is_ready();
         let (most, all) = (self.settings.pending_max, self.settings.pending_all_max);
@@ -401,13 +405,19 @@ impl Road {
                 kept: !run.incognito,
                 room: Room(&room),
                 resumed,
+                break_glass,
             };
             policy::judge(&bench, prepared)
         };
         let judging = async {
             if apart { self.docket.evaluate(&self.clock, judging).await } else { judging() }
         };
-        self.timed(&span, Stage::Judge, judging).await
+        let judged = self.timed(&span, Stage::Judge, judging).await;
+        if let Some(open) = judged.break_glass() {
+            tracing::warn!(tool = %judged.prepared().call().tool(), nonce = %open.statement.nonce, "a call needs no approver: break-glass");
+            self.metrics.broke_glass();
+        }
+        judged
     }
 
     /// Puts the outcome on the books, for as long as it takes; the caller is answered in time.

@@ -85,6 +85,8 @@ pub(super) struct State {
     pub touched: Duration,
     /// No new calls: too many were denied.
     pub suspended: bool,
+    /// Denied calls of each tool that the manifest grants.
+    pub denied_tools: BTreeMap<ToolName, u64>,
     /// Of an ordered run: told when the call that came last has left the road.
     pub last_in_line: Option<oneshot::Receiver<()>>,
     /// No new calls: the run is being sealed.

@@ -6,13 +6,17 @@ use std::collections::BTreeMap;
 use super::Error;
 #[cfg(feature = "gate")]
 use super::artifacts::Artifacts;
-use super::bundle::{APPROVERS, APPROVERS_SIG, Files, approvers_files, word_files};
+use super::bundle::{APPROVERS, APPROVERS_SIG, Files, approvers_files, glass_files, word_files};
 use super::payloads::{Payload, Payloads};
 use super::scope::Strand;
-use crate::approval::Signed;
+use crate::approval::{Signed, break_glass};
 use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
 use crate::ledger::entry::Kind;
 use crate::ledger::verify::Line;
+use crate::ledger::verify::approved::breaks_glass;
+use crate::policy::input::Broken;
 
 /// The role of the payload of a word.
 pub const ROLE: &str = "approval";
@@ -30,6 +34,42 @@ pub fn committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload>
         [one] if one.role == ROLE => payloads.0.get(&one.c),
         _ => None,
     }
+}
+
+/// What an authorisation under break-glass commits to besides its call, if it is one payload.
+#[must_use]
+pub fn glass_committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload> {
+    let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
+    let (one, more) = (all.next()?, all.next());
+    payloads.0.get(&one.c).filter(|_| more.is_none())
+}
+
+fn glass(line: &Line) -> Option<&Json> {
+    line.entry.draft.data.get("break_glass").filter(|_| breaks_glass(line))
+}
+
+/// The list of keys that the order of an authorisation under break-glass was held against.
+#[must_use]
+pub fn glass_list(line: &Line) -> Option<Digest> {
+    glass(line)?.get("signers").and_then(Json::as_str).and_then(Digest::parse)
+}
+
+/// What an entry says of the break-glass order under which its call ran, if it did.
+///
+/// # Errors
+/// It is malformed.
+pub fn broken(line: &Line) -> Result<Option<Broken>, String> {
+    let Some(said) = glass(line) else { return Ok(None) };
+    let text = |name| said.get(name).and_then(Json::as_str);
+    let read = || {
+        let by = said.get("by")?.as_array()?.iter();
+        Some(Broken {
+            nonce: text("nonce")?.to_owned(),
+            until: text("until").and_then(Timestamp::parse)?,
+            by: by.map(|one| one.as_str().map(str::to_owned)).collect::<Option<_>>()?,
+        })
+    };
+    read().map(Some).ok_or_else(|| "`break_glass` is malformed".to_owned())
 }
 
 /// The list of approvers that a word was held against.
@@ -50,6 +90,17 @@ pub fn words(strands: &[Strand], payloads: &Payloads) -> BTreeMap<String, Vec<u8
             files.insert(statement, signed.statement.into_bytes());
             files.insert(signature, signed.signature.into_bytes());
         }
+        for line in strand.asked().filter(|line| breaks_glass(line)) {
+            let Some(Payload::Opened { body, .. }) = glass_committed(line, payloads) else {
+                continue;
+            };
+            let Some(signed) = break_glass::Signed::parse(body) else { continue };
+            let count = signed.signatures.len();
+            let (statement, signatures) = glass_files(&strand.folder, line.entry.seq, count);
+            files.insert(statement, signed.statement.into_bytes());
+            let armored = signed.signatures.into_iter().map(String::into_bytes);
+            files.extend(signatures.into_iter().zip(armored));
+        }
     }
     files
 }
@@ -64,6 +115,16 @@ pub fn lists(strands: &[Strand]) -> Vec<Digest> {
             lists.insert(0, list);
         }
     }
+    lists
+}
+
+/// The lists that break-glass orders name: each stands under its digest.
+#[must_use]
+pub fn glass_lists(strands: &[Strand]) -> Vec<Digest> {
+    let lines = strands.iter().flat_map(Strand::asked);
+    let mut lists: Vec<Digest> = lines.filter_map(glass_list).collect();
+    lists.sort();
+    lists.dedup();
     lists
 }
 
@@ -102,6 +163,16 @@ pub fn put(
                 files.put(signature, envelope);
             }
             None => missing.push(*digest),
+        }
+    }
+    for digest in glass_lists(strands) {
+        let (list, signature) = approvers_files(&digest);
+        match artifacts.approvers(&digest)? {
+            Some((text, envelope)) => {
+                files.put(list, text);
+                files.put(signature, envelope);
+            }
+            None => missing.push(digest),
         }
     }
     Ok(missing)

@@ -78,6 +78,15 @@ pub fn word_files(folder: &str, seq: Seq) -> (String, String) {
     (format!("approvals/{place}{seq}.json"), format!("approvals/{place}{seq}.sig"))
 }
 
+/// The break-glass statement under which the call at this place ran, and the signatures over it.
+#[must_use]
+pub fn glass_files(folder: &str, seq: Seq, signatures: usize) -> (String, Vec<String>) {
+    let place = folder.strip_prefix("chains/").map(|k| format!("{k}/")).unwrap_or_default();
+    let stem = format!("approvals/{place}{seq}.break-glass");
+    let numbered = (1..=signatures).map(|n| format!("{stem}.{n}.sig")).collect();
+    (format!("{stem}.json"), numbered)
+}
+
 /// What opens each commitment.
 pub const PAYLOADS: &str = "payloads/index.json";
 /// For people.

@@ -92,6 +92,10 @@ pub struct Trust {
     pub quorum: Option<usize>,
     /// Certificates (DER) of time stamping authorities. Empty: no stamp is asked for.
     pub tsa: Vec<Vec<u8>>,
+    /// Lists of break-glass signers that are trusted themselves.
+    pub break_glass: Vec<Digest>,
+    /// Keys that sign lists of break-glass signers.
+    pub break_glass_keys: Vec<PublicKey>,
     /// How far clocks of honest machines may differ, in milliseconds.
     pub skew_ms: i64,
     /// Keys that are trusted no more.
@@ -113,6 +117,8 @@ impl Default for Trust {
             manifest: Vec::new(),
             approvers: Vec::new(),
             approver_keys: Vec::new(),
+            break_glass: Vec::new(),
+            break_glass_keys: Vec::new(),
             policies: Vec::new(),
             heads: Vec::new(),
             origins: Vec::new(),
@@ -133,7 +139,7 @@ impl Trust {
     /// Reads a trust file: one `word value…` per line, `#` begins a comment line.
     ///
     /// Words: `evidence-key`, `enrolment-key`, `manifest-key` (a PEM file relative to this one, or
-    /// `ed25519:<base64 of the raw key>`), `approvers` (such a key, or `sha256:<hex>` of a list), `policy sha256:<hex>`, `origin <name>`,
+    /// `ed25519:<base64 of the raw key>`), `approvers` and `break-glass` (such a key, or `sha256:<hex>` of a list), `policy sha256:<hex>`, `origin <name>`,
     /// `head <origin> <size> <root in base64 or hex>`, `fleet-key <vkey>`, `witness-key <vkey>`,
     /// `quorum <number>`, `tsa-ca <PEM file>`, `skew <seconds>`,
     /// `revoked <fleet|enrolment|evidence|witness> <key id> [<log> <good entries>]`.
@@ -192,11 +198,12 @@ impl Trust {
             ("evidence-key", [key]) => self.evidence.extend(keys(key, base)?),
             ("enrolment-key", [key]) => self.enrolment.extend(keys(key, base)?),
             ("manifest-key", [key]) => self.manifest.extend(keys(key, base)?),
-            ("approvers", [list]) => match list.strip_prefix("sha256:").map(Digest::parse) {
-                Some(Some(digest)) => self.approvers.push(digest),
-                Some(None) => return Err(format!("`{list}` is no SHA-256 digest")),
-                None => self.approver_keys.extend(keys(list, base)?),
-            },
+            ("approvers", [list]) => {
+                signers(list, base, (&mut self.approvers, &mut self.approver_keys))?
+            }
+            ("break-glass", [list]) => {
+                signers(list, base, (&mut self.break_glass, &mut self.break_glass_keys))?;
+            }
             ("policy", [digest]) => self.policies.push(
                 Digest::parse(digest).ok_or_else(|| format!("`{digest}` is no SHA-256 digest"))?,
             ),
@@ -212,9 +219,9 @@ impl Trust {
                 self.revoked.push(revoked(purpose, key, Some((log, good)))?);
             }
             (
-                "evidence-key" | "enrolment-key" | "manifest-key" | "approvers" | "policy"
-                | "origin" | "head" | "fleet-key" | "witness-key" | "quorum" | "tsa-ca" | "skew"
-                | "revoked",
+                "evidence-key" | "enrolment-key" | "manifest-key" | "approvers" | "break-glass"
+                | "policy" | "origin" | "head" | "fleet-key" | "witness-key" | "quorum" | "tsa-ca"
+                | "skew" | "revoked",
                 _,
             ) => {
                 return Err(format!("`{word}` has {} values", values.len()));
@@ -223,6 +230,20 @@ impl Trust {
         }
         Ok(())
     }
+}
+
+/// A list by its digest, or a key that signs lists.
+fn signers(
+    value: &str,
+    base: &Path,
+    (lists, signing): (&mut Vec<Digest>, &mut Vec<PublicKey>),
+) -> Result<(), String> {
+    match value.strip_prefix("sha256:").map(Digest::parse) {
+        Some(Some(digest)) => lists.push(digest),
+        Some(None) => return Err(format!("`{value}` is no SHA-256 digest")),
+        None => signing.extend(keys(value, base)?),
+    }
+    Ok(())
 }
 
 fn keys(value: &str, base: &Path) -> Result<Vec<PublicKey>, String> {

@@ -6,6 +6,7 @@ use super::entry::{Commitment, Draft, Kind};
 use super::hold::Hold;
 use super::permit::Finished;
 use super::store::PayloadRow;
+use crate::approval::break_glass::Open;
 use crate::approval::{Approval, Signed, Word};
 use crate::clock::{Entropy, random16, random32};
 use crate::domain::call::Auth;
@@ -16,7 +17,7 @@ use crate::domain::json::Json;
 use crate::domain::outcome::Outcome;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
-use crate::policy::{Judged, effect_digest};
+use crate::policy::{Judged, Resumed, effect_digest, input};
 
 /// Payloads up to this size commit in the same transaction as their entry.
 pub const INLINE_MAX: usize = 16 * 1024;
@@ -117,11 +118,27 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
         data.push(("expires", Json::from(expires.to_string())));
         data.push(("nonce", Json::from(hex::encode(random16(entropy)))));
     }
-    if let Some(resumed) = resumed.filter(|_| kind == Kind::CallAuthorized) {
+    let approved = |resumed: &&Resumed| !resumed.approvals.is_empty();
+    if let Some(resumed) = resumed.filter(|_| kind == Kind::CallAuthorized).filter(approved) {
         data.push(("approvals", vec![Json::from(resumed.nonce.as_str())].into()));
+    }
+    if let Some(open) = judged.break_glass() {
+        data.push(("break_glass", broken(open)));
+        written.add(entropy, "approval", &open.signed.bytes());
     }
     written.draft.data = Json::object(data);
     written
+}
+
+/// The break-glass order under which a call runs, as its entry shows it.
+fn broken(open: &Open) -> Json {
+    let input::Broken { nonce, until, by } = input::broken(open);
+    Json::object([
+        ("nonce", Json::from(nonce)),
+        ("until", Json::from(until.to_string())),
+        ("by", by.into_iter().map(|one| Json::from(clip(&one, 256))).collect::<Vec<_>>().into()),
+        ("signers", Json::from(open.signers.prefixed())),
+    ])
 }
 
 /// The outcome of a permitted call, as it will stand on the books.

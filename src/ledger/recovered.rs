@@ -34,6 +34,8 @@ pub struct Past {
     pub delegated: Delegated,
     /// When calls were denied, ascending; the last ones only.
     pub denials: VecDeque<Timestamp>,
+    /// Denied calls, by tool.
+    pub denied: BTreeMap<ToolName, u64>,
 }
 
 impl Past {
@@ -54,6 +56,10 @@ impl Past {
             } else if draft.kind == Kind::CallCompleted {
                 past.errors_in_row = 0;
             } else if draft.kind == Kind::CallDenied {
+                if let Some(tool) = &draft.tool {
+                    let times = past.denied.entry(tool.clone()).or_default();
+                    *times = times.saturating_add(1);
+                }
                 past.denials.push_back(entry.ts);
                 if past.denials.len() > Self::DENIALS {
                     past.denials.pop_front();

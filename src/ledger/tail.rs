@@ -173,7 +173,13 @@ impl Tails {
             };
         }
         let Some(call) = &draft.call else { return Ok(()) };
-        Self::follows(draft.kind, tail.calls.get(call))
+        let phase = tail.calls.get(call);
+        // Under break-glass nobody has to have approved it.
+        let broken = draft.data.get("break_glass").is_some();
+        if broken && draft.kind == Kind::CallAuthorized && matches!(phase, Some(Phase::Held(_))) {
+            return Ok(());
+        }
+        Self::follows(draft.kind, phase)
     }
 
     /// Whether an entry of this kind may follow where its call is.

@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::approvals::SHOWN_MAX;
 use super::staff::{Right, Who};
 use super::{Office, Sent};
+use crate::approval::break_glass::Signed;
 use crate::control::{Action, Order, Target};
 use crate::domain::code::Code;
 use crate::domain::json::{Json, Limits};
@@ -28,11 +29,15 @@ const BODY_MAX: usize = 256 * 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// A route of the office and what it needs.
-pub const ROUTES: [(&str, Right); 9] = [
+pub const ROUTES: [(&str, Right); 13] = [
     ("GET /v1/approvals", Right::Look),
     ("GET /v1/approvals/{run}/{call}", Right::Read),
     ("POST /v1/approvals/{run}/{call}", Right::Word),
     ("POST /v1/approvals/{run}/{call}/modify", Right::Word),
+    ("GET /v1/break-glass", Right::Look),
+    ("POST /v1/break-glass", Right::Switch),
+    ("POST /v1/break-glass/{nonce}/close", Right::Switch),
+    ("POST /v1/break-glass/{nonce}/review", Right::Review),
     ("GET /v1/control", Right::Look),
     ("POST /v1/control", Right::Switch),
     ("GET /v1/control/{seq}", Right::Look),
@@ -46,6 +51,9 @@ pub fn router(office: Arc<Office>) -> Router {
         .route("/v1/approvals", get(list))
         .route("/v1/approvals/{run}/{call}", get(show).post(word))
         .route("/v1/approvals/{run}/{call}/modify", axum::routing::post(modify))
+        .route("/v1/break-glass", get(glass).post(open_glass))
+        .route("/v1/break-glass/{nonce}/close", axum::routing::post(close_glass))
+        .route("/v1/break-glass/{nonce}/review", axum::routing::post(review_glass))
         .route("/v1/control", get(rows).post(switch))
         .route("/v1/control/{seq}", get(row))
         .route("/v1/fleet", get(fleet))
@@ -201,6 +209,54 @@ fn optional<'a>(office: &Office, body: &'a Json, name: &str) -> Result<Option<&'
             value.as_str().map(Some).ok_or_else(|| malformed(office, &format!("`{name}` is text")))
         }
     }
+}
+
+async fn glass(State(office): State<Arc<Office>>, headers: HeaderMap) -> Response {
+    let said = async {
+        admit(&office, &headers, Right::Look)?;
+        Ok((StatusCode::OK, office.glass().await?))
+    };
+    answer(said.await)
+}
+
+async fn open_glass(State(office): State<Arc<Office>>, request: Request) -> Response {
+    let said = async {
+        let who = admit(&office, request.headers(), Right::Switch)?;
+        let body = body(&office, request, &["statement", "signatures"]).await?;
+        let signed = Signed::of(&body).ok_or_else(|| {
+            malformed(&office, "expected `statement`, text, and `signatures`, at most 16 texts")
+        })?;
+        Ok(sent_answer(&office.open_glass(&who, signed).await?))
+    };
+    answer(said.await)
+}
+
+async fn close_glass(
+    State(office): State<Arc<Office>>,
+    Path(nonce): Path<String>,
+    request: Request,
+) -> Response {
+    let said = async {
+        let who = admit(&office, request.headers(), Right::Switch)?;
+        let body = body(&office, request, &["reason"]).await?;
+        let reason = optional(&office, &body, "reason")?.unwrap_or_default();
+        Ok(sent_answer(&office.close_glass(&who, &nonce, reason).await?))
+    };
+    answer(said.await)
+}
+
+async fn review_glass(
+    State(office): State<Arc<Office>>,
+    Path(nonce): Path<String>,
+    request: Request,
+) -> Response {
+    let said = async {
+        let who = admit(&office, request.headers(), Right::Review)?;
+        let body = body(&office, request, &["note"]).await?;
+        let note = optional(&office, &body, "note")?.unwrap_or_default();
+        Ok(sent_answer(&office.review_glass(&who, &nonce, note).await?))
+    };
+    answer(said.await)
 }
 
 async fn rows(

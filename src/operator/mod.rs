@@ -21,6 +21,7 @@ use crate::ledger::vault::Vault;
 use crate::serve::problem::Problem;
 
 mod approvals;
+pub mod break_glass;
 pub mod desk;
 mod escape;
 pub mod grpc;
@@ -86,6 +87,7 @@ pub struct Office {
     tenant: String,
     logins: Mutex<Logins>,
     desk: tokio::sync::Mutex<Desk>,
+    glass: std::sync::OnceLock<break_glass::Glass>,
 }
 
 impl std::fmt::Debug for Office {
@@ -101,7 +103,8 @@ impl Office {
         let Parts { staff, reader, orders, books, vault, clock, reject, tenant } = parts;
         let logins = Mutex::new(Logins::default());
         let desk = tokio::sync::Mutex::new(Desk::default());
-        Self { staff, reader, orders, books, vault, clock, reject, tenant, logins, desk }
+        let glass = std::sync::OnceLock::new();
+        Self { staff, reader, orders, books, vault, clock, reject, tenant, logins, desk, glass }
     }
 
     /// Who shows this credential, if that person may do this. `credential` is what stands after

@@ -177,7 +177,7 @@ impl Office {
             )));
         };
         let reports = self.orders.reports(seq).await.map_err(|e| unavailable(&e))?;
-        let word = !matches!(row.order, Some(Order::Switch { .. }));
+        let word = matches!(row.order, None | Some(Order::Word { .. } | Order::Modify { .. }));
         let not_reached = if word { Vec::new() } else { self.missing(&reports, None).await? };
         let sent = Sent { seq, receipt: None, reports, not_reached, word };
         let mut shown = sent.to_json();
@@ -247,7 +247,8 @@ fn unseen(desk: &Desk, shown: &[Presence]) -> Vec<String> {
 const fn opens(order: &Order) -> bool {
     match order {
         Order::Switch { action, .. } => matches!(action, crate::control::Action::Reinstate),
-        Order::Word { .. } | Order::Modify { .. } => true,
+        Order::Word { .. } | Order::Modify { .. } | Order::BreakGlass(_) => true,
+        Order::CloseGlass { .. } | Order::ReviewGlass { .. } => false,
     }
 }
 
@@ -264,6 +265,16 @@ fn entry(seq: u64, given: &Given, order: &Order) -> Json {
         }
         Order::Modify { run, call, .. } => {
             ("note", "run", run.to_string(), format!("modify call {call}"))
+        }
+        Order::BreakGlass(signed) => {
+            let (agent, note) = super::break_glass::summary(signed);
+            ("break_glass", "agent", agent, note)
+        }
+        Order::CloseGlass { nonce } => {
+            ("note", "all", String::new(), format!("close break-glass {nonce}"))
+        }
+        Order::ReviewGlass { nonce } => {
+            ("note", "all", String::new(), format!("review break-glass {nonce}"))
         }
     };
     let reason = match (note.is_empty(), given.reason.is_empty()) {
@@ -296,9 +307,13 @@ fn shown_row(row: &Row) -> Value {
             let bytes = arguments.len();
             ("modify", json!({"run": run.to_string(), "call": call.as_str(), "bytes": bytes}))
         }
-        Some(order @ (Order::Switch { .. } | Order::Word { .. })) => {
-            (order.kind(), order.to_json().to_serde())
-        }
+        Some(
+            order @ (Order::Switch { .. }
+            | Order::Word { .. }
+            | Order::BreakGlass(_)
+            | Order::CloseGlass { .. }
+            | Order::ReviewGlass { .. }),
+        ) => (order.kind(), order.to_json().to_serde()),
     };
     json!({
         "seq": row.seq,

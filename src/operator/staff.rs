@@ -27,7 +27,7 @@ pub enum Role {
     PolicyAuthor,
     /// Puts policies in force.
     PolicyPublisher,
-    /// Sees everything, changes nothing.
+    /// Sees everything, changes nothing; records what it looked at.
     Auditor,
 }
 
@@ -65,8 +65,10 @@ pub enum Right {
     Read,
     /// To give a word about a held call.
     Word,
-    /// To stop and to reinstate.
+    /// To stop and to reinstate, and to bring what break-glass signers have signed.
     Switch,
+    /// To record that somebody looked at what was done under break-glass.
+    Review,
 }
 
 impl Right {
@@ -76,6 +78,7 @@ impl Right {
             Self::Read => &[Role::Approver, Role::Auditor],
             Self::Word => &[Role::Approver],
             Self::Switch => &[Role::Operator],
+            Self::Review => &[Role::Operator, Role::Auditor],
         }
     }
 

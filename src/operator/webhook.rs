@@ -119,9 +119,19 @@ impl Webhook {
     }
 
     async fn tell(&self, office: &Office, notice: &Notice) -> Result<(), String> {
-        let id = format!("msg_{}", notice.digest.hex());
+        self.send(office, &notice.digest, &notice.body).await
+    }
+
+    /// Tells one thing once: this JSON text, under this id.
+    pub(super) async fn send(
+        &self,
+        office: &Office,
+        id: &Digest,
+        body: &str,
+    ) -> Result<(), String> {
+        let id = format!("msg_{}", id.hex());
         let at = office.clock.now().seconds().to_string();
-        let signed = format!("{id}.{at}.{}", notice.body);
+        let signed = format!("{id}.{at}.{body}");
         let signature = self.key.sign(signed.as_bytes())?;
         let signature = format!("v1a,{}", STANDARD.encode(signature));
         let request = http::Request::builder()
@@ -130,7 +140,7 @@ impl Webhook {
             .header("webhook-id", id)
             .header("webhook-timestamp", at)
             .header("webhook-signature", signature);
-        let body = notice.body.clone().into_bytes();
+        let body = body.to_owned().into_bytes();
         let answer = self.remote.send(request, "", body, ANSWER_MAX).await?;
         match answer.status.is_success() {
             true => Ok(()),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::approval::Approval;
+use crate::approval::break_glass::Open;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
@@ -82,6 +83,8 @@ pub struct Standing<'a> {
     pub approvals: &'a [Approval],
     /// The layers that count approvers for themselves.
     pub by_hand: &'a [&'static str],
+    /// The break-glass order that stands for the approvers, if the policy is asked with one.
+    pub break_glass: Option<&'a Open>,
 }
 
 /// What a policy is told of one pool that covers the call (`input.pools[]`).
@@ -125,6 +128,7 @@ pub fn document(
         ("findings", prepared.findings().iter().map(finding_json).collect::<Vec<_>>().into()),
         ("approvals", standing.approvals.iter().map(approval_json).collect::<Vec<_>>().into()),
         ("quorum", quorum_json(standing.by_hand)),
+        ("break_glass", break_glass_json(standing.break_glass.map(broken).as_ref())),
         ("pools", run.pools.iter().map(pool_json).collect::<Vec<_>>().into()),
         ("observe", names(standing.observe).into()),
         (
@@ -143,6 +147,40 @@ pub fn document(
 pub fn quorum_json(by_hand: &[&str]) -> Json {
     let layers = by_hand.iter().map(|layer| Json::from(*layer)).collect::<Vec<_>>();
     Json::object([("by_hand", layers.into())])
+}
+
+/// What a policy and an entry are told of a break-glass order: its nonce, its end, and who signed it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Broken {
+    /// The nonce of its statement.
+    pub nonce: String,
+    /// When it ends.
+    pub until: Timestamp,
+    /// The different subjects who signed it, sorted.
+    pub by: Vec<String>,
+}
+
+/// What is told of this order.
+#[must_use]
+pub fn broken(open: &Open) -> Broken {
+    Broken {
+        nonce: open.statement.nonce.clone(),
+        until: open.statement.expires,
+        by: open.subjects().into_iter().map(str::to_owned).collect(),
+    }
+}
+
+/// The order under which the policy is asked, or that there is none (`input.break_glass`).
+#[must_use]
+pub fn break_glass_json(open: Option<&Broken>) -> Json {
+    let by = open.map(|open| open.by.iter().map(|one| Json::from(one.as_str())).collect());
+    let by: Vec<Json> = by.unwrap_or_default();
+    Json::object([
+        ("open", Json::from(open.is_some())),
+        ("nonce", Json::from(open.map_or("", |open| open.nonce.as_str()))),
+        ("until", Json::from(open.map_or_else(String::new, |open| open.until.to_string()))),
+        ("by", by.into()),
+    ])
 }
 
 /// One approval, as the policy is told of it.

@@ -8,6 +8,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::approval::break_glass::Open;
 use crate::domain::code::Code;
 use crate::domain::decision::{Course, Decision, LayerDigest, Obligation, Reason, Verdict};
 use crate::domain::digest::Digest;
@@ -118,6 +119,7 @@ pub struct Judged {
     decision: Decision,
     binding: &'static str,
     resumed: Option<Resumed>,
+    break_glass: Option<Arc<Open>>,
 }
 
 impl Judged {
@@ -142,6 +144,12 @@ impl Judged {
     #[must_use]
     pub const fn resumed(&self) -> Option<&Resumed> {
         self.resumed.as_ref()
+    }
+
+    /// The break-glass order without which it would wait for an approver.
+    #[must_use]
+    pub fn break_glass(&self) -> Option<&Open> {
+        self.break_glass.as_deref()
     }
 
     /// Both, for the token that follows.
@@ -171,6 +179,8 @@ pub struct Bench<'a> {
     pub room: Room<'a>,
     /// The hold it is under, with everybody who approved it so far.
     pub resumed: Option<Resumed>,
+    /// The break-glass order that covers it now, if there is one.
+    pub break_glass: Option<Arc<Open>>,
 }
 
 /// Takes a place among the calls that wait for an approval, or says why there is none. Asked only when
@@ -187,11 +197,13 @@ impl fmt::Debug for Room<'_> {
 /// Decides about one prepared call. Total: every doubt is a denial.
 pub fn judge(bench: &Bench<'_>, prepared: Prepared) -> Judged {
     let binding = bench.agent.binding.as_str();
-    let decision = decide(bench, &prepared);
-    Judged { prepared, decision, binding, resumed: bench.resumed.clone() }
+    let (decision, used) = decide(bench, &prepared);
+    let break_glass = bench.break_glass.clone().filter(|_| used);
+    Judged { prepared, decision, binding, resumed: bench.resumed.clone(), break_glass }
 }
 
-fn decide(bench: &Bench<'_>, prepared: &Prepared) -> Decision {
+/// The decision, and whether it is that of the break-glass order.
+fn decide(bench: &Bench<'_>, prepared: &Prepared) -> (Decision, bool) {
     let mut refusals = prepared.refusals().to_vec();
     refusals.extend(bench.refusals.iter().cloned());
     if let Some(resumed) = &bench.resumed {
@@ -217,7 +229,7 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> Decision {
         if decision.reasons.is_empty() {
             decision.reasons.push(error("no_policy", "no policy bundle is in force"));
         }
-        return decision;
+        return (decision, false);
     };
     // What cannot be undone is never merely observed.
     let observe: Vec<&'static str> = match tool.tier {
@@ -228,19 +240,28 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> Decision {
     };
     let approvals = bench.resumed.as_ref().map_or(&[][..], |resumed| &resumed.approvals);
     let by_hand = engine.by_hand();
-    let standing = Standing { now: bench.now, observe: &observe, approvals, by_hand };
-    let input = input::document(bench.agent, bench.run, tool, prepared, &standing);
-    let Answer { verdict, reasons, obligations, enforced } =
-        or_denial(ask(engine.as_ref(), &input, !observe.is_empty()));
-    decision.verdict = verdict;
-    decision.reasons = reasons;
-    decision.obligations = obligations;
-    decision.enforced = enforced;
-    decision.input = Some(input);
+    let standing =
+        Standing { now: bench.now, observe: &observe, approvals, by_hand, break_glass: None };
+    let asked = |standing: &Standing<'_>| {
+        let input = input::document(bench.agent, bench.run, tool, prepared, standing);
+        (or_denial(ask(engine.as_ref(), &input, !observe.is_empty())), input)
+    };
+    adopt(&mut decision, asked(&standing));
     if decision.course() == Course::Wait && !bench.kept {
         decision.verdict = Verdict::Deny;
         decision.obligations.clear();
         decision.reasons.insert(0, unseen());
+    }
+    // WHY: asked a second time, and only an allow counts: break-glass turns a wait into a run, and neither
+    // a denial nor what no rule allows into anything else.
+    if decision.course() == Course::Wait
+        && let Some(open) = bench.break_glass.as_deref()
+    {
+        let answered = asked(&Standing { break_glass: Some(open), ..standing });
+        if answered.0.verdict == Verdict::Allow {
+            adopt(&mut decision, answered);
+            return (decision, true);
+        }
     }
     if decision.course() == Course::Wait
         && bench.resumed.is_none()
@@ -253,7 +274,17 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> Decision {
         decision.input = None;
     }
     decision.hold = (decision.course() == Course::Wait).then_some(bench.hold);
-    decision
+    (decision, false)
+}
+
+/// Takes over what the policy answered about this input.
+fn adopt(decision: &mut Decision, (answer, input): (Answer, Vec<u8>)) {
+    let Answer { verdict, reasons, obligations, enforced } = answer;
+    decision.verdict = verdict;
+    decision.reasons = reasons;
+    decision.obligations = obligations;
+    decision.enforced = enforced;
+    decision.input = Some(input);
 }
 
 fn unseen() -> Reason {

@@ -85,6 +85,9 @@ pub struct Metrics {
     ledger_errors: Family<Kind, Counter>,
     rejected: Family<CodeLabel, Counter>,
     suspended: Counter,
+    break_glass_open: Gauge,
+    break_glass_calls: Counter,
+    break_glass_alerts: Counter,
     pool_unanswered: Counter,
     reaped: Family<Kind, Counter>,
     upstream_drift: Family<Grade, Counter>,
@@ -121,6 +124,9 @@ impl Metrics {
             ledger_errors: Family::default(),
             rejected: Family::default(),
             suspended: Counter::default(),
+            break_glass_open: Gauge::default(),
+            break_glass_calls: Counter::default(),
+            break_glass_alerts: Counter::default(),
             pool_unanswered: Counter::default(),
             reaped: Family::default(),
             upstream_drift: Family::default(),
@@ -160,6 +166,12 @@ impl Metrics {
         r.register("rejected", help, self.rejected.clone());
         let help = "Runs suspended because too many of their calls were denied";
         r.register("suspended_runs", help, self.suspended.clone());
+        let help = "Break-glass orders that are in force here";
+        r.register("break_glass_open", help, self.break_glass_open.clone());
+        let help = "Calls that needed no approver because of break-glass";
+        r.register("break_glass_calls", help, self.break_glass_calls.clone());
+        let help = "Break-glass orders that were asked for with enough signatures";
+        r.register("break_glass_alerts", help, self.break_glass_alerts.clone());
         let help = "Calls refused because the store of a shared pool did not answer";
         r.register("pool_unanswered", help, self.pool_unanswered.clone());
         let help = "Slots nobody wrote any more that the hub visited, by what became of them";
@@ -240,6 +252,21 @@ impl Metrics {
     /// A run was suspended for its denials.
     pub fn suspended(&self) {
         self.suspended.inc();
+    }
+
+    /// So many break-glass orders are in force.
+    pub fn break_glass(&self, open: usize) {
+        self.break_glass_open.set(i64::try_from(open).unwrap_or(i64::MAX));
+    }
+
+    /// A call needs no approver because of break-glass.
+    pub fn broke_glass(&self) {
+        self.break_glass_calls.inc();
+    }
+
+    /// Somebody asks for a break-glass order that enough people have signed.
+    pub fn break_glass_alert(&self) {
+        self.break_glass_alerts.inc();
     }
 
     /// A call was refused because the store of a pool did not answer.

@@ -1,8 +1,9 @@
 //! One machine: the sidecar answers its operators itself.
 
 use serde_json::Value;
+use wicketgate::serve::pb::gate_client::GateClient;
 
-use crate::agent::{Agent, Refused};
+use crate::agent::{Agent, Refused, claims};
 use crate::checker::check;
 use crate::people::{People, RULES, done};
 use crate::sidecar::{Estate, Sidecar};
@@ -18,10 +19,17 @@ struct Desk {
 
 impl Desk {
     async fn new() -> Desk {
+        Self::with(|_, _| {}).await
+    }
+
+    async fn with(change: impl FnOnce(&Estate, &mut Value)) -> Desk {
         let (people, tool) = (People::new(), Tool::start().await);
         let estate = Estate::sqlite(&tool);
         estate.bundle("1.0.1", RULES, "policy");
-        estate.configure(|config| people.configure(config, true));
+        estate.configure(|config| {
+            people.configure(config, true);
+            change(&estate, config);
+        });
         let sidecar = estate.serve().await;
         let agent = sidecar.open().await;
         Desk { people, tool, estate, sidecar, agent }
@@ -155,5 +163,48 @@ async fn an_approver_may_not_stop_agents_and_an_operator_may_not_approve() {
     assert_eq!(exit, Some(0), "{said}");
     let killed = desk.agent.call("work.do", "c", r#"{"hold":true}"#).await;
     assert_eq!(killed.unwrap_err().code, "call.cancelled");
+    desk.close().await;
+}
+
+/// Opens a run over TCP with the agent's own token.
+async fn open_with_token(desk: &Desk, token: &str) -> Result<Agent, tonic::Status> {
+    let said = desk.sidecar.said();
+    let line = said.lines().find(|line| line.contains("agents connect here")).unwrap();
+    let at = &line[line.find("127.0.0.1:").unwrap()..];
+    let end = at.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c))).unwrap_or(at.len());
+    let mut gate = GateClient::connect(format!("http://{}", &at[..end])).await.unwrap();
+    let mut request = tonic::Request::new(claims());
+    let credential = format!("Bearer {token}").parse().unwrap();
+    request.metadata_mut().insert("authorization", credential);
+    let opened = gate.open_run(request).await?.into_inner();
+    let receipts = desk.estate.receipts.clone();
+    Ok(Agent { gate, token: opened.run_token, run: opened.run_id, receipts })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revocation_reaches_every_caller_of_the_agent_whatever_credential_it_shows() {
+    let token = "t".repeat(48);
+    let desk = Desk::with(|estate, config| {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::write(estate.path("agent.token"), &token).unwrap();
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(estate.path("agent.token"), mode).unwrap();
+        config["listen"]["tcp"] = "127.0.0.1:0".into();
+        let callers = config["agents"][0]["callers"].as_array_mut().unwrap();
+        callers.push(serde_json::json!({"token_file": "agent.token"}));
+    })
+    .await;
+    let by_token = open_with_token(&desk, &token).await.unwrap();
+    by_token.call("work.do", "a", "{}").await.unwrap();
+    desk.agent.call("work.do", "b", "{}").await.unwrap();
+    let revoke = ["control", "revoke", "agent", "test-agent", "--reason", "stolen"];
+    let (exit, said) = desk.people.types("otto", &desk.url(), &revoke);
+    assert_eq!(exit, Some(0), "{said}");
+    for agent in [&by_token, &desk.agent] {
+        assert_eq!(agent.call("work.do", "c", "{}").await.unwrap_err().code, "run.sealed");
+    }
+    open_with_token(&desk, &token).await.err().unwrap();
+    Agent::try_open(&desk.estate.socket(), &desk.estate.receipts).await.err().unwrap();
+    assert_eq!(desk.tool.count(), 2);
     desk.close().await;
 }

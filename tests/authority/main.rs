@@ -26,9 +26,11 @@ mod sidecar;
 mod tool;
 
 mod alone;
+mod glass;
 mod hub;
 mod people;
 mod reaper;
+mod table;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -18,6 +18,7 @@ mod chain;
 mod desk;
 mod families;
 mod flip;
+mod glass;
 mod insider;
 mod observed;
 mod progress;

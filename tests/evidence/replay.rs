@@ -50,7 +50,7 @@ fn asked(id: &str, args: &str, observe: &str) -> Json {
         "run":{{"id":"{run}","mode":"enforce","opened_at":"{NOW}","calls":0,"errors":0,"cost":0,"labels":{{"ticket":"<script>"}}}},
         "tool":{{"name":"repo.read_file","kind":"file.read","tier":"T1","read_only":true,"definition":"{definition}"}},
         "call":{{"id":"{id}"}},"args":{args},"effect":{{"kind":"none"}},"context":{{"attested":{{}},"claimed":{{"ticket":"<script>"}}}},
-        "time":{time},"findings":[],"approvals":[],"pools":[],"quorum":{{"by_hand":[]}},"observe":{observe},"history":{{"calls":0,"errors":0,"denied":0}}}}"#
+        "time":{time},"findings":[],"approvals":[],"pools":[],"quorum":{{"by_hand":[]}},"break_glass":{{"open":false,"nonce":"","until":"","by":[]}},"observe":{observe},"history":{{"calls":0,"errors":0,"denied":0}}}}"#
     ))
 }
 

@@ -150,3 +150,37 @@ async fn a_run_with_too_many_denials_is_suspended_once_and_stays_so_after_a_rest
     assert_eq!(tool.count(), 2);
     crate::checker::check(&estate.books, &tool, &estate.receipts);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_was_denied_too_often_is_suspended_for_that_run_and_stays_so_after_a_restart() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    bound(&estate, "tool_denials_max", json!(2));
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    // Names that nobody granted suspend nothing and are not kept.
+    for id in ["x", "y", "z"] {
+        let refused = agent.call("nothing.here", id, "{}").await.unwrap_err();
+        assert_eq!(refused.code, "tool.not_granted");
+    }
+    for id in ["a", "b"] {
+        let refused = agent.call("work.do", id, r#"{"n":"text"}"#).await.unwrap_err();
+        assert_ne!(refused.code, "limit.exceeded", "{refused:?}");
+    }
+    denied!(agent.call("work.do", "c", "{}").await, "limit.tool_suspended");
+    // What is on the books is still told, and other tools still run.
+    assert_ne!(
+        agent.call("work.do", "a", r#"{"n":"text"}"#).await.unwrap_err().code,
+        "limit.exceeded"
+    );
+    assert_eq!(agent.call("work.fail", "d", "{}").await.unwrap_err().code, "tool.failed");
+    sidecar.kill();
+    let mut sidecar = estate.serve().await;
+    denied!(agent.call("work.do", "e", "{}").await, "limit.tool_suspended");
+    sidecar.open().await.call("work.do", "f", "{}").await.unwrap();
+    sidecar.stop().await;
+    let said = crate::desk::entries(&estate, "control.applied");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said[0]["data"]["name"], format!("{}/work.do", agent.run));
+    crate::checker::check(&estate.books, &tool, &estate.receipts);
+}

@@ -156,6 +156,7 @@ async fn three_processes_over_one_database_run_exactly_as_many_calls_as_the_pool
             &json!([{"name": "fleet", "unit": "requests", "per": "none", "size": UNITS}]),
         );
         bound(&estate, "denials_max", Value::Null);
+        bound(&estate, "tool_denials_max", Value::Null);
         let sidecar = estate.serve().await;
         fleet.push((sidecar, estate));
     }

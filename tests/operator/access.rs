@@ -66,9 +66,9 @@ async fn a_role_may_do_what_is_its_own_and_a_client_cannot_widen_it() {
     for (route, right) in ROUTES {
         for (who, rights) in [
             ("vera", &[Right::Look][..]),
-            ("otto", &[Right::Look, Right::Switch]),
+            ("otto", &[Right::Look, Right::Switch, Right::Review]),
             ("anna", &[Right::Look, Right::Read, Right::Word]),
-            ("aude", &[Right::Look, Right::Read]),
+            ("aude", &[Right::Look, Right::Read, Right::Review]),
             ("paul", &[]),
         ] {
             let headers = format!(

@@ -18,6 +18,9 @@ use crate::operator::view::{Facts, Unviewable};
 mod sign;
 mod signers;
 
+pub(super) use sign::armored;
+pub(super) use signers::sign as sign_list;
+
 /// Bytes of a file with arguments.
 const ARGUMENTS_MAX: u64 = 64 * 1024;
 

@@ -7,8 +7,8 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
 use super::Give;
-use crate::approval::Statement;
 use crate::approval::sign::{self, Key};
+use crate::approval::{NAMESPACE, Statement};
 use crate::config;
 
 /// The armored signature over a statement.
@@ -24,8 +24,17 @@ pub(super) fn signature(args: &Give, statement: &Statement) -> Result<String, St
             Path::new(&home).join(".ssh/id_ed25519")
         }
     };
-    let key = Key::open(&key, &config::environment, &passphrase).map_err(|e| e.to_string())?;
-    sign::sign(&key, statement).map_err(|e| e.to_string())
+    armored(&key, NAMESPACE, &statement.bytes())
+}
+
+/// The armored signature over these bytes in this namespace, by the key that this names.
+pub(in crate::cli) fn armored(
+    key: &Path,
+    namespace: &str,
+    message: &[u8],
+) -> Result<String, String> {
+    let key = Key::open(key, &config::environment, &passphrase).map_err(|e| e.to_string())?;
+    sign::sign_bytes(&key, namespace, message).map_err(|e| e.to_string())
 }
 
 /// Asks for a key's passphrase on the terminal, which does not show it.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::approval::Approvers;
+use crate::approval::approvers::Purpose;
 use crate::cli::{Exit, complain, say};
 use crate::crypto::keys::SecretKey;
 
@@ -23,7 +24,7 @@ pub(super) struct Sign {
 
 /// Signs it.
 pub(super) fn run(args: &Sign) -> Exit {
-    match sign(&args.file, &args.keys) {
+    match sign(Purpose::Approval, &args.file, &args.keys) {
         Ok(()) => Exit::Ok,
         Err(why) => {
             complain(format!("error: {why}"));
@@ -32,12 +33,13 @@ pub(super) fn run(args: &Sign) -> Exit {
     }
 }
 
-fn sign(file: &Path, keys: &[PathBuf]) -> Result<(), String> {
+/// Signs a list for this purpose; the envelope stands beside it.
+pub(in crate::cli) fn sign(purpose: Purpose, file: &Path, keys: &[PathBuf]) -> Result<(), String> {
     let at = |path: &Path, why: &dyn std::fmt::Display| format!("`{}`: {why}", path.display());
     let text = std::fs::read(file).map_err(|e| at(file, &e))?;
     let keys: Result<Vec<_>, _> = keys.iter().map(|path| SecretKey::load(path)).collect();
     let keys = keys.map_err(|e| e.to_string())?;
-    let envelope = Approvers::sign(&text, &keys.iter().collect::<Vec<_>>());
+    let envelope = Approvers::sign_for(purpose, &text, &keys.iter().collect::<Vec<_>>());
     let envelope = envelope.map_err(|e| at(file, &e))?;
     let mut beside = file.as_os_str().to_owned();
     beside.push(".sig.json");

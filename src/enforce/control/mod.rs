@@ -21,11 +21,14 @@ use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
 use crate::tool::Cancel;
 use file::SwitchFile;
+pub use glass::Breaker;
+use glass::Glass;
 use switches::{About, Switches};
 use watch::Progress;
 pub use watch::{Follow, Told};
 
 mod file;
+mod glass;
 mod obey;
 mod switches;
 mod watch;
@@ -36,6 +39,7 @@ const FRESH: Duration = Duration::from_secs(5);
 /// What this gate knows of its operators' will.
 pub(super) struct Control {
     switches: RwLock<Switches>,
+    glass: Glass,
     file: Option<SwitchFile>,
     follow: OnceLock<Follow>,
     /// When the last look at the list that was answered began, monotonic.
@@ -50,6 +54,7 @@ impl Control {
     pub fn new(switch_file: Option<PathBuf>) -> Self {
         Self {
             switches: RwLock::default(),
+            glass: Glass::default(),
             file: switch_file.map(SwitchFile::at),
             follow: OnceLock::new(),
             read: Mutex::new(None),
@@ -173,6 +178,7 @@ impl Road {
         let mut notes = self.control.switches.read().notes(self.clock.now());
         let file = self.control.file.as_ref();
         notes.extend(file.and_then(|file| file.note(self.clock.monotonic())));
+        notes.extend(self.glass_notes());
         notes
     }
 }

@@ -188,6 +188,9 @@ impl Road {
                     }
                 });
             }
+            Some(Order::BreakGlass(_) | Order::CloseGlass { .. } | Order::ReviewGlass { .. }) => {
+                self.break_glass_row(row)
+            }
             Some(Order::Word { .. } | Order::Modify { .. }) => {
                 self.tasks.spawn(async move {
                     // A call of another gate is that gate's business.
@@ -215,7 +218,10 @@ impl Road {
                     ]),
                 })
             }
-            Order::Switch { .. } => None,
+            Order::Switch { .. }
+            | Order::BreakGlass(_)
+            | Order::CloseGlass { .. }
+            | Order::ReviewGlass { .. } => None,
         }
     }
 
@@ -291,7 +297,7 @@ impl Road {
     }
 
     /// Tells the list what was done, for as long as it takes or until the gate stops.
-    async fn reported(&self, seq: u64, done: Json) {
+    pub(super) async fn reported(&self, seq: u64, done: Json) {
         let Some(follow) = self.control.follow.get() else { return };
         let (origin, at) = (follow.origin.clone(), self.clock.now());
         let report = Report { seq, origin, at, done };

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Control;
+use super::glass::is_glass;
 use super::switches::Switches;
 use crate::control::answer::ENDED;
 use crate::control::{Action, Order, Orders, Presence, Row, Target};
@@ -91,6 +92,7 @@ impl Road {
         let shown = orders.shown().await?;
         let before = shown.into_iter().find(|gate| gate.origin == follow.origin);
         let (mut switches, mut progress) = (Switches::default(), Progress::default());
+        let mut obeyed = Vec::new();
         loop {
             let rows = orders.since(progress.seen, PAGE).await?;
             let full = rows.len() >= PAGE;
@@ -99,8 +101,13 @@ impl Road {
                 if let Some(Order::Switch { action, target }) = &row.order {
                     switches.apply(*action, target, row.given.expires);
                 }
-                if before.as_ref().is_some_and(|before| before.seq < row.seq) {
+                self.control.glass.remember_stop(&row);
+                // WHY: a gate that is new opens nothing either before that is on its own books.
+                let new = before.is_none() && is_glass(&row);
+                if new || before.as_ref().is_some_and(|before| before.seq < row.seq) {
                     progress.owed.push(row);
+                } else {
+                    obeyed.push(row);
                 }
             }
             if !full {
@@ -110,7 +117,9 @@ impl Road {
         let mut owed = Vec::new();
         for row in std::mem::take(&mut progress.owed) {
             let reports = orders.reports(row.seq).await?;
-            if !reports.iter().any(|report| report.origin == follow.origin) {
+            if reports.iter().any(|report| report.origin == follow.origin) {
+                obeyed.push(row);
+            } else {
                 owed.push(row);
             }
         }
@@ -124,6 +133,8 @@ impl Road {
         };
         orders.show(&presence).await?;
         *self.control.switches.write() = switches;
+        obeyed.sort_by_key(|row| row.seq);
+        obeyed.iter().for_each(|row| self.control.glass.remember(row));
         *self.control.progress.lock() = progress;
         self.control.heard(began);
         drop(self.control.follow.set(follow.clone()));
@@ -133,6 +144,7 @@ impl Road {
     /// Obeys what came while this gate was away. To be done once the runs of the last life are known, and
     /// before any call is taken.
     pub async fn catch_up(self: &Arc<Self>) {
+        self.reopen_glass();
         let owed = std::mem::take(&mut self.control.progress.lock().owed);
         // All at once, so that none of them counts as obeyed before it is.
         owed.iter().for_each(|row| self.control.progress.lock().begin(row.seq));

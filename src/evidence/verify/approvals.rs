@@ -4,25 +4,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::case::Case;
+use super::glass;
 use super::report::{Outcome, Report};
-use crate::approval::{Approval, Approvers, Hold, Signed, Word, approvers, check as worth};
+use crate::approval::approvers::Purpose;
+use crate::approval::{Approval, Approvers, Hold, Signed, Word, check as worth};
 use crate::crypto::dsse;
+use crate::crypto::keys::PublicKey;
 use crate::crypto::sshsig::SshSig;
 use crate::domain::digest::Digest;
 use crate::domain::id::CallId;
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
-use crate::evidence::approvals::{committed, is_word, list, list_of, words};
+use crate::evidence::approvals::{committed, glass_lists, is_word, list, list_of, words};
 use crate::evidence::bundle::{APPROVERS, APPROVERS_SIG, approvers_files};
 use crate::evidence::payloads::Payload;
 use crate::evidence::projection::{Material, decides};
 use crate::ledger::entry::Kind;
 use crate::ledger::hold::layers;
 use crate::ledger::verify::Line;
-use crate::ledger::verify::approved::LATE_MILLIS;
+use crate::ledger::verify::approved::{LATE_MILLIS, breaks_glass};
 
 /// Why a word cannot be told, or does not hold.
-enum Bad {
+pub(super) enum Bad {
     Invalid(String),
     Unverifiable(String),
 }
@@ -42,6 +45,8 @@ struct Seen {
     cut: usize,
     /// Releases whose policy input is not opened.
     untold: usize,
+    /// Calls that ran under break-glass.
+    broken: usize,
     people: BTreeSet<String>,
     missing: Option<String>,
 }
@@ -57,7 +62,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
             return report.put("P4", Outcome::Invalid(why));
         }
     }
-    let Seen { granted, refused, released, people, .. } = &seen;
+    let Seen { granted, refused, released, broken, people, .. } = &seen;
     if seen.cut > 0 {
         let cut = seen.cut;
         report
@@ -74,11 +79,19 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
         "P4",
         match seen.missing {
             Some(missing) => Outcome::Unverifiable(missing),
-            None if granted + refused == 0 => Outcome::Valid("nobody was asked to approve".into()),
-            None => Outcome::Valid(format!(
-                "{granted} approvals and {refused} refusals by {} people; {released} calls released",
-                people.len()
-            )),
+            None if granted + refused + broken == 0 => {
+                Outcome::Valid("nobody was asked to approve".into())
+            }
+            None => {
+                let glass = match broken {
+                    0 => String::new(),
+                    n => format!("; {n} calls ran under BREAK-GLASS, without an approver"),
+                };
+                Outcome::Valid(format!(
+                    "{granted} approvals and {refused} refusals by {} people; {released} calls released{glass}",
+                    people.len()
+                ))
+            }
         },
     );
 }
@@ -101,6 +114,10 @@ fn stray(case: &Case<'_>) -> Result<(), String> {
                 lists.extend([APPROVERS.to_owned(), APPROVERS_SIG.to_owned()]);
             }
         }
+    }
+    for digest in glass_lists(&case.strands) {
+        let (text, signature) = approvers_files(&digest);
+        lists.extend([text, signature]);
     }
     let mut there = case.files.0.keys().filter(|name| name.starts_with("approvals/"));
     let stray = there.find(|name| !words.contains_key(*name) && !lists.contains(*name));
@@ -142,6 +159,13 @@ fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), 
                 Err(Bad::Unverifiable(why)) => seen.missing = Some(at(why)),
             }
         } else if decides(line) {
+            if breaks_glass(line) {
+                match glass::check(case, material, line) {
+                    Ok(()) => seen.broken = seen.broken.saturating_add(1),
+                    Err(Bad::Invalid(why)) => return Err(at(why)),
+                    Err(Bad::Unverifiable(why)) => seen.missing = Some(at(why)),
+                }
+            }
             let known = open.get(call);
             let released = known.is_some() && line.is(Kind::CallAuthorized);
             // Of what began before the span, or cannot be told, no more is said.
@@ -237,21 +261,31 @@ fn trusted(case: &Case<'_>, line: &Line) -> Result<Approvers, Bad> {
     let unknown = |why: &str| Bad::Unverifiable(why.to_owned());
     let digest = list_of(line).ok_or_else(|| unknown("it names no list of approvers"))?;
     let trust = case.trust;
-    if trust.approvers.is_empty() && trust.approver_keys.is_empty() {
-        return Err(unknown("the trust file names no approvers"));
+    known(case, (Purpose::Approval, &digest), (&trust.approvers, &trust.approver_keys))
+}
+
+/// The list of this digest for this purpose, if it or a key that signed it is trusted.
+pub(super) fn known(
+    case: &Case<'_>,
+    (purpose, digest): (Purpose, &Digest),
+    (lists, keys): (&[Digest], &[PublicKey]),
+) -> Result<Approvers, Bad> {
+    let whose = purpose.list();
+    if lists.is_empty() && keys.is_empty() {
+        return Err(Bad::Unverifiable(format!("the trust file names no {whose}")));
     }
+    let here = list(case.files, digest);
     let (text, envelope) =
-        list(case.files, &digest).ok_or_else(|| unknown("the list of approvers is not here"))?;
-    if !trust.approvers.contains(&digest) {
-        let opened = dsse::open(envelope, approvers::PAYLOAD_TYPE, &trust.approver_keys, 1);
-        let opened = opened.map_err(|e| format!("the list of approvers: {e}"))?;
+        here.ok_or_else(|| Bad::Unverifiable(format!("the list of {whose} is not here")))?;
+    if !lists.contains(digest) {
+        let opened = dsse::open(envelope, purpose.payload_type(), keys, 1);
+        let opened = opened.map_err(|e| format!("the list of {whose}: {e}"))?;
         if opened.payload != text {
-            return Err(Bad::Invalid(
-                "the list of approvers is not the one that was signed".into(),
-            ));
+            let why = format!("the list of {whose} is not the one that was signed");
+            return Err(Bad::Invalid(why));
         }
     }
-    Approvers::parse(text).map_err(|e| Bad::Invalid(e.to_string()))
+    Approvers::parse_for(purpose, text).map_err(|e| Bad::Invalid(e.to_string()))
 }
 
 /// Who an entry or a policy's input says approved.
@@ -279,7 +313,7 @@ fn told(
     if !list.iter().all(of_given) {
         return Err("the policy was told of an approval that nobody gave".into());
     }
-    if list.is_empty() && released {
+    if list.is_empty() && released && !breaks_glass(line) {
         return Err("it was released, and the policy was told of no approval".into());
     }
     Ok(true)

@@ -13,6 +13,7 @@ mod approvals;
 pub mod case;
 mod content;
 mod files;
+mod glass;
 mod log;
 mod observed;
 mod opened;

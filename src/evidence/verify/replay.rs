@@ -18,6 +18,7 @@ use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
+use crate::evidence::approvals::broken;
 use crate::evidence::bundle::{AGENT, Files, agent_files};
 use crate::evidence::payloads::Payload;
 use crate::evidence::projection::{Material, decides};
@@ -199,10 +200,11 @@ struct Told<'a> {
 impl Told<'_> {
     /// Whether the input speaks of this very call, by this agent, in this run, at this time.
     fn fits(&self, engine: &RegoEngine) -> Result<(), String> {
-        const MEMBERS: [&str; 15] = [
+        const MEMBERS: [&str; 16] = [
             "agent",
             "approvals",
             "args",
+            "break_glass",
             "call",
             "context",
             "effect",
@@ -326,10 +328,17 @@ impl Told<'_> {
         if !self.material.cut.begin && *self.at("approvals") != Json::Array(granted) {
             return Err("the policy was told of approvals that are not recorded".into());
         }
-        if *self.at("quorum") == input::quorum_json(engine.by_hand()) {
+        if *self.at("quorum") != input::quorum_json(engine.by_hand()) {
+            return Err(
+                "the policy was told of other layers that count approvers than it has".into()
+            );
+        }
+        // Whether that order holds is P4.
+        let broken = broken(self.line)?;
+        if *self.at("break_glass") == input::break_glass_json(broken.as_ref()) {
             Ok(())
         } else {
-            Err("the policy was told of other layers that count approvers than it has".into())
+            Err("the policy was told of another break-glass order than is recorded".into())
         }
     }
 

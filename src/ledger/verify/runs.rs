@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::approved::Hold;
+use super::approved::{Hold, breaks_glass};
 use super::read::{Damage, Line};
 use crate::domain::decision::Verdict;
 use crate::domain::digest::{Digest, call_digest};
@@ -134,6 +134,7 @@ impl Run {
         let before = self.calls.get(&id);
         let begun = before.is_none() && self.cut;
         let stage = next_stage(before, draft.kind)
+            .or_else(|| under_glass(before, line))
             .or_else(|| begun.then(|| stage_of(draft.kind)).flatten())
             .ok_or_else(|| bad(format!("`{}` does not follow {}", line.kind(), said(before))))?;
         if let (Some(was), Some(is)) = (before.and_then(|c| c.tool.as_ref()), &draft.tool)
@@ -196,6 +197,12 @@ fn next_stage(before: Option<&Call>, kind: Kind) -> Option<Stage> {
     }
 }
 
+/// A held call that a break-glass order lets run, without an approval or with too few of them.
+fn under_glass(before: Option<&Call>, line: &Line) -> Option<Stage> {
+    let held = before.is_some_and(|call| matches!(call.stage, Stage::Held | Stage::Approved));
+    (held && breaks_glass(line)).then_some(Stage::Authorized)
+}
+
 /// Where a call stands after its first entry that was read, if it began before.
 const fn stage_of(kind: Kind) -> Option<Stage> {
     if matches!(kind, Kind::CallAuthorized) {
@@ -220,6 +227,8 @@ fn verdict_fits(line: &Line) -> Result<(), String> {
     let enforced = draft.data.get("enforced").and_then(Json::as_bool).unwrap_or(true);
     let fits = match (draft.kind, draft.verdict) {
         (Kind::CallAuthorized, Some(Verdict::Allow)) => enforced,
+        // Break-glass is no observing: what runs under it the policy allows, told of it.
+        (Kind::CallAuthorized, _) if breaks_glass(line) => false,
         (Kind::CallAuthorized, Some(Verdict::Deny | Verdict::RequireApproval)) => {
             !enforced && line.text("tier").and_then(Tier::parse).is_some_and(|t| t != Tier::T3)
         }

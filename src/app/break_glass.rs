@@ -1,0 +1,140 @@
+//! Whose break-glass statements hold: the signed list, read anew for each, without keys that were revoked and
+//! without any key that approves calls too.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use super::{checked, fleet, operators};
+use crate::approval::Approvers;
+use crate::approval::approvers::Purpose;
+use crate::approval::break_glass::{self, Open, Signed, Terms};
+use crate::config::Config;
+use crate::crypto::keys::PublicKey;
+use crate::crypto::sshsig::SshSig;
+use crate::domain::time::Timestamp;
+use crate::enforce::{Breaker, Refused, Road};
+use crate::evidence::artifacts::Artifacts;
+use crate::operator::break_glass::Glass;
+use crate::telemetry::metrics::Metrics;
+
+/// The list in its file, and who may sign it.
+#[derive(Clone, Debug)]
+struct List {
+    file: PathBuf,
+    trusted: Vec<PublicKey>,
+    threshold: usize,
+    /// The list of approvers: break-glass has keys of its own.
+    approvers: Option<PathBuf>,
+}
+
+/// The list of this gate, which keeps what it read for evidence.
+#[derive(Debug)]
+struct Gate {
+    list: List,
+    terms: Terms,
+    artifacts: Artifacts,
+    road: Weak<Road>,
+}
+
+/// What the configuration says; `None`: there is no break-glass.
+fn configured(config: &Config) -> Result<Option<(List, Terms)>, Vec<String>> {
+    let Some(section) = &config.trust.break_glass else { return Ok(None) };
+    let mut wrong = Vec::new();
+    let trusted = checked::keys(&section.keys, &mut wrong);
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    let list = List {
+        file: section.signers.clone(),
+        trusted,
+        threshold: section.threshold,
+        approvers: config.approvals.signers.clone(),
+    };
+    let (quorum, minutes) = (section.quorum, section.max_minutes);
+    Ok(Some((list, Terms { tenant: fleet::tenant(config), quorum, minutes })))
+}
+
+/// The configured list of a gate. `None`: no statement opens anything here.
+pub(super) fn breaker(
+    config: &Config,
+    artifacts: &Artifacts,
+    road: &Arc<Road>,
+) -> Result<Option<Arc<dyn Breaker>>, Vec<String>> {
+    let Some((list, terms)) = configured(config)? else { return Ok(None) };
+    if let Err(why) = list.open() {
+        // Somebody may mend it before it is needed.
+        tracing::warn!(%why, "nobody can break glass");
+    }
+    let (artifacts, road) = (artifacts.clone(), Arc::downgrade(road));
+    Ok(Some(Arc::new(Gate { list, terms, artifacts, road })))
+}
+
+/// What an office needs to take statements. `None`: it takes none.
+pub(super) fn office(
+    config: &Config,
+    metrics: &Arc<Metrics>,
+) -> Result<Option<Glass>, super::Error> {
+    let Some((list, terms)) = configured(config).map_err(super::Error::Config)? else {
+        return Ok(None);
+    };
+    let alarm = operators::webhook(config)?;
+    let list = Arc::new(move || list.open().map(|(list, _)| list));
+    Ok(Some(Glass { terms, list, alarm, metrics: Arc::clone(metrics) }))
+}
+
+impl List {
+    /// The list as it is now, and its envelope.
+    fn open(&self) -> Result<(Approvers, (Vec<u8>, Vec<u8>)), String> {
+        let shown = self.file.display();
+        let mut envelope = self.file.clone().into_os_string();
+        envelope.push(".sig.json");
+        let (text, envelope) = (read(&self.file)?, read(Path::new(&envelope))?);
+        let trusted = (self.trusted.as_slice(), self.threshold);
+        let list = Approvers::open_for(Purpose::BreakGlass, &text, &envelope, trusted);
+        let list = list.map_err(|e| format!("`{shown}`: {e}"))?;
+        if let Some(approvers) = &self.approvers {
+            // A list of approvers that cannot be read approves nothing.
+            let approvers = read(approvers).ok().and_then(|text| Approvers::parse(&text).ok());
+            let shared = list.signers().iter().find(|signer| {
+                approvers.as_ref().is_some_and(|list| list.signer(&signer.key).is_some())
+            });
+            if let Some(shared) = shared {
+                let key = shared.key.fingerprint();
+                return Err(format!(
+                    "`{shown}`: {key} approves calls too: break-glass has keys of its own"
+                ));
+            }
+        }
+        Ok((list, (text, envelope)))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|e| format!("`{}`: {e}", path.display()))
+}
+
+impl Breaker for Gate {
+    fn check(&self, signed: &Signed, now: Timestamp) -> Result<Open, Refused> {
+        let unusable = |message: String| Refused {
+            detail: "break_glass.signer".into(),
+            message: format!("the list of break-glass signers cannot be used: {message}"),
+        };
+        let (list, (text, envelope)) = self.list.open().map_err(unusable)?;
+        let kept = self.artifacts.put_approvers(list.digest(), &text, &envelope);
+        kept.map_err(|e| unusable(e.to_string()))?;
+        let road = self.road.upgrade().ok_or_else(|| unusable("the gate has stopped".into()))?;
+        let keys = list.signers().iter().map(|signer| signer.key.fingerprint());
+        let revoked: Vec<String> = keys.filter(|key| road.is_key_stopped(key)).collect();
+        let refused =
+            |why: break_glass::Refused| Refused { detail: why.code.to_owned(), message: why.why };
+        let open = break_glass::check(&self.terms, &list.without(revoked), signed, now);
+        let mut open = open.map_err(refused)?;
+        // As stock tools spell them: that is what goes on the books.
+        for signature in &mut open.signed.signatures {
+            if let Ok(spelled) = SshSig::parse(signature) {
+                *signature = spelled.armored();
+            }
+        }
+        Ok(open)
+    }
+}

@@ -1,0 +1,328 @@
+//! Break-glass: what several key holders sign so that, for a short time, calls of one agent to some tools
+//! need no approver.
+//!
+//! It has a list of keys and a namespace of its own, so that no approver's signature opens anything and no
+//! key of this list approves a call. Pure, like everything here: the same at the gate and in an audit.
+
+use std::collections::BTreeSet;
+
+use super::approvers::Purpose;
+pub use super::check::Refused;
+use super::check::signer;
+use super::{Approval, Approvers};
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::id::ToolName;
+use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
+
+/// The SSHSIG namespace of break-glass statements.
+pub const NAMESPACE: &str = "wicketgate-break-glass";
+/// The role without which a key of the list counts for nothing.
+pub const ROLE: &str = "break_glass";
+/// Minutes that a statement may span; a configuration may allow fewer, never more.
+pub const MINUTES_MAX: u64 = 60;
+/// Different subjects that have to sign; a configuration may ask for more, never for fewer.
+pub const QUORUM_MIN: usize = 2;
+/// Signatures under one statement.
+pub const SIGNATURES_MAX: usize = 16;
+/// Version of the statement (`v`).
+pub const VERSION: &str = "wicketgate/break-glass/1";
+
+/// Bytes of a statement.
+const BYTES_MAX: usize = 16 * 1024;
+/// Tools of a statement.
+const TOOLS_MAX: usize = 64;
+/// Bytes of a reason, and of an agent's or a tenant's name.
+const REASON_MAX: usize = 1024;
+const NAME_MAX: usize = 256;
+
+/// What is signed: the canonical form (RFC 8785) of exactly these members and `v`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Statement {
+    /// Whose gates it is for.
+    pub tenant: String,
+    /// The agent, by `metadata.name` of its manifest.
+    pub agent: String,
+    /// The tools, sorted, each once; never empty.
+    pub tools: Vec<ToolName>,
+    /// Why, for whoever reviews it.
+    pub reason: String,
+    /// Before this it opens nothing.
+    pub not_before: Timestamp,
+    /// From this on it opens nothing any more; at most [`MINUTES_MAX`] later.
+    pub expires: Timestamp,
+    /// 16 random bytes in hex: a statement is good for one opening.
+    pub nonce: String,
+}
+
+impl Statement {
+    /// Reads the bytes that were signed: canonical form, exactly the members of a statement, each in its
+    /// one spelling, and within the bounds of every configuration.
+    ///
+    /// # Errors
+    /// What is wrong, in words for a person.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        const KNOWN: [&str; 8] =
+            ["agent", "expires", "nonce", "not_before", "reason", "tenant", "tools", "v"];
+        if bytes.len() > BYTES_MAX {
+            return Err(format!("longer than {BYTES_MAX} bytes"));
+        }
+        let json = Json::parse(bytes, &Limits::FILE).map_err(|e| e.to_string())?;
+        let members = json.as_object().ok_or("no object")?;
+        if let Some(other) = members.keys().find(|name| !KNOWN.contains(&name.as_str())) {
+            let shown: String = other.chars().filter(|c| !c.is_control()).take(64).collect();
+            return Err(format!("unknown member `{shown}`"));
+        }
+        let text = |name: &'static str| {
+            let text = json.get(name).and_then(Json::as_str);
+            text.ok_or_else(|| format!("`{name}` is missing or no text"))
+        };
+        let time = |name: &'static str| {
+            Timestamp::parse(text(name)?)
+                .ok_or_else(|| format!("`{name}` is no instant like 2026-11-21T20:05:03.123Z"))
+        };
+        if text("v")? != VERSION {
+            return Err(format!("`v` is not `{VERSION}`"));
+        }
+        let tools = json.get("tools").and_then(Json::as_array).unwrap_or_default();
+        let tools = tools.iter().map(|tool| ToolName::parse(tool.as_str()?)).collect();
+        let tools: Option<Vec<ToolName>> = tools;
+        let statement = Self {
+            tenant: text("tenant")?.to_owned(),
+            agent: text("agent")?.to_owned(),
+            tools: tools.ok_or("`tools` are no names of tools")?,
+            reason: text("reason")?.to_owned(),
+            not_before: time("not_before")?,
+            expires: time("expires")?,
+            nonce: text("nonce")?.to_owned(),
+        };
+        statement.bounded()?;
+        // Whatever else could be written otherwise, and white space, is caught here.
+        if statement.bytes() == bytes {
+            Ok(statement)
+        } else {
+            Err("not in canonical form (RFC 8785)".into())
+        }
+    }
+
+    /// Whether every member is one that a statement may have.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn bounded(&self) -> Result<(), String> {
+        let named = |name: &str| !name.is_empty() && name.len() <= NAME_MAX;
+        if !named(&self.tenant) || !named(&self.agent) {
+            return Err(format!("`tenant` and `agent` are names of at most {NAME_MAX} bytes"));
+        }
+        let unique: BTreeSet<&str> = self.tools.iter().map(ToolName::as_str).collect();
+        let sorted = unique.iter().copied().eq(self.tools.iter().map(ToolName::as_str));
+        if self.tools.is_empty() || self.tools.len() > TOOLS_MAX || !sorted {
+            return Err(format!("`tools` are one to {TOOLS_MAX} names, sorted, each once"));
+        }
+        if self.reason.trim().is_empty() || self.reason.len() > REASON_MAX {
+            return Err(format!("`reason` says why, in at most {REASON_MAX} bytes"));
+        }
+        let hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+        if self.nonce.len() != 32 || !self.nonce.bytes().all(hex) {
+            return Err("`nonce` is no 32 hex digits".into());
+        }
+        if self.expires <= self.not_before {
+            return Err("`expires` is not after `not_before`".into());
+        }
+        if self.span_millis() > millis(MINUTES_MAX) {
+            return Err(format!("it spans more than {MINUTES_MAX} minutes"));
+        }
+        Ok(())
+    }
+
+    const fn span_millis(&self) -> i64 {
+        self.expires.millis().saturating_sub(self.not_before.millis())
+    }
+
+    /// The bytes that are signed.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        let tools = self.tools.iter().map(|tool| Json::from(tool.as_str())).collect::<Vec<_>>();
+        canonical::bytes(&Json::object([
+            ("v", Json::from(VERSION)),
+            ("tenant", Json::from(self.tenant.as_str())),
+            ("agent", Json::from(self.agent.as_str())),
+            ("tools", tools.into()),
+            ("reason", Json::from(self.reason.as_str())),
+            ("not_before", Json::from(self.not_before.to_string())),
+            ("expires", Json::from(self.expires.to_string())),
+            ("nonce", Json::from(self.nonce.as_str())),
+        ]))
+    }
+}
+
+fn millis(minutes: u64) -> i64 {
+    i64::try_from(minutes).unwrap_or(i64::MAX).saturating_mul(60_000)
+}
+
+/// A statement and the signatures over it: how it travels, and what the entry of a call that ran under it
+/// commits to under the role `approval`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Signed {
+    /// The statement's bytes, which are UTF-8.
+    pub statement: String,
+    /// SSHSIGs, armored as stock tools write them.
+    pub signatures: Vec<String>,
+}
+
+impl Signed {
+    /// As one JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        let signatures = self.signatures.iter().map(|one| Json::from(one.as_str()));
+        Json::object([
+            ("statement", Json::from(self.statement.as_str())),
+            ("signatures", signatures.collect::<Vec<_>>().into()),
+        ])
+    }
+
+    /// Reads the object; none if it is not exactly the two, or has more than [`SIGNATURES_MAX`].
+    #[must_use]
+    pub fn of(json: &Json) -> Option<Self> {
+        let signatures = json.get("signatures")?.as_array()?;
+        let texts = signatures.iter().map(|one| one.as_str().map(str::to_owned)).collect();
+        let texts: Option<Vec<String>> = texts;
+        let signatures = texts.filter(|all| all.len() <= SIGNATURES_MAX)?;
+        let statement = json.get("statement")?.as_str()?.to_owned();
+        (json.as_object()?.len() == 2).then_some(Self { statement, signatures })
+    }
+
+    /// The payload: canonical JSON.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        canonical::bytes(&self.to_json())
+    }
+
+    /// Reads the payload back; none if it is not in canonical form.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let signed = Self::of(&Json::parse(bytes, &Limits::FILE).ok()?)?;
+        (signed.bytes() == bytes).then_some(signed)
+    }
+}
+
+/// What a statement is held to besides its list of keys.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Terms {
+    /// Whose gate this is.
+    pub tenant: String,
+    /// Different subjects that have to have signed, at least [`QUORUM_MIN`].
+    pub quorum: usize,
+    /// Minutes that a statement may span, at most [`MINUTES_MAX`].
+    pub minutes: u64,
+}
+
+/// A statement that holds, and who signed it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Open {
+    /// What it says.
+    pub statement: Statement,
+    /// Who signed, one entry for each signature, in the order of their subjects.
+    pub by: Vec<Approval>,
+    /// How many different subjects it needs.
+    pub quorum: usize,
+    /// SHA-256 of the list of keys that says so.
+    pub signers: Digest,
+    /// What was signed, as it goes on the books.
+    pub signed: Signed,
+}
+
+impl Open {
+    /// The different subjects who signed, sorted.
+    #[must_use]
+    pub fn subjects(&self) -> Vec<&str> {
+        let all: BTreeSet<&str> = self.by.iter().map(|one| one.subject.as_str()).collect();
+        all.into_iter().collect()
+    }
+
+    /// Whether enough different subjects are left without the keys of which this says that they are
+    /// revoked.
+    pub fn stands_without(&self, revoked: impl Fn(&str) -> bool) -> bool {
+        let left = self.by.iter().filter(|one| !revoked(&one.key));
+        let left: BTreeSet<&str> = left.map(|one| one.subject.as_str()).collect();
+        left.len() >= self.quorum
+    }
+}
+
+/// Whether a statement holds at this time: every signature over it is one of the list's, enough different
+/// subjects signed, and it is about this tenant and now.
+///
+/// # Errors
+/// The first thing that is wrong, under its code: `break_glass.statement`, `.signature`, `.namespace`,
+/// `.signer`, `.revoked`, `.early` and `.lapsed` (the key's own time), `.role`, `.again` (two signatures of one
+/// key), `.quorum`, `.tenant`, `.span` (longer than configured), `.not_yet`, `.expired`.
+pub fn check(
+    terms: &Terms,
+    list: &Approvers,
+    signed: &Signed,
+    now: Timestamp,
+) -> Result<Open, Refused> {
+    let bytes = signed.statement.as_bytes();
+    let statement = Statement::parse(bytes)
+        .or_else(|why| refuse("break_glass.statement", format!("the statement: {why}")))?;
+    if signed.signatures.len() > SIGNATURES_MAX {
+        return refuse("break_glass.quorum", format!("more than {SIGNATURES_MAX} signatures"));
+    }
+    let mut by: Vec<Approval> = Vec::new();
+    for signature in &signed.signatures {
+        let one = signer(list, bytes, signature, now, Purpose::BreakGlass);
+        let one = one.map_err(|why| Refused { code: code(why.code), why: why.why })?;
+        if by.iter().any(|other| other.key == one.key) {
+            return refuse("break_glass.again", format!("{} signed twice", one.key));
+        }
+        by.push(one);
+    }
+    by.sort_by(|a, b| (&a.subject, &a.key).cmp(&(&b.subject, &b.key)));
+    let subjects: BTreeSet<&str> = by.iter().map(|one| one.subject.as_str()).collect();
+    let quorum = terms.quorum.max(QUORUM_MIN);
+    if subjects.len() < quorum {
+        let have = subjects.len();
+        return refuse("break_glass.quorum", format!("{have} people signed, {quorum} are needed"));
+    }
+    about(terms, &statement, now)?;
+    let (signers, signed) = (*list.digest(), signed.clone());
+    Ok(Open { statement, by, quorum, signers, signed })
+}
+
+/// Whether it is for this tenant, no longer than allowed, and in force now.
+fn about(terms: &Terms, statement: &Statement, now: Timestamp) -> Result<(), Refused> {
+    if statement.tenant != terms.tenant {
+        return refuse("break_glass.tenant", "the statement is for another tenant");
+    }
+    let minutes = terms.minutes.min(MINUTES_MAX);
+    if statement.span_millis() > millis(minutes) {
+        return refuse("break_glass.span", format!("it spans more than {minutes} minutes"));
+    }
+    if now < statement.not_before {
+        let from = statement.not_before;
+        return refuse("break_glass.not_yet", format!("it opens nothing before {from}"));
+    }
+    if now >= statement.expires {
+        let end = statement.expires;
+        return refuse("break_glass.expired", format!("it ended at {end}"));
+    }
+    Ok(())
+}
+
+fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, Refused> {
+    Err(Refused { code, why: why.into() })
+}
+
+/// The code of what is wrong with one signature.
+fn code(of: &'static str) -> &'static str {
+    match of {
+        "approval.namespace" => "break_glass.namespace",
+        "approval.signer" => "break_glass.signer",
+        "approval.revoked" => "break_glass.revoked",
+        "approval.early" => "break_glass.early",
+        "approval.lapsed" => "break_glass.lapsed",
+        "approval.role" => "break_glass.role",
+        _ => "break_glass.signature",
+    }
+}

@@ -1,0 +1,358 @@
+//! Break-glass at the gate: which calls need no approver just now, and why.
+//!
+//! An order opens nothing before this gate has checked its signatures and put that on the books. From then on
+//! it has exactly one effect: a call of its agent to one of its tools that would wait for an approver does not.
+//! Each nonce opens once. What ended stays ended: by time, by `close`, by a revoked key, and by a clock that
+//! does not fit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::approval::break_glass::{Open, Signed, Statement};
+use crate::control::{Action, Order, Row, Target};
+use crate::domain::id::{CallId, ToolName};
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+use crate::enforce::Road;
+use crate::enforce::approve::Refused;
+use crate::enforce::run::Place;
+use crate::ledger::drafts::Written;
+use crate::ledger::entry::{Draft, Kind};
+
+/// How far this gate's clock may be behind that of whoever put the order on the list.
+const BEHIND: Duration = Duration::from_secs(60);
+/// How long after its end an order may go without a review before that is told.
+const REVIEW_WITHIN: Duration = Duration::from_secs(24 * 60 * 60);
+/// Orders without a review that are told at once.
+const TOLD_MAX: usize = 8;
+
+/// The port to whoever knows the break-glass signers: whether a statement holds at this time. Total and
+/// without effect.
+pub trait Breaker: Send + Sync + std::fmt::Debug {
+    /// Checks statement, signatures and signers.
+    ///
+    /// # Errors
+    /// It opens nothing.
+    fn check(&self, signed: &Signed, now: Timestamp) -> Result<Open, Refused>;
+}
+
+/// One order, as far as it is known here.
+#[derive(Debug)]
+struct Known {
+    seq: u64,
+    /// What it says, if it can be read.
+    statement: Option<Statement>,
+    /// In force, unless it has ended: checked, and on the books.
+    open: Option<Arc<Open>>,
+    /// When it was put on the list, by the clock of whoever did.
+    at: Timestamp,
+    /// When it ends at the latest by a clock that cannot be set.
+    until: Duration,
+    ended: bool,
+    reviewed: bool,
+}
+
+/// Every order of the list, by nonce.
+#[derive(Debug, Default)]
+pub(super) struct Glass {
+    known: Mutex<BTreeMap<String, Known>>,
+    /// Rows of the last life: to be checked once it is known who may sign.
+    before: Mutex<Vec<Row>>,
+    /// Keys that were stopped in the last life, with the number of the order. What fell then does not rise
+    /// again because a key was reinstated since.
+    stops: Mutex<Vec<(u64, String)>>,
+}
+
+impl Glass {
+    /// Keeps the number of an order that stopped a key. Whatever is none is left out.
+    pub fn remember_stop(&self, row: &Row) {
+        let stops = [Action::Suspend, Action::Revoke];
+        if let Some(Order::Switch { action, target: Target::Key(key) }) = &row.order
+            && stops.contains(action)
+        {
+            self.stops.lock().push((row.seq, key.clone()));
+        }
+    }
+
+    /// Whether enough of those who signed an order were trusted all the time since.
+    fn stood(&self, seq: u64, open: &Open) -> bool {
+        let stops = self.stops.lock();
+        open.stands_without(|key| stops.iter().any(|(at, stopped)| *at > seq && stopped == key))
+    }
+
+    /// Keeps a row that was obeyed in the last life. Whatever is no break-glass order is left out.
+    pub fn remember(&self, row: &Row) {
+        if is_glass(row) {
+            self.before.lock().push(row.clone());
+        }
+    }
+
+    /// Notes an order, in the order of the list; false if its nonce was used before.
+    fn note(&self, row: &Row, signed: &Signed) -> bool {
+        let statement = Statement::parse(signed.statement.as_bytes()).ok();
+        // What cannot be read opens nothing; the number stands for the nonce it has not.
+        let nonce = statement.as_ref().map_or_else(|| row.seq.to_string(), |s| s.nonce.clone());
+        let mut known = self.known.lock();
+        if known.get(&nonce).is_some_and(|known| known.seq != row.seq) {
+            return false;
+        }
+        known.entry(nonce).or_insert(Known {
+            seq: row.seq,
+            statement,
+            open: None,
+            at: row.at,
+            until: Duration::ZERO,
+            ended: false,
+            reviewed: false,
+        });
+        true
+    }
+
+    fn change(&self, nonce: &str, change: impl FnOnce(&mut Known)) {
+        self.known.lock().get_mut(nonce).map(change);
+    }
+}
+
+/// Whether a row is one of those that are kept here.
+pub(super) const fn is_glass(row: &Row) -> bool {
+    matches!(
+        row.order,
+        Some(Order::BreakGlass(_) | Order::CloseGlass { .. } | Order::ReviewGlass { .. })
+    )
+}
+
+impl Known {
+    /// Ends it, for good, if it is time or its keys are revoked.
+    fn look(&mut self, now: Timestamp, monotonic: Duration, revoked: &dyn Fn(&str) -> bool) {
+        let Some(open) = &self.open else { return };
+        let Statement { not_before, expires, .. } = &open.statement;
+        // WHY: a clock that was set back would make the order longer.
+        let late = now >= *expires || monotonic >= self.until;
+        let early = now < *not_before || now.plus(BEHIND) < self.at;
+        if late || early || !open.stands_without(revoked) {
+            self.ended = true;
+        }
+    }
+
+    fn in_force(&self) -> Option<&Arc<Open>> {
+        self.open.as_ref().filter(|_| !self.ended)
+    }
+}
+
+impl Road {
+    /// From now on, break-glass statements hold as this says; nothing opens before.
+    pub fn trust_breakers(&self, breaker: Arc<dyn Breaker>) {
+        self.breaker.store(Arc::new(Some(breaker)));
+    }
+
+    /// The order under which a call of this agent to this tool needs no approver now, if there is one.
+    pub(in crate::enforce) fn broken(&self, agent: &str, tool: &ToolName) -> Option<Arc<Open>> {
+        let mut known = self.control.glass.known.lock();
+        self.look_at(&mut known);
+        let mut open = known.values().filter_map(Known::in_force);
+        let covers = |s: &Statement| s.agent == agent && s.tools.contains(tool);
+        open.find(|open| covers(&open.statement)).cloned()
+    }
+
+    fn look_at(&self, known: &mut BTreeMap<String, Known>) {
+        let (now, monotonic) = (self.clock.now(), self.clock.monotonic());
+        let revoked = |key: &str| self.is_key_stopped(key);
+        for one in known.values_mut().filter(|one| !one.ended) {
+            one.look(now, monotonic, &revoked);
+        }
+        let open = known.values().filter(|one| one.in_force().is_some()).count();
+        self.metrics.break_glass(open);
+    }
+
+    /// Takes up again what was open in the last life and has not ended since. What this gate obeyed then is
+    /// on the books; its signatures are checked again.
+    pub(super) fn reopen_glass(self: &Arc<Self>) {
+        for row in std::mem::take(&mut *self.control.glass.before.lock()) {
+            match &row.order {
+                Some(Order::BreakGlass(signed)) => {
+                    if !self.control.glass.note(&row, signed) {
+                        continue;
+                    }
+                    match self.holds(signed) {
+                        Ok(open) => self.take_effect(open),
+                        Err(why) => self.never_opens(signed, &why),
+                    }
+                }
+                Some(Order::CloseGlass { nonce }) => {
+                    self.control.glass.change(nonce, |one| one.ended = true);
+                }
+                Some(Order::ReviewGlass { nonce }) => {
+                    self.control.glass.change(nonce, |one| one.reviewed = true);
+                }
+                Some(Order::Switch { .. } | Order::Word { .. } | Order::Modify { .. }) | None => {}
+            }
+        }
+        self.release_held();
+    }
+
+    fn never_opens(&self, signed: &Signed, why: &Refused) {
+        if why.detail != "break_glass.expired" {
+            let (code, message) = (&why.detail, &why.message);
+            tracing::warn!(%code, %message, "break-glass of the last life is not taken up again");
+        }
+        let statement = Statement::parse(signed.statement.as_bytes());
+        if let Ok(statement) = statement {
+            self.control.glass.change(&statement.nonce, |one| one.ended = true);
+        }
+    }
+
+    fn holds(&self, signed: &Signed) -> Result<Open, Refused> {
+        let nobody = || {
+            let message = "no break-glass signers are configured at this gate".to_owned();
+            Refused { detail: "break_glass.none".into(), message }
+        };
+        let breaker = self.breaker.load_full().as_ref().clone().ok_or_else(nobody)?;
+        breaker.check(signed, self.clock.now())
+    }
+
+    fn take_effect(&self, open: Open) {
+        let left = open.statement.expires.millis().saturating_sub(self.clock.now().millis());
+        let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
+        let until = self.clock.monotonic().saturating_add(left);
+        let nonce = open.statement.nonce.clone();
+        self.control.glass.change(&nonce, |one| {
+            one.ended |= !self.control.glass.stood(one.seq, &open);
+            (one.until, one.open) = (until, Some(Arc::new(open)));
+        });
+    }
+
+    /// Obeys a break-glass order, in its turn: what ends ends here, what opens opens when it is on the books.
+    pub(super) fn break_glass_row(self: &Arc<Self>, row: Row) {
+        let road = Arc::clone(self);
+        match &row.order {
+            Some(Order::BreakGlass(signed)) => {
+                let (fresh, signed) = (self.control.glass.note(&row, signed), signed.clone());
+                self.tasks.spawn(async move {
+                    let done = if fresh { road.open_glass(row.seq, signed).await } else { used() };
+                    road.reported(row.seq, done).await;
+                });
+            }
+            Some(Order::CloseGlass { nonce }) => {
+                self.control.glass.change(nonce, |one| one.ended = true);
+                let done = self.noted(row.seq, nonce);
+                tracing::warn!(order = row.seq, %nonce, "break-glass is closed");
+                self.tasks.spawn(async move { road.glass_noted(row.seq, done).await });
+            }
+            Some(Order::ReviewGlass { nonce }) => {
+                self.control.glass.change(nonce, |one| one.reviewed = true);
+                let done = self.noted(row.seq, nonce);
+                self.tasks.spawn(async move { road.glass_noted(row.seq, done).await });
+            }
+            Some(Order::Switch { .. } | Order::Word { .. } | Order::Modify { .. }) | None => {}
+        }
+    }
+
+    /// `data` of `control.applied` for what lets nothing run.
+    fn noted(&self, seq: u64, nonce: &str) -> Json {
+        let known = self.control.glass.known.lock();
+        let statement = known.get(nonce).and_then(|one| one.statement.as_ref());
+        let about = statement.map_or(("all", ""), |s| ("agent", s.agent.as_str()));
+        told(seq, "note", about)
+    }
+
+    async fn glass_noted(&self, seq: u64, done: Json) {
+        let entry = Written::bare(Draft::of(Kind::ControlApplied, done.clone()));
+        // Without an entry nothing was done that could be told.
+        if self.ledger.owe(entry).await.is_ok() {
+            self.reported(seq, done).await;
+        }
+    }
+
+    /// Checks a statement, puts on the books that it opens, and only then lets it.
+    async fn open_glass(self: &Arc<Self>, seq: u64, signed: Signed) -> Json {
+        let open = match self.holds(&signed) {
+            Ok(open) => open,
+            Err(Refused { detail, message }) => {
+                tracing::warn!(order = seq, %detail, %message, "break-glass does not open here");
+                self.never_opens(
+                    &signed,
+                    &Refused { detail: detail.clone(), message: message.clone() },
+                );
+                return Json::object([
+                    ("error", Json::from(message)),
+                    ("detail", Json::from(detail)),
+                ]);
+            }
+        };
+        let Statement { agent, tools, reason, expires, .. } = &open.statement;
+        let names: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
+        let by = open.subjects();
+        tracing::warn!(order = seq, %agent, tools = ?names, %reason, %expires, ?by, "BREAK-GLASS: calls need no approver");
+        let done = told(seq, "break_glass", ("agent", agent));
+        let entry = Written::bare(Draft::of(Kind::ControlApplied, done.clone()));
+        if let Err(why) = self.ledger.owe(entry).await {
+            return Json::object([("error", Json::from(why.to_string()))]);
+        }
+        self.take_effect(open);
+        self.release_held();
+        done
+    }
+
+    /// Judges again what waits for an approver and no longer has to.
+    fn release_held(self: &Arc<Self>) {
+        for run in self.runs.all() {
+            let held: Vec<(CallId, ToolName)> = {
+                let state = run.state.lock();
+                let held = state.calls.iter().filter(|(_, place)| matches!(place, Place::Held));
+                let to = |call: &CallId| Some((call.clone(), state.held_tools.get(call)?.clone()));
+                held.filter_map(|(call, _)| to(call)).collect()
+            };
+            let covered =
+                held.iter().filter(|(_, tool)| self.broken(&run.agent.id, tool).is_some());
+            covered.for_each(|(call, _)| self.weigh_soon(&run, call));
+        }
+    }
+
+    /// What is open, and what was not reviewed in time, for people.
+    pub(super) fn glass_notes(&self) -> Vec<String> {
+        let mut known = self.control.glass.known.lock();
+        self.look_at(&mut known);
+        let now = self.clock.now();
+        let open = known.values().filter_map(Known::in_force).map(|open| {
+            let Statement { agent, tools, reason, expires, .. } = &open.statement;
+            let tools: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
+            let tools = tools.join(", ");
+            format!("break-glass: agent `{agent}` needs no approver for {tools} until {expires}: {reason}")
+        });
+        let late =
+            known.values().filter(|one| !one.reviewed && one.open.is_some()).filter_map(|one| {
+                let end = one.statement.as_ref()?.expires;
+                (end.plus(REVIEW_WITHIN) < now).then(|| {
+                    format!(
+                        "break-glass: order {} ended at {end} and was not reviewed within 24 hours",
+                        one.seq
+                    )
+                })
+            });
+        open.chain(late.take(TOLD_MAX)).collect()
+    }
+}
+
+fn used() -> Json {
+    Json::object([
+        ("error", Json::from("the statement was used before")),
+        ("detail", Json::from("break_glass.used")),
+    ])
+}
+
+/// `data` of `control.applied`: nothing is stopped by it.
+fn told(seq: u64, action: &str, (target, name): (&str, &str)) -> Json {
+    Json::object([
+        ("seq", Json::from(seq)),
+        ("action", Json::from(action)),
+        ("target", Json::from(target)),
+        ("name", Json::from(name)),
+        ("stopped", Json::Array(Vec::new())),
+        ("stopped_count", Json::from(0_u64)),
+        ("runs_sealed", Json::from(0_u64)),
+        ("left", Json::from(0_u64)),
+    ])
+}

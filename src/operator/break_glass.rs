@@ -1,0 +1,280 @@
+//! Break-glass at the office: who brings what was signed, who is told before it opens, and what was reviewed.
+//!
+//! The office checks a statement so that nobody is alarmed for nothing; each gate checks it again. An alarm that
+//! nobody received is none: while the configured receiver does not take it, nothing is opened.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::staff::Who;
+use super::webhook::Webhook;
+use super::{Office, Sent, unavailable};
+use crate::approval::Approvers;
+use crate::approval::break_glass::{Open, Signed, Statement, Terms, check};
+use crate::control::{Order, Row};
+use crate::domain::code::Code;
+use crate::domain::digest::Digest;
+use crate::domain::id::ToolName;
+use crate::domain::time::Timestamp;
+use crate::serve::problem::Problem;
+use crate::telemetry::metrics::Metrics;
+
+/// Rows that are read at once.
+const PAGE: usize = 256;
+/// Bytes of the note of a review, and of why an order is closed.
+const NOTE_MAX: usize = 1024;
+
+/// The list of those who may sign, as it is now.
+pub type List = Arc<dyn Fn() -> Result<Approvers, String> + Send + Sync>;
+
+/// What the office works with.
+pub struct Glass {
+    /// What a statement is held to.
+    pub terms: Terms,
+    /// Who may sign.
+    pub list: List,
+    /// Who is told before it opens, besides the log and the metrics.
+    pub alarm: Option<Webhook>,
+    /// Where alarms are counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl std::fmt::Debug for Glass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Glass").field("terms", &self.terms).finish_non_exhaustive()
+    }
+}
+
+/// One order of the list, and what followed.
+struct Past {
+    seq: u64,
+    at: Timestamp,
+    brought: String,
+    statement: Statement,
+    closed: Option<Timestamp>,
+    reviewed: Option<(String, String)>,
+    signatures: usize,
+}
+
+impl Office {
+    /// From now on break-glass statements are taken. Said once; later words change nothing.
+    pub fn allow_break_glass(&self, glass: Glass) {
+        drop(self.glass.set(glass));
+    }
+
+    /// Opens what enough people have signed, once, after everybody was told.
+    ///
+    /// # Errors
+    /// What is wrong with it (`break_glass.*`), it was used before, or the alarm was not taken.
+    pub async fn open_glass(&self, who: &Who, signed: Signed) -> Result<Sent, Problem> {
+        let Some(glass) = self.glass.get() else {
+            let message = "no break-glass signers are configured: there is no break-glass here";
+            let problem = Problem::new(Code::RequestMalformed, "break_glass.none", message);
+            return Err(self.refuse(problem));
+        };
+        let wrong =
+            |code: &str, why: String| self.refuse(Problem::new(Code::RequestMalformed, code, why));
+        let list = (glass.list)().map_err(|why| wrong("break_glass.signer", why))?;
+        let open = check(&glass.terms, &list, &signed, self.clock.now());
+        let open = open.map_err(|refused| wrong(refused.code, refused.why))?;
+        let past = self.past().await?;
+        if past.contains_key(&open.statement.nonce) {
+            return Err(wrong("break_glass.used", "the statement was used before".to_owned()));
+        }
+        self.alarm(glass, who, &open).await?;
+        let Statement { reason, expires, .. } = &open.statement;
+        let (reason, expires) = (reason.clone(), *expires);
+        self.order(who, &Order::BreakGlass(signed), (&reason, Some(expires)), None).await
+    }
+
+    async fn alarm(&self, glass: &Glass, who: &Who, open: &Open) -> Result<(), Problem> {
+        let Statement { agent, tools, reason, expires, nonce, .. } = &open.statement;
+        let tools: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
+        let (by, brought) = (open.subjects(), who.subject.as_str());
+        tracing::warn!(%agent, ?tools, %reason, %expires, ?by, brought, "BREAK-GLASS is asked for");
+        glass.metrics.break_glass_alert();
+        let Some(hook) = &glass.alarm else { return Ok(()) };
+        let body = json!({
+            "type": "break_glass.opening",
+            "timestamp": self.clock.now().to_string(),
+            "data": {"agent": agent, "tools": tools, "reason": reason, "nonce": nonce,
+                "expires": expires.to_string(), "signed_by": by, "brought_by": brought},
+        });
+        let id = Digest::of(&[b"break-glass", nonce.as_bytes()]);
+        hook.send(self, &id, &body.to_string()).await.map_err(|why| {
+            let message = format!("the alarm was not taken, and nothing opens without it: {why}");
+            self.refuse(Problem::new(Code::LedgerUnavailable, "break_glass.alarm", message))
+        })
+    }
+
+    /// Ends an order before its time. Nobody has to sign that.
+    ///
+    /// # Errors
+    /// There is none of this nonce.
+    pub async fn close_glass(&self, who: &Who, nonce: &str, reason: &str) -> Result<Sent, Problem> {
+        self.named_glass(nonce).await?;
+        let order = Order::CloseGlass { nonce: nonce.to_owned() };
+        self.order(who, &order, (reason, None), None).await
+    }
+
+    /// Records that somebody looked at what was done. Whoever signed or brought it does not review it.
+    ///
+    /// # Errors
+    /// There is none of this nonce, it is still open, or the reviewer had a part in it.
+    pub async fn review_glass(&self, who: &Who, nonce: &str, note: &str) -> Result<Sent, Problem> {
+        let past = self.named_glass(nonce).await?;
+        let wrong = |code: &str, why: &str| {
+            Err(self.refuse(Problem::new(Code::RequestMalformed, code, why)))
+        };
+        if note.trim().is_empty() || note.len() > NOTE_MAX {
+            return wrong("break_glass.note", "`note` says what was found, in at most 1024 bytes");
+        }
+        if past.is_open(self.clock.now()) {
+            return wrong("break_glass.open", "it is still open: close it first");
+        }
+        let subject = &who.subject;
+        let signed = self.signed_by(nonce).await?;
+        let part = |one: &String| one.eq_ignore_ascii_case(subject);
+        if signed.iter().any(part) || past.brought.eq_ignore_ascii_case(subject) {
+            return wrong("break_glass.self", "whoever signed or brought it does not review it");
+        }
+        let order = Order::ReviewGlass { nonce: nonce.to_owned() };
+        self.order(who, &order, (note, None), None).await
+    }
+
+    /// Every order, the last first, and how it stands.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    pub async fn glass(&self) -> Result<Value, Problem> {
+        let now = self.clock.now();
+        let past = self.past().await?;
+        let mut all: Vec<&Past> = past.values().collect();
+        all.sort_by_key(|past| std::cmp::Reverse(past.seq));
+        let unreviewed = all.iter().filter(|past| past.reviewed.is_none()).count();
+        let shown: Vec<Value> = all.iter().take(PAGE).map(|past| past.shown(now)).collect();
+        Ok(json!({
+            "configured": self.glass.get().is_some(),
+            "orders": shown,
+            "unreviewed": unreviewed,
+            "more": all.len() > PAGE,
+        }))
+    }
+
+    async fn named_glass(&self, nonce: &str) -> Result<Past, Problem> {
+        let found = self.past().await?.remove(nonce);
+        found.ok_or_else(|| {
+            let message = "no such break-glass order";
+            self.refuse(Problem::new(Code::CallNotFound, "break_glass.nonce", message))
+        })
+    }
+
+    /// Who signed an order, by the list as it is now; who is not in it any more is not told.
+    async fn signed_by(&self, nonce: &str) -> Result<Vec<String>, Problem> {
+        let Some(glass) = self.glass.get() else { return Ok(Vec::new()) };
+        let Ok(list) = (glass.list)() else { return Ok(Vec::new()) };
+        let mut subjects = Vec::new();
+        for row in self.glass_rows().await? {
+            let Some(Order::BreakGlass(signed)) = &row.order else { continue };
+            if !statement(signed).is_some_and(|s| s.nonce == nonce) {
+                continue;
+            }
+            // The keys' own time is not asked: who signed it then had a part in it.
+            let keys = signed.signatures.iter().filter_map(|one| {
+                crate::crypto::sshsig::SshSig::parse(one).ok().map(|signature| signature.key)
+            });
+            subjects.extend(keys.filter_map(|key| Some(list.signer(&key)?.subject.clone())));
+        }
+        Ok(subjects)
+    }
+
+    async fn glass_rows(&self) -> Result<Vec<Row>, Problem> {
+        let (mut rows, mut since) = (Vec::new(), 0);
+        loop {
+            let page = self.orders.since(since, PAGE).await.map_err(|e| unavailable(&e))?;
+            let full = page.len() >= PAGE;
+            since = page.last().map_or(since, |row| row.seq);
+            let ours = |row: &Row| {
+                matches!(
+                    row.order,
+                    Some(
+                        Order::BreakGlass(_) | Order::CloseGlass { .. } | Order::ReviewGlass { .. }
+                    )
+                )
+            };
+            rows.extend(page.into_iter().filter(ours));
+            if !full {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// Every order by its nonce. The first of a nonce is the one that counts.
+    async fn past(&self) -> Result<BTreeMap<String, Past>, Problem> {
+        let mut all: BTreeMap<String, Past> = BTreeMap::new();
+        for row in self.glass_rows().await? {
+            match &row.order {
+                Some(Order::BreakGlass(signed)) => {
+                    let Some(statement) = statement(signed) else { continue };
+                    let past = Past::of(&row, statement.clone(), signed.signatures.len());
+                    all.entry(statement.nonce).or_insert(past);
+                }
+                Some(Order::CloseGlass { nonce }) => {
+                    all.get_mut(nonce).map(|past| past.closed.get_or_insert(row.at));
+                }
+                Some(Order::ReviewGlass { nonce }) => {
+                    let review = (row.given.subject.clone(), row.given.reason.clone());
+                    all.get_mut(nonce).map(|past| past.reviewed.get_or_insert(review));
+                }
+                Some(Order::Switch { .. } | Order::Word { .. } | Order::Modify { .. }) | None => {}
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Past {
+    fn of(row: &Row, statement: Statement, signatures: usize) -> Self {
+        let brought = row.given.subject.clone();
+        let (seq, at) = (row.seq, row.at);
+        Self { seq, at, brought, statement, closed: None, reviewed: None, signatures }
+    }
+
+    fn is_open(&self, now: Timestamp) -> bool {
+        self.closed.is_none() && now < self.statement.expires
+    }
+
+    fn shown(&self, now: Timestamp) -> Value {
+        let Statement { agent, tools, reason, expires, nonce, .. } = &self.statement;
+        let tools: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
+        let review = self.reviewed.as_ref().map(|(by, note)| json!({"by": by, "note": note}));
+        json!({
+            "seq": self.seq,
+            "nonce": nonce,
+            "agent": agent,
+            "tools": tools,
+            "reason": reason,
+            "opened": self.at.to_string(),
+            "expires": expires.to_string(),
+            "brought_by": self.brought,
+            "signatures": self.signatures,
+            "open": self.is_open(now),
+            "closed": self.closed.map(|at| at.to_string()),
+            "review": review,
+        })
+    }
+}
+
+fn statement(signed: &Signed) -> Option<Statement> {
+    Statement::parse(signed.statement.as_bytes()).ok()
+}
+
+/// The agent an order is for, and what the entry says of it besides the reason.
+pub(super) fn summary(signed: &Signed) -> (String, String) {
+    let Some(statement) = statement(signed) else { return (String::new(), String::new()) };
+    let tools: Vec<&str> = statement.tools.iter().map(ToolName::as_str).collect();
+    let note = format!("break-glass {} for {}", statement.nonce, tools.join(", "));
+    (statement.agent, note)
+}
