@@ -24,6 +24,7 @@ mod init;
 mod key;
 mod keygen;
 mod ledger;
+mod lint;
 mod manifest;
 mod mcp;
 mod observed;

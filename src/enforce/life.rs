@@ -39,6 +39,7 @@ impl Road {
         let control = Control::new(settings.switch_file.clone());
         Arc::new(Self {
             control,
+            canary: Default::default(),
             salt: random32(&*entropy),
             budget: Budget::new(&settings.bounds, &clock, &*entropy),
             settings,
