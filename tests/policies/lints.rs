@@ -35,7 +35,8 @@ fn no_shipped_policy_has_anything_to_find() {
         let bundle = Bundle::load(&dir).unwrap();
         assert_eq!(lint(&bundle, &NO_TOOLS), [], "{}", dir.display());
     }
-    let read = |name: &str| std::fs::read_to_string(root.join("policies/starter").join(name)).unwrap();
+    let read =
+        |name: &str| std::fs::read_to_string(root.join("policies/starter").join(name)).unwrap();
     let names = ["org/guard.rego", "agent/review.rego", "data/reviewed.json"];
     let texts = names.map(read);
     let files: Vec<_> = names.iter().copied().zip(texts.iter().map(String::as_str)).collect();
@@ -105,13 +106,22 @@ fn a_protection_that_can_never_fire_is_an_error_and_says_why() {
         ("1 == 2", "1 == 2 never holds"),
         ("2 < 1", "2 < 1 never holds"),
         ("not true", "`true` always holds"),
-        ("input.tool.tier == \"T9\"", "`input.tool.tier` is never \"T9\": it is one of T0, T1, T2, T3"),
+        (
+            "input.tool.tier == \"T9\"",
+            "`input.tool.tier` is never \"T9\": it is one of T0, T1, T2, T3",
+        ),
         ("\"sun\" == input.time.weekday", "`input.time.weekday` is never \"sun\""),
-        ("input.tool.read_only == \"true\"", "`input.tool.read_only` is never \"true\": it is `true` or `false`"),
+        (
+            "input.tool.read_only == \"true\"",
+            "`input.tool.read_only` is never \"true\": it is `true` or `false`",
+        ),
         ("input.run.calls == \"5\"", "it is a number"),
         ("input.agent.owner == null", "it is a text"),
         ("input.effect.access in {\"delete\"}", "it is one of read, write, list"),
-        ("{ input.tool.name == \"a\"; input.tool.name == \"b\" }", "cannot be both \"a\" and \"b\""),
+        (
+            "{ input.tool.name == \"a\"; input.tool.name == \"b\" }",
+            "cannot be both \"a\" and \"b\"",
+        ),
         ("data.limits.most > 3", "`data.limits.most` is not in the bundle's data"),
         ("\"x\" in []", "is empty"),
         ("some x in []", "is empty"),
@@ -124,7 +134,11 @@ fn a_protection_that_can_never_fire_is_an_error_and_says_why() {
         let text = format!("deny contains \"no\" if {body}");
         let findings = lint(&agent(&text).unwrap(), &NO_TOOLS);
         let first = &findings[0];
-        assert_eq!((first.level, first.code), (Level::Error, "lint.dead_rule"), "{body}: {findings:?}");
+        assert_eq!(
+            (first.level, first.code),
+            (Level::Error, "lint.dead_rule"),
+            "{body}: {findings:?}"
+        );
         assert_eq!(first.place, "agent/main.rego:3", "{body}");
         let (name, because) = first.message.split_once(": ").unwrap();
         assert_eq!(name, "`deny` can never fire", "{body}");
@@ -138,7 +152,10 @@ fn a_protection_that_can_never_fire_is_an_error_and_says_why() {
 
 #[test]
 fn a_rule_that_only_takes_away_by_being_dead_is_a_warning() {
-    assert_eq!(found("allow if input.tool.tier == \"T9\""), ["warning lint.dead_rule agent/main.rego:3"]);
+    assert_eq!(
+        found("allow if input.tool.tier == \"T9\""),
+        ["warning lint.dead_rule agent/main.rego:3"]
+    );
     assert_eq!(found("aside if false"), ["warning lint.dead_rule agent/main.rego:3"]);
 }
 
@@ -198,7 +215,10 @@ fn a_member_the_input_never_has_is_named_with_its_place_and_what_was_meant() {
         let (one, more) = (own.next().unwrap(), own.next());
         let hint = hint.map(|h| format!("; did you mean `{h}`?")).unwrap_or_default();
         assert_eq!(one.message, format!("`{path}` is never supplied{hint}"), "{body}");
-        assert_eq!((one.level, one.place.as_str(), more), (Level::Error, "agent/main.rego:5", None));
+        assert_eq!(
+            (one.level, one.place.as_str(), more),
+            (Level::Error, "agent/main.rego:5", None)
+        );
     }
     let import = "package wicketgate.agent\nimport rego.v1\nimport input.tool as t\n\
                   deny contains \"no\" if not t.nme == \"x\"\n";
@@ -243,4 +263,38 @@ fn an_approval_that_nobody_can_give_is_a_warning() {
     let tools = [("a".to_owned(), Tier::T3)];
     let irreversible = Surroundings { tools: &tools, ..nobody };
     assert_eq!(told(&lint(&plain, &irreversible)), ["warning lint.no_channel "]);
+}
+
+fn program(dir: &std::path::Path, args: &[&str]) -> (i32, String, String) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"));
+    let done = command.args(["policy", "lint", "--bundle"]).arg(dir).args(args).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
+}
+
+#[test]
+fn the_command_prints_findings_and_ends_with_1_only_for_errors() {
+    let bundle = |rules: &str| {
+        let text = format!("package wicketgate.agent\nimport rego.v1\n{rules}\n");
+        super::dir(&[("agent/main.rego", &text)])
+    };
+    let sound = bundle("allow if input.tool.name == \"a\"");
+    assert_eq!(program(sound.path(), &[]), (0, "t 1.0.0: nothing found\n".into(), String::new()));
+    let dead = bundle("allow if input.tool.tier == \"T9\"");
+    let line = "agent/main.rego:3: warning: lint.dead_rule: `allow` can never fire: `input.tool.tier` \
+                is never \"T9\": it is one of T0, T1, T2, T3\n";
+    assert_eq!(program(dead.path(), &[]), (0, line.into(), String::new()));
+    let open = bundle("allow if true");
+    let (code, out, _) = program(open.path(), &["--json"]);
+    let told: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, told["ok"].as_bool()), (1, Some(false)));
+    assert_eq!(told["findings"][0]["code"], "lint.default_allow");
+    assert_eq!(told["findings"][0]["level"], "error");
+    assert_eq!(told["findings"][0]["place"], "agent/main.rego:3");
+    assert!(told["policy"].as_str().unwrap().starts_with("sha256:"));
+    let broken = bundle("allow if {");
+    let (code, _, err) = program(broken.path(), &[]);
+    assert!(code == 1 && err.contains("policy.syntax"), "{err}");
+    let (code, _, err) = program(sound.path(), &["--config", "/nowhere/wicketgate.yaml"]);
+    assert!(code == 78 && err.contains("/nowhere/wicketgate.yaml"), "{code} {err}");
 }

@@ -7,10 +7,10 @@ use crate::domain::decision::Verdict;
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
+use crate::policy::PolicyEngine as _;
 use crate::policy::bundle::Bundle;
 use crate::policy::input::{VERSION, quorum_json, time_json};
 use crate::policy::rego::{DEADLINE, RegoEngine};
-use crate::policy::PolicyEngine as _;
 
 /// A name that stands in no bundle by accident.
 const NOBODY: &str = "zz.lint.probe";
@@ -35,7 +35,8 @@ pub(super) fn ask(
     let mut findings = default_allow(&engine, open);
     let mut waits = holds.map(str::to_owned);
     for (tool, _) in around.tools.iter().filter(|(_, tier)| *tier == Tier::T3) {
-        let verdicts: Vec<_> = KINDS.iter().map(|kind| verdict(&engine, tool, kind, Tier::T3)).collect();
+        let verdicts: Vec<_> =
+            KINDS.iter().map(|kind| verdict(&engine, tool, kind, Tier::T3)).collect();
         if verdicts.contains(&Some(Verdict::Allow)) {
             let message = format!("the irreversible tool `{tool}` is allowed without an approval");
             let (level, code) = (Level::Error, "lint.irreversible_unapproved");
@@ -62,19 +63,16 @@ fn default_allow(engine: &RegoEngine, open: &[String]) -> Vec<Finding> {
     let anybody = allowed(Tier::T2) || allowed(Tier::T3);
     let code = "lint.default_allow";
     if open.is_empty() && anybody {
-        let message = "a call of a tool that no rule names, by an agent that no rule names, is allowed";
+        let message =
+            "a call of a tool that no rule names, by an agent that no rule names, is allowed";
         let (message, place) = (message.to_owned(), String::new());
         return vec![Finding { level: Level::Error, code, message, place }];
     }
     // What other rules deny to everybody is no default allow, and still says more than it means.
     let level = if anybody { Level::Error } else { Level::Warning };
     let message = "`allow` holds for any call: only a rule that names what it allows is one";
-    let one = |place: &String| Finding {
-        level,
-        code,
-        message: message.to_owned(),
-        place: place.clone(),
-    };
+    let one =
+        |place: &String| Finding { level, code, message: message.to_owned(), place: place.clone() };
     open.iter().map(one).collect()
 }
 

@@ -27,8 +27,10 @@ pub(super) fn read(bundle: &Bundle) -> Read {
     let parsed = bundle.modules();
     let modules: Vec<&Ref<Module>> = parsed.iter().collect();
     let data = bundle.data_files();
-    let names: BTreeSet<Vec<String>> =
-        modules.iter().flat_map(|module| module.policy.iter().filter_map(|r| whole(module, r))).collect();
+    let names: BTreeSet<Vec<String>> = modules
+        .iter()
+        .flat_map(|module| module.policy.iter().filter_map(|r| whole(module, r)))
+        .collect();
     let known = settle(&modules, &names, &data);
     let mut out = Read { findings: Vec::new(), open: Vec::new(), holds: None };
     for module in modules.into_iter().filter(|module| !ast::file(module).starts_with("lib/")) {
@@ -124,7 +126,9 @@ fn fate(scope: &Scope<'_>, rule: &Rule, known: &Verdicts) -> Fate {
     }
     let said = says(head);
     if said != Some(true) {
-        return Fate::Says(said.filter(|_| bodies.iter().skip(1).all(|body| body.assign.is_none())));
+        return Fate::Says(
+            said.filter(|_| bodies.iter().skip(1).all(|body| body.assign.is_none())),
+        );
     }
     let locals = scope::locals(rule);
     let reading = Reading { scope, locals: &locals, known };
@@ -203,7 +207,8 @@ fn look(scope: &Scope<'_>, file: &str, rule: &Rule, known: &Verdicts, out: &mut 
         (Some("agent" | "team"), "allow") => {
             let reading = Reading { scope, locals: &locals, known };
             let mut queries = bodies.iter().map(|body| &body.query);
-            let any = bodies.is_empty() || queries.any(|query| reading.query(query) == Truth::Always);
+            let any =
+                bodies.is_empty() || queries.any(|query| reading.query(query) == Truth::Always);
             if any && says(head) == Some(true) {
                 out.open.push(place(span));
             }

@@ -58,7 +58,11 @@ impl<'a> Scope<'a> {
             names.chain(steps.iter().copied()).collect::<Vec<_>>()
         };
         if let Some((root, rest)) = self.imports.get(base).and_then(|parts| parts.split_first()) {
-            return if root == "input" { Target::Input(whole(rest)) } else { Target::Data(whole(rest)) };
+            return if root == "input" {
+                Target::Input(whole(rest))
+            } else {
+                Target::Data(whole(rest))
+            };
         }
         let mut name = self.package.clone();
         name.push(base.to_owned());

@@ -242,6 +242,34 @@ fn changes(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::effect::Effect;
+
+    #[test]
+    fn every_member_of_every_effect_is_in_the_table() {
+        let text = |text: &str| text.to_owned();
+        let query = vec![(text("q"), text("v"))];
+        let (method, scheme, host, path) = (text("GET"), text("https"), text("h"), text("/"));
+        let http = Effect::Http { method, scheme, host, port: 1, path, query, body_bytes: 0 };
+        let (access, root, path, kind) = (text("read"), text("r"), text("p"), text("regular"));
+        let file = Effect::File { access, root, path, kind, size: 0, mode: 0 };
+        let (server, transport, method, name) = (text("s"), text("stdio"), text("m"), text("n"));
+        let mcp = Effect::Mcp { server, transport, method, name };
+        for effect in [Effect::None, http, file, mcp] {
+            let json = effect.to_json();
+            for (name, value) in json.as_object().unwrap() {
+                let found = find(&[Step::Name("effect"), Step::Name(name)]);
+                let Found::There { shape, .. } = found else { panic!("effect.{name}: {found:?}") };
+                let fits = match (shape, value.as_str()) {
+                    (Shape::OneOf(all), Some(text)) => all.contains(&text),
+                    (Shape::Text, text) => text.is_some(),
+                    (Shape::Number, _) => value.as_u64().is_some(),
+                    (Shape::List(_), _) => value.as_array().is_some(),
+                    (_, _) => false,
+                };
+                assert!(fits, "effect.{name}: {value:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_path_leads_to_what_the_document_holds_or_to_nothing() {

@@ -85,7 +85,11 @@ impl Reading<'_> {
             return nothing();
         }
         let rule = self.rule(collection);
-        if rule.is_some_and(|rule| self.known.empty.contains(rule)) { nothing() } else { Truth::Unknown }
+        if rule.is_some_and(|rule| self.known.empty.contains(rule)) {
+            nothing()
+        } else {
+            Truth::Unknown
+        }
     }
 
     /// Two comparisons of one body want different values at one place.
@@ -96,7 +100,8 @@ impl Reading<'_> {
     ) -> Option<String> {
         let Literal::Expr { expr, .. } = &stmt.literal else { return None };
         let Expr::BoolExpr { op: BoolOp::Eq, lhs, rhs, .. } = expr.as_ref() else { return None };
-        let (place, value) = scalar(rhs).map(|v| (lhs, v)).or_else(|| scalar(lhs).map(|v| (rhs, v)))?;
+        let (place, value) =
+            scalar(rhs).map(|v| (lhs, v)).or_else(|| scalar(lhs).map(|v| (rhs, v)))?;
         let Target::Input(steps) = self.scope.target(place, self.locals) else { return None };
         if steps.contains(&shape::Step::Any) {
             return None;
@@ -159,7 +164,8 @@ impl Reading<'_> {
         }
         let sides = scalar(rhs).map(|v| (lhs, v)).or_else(|| scalar(lhs).map(|v| (rhs, v)));
         let Some((place, value)) = sides else {
-            let same = shown(lhs) == shown(rhs) && matches!(op, BoolOp::Eq | BoolOp::Le | BoolOp::Ge);
+            let same =
+                shown(lhs) == shown(rhs) && matches!(op, BoolOp::Eq | BoolOp::Le | BoolOp::Ge);
             let there = self.place(lhs).is_some_and(|(_, always)| always);
             return if same && there { Truth::Always } else { Truth::Unknown };
         };
