@@ -7,6 +7,7 @@
 //! be recorded, denies every call until one was.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -26,6 +27,8 @@ use crate::ledger::entry::{Draft, Kind};
 pub const CANARY_TOOL: &str = "wicketgate.canary";
 /// The name of its runs.
 const THREAD: &str = "canary";
+/// How long one may be on the road.
+const WAIT: Duration = Duration::from_secs(30);
 /// What has to come of it.
 const EXPECTED: Code = Code::ToolNotGranted;
 
@@ -87,7 +90,10 @@ impl Road {
     /// Sends one canary down the road for the first of these manifests that may open a run, and puts what
     /// came of it on the books.
     pub async fn test_enforcement(self: &Arc<Self>, manifests: &[Arc<Manifest>]) -> Canary {
-        let outcome = self.try_canary(manifests).await;
+        let outcome = match tokio::time::timeout(WAIT, self.try_canary(manifests)).await {
+            Ok(outcome) => outcome,
+            Err(_late) => Canary::Failed(format!("no answer within {} s", WAIT.as_secs())),
+        };
         match &outcome {
             Canary::Passed => {
                 *self.canary.0.lock() = Standing::Good;
@@ -136,7 +142,10 @@ impl Road {
         let (tool, arguments) = (CANARY_TOOL.to_owned(), b"{}".to_vec());
         let request = CallRequest { tool, arguments, ..CallRequest::default() };
         let answer = self.execute(&run, request).await;
-        self.end_implicit(&caller, &thread).await;
+        // WHY: not waited for. Without a ledger sealing takes as long as that lasts, and until then a
+        // failed canary would be told to nobody.
+        let (road, ended) = (Arc::clone(self), caller);
+        self.tasks.spawn(async move { road.end_implicit(&ended, &thread).await });
         let (found, passed) = match &answer {
             Err(fault) if fault.receipt.is_none() => return before_admission(fault),
             answer => (told(answer), denied(answer)),

@@ -6,9 +6,11 @@ use rustix::process::Signal;
 use serde_json::json;
 use wicketgate::control::memory::Memory;
 use wicketgate::control::{Action, Target};
+use wicketgate::domain::call::Auth;
 use wicketgate::domain::decision::{LayerDigest, Verdict};
 use wicketgate::domain::digest::Digest;
-use wicketgate::enforce::{self, CallRequest, Canary};
+use wicketgate::enforce::{self, CallRequest, Canary, Opening, Thread};
+use wicketgate::identity::Caller;
 use wicketgate::ledger::memory;
 use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::lint::{Surroundings, lint};
@@ -87,6 +89,11 @@ async fn a_canary_that_cannot_be_recorded_shuts_the_gate() {
     let (serving, _list, _bench) = serving().await;
     serving.road.await_canary();
     assert_eq!(serving.road.canary_reasons(), ["self-test: the first canary has not passed yet"]);
+    // Its run is open already, so that it is the call that cannot be written down, nor the run sealed.
+    let auth = Auth { method: "internal".into(), ..Auth::default() };
+    let caller = Caller { manifest: manifest(), auth };
+    let thread = Thread::Named("canary".into());
+    serving.road.implicit_run(&caller, &thread, Opening::default()).await.unwrap();
     serving.close_books();
     let failed = serving.road.test_enforcement(&[manifest()]).await;
     let Canary::Failed(why) = failed else { panic!("{failed:?}") };

@@ -207,7 +207,7 @@ fn a_population_tells_how_often_the_gate_tested_itself_and_how_often_that_failed
     assert_eq!(told["chains"][1]["enforcement_tests"]["count"], 3);
     assert_eq!(told["chains"][1]["enforcement_tests"]["failed"], 1);
     assert!(told["chains"][1]["enforcement_tests"]["last"].as_str().unwrap().ends_with('Z'));
-    let page = String::from_utf8(files.get(REPORT).unwrap().to_vec()).unwrap();
+    let page = String::from_utf8(files.get("report.html").unwrap().to_vec()).unwrap();
     assert!(page.contains("tests of its own enforcement: 3, failed 1, last "));
     let lied = |f: &mut Files| replace(f, POPULATION, r#""failed":1"#, r#""failed":0"#);
     caught(&resigned(files, lied), "R2");

@@ -57,6 +57,7 @@ fn an_allow_that_holds_for_any_call_is_found_however_it_is_written() {
         "allow if not never\nnever if false",
         "allow if anybody\nanybody := true",
         "allow if { x := 1; \"a\" in [\"a\", \"b\"] }",
+        "allow := false if input.tool.name == \"a\" else := true",
     ] {
         assert_eq!(found(rules)[0], "error lint.default_allow agent/main.rego:3", "{rules}");
     }
@@ -88,6 +89,7 @@ fn an_allow_that_names_something_is_no_default_allow() {
         "allow if input.tool.tier in {\"T0\", \"T1\"}",
         "allow if input.effect.host == \"example.com\"",
         "default allow := false\nallow if input.agent.id == \"a\"",
+        "allow := true if input.tool.name == \"a\" else := false",
     ] {
         clean(rules);
     }

@@ -1,6 +1,6 @@
 //! Calls that no rule can name, put to the engine: what it allows then, it allows to anybody.
 
-use super::shape::KINDS;
+use super::shape::{BUILT, KINDS};
 use super::{Finding, Level, Surroundings};
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
@@ -36,7 +36,7 @@ pub(super) fn ask(
     let mut waits = holds.map(str::to_owned);
     for (tool, _) in around.tools.iter().filter(|(_, tier)| *tier == Tier::T3) {
         let verdicts: Vec<_> =
-            KINDS.iter().map(|kind| verdict(&engine, tool, kind, Tier::T3)).collect();
+            BUILT.iter().map(|kind| verdict(&engine, tool, kind, Tier::T3)).collect();
         if verdicts.contains(&Some(Verdict::Allow)) {
             let message = format!("the irreversible tool `{tool}` is allowed without an approval");
             let (level, code) = (Level::Error, "lint.irreversible_unapproved");

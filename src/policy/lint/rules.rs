@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use regorus::Value;
-use regorus::unstable::{Expr, Module, Ref, Rule, RuleHead, Span};
+use regorus::unstable::{Expr, Module, Ref, Rule, RuleBody, RuleHead, Span};
 
 use super::scope::{self, Scope};
 use super::truth::{self, Reading, Truth, Verdicts};
@@ -206,10 +206,15 @@ fn look(scope: &Scope<'_>, file: &str, rule: &Rule, known: &Verdicts, out: &mut 
         }
         (Some("agent" | "team"), "allow") => {
             let reading = Reading { scope, locals: &locals, known };
-            let mut queries = bodies.iter().map(|body| &body.query);
-            let any =
-                bodies.is_empty() || queries.any(|query| reading.query(query) == Truth::Always);
-            if any && says(head) == Some(true) {
+            // An `else` has a value of its own.
+            let says_so = |body: &RuleBody| match &body.assign {
+                Some(assign) => flag(&assign.value) == Some(true),
+                None => says(head) == Some(true),
+            };
+            let always =
+                |body: &RuleBody| says_so(body) && reading.query(&body.query) == Truth::Always;
+            let bare = bodies.is_empty() && says(head) == Some(true);
+            if bare || bodies.iter().any(always) {
                 out.open.push(place(span));
             }
         }

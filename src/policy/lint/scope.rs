@@ -66,7 +66,8 @@ impl<'a> Scope<'a> {
         }
         let mut name = self.package.clone();
         name.push(base.to_owned());
-        if !self.rules.iter().any(|rule| rule.starts_with(&name)) {
+        let next = self.rules.range(name.clone()..).next();
+        if !next.is_some_and(|rule| rule.starts_with(&name)) {
             return Target::Local;
         }
         let mut path: Vec<Step<'s>> = self.package.iter().map(|part| Step::Name(part)).collect();
@@ -77,11 +78,15 @@ impl<'a> Scope<'a> {
 
     /// The rule a path below `data` reads, if it reads one.
     pub fn rule(&self, steps: &[Step<'_>]) -> Option<&'a Vec<String>> {
-        let named = |rule: &&Vec<String>| {
-            rule.len() <= steps.len()
-                && rule.iter().zip(steps).all(|(part, step)| *step == Step::Name(part))
-        };
-        self.rules.iter().find(named)
+        let mut name = Vec::new();
+        for step in steps {
+            let Step::Name(part) = step else { return None };
+            name.push((*part).to_owned());
+            if let Some(rule) = self.rules.get(&name) {
+                return Some(rule);
+            }
+        }
+        None
     }
 
     /// Whether the bundle's data files can hold this path below `data`.

@@ -59,6 +59,9 @@ const fn may(name: &'static str, shape: Shape) -> Member {
     Member { name, shape, always: false }
 }
 
+/// Kinds of tools that this build can bind.
+pub(super) const BUILT: [&str; 3] = ["http", "file.read", "mcp"];
+
 /// Kinds of tools: those of this build and those the vocabulary reserves, so that a policy written for
 /// both is no fault.
 pub(super) const KINDS: [&str; 10] = [
