@@ -169,12 +169,14 @@ impl Road {
 /// written down does.
 fn before_admission(fault: &Fault) -> Canary {
     let why = format!("`{}`: {}", fault.code, fault.message);
-    match fault.code {
-        Code::Overloaded | Code::Shutdown | Code::NotReady | Code::ManifestMismatch => {
-            Canary::NotTried(why)
-        }
-        _ => Canary::Failed(format!("the canary could not be recorded: {why}")),
+    let turned_away = matches!(
+        fault.code,
+        Code::Overloaded | Code::Shutdown | Code::NotReady | Code::ManifestMismatch
+    );
+    if turned_away {
+        return Canary::NotTried(why);
     }
+    Canary::Failed(format!("the canary could not be recorded: {why}"))
 }
 
 fn denied(answer: &Answer) -> bool {

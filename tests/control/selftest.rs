@@ -18,7 +18,7 @@ use wicketgate::policy::{Answer, EngineError, PolicyEngine};
 
 use crate::checker::{check, kinds};
 use crate::road::{Bench, Serving, granting, manifest};
-use crate::sidecar::Estate;
+use crate::sidecar::{Estate, run};
 use crate::tool::Tool;
 
 const HEAD: &str = "package wicketgate.agent\nimport rego.v1\n";
@@ -240,4 +240,16 @@ async fn a_gate_whose_agents_are_granted_nothing_is_not_ready() {
     sidecar.not_ready("manifests: no agent is granted a tool").await;
     sidecar.signal(Signal::TERM);
     sidecar.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lint_command_takes_tools_and_approvers_from_the_configuration() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let lint = ["policy", "lint", "--bundle", "bundle"];
+    let alone = run(&estate.path("."), &lint);
+    assert_eq!(alone, "test 1.0.0: nothing found\n");
+    let config = ["--config", "wicketgate.yaml"];
+    let told = run(&estate.path("."), &[&lint[..], &config[..]].concat());
+    assert!(told.contains("warning: lint.no_channel") && told.lines().count() == 1, "{told}");
 }

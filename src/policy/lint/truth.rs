@@ -197,14 +197,9 @@ impl Reading<'_> {
             let first = items.first().copied().unwrap_or(&Value::Undefined);
             return Truth::Never(never_is(value, shape, first));
         }
-        match shape {
-            Shape::OneOf(all)
-                if always && all.iter().all(|one| items.contains(&&Value::from(*one))) =>
-            {
-                Truth::Always
-            }
-            _open => Truth::Unknown,
-        }
+        let Shape::OneOf(all) = shape else { return Truth::Unknown };
+        let every = all.iter().all(|one| items.contains(&&Value::from(*one)));
+        if always && every { Truth::Always } else { Truth::Unknown }
     }
 
     /// What of the input a reference reads, and whether every input has it.
