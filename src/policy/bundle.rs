@@ -272,7 +272,7 @@ impl Bundle {
     #[cfg(feature = "gate")]
     pub(super) fn modules(&self) -> Vec<Ref<Module>> {
         // The engine gives them only to who may change it.
-        self.template.clone().get_modules().to_vec()
+        self.template.clone().get_modules().clone()
     }
 
     /// Its data files as one object.

@@ -1,7 +1,9 @@
 //! The gate tests itself: bundles it does not trust, and a call of its own that must be denied.
 
-use std::sync::{Arc, Mutex};
+use std::fmt::Write as _;
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::process::Signal;
 use serde_json::json;
 use wicketgate::control::memory::Memory;
@@ -119,7 +121,7 @@ struct Spy(Mutex<Vec<u8>>);
 
 impl PolicyEngine for Spy {
     fn decide(&self, input: &[u8]) -> Result<Answer, EngineError> {
-        *self.0.lock().unwrap() = input.to_vec();
+        *self.0.lock() = input.to_vec();
         let (reasons, obligations) = (Vec::new(), Vec::new());
         Ok(Answer { verdict: Verdict::Allow, reasons, obligations, enforced: true })
     }
@@ -150,7 +152,12 @@ fn conditions(at: &str, value: &serde_json::Value, out: &mut String) {
                 conditions(&format!("{at}[_]"), item, out);
             }
         }
-        scalar => out.push_str(&format!("deny contains \"no\" if {at} == {scalar}\n")),
+        serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::String(_) => {
+            writeln!(out, "deny contains \"no\" if {at} == {value}").unwrap();
+        }
     }
 }
 
@@ -163,7 +170,7 @@ async fn the_lints_know_every_member_that_a_real_input_has_and_its_values() {
     let arguments = br#"{"to":"ada@mail.example.org","n":[1,{"m":null}]}"#.to_vec();
     let request = CallRequest { tool: "t.one".into(), arguments, ..CallRequest::default() };
     serving.road.execute(&call, request).await.unwrap();
-    let input: serde_json::Value = serde_json::from_slice(&spy.0.lock().unwrap()).unwrap();
+    let input: serde_json::Value = serde_json::from_slice(&spy.0.lock()).unwrap();
     assert_eq!(input["findings"][0]["kind"], "email", "{input}");
     let mut rules = format!("{HEAD}{SOUND}");
     conditions("input", &input, &mut rules);

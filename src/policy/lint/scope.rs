@@ -126,13 +126,13 @@ impl<'a> Scope<'a> {
     }
 }
 
+fn text(value: &regorus::Value) -> Option<&str> {
+    if let regorus::Value::String(text) = value { Some(text) } else { None }
+}
+
 /// The first name of a reference and the steps after it.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
 fn steps(expr: &Expr) -> Option<(&str, Vec<Step<'_>>)> {
-    let text = |value| match value {
-        &regorus::Value::String(ref text) => Some(&**text),
-        _ => None,
-    };
     let (mut at, mut reversed) = (expr, Vec::new());
     let base = loop {
         match at {
