@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::MissedTickBehavior;
@@ -17,7 +18,8 @@ use super::control::{self, List};
 use super::listen::listen;
 use super::tools::{Files, Tools};
 use super::{
-    Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, policy, tools, versions,
+    Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, policy, tools,
+    versions,
 };
 use crate::catalog::drift::Drift;
 use crate::enforce::{self, Road};
@@ -44,6 +46,10 @@ pub(super) struct Running {
     pub deaf: CancellationToken,
     /// Whoever follows it.
     pub following: TaskTracker,
+    /// What lints have against the bundle in force.
+    pub findings: Mutex<Vec<String>>,
+    /// Whether any agent is granted any tool.
+    pub granted: bool,
 }
 
 /// What the holder of the gate asks; it ends when nobody holds the gate any more.
@@ -83,6 +89,8 @@ pub(super) async fn start(
         list: books.list,
         deaf: CancellationToken::new(),
         following: TaskTracker::new(),
+        findings: Mutex::default(),
+        granted: checked.callers.manifests().iter().any(|manifest| !manifest.tools.is_empty()),
     };
     let running = Arc::new(running);
     let upstreams = running.upstreams.load();
@@ -211,8 +219,12 @@ async fn open_gate(
     road.catch_up().await;
     control::follow(&running, &road);
     road.summarise();
+    if checked.config.self_test.at_start {
+        road.await_canary();
+    }
     drop(running.road.set(Arc::clone(&road)));
     policy::load(&checked, &running, &road).await;
+    canary::follow(&checked, &running, &road);
     Ok(())
 }
 
@@ -323,7 +335,9 @@ impl Running {
         });
         let stopped = self.road.get().map(|road| road.control_notes()).unwrap_or_default();
         let upstreams = self.upstreams.load();
+        let findings = self.findings.lock().clone();
         layers
+            .chain(findings)
             .chain(stopped)
             .chain(upstreams.iter().filter_map(|upstream| note(upstream)))
             .collect()
@@ -346,7 +360,13 @@ impl Running {
             Some(road) if road.engine().is_none() => {
                 reasons.push("policy: no bundle is in force".to_owned());
             }
-            Some(road) => reasons.extend(road.control_reasons()),
+            Some(road) => {
+                reasons.extend(road.control_reasons());
+                reasons.extend(road.canary_reasons());
+            }
+        }
+        if !self.granted {
+            reasons.push("manifests: no agent is granted a tool".to_owned());
         }
         let next = Readiness { ready: reasons.is_empty(), reasons, notes: self.notes() };
         self.readiness.send_if_modified(|now| {

@@ -147,7 +147,7 @@ fn ungranted(manifest: &Manifest, bound: &Bound) -> Vec<String> {
 }
 
 /// Loads what the agents name, as `serve` will.
-fn manifests(config: &Config) -> Result<Callers, Vec<String>> {
+pub(super) fn manifests(config: &Config) -> Result<Callers, Vec<String>> {
     let mut keys = Vec::new();
     for path in &config.trust.manifest_keys {
         match PublicKey::load_all(path) {

@@ -25,6 +25,7 @@ mod init;
 mod key;
 mod keygen;
 mod ledger;
+mod lint;
 mod manifest;
 mod mcp;
 mod observed;

@@ -1,4 +1,4 @@
-//! `wicketgate policy check | sign | eval | observed | suggest`.
+//! `wicketgate policy check | lint | sign | eval | observed | suggest`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its answer")]
 
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::{observed, suggest};
+use super::{lint, observed, suggest};
 use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::keys::SecretKey;
 use crate::domain::canonical;
@@ -35,6 +35,14 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Finds rules that never fire, read what no input has, allow anybody, or ask nobody
+    ///
+    /// Prints what it finds. Ends with 1 if any of it is an error: the gate refuses such a bundle
+    /// (`policy.lint`).
+    #[command(
+        after_help = "Example:\n  wicketgate policy lint --bundle policy --config wicketgate.yaml"
+    )]
+    Lint(lint::Args),
     /// Signs a bundle: writes `bundle.sig.json` beside its files
     Sign {
         /// The bundle's directory
@@ -85,6 +93,7 @@ pub fn run(args: &PolicyArgs) -> ExitCode {
             sign(dir, key, name.as_deref().zip(version.as_deref()))
         }
         Command::Eval { dir, input, json } => eval(dir, input, *json),
+        Command::Lint(args) => return lint::run(args).into(),
         Command::Observed(args) => return observed::run(args).into(),
         Command::Suggest(args) => return suggest::run(args).into(),
         Command::SelfTest { bundle } => self_test(bundle),

@@ -80,6 +80,8 @@ pub struct Config {
     pub lock: Option<PathBuf>,
     /// How operators stop it.
     pub control: Control,
+    /// How it tests itself.
+    pub self_test: SelfTest,
     /// What the process takes on at once.
     pub limits: Limits,
     /// What all gates share.
@@ -214,6 +216,28 @@ pub struct Policy {
     pub bundle: Option<PathBuf>,
     /// Milliseconds one evaluation may take.
     pub deadline_ms: u64,
+    /// What becomes of a bundle in which a lint finds an error.
+    pub lint: Lint,
+}
+
+/// `policy.lint`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lint {
+    /// It is refused; the one before stays in force.
+    Enforce,
+    /// It is put in force, and readiness says what was found.
+    Warn,
+}
+
+/// `self_test`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SelfTest {
+    /// Seconds between two calls of the gate itself that have to be denied.
+    pub every_seconds: u64,
+    /// Whether the first of them has to pass before the gate is ready.
+    pub at_start: bool,
 }
 
 /// `control`.

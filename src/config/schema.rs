@@ -34,6 +34,8 @@ pub fn schema() -> Value {
                 "bundle": {"type": ["string", "null"], "minLength": 1, "default": null,
                     "description": "directory of the signed policy bundle; without one every call is denied"},
                 "deadline_ms": number(100, 1, 10_000, "milliseconds one evaluation may take"),
+                "lint": {"enum": ["enforce", "warn"], "type": "string", "default": "enforce", "x-error": "expected `enforce` or `warn`",
+                    "description": "whether a bundle in which `policy lint` finds an error is refused, or put in force with a note"},
             })),
             "agents": {"type": "array", "minItems": 1, "maxItems": 256, "items": agent(),
                 "x-error": "expected 1 to 256 agents, each {manifest, callers}"},
@@ -45,6 +47,11 @@ pub fn schema() -> Value {
                 "description": "signed lock of the servers' tools, its envelope beside it as <file>.sig.json; default tools.lock once there are servers"},
             "control": section(&json!({
                 "switch_file": described(path(), "file that stops calls while it is there; default switch in the state directory"),
+            })),
+            "self_test": section(&json!({
+                "every_seconds": number(3600, 10, 86_400, "seconds between two calls of the gate itself that have to be denied"),
+                "at_start": {"type": "boolean", "default": true, "x-error": "expected `true` or `false`",
+                    "description": "whether the first of them has to pass before the gate is ready"},
             })),
             "limits": limits(),
             "pools": super::pools::schema(),

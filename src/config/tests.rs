@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use super::{Config, Ledger, names, schema, stray};
+use super::{Config, Ledger, Lint, names, schema, stray};
 use crate::clock::SystemEntropy;
 use crate::crypto::keys::SecretKey;
 
@@ -251,4 +251,24 @@ fn the_schema_is_a_schema_and_its_defaults_keep_to_it() {
         {"manifest": "a", "callers": [{"uid": 1}]}]});
     super::complete::defaults(&mut value, &schema);
     assert!(jsonschema::is_valid(&schema, &value));
+}
+
+#[test]
+fn the_gate_tests_itself_at_start_and_every_hour_and_no_more_often_than_every_ten_seconds() {
+    let desk = Desk::new();
+    let config = desk.load(SMALL, &[]).unwrap();
+    assert_eq!((config.self_test.every_seconds, config.self_test.at_start), (3600, true));
+    assert_eq!(config.policy.lint, Lint::Enforce);
+    assert!(desk.load(&format!("{SMALL}self_test: {{every_seconds: 10}}\n"), &[]).is_ok());
+    for (wrong, said) in [
+        (
+            "self_test: {every_seconds: 9}",
+            "self_test.every_seconds: expected a whole number from 10",
+        ),
+        ("self_test: {at_start: maybe}", "self_test.at_start: expected `true` or `false`"),
+        ("policy: {lint: off}", "policy.lint: expected `enforce` or `warn`"),
+    ] {
+        let problems = desk.load(&format!("{SMALL}{wrong}\n"), &[]).unwrap_err();
+        assert!(problems.iter().any(|problem| problem.contains(said)), "{wrong}: {problems:?}");
+    }
 }

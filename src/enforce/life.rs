@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::answer::Fault;
 use super::budget::Budget;
+use super::canary::Trust;
 use super::control::Control;
 use super::docket::Docket;
 use super::implicit::Threads;
@@ -39,6 +40,7 @@ impl Road {
         let control = Control::new(settings.switch_file.clone());
         Arc::new(Self {
             control,
+            canary: Trust::default(),
             salt: random32(&*entropy),
             budget: Budget::new(&settings.bounds, &clock, &*entropy),
             settings,

@@ -19,6 +19,7 @@ use tracing::{Instrument as _, Span};
 pub use answer::{Answer, Fault, Released};
 pub use approve::{Checker, Counts, Heard, Parties, Refused, Said};
 pub use budget::Bounds;
+pub use canary::{CANARY_TOOL, Canary};
 pub use control::{Breaker, Follow, Told};
 pub use delegate::ParentClaim;
 pub use implicit::Thread;
@@ -59,6 +60,7 @@ mod answer;
 mod approve;
 mod batch;
 mod budget;
+mod canary;
 mod cancel;
 mod control;
 mod delegate;
@@ -119,6 +121,8 @@ pub struct Road {
     rejected: Rejected,
     large: Large,
     control: Control,
+    /// Whether the gate passes its own test.
+    canary: canary::Trust,
     budget: Budget,
     slots: Arc<Semaphore>,
     tasks: TaskTracker,
@@ -383,6 +387,7 @@ impl Road {
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
         let tier = prepared.tool().map(|tool| tool.tier);
         let mut against = self.stopped(&run, &tool, tier, &cancel);
+        against.extend(self.canary.refusal());
         against.extend(refusals);
         let refusals = against;
         let engine = self.engine.load_full();

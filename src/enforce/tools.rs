@@ -10,6 +10,7 @@ use super::run::Run;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
+use crate::domain::tier::Tier;
 use crate::identity::manifest::Grant;
 use crate::ledger;
 use crate::ledger::drafts::Written;
@@ -115,6 +116,13 @@ impl Road {
             self.toolbox_version.send_modify(|version| *version = version.saturating_add(1));
         }
         recorded.map(Some)
+    }
+
+    /// Every bound tool and its own tier.
+    #[must_use]
+    pub fn tool_tiers(&self) -> Vec<(String, Tier)> {
+        let toolbox = self.toolbox.load();
+        toolbox.iter().map(|tool| (tool.facts.name.to_string(), tool.facts.tier)).collect()
     }
 
     /// Counts up whenever agents may be shown other tools than before.

@@ -174,7 +174,11 @@ fn chain(filter: &Filter, strand: &Strand, totals: &mut BTreeMap<&'static str, u
         ("gaps", number(pulse.gaps.len())),
         ("matched", number(found.len())),
     ];
-    for (name, count) in counts {
+    let tests = Tests::of(strand);
+    let tested = tests.as_ref().map(|tests| {
+        [("enforcement_tests", tests.count), ("enforcement_tests_failed", tests.failed)]
+    });
+    for (name, count) in counts.into_iter().chain(tested.into_iter().flatten()) {
         let total = totals.entry(name).or_default();
         *total = total.saturating_add(count);
     }
@@ -189,7 +193,7 @@ fn chain(filter: &Filter, strand: &Strand, totals: &mut BTreeMap<&'static str, u
     } else {
         Json::from(number(found.len()))
     };
-    Json::object([
+    let mut members = vec![
         ("origin", Json::from(strand.origin())),
         ("from", Json::from(from)),
         ("to", Json::from(to)),
@@ -200,7 +204,39 @@ fn chain(filter: &Filter, strand: &Strand, totals: &mut BTreeMap<&'static str, u
         ("matched", matched),
         ("gaps", pulse.gaps.iter().map(gap).collect::<Vec<_>>().into()),
         ("heartbeats", beats(&pulse)),
-    ])
+    ];
+    members.extend(tests.map(|tests| ("enforcement_tests", tests.to_json())));
+    Json::object(members)
+}
+
+/// Calls of the gate itself that had to be denied.
+struct Tests {
+    count: u64,
+    failed: u64,
+    last: Timestamp,
+}
+
+impl Tests {
+    /// Those in what was asked for; none of a chain without one.
+    fn of(strand: &Strand) -> Option<Self> {
+        let mut tests: Option<Self> = None;
+        for line in strand.asked().filter(|line| line.is(Kind::EnforcementTested)) {
+            let passed = line.entry.draft.data.get("passed").and_then(Json::as_bool);
+            let all = tests.get_or_insert(Self { count: 0, failed: 0, last: line.entry.ts });
+            all.count = all.count.saturating_add(1);
+            all.failed = all.failed.saturating_add(u64::from(passed != Some(true)));
+            all.last = line.entry.ts;
+        }
+        tests
+    }
+
+    fn to_json(&self) -> Json {
+        Json::object([
+            ("count", Json::from(self.count)),
+            ("failed", Json::from(self.failed)),
+            ("last", Json::from(self.last.to_string())),
+        ])
+    }
 }
 
 fn gap(gap: &Gap) -> Json {

@@ -18,6 +18,8 @@ pub(super) type Call<'a> = (Option<Path>, &'a Span, &'a [Ref<Expr>]);
 pub(super) struct Parts<'a> {
     /// References, outermost first: `data.a.b`, `input.x`, `local`.
     pub refs: Vec<Path>,
+    /// The same as they stand in the text, those that have no name too.
+    pub reads: Vec<&'a Expr>,
     /// Calls: the function's path and its parameters; `None` when the function is no path.
     pub calls: Vec<Call<'a>>,
     /// String literals.
@@ -196,6 +198,7 @@ impl<'a> Parts<'a> {
             Expr::Number { .. } | Expr::Bool { .. } | Expr::Null { .. } => {}
             Expr::Var { .. } | Expr::RefDot { .. } | Expr::RefBrack { .. } => {
                 self.refs.extend(path(expr));
+                self.reads.push(expr);
                 self.indices(expr);
             }
             Expr::Array { items, .. } | Expr::Set { items, .. } => {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use regorus::unstable::{Module, Ref};
 use regorus::{Engine, Value};
 
 use super::fault::{Error, LoadError, read_engine_message};
@@ -176,8 +177,14 @@ impl Unread {
         errors
     }
 
-    /// `data/a/b.json` as `data.a.b`.
+    /// `data/a/b.json` as `data.a.b`, for the engine.
     fn data(&self) -> Result<Value, Vec<LoadError>> {
+        Value::from_json_str(&canonical::text(&self.data_files()?))
+            .map_err(|e| vec![LoadError::file("policy.data", "data", e.to_string())])
+    }
+
+    /// `data/a/b.json` as `data.a.b`.
+    fn data_files(&self) -> Result<Json, Vec<LoadError>> {
         let mut errors = Vec::new();
         let mut root = Json::Object(BTreeMap::new());
         for (name, bytes) in &self.files {
@@ -201,11 +208,7 @@ impl Unread {
             });
             errors.extend(placed.err());
         }
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        Value::from_json_str(&canonical::text(&root))
-            .map_err(|e| vec![LoadError::file("policy.data", "data", e.to_string())])
+        if errors.is_empty() { Ok(root) } else { Err(errors) }
     }
 
     /// What the signers sign: canonical JSON of name, version, digest and layers.
@@ -263,6 +266,20 @@ impl Bundle {
             return Err(Error::Archive(format!("no `{}`", LIBRARY.0)));
         }
         Unread::of(files, None).and_then(Unread::check).map_err(Error::Load)
+    }
+
+    /// Its rules, those of the library too, as they were parsed.
+    #[cfg(feature = "gate")]
+    pub(super) fn modules(&self) -> Vec<Ref<Module>> {
+        // The engine gives them only to who may change it.
+        self.template.clone().get_modules().clone()
+    }
+
+    /// Its data files as one object.
+    #[cfg(feature = "gate")]
+    pub(super) fn data_files(&self) -> Json {
+        // It was read when the bundle was.
+        self.unread.data_files().unwrap_or(Json::Null)
     }
 
     /// The same bundle with this `bundle.sig.json`.

@@ -27,6 +27,8 @@ pub mod enforcement;
 pub mod fault;
 pub mod input;
 mod layout;
+#[cfg(feature = "gate")]
+pub mod lint;
 mod places;
 mod purity;
 mod recursion;

@@ -56,6 +56,11 @@ struct CodeLabel {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Passed {
+    passed: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct Grade {
     grade: &'static str,
 }
@@ -90,6 +95,7 @@ pub struct Metrics {
     break_glass_alerts: Counter,
     pool_unanswered: Counter,
     reaped: Family<Kind, Counter>,
+    self_tests: Family<Passed, Counter>,
     upstream_drift: Family<Grade, Counter>,
     upstream_restarts: Family<ServerLabel, Counter>,
     upstream_dropped: Family<Kind, Counter>,
@@ -129,6 +135,7 @@ impl Metrics {
             break_glass_alerts: Counter::default(),
             pool_unanswered: Counter::default(),
             reaped: Family::default(),
+            self_tests: Family::default(),
             upstream_drift: Family::default(),
             upstream_restarts: Family::default(),
             upstream_dropped: Family::default(),
@@ -176,6 +183,8 @@ impl Metrics {
         r.register("pool_unanswered", help, self.pool_unanswered.clone());
         let help = "Slots nobody wrote any more that the hub visited, by what became of them";
         r.register("slots_reaped", help, self.reaped.clone());
+        let help = "Canaries: calls of the gate itself that have to be denied";
+        r.register("self_tests", help, self.self_tests.clone());
         let help = "Pinned tools of servers found to be otherwise than signed, by grade";
         r.register("upstream_drift", help, self.upstream_drift.clone());
         let help = "Connections to servers that were made again";
@@ -272,6 +281,12 @@ impl Metrics {
     /// A call was refused because the store of a pool did not answer.
     pub fn pool_unanswered(&self) {
         self.pool_unanswered.inc();
+    }
+
+    /// The gate asked itself for something that has to be denied; whether it was, on the books.
+    pub fn self_tested(&self, passed: bool) {
+        let passed = if passed { "true" } else { "false" };
+        self.self_tests.get_or_create(&Passed { passed }).inc();
     }
 
     /// A pinned tool is not what was signed: `text`, `compatible`, `breaking`.

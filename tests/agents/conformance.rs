@@ -9,7 +9,7 @@ use crate::forwarder::Forwarder;
 use crate::suite::{self, Upstream, VERSIONS};
 
 /// Everything the agent's manifest grants is allowed.
-const ALLOW_ALL: &str = "package wicketgate.agent\nimport rego.v1\n\nallow if true\n";
+const ALLOW_ALL: &str = "package wicketgate.agent\nimport rego.v1\n\nallow if startswith(input.tool.name, \"everything.\")\n";
 
 /// Scenarios in which the server asks something of the agent's side: to answer as a user, to run its model, to name its
 /// folders. The gate refuses all of that for every server, so these cannot pass through it, and nothing else may fail.

@@ -12,7 +12,7 @@ use wicketgate::crypto::openssh;
 use wicketgate::crypto::ssh::SshKey;
 
 /// A call with `{"hold":true}` waits for one person, with `{"hold":2}` for two.
-pub const RULES: &str = "package wicketgate.agent\nimport rego.v1\nallow if true\n\
+pub const RULES: &str = "package wicketgate.agent\nimport rego.v1\nallow if startswith(input.tool.name, \"work.\")\n\
     require_approval contains {\"code\": \"one\", \"message\": \"one person\"} if input.args.hold == true\n\
     require_approval contains {\"code\": \"two\", \"message\": \"two people\", \"approvers\": 2} if input.args.hold == 2\n";
 

@@ -29,6 +29,7 @@ mod file;
 mod fleet;
 mod kill;
 mod road;
+mod selftest;
 mod stores;
 mod suspend;
 

@@ -139,14 +139,21 @@ fn toolbox(bench: &Arc<Bench>) -> Toolbox {
     Toolbox::of(TOOLS.map(tool).into(), Scrub::default())
 }
 
-const TOOLS: [(&str, Tier, bool); 4] = [
+const TOOLS: [(&str, Tier, bool); 5] = [
     ("t.zero", Tier::T0, true),
     ("t.one", Tier::T1, false),
     ("t.two", Tier::T2, false),
     ("t.three", Tier::T3, false),
+    // Bound, and granted by a manifest that gets it wrong.
+    (enforce::CANARY_TOOL, Tier::T1, false),
 ];
 
 pub fn manifest() -> Arc<Manifest> {
+    granting(|name| name != enforce::CANARY_TOOL)
+}
+
+/// A manifest that grants those of the tools.
+pub fn granting(which: impl Fn(&str) -> bool) -> Arc<Manifest> {
     let grant = |(name, ..): (&str, Tier, bool)| Grant::of(ToolName::parse(name).unwrap());
     Arc::new(Manifest {
         name: "test-agent".into(),
@@ -160,7 +167,7 @@ pub fn manifest() -> Arc<Manifest> {
         instructions: Vec::new(),
         delegates: Vec::new(),
         policy_agent: None,
-        tools: TOOLS.map(grant).into(),
+        tools: TOOLS.into_iter().filter(|(name, ..)| which(name)).map(grant).collect(),
         limits: Limits::default(),
         not_before: Timestamp::from_millis(0),
         not_after: Timestamp::from_millis(4_000_000_000_000),
@@ -237,6 +244,11 @@ impl Serving {
         let layer = LayerDigest { layer: "agent".into(), digest: Digest::of(&[b"allow"]) };
         road.activate(Arc::new(AllowAll([layer])), "test", "1").await.unwrap();
         Serving { road, clock, stop }
+    }
+
+    /// Nobody writes the books any more.
+    pub fn close_books(&self) {
+        self.stop.cancel();
     }
 
     /// Opens a run.

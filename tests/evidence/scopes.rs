@@ -186,6 +186,34 @@ fn a_population_is_every_entry_of_every_chain_that_the_fleet_log_enrolled() {
 }
 
 #[test]
+fn a_population_tells_how_often_the_gate_tested_itself_and_how_often_that_failed() {
+    let mut library = library();
+    for (found, passed) in
+        [("tool.not_granted", true), ("allow", false), ("tool.not_granted", true)]
+    {
+        library.0[1].add(Draft::of(
+            Kind::EnforcementTested,
+            json(&format!(
+                r#"{{"probe":"canary","expected":"tool.not_granted","found":"{found}","passed":{passed}}}"#
+            )),
+        ));
+    }
+    let files = bundle(&library, &all());
+    fine(&verify_files(&files, &trust()));
+    let told: serde_json::Value = serde_json::from_slice(files.get(POPULATION).unwrap()).unwrap();
+    assert_eq!(told["totals"]["enforcement_tests"], 3);
+    assert_eq!(told["totals"]["enforcement_tests_failed"], 1);
+    assert_eq!(told["chains"][0]["enforcement_tests"], serde_json::Value::Null);
+    assert_eq!(told["chains"][1]["enforcement_tests"]["count"], 3);
+    assert_eq!(told["chains"][1]["enforcement_tests"]["failed"], 1);
+    assert!(told["chains"][1]["enforcement_tests"]["last"].as_str().unwrap().ends_with('Z'));
+    let page = String::from_utf8(files.get("report.html").unwrap().to_vec()).unwrap();
+    assert!(page.contains("tests of its own enforcement: 3, failed 1, last "));
+    let lied = |f: &mut Files| replace(f, POPULATION, r#""failed":1"#, r#""failed":0"#);
+    caught(&resigned(files, lied), "R2");
+}
+
+#[test]
 fn without_a_fleet_log_nobody_says_that_these_are_all_chains() {
     let mut library = library();
     library.0.pop();

@@ -191,7 +191,8 @@ async fn a_manifest_that_is_tampered_with_expired_older_or_unsigned_serves_nothi
 async fn a_bundle_that_is_tampered_with_older_or_unsigned_serves_nothing() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
-    let rules = "package wicketgate.agent\nimport rego.v1\nallow if true\n";
+    let rules =
+        "package wicketgate.agent\nimport rego.v1\nallow if input.tool.name == \"work.do\"\n";
     std::fs::write(estate.path("bundle/agent/main.rego"), rules).unwrap();
     refuses(&estate, "the signature is for other bytes").await;
     estate.bundle("1.0.0", rules, "stranger");
@@ -203,7 +204,11 @@ async fn a_bundle_that_is_tampered_with_older_or_unsigned_serves_nothing() {
     estate.serve().await.stop().await;
     estate.bundle("1.9.9", rules, "policy");
     refuses(&estate, "policy.downgrade").await;
-    estate.bundle("2.0.0", "package wicketgate.agent\nimport rego.v1\nallow if 1 == 1\n", "policy");
+    estate.bundle(
+        "2.0.0",
+        "package wicketgate.agent\nimport rego.v1\nallow if input.tool.name == \"work.fail\"\n",
+        "policy",
+    );
     refuses(&estate, "policy.equivocation").await;
     let meta = r#"{"name":"test","version":"3.0.0","not_before":"2020-01-01T00:00:00Z","not_after":"2021-01-01T00:00:00Z"}"#;
     std::fs::write(estate.path("bundle/bundle.json"), meta).unwrap();

@@ -20,7 +20,7 @@ fn batched(tool: &Tool) -> Estate {
             tool["tier"] = json!(if tool["name"] == "policy.extra" { "T2" } else { "T0" });
         }
     });
-    let rules = "package wicketgate.agent\nimport rego.v1\nallow if true\n";
+    let rules = "package wicketgate.agent\nimport rego.v1\nallow if startswith(input.tool.name, \"work.\")\nallow if startswith(input.tool.name, \"policy.\")\n";
     estate.bundle("1.0.1", rules, "policy");
     estate
 }

@@ -11,6 +11,7 @@
 mod corpus;
 mod examples;
 mod faults;
+mod lints;
 mod observe;
 mod quorum;
 mod refusals;

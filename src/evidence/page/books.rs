@@ -31,6 +31,7 @@ pub(super) fn population(survey: &Survey<'_>) -> Markup {
 fn chain_row(chain: &Json) -> Markup {
     let none = Json::Null;
     let beats = chain.get("heartbeats").unwrap_or(&none);
+    let tests = chain.get("enforcement_tests");
     let calls: Vec<String> = list(chain, "calls")
         .iter()
         .map(|c| format!("{} {}", number(c, "v"), text(c, "k")))
@@ -43,7 +44,8 @@ fn chain_row(chain: &Json) -> Markup {
             td { (number(chain, "runs")) }
             td { (calls.join(", ")) }
             td { @if list(chain, "gaps").is_empty() { "none" } @else { pre { (pretty(chain.get("gaps").unwrap_or(&none))) } } }
-            td { (number(beats, "count")) ", longest gap " (number(beats, "longest_gap_ms")) " ms of " (number(beats, "declared_ms")) " ms declared" }
+            td { (number(beats, "count")) ", longest gap " (number(beats, "longest_gap_ms")) " ms of " (number(beats, "declared_ms")) " ms declared"
+                @if let Some(tests) = tests { "; tests of its own enforcement: " (number(tests, "count")) ", failed " (number(tests, "failed")) ", last " (text(tests, "last")) } }
         }
     }
 }

@@ -1,0 +1,45 @@
+//! When the gate tests itself: before it is ready, every hour after, and soon again after a failure.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::PAUSE;
+use super::checked::Checked;
+use super::running::Running;
+use crate::enforce::{Canary, Road};
+
+/// Between two tries while nothing was proven, at most.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Sends canaries until the gate stops listening.
+pub(super) fn follow(checked: &Arc<Checked>, running: &Arc<Running>, road: &Arc<Road>) {
+    let watching = watch(Arc::clone(checked), Arc::downgrade(running), Arc::clone(road));
+    let deaf = running.deaf.clone();
+    running.following.spawn(async move {
+        tokio::select! {
+            biased;
+            () = deaf.cancelled() => {}
+            () = watching => {}
+        }
+    });
+}
+
+async fn watch(checked: Arc<Checked>, running: Weak<Running>, road: Arc<Road>) {
+    let settings = checked.config.self_test;
+    let every = Duration::from_secs(settings.every_seconds);
+    let (mut pause, mut soon) =
+        if settings.at_start { (Duration::ZERO, PAUSE) } else { (every, PAUSE) };
+    loop {
+        tokio::time::sleep(pause).await;
+        let came = road.test_enforcement(checked.callers.manifests()).await;
+        let Some(running) = running.upgrade() else { return };
+        running.tell();
+        pause = if came == Canary::Passed {
+            soon = PAUSE;
+            every
+        } else {
+            soon = soon.saturating_mul(2).min(SOON);
+            soon
+        };
+    }
+}

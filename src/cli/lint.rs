@@ -1,0 +1,86 @@
+//! `wicketgate policy lint`.
+
+use std::path::PathBuf;
+
+use super::{Exit, complain, say};
+use crate::app::lint;
+use crate::config;
+use crate::domain::canonical;
+use crate::domain::json::Json;
+use crate::policy::bundle::Bundle;
+use crate::policy::lint::{Finding, Level, Surroundings};
+
+/// `policy lint`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The bundle's directory
+    #[arg(long, value_name = "DIR")]
+    bundle: PathBuf,
+    /// The configuration it is for: its tools, its manifests and who may approve. Without one the lints
+    /// about them are left out
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints what was found; 1 if any of it is an error.
+pub fn run(args: &Args) -> Exit {
+    let bundle = match Bundle::load(&args.bundle) {
+        Ok(bundle) => bundle,
+        Err(errors) => {
+            errors.iter().for_each(|error| complain(error.to_string()));
+            return Exit::Invalid;
+        }
+    };
+    let findings = match &args.config {
+        None => {
+            // Of nobody nothing is known, so nothing is missing.
+            let around = Surroundings { tools: &[], approvers: usize::MAX, webhook: false };
+            crate::policy::lint::lint(&bundle, &around)
+        }
+        Some(file) => match configured(&bundle, file) {
+            Ok(findings) => findings,
+            Err(problems) => {
+                problems.iter().for_each(complain);
+                return Exit::Config;
+            }
+        },
+    };
+    let ok = findings.iter().all(|finding| finding.level != Level::Error);
+    if args.json {
+        say(canonical::text(&told(&bundle, &findings, ok)));
+    } else {
+        findings.iter().for_each(|finding| say(finding.to_string()));
+        if findings.is_empty() {
+            say(format!("{} {}: nothing found", bundle.name(), bundle.version()));
+        }
+    }
+    if ok { Exit::Ok } else { Exit::Invalid }
+}
+
+fn configured(bundle: &Bundle, file: &std::path::Path) -> Result<Vec<Finding>, Vec<String>> {
+    let config = super::config::load(file)?;
+    let callers = super::config::manifests(&config)?;
+    let bound = config.bindings(&config::environment)?;
+    let named = bound.bindings.iter().map(|binding| (binding.name.to_string(), binding.tier));
+    let tools = lint::tiers(named, callers.manifests());
+    Ok(lint::of(bundle, &config, &tools))
+}
+
+fn told(bundle: &Bundle, findings: &[Finding], ok: bool) -> Json {
+    let one = |finding: &Finding| {
+        Json::object([
+            ("code", Json::from(finding.code)),
+            ("level", Json::from(finding.level.as_str())),
+            ("message", Json::from(finding.message.as_str())),
+            ("place", Json::from(finding.place.as_str())),
+        ])
+    };
+    Json::object([
+        ("findings", findings.iter().map(one).collect::<Vec<_>>().into()),
+        ("ok", Json::from(ok)),
+        ("policy", Json::from(bundle.digest().prefixed())),
+    ])
+}

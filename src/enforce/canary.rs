@@ -1,0 +1,191 @@
+//! The gate tests itself: a call that must be denied walks the road like any other.
+//!
+//! It asks, for an agent that may open runs now, for a tool that no manifest grants. Identity, admission,
+//! preparation, judgement and the commit of the denial are those of every call; nothing on the road knows
+//! the canary. Its run only simulates, so that even a gate that allowed it would execute nothing.
+//! What came of it is `enforcement.tested` on the books. A gate whose canary was not denied, or could not
+//! be recorded, denies every call until one was.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::answer::{Answer, Fault};
+use super::implicit::Thread;
+use super::{CallRequest, Opening, Road};
+use crate::domain::call::Auth;
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
+use crate::domain::json::Json;
+use crate::identity::Caller;
+use crate::identity::manifest::{Manifest, Mode};
+use crate::ledger::drafts::Written;
+use crate::ledger::entry::{Draft, Kind};
+
+/// The tool it asks for. A gate with a manifest that grants it fails its own test.
+pub const CANARY_TOOL: &str = "wicketgate.canary";
+/// The name of its runs.
+const THREAD: &str = "canary";
+/// How long one may be on the road.
+const WAIT: Duration = Duration::from_secs(30);
+/// What has to come of it.
+const EXPECTED: Code = Code::ToolNotGranted;
+
+/// What came of one canary.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Canary {
+    /// It was denied, and that is on the books.
+    Passed,
+    /// It was not, or nobody could write it down: why.
+    Failed(String),
+    /// Nothing could be asked just now, so nothing is known: why.
+    NotTried(String),
+}
+
+/// What the gate knows of its own enforcement.
+#[derive(Debug, Default)]
+pub(super) struct Trust(Mutex<Standing>);
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+enum Standing {
+    /// Nothing speaks against it.
+    #[default]
+    Good,
+    /// The first canary is still to come.
+    Untested,
+    /// The last one failed.
+    Failing(String),
+}
+
+impl Trust {
+    /// What the last canary has against every call.
+    pub fn refusal(&self) -> Option<Reason> {
+        let Standing::Failing(why) = &*self.0.lock() else { return None };
+        Some(Reason {
+            code: Code::PolicyDenied,
+            detail: "self_test.canary".into(),
+            message: format!("the gate failed its own test: {why}"),
+            rule: "self_test.canary".into(),
+        })
+    }
+}
+
+impl Road {
+    /// The gate is not ready until its first canary passed. Calls are not refused for that alone.
+    pub fn await_canary(&self) {
+        *self.canary.0.lock() = Standing::Untested;
+    }
+
+    /// What keeps the gate from being ready, because of its own test.
+    #[must_use]
+    pub fn canary_reasons(&self) -> Vec<String> {
+        match &*self.canary.0.lock() {
+            Standing::Good => Vec::new(),
+            Standing::Untested => vec!["self-test: the first canary has not passed yet".to_owned()],
+            Standing::Failing(why) => vec![format!("self-test: {why}: every call is denied")],
+        }
+    }
+
+    /// Sends one canary down the road for the first of these manifests that may open a run, and puts what
+    /// came of it on the books.
+    pub async fn test_enforcement(self: &Arc<Self>, manifests: &[Arc<Manifest>]) -> Canary {
+        let outcome = match tokio::time::timeout(WAIT, self.try_canary(manifests)).await {
+            Ok(outcome) => outcome,
+            Err(_late) => Canary::Failed(format!("no answer within {} s", WAIT.as_secs())),
+        };
+        match &outcome {
+            Canary::Passed => {
+                *self.canary.0.lock() = Standing::Good;
+                self.metrics.self_tested(true);
+            }
+            Canary::Failed(why) => {
+                tracing::error!(%why, "the canary failed: every call is denied until one passes");
+                *self.canary.0.lock() = Standing::Failing(why.clone());
+                self.metrics.self_tested(false);
+            }
+            // Without a policy nothing is ready, and the test is still to come. Else a gate nobody can
+            // open a run at has nothing to prove; a failure stands until a canary passed.
+            Canary::NotTried(_) if self.engine().is_none() => {}
+            Canary::NotTried(_) => {
+                let mut standing = self.canary.0.lock();
+                if *standing == Standing::Untested {
+                    *standing = Standing::Good;
+                }
+            }
+        }
+        outcome
+    }
+
+    async fn try_canary(self: &Arc<Self>, manifests: &[Arc<Manifest>]) -> Canary {
+        let not_tried = |why: &str| Canary::NotTried(why.to_owned());
+        if self.engine().is_none() {
+            return not_tried("no policy bundle is in force");
+        }
+        let now = self.clock.now();
+        let open = |manifest: &&Arc<Manifest>| {
+            manifest.not_before <= now
+                && now < manifest.not_after
+                && self.stopped_opening(manifest, None).is_none()
+        };
+        let Some(manifest) = manifests.iter().find(open) else {
+            return not_tried("no agent may open a run");
+        };
+        let auth = Auth { method: "internal".to_owned(), ..Auth::default() };
+        let caller = Caller { manifest: Arc::clone(manifest), auth };
+        let thread = Thread::Named(THREAD.to_owned());
+        let opening = Opening { mode: Mode::Simulate.as_str().to_owned(), ..Opening::default() };
+        let run = match self.implicit_run(&caller, &thread, opening).await {
+            Ok(run) => run,
+            Err(fault) => return before_admission(&fault),
+        };
+        let (tool, arguments) = (CANARY_TOOL.to_owned(), b"{}".to_vec());
+        let request = CallRequest { tool, arguments, ..CallRequest::default() };
+        let answer = self.execute(&run, request).await;
+        // WHY: not waited for. Without a ledger sealing takes as long as that lasts, and until then a
+        // failed canary would be told to nobody.
+        let (road, ended) = (Arc::clone(self), caller);
+        self.tasks.spawn(async move { road.end_implicit(&ended, &thread).await });
+        let (found, passed) = match &answer {
+            Err(fault) if fault.receipt.is_none() => return before_admission(fault),
+            answer => (told(answer), denied(answer)),
+        };
+        let data = Json::object([
+            ("probe", Json::from("canary")),
+            ("expected", Json::from(EXPECTED.as_str())),
+            ("found", Json::from(found)),
+            ("passed", Json::from(passed)),
+        ]);
+        let tested = Written::bare(Draft::of(Kind::EnforcementTested, data));
+        match self.ledger.record(tested).await {
+            Ok(_) if passed => Canary::Passed,
+            Ok(_) => Canary::Failed(format!("the canary met `{found}` and not `{EXPECTED}`")),
+            Err(error) => Canary::Failed(format!("the canary could not be recorded: {error}")),
+        }
+    }
+}
+
+/// What was shed or turned away before it was judged says nothing about the judge; what could not be
+/// written down does.
+fn before_admission(fault: &Fault) -> Canary {
+    let why = format!("`{}`: {}", fault.code, fault.message);
+    let turned_away = matches!(
+        fault.code,
+        Code::Overloaded | Code::Shutdown | Code::NotReady | Code::ManifestMismatch
+    );
+    if turned_away {
+        return Canary::NotTried(why);
+    }
+    Canary::Failed(format!("the canary could not be recorded: {why}"))
+}
+
+fn denied(answer: &Answer) -> bool {
+    matches!(answer, Err(fault) if fault.code == EXPECTED && fault.receipt.is_some())
+}
+
+fn told(answer: &Answer) -> &'static str {
+    match answer {
+        Ok(_) => "allow",
+        Err(fault) => fault.code.as_str(),
+    }
+}

@@ -1,0 +1,89 @@
+//! Invariants of a bundle that loads: rules that can never fire or never stop anybody, members the input
+//! never has, approvals nobody can give.
+//!
+//! Found on the syntax tree where a rule gives itself away, and by asking the engine about calls that no
+//! rule names where it does not. A finding of level [`Level::Error`] keeps a bundle out of force.
+//!
+//! | code | level | what |
+//! |---|---|---|
+//! | `lint.default_allow` | error | a call that nobody named is allowed |
+//! | `lint.irreversible_unapproved` | error | a T3 tool runs without an approval |
+//! | `lint.input_never_supplied` | error | a rule reads a member the input never has |
+//! | `lint.dead_rule` | error for `deny`, `require_approval` and `obligations` | the rule can never fire |
+//! | `lint.no_channel` | warning | a rule asks for an approval and nobody can give one |
+//!
+//! Not followed: values that pass through variables, comprehensions and functions. What cannot be told
+//! is no finding.
+
+mod probe;
+mod rules;
+mod scope;
+mod shape;
+mod truth;
+
+use super::bundle::Bundle;
+use crate::domain::tier::Tier;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Level {
+    /// The bundle does not keep what a bundle promises; it is not put in force.
+    Error,
+    /// It does what it promises, and somebody should look at it.
+    Warning,
+}
+
+impl Level {
+    /// `error` or `warning`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// One thing a lint found.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Finding {
+    /// How much it matters.
+    pub level: Level,
+    /// Stable dotted code: `lint.dead_rule`, …
+    pub code: &'static str,
+    /// What was found, for a person.
+    pub message: String,
+    /// `file:line` within the bundle; empty when no single line is to blame.
+    pub place: String,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { level, code, message, place } = self;
+        let at = if place.is_empty() { String::new() } else { format!("{place}: ") };
+        write!(f, "{at}{}: {code}: {message}", level.as_str())
+    }
+}
+
+/// What the bundle would work with.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// Every bound tool and its tier. Empty: nothing is known of them.
+    pub tools: &'a [(String, Tier)],
+    /// Subjects that may approve; 0: nobody can.
+    pub approvers: usize,
+    /// Whether held calls are told to somebody. It brings a question to people and cannot answer it, so
+    /// no lint takes it for a channel.
+    pub webhook: bool,
+}
+
+/// Everything found in a bundle, errors first, then by place.
+#[must_use]
+pub fn lint(bundle: &Bundle, around: &Surroundings<'_>) -> Vec<Finding> {
+    let read = rules::read(bundle);
+    let mut findings = read.findings;
+    findings.extend(probe::ask(bundle, around, &read.open, read.holds.as_deref()));
+    findings.sort();
+    findings.dedup();
+    findings
+}

@@ -1,0 +1,173 @@
+//! Calls that no rule can name, put to the engine: what it allows then, it allows to anybody.
+
+use super::shape::{BUILT, KINDS};
+use super::{Finding, Level, Surroundings};
+use crate::domain::canonical;
+use crate::domain::decision::Verdict;
+use crate::domain::json::Json;
+use crate::domain::tier::Tier;
+use crate::domain::time::Timestamp;
+use crate::policy::PolicyEngine as _;
+use crate::policy::bundle::Bundle;
+use crate::policy::input::{VERSION, break_glass_json, quorum_json, time_json};
+use crate::policy::rego::{DEADLINE, RegoEngine};
+
+/// A name that stands in no bundle by accident.
+const NOBODY: &str = "zz.lint.probe";
+/// A Wednesday, at noon.
+const NOON: u64 = 1_795_003_200_000;
+
+/// What the engine says where the rules alone do not tell. `open`: allow rules that hold for any call;
+/// `holds`: where an approval is asked for.
+pub(super) fn ask(
+    bundle: &Bundle,
+    around: &Surroundings<'_>,
+    open: &[String],
+    holds: Option<&str>,
+) -> Vec<Finding> {
+    let engine = match RegoEngine::new(bundle, DEADLINE) {
+        Ok(engine) => engine,
+        Err(why) => {
+            let (level, code, message) = (Level::Error, "lint.engine", why.to_string());
+            return vec![Finding { level, code, message, place: String::new() }];
+        }
+    };
+    let mut findings = default_allow(&engine, open);
+    let mut waits = holds.map(str::to_owned);
+    for (tool, _) in around.tools.iter().filter(|(_, tier)| *tier == Tier::T3) {
+        let verdicts: Vec<_> =
+            BUILT.iter().map(|kind| verdict(&engine, tool, kind, Tier::T3)).collect();
+        if verdicts.contains(&Some(Verdict::Allow)) {
+            let message = format!("the irreversible tool `{tool}` is allowed without an approval");
+            let (level, code) = (Level::Error, "lint.irreversible_unapproved");
+            findings.push(Finding { level, code, message, place: String::new() });
+        }
+        if verdicts.contains(&Some(Verdict::RequireApproval)) {
+            waits.get_or_insert_with(String::new);
+        }
+    }
+    if let Some(place) = waits.filter(|_| around.approvers == 0) {
+        let message = "an approval is asked for and nobody can give one: such a call waits until it \
+                       expires (`approvals.signers`)";
+        let (level, code) = (Level::Warning, "lint.no_channel");
+        findings.push(Finding { level, code, message: message.to_owned(), place });
+    }
+    findings
+}
+
+/// A tool and an agent that nobody ever named, changing something, of every kind.
+fn default_allow(engine: &RegoEngine, open: &[String]) -> Vec<Finding> {
+    let allowed = |tier: Tier| {
+        KINDS.iter().all(|kind| verdict(engine, NOBODY, kind, tier) == Some(Verdict::Allow))
+    };
+    let anybody = allowed(Tier::T2) || allowed(Tier::T3);
+    let code = "lint.default_allow";
+    if open.is_empty() && anybody {
+        let message =
+            "a call of a tool that no rule names, by an agent that no rule names, is allowed";
+        let (message, place) = (message.to_owned(), String::new());
+        return vec![Finding { level: Level::Error, code, message, place }];
+    }
+    // What other rules deny to everybody is no default allow, and still says more than it means.
+    let level = if anybody { Level::Error } else { Level::Warning };
+    let message = "`allow` holds for any call: only a rule that names what it allows is one";
+    let one =
+        |place: &String| Finding { level, code, message: message.to_owned(), place: place.clone() };
+    open.iter().map(one).collect()
+}
+
+/// The word about one such call; `None`: there is none, and that is a denial.
+fn verdict(engine: &RegoEngine, tool: &str, kind: &str, tier: Tier) -> Option<Verdict> {
+    let input = canonical::bytes(&document(engine, tool, kind, tier));
+    engine.decide(&input).ok().map(|answer| answer.verdict)
+}
+
+fn text(value: &str) -> Json {
+    Json::from(value)
+}
+
+fn document(engine: &RegoEngine, tool: &str, kind: &str, tier: Tier) -> Json {
+    let empty = || Json::object::<String>([]);
+    let list = || Json::Array(Vec::new());
+    let digest = || text("sha256:0000000000000000000000000000000000000000000000000000000000000000");
+    let now = Timestamp::from_millis(NOON.try_into().unwrap_or_default());
+    let agent = Json::object([
+        ("id", text(NOBODY)),
+        ("version", text("0.0.0")),
+        ("owner", text(NOBODY)),
+        ("labels", empty()),
+        ("manifest", digest()),
+        ("binding", text("observed")),
+        ("delegation", list()),
+    ]);
+    let run = Json::object([
+        ("id", text(NOBODY)),
+        ("mode", text("enforce")),
+        ("opened_at", text(&now.to_string())),
+        ("calls", Json::from(0_u64)),
+        ("errors", Json::from(0_u64)),
+        ("cost", Json::from(0_u64)),
+        ("labels", empty()),
+    ]);
+    let tool = Json::object([
+        ("name", text(tool)),
+        ("kind", text(kind)),
+        ("tier", text(tier.as_str())),
+        ("read_only", Json::from(false)),
+        ("definition", digest()),
+    ]);
+    let odd = Json::object([("a", Json::Array(vec![empty(), Json::Null, text("\u{0}../")]))]);
+    let history = ["calls", "errors", "denied"].map(|name| (name, Json::from(0_u64)));
+    Json::object([
+        ("v", text(VERSION)),
+        ("agent", agent),
+        ("run", run),
+        ("tool", tool),
+        ("call", Json::object([("id", text(NOBODY))])),
+        ("args", odd),
+        ("effect", effect(kind)),
+        ("context", Json::object([("attested", empty()), ("claimed", empty())])),
+        ("time", time_json(now)),
+        ("findings", list()),
+        ("approvals", list()),
+        ("quorum", quorum_json(engine.by_hand())),
+        ("break_glass", break_glass_json(None)),
+        ("pools", list()),
+        ("observe", list()),
+        ("history", Json::object(history)),
+    ])
+}
+
+/// Something of this kind that is somewhere nobody named.
+fn effect(kind: &str) -> Json {
+    let number = || Json::from(0_u64);
+    match kind {
+        "http" => Json::object([
+            ("kind", text("http")),
+            ("method", text("POST")),
+            ("scheme", text("https")),
+            ("host", text("zz-lint-probe.invalid")),
+            ("port", Json::from(443_u64)),
+            ("path", text("/zz")),
+            ("query", Json::Array(Vec::new())),
+            ("body_bytes", number()),
+        ]),
+        "file.read" | "file.write" | "file.list" => Json::object([
+            ("kind", text("file")),
+            ("access", text(kind.strip_prefix("file.").unwrap_or(kind))),
+            ("root", text(NOBODY)),
+            ("path", text(NOBODY)),
+            ("file_kind", text("regular")),
+            ("size", number()),
+            ("mode", number()),
+        ]),
+        "mcp" => Json::object([
+            ("kind", text("mcp")),
+            ("server", text(NOBODY)),
+            ("transport", text("stdio")),
+            ("method", text("tools/call")),
+            ("name", text(NOBODY)),
+        ]),
+        _none => Json::object([("kind", text("none"))]),
+    }
+}

@@ -1,0 +1,223 @@
+//! What rules say about themselves: dead ones, ones that always hold, and paths nobody supplies.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regorus::Value;
+use regorus::unstable::{Expr, Module, Ref, Rule, RuleBody, RuleHead, Span};
+
+use super::scope::{self, Scope};
+use super::truth::{self, Reading, Truth, Verdicts};
+use super::{Finding, Level};
+use crate::domain::json::Json;
+use crate::policy::ast;
+use crate::policy::bundle::Bundle;
+
+/// What the syntax tree gave away.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub findings: Vec<Finding>,
+    /// Places of `allow` rules that hold for any call.
+    pub open: Vec<String>,
+    /// The first place at which an approval is asked for, if a rule ever does.
+    pub holds: Option<String>,
+}
+
+/// Reads every module of the bundle but the library.
+pub(super) fn read(bundle: &Bundle) -> Read {
+    let parsed = bundle.modules();
+    let modules: Vec<&Ref<Module>> = parsed.iter().collect();
+    let data = bundle.data_files();
+    let names: BTreeSet<Vec<String>> = modules
+        .iter()
+        .flat_map(|module| module.policy.iter().filter_map(|r| whole(module, r)))
+        .collect();
+    let known = settle(&modules, &names, &data);
+    let mut out = Read { findings: Vec::new(), open: Vec::new(), holds: None };
+    for module in modules.into_iter().filter(|module| !ast::file(module).starts_with("lib/")) {
+        let scope = Scope::of(module, &names, &data);
+        for rule in &module.policy {
+            look(&scope, ast::file(module), rule, &known, &mut out);
+        }
+    }
+    out
+}
+
+/// The whole path of a rule: `wicketgate`, `agent`, `deny`.
+fn whole(module: &Module, rule: &Rule) -> Option<Vec<String>> {
+    let mut name = ast::package(module);
+    name.extend(truth::name_of(rule)?);
+    Some(name)
+}
+
+/// What is known of every rule: repeated until a round teaches nothing new.
+fn settle(modules: &[&Ref<Module>], names: &BTreeSet<Vec<String>>, data: &Json) -> Verdicts {
+    let mut known = Verdicts::default();
+    loop {
+        let mut groups: BTreeMap<Vec<String>, Vec<Fate>> = BTreeMap::new();
+        for module in modules {
+            let scope = Scope::of(module, names, data);
+            for rule in &module.policy {
+                if let Some(name) = whole(module, rule) {
+                    groups.entry(name).or_default().push(fate(&scope, rule, &known));
+                }
+            }
+        }
+        let next = conclude(groups);
+        if next == known {
+            return known;
+        }
+        known = next;
+    }
+}
+
+/// What one of the rules of a name comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    /// It never fires. The value of a set is there all the same, and empty.
+    Dead { set: bool },
+    /// It may fire, and says this then.
+    Says(Option<bool>),
+    /// It always fires, and says `true`.
+    Holds,
+    /// The value where no other rule fires.
+    Default(Option<bool>),
+}
+
+fn conclude(groups: BTreeMap<Vec<String>, Vec<Fate>>) -> Verdicts {
+    let mut known = Verdicts::default();
+    for (name, fates) in groups {
+        let every = |fits: &dyn Fn(&Fate) -> bool| fates.iter().all(fits);
+        if every(&|fate| matches!(fate, Fate::Dead { set: true })) {
+            known.empty.insert(name);
+            continue;
+        }
+        if fates.contains(&Fate::Holds) {
+            known.always.insert(name);
+            continue;
+        }
+        if every(&|fate| matches!(fate, Fate::Dead { set: false })) {
+            known.undefined.insert(name.clone());
+        }
+        let no = |fate: &Fate| {
+            matches!(
+                fate,
+                Fate::Dead { set: false } | Fate::Says(Some(false)) | Fate::Default(Some(false))
+            )
+        };
+        if every(&no) {
+            known.never.insert(name);
+        }
+    }
+    known
+}
+
+fn fate(scope: &Scope<'_>, rule: &Rule, known: &Verdicts) -> Fate {
+    let Rule::Spec { head, bodies, .. } = rule else {
+        let Rule::Default { value, .. } = rule else { return Fate::Says(None) };
+        return Fate::Default(flag(value));
+    };
+    let set = matches!(head, RuleHead::Set { .. });
+    let keyed = !matches!(ast::head(rule), Expr::Var { .. });
+    if dead(scope, rule, known).is_some() {
+        return Fate::Dead { set: set || keyed };
+    }
+    if set || keyed || ast::is_function(rule) {
+        return Fate::Says(None);
+    }
+    let said = says(head);
+    if said != Some(true) {
+        return Fate::Says(
+            said.filter(|_| bodies.iter().skip(1).all(|body| body.assign.is_none())),
+        );
+    }
+    let locals = scope::locals(rule);
+    let reading = Reading { scope, locals: &locals, known };
+    let first = bodies.first().is_none_or(|body| reading.query(&body.query) == Truth::Always);
+    if first { Fate::Holds } else { Fate::Says(None) }
+}
+
+/// What the head of a rule that is no set says when it fires: `true` unless it says otherwise.
+const fn assigned(head: &RuleHead) -> Option<&regorus::unstable::RuleAssign> {
+    match head {
+        RuleHead::Compr { assign, .. } | RuleHead::Func { assign, .. } => assign.as_ref(),
+        RuleHead::Set { .. } => None,
+    }
+}
+
+fn says(head: &RuleHead) -> Option<bool> {
+    assigned(head).map_or(Some(true), |assign| flag(&assign.value))
+}
+
+fn flag(expr: &Expr) -> Option<bool> {
+    match truth::scalar(expr) {
+        Some(Value::Bool(flag)) => Some(*flag),
+        Some(_) | None => None,
+    }
+}
+
+/// Why a rule can never fire, if it cannot.
+fn dead(scope: &Scope<'_>, rule: &Rule, known: &Verdicts) -> Option<String> {
+    let Rule::Spec { head, bodies, .. } = rule else { return None };
+    let locals = scope::locals(rule);
+    let reading = Reading { scope, locals: &locals, known };
+    let value = match head {
+        RuleHead::Set { key, .. } => key.as_deref(),
+        RuleHead::Compr { .. } | RuleHead::Func { .. } => assigned(head).map(|a| a.value.as_ref()),
+    };
+    if bodies.len() <= 1
+        && let Some(why) = value.and_then(|value| reading.undefined(value))
+    {
+        return Some(why);
+    }
+    let mut first = None;
+    for body in bodies {
+        let Truth::Never(why) = reading.query(&body.query) else { return None };
+        first.get_or_insert(why);
+    }
+    first
+}
+
+/// Everything there is to say about one rule.
+fn look(scope: &Scope<'_>, file: &str, rule: &Rule, known: &Verdicts, out: &mut Read) {
+    let name = truth::name_of(rule).unwrap_or_default().join(".");
+    let place = |span: &Span| format!("{file}:{}", span.line);
+    let locals = scope::locals(rule);
+    for read in ast::parts(rule).reads {
+        if let Some((path, near)) = scope.never_supplied(read, &locals) {
+            let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let message = format!("`{path}` is never supplied{hint}");
+            let (level, code) = (Level::Error, "lint.input_never_supplied");
+            out.findings.push(Finding { level, code, message, place: place(read.span()) });
+        }
+    }
+    let protects = matches!(name.as_str(), "deny" | "require_approval" | "obligations");
+    if let Some(why) = dead(scope, rule, known) {
+        // WHY: a dead `allow` only takes away; a dead protection is one that somebody counts on.
+        let level = if protects { Level::Error } else { Level::Warning };
+        let message = format!("`{name}` can never fire: {why}");
+        let (code, place) = ("lint.dead_rule", place(rule.span()));
+        out.findings.push(Finding { level, code, message, place });
+        return;
+    }
+    let Rule::Spec { head, bodies, span } = rule else { return };
+    match (scope.package.get(1).map(String::as_str), name.as_str()) {
+        (Some(_), "require_approval") => {
+            out.holds.get_or_insert_with(|| place(span));
+        }
+        (Some("agent" | "team"), "allow") => {
+            let reading = Reading { scope, locals: &locals, known };
+            // An `else` has a value of its own.
+            let says_so = |body: &RuleBody| match &body.assign {
+                Some(assign) => flag(&assign.value) == Some(true),
+                None => says(head) == Some(true),
+            };
+            let always =
+                |body: &RuleBody| says_so(body) && reading.query(&body.query) == Truth::Always;
+            let bare = bodies.is_empty() && says(head) == Some(true);
+            if bare || bodies.iter().any(always) {
+                out.open.push(place(span));
+            }
+        }
+        _ => {}
+    }
+}

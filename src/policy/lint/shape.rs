@@ -1,0 +1,302 @@
+//! What the input document can hold, as a table: which paths exist and which values they take.
+//!
+//! `input.rs` builds the document; a test below holds the two against each other, so that a member
+//! added there and not here is found.
+
+/// What can stand at one place of the input.
+#[derive(Debug, PartialEq)]
+pub(super) enum Shape {
+    /// Anything: arguments are the tool's, labels are the agent's.
+    Open,
+    /// Any text.
+    Text,
+    /// One of these texts.
+    OneOf(&'static [&'static str]),
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Flag,
+    /// Texts by names nobody fixed.
+    Texts,
+    /// A list of these.
+    List(&'static Shape),
+    /// These members and no others.
+    Object(&'static [Member]),
+}
+
+/// One member of an object.
+#[derive(Debug, PartialEq)]
+pub(super) struct Member {
+    pub name: &'static str,
+    pub shape: Shape,
+    /// Whether it is there in every input; an effect has those of its kind alone.
+    pub always: bool,
+}
+
+/// One step of a path: a name, or a bracket whose value is not written out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step<'a> {
+    Name(&'a str),
+    Any,
+}
+
+/// What a path of the input leads to.
+#[derive(Debug, PartialEq)]
+pub(super) enum Found {
+    /// Nothing, ever: the step of this index has no such member; this one is near.
+    Never { at: usize, near: Option<&'static str> },
+    /// This. `always`: in every input.
+    There { shape: &'static Shape, always: bool },
+    /// What cannot be said without a call.
+    Unknown,
+}
+
+const fn has(name: &'static str, shape: Shape) -> Member {
+    Member { name, shape, always: true }
+}
+
+const fn may(name: &'static str, shape: Shape) -> Member {
+    Member { name, shape, always: false }
+}
+
+/// Kinds of tools that this build can bind.
+pub(super) const BUILT: [&str; 3] = ["http", "file.read", "mcp"];
+
+/// Kinds of tools: those of this build and those the vocabulary reserves, so that a policy written for
+/// both is no fault.
+pub(super) const KINDS: [&str; 10] = [
+    "http",
+    "file.read",
+    "mcp",
+    "file.write",
+    "file.list",
+    "grpc",
+    "command",
+    "fetch",
+    "sql",
+    "model",
+];
+
+const LAYERS: Shape = Shape::OneOf(&["org", "team", "agent"]);
+const WEEKDAYS: &[&str] =
+    &["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+/// The whole document.
+pub(super) static INPUT: Shape = Shape::Object(&[
+    has("v", Shape::OneOf(&[crate::policy::input::VERSION])),
+    has(
+        "agent",
+        Shape::Object(&[
+            has("id", Shape::Text),
+            has("version", Shape::Text),
+            has("owner", Shape::Text),
+            has("labels", Shape::Texts),
+            has("manifest", Shape::Text),
+            has("binding", Shape::OneOf(&["claimed", "observed"])),
+            has("delegation", Shape::List(&Shape::Open)),
+        ]),
+    ),
+    has(
+        "run",
+        Shape::Object(&[
+            has("id", Shape::Text),
+            has("mode", Shape::OneOf(&["enforce", "simulate"])),
+            has("opened_at", Shape::Text),
+            has("calls", Shape::Number),
+            has("errors", Shape::Number),
+            has("cost", Shape::Number),
+            has("labels", Shape::Texts),
+        ]),
+    ),
+    has(
+        "tool",
+        Shape::Object(&[
+            has("name", Shape::Text),
+            has("kind", Shape::OneOf(&KINDS)),
+            has("tier", Shape::OneOf(&["T0", "T1", "T2", "T3"])),
+            has("read_only", Shape::Flag),
+            has("definition", Shape::Text),
+        ]),
+    ),
+    has("call", Shape::Object(&[has("id", Shape::Text)])),
+    has("args", Shape::Open),
+    has("effect", EFFECT),
+    has("context", Shape::Object(&[has("attested", Shape::Texts), has("claimed", Shape::Texts)])),
+    has(
+        "time",
+        Shape::Object(&[
+            has("rfc3339", Shape::Text),
+            has("unix", Shape::Number),
+            has("weekday", Shape::OneOf(WEEKDAYS)),
+            has("hour", Shape::Number),
+            has("minute", Shape::Number),
+            has("tz", Shape::OneOf(&["UTC"])),
+        ]),
+    ),
+    has(
+        "findings",
+        Shape::List(&Shape::Object(&[has("kind", Shape::Text), has("path", Shape::Text)])),
+    ),
+    has(
+        "approvals",
+        Shape::List(&Shape::Object(&[
+            has("approver", Shape::Text),
+            has("roles", Shape::List(&Shape::Text)),
+            has("key", Shape::Text),
+        ])),
+    ),
+    has("quorum", Shape::Object(&[has("by_hand", Shape::List(&LAYERS))])),
+    has(
+        "break_glass",
+        Shape::Object(&[
+            has("open", Shape::Flag),
+            has("nonce", Shape::Text),
+            has("until", Shape::Text),
+            has("by", Shape::List(&Shape::Text)),
+        ]),
+    ),
+    has(
+        "pools",
+        Shape::List(&Shape::Object(&[
+            has("name", Shape::Text),
+            has("unit", Shape::OneOf(&["requests", "cost_micro_usd", "concurrency"])),
+            has("left_permille", Shape::Number),
+            has("size", Shape::Number),
+        ])),
+    ),
+    has("observe", Shape::List(&LAYERS)),
+    has(
+        "history",
+        Shape::Object(&[
+            has("calls", Shape::Number),
+            has("errors", Shape::Number),
+            has("denied", Shape::Number),
+        ]),
+    ),
+]);
+
+/// The members of every kind of effect.
+const EFFECT: Shape = Shape::Object(&[
+    has("kind", Shape::OneOf(&["none", "http", "file", "mcp"])),
+    may("method", Shape::Text),
+    may("scheme", Shape::OneOf(&["http", "https"])),
+    may("host", Shape::Text),
+    may("port", Shape::Number),
+    may("path", Shape::Text),
+    may(
+        "query",
+        Shape::List(&Shape::Object(&[has("name", Shape::Text), has("value", Shape::Text)])),
+    ),
+    may("body_bytes", Shape::Number),
+    may("access", Shape::OneOf(&["read", "write", "list"])),
+    may("root", Shape::Text),
+    may("file_kind", Shape::Text),
+    may("size", Shape::Number),
+    may("mode", Shape::Number),
+    may("server", Shape::Text),
+    may("transport", Shape::OneOf(&["stdio", "http"])),
+    may("name", Shape::Text),
+]);
+
+/// Follows a path below `input`.
+pub(super) fn find(steps: &[Step<'_>]) -> Found {
+    let (mut shape, mut always) = (&INPUT, true);
+    for (at, step) in steps.iter().enumerate() {
+        let never = |near| Found::Never { at, near };
+        shape = match (shape, step) {
+            (Shape::Object(members), Step::Name(name)) => {
+                let Some(member) = members.iter().find(|member| member.name == *name) else {
+                    return never(nearest(name, members));
+                };
+                always &= member.always;
+                &member.shape
+            }
+            (Shape::List(item), Step::Any) => {
+                always = false;
+                item
+            }
+            (Shape::Texts, _) => {
+                always = false;
+                &Shape::Text
+            }
+            (Shape::Object(_), Step::Any) | (Shape::Open, _) => return Found::Unknown,
+            // A list has numbers, and a value that is no collection has no members.
+            (Shape::List(_), Step::Name(_)) => return never(None),
+            (Shape::Text | Shape::OneOf(_) | Shape::Number | Shape::Flag, _) => return never(None),
+        };
+    }
+    Found::There { shape, always }
+}
+
+/// The member whose name takes the fewest changes, if they are few for its length.
+fn nearest(name: &str, members: &'static [Member]) -> Option<&'static str> {
+    let near = members.iter().map(|member| (changes(name, member.name), member.name)).min()?;
+    (near.0 <= (near.1.len() / 2).min(2)).then_some(near.1)
+}
+
+/// Letters to insert, drop or replace to make one name of the other.
+fn changes(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut next = vec![i.saturating_add(1)];
+        for (j, y) in b.chars().enumerate() {
+            let at = |k: usize| row.get(k).copied().unwrap_or(usize::MAX);
+            let replaced = at(j).saturating_add(usize::from(x != y));
+            let dropped = at(j.saturating_add(1)).saturating_add(1);
+            let inserted = next.last().copied().unwrap_or(usize::MAX).saturating_add(1);
+            next.push(replaced.min(dropped).min(inserted));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::effect::Effect;
+
+    #[test]
+    fn every_member_of_every_effect_is_in_the_table() {
+        let text = |text: &str| text.to_owned();
+        let query = vec![(text("q"), text("v"))];
+        let (method, scheme, host, path) = (text("GET"), text("https"), text("h"), text("/"));
+        let http = Effect::Http { method, scheme, host, port: 1, path, query, body_bytes: 0 };
+        let (access, root, path, kind) = (text("read"), text("r"), text("p"), text("regular"));
+        let file = Effect::File { access, root, path, kind, size: 0, mode: 0 };
+        let (server, transport, method, name) = (text("s"), text("stdio"), text("m"), text("n"));
+        let mcp = Effect::Mcp { server, transport, method, name };
+        for effect in [Effect::None, http, file, mcp] {
+            let json = effect.to_json();
+            for (name, value) in json.as_object().unwrap() {
+                let found = find(&[Step::Name("effect"), Step::Name(name)]);
+                let Found::There { shape, .. } = found else { panic!("effect.{name}: {found:?}") };
+                let fits = match (shape, value.as_str()) {
+                    (Shape::OneOf(all), Some(text)) => all.contains(&text),
+                    (Shape::Text, text) => text.is_some(),
+                    (Shape::Number, _) => value.as_u64().is_some(),
+                    (Shape::List(_), _) => value.as_array().is_some(),
+                    (_, _) => false,
+                };
+                assert!(fits, "effect.{name}: {value:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_leads_to_what_the_document_holds_or_to_nothing() {
+        let names = |path: &'static str| path.split('.').map(Step::Name).collect::<Vec<_>>();
+        let there = |shape, always| Found::There { shape, always };
+        assert_eq!(find(&names("tool.read_only")), there(&Shape::Flag, true));
+        assert_eq!(find(&names("effect.host")), there(&Shape::Text, false));
+        assert_eq!(find(&names("agent.labels.team")), there(&Shape::Text, false));
+        assert_eq!(find(&names("args.anything.at_all")), Found::Unknown);
+        let list = [Step::Name("findings"), Step::Any, Step::Name("kind")];
+        assert_eq!(find(&list), there(&Shape::Text, false));
+        assert_eq!(find(&names("findings.kind")), Found::Never { at: 1, near: None });
+        assert_eq!(find(&names("tool.naem")), Found::Never { at: 1, near: Some("name") });
+        assert_eq!(find(&names("tol.name")), Found::Never { at: 0, near: Some("tool") });
+        assert_eq!(find(&names("tool.name.x")), Found::Never { at: 2, near: None });
+        assert_eq!(find(&names("tool.zzzzzzz")), Found::Never { at: 1, near: None });
+    }
+}

@@ -1,0 +1,355 @@
+//! Whether a condition can be told without a call: it always holds, it never does, or it depends.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regorus::Value;
+use regorus::unstable::{AssignOp, BoolOp, Expr, Literal, LiteralStmt, Query};
+
+use super::scope::{Scope, Target};
+use super::shape::{self, Found, Shape};
+use crate::policy::ast;
+
+/// What is known of a condition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Truth {
+    Always,
+    /// Never, and why, for a person.
+    Never(String),
+    Unknown,
+}
+
+/// What is known of rules, by their whole path; grows until nothing new is found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Verdicts {
+    /// Their value is never there.
+    pub undefined: BTreeSet<Vec<String>>,
+    /// Their value is `false`, or is never there.
+    pub never: BTreeSet<Vec<String>>,
+    /// Their value is always `true`.
+    pub always: BTreeSet<Vec<String>>,
+    /// Sets without a member.
+    pub empty: BTreeSet<Vec<String>>,
+}
+
+/// The conditions of one rule.
+#[derive(Debug)]
+pub(super) struct Reading<'a> {
+    pub scope: &'a Scope<'a>,
+    pub locals: &'a BTreeSet<String>,
+    pub known: &'a Verdicts,
+}
+
+impl Reading<'_> {
+    /// Whether all conditions of a body hold: always, never, or it depends.
+    pub fn query(&self, query: &Query) -> Truth {
+        let mut all = Truth::Always;
+        let mut equal = BTreeMap::new();
+        for stmt in &query.stmts {
+            if let Some(why) = self.contradicts(stmt, &mut equal) {
+                return Truth::Never(why);
+            }
+            match self.statement(stmt) {
+                Truth::Never(why) => return Truth::Never(why),
+                Truth::Unknown => all = Truth::Unknown,
+                Truth::Always => {}
+            }
+        }
+        all
+    }
+
+    fn statement(&self, stmt: &LiteralStmt) -> Truth {
+        if !stmt.with_mods.is_empty() {
+            return Truth::Unknown;
+        }
+        match &stmt.literal {
+            Literal::SomeVars { .. } => Truth::Always,
+            Literal::Expr { expr, .. } => self.condition(expr),
+            Literal::NotExpr { expr, .. } => match self.condition(expr) {
+                Truth::Always => Truth::Never(format!("`{}` always holds", shown(expr))),
+                Truth::Never(_) => Truth::Always,
+                Truth::Unknown => Truth::Unknown,
+            },
+            Literal::SomeIn { collection, .. } => self.member_of(collection),
+            Literal::Every { domain, .. } => {
+                self.undefined(domain).map_or(Truth::Unknown, Truth::Never)
+            }
+        }
+    }
+
+    fn member_of(&self, collection: &Expr) -> Truth {
+        if let Some(why) = self.undefined(collection) {
+            return Truth::Never(why);
+        }
+        let nothing = || Truth::Never(format!("`{}` is empty", shown(collection)));
+        if literals(collection).is_some_and(|items| items.is_empty()) {
+            return nothing();
+        }
+        let rule = self.rule(collection);
+        if rule.is_some_and(|rule| self.known.empty.contains(rule)) {
+            nothing()
+        } else {
+            Truth::Unknown
+        }
+    }
+
+    /// Two comparisons of one body want different values at one place.
+    fn contradicts(
+        &self,
+        stmt: &LiteralStmt,
+        equal: &mut BTreeMap<String, Value>,
+    ) -> Option<String> {
+        let Literal::Expr { expr, .. } = &stmt.literal else { return None };
+        let Expr::BoolExpr { op: BoolOp::Eq, lhs, rhs, .. } = expr.as_ref() else { return None };
+        let (place, value) =
+            scalar(rhs).map(|v| (lhs, v)).or_else(|| scalar(lhs).map(|v| (rhs, v)))?;
+        let Target::Input(steps) = self.scope.target(place, self.locals) else { return None };
+        if steps.contains(&shape::Step::Any) {
+            return None;
+        }
+        let before = equal.insert(shown(place), value.clone()).filter(|before| before != value)?;
+        Some(format!("`{}` cannot be both {before} and {value}", shown(place)))
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
+    fn condition(&self, expr: &Expr) -> Truth {
+        if let Some(why) = self.undefined(expr) {
+            return Truth::Never(why);
+        }
+        match expr {
+            Expr::Bool { value, .. } if *value == Value::from(false) => {
+                Truth::Never("`false` never holds".to_owned())
+            }
+            Expr::BoolExpr { op, lhs, rhs, .. } => self.compared(op, lhs, rhs),
+            Expr::AssignExpr { op: AssignOp::Eq, lhs, rhs, .. } => {
+                self.compared(&BoolOp::Eq, lhs, rhs)
+            }
+            Expr::AssignExpr { op: AssignOp::ColEq, rhs, .. } if scalar(rhs).is_some() => {
+                Truth::Always
+            }
+            Expr::Membership { key: None, value, collection, .. } => {
+                self.contained(value, collection)
+            }
+            Expr::Var { .. } | Expr::RefDot { .. } | Expr::RefBrack { .. } => self.reference(expr),
+            _other if scalar(expr).is_some() => Truth::Always,
+            _other => Truth::Unknown,
+        }
+    }
+
+    fn reference(&self, expr: &Expr) -> Truth {
+        if let Some(rule) = self.rule(expr) {
+            if self.known.never.contains(rule) {
+                return Truth::Never(format!("`{}` never holds", shown(expr)));
+            }
+            let always = self.known.always.contains(rule);
+            return if always { Truth::Always } else { Truth::Unknown };
+        }
+        match self.place(expr) {
+            Some((shape, true)) if *shape != Shape::Flag => Truth::Always,
+            Some(_) | None => Truth::Unknown,
+        }
+    }
+
+    fn compared(&self, op: &BoolOp, lhs: &Expr, rhs: &Expr) -> Truth {
+        if let (Some(a), Some(b)) = (scalar(lhs), scalar(rhs)) {
+            let holds = match op {
+                BoolOp::Lt => a < b,
+                BoolOp::Le => a <= b,
+                BoolOp::Eq => a == b,
+                BoolOp::Ge => a >= b,
+                BoolOp::Gt => a > b,
+                BoolOp::Ne => a != b,
+            };
+            let why = || format!("{a} {} {b} never holds", sign(op));
+            return if holds { Truth::Always } else { Truth::Never(why()) };
+        }
+        let sides = scalar(rhs).map(|v| (lhs, v)).or_else(|| scalar(lhs).map(|v| (rhs, v)));
+        let Some((place, value)) = sides else {
+            let same =
+                shown(lhs) == shown(rhs) && matches!(op, BoolOp::Eq | BoolOp::Le | BoolOp::Ge);
+            let there = self.place(lhs).is_some_and(|(_, always)| always);
+            return if same && there { Truth::Always } else { Truth::Unknown };
+        };
+        let Some((shape, always)) = self.place(place) else { return Truth::Unknown };
+        match op {
+            BoolOp::Eq if !takes(shape, value) => Truth::Never(never_is(place, shape, value)),
+            BoolOp::Ne if !takes(shape, value) && always => Truth::Always,
+            BoolOp::Lt | BoolOp::Le | BoolOp::Eq | BoolOp::Ge | BoolOp::Gt | BoolOp::Ne => {
+                Truth::Unknown
+            }
+        }
+    }
+
+    /// `value in {…}`.
+    fn contained(&self, value: &Expr, collection: &Expr) -> Truth {
+        let Some(items) = literals(collection) else {
+            // A set of the bundle without a member.
+            return self.member_of(collection);
+        };
+        if items.is_empty() {
+            return Truth::Never(format!("`{}` is empty", shown(collection)));
+        }
+        if let Some(value) = scalar(value) {
+            let why = || format!("{value} is not in `{}`", shown(collection));
+            return if items.contains(&value) { Truth::Always } else { Truth::Never(why()) };
+        }
+        let Some((shape, always)) = self.place(value) else { return Truth::Unknown };
+        if items.iter().all(|item| !takes(shape, item)) {
+            let first = items.first().copied().unwrap_or(&Value::Undefined);
+            return Truth::Never(never_is(value, shape, first));
+        }
+        let Shape::OneOf(all) = shape else { return Truth::Unknown };
+        let every = all.iter().all(|one| items.contains(&&Value::from(*one)));
+        if always && every { Truth::Always } else { Truth::Unknown }
+    }
+
+    /// What of the input a reference reads, and whether every input has it.
+    fn place(&self, expr: &Expr) -> Option<(&'static Shape, bool)> {
+        let Target::Input(steps) = self.scope.target(expr, self.locals) else { return None };
+        match shape::find(&steps) {
+            Found::There { shape, always } => Some((shape, always)),
+            Found::Never { .. } | Found::Unknown => None,
+        }
+    }
+
+    fn rule(&self, expr: &Expr) -> Option<&Vec<String>> {
+        let Target::Data(steps) = self.scope.target(expr, self.locals) else { return None };
+        self.scope.rule(&steps)
+    }
+
+    /// Why an expression has no value whatever the call: something it needs is never there.
+    pub fn undefined(&self, expr: &Expr) -> Option<String> {
+        let mut left = vec![expr];
+        while let Some(expr) = left.pop() {
+            let why = match expr {
+                Expr::Var { .. } | Expr::RefDot { .. } | Expr::RefBrack { .. } => self.absent(expr),
+                Expr::Call { fcn, params, .. } => {
+                    left.extend(params.iter().map(AsRef::as_ref));
+                    self.absent_rule(fcn)
+                }
+                Expr::BinExpr { lhs, rhs, .. }
+                | Expr::BoolExpr { lhs, rhs, .. }
+                | Expr::ArithExpr { lhs, rhs, .. }
+                | Expr::AssignExpr { lhs, rhs, .. } => {
+                    left.extend([lhs.as_ref(), rhs.as_ref()]);
+                    None
+                }
+                Expr::Membership { value, collection, .. } => {
+                    left.extend([value.as_ref(), collection.as_ref()]);
+                    None
+                }
+                Expr::UnaryExpr { expr, .. } => {
+                    left.push(expr);
+                    None
+                }
+                Expr::Array { items, .. } | Expr::Set { items, .. } => {
+                    left.extend(items.iter().map(AsRef::as_ref));
+                    None
+                }
+                Expr::Object { fields, .. } => {
+                    left.extend(fields.iter().map(|(_, _, value)| value.as_ref()));
+                    None
+                }
+                // What is within a comprehension makes it empty, not undefined.
+                Expr::ArrayCompr { .. } | Expr::SetCompr { .. } | Expr::ObjectCompr { .. } => None,
+                Expr::String { .. }
+                | Expr::RawString { .. }
+                | Expr::Number { .. }
+                | Expr::Bool { .. }
+                | Expr::Null { .. } => None,
+            };
+            if why.is_some() {
+                return why;
+            }
+        }
+        None
+    }
+
+    fn absent(&self, expr: &Expr) -> Option<String> {
+        if let Some((path, _)) = self.scope.never_supplied(expr, self.locals) {
+            return Some(format!("`{path}` is never supplied"));
+        }
+        let Target::Data(steps) = self.scope.target(expr, self.locals) else { return None };
+        match steps.first() {
+            None | Some(shape::Step::Any) => None,
+            Some(shape::Step::Name("wicketgate")) => self.absent_rule(expr),
+            Some(shape::Step::Name(_)) => (!self.scope.in_data(&steps))
+                .then(|| format!("`{}` is not in the bundle's data", shown(expr))),
+        }
+    }
+
+    fn absent_rule(&self, expr: &Expr) -> Option<String> {
+        let rule = self.rule(expr)?;
+        self.known.undefined.contains(rule).then(|| format!("`{}` is never defined", shown(expr)))
+    }
+}
+
+/// The text of an expression, cut to one short line.
+fn shown(expr: &Expr) -> String {
+    let text = expr.span().text().split_whitespace().collect::<Vec<_>>().join(" ");
+    text.chars().take(80).collect()
+}
+
+fn never_is(place: &Expr, shape: &Shape, value: &Value) -> String {
+    let what = match shape {
+        Shape::OneOf(all) => format!("it is one of {}", all.join(", ")),
+        Shape::Text => "it is a text".to_owned(),
+        Shape::Number => "it is a number".to_owned(),
+        Shape::Flag => "it is `true` or `false`".to_owned(),
+        Shape::List(_) => "it is a list".to_owned(),
+        Shape::Object(_) | Shape::Texts | Shape::Open => "it is an object".to_owned(),
+    };
+    format!("`{}` is never {value}: {what}", shown(place))
+}
+
+/// Whether this value can stand at a place of this shape.
+fn takes(shape: &Shape, value: &Value) -> bool {
+    match (shape, value) {
+        (Shape::Open, _) => true,
+        (Shape::Text, value) => matches!(value, Value::String(_)),
+        (Shape::OneOf(all), Value::String(text)) => all.contains(&&**text),
+        (Shape::Number, value) => matches!(value, Value::Number(_)),
+        (Shape::Flag, value) => matches!(value, Value::Bool(_)),
+        // Only scalars are asked for.
+        (Shape::OneOf(_) | Shape::Texts | Shape::List(_) | Shape::Object(_), _) => false,
+    }
+}
+
+const fn sign(op: &BoolOp) -> &'static str {
+    match op {
+        BoolOp::Lt => "<",
+        BoolOp::Le => "<=",
+        BoolOp::Eq => "==",
+        BoolOp::Ge => ">=",
+        BoolOp::Gt => ">",
+        BoolOp::Ne => "!=",
+    }
+}
+
+/// The value of a literal that is no collection.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
+pub(super) fn scalar(expr: &Expr) -> Option<&Value> {
+    match expr {
+        Expr::String { value, .. }
+        | Expr::RawString { value, .. }
+        | Expr::Number { value, .. }
+        | Expr::Bool { value, .. }
+        | Expr::Null { value, .. } => Some(value),
+        _other => None,
+    }
+}
+
+/// The items of a list or set that is written out with nothing but scalars.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
+fn literals(expr: &Expr) -> Option<Vec<&Value>> {
+    match expr {
+        Expr::Array { items, .. } | Expr::Set { items, .. } => {
+            items.iter().map(|item| scalar(item)).collect()
+        }
+        _other => None,
+    }
+}
+
+/// Whether the name of a rule is what its package's readers see first.
+pub(super) fn name_of(rule: &regorus::unstable::Rule) -> Option<Vec<String>> {
+    ast::path(ast::head(rule)).map(|path| path.parts)
+}
