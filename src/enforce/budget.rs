@@ -293,7 +293,7 @@ impl Road {
     /// Only tools that the manifest grants are counted: an agent cannot make up names to fill memory with.
     fn denied_tool(&self, run: &Run, tool: &ToolName) {
         let most = self.settings.bounds.tool_denials_max;
-        let Some(most) = most.filter(|_| run.manifest.grant(tool).is_some()) else { return };
+        let Some(most) = most.filter(|_| run.grants.get(tool).is_some()) else { return };
         let times = {
             let mut state = run.state.lock();
             let times = state.denied_tools.entry(tool.clone()).or_default();

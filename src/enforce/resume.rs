@@ -100,7 +100,7 @@ impl Road {
         let state = run.state.get_mut();
         state.usage = std::mem::take(&mut state.usage).after(past.errors_in_row, cost);
         state.usage = std::mem::take(&mut state.usage).having_delegated(past.delegated.calls);
-        let granted = past.denied.iter().filter(|(tool, _)| run.manifest.grant(tool).is_some());
+        let granted = past.denied.iter().filter(|(tool, _)| run.grants.get(tool).is_some());
         state.denied_tools = granted.map(|(tool, times)| (tool.clone(), *times)).collect();
         if let Some(most) = bounds.denials_max {
             // A suspension outlives the process: the same denials lead to it again.

@@ -93,7 +93,15 @@ pub(super) static INPUT: Shape = Shape::Object(&[
             has("labels", Shape::Texts),
             has("manifest", Shape::Text),
             has("binding", Shape::OneOf(&["claimed", "observed"])),
-            has("delegation", Shape::List(&Shape::Open)),
+            has(
+                "delegation",
+                Shape::List(&Shape::Object(&[
+                    has("id", Shape::Text),
+                    has("version", Shape::Text),
+                    has("manifest", Shape::Text),
+                    has("run", Shape::Text),
+                ])),
+            ),
         ]),
     ),
     has(
