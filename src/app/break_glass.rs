@@ -13,7 +13,7 @@ use crate::crypto::keys::PublicKey;
 use crate::crypto::sshsig::SshSig;
 use crate::domain::time::Timestamp;
 use crate::enforce::{Breaker, Refused, Road};
-use crate::evidence::artifacts::Artifacts;
+use crate::evidence::artifacts::{Artifacts, SignedList};
 use crate::operator::break_glass::Glass;
 use crate::telemetry::metrics::Metrics;
 
@@ -84,7 +84,7 @@ pub(super) fn office(
 
 impl List {
     /// The list as it is now, and its envelope.
-    fn open(&self) -> Result<(Approvers, (Vec<u8>, Vec<u8>)), String> {
+    fn open(&self) -> Result<(Approvers, SignedList), String> {
         let shown = self.file.display();
         let mut envelope = self.file.clone().into_os_string();
         envelope.push(".sig.json");

@@ -199,7 +199,7 @@ impl Trust {
             ("enrolment-key", [key]) => self.enrolment.extend(keys(key, base)?),
             ("manifest-key", [key]) => self.manifest.extend(keys(key, base)?),
             ("approvers", [list]) => {
-                signers(list, base, (&mut self.approvers, &mut self.approver_keys))?
+                signers(list, base, (&mut self.approvers, &mut self.approver_keys))?;
             }
             ("break-glass", [list]) => {
                 signers(list, base, (&mut self.break_glass, &mut self.break_glass_keys))?;

@@ -178,7 +178,7 @@ impl Office {
         let mut subjects = Vec::new();
         for row in self.glass_rows().await? {
             let Some(Order::BreakGlass(signed)) = &row.order else { continue };
-            if !statement(signed).is_some_and(|s| s.nonce == nonce) {
+            if statement(signed).is_none_or(|s| s.nonce != nonce) {
                 continue;
             }
             // The keys' own time is not asked: who signed it then had a part in it.

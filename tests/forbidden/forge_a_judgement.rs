@@ -4,7 +4,7 @@ use wicketgate::domain::prepared::Prepared;
 use wicketgate::policy::Judged;
 
 pub fn forge(prepared: Prepared, decision: Decision) -> Judged {
-    Judged { prepared, decision, binding: "observed", resumed: None }
+    Judged { prepared, decision, binding: "observed", resumed: None, break_glass: None }
 }
 
 fn main() {}

@@ -231,7 +231,7 @@ impl Road {
             Some(Order::BreakGlass(signed)) => {
                 let (fresh, signed) = (self.control.glass.note(&row, signed), signed.clone());
                 self.tasks.spawn(async move {
-                    let done = if fresh { road.open_glass(row.seq, signed).await } else { used() };
+                    let done = if fresh { road.open_glass(row.seq, &signed).await } else { used() };
                     road.reported(row.seq, done).await;
                 });
             }
@@ -267,13 +267,13 @@ impl Road {
     }
 
     /// Checks a statement, puts on the books that it opens, and only then lets it.
-    async fn open_glass(self: &Arc<Self>, seq: u64, signed: Signed) -> Json {
-        let open = match self.holds(&signed) {
+    async fn open_glass(self: &Arc<Self>, seq: u64, signed: &Signed) -> Json {
+        let open = match self.holds(signed) {
             Ok(open) => open,
             Err(Refused { detail, message }) => {
                 tracing::warn!(order = seq, %detail, %message, "break-glass does not open here");
                 self.never_opens(
-                    &signed,
+                    signed,
                     &Refused { detail: detail.clone(), message: message.clone() },
                 );
                 return Json::object([
