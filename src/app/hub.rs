@@ -168,6 +168,7 @@ async fn office(
         books: ledger.clone(),
         vault: config.vault().map_err(|e| Error::Config(vec![e.to_string()]))?,
         clock: Arc::new(SystemClock::new()),
+        entropy: Arc::new(SystemEntropy),
         reject: Arc::new(move |code| counted.rejected(code.as_str())),
         tenant: at.tenant.clone(),
     }))

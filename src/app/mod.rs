@@ -19,6 +19,7 @@ mod approvers;
 mod books;
 mod bounds;
 mod checked;
+mod constitution;
 mod control;
 pub mod fleet;
 mod hub;

@@ -13,11 +13,13 @@ use tokio_util::task::TaskTracker;
 
 use super::anchors::Anchors;
 use super::checked::Checked;
+use super::constitution::Constitution;
 use super::control::{self, List};
 use super::listen::listen;
 use super::tools::{Files, Tools};
 use super::{Ask, Ended, Error, PAUSE, approvers, books, bounds, policy, tools, versions};
 use crate::catalog::drift::Drift;
+use crate::config::Amendments;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, RecoveredRun, Status};
@@ -42,6 +44,8 @@ pub(super) struct Running {
     pub deaf: CancellationToken,
     /// Whoever follows it.
     pub following: TaskTracker,
+    /// Who decides which bundle may be put in force, where amendments are required.
+    pub constitution: OnceLock<Arc<Constitution>>,
 }
 
 /// What the holder of the gate asks; it ends when nobody holds the gate any more.
@@ -81,6 +85,7 @@ pub(super) async fn start(
         list: books.list,
         deaf: CancellationToken::new(),
         following: TaskTracker::new(),
+        constitution: OnceLock::new(),
     };
     let running = Arc::new(running);
     let upstreams = running.upstreams.load();
@@ -201,6 +206,12 @@ async fn open_gate(
     if let Some(list) = approvers::list(&checked, &road) {
         road.trust_approvers(list);
     }
+    if checked.config.policy.amendments == Amendments::Required
+        && let Some(constitution) = Constitution::new(&checked, &running, &road)
+    {
+        road.trust_amender(Arc::<Constitution>::clone(&constitution));
+        drop(running.constitution.set(constitution));
+    }
     road.resume(runs, checked.callers.manifests());
     road.catch_up().await;
     control::follow(&running, &road);
@@ -317,7 +328,9 @@ impl Running {
         });
         let stopped = self.road.get().map(|road| road.control_notes()).unwrap_or_default();
         let upstreams = self.upstreams.load();
+        let amended = self.constitution.get().and_then(|constitution| constitution.note());
         layers
+            .chain(amended)
             .chain(stopped)
             .chain(upstreams.iter().filter_map(|upstream| note(upstream)))
             .collect()

@@ -1,12 +1,13 @@
 //! Who may approve: a signed file that stock OpenSSH reads as its `allowed_signers`.
 //!
-//! One key a line: `subject namespaces="wicketgate-approval" ssh-ed25519 AAAA… roles=approver,treasury`. The
-//! roles stand where OpenSSH has a comment. `valid-after` and `valid-before` are in UTC (`20270101Z`). What
+//! One key a line: `subject namespaces="wicketgate-approval" ssh-ed25519 AAAA… roles=approver,treasury`. A key
+//! with the namespace `wicketgate-amendment` and the role `policy_publisher` approves amendments of the policy.
+//! The roles stand where OpenSSH has a comment. `valid-after` and `valid-before` are in UTC (`20270101Z`). What
 //! OpenSSH also allows and what would make a line mean more than one subject and one key is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::NAMESPACE;
+use super::{NAMESPACE, amendment};
 use crate::crypto::dsse;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::ssh::SshKey;
@@ -32,12 +33,22 @@ pub struct Signer {
     pub subject: String,
     /// What the subject may do with it, sorted.
     pub roles: Vec<String>,
+    /// What its signatures may be about, sorted: [`NAMESPACE`], [`amendment::NAMESPACE`], or others.
+    pub namespaces: Vec<String>,
     /// The key.
     pub key: SshKey,
     /// Before this it does not count yet.
     pub after: Option<Timestamp>,
     /// After this it does not count any more.
     pub before: Option<Timestamp>,
+}
+
+impl Signer {
+    /// Whether the key's signatures in this namespace count.
+    #[must_use]
+    pub fn signs(&self, namespace: &str) -> bool {
+        self.namespaces.iter().any(|one| one == namespace)
+    }
 }
 
 /// Why a list is none.
@@ -205,6 +216,7 @@ fn signer(line: &str) -> Result<Signer, String> {
     Ok(Signer {
         subject: subject.to_owned(),
         roles,
+        namespaces: options.namespaces.into_iter().collect(),
         key,
         after: options.after,
         before: options.before,
@@ -230,13 +242,14 @@ fn field(line: &str) -> (&str, &str) {
 
 #[derive(Default)]
 struct Options {
+    namespaces: BTreeSet<String>,
     after: Option<Timestamp>,
     before: Option<Timestamp>,
 }
 
 impl Options {
     fn parse(text: &str) -> Result<Self, String> {
-        let (mut options, mut named, mut seen) = (Self::default(), false, BTreeSet::new());
+        let (mut options, mut seen) = (Self::default(), BTreeSet::new());
         let mut rest = text;
         while !rest.is_empty() {
             let (name, value, left) = option(rest)
@@ -246,13 +259,17 @@ impl Options {
                 return Err(format!("option `{name}` is there twice"));
             }
             match name {
-                "namespaces" => named = value.split(',').any(|one| one == NAMESPACE),
+                "namespaces" => options.namespaces = value.split(',').map(str::to_owned).collect(),
                 "valid-after" => options.after = Some(time(value)?),
                 "valid-before" => options.before = Some(time(value)?),
                 _ => return Err(format!("option `{name}` is not used here")),
             }
         }
-        if named { Ok(options) } else { Err(format!("the key is not for `{NAMESPACE}`")) }
+        let ours = [NAMESPACE, amendment::NAMESPACE];
+        if ours.into_iter().any(|one| options.namespaces.contains(one)) {
+            return Ok(options);
+        }
+        Err(format!("the key is not for `{NAMESPACE}` or `{}`", amendment::NAMESPACE))
     }
 }
 

@@ -43,7 +43,7 @@ pub struct Refused {
     pub why: String,
 }
 
-fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, Refused> {
+pub(super) fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, Refused> {
     Err(Refused { code, why: why.into() })
 }
 
@@ -68,7 +68,7 @@ pub fn check(
 ) -> Result<(Approval, Word), Refused> {
     let said = Statement::parse(statement)
         .or_else(|why| refuse("approval.statement", format!("the statement: {why}")))?;
-    let approval = signer(approvers, statement, signature, now)?;
+    let approval = signer(approvers, statement, signature, (now, NAMESPACE, ROLE))?;
     about(hold, &said)?;
     if now >= hold.expires {
         return refuse("approval.expired", format!("the hold ended at {}", hold.expires));
@@ -79,12 +79,12 @@ pub fn check(
     Ok((approval, said.verdict))
 }
 
-/// Who signed these bytes, if they may.
-fn signer(
+/// Who signed these bytes in this namespace, if they may and have this role.
+pub(super) fn signer(
     approvers: &Approvers,
     statement: &[u8],
     signature: &str,
-    now: Timestamp,
+    (now, namespace, role): (Timestamp, &str, &str),
 ) -> Result<Approval, Refused> {
     let wrong = |error: sshsig::Error| {
         let code = match error {
@@ -97,10 +97,13 @@ fn signer(
     };
     let signature = SshSig::parse(signature).map_err(wrong)?;
     let key = signature.key.fingerprint();
-    signature.verify(NAMESPACE, statement).map_err(wrong)?;
+    signature.verify(namespace, statement).map_err(wrong)?;
     let Some(signer) = approvers.signer(&signature.key) else {
         return refuse("approval.signer", format!("{key} is not in the list of approvers"));
     };
+    if !signer.signs(namespace) {
+        return refuse("approval.signer", format!("{key} is in the list, and not for `{namespace}`"));
+    }
     if approvers.is_revoked(&key) {
         return refuse("approval.revoked", format!("{key} is revoked"));
     }
@@ -110,8 +113,8 @@ fn signer(
     if let Some(before) = signer.before.filter(|before| now > *before) {
         return refuse("approval.lapsed", format!("{key} counted until {before}"));
     }
-    if !signer.roles.iter().any(|role| role == ROLE) {
-        return refuse("approval.role", format!("`{}` has no role `{ROLE}`", signer.subject));
+    if !signer.roles.iter().any(|one| one == role) {
+        return refuse("approval.role", format!("`{}` has no role `{role}`", signer.subject));
     }
     Ok(Approval { subject: signer.subject.clone(), roles: signer.roles.clone(), key })
 }

@@ -85,8 +85,15 @@ impl Key {
 /// # Errors
 /// [`Error::Agent`].
 pub fn sign(key: &Key, statement: &Statement) -> Result<String, Error> {
-    let message = statement.bytes();
-    let covered = covered(NAMESPACE, Hash::Sha512, &message);
+    sign_bytes(key, NAMESPACE, &statement.bytes())
+}
+
+/// As [`sign`], of any statement's bytes in its own namespace.
+///
+/// # Errors
+/// [`Error::Agent`].
+pub fn sign_bytes(key: &Key, namespace: &str, message: &[u8]) -> Result<String, Error> {
+    let covered = covered(namespace, Hash::Sha512, message);
     let answer = match key {
         Key::File(secret) => {
             let mut blob = Vec::new();
@@ -98,7 +105,7 @@ pub fn sign(key: &Key, statement: &Statement) -> Result<String, Error> {
             agent::ask(socket, &key.blob(), &covered, PATIENCE).map_err(Error::Agent)?
         }
     };
-    let made = SshSig::answered(key.public(), NAMESPACE, Hash::Sha512, &answer);
-    let made = made.and_then(|made| made.verify(NAMESPACE, &message).map(|()| made));
+    let made = SshSig::answered(key.public(), namespace, Hash::Sha512, &answer);
+    let made = made.and_then(|made| made.verify(namespace, message).map(|()| made));
     made.map(|made| made.armored()).map_err(|e| Error::Agent(format!("the key's answer: {e}")))
 }

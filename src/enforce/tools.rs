@@ -10,6 +10,7 @@ use super::run::Run;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
+use crate::domain::tier::Tier;
 use crate::identity::manifest::Grant;
 use crate::ledger;
 use crate::ledger::drafts::Written;
@@ -57,6 +58,13 @@ fn view(tool: &Tool, grant: &Grant) -> Option<ToolView> {
 }
 
 impl Road {
+    /// Every tool that is bound, and the tier of its binding.
+    #[must_use]
+    pub fn tiers(&self) -> Vec<(String, Tier)> {
+        let toolbox = self.toolbox.load();
+        toolbox.iter().map(|tool| (tool.facts.name.to_string(), tool.facts.tier)).collect()
+    }
+
     /// The tools that exist for this run's agent, by name.
     ///
     /// # Errors

@@ -43,6 +43,8 @@ pub mod entry;
 pub mod fleet;
 pub mod hold;
 #[cfg(feature = "gate")]
+mod in_force;
+#[cfg(feature = "gate")]
 mod item;
 #[cfg(feature = "gate")]
 mod later;
@@ -213,6 +215,8 @@ impl std::fmt::Debug for Parts {
     }
 }
 
+#[cfg(feature = "gate")]
+pub use in_force::Activated;
 #[cfg(feature = "gate")]
 pub use later::Promised;
 #[cfg(feature = "gate")]

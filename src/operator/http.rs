@@ -24,11 +24,20 @@ use crate::serve::problem::Problem;
 
 /// Bytes of a request's body.
 const BODY_MAX: usize = 256 * 1024;
+/// Bytes of a body that carries a bundle.
+const BUNDLE_BODY_MAX: usize = 1024 * 1024;
 /// How long a body may take to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
+mod amendments;
+
 /// A route of the office and what it needs.
-pub const ROUTES: [(&str, Right); 9] = [
+pub const ROUTES: [(&str, Right); 14] = [
+    ("GET /v1/amendments", Right::Study),
+    ("POST /v1/amendments", Right::Propose),
+    ("GET /v1/amendments/{bundle}", Right::Study),
+    ("POST /v1/amendments/{bundle}", Right::Publish),
+    ("POST /v1/amendments/{bundle}/activate", Right::Publish),
     ("GET /v1/approvals", Right::Look),
     ("GET /v1/approvals/{run}/{call}", Right::Read),
     ("POST /v1/approvals/{run}/{call}", Right::Word),
@@ -43,6 +52,7 @@ pub const ROUTES: [(&str, Right); 9] = [
 /// The router of [`ROUTES`].
 pub fn router(office: Arc<Office>) -> Router {
     Router::new()
+        .merge(amendments::router())
         .route("/v1/approvals", get(list))
         .route("/v1/approvals/{run}/{call}", get(show).post(word))
         .route("/v1/approvals/{run}/{call}/modify", axum::routing::post(modify))
@@ -254,16 +264,28 @@ fn malformed(office: &Office, message: &str) -> Problem {
 /// The body: strict JSON, an object of these members and no others. `application/json` alone is taken,
 /// so that no page's form is.
 async fn body(office: &Office, request: Request, names: &[&str]) -> Result<Json, Problem> {
+    body_of(office, request, names, BODY_MAX).await
+}
+
+async fn body_of(
+    office: &Office,
+    request: Request,
+    names: &[&str],
+    most: usize,
+) -> Result<Json, Problem> {
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
     if !kind.trim().eq_ignore_ascii_case("application/json") {
         return Err(malformed(office, "the body is `application/json`"));
     }
-    let read = Limited::new(request.into_body(), BODY_MAX).collect();
+    let read = Limited::new(request.into_body(), most).collect();
     let read = tokio::time::timeout(BODY_WITHIN, read).await;
     let bytes = match read {
         Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(_)) => return Err(malformed(office, "the body is at most 256 KiB")),
+        Ok(Err(_)) => {
+            let message = format!("the body is at most {} KiB", most / 1024);
+            return Err(malformed(office, &message));
+        }
         Err(_late) => return Err(malformed(office, "the body did not arrive in time")),
     };
     let json = Json::parse(&bytes, &Limits::ARGUMENTS).map_err(|error| {

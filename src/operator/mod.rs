@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Entropy};
 use crate::control::Orders;
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, RunId};
@@ -19,6 +19,7 @@ use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::Vault;
 use crate::serve::problem::Problem;
 
+mod amendments;
 mod approvals;
 pub mod desk;
 mod escape;
@@ -38,6 +39,8 @@ use staff::{Right, Staff, Who};
 
 /// How long an order waits for the gates before it is answered with what is known.
 const REPORTS_WITHIN: Duration = Duration::from_secs(2);
+/// The same for an amendment: every gate tries the bundle in a child process, up to ten seconds.
+const AMENDED_WITHIN: Duration = Duration::from_secs(12);
 /// Between two looks at the reports.
 const LOOK: Duration = Duration::from_millis(25);
 /// A gate that did not show itself for this long refuses T2 and T3 by itself, and is not waited for.
@@ -60,6 +63,8 @@ pub struct Parts {
     pub vault: Option<Arc<Vault>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// What nonces are drawn from.
+    pub entropy: Arc<dyn Entropy>,
     /// Where refusals are counted.
     pub reject: Reject,
     /// Whose runs these are; nobody else's are seen.
@@ -80,6 +85,7 @@ pub struct Office {
     books: Ledger,
     vault: Option<Arc<Vault>>,
     clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
     reject: Reject,
     tenant: String,
     logins: Mutex<Logins>,
@@ -96,10 +102,10 @@ impl Office {
     /// An office that has looked at nothing yet.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { staff, reader, orders, books, vault, clock, reject, tenant } = parts;
+        let Parts { staff, reader, orders, books, vault, clock, entropy, reject, tenant } = parts;
         let logins = Mutex::new(Logins::default());
         let desk = tokio::sync::Mutex::new(Desk::default());
-        Self { staff, reader, orders, books, vault, clock, reject, tenant, logins, desk }
+        Self { staff, reader, orders, books, vault, clock, entropy, reject, tenant, logins, desk }
     }
 
     /// Who shows this credential, if that person may do this. `credential` is what stands after

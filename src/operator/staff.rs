@@ -23,9 +23,9 @@ pub enum Role {
     Operator,
     /// Sees held calls with their arguments, and gives a word about them.
     Approver,
-    /// Proposes policies.
+    /// Proposes policy bundles.
     PolicyAuthor,
-    /// Puts policies in force.
+    /// Approves bundles that others proposed, and has them put in force.
     PolicyPublisher,
     /// Sees everything, changes nothing.
     Auditor,
@@ -67,6 +67,12 @@ pub enum Right {
     Word,
     /// To stop and to reinstate.
     Switch,
+    /// To see which bundles are proposed, with their files.
+    Study,
+    /// To propose a bundle.
+    Propose,
+    /// To approve a bundle and have it put in force.
+    Publish,
 }
 
 impl Right {
@@ -76,6 +82,9 @@ impl Right {
             Self::Read => &[Role::Approver, Role::Auditor],
             Self::Word => &[Role::Approver],
             Self::Switch => &[Role::Operator],
+            Self::Study => &Role::ALL,
+            Self::Propose => &[Role::PolicyAuthor],
+            Self::Publish => &[Role::PolicyPublisher],
         }
     }
 
@@ -229,6 +238,14 @@ mod tests {
             let who = staff.identify(&token(c), Timestamp::from_millis(0)).unwrap();
             [Right::Look, Right::Read, Right::Word, Right::Switch].map(|right| who.may(right))
         };
+        let amends = |c: char| {
+            let who = staff.identify(&token(c), Timestamp::from_millis(0)).unwrap();
+            [Right::Study, Right::Propose, Right::Publish].map(|right| who.may(right))
+        };
+        for c in ['v', 'o', 'a', 'u'] {
+            assert_eq!(amends(c), [true, false, false], "{c}");
+        }
+        assert_eq!(amends('p'), [true, true, true]);
         assert_eq!(rights('v'), [true, false, false, false]);
         assert_eq!(rights('o'), [true, false, false, true]);
         assert_eq!(rights('a'), [true, true, true, false]);

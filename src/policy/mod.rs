@@ -21,11 +21,15 @@ mod ast;
 mod bounds;
 mod builtins;
 pub mod bundle;
+#[cfg(feature = "gate")]
+pub mod carried;
 mod document;
 pub mod enforcement;
 pub mod fault;
 pub mod input;
 mod layout;
+#[cfg(feature = "gate")]
+pub mod lint;
 mod places;
 mod purity;
 mod recursion;

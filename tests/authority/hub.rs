@@ -10,7 +10,7 @@ use crate::sidecar::{Estate, Sidecar};
 use crate::support::pg::Pg;
 use crate::tool::Tool;
 
-struct Hub {
+pub struct Hub {
     child: Child,
     log: std::path::PathBuf,
 }
@@ -24,10 +24,19 @@ impl Drop for Hub {
 
 impl Hub {
     /// A hub with the configuration of this gate; it reads by `reader` and orders by `operator`.
-    async fn start(estate: &Estate, people: &People, (operator, reader): (&str, &str)) -> Hub {
+    async fn start(estate: &Estate, people: &People, urls: (&str, &str)) -> Hub {
+        Self::start_with(estate, urls, |config| people.configure(config, true)).await
+    }
+
+    /// As [`Self::start`], with these people.
+    pub async fn start_with(
+        estate: &Estate,
+        (operator, reader): (&str, &str),
+        people: impl FnOnce(&mut serde_json::Value),
+    ) -> Hub {
         let text = std::fs::read_to_string(estate.path("wicketgate.yaml")).unwrap();
         let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
-        people.configure(&mut config, true);
+        people(&mut config);
         config["state"] = json!("hub-state");
         config["ledger"] = json!({"postgres": {"url": operator}});
         let private = |name: &str, text: &str| {
@@ -63,7 +72,7 @@ impl Hub {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    fn url(&self) -> String {
+    pub fn url(&self) -> String {
         let said = self.said();
         let line = said.lines().find(|line| line.contains("operators look here")).unwrap();
         let at = &line[line.find("127.0.0.1:").unwrap()..];

@@ -188,6 +188,12 @@ impl Road {
                     }
                 });
             }
+            Some(Order::Propose { .. } | Order::Publish { .. } | Order::Activate { .. }) => {
+                self.tasks.spawn(async move {
+                    let done = road.amend(&row).await;
+                    road.reported(row.seq, done).await;
+                });
+            }
             Some(Order::Word { .. } | Order::Modify { .. }) => {
                 self.tasks.spawn(async move {
                     // A call of another gate is that gate's business.
@@ -215,7 +221,10 @@ impl Road {
                     ]),
                 })
             }
-            Order::Switch { .. } => None,
+            Order::Switch { .. }
+            | Order::Propose { .. }
+            | Order::Publish { .. }
+            | Order::Activate { .. } => None,
         }
     }
 
