@@ -1,5 +1,7 @@
 //! Amendments of the policy: proposed, approved and put in force through the list, checked by every gate.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::orders::Sent;
@@ -10,7 +12,7 @@ use crate::approval::amendment::Pending;
 use crate::clock::random16;
 use crate::control::amendments::{Proposal, obeyed, text};
 use crate::control::answer::ENDED;
-use crate::control::{Order, Report, Row};
+use crate::control::{Order, Presence, Report, Row};
 use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -82,6 +84,24 @@ impl Told {
     }
 }
 
+/// The one bundle that all these gates have in force, once they have obeyed this row.
+fn agreed<'a>(gates: impl Iterator<Item = &'a Presence>, row: u64) -> Result<Digest, String> {
+    let mut bases = BTreeSet::new();
+    for gate in gates {
+        let origin = &gate.origin;
+        if gate.seq < row {
+            return Err(format!("{origin} has not obeyed order {row} yet"));
+        }
+        let base = text(&gate.state, "policy");
+        let base = base.ok_or_else(|| format!("{origin} requires no amendments"))?;
+        bases.insert(base);
+    }
+    let all = bases.iter().copied().collect::<Vec<_>>().join(", ");
+    let one = bases.pop_first().ok_or("no gate is there")?;
+    let none = || format!("the gates do not all have the same bundle in force: {all}");
+    Digest::parse(one).filter(|_| bases.is_empty()).ok_or_else(none)
+}
+
 fn shown(report: &Report) -> Value {
     json!({"origin": report.origin, "at": report.at.to_string(), "done": report.done.to_serde()})
 }
@@ -125,26 +145,15 @@ impl Office {
                 gate.state.get(ENDED).and_then(Json::as_bool) != Some(true)
                     && !self.is_silent(gate.at)
             });
-            let there: Vec<_> = there.collect();
-            let ready = there.iter().all(|gate| gate.seq >= last);
-            if !ready && self.clock.monotonic() < until {
-                tokio::time::sleep(LOOK).await;
-                continue;
-            }
-            let mut bases: Vec<&str> =
-                there.iter().filter_map(|gate| text(&gate.state, "policy")).collect();
-            bases.sort_unstable();
-            bases.dedup();
-            let why = match bases.as_slice() {
-                [] => "no gate that requires amendments is there".to_owned(),
-                [one] if !one.is_empty() => {
-                    return Digest::parse(one).ok_or_else(|| {
-                        Problem::new(Code::NotReady, "amendment.base", "a gate shows no digest")
-                    });
-                }
-                _ => format!("the gates have different bundles in force: {}", bases.join(", ")),
+            let why = match agreed(there, last) {
+                Ok(digest) => return Ok(digest),
+                Err(why) => why,
             };
-            return Err(self.refuse(Problem::new(Code::NotReady, "amendment.base", why)));
+            // A gate tells what is in force there within a second.
+            if self.clock.monotonic() >= until {
+                return Err(self.refuse(Problem::new(Code::NotReady, "amendment.base", why)));
+            }
+            tokio::time::sleep(LOOK).await;
         }
     }
 

@@ -104,8 +104,10 @@ impl Desk {
     /// Ends it; the books are whole, say the checker and the program itself.
     async fn close(mut self) -> Value {
         self.sidecar.stop().await;
-        let ledger = self.estate.path("state/ledger.sqlite").display().to_string();
-        sidecar::run(&self.estate.path("."), &["ledger", "verify", "--sqlite", &ledger]);
+        let verify = ["ledger", "verify", "--config", "wicketgate.yaml"];
+        let trust = ["--trust", "trust.txt"];
+        self.trust();
+        sidecar::run(&self.estate.path("."), &[&verify[..], &trust[..]].concat());
         check(&self.estate.books, &self.tool, &self.estate.receipts)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::amended::Amendments;
 use super::epochs::{Epochs, Revoked};
 use super::read::{Damage, Line};
 use super::runs::Run;
@@ -23,6 +24,7 @@ pub struct Chain {
     open: BTreeMap<RunId, Run>,
     sealed: BTreeSet<RunId>,
     unknown: BTreeMap<String, u64>,
+    amendments: Amendments,
     /// First entry that is there: what was before was pruned.
     from: Seq,
 }
@@ -39,6 +41,7 @@ impl Chain {
             open: BTreeMap::new(),
             sealed: BTreeSet::new(),
             unknown: BTreeMap::new(),
+            amendments: Amendments::default(),
             from: 0,
         }
     }
@@ -54,6 +57,7 @@ impl Chain {
     pub fn begin_after(&mut self, before: Frontier) {
         self.from = before.size();
         self.frontier = before;
+        self.amendments.cut();
     }
 
     /// Takes an entry that pruning left below the first that is there. That it stood at this place of
@@ -71,6 +75,9 @@ impl Chain {
             self.epochs.genesis(&line)?;
         } else if line.is(Kind::WriterStarted) {
             self.epochs.started(&line)?;
+        } else if line.is(Kind::PolicyActivated) {
+            self.amendments.cut();
+            self.amendments.accept(&line)?;
         }
         Ok(line)
     }
@@ -137,6 +144,7 @@ impl Chain {
         self.place(&line)?;
         self.keys(&line)?;
         self.run(&line)?;
+        self.amendments.accept(&line)?;
         if let Some(kind) = &line.unknown {
             let count = self.unknown.entry(kind.clone()).or_default();
             *count = count.saturating_add(1);
