@@ -216,8 +216,16 @@ async fn open_gate(
     road.catch_up().await;
     control::follow(&running, &road);
     road.summarise();
+    // WHY: what was amended while this gate was away is in force before anybody is served.
+    let first = running.constitution.get().is_some();
+    if first {
+        policy::load(&checked, &running, &road).await;
+    }
     drop(running.road.set(Arc::clone(&road)));
-    policy::load(&checked, &running, &road).await;
+    if !first {
+        policy::load(&checked, &running, &road).await;
+    }
+    running.tell();
     Ok(())
 }
 

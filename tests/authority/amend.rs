@@ -3,6 +3,12 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use wicketgate::domain::json::Json;
+use wicketgate::ledger::entry::Kind;
+use wicketgate::ledger::sqlite::SqliteReader;
+use wicketgate::ledger::store::LedgerReader as _;
+use wicketgate::ledger::verify::Line;
+use wicketgate::ledger::verify::amended::Amendments;
 
 use crate::checker::{check, kinds};
 use crate::people::People;
@@ -101,13 +107,51 @@ impl Desk {
         self.sidecar = self.estate.serve().await;
     }
 
+    fn run(&self, args: &[&str]) -> String {
+        sidecar::run(&self.estate.path("."), args)
+    }
+
+    /// Writes what an auditor trusts.
+    fn trust(&self) {
+        let line = |word: &str, name: &str| format!("{word} {}\n", self.estate.path(name).display());
+        let mut text = line("enrolment-key", "state/enrolment.key.pub");
+        if self.estate.path("evidence.pem.pub").exists() {
+            text += &line("evidence-key", "evidence.pem.pub");
+        }
+        std::fs::write(self.estate.path("trust.txt"), text).unwrap();
+    }
+
+    /// Exports a run; what verifying it says about its policies, and the page for people.
+    fn evidence(&self, run: &str) -> (Value, String) {
+        for name in ["evidence.pem", "fleet.pem"] {
+            self.run(&["keygen", "--out", name]);
+        }
+        let order = ["evidence", "export", "--run", run, "--out", "evidence", "--key", "evidence.pem"];
+        let from = ["--config", "wicketgate.yaml", "--artifacts", "state/artifacts"];
+        let fleet = ["--fleet-key", "fleet.pem", "--enrolment-key", "state/enrolment.key"];
+        self.run(&[&order[..], &from, &fleet].concat());
+        self.trust();
+        let told =
+            self.run(&["evidence", "verify", "--json", "--trust", "trust.txt", "evidence"]);
+        let report: Value = serde_json::from_str(&told).unwrap();
+        let checks = report["checks"].as_array().unwrap();
+        let policies = checks.iter().find(|check| check["id"] == "P3").unwrap().clone();
+        (policies, std::fs::read_to_string(self.estate.path("evidence/report.html")).unwrap())
+    }
+
+    /// The entries of the chain, as a verifier reads them.
+    async fn lines(&self) -> Vec<Line> {
+        let reader = SqliteReader::open(&self.estate.path("state/ledger.sqlite")).await.unwrap();
+        let chain = reader.chains().await.unwrap().remove(0);
+        let rows = reader.entries(&chain.chain, 0, 1000).await.unwrap();
+        rows.iter().map(|row| Line::read(&row.body).unwrap()).collect()
+    }
+
     /// Ends it; the books are whole, say the checker and the program itself.
     async fn close(mut self) -> Value {
         self.sidecar.stop().await;
-        let verify = ["ledger", "verify", "--config", "wicketgate.yaml"];
-        let trust = ["--trust", "trust.txt"];
         self.trust();
-        sidecar::run(&self.estate.path("."), &[&verify[..], &trust[..]].concat());
+        self.run(&["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "trust.txt"]);
         check(&self.estate.books, &self.tool, &self.estate.receipts)
     }
 }
@@ -138,7 +182,13 @@ async fn a_bundle_that_one_proposed_and_another_approved_replaces_the_old_one_an
     let next = desk.propose("1.2.0", FIRST);
     assert_eq!(desk.says("hugo", "approve", &next).0, Some(0));
     assert_eq!(desk.types("grace", &["activate", &next]).0, Some(0));
-    assert!(desk.runs(r#"{"n":1}"#).await);
+    let agent = desk.sidecar.open().await;
+    agent.call("work.do", "c", r#"{"n":1}"#).await.unwrap();
+    agent.seal().await.unwrap();
+    let (policies, page) = desk.evidence(&agent.run);
+    assert_eq!(policies["outcome"], "VALID", "{policies}");
+    assert!(policies.to_string().contains("amended 1 times"), "{policies}");
+    assert!(page.contains("amended on the books") && page.contains("hugo"), "{page}");
     let summary = desk.close().await;
     let seen = ["proposed", "approved", "refused"]
         .map(|word| kinds(&summary, &format!("amendment.{word}")));
@@ -265,4 +315,67 @@ async fn a_bundle_that_fails_when_it_is_put_in_force_leaves_the_old_one_deciding
     assert!(desk.runs(r#"{"n":1}"#).await);
     let summary = desk.close().await;
     assert_eq!(kinds(&summary, "amendment.refused"), 2);
+}
+
+/// What a verifier has against these entries, if anything.
+fn against(lines: &[Line]) -> String {
+    let mut amendments = Amendments::default();
+    let wrong = lines.iter().find_map(|line| amendments.accept(line).err());
+    wrong.map_or_else(String::new, |damage| damage.to_string())
+}
+
+/// The same entries, one of this kind with another text in a member.
+fn with(lines: &[Line], kind: Kind, name: &str, text: &str) -> Vec<Line> {
+    let mut lines = lines.to_vec();
+    let line = lines.iter_mut().find(|line| line.is(kind)).unwrap();
+    let Json::Object(members) = &mut line.entry.draft.data else { panic!("no object") };
+    assert!(members.insert(name.into(), Json::from(text)).is_some(), "{name}");
+    lines
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_verifier_finds_an_amendment_that_lacks_what_it_needs() {
+    let desk = Desk::new(FIRST).await;
+    let bundle = desk.propose("1.1.0", SECOND);
+    assert_eq!(desk.says("grace", "approve", &bundle).0, Some(0));
+    assert_eq!(desk.types("grace", &["activate", &bundle]).0, Some(0));
+    let lines = desk.lines().await;
+    assert_eq!(against(&lines), "");
+    let without = |kind: Kind| {
+        let rest: Vec<Line> = lines.iter().filter(|line| !line.is(kind)).cloned().collect();
+        against(&rest)
+    };
+    let unapproved = without(Kind::AmendmentApproved);
+    assert!(unapproved.contains("with 0 of 1 approvals"), "{unapproved}");
+    let unproposed = without(Kind::AmendmentProposed);
+    assert!(unproposed.contains("approves what was not proposed"), "{unproposed}");
+    let other = format!("sha256:{}", "0".repeat(64));
+    for (kind, name, text, why) in [
+        (Kind::AmendmentProposed, "subject", "vera", "signature"),
+        (Kind::AmendmentProposed, "subject", "Grace", "approves what"),
+        (Kind::AmendmentProposed, "base", &other, "signature"),
+        (Kind::AmendmentApproved, "nonce", "00000000000000000000000000000000", "another proposal"),
+        (Kind::AmendmentApproved, "key", "SHA256:x", "another key"),
+        (Kind::AmendmentApproved, "signature", "x", "signature"),
+    ] {
+        let found = against(&with(&lines, kind, name, text));
+        assert!(found.contains(why), "{name}: {found}");
+    }
+    // The first activation again, as if the directory had been read at a later start.
+    let mut back = lines.clone();
+    let mut first = lines.iter().find(|line| line.is(Kind::PolicyActivated)).unwrap().clone();
+    back.push(first.clone());
+    assert!(against(&back).contains("no first bundle"), "{}", against(&back));
+    let Json::Object(members) = &mut first.entry.draft.data else { panic!("no object") };
+    members.insert("basis".into(), Json::from("restart"));
+    let mut back = lines.clone();
+    back.push(first);
+    assert!(against(&back).contains("another was before"), "{}", against(&back));
+    // What was not read is not held against anybody, and is told.
+    let mut later = Amendments::default();
+    later.cut();
+    let activated = lines.iter().rfind(|line| line.is(Kind::PolicyActivated)).unwrap();
+    later.accept(activated).unwrap();
+    assert_eq!(later.untold(), activated.entry.draft.policy.as_ref());
+    desk.close().await;
 }
