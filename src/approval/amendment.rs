@@ -168,6 +168,32 @@ mod tests {
     }
 
     #[test]
+    fn a_key_for_amendments_says_nothing_about_calls_and_one_for_calls_nothing_about_amendments() {
+        use crate::approval::sign::{Key, sign_bytes};
+        use crate::clock::SystemEntropy;
+        use crate::crypto::keys::SecretKey;
+        use crate::crypto::ssh::SshKey;
+        let secret = SecretKey::generate(&SystemEntropy);
+        let public = SshKey::Plain(secret.public()).line();
+        let key = Key::File(secret);
+        let (now, message) = (Timestamp::from_millis(0), b"word");
+        let worth = |listed: &str, asked: (&str, &str)| {
+            let line =
+                format!("ada namespaces=\"{listed}\" {public} roles=approver,policy_publisher");
+            let list = Approvers::parse(line.as_bytes()).unwrap();
+            let signature = sign_bytes(&key, asked.0, message).unwrap();
+            let found = signer(&list, message, &signature, (now, asked.0, asked.1));
+            found.map(|approval| approval.subject).map_err(|refused| refused.code)
+        };
+        let (calls, amendments) =
+            ((super::super::NAMESPACE, super::super::check::ROLE), (NAMESPACE, ROLE));
+        assert_eq!(worth(NAMESPACE, amendments), Ok("ada".into()));
+        assert_eq!(worth(NAMESPACE, calls), Err("approval.signer"));
+        assert_eq!(worth(calls.0, amendments), Err("approval.signer"));
+        assert_eq!(worth(calls.0, calls), Ok("ada".into()));
+    }
+
+    #[test]
     fn a_statement_has_one_spelling_and_no_further_member() {
         let good = statement().bytes();
         assert_eq!(Statement::parse(&good), Ok(statement()));

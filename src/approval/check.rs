@@ -102,7 +102,10 @@ pub(super) fn signer(
         return refuse("approval.signer", format!("{key} is not in the list of approvers"));
     };
     if !signer.signs(namespace) {
-        return refuse("approval.signer", format!("{key} is in the list, and not for `{namespace}`"));
+        return refuse(
+            "approval.signer",
+            format!("{key} is in the list, and not for `{namespace}`"),
+        );
     }
     if approvers.is_revoked(&key) {
         return refuse("approval.revoked", format!("{key} is revoked"));

@@ -195,7 +195,9 @@ async fn fetched(desk: &Desk, bundle: &Digest) -> Result<(Value, Carried), Exit>
 fn statement(body: &Value, bundle: &Digest, verdict: Word) -> Result<Statement, Exit> {
     let part = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
     let made = Statement::parse(part("statement").as_bytes()).map_err(failed)?;
-    if made.bundle != *bundle || made.author != part("author") {
+    let shown = (Digest::parse(part("base")), part("author"), part("expires"));
+    let signed = (Some(made.base), made.author.as_str(), &*made.expires.to_string());
+    if made.bundle != *bundle || shown != signed {
         complain("error: the statement is about something else than what is shown");
         return Err(Exit::Unverifiable);
     }

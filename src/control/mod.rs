@@ -229,9 +229,7 @@ impl Order {
                 ("statement", Json::from(statement.as_str())),
                 ("signature", Json::from(signature.as_str())),
             ]),
-            Self::Activate { bundle } => {
-                Json::object([("bundle", Json::from(bundle.prefixed()))])
-            }
+            Self::Activate { bundle } => Json::object([("bundle", Json::from(bundle.prefixed()))]),
         }
     }
 

@@ -41,9 +41,9 @@ impl Ledger {
         while end > 0 {
             let from = end.saturating_sub(u64::from(PAGE));
             let rows = store.tail(key, from, PAGE).await.map_err(unread)?;
-            let found = rows.iter().rfind(|row| {
-                row.seq < end && row.kind == Kind::PolicyActivated.as_str()
-            });
+            let found = rows
+                .iter()
+                .rfind(|row| row.seq < end && row.kind == Kind::PolicyActivated.as_str());
             if let Some(row) = found {
                 let entry = Entry::parse(&row.body).ok().as_ref().and_then(Activated::of);
                 let odd = || Error::Unavailable("entry not understood".into());

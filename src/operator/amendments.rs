@@ -250,7 +250,9 @@ impl Office {
             .any(|word| pending.statement(word).bytes() == statement.as_bytes());
         let (detail, message) = match () {
             () if !ours => ("amendment.other", "the statement is not about this proposal"),
-            () if signature.len() > SIGNED_MAX => ("approval.signature", "the signature is too long"),
+            () if signature.len() > SIGNED_MAX => {
+                ("approval.signature", "the signature is too long")
+            }
             () => {
                 let bundle = told.proposal.bundle;
                 let order = Order::Publish { bundle, statement, signature };

@@ -320,8 +320,7 @@ fn shown_row(row: &Row) -> Value {
         }
         Some(Order::Propose { bundle, base, version, files, .. }) => {
             let (bundle, base, bytes) = (bundle.prefixed(), base.prefixed(), files.len());
-            let shown =
-                json!({"bundle": bundle, "base": base, "version": version, "bytes": bytes});
+            let shown = json!({"bundle": bundle, "base": base, "version": version, "bytes": bytes});
             ("propose", shown)
         }
         Some(

@@ -19,8 +19,7 @@ use crate::tool::Tool;
 pub const FIRST: &str =
     "package wicketgate.agent\nimport rego.v1\nallow if input.tool.name == \"work.do\"\n";
 /// What the second one does not.
-pub const SECOND: &str =
-    "package wicketgate.agent\nimport rego.v1\nallow if input.args.n == 2\n";
+pub const SECOND: &str = "package wicketgate.agent\nimport rego.v1\nallow if input.args.n == 2\n";
 
 pub struct Desk {
     pub people: People,
@@ -113,7 +112,8 @@ impl Desk {
 
     /// Writes what an auditor trusts.
     fn trust(&self) {
-        let line = |word: &str, name: &str| format!("{word} {}\n", self.estate.path(name).display());
+        let line =
+            |word: &str, name: &str| format!("{word} {}\n", self.estate.path(name).display());
         let mut text = line("enrolment-key", "state/enrolment.key.pub");
         if self.estate.path("evidence.pem.pub").exists() {
             text += &line("evidence-key", "evidence.pem.pub");
@@ -126,13 +126,13 @@ impl Desk {
         for name in ["evidence.pem", "fleet.pem"] {
             self.run(&["keygen", "--out", name]);
         }
-        let order = ["evidence", "export", "--run", run, "--out", "evidence", "--key", "evidence.pem"];
+        let order =
+            ["evidence", "export", "--run", run, "--out", "evidence", "--key", "evidence.pem"];
         let from = ["--config", "wicketgate.yaml", "--artifacts", "state/artifacts"];
         let fleet = ["--fleet-key", "fleet.pem", "--enrolment-key", "state/enrolment.key"];
         self.run(&[&order[..], &from, &fleet].concat());
         self.trust();
-        let told =
-            self.run(&["evidence", "verify", "--json", "--trust", "trust.txt", "evidence"]);
+        let told = self.run(&["evidence", "verify", "--json", "--trust", "trust.txt", "evidence"]);
         let report: Value = serde_json::from_str(&told).unwrap();
         let checks = report["checks"].as_array().unwrap();
         let policies = checks.iter().find(|check| check["id"] == "P3").unwrap().clone();
@@ -233,7 +233,8 @@ async fn nobody_alone_changes_the_policy_and_no_other_signature_counts() {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         desk.people.path(&format!("{name}.sig")).display().to_string()
     };
-    let send = |signature: &str| desk.types("grace", &["approve", &bundle, "--signature", signature]);
+    let send =
+        |signature: &str| desk.types("grace", &["approve", &bundle, "--signature", signature]);
     let foreign = sign("wicketgate-approval", &statement, "foreign");
     assert_eq!(refused(send(&foreign)), "approval.namespace");
     let other = statement.replace("\"author\":\"paula\"", "\"author\":\"vera\"");
@@ -315,6 +316,17 @@ async fn a_bundle_that_fails_when_it_is_put_in_force_leaves_the_old_one_deciding
     assert!(desk.runs(r#"{"n":1}"#).await);
     let summary = desk.close().await;
     assert_eq!(kinds(&summary, "amendment.refused"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn amendments_that_nobody_could_approve_are_no_configuration() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    estate.configure(|config| config["policy"]["amendments"] = json!("required"));
+    let mut sidecar = estate.start();
+    sidecar.ends(78).await;
+    let said = sidecar.said();
+    assert!(said.contains("policy.amendments") && said.contains("approvals.signers"), "{said}");
 }
 
 /// What a verifier has against these entries, if anything.

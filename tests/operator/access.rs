@@ -11,7 +11,11 @@ use crate::hall::{Hall, ask, run_id, token};
 /// A route with a run, a call and a number that look like ones.
 fn line(route: &str) -> String {
     let run = run_id(9).to_string();
-    route.replace("{run}", &run).replace("{call}", "c1").replace("{seq}", "1").replace("{bundle}", "sha256:0")
+    route
+        .replace("{run}", &run)
+        .replace("{call}", "c1")
+        .replace("{seq}", "1")
+        .replace("{bundle}", "sha256:0")
 }
 
 #[tokio::test]

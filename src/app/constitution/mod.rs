@@ -149,7 +149,9 @@ impl Constitution {
                 "policy: the directory holds {}, which no amendment put in force; {stays} stays",
                 found.prefixed()
             )),
-            Err(why) => Some(format!("policy: the directory holds no bundle ({why}); {stays} stays")),
+            Err(why) => {
+                Some(format!("policy: the directory holds no bundle ({why}); {stays} stays"))
+            }
         };
         if let Some(note) = &note {
             tracing::warn!(%note, "amendments are required");
@@ -236,7 +238,8 @@ impl Constitution {
             seen = rows.last()?.seq;
             let proposals = rows.iter().filter_map(Proposal::of);
             for proposal in proposals.filter(|proposal| proposal.bundle == *digest) {
-                if rows::files(&proposal).is_ok_and(|files| files.write(&kept).is_ok()) && is(&kept) {
+                if rows::files(&proposal).is_ok_and(|files| files.write(&kept).is_ok()) && is(&kept)
+                {
                     return Some(kept);
                 }
             }
@@ -249,12 +252,7 @@ impl Constitution {
     }
 
     /// Examines the bundle of a directory and puts it in force.
-    async fn put(
-        &self,
-        dir: PathBuf,
-        kind: BasisKind,
-        base: Option<Digest>,
-    ) -> Result<(), String> {
+    async fn put(&self, dir: PathBuf, kind: BasisKind, base: Option<Digest>) -> Result<(), String> {
         let stopped = || "the gate has stopped".to_owned();
         let running = self.running.upgrade().ok_or_else(stopped)?;
         let road = self.road.upgrade().ok_or_else(stopped)?;
@@ -310,9 +308,8 @@ impl Constitution {
         // What cannot be read is obeyed once more: repeating a row changes nothing.
         let reports = self.orders.reports(row.seq).await.unwrap_or_default();
         let own = reports.iter().find(|report| report.origin == self.origin);
-        let known = own.or_else(|| {
-            reports.iter().find(|report| row.seq <= inner.before && obeyed(report))
-        });
+        let known =
+            own.or_else(|| reports.iter().find(|report| row.seq <= inner.before && obeyed(report)));
         if let Some(report) = known {
             rows::recall(inner, row, &report.done);
         } else if row.seq > inner.before {

@@ -102,10 +102,7 @@ impl Constitution {
         effect.passes()?;
         self.record_proposal(&proposal, &bundle, &effect).await?;
         let done = effect.to_json(&proposal.bundle, bundle.version().to_string());
-        inner.open.insert(
-            proposal.bundle,
-            Open { proposal, granted: Vec::new(), refused: None },
-        );
+        inner.open.insert(proposal.bundle, Open { proposal, granted: Vec::new(), refused: None });
         Ok(done)
     }
 

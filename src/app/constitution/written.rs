@@ -5,9 +5,9 @@ use super::effect::Effect;
 use super::rows::{Refusal, refuse};
 use crate::approval::amendment::Pending;
 use crate::approval::{Approval, Word};
+use crate::control::Order;
 use crate::control::Row;
 use crate::control::amendments::Proposal;
-use crate::control::Order;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::ledger::drafts::{Written, clip, layers};
@@ -20,11 +20,7 @@ const TEXT_MAX: usize = 1024;
 type Members = Vec<(&'static str, Json)>;
 
 /// What a publisher signed, apart from the verdict, and how it may be checked later.
-fn signed(
-    pending: &Pending,
-    approval: &Approval,
-    (list, signature): (&Digest, &str),
-) -> Members {
+fn signed(pending: &Pending, approval: &Approval, (list, signature): (&Digest, &str)) -> Members {
     let roles = approval.roles.iter().map(|role| Json::from(role.as_str()));
     vec![
         ("bundle", Json::from(pending.bundle.prefixed())),

@@ -90,7 +90,9 @@ fn policies(case: &Case<'_>) -> Result<Outcome, String> {
     let approved = if trust.policies.is_empty() { "in force" } else { "in force and approved" };
     let mut seen = format!("{} used, {approved}", used.len());
     if amended > 0 {
-        seen.push_str(&format!("; amended {amended} times, each proposed and approved by signature"));
+        seen.push_str(&format!(
+            "; amended {amended} times, each proposed and approved by signature"
+        ));
     }
     Ok(Outcome::Valid(seen))
 }

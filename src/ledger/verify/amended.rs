@@ -89,7 +89,8 @@ impl Amendments {
         let expires = line.text("expires").and_then(Timestamp::parse);
         let named = (digest(line, "bundle"), digest(line, "base"), expires, line.text("nonce"));
         let (Some(bundle), Some(base), Some(expires), Some(nonce)) = named else { return };
-        let (author, nonce) = (line.text("subject").unwrap_or_default().to_owned(), nonce.to_owned());
+        let (author, nonce) =
+            (line.text("subject").unwrap_or_default().to_owned(), nonce.to_owned());
         let pending = Pending { bundle, base, author, expires, nonce, given: Vec::new() };
         // Recorded twice when a gate ended in between: what was said about it still holds.
         let same = self.proposed.get(&bundle).is_some_and(|before| before.pending == pending);
@@ -149,7 +150,8 @@ impl Amendments {
     ) -> Result<(), Damage> {
         let shown = policy.prefixed();
         let Some(found) = self.proposed.get(&policy) else {
-            return self.lacking(policy, format!("{shown} was put in force, and nobody proposed it"));
+            return self
+                .lacking(policy, format!("{shown} was put in force, and nobody proposed it"));
         };
         let base = Some(found.pending.base);
         if digest(line, "base") != base || before.is_some() && before != base {
