@@ -25,11 +25,9 @@ use crate::serve::problem::Problem;
 /// Bytes of a request's body.
 const BODY_MAX: usize = 256 * 1024;
 /// Bytes of a body that carries a bundle.
-const BUNDLE_BODY_MAX: usize = 1024 * 1024;
+pub(super) const BUNDLE_BODY_MAX: usize = 1024 * 1024;
 /// How long a body may take to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
-
-mod amendments;
 
 /// A route of the office and what it needs.
 pub const ROUTES: [(&str, Right); 14] = [
@@ -52,7 +50,7 @@ pub const ROUTES: [(&str, Right); 14] = [
 /// The router of [`ROUTES`].
 pub fn router(office: Arc<Office>) -> Router {
     Router::new()
-        .merge(amendments::router())
+        .merge(super::amendment_routes::router())
         .route("/v1/approvals", get(list))
         .route("/v1/approvals/{run}/{call}", get(show).post(word))
         .route("/v1/approvals/{run}/{call}/modify", axum::routing::post(modify))
@@ -63,10 +61,10 @@ pub fn router(office: Arc<Office>) -> Router {
         .with_state(office)
 }
 
-type Answer = Result<(StatusCode, Value), Problem>;
+pub(super) type Answer = Result<(StatusCode, Value), Problem>;
 
 /// Renders what a handler says.
-fn answer(said: Answer) -> Response {
+pub(super) fn answer(said: Answer) -> Response {
     let (status, kind, body) = match said {
         Ok((status, body)) => (status, "application/json", body.to_string()),
         Err(problem) => return problem.response().map(Body::from),
@@ -85,7 +83,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(token)
 }
 
-fn admit(office: &Office, headers: &HeaderMap, right: Right) -> Result<Who, Problem> {
+pub(super) fn admit(office: &Office, headers: &HeaderMap, right: Right) -> Result<Who, Problem> {
     office.admit(bearer(headers), right)
 }
 
@@ -172,7 +170,7 @@ async fn switch(State(office): State<Arc<Office>>, request: Request) -> Response
 
 /// 200 when it is known that everything was obeyed, else 202: the order stands, and the body says what
 /// is missing.
-fn sent_answer(sent: &Sent) -> (StatusCode, Value) {
+pub(super) fn sent_answer(sent: &Sent) -> (StatusCode, Value) {
     let status = if sent.complete() { StatusCode::OK } else { StatusCode::ACCEPTED };
     (status, sent.to_json())
 }
@@ -200,7 +198,11 @@ fn order(office: &Office, body: &Json) -> Result<(Order, String, Option<Timestam
     Ok((Order::Switch { action, target }, reason.to_owned(), expires.transpose()?))
 }
 
-fn optional<'a>(office: &Office, body: &'a Json, name: &str) -> Result<Option<&'a str>, Problem> {
+pub(super) fn optional<'a>(
+    office: &Office,
+    body: &'a Json,
+    name: &str,
+) -> Result<Option<&'a str>, Problem> {
     match body.get(name) {
         None => Ok(None),
         Some(value) => {
@@ -257,17 +259,21 @@ async fn runs(
     answer(said.await)
 }
 
-fn malformed(office: &Office, message: &str) -> Problem {
+pub(super) fn malformed(office: &Office, message: &str) -> Problem {
     office.refuse(Problem::new(Code::RequestMalformed, "", message))
 }
 
 /// The body: strict JSON, an object of these members and no others. `application/json` alone is taken,
 /// so that no page's form is.
-async fn body(office: &Office, request: Request, names: &[&str]) -> Result<Json, Problem> {
+pub(super) async fn body(
+    office: &Office,
+    request: Request,
+    names: &[&str],
+) -> Result<Json, Problem> {
     body_of(office, request, names, BODY_MAX).await
 }
 
-async fn body_of(
+pub(super) async fn body_of(
     office: &Office,
     request: Request,
     names: &[&str],

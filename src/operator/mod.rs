@@ -19,6 +19,7 @@ use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::Vault;
 use crate::serve::problem::Problem;
 
+mod amendment_routes;
 mod amendments;
 mod approvals;
 pub mod desk;

@@ -134,7 +134,16 @@ impl Constitution {
                 Error::Rollback { .. } => "policy.downgrade",
                 Error::Equivocation { .. } => "policy.equivocation",
                 Error::OtherName { .. } => "policy.name",
-                _ => "amendment.bundle",
+                Error::Load(_)
+                | Error::Unsigned
+                | Error::Signature(_)
+                | Error::OtherBytes
+                | Error::Validity { .. }
+                | Error::Observe { .. }
+                | Error::OtherManifest(_)
+                | Error::Engine(_)
+                | Error::SelfTest(_)
+                | Error::Archive(_) => "amendment.bundle",
             };
             return refuse(code, error.to_string());
         }

@@ -9,7 +9,9 @@ use axum::routing::get;
 use http::StatusCode;
 use http::header::HeaderMap;
 
-use super::{BUNDLE_BODY_MAX, admit, answer, body, body_of, malformed, optional, sent_answer};
+use super::http::{
+    BUNDLE_BODY_MAX, admit, answer, body, body_of, malformed, optional, sent_answer,
+};
 use crate::domain::json::Json;
 use crate::operator::Office;
 use crate::operator::staff::Right;
