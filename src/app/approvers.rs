@@ -25,15 +25,7 @@ pub(super) struct List {
 
 /// The configured list. `None`: nobody may approve.
 pub(super) fn list(checked: &Checked, road: &Arc<Road>) -> Option<Arc<dyn Checker>> {
-    let config = &checked.config;
-    let list = List {
-        file: config.approvals.signers.clone()?,
-        trusted: checked.approver_keys.clone(),
-        threshold: config.trust.approver_threshold,
-        owners: config.approvals.owner_may_approve,
-        artifacts: checked.artifacts.clone(),
-        road: Arc::downgrade(road),
-    };
+    let list = signed(checked, road)?;
     if let Err(why) = list.open() {
         // Held calls wait all the same; somebody may mend the list meanwhile.
         tracing::warn!(%why, "nobody can approve");
@@ -41,9 +33,22 @@ pub(super) fn list(checked: &Checked, road: &Arc<Road>) -> Option<Arc<dyn Checke
     Some(Arc::new(list))
 }
 
+/// The configured list itself.
+pub(super) fn signed(checked: &Checked, road: &Arc<Road>) -> Option<List> {
+    let config = &checked.config;
+    Some(List {
+        file: config.approvals.signers.clone()?,
+        trusted: checked.approver_keys.clone(),
+        threshold: config.trust.approver_threshold,
+        owners: config.approvals.owner_may_approve,
+        artifacts: checked.artifacts.clone(),
+        road: Arc::downgrade(road),
+    })
+}
+
 impl List {
     /// The list as it is now, without the keys that were revoked; it is kept for evidence.
-    fn open(&self) -> Result<Approvers, String> {
+    pub(super) fn open(&self) -> Result<Approvers, String> {
         let read =
             |file: &PathBuf| std::fs::read(file).map_err(|e| format!("`{}`: {e}", file.display()));
         let mut envelope = self.file.clone().into_os_string();

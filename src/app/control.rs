@@ -88,7 +88,16 @@ fn told(running: Weak<Running>) -> Told {
         let now = running.readiness.borrow().clone();
         let reasons: Vec<Json> = now.reasons.iter().map(|r| Json::from(r.as_str())).collect();
         let notes: Vec<Json> = now.notes.iter().map(|n| Json::from(n.as_str())).collect();
-        vec![("ready", Json::from(now.ready)), ("reasons", reasons.into()), ("notes", notes.into())]
+        let mut told = vec![
+            ("ready", Json::from(now.ready)),
+            ("reasons", reasons.into()),
+            ("notes", notes.into()),
+        ];
+        if let Some(constitution) = running.constitution.get() {
+            let digest = constitution.digest().map(|digest| digest.prefixed());
+            told.push(("policy", Json::from(digest.unwrap_or_default())));
+        }
+        told
     })
 }
 

@@ -203,6 +203,7 @@ async fn office(
         books: ledger.clone(),
         vault: config.vault().map_err(|e| Error::Config(vec![e.to_string()]))?,
         clock: Arc::clone(&desk.clock),
+        entropy: Arc::clone(&desk.entropy),
         reject: Arc::new(move |code| counted.rejected(code.as_str())),
         tenant: at.tenant.clone(),
     });

@@ -21,6 +21,7 @@ mod bounds;
 mod break_glass;
 mod canary;
 mod checked;
+mod constitution;
 mod control;
 pub mod fleet;
 mod hub;

@@ -41,6 +41,7 @@ pub(super) async fn office(
         books: running.ledger.clone(),
         vault: checked.config.vault().map_err(|e| Error::Config(vec![e.to_string()]))?,
         clock: Arc::clone(&checked.clock),
+        entropy: Arc::clone(&checked.entropy),
         reject: Arc::new(reject),
         tenant: super::fleet::tenant(&checked.config),
     });

@@ -1,6 +1,8 @@
 //! Loading, trying and activating the policy bundle; a broken one leaves the old one in force.
+//!
+//! Where amendments are required, `constitution` decides which bundle that may be.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,16 +10,20 @@ use super::checked::Checked;
 use super::running::Running;
 use super::{PAUSE, lint, versions};
 use crate::config::Lint;
-use crate::enforce::Road;
+use crate::enforce::{Basis, Road};
 use crate::ledger;
 use crate::policy::activation::{Candidate, load_signed};
+use crate::policy::bundle::Bundle;
 use crate::policy::lint::{Finding, Level};
 
 /// Puts the configured bundle in force when the gate opens. Without one nothing is ready.
 pub(super) async fn load(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>) {
-    // WHY: a store that is away just now must not leave the gate shut for good.
-    let again = |error: &ledger::Error| running.passes(error);
-    if let Err(why) = try_load(checked, running, road, again).await {
+    let loaded = match running.constitution.get() {
+        Some(constitution) => constitution.open().await,
+        // WHY: a store that is away just now must not leave the gate shut for good.
+        None => try_load(checked, running, road, |error| running.passes(error)).await.map(drop),
+    };
+    if let Err(why) = loaded {
         tracing::error!(%why, "no policy bundle is in force");
     }
     running.tell();
@@ -26,6 +32,11 @@ pub(super) async fn load(checked: &Arc<Checked>, running: &Running, road: &Arc<R
 /// Puts the configured bundle in force again after somebody changed it.
 pub(super) async fn reload(checked: &Arc<Checked>, running: &Arc<Running>) {
     let Some(road) = running.road.get() else { return };
+    if let Some(constitution) = running.constitution.get() {
+        constitution.look_again().await;
+        running.tell();
+        return;
+    }
     match try_load(checked, running, road, |_| false).await {
         Ok(digest) => tracing::info!(%digest, "policy bundle activated"),
         Err(why) => {
@@ -44,6 +55,20 @@ async fn try_load(
     let Some(dir) = checked.config.policy.bundle.clone() else {
         return Err("`policy.bundle` is not set".to_owned());
     };
+    let (candidate, findings) = examine(checked, road, dir).await?;
+    let noted = linted(&findings, checked.config.policy.lint)?;
+    let digest = candidate.bundle.digest();
+    put_in_force(checked, road, candidate, None, again).await?;
+    *running.findings.lock() = noted;
+    Ok(digest.prefixed())
+}
+
+/// Reads, verifies, tries and lints what lies in a directory; puts nothing in force.
+pub(super) async fn examine(
+    checked: &Arc<Checked>,
+    road: &Road,
+    dir: PathBuf,
+) -> Result<(Candidate, Vec<Finding>), String> {
     let (trust, now) = (checked.policy_trust.clone(), checked.clock.now());
     let deadline = Duration::from_millis(checked.config.policy.deadline_ms);
     let tools = lint::tiers(road.tool_tiers(), checked.callers.manifests());
@@ -55,40 +80,63 @@ async fn try_load(
         let findings = lint::of(&loaded.bundle, &config, &tools);
         Ok::<_, String>((loaded, findings))
     });
-    let (loaded, findings) = loading.await.map_err(|_| "loading panicked".to_owned())??;
-    let Candidate { bundle, engine, signers } = loaded;
-    let noted = linted(&findings, checked.config.policy.lint)?;
+    let (candidate, findings) = loading.await.map_err(|_| "loading panicked".to_owned())??;
     let needed = checked.policy_trust.threshold;
-    if signers.iter().filter(|key| !road.is_key_stopped(key)).count() < needed {
+    if candidate.signers.iter().filter(|key| !road.is_key_stopped(key)).count() < needed {
         return Err("an operator has revoked a key that signed it".to_owned());
     }
-    let (name, version) = (bundle.name().to_owned(), bundle.version().to_string());
-    let digest = engine.digest();
+    versions::check_bundle(&checked.config.state, &candidate.bundle)?;
+    Ok((candidate, findings))
+}
+
+/// What the configured manifests have against a bundle.
+pub(super) fn unfit(checked: &Checked, bundle: &Bundle) -> Vec<Finding> {
+    let agent = bundle.layers().iter().find(|layer| layer.layer == "agent");
+    let mut findings = Vec::new();
     for manifest in checked.callers.manifests() {
-        bundle.check_manifest(&manifest.name).map_err(|e| e.to_string())?;
-        let agent = bundle.layers().iter().find(|layer| layer.layer == "agent");
+        let mut add = |code, message| {
+            let place = manifest.name.clone();
+            findings.push(Finding { level: Level::Error, code, message, place });
+        };
+        if let Err(why) = bundle.check_manifest(&manifest.name) {
+            add("policy.manifest", why.to_string());
+        }
         let pinned = manifest.policy_agent;
         if pinned.is_some() && pinned != agent.map(|layer| layer.digest) {
-            return Err(format!("agent `{}` pins another agent layer", manifest.name));
+            add("policy.pin", format!("agent `{}` pins another agent layer", manifest.name));
         }
     }
+    findings
+}
+
+/// Puts a bundle in force that was examined, and remembers it.
+pub(super) async fn put_in_force(
+    checked: &Checked,
+    road: &Road,
+    candidate: Candidate,
+    basis: Option<Basis>,
+    again: impl Fn(&ledger::Error) -> bool,
+) -> Result<(), String> {
+    let Candidate { bundle, engine, signers } = candidate;
+    if let Some(finding) = unfit(checked, &bundle).into_iter().next() {
+        return Err(finding.message);
+    }
+    let (name, version) = (bundle.name().to_owned(), bundle.version().to_string());
     let state = &checked.config.state;
-    versions::check_bundle(state, &bundle)?;
-    checked.artifacts.put_policy(&digest, bundle.tar()).map_err(|e| e.to_string())?;
-    while let Err(error) = road.activate(Arc::clone(&engine), &name, &version).await {
+    checked.artifacts.put_policy(&bundle.digest(), bundle.tar()).map_err(|e| e.to_string())?;
+    let on = || road.activate_on(Arc::clone(&engine), (&name, &version), basis);
+    while let Err(error) = on().await {
         if !again(&error) {
             return Err(error.to_string());
         }
         tokio::time::sleep(PAUSE).await;
     }
-    road.bundle_signed_by(signers, needed);
-    *running.findings.lock() = noted;
-    versions::keep_bundle(state, &bundle)?;
-    Ok(digest.prefixed())
+    road.bundle_signed_by(signers, checked.policy_trust.threshold);
+    versions::keep_bundle(state, &bundle)
 }
 
 /// What of the findings is to be known while the bundle is in force. Warnings are logged.
-fn linted(findings: &[Finding], lint: Lint) -> Result<Vec<String>, String> {
+pub(super) fn linted(findings: &[Finding], lint: Lint) -> Result<Vec<String>, String> {
     let (errors, warnings): (Vec<_>, Vec<_>) =
         findings.iter().partition(|finding| finding.level == Level::Error);
     for finding in warnings {

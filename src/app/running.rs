@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::anchors::Anchors;
 use super::checked::Checked;
+use super::constitution::Constitution;
 use super::control::{self, List};
 use super::listen::listen;
 use super::tools::{Files, Tools};
@@ -22,6 +23,7 @@ use super::{
     versions,
 };
 use crate::catalog::drift::Drift;
+use crate::config::Amendments;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, RecoveredRun, Status};
@@ -50,6 +52,8 @@ pub(super) struct Running {
     pub findings: Mutex<Vec<String>>,
     /// Whether any agent is granted any tool.
     pub granted: bool,
+    /// Who decides which bundle may be put in force, where amendments are required.
+    pub constitution: OnceLock<Arc<Constitution>>,
 }
 
 /// What the holder of the gate asks; it ends when nobody holds the gate any more.
@@ -91,6 +95,7 @@ pub(super) async fn start(
         following: TaskTracker::new(),
         findings: Mutex::default(),
         granted: checked.callers.manifests().iter().any(|manifest| !manifest.tools.is_empty()),
+        constitution: OnceLock::new(),
     };
     let running = Arc::new(running);
     let upstreams = running.upstreams.load();
@@ -215,6 +220,12 @@ async fn open_gate(
     if let Some(breaker) = breaker.map_err(Error::Config)? {
         road.trust_breakers(breaker);
     }
+    if checked.config.policy.amendments == Amendments::Required
+        && let Some(constitution) = Constitution::new(&checked, &running, &road)
+    {
+        road.trust_amender(Arc::<Constitution>::clone(&constitution));
+        drop(running.constitution.set(constitution));
+    }
     road.resume(runs, checked.callers.manifests());
     road.catch_up().await;
     control::follow(&running, &road);
@@ -222,9 +233,17 @@ async fn open_gate(
     if checked.config.self_test.at_start {
         road.await_canary();
     }
+    // WHY: what was amended while this gate was away is in force before anybody is served.
+    let first = running.constitution.get().is_some();
+    if first {
+        policy::load(&checked, &running, &road).await;
+    }
     drop(running.road.set(Arc::clone(&road)));
-    policy::load(&checked, &running, &road).await;
+    if !first {
+        policy::load(&checked, &running, &road).await;
+    }
     canary::follow(&checked, &running, &road);
+    running.tell();
     Ok(())
 }
 
@@ -336,8 +355,10 @@ impl Running {
         let stopped = self.road.get().map(|road| road.control_notes()).unwrap_or_default();
         let upstreams = self.upstreams.load();
         let findings = self.findings.lock().clone();
+        let amended = self.constitution.get().and_then(|constitution| constitution.note());
         layers
             .chain(findings)
+            .chain(amended)
             .chain(stopped)
             .chain(upstreams.iter().filter_map(|upstream| note(upstream)))
             .collect()

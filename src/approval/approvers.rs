@@ -1,12 +1,13 @@
 //! Who may approve: a signed file that stock OpenSSH reads as its `allowed_signers`.
 //!
-//! One key a line: `subject namespaces="wicketgate-approval" ssh-ed25519 AAAA… roles=approver,treasury`. The
-//! roles stand where OpenSSH has a comment. `valid-after` and `valid-before` are in UTC (`20270101Z`). What
+//! One key a line: `subject namespaces="wicketgate-approval" ssh-ed25519 AAAA… roles=approver,treasury`. A key
+//! with the namespace `wicketgate-amendment` and the role `policy_publisher` approves amendments of the policy.
+//! The roles stand where OpenSSH has a comment. `valid-after` and `valid-before` are in UTC (`20270101Z`). What
 //! OpenSSH also allows and what would make a line mean more than one subject and one key is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{NAMESPACE, break_glass};
+use super::{NAMESPACE, amendment, break_glass};
 use crate::crypto::dsse;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::ssh::SshKey;
@@ -21,17 +22,29 @@ pub const PAYLOAD_TYPE: &str = "application/vnd.wicketgate.approvers.v1";
 pub enum Purpose {
     /// Words about held calls.
     Approval,
+    /// Words about amendments of the policy: by keys of the same list.
+    Amendment,
     /// Break-glass statements.
     BreakGlass,
 }
 
 impl Purpose {
-    /// The SSHSIG namespace that each line of the list has to name.
+    /// The SSHSIG namespace of its signatures.
     #[must_use]
     pub const fn namespace(self) -> &'static str {
         match self {
             Self::Approval => NAMESPACE,
+            Self::Amendment => amendment::NAMESPACE,
             Self::BreakGlass => break_glass::NAMESPACE,
+        }
+    }
+
+    /// The namespaces of which each line of its list has to name one.
+    #[must_use]
+    pub const fn namespaces(self) -> &'static [&'static str] {
+        match self {
+            Self::Approval | Self::Amendment => &[NAMESPACE, amendment::NAMESPACE],
+            Self::BreakGlass => &[break_glass::NAMESPACE],
         }
     }
 
@@ -39,7 +52,7 @@ impl Purpose {
     #[must_use]
     pub const fn list(self) -> &'static str {
         match self {
-            Self::Approval => "approvers",
+            Self::Approval | Self::Amendment => "approvers",
             Self::BreakGlass => "break-glass signers",
         }
     }
@@ -49,6 +62,7 @@ impl Purpose {
     pub const fn role(self) -> &'static str {
         match self {
             Self::Approval => super::check::ROLE,
+            Self::Amendment => amendment::ROLE,
             Self::BreakGlass => break_glass::ROLE,
         }
     }
@@ -57,7 +71,7 @@ impl Purpose {
     #[must_use]
     pub const fn payload_type(self) -> &'static str {
         match self {
-            Self::Approval => PAYLOAD_TYPE,
+            Self::Approval | Self::Amendment => PAYLOAD_TYPE,
             Self::BreakGlass => "application/vnd.wicketgate.break-glass-signers.v1",
         }
     }
@@ -79,12 +93,22 @@ pub struct Signer {
     pub subject: String,
     /// What the subject may do with it, sorted.
     pub roles: Vec<String>,
+    /// What its signatures may be about, sorted: [`NAMESPACE`], [`amendment::NAMESPACE`], or others.
+    pub namespaces: Vec<String>,
     /// The key.
     pub key: SshKey,
     /// Before this it does not count yet.
     pub after: Option<Timestamp>,
     /// After this it does not count any more.
     pub before: Option<Timestamp>,
+}
+
+impl Signer {
+    /// Whether the key's signatures in this namespace count.
+    #[must_use]
+    pub fn signs(&self, namespace: &str) -> bool {
+        self.namespaces.iter().any(|one| one == namespace)
+    }
 }
 
 /// Why a list is none.
@@ -258,7 +282,7 @@ fn signer(purpose: Purpose, line: &str) -> Result<Signer, String> {
         ));
     }
     let (options, rest) = field(rest);
-    let options = Options::parse(purpose.namespace(), options)?;
+    let options = Options::parse(purpose, options)?;
     let mut words = rest.split_ascii_whitespace();
     let (name, key) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let key = SshKey::parse(&format!("{name} {key}"))?;
@@ -281,6 +305,7 @@ fn signer(purpose: Purpose, line: &str) -> Result<Signer, String> {
     Ok(Signer {
         subject: subject.to_owned(),
         roles,
+        namespaces: options.namespaces.into_iter().collect(),
         key,
         after: options.after,
         before: options.before,
@@ -306,14 +331,15 @@ fn field(line: &str) -> (&str, &str) {
 
 #[derive(Default)]
 struct Options {
+    namespaces: BTreeSet<String>,
     after: Option<Timestamp>,
     before: Option<Timestamp>,
 }
 
 impl Options {
-    fn parse(namespace: &str, text: &str) -> Result<Self, String> {
-        let (mut options, mut named, mut seen) = (Self::default(), false, BTreeSet::new());
-        let mut rest = text;
+    fn parse(purpose: Purpose, text: &str) -> Result<Self, String> {
+        let (mut options, mut seen) = (Self::default(), BTreeSet::new());
+        let (mut rest, namespace) = (text, purpose.namespace());
         while !rest.is_empty() {
             let (name, value, left) = option(rest)
                 .ok_or_else(|| format!("expected options such as `namespaces=\"{namespace}\"`"))?;
@@ -322,13 +348,18 @@ impl Options {
                 return Err(format!("option `{name}` is there twice"));
             }
             match name {
-                "namespaces" => named = value.split(',').any(|one| one == namespace),
+                "namespaces" => options.namespaces = value.split(',').map(str::to_owned).collect(),
                 "valid-after" => options.after = Some(time(value)?),
                 "valid-before" => options.before = Some(time(value)?),
                 _ => return Err(format!("option `{name}` is not used here")),
             }
         }
-        if named { Ok(options) } else { Err(format!("the key is not for `{namespace}`")) }
+        let ours = purpose.namespaces();
+        if ours.iter().any(|one| options.namespaces.contains(*one)) {
+            return Ok(options);
+        }
+        let ours: Vec<String> = ours.iter().map(|one| format!("`{one}`")).collect();
+        Err(format!("the key is not for {}", ours.join(" or ")))
     }
 }
 

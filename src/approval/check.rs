@@ -44,7 +44,7 @@ pub struct Refused {
     pub why: String,
 }
 
-fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, Refused> {
+pub(super) fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, Refused> {
     Err(Refused { code, why: why.into() })
 }
 
@@ -104,6 +104,13 @@ pub(super) fn signer(
         let list = purpose.list();
         return refuse("approval.signer", format!("{key} is not in the list of {list}"));
     };
+    let namespace = purpose.namespace();
+    if !signer.signs(namespace) {
+        return refuse(
+            "approval.signer",
+            format!("{key} is in the list, and not for `{namespace}`"),
+        );
+    }
     if approvers.is_revoked(&key) {
         return refuse("approval.revoked", format!("{key} is revoked"));
     }

@@ -3,8 +3,8 @@
 //! The statement names the call by its digest, and everything that must still be so when it runs. It is
 //! signed with the approver's own SSH key in the namespace [`NAMESPACE`], so that stock tools check it.
 //! Nothing here reads a clock or a store. [`approvers`] are the people who may sign, [`check()`] says what one
-//! signature is worth for one hold, `sign` makes one with a key file or an ssh-agent. [`break_glass`] is what
-//! stands in for approvers for a short time.
+//! signature is worth for one hold, [`amendment`] is the same for a new policy, [`break_glass`] is what stands in
+//! for approvers for a short time, `sign` makes a signature with a key file or an ssh-agent.
 
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -12,6 +12,7 @@ use crate::domain::id::RunId;
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
 
+pub mod amendment;
 pub mod approvers;
 pub mod break_glass;
 mod check;

@@ -1,4 +1,4 @@
-//! `wicketgate policy check | lint | sign | eval | observed | suggest`.
+//! `wicketgate policy check | lint | sign | eval | observed | suggest`, and amendments.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its answer")]
 
 use std::path::{Path, PathBuf};
@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::{lint, observed, suggest};
+use super::{amend, lint, observed, suggest};
+use crate::approval::Word;
 use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::keys::SecretKey;
 use crate::domain::canonical;
@@ -75,6 +76,13 @@ enum Command {
     /// Calls that completed are allowed, also those that no rule allowed while a layer only observed.
     /// Calls that a rule spoke against are listed and not allowed.
     Suggest(suggest::Args),
+    Propose(amend::Propose),
+    Amendments(amend::Amendments),
+    /// Sign that a proposed bundle may be put in force, and send that
+    Approve(amend::Give),
+    /// Sign that a proposed bundle may not be put in force, and send that
+    Refuse(amend::Give),
+    Activate(amend::Activate),
     /// Tries a bundle under limits; the gate runs this in a child before it activates one
     #[command(hide = true)]
     SelfTest {
@@ -96,6 +104,11 @@ pub fn run(args: &PolicyArgs) -> ExitCode {
         Command::Lint(args) => return lint::run(args).into(),
         Command::Observed(args) => return observed::run(args).into(),
         Command::Suggest(args) => return suggest::run(args).into(),
+        Command::Propose(args) => return amend::propose(args).into(),
+        Command::Amendments(args) => return amend::amendments(args).into(),
+        Command::Approve(args) => return amend::give(Word::Approve, args).into(),
+        Command::Refuse(args) => return amend::give(Word::Refuse, args).into(),
+        Command::Activate(args) => return amend::activate(args).into(),
         Command::SelfTest { bundle } => self_test(bundle),
     };
     match done {

@@ -34,6 +34,7 @@ pub(super) fn check(
     }
     check.listeners();
     check.trust();
+    check.amendments();
     check.agents();
     check.tools();
     check.lock();
@@ -149,6 +150,22 @@ impl Check<'_> {
                     &at,
                     format!("{threshold} signatures of {count} usable keys can never be reached"),
                 );
+            }
+        }
+    }
+
+    fn amendments(&mut self) {
+        if self.text("/policy/amendments") != Some("required") {
+            return;
+        }
+        let needs = [
+            ("/policy/bundle", "policy.bundle", "the first bundle comes from there"),
+            ("/approvals/signers", "approvals.signers", "nobody could approve an amendment"),
+        ];
+        for (at, name, why) in needs {
+            if self.text(at).is_none() {
+                let message = format!("`required` without `{name}`: {why}");
+                self.add("/policy/amendments", message);
             }
         }
     }

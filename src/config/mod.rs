@@ -218,6 +218,20 @@ pub struct Policy {
     pub deadline_ms: u64,
     /// What becomes of a bundle in which a lint finds an error.
     pub lint: Lint,
+    /// Whether a new bundle needs a proposal and approvals on the books.
+    pub amendments: Amendments,
+    /// Publishers that must approve one; its author never counts.
+    pub approvals: u64,
+}
+
+/// `policy.amendments`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Amendments {
+    /// The signed bundle in its directory is put in force at a start or reload.
+    Off,
+    /// Only a bundle that was proposed and approved replaces the one in force.
+    Required,
 }
 
 /// `policy.lint`.

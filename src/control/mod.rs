@@ -7,6 +7,7 @@
 
 use async_trait::async_trait;
 
+use crate::approval::amendment::is_nonce;
 use crate::approval::break_glass::Signed;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
@@ -14,6 +15,7 @@ use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::ledger::store::StoreError;
 
+pub mod amendments;
 pub mod answer;
 pub mod memory;
 pub mod postgres;
@@ -154,10 +156,38 @@ pub enum Order {
         /// The nonce of the statement: 32 hex digits.
         nonce: String,
     },
+    /// A policy bundle that somebody wants in force.
+    Propose {
+        /// Its digest.
+        bundle: Digest,
+        /// What it is to replace.
+        base: Digest,
+        /// Its version, for people: the gates read it out of the files.
+        version: String,
+        /// 16 random bytes in hex: what publishers sign is good for this proposal only.
+        nonce: String,
+        /// Its files: [`crate::policy::carried::Carried`] as JSON text.
+        files: String,
+    },
+    /// A publisher's word about a proposed bundle: bytes to be checked by every gate.
+    Publish {
+        /// The bundle.
+        bundle: Digest,
+        /// The statement as it was signed.
+        statement: String,
+        /// The SSHSIG, armored.
+        signature: String,
+    },
+    /// An approved bundle is to be put in force.
+    Activate {
+        /// The bundle.
+        bundle: Digest,
+    },
 }
 
 impl Order {
-    /// `switch`, `word`, `modify`, `break_glass`, `break_glass_close` or `break_glass_review`: the column `kind`.
+    /// `switch`, `word`, `modify`, `break_glass`, `break_glass_close`, `break_glass_review`, `propose`, `publish` or
+    /// `activate`: the column `kind`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -167,6 +197,25 @@ impl Order {
             Self::BreakGlass(_) => "break_glass",
             Self::CloseGlass { .. } => "break_glass_close",
             Self::ReviewGlass { .. } => "break_glass_review",
+            Self::Propose { .. } => "propose",
+            Self::Publish { .. } => "publish",
+            Self::Activate { .. } => "activate",
+        }
+    }
+
+    /// The bundle an amendment is about.
+    #[must_use]
+    pub const fn amends(&self) -> Option<&Digest> {
+        match self {
+            Self::Switch { .. }
+            | Self::Word { .. }
+            | Self::Modify { .. }
+            | Self::BreakGlass(_)
+            | Self::CloseGlass { .. }
+            | Self::ReviewGlass { .. } => None,
+            Self::Propose { bundle, .. }
+            | Self::Publish { bundle, .. }
+            | Self::Activate { bundle } => Some(bundle),
         }
     }
 
@@ -194,6 +243,19 @@ impl Order {
             Self::CloseGlass { nonce } | Self::ReviewGlass { nonce } => {
                 Json::object([("nonce", Json::from(nonce.as_str()))])
             }
+            Self::Propose { bundle, base, version, nonce, files } => Json::object([
+                ("bundle", Json::from(bundle.prefixed())),
+                ("base", Json::from(base.prefixed())),
+                ("version", Json::from(version.as_str())),
+                ("nonce", Json::from(nonce.as_str())),
+                ("files", Json::from(files.as_str())),
+            ]),
+            Self::Publish { bundle, statement, signature } => Json::object([
+                ("bundle", Json::from(bundle.prefixed())),
+                ("statement", Json::from(statement.as_str())),
+                ("signature", Json::from(signature.as_str())),
+            ]),
+            Self::Activate { bundle } => Json::object([("bundle", Json::from(bundle.prefixed()))]),
         }
     }
 
@@ -221,6 +283,29 @@ impl Order {
             "break_glass" => Signed::of(body).map(Self::BreakGlass),
             "break_glass_close" => Some(Self::CloseGlass { nonce: text("nonce")?.to_owned() }),
             "break_glass_review" => Some(Self::ReviewGlass { nonce: text("nonce")?.to_owned() }),
+            _ => Self::parse_amendment(kind, body),
+        }
+    }
+}
+
+impl Order {
+    fn parse_amendment(kind: &str, body: &Json) -> Option<Self> {
+        let text = |name: &str| body.get(name).and_then(Json::as_str);
+        let bundle = Digest::parse(text("bundle")?)?;
+        match kind {
+            "propose" => Some(Self::Propose {
+                bundle,
+                base: Digest::parse(text("base")?)?,
+                version: text("version")?.to_owned(),
+                nonce: text("nonce").filter(|nonce| is_nonce(nonce))?.to_owned(),
+                files: text("files")?.to_owned(),
+            }),
+            "publish" => {
+                let (statement, signature) = (text("statement")?, text("signature")?);
+                let (statement, signature) = (statement.to_owned(), signature.to_owned());
+                Some(Self::Publish { bundle, statement, signature })
+            }
+            "activate" => Some(Self::Activate { bundle }),
             _ => None,
         }
     }
@@ -354,6 +439,12 @@ mod tests {
         orders.push(Order::BreakGlass(Signed { statement, signatures }));
         orders.push(Order::CloseGlass { nonce: "0".repeat(32) });
         orders.push(Order::ReviewGlass { nonce: "0".repeat(32) });
+        let (bundle, base) = (Digest::of(&[b"new"]), Digest::of(&[b"old"]));
+        let (version, nonce, files) = ("1.2.3".to_owned(), "0".repeat(32), "{}".to_owned());
+        orders.push(Order::Propose { bundle, base, version, nonce, files });
+        let (statement, signature) = ("{}".to_owned(), "-----".to_owned());
+        orders.push(Order::Publish { bundle, statement, signature });
+        orders.push(Order::Activate { bundle });
         for order in orders {
             assert_eq!(Order::parse(order.kind(), &order.to_json()), Some(order));
         }

@@ -8,6 +8,7 @@ use tokio::sync::{RwLock, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::amend::Basis;
 use super::answer::Fault;
 use super::budget::Budget;
 use super::canary::Trust;
@@ -105,17 +106,36 @@ impl Road {
         name: &str,
         version: &str,
     ) -> Result<Receipt, ledger::Error> {
+        self.activate_on(engine, (name, version), None).await
+    }
+
+    /// As [`Self::activate`], saying why it may be put in force where amendments are required.
+    ///
+    /// # Errors
+    /// The ledger's; the old bundle stays in force.
+    pub async fn activate_on(
+        &self,
+        engine: Arc<dyn PolicyEngine>,
+        (name, version): (&str, &str),
+        basis: Option<Basis>,
+    ) -> Result<Receipt, ledger::Error> {
         let layers = engine.layers().iter().map(|layer| {
             Json::object([
                 ("layer", Json::from(layer.layer.as_str())),
                 ("digest", Json::from(layer.digest.prefixed())),
             ])
         });
-        let data = Json::object([
+        let mut data = vec![
             ("name", Json::from(clip(name, 128))),
             ("version", Json::from(clip(version, 64))),
             ("layers", layers.collect::<Vec<_>>().into()),
-        ]);
+        ];
+        if let Some(Basis { kind, base, approvals }) = basis {
+            data.push(("basis", Json::from(kind.as_str())));
+            data.push(("approvals", Json::from(approvals)));
+            data.extend(base.map(|base| ("base", Json::from(base.prefixed()))));
+        }
+        let data = Json::object(data);
         let policy = Some(engine.digest());
         let written = Written::bare(Draft { policy, ..Draft::of(Kind::PolicyActivated, data) });
         let _turn = self.turn.write().await;

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span};
 
+pub use amend::{Amender, Basis, BasisKind};
 pub use answer::{Answer, Fault, Released};
 pub use approve::{Checker, Counts, Heard, Parties, Refused, Said};
 pub use budget::Bounds;
@@ -56,6 +57,7 @@ use rejected::Rejected;
 use run::{Admitted, New, Place, Runs, Waiting};
 use undecided::Undecided;
 
+mod amend;
 mod answer;
 mod approve;
 mod batch;

@@ -244,7 +244,30 @@ fn relevant(lines: &[Line], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
             kept.extend(bound.get(&digest("manifest")));
         }
     }
+    kept.extend(amendments(lines, &kept));
     kept
+}
+
+/// How the policies of these activations came to be in force: proposals, approvals, and the activation that
+/// was an amendment.
+fn amendments(lines: &[Line], kept: &BTreeSet<Seq>) -> Vec<Seq> {
+    let activations = lines.iter().filter(|line| line.is(Kind::PolicyActivated));
+    let mut last: BTreeMap<Digest, Seq> = BTreeMap::new();
+    for line in activations.filter(|line| kept.contains(&line.entry.seq)) {
+        last.extend(line.entry.draft.policy.map(|policy| (policy, line.entry.seq)));
+    }
+    let about = |line: &&Line| {
+        let named = line.text("bundle").and_then(Digest::parse);
+        let bundle = match () {
+            () if line.is(Kind::PolicyActivated) => {
+                line.entry.draft.policy.filter(|_| line.text("basis") == Some("amendment"))
+            }
+            () if line.kind().starts_with("amendment.") => named,
+            () => None,
+        };
+        bundle.and_then(|bundle| last.get(&bundle)).is_some_and(|last| line.entry.seq <= *last)
+    };
+    lines.iter().filter(about).map(|line| line.entry.seq).collect()
 }
 
 /// The chain of a run, if one of these has it.

@@ -47,12 +47,15 @@ impl Scope {
 }
 
 /// Entries that introduce others and belong to no run.
-pub const CONTEXT: [Kind; 5] = [
+pub const CONTEXT: [Kind; 8] = [
     Kind::ChainGenesis,
     Kind::WriterStarted,
     Kind::PolicyActivated,
     Kind::ManifestBound,
     Kind::AnchorObserved,
+    Kind::AmendmentProposed,
+    Kind::AmendmentApproved,
+    Kind::AmendmentRefused,
 ];
 
 /// Entries `from <= seq < to` of a chain.

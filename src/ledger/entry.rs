@@ -70,6 +70,7 @@ kinds! {
     ControlApplied = "control.applied";
     AmendmentProposed = "amendment.proposed";
     AmendmentApproved = "amendment.approved";
+    AmendmentRefused = "amendment.refused";
     EnforcementTested = "enforcement.tested";
 }
 

@@ -45,6 +45,8 @@ pub mod entry;
 pub mod fleet;
 pub mod hold;
 #[cfg(feature = "gate")]
+mod in_force;
+#[cfg(feature = "gate")]
 mod item;
 #[cfg(feature = "gate")]
 mod later;
@@ -220,6 +222,8 @@ impl std::fmt::Debug for Parts {
     }
 }
 
+#[cfg(feature = "gate")]
+pub use in_force::Activated;
 #[cfg(feature = "gate")]
 pub use later::Promised;
 #[cfg(feature = "gate")]

@@ -150,6 +150,7 @@ fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
         | Kind::ControlApplied
         | Kind::AmendmentProposed
         | Kind::AmendmentApproved
+        | Kind::AmendmentRefused
         | Kind::EnforcementTested => return None,
     })
 }

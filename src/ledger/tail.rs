@@ -242,6 +242,7 @@ impl Tails {
             | Kind::ControlApplied
             | Kind::AmendmentProposed
             | Kind::AmendmentApproved
+            | Kind::AmendmentRefused
             | Kind::EnforcementTested => Ok(()),
         }
     }

@@ -228,7 +228,15 @@ impl Office {
                     let review = (row.given.subject.clone(), row.given.reason.clone());
                     all.get_mut(nonce).map(|past| past.reviewed.get_or_insert(review));
                 }
-                Some(Order::Switch { .. } | Order::Word { .. } | Order::Modify { .. }) | None => {}
+                Some(
+                    Order::Switch { .. }
+                    | Order::Word { .. }
+                    | Order::Modify { .. }
+                    | Order::Propose { .. }
+                    | Order::Publish { .. }
+                    | Order::Activate { .. },
+                )
+                | None => {}
             }
         }
         Ok(all)

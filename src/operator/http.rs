@@ -25,11 +25,18 @@ use crate::serve::problem::Problem;
 
 /// Bytes of a request's body.
 const BODY_MAX: usize = 256 * 1024;
+/// Bytes of a body that carries a bundle.
+pub(super) const BUNDLE_BODY_MAX: usize = 1024 * 1024;
 /// How long a body may take to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// A route of the office and what it needs.
-pub const ROUTES: [(&str, Right); 13] = [
+pub const ROUTES: [(&str, Right); 18] = [
+    ("GET /v1/amendments", Right::Study),
+    ("POST /v1/amendments", Right::Propose),
+    ("GET /v1/amendments/{bundle}", Right::Study),
+    ("POST /v1/amendments/{bundle}", Right::Publish),
+    ("POST /v1/amendments/{bundle}/activate", Right::Publish),
     ("GET /v1/approvals", Right::Look),
     ("GET /v1/approvals/{run}/{call}", Right::Read),
     ("POST /v1/approvals/{run}/{call}", Right::Word),
@@ -48,6 +55,7 @@ pub const ROUTES: [(&str, Right); 13] = [
 /// The router of [`ROUTES`].
 pub fn router(office: Arc<Office>) -> Router {
     Router::new()
+        .merge(super::amendment_routes::router())
         .route("/v1/approvals", get(list))
         .route("/v1/approvals/{run}/{call}", get(show).post(word))
         .route("/v1/approvals/{run}/{call}/modify", axum::routing::post(modify))
@@ -61,10 +69,10 @@ pub fn router(office: Arc<Office>) -> Router {
         .with_state(office)
 }
 
-type Answer = Result<(StatusCode, Value), Problem>;
+pub(super) type Answer = Result<(StatusCode, Value), Problem>;
 
 /// Renders what a handler says.
-fn answer(said: Answer) -> Response {
+pub(super) fn answer(said: Answer) -> Response {
     let (status, kind, body) = match said {
         Ok((status, body)) => (status, "application/json", body.to_string()),
         Err(problem) => return problem.response().map(Body::from),
@@ -83,7 +91,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(token)
 }
 
-fn admit(office: &Office, headers: &HeaderMap, right: Right) -> Result<Who, Problem> {
+pub(super) fn admit(office: &Office, headers: &HeaderMap, right: Right) -> Result<Who, Problem> {
     office.admit(bearer(headers), right)
 }
 
@@ -170,7 +178,7 @@ async fn switch(State(office): State<Arc<Office>>, request: Request) -> Response
 
 /// 200 when it is known that everything was obeyed, else 202: the order stands, and the body says what
 /// is missing.
-fn sent_answer(sent: &Sent) -> (StatusCode, Value) {
+pub(super) fn sent_answer(sent: &Sent) -> (StatusCode, Value) {
     let status = if sent.complete() { StatusCode::OK } else { StatusCode::ACCEPTED };
     (status, sent.to_json())
 }
@@ -202,7 +210,11 @@ pub(super) fn order(
     Ok((Order::Switch { action, target }, reason.to_owned(), expires.transpose()?))
 }
 
-fn optional<'a>(office: &Office, body: &'a Json, name: &str) -> Result<Option<&'a str>, Problem> {
+pub(super) fn optional<'a>(
+    office: &Office,
+    body: &'a Json,
+    name: &str,
+) -> Result<Option<&'a str>, Problem> {
     match body.get(name) {
         None => Ok(None),
         Some(value) => {
@@ -313,17 +325,33 @@ pub(super) fn malformed(office: &Office, message: &str) -> Problem {
 
 /// The body: strict JSON, an object of these members and no others. `application/json` alone is taken,
 /// so that no page's form is.
-async fn body(office: &Office, request: Request, names: &[&str]) -> Result<Json, Problem> {
+pub(super) async fn body(
+    office: &Office,
+    request: Request,
+    names: &[&str],
+) -> Result<Json, Problem> {
+    body_of(office, request, names, BODY_MAX).await
+}
+
+pub(super) async fn body_of(
+    office: &Office,
+    request: Request,
+    names: &[&str],
+    most: usize,
+) -> Result<Json, Problem> {
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
     if !kind.trim().eq_ignore_ascii_case("application/json") {
         return Err(malformed(office, "the body is `application/json`"));
     }
-    let read = Limited::new(request.into_body(), BODY_MAX).collect();
+    let read = Limited::new(request.into_body(), most).collect();
     let read = tokio::time::timeout(BODY_WITHIN, read).await;
     let bytes = match read {
         Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(_)) => return Err(malformed(office, "the body is at most 256 KiB")),
+        Ok(Err(_)) => {
+            let message = format!("the body is at most {} KiB", most / 1024);
+            return Err(malformed(office, &message));
+        }
         Err(_late) => return Err(malformed(office, "the body did not arrive in time")),
     };
     let json = Json::parse(&bytes, &Limits::ARGUMENTS).map_err(|error| {

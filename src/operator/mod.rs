@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Entropy};
 use crate::control::Orders;
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
@@ -20,6 +20,8 @@ use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::Vault;
 use crate::serve::problem::Problem;
 
+mod amendment_routes;
+mod amendments;
 mod approvals;
 pub mod break_glass;
 pub mod desk;
@@ -41,6 +43,8 @@ use staff::{Right, Staff, Who};
 
 /// How long an order waits for the gates before it is answered with what is known.
 const REPORTS_WITHIN: Duration = Duration::from_secs(2);
+/// The same for an amendment: every gate tries the bundle in a child process, up to ten seconds.
+const AMENDED_WITHIN: Duration = Duration::from_secs(12);
 /// Between two looks at the reports.
 const LOOK: Duration = Duration::from_millis(25);
 /// A gate that did not show itself for this long refuses T2 and T3 by itself, and is not waited for.
@@ -63,6 +67,8 @@ pub struct Parts {
     pub vault: Option<Arc<Vault>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// What nonces are drawn from.
+    pub entropy: Arc<dyn Entropy>,
     /// Where refusals are counted.
     pub reject: Reject,
     /// Whose runs these are; nobody else's are seen.
@@ -83,6 +89,7 @@ pub struct Office {
     books: Ledger,
     vault: Option<Arc<Vault>>,
     clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
     reject: Reject,
     tenant: String,
     logins: Mutex<Logins>,
@@ -100,11 +107,24 @@ impl Office {
     /// An office that has looked at nothing yet.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { staff, reader, orders, books, vault, clock, reject, tenant } = parts;
+        let Parts { staff, reader, orders, books, vault, clock, entropy, reject, tenant } = parts;
         let logins = Mutex::new(Logins::default());
         let desk = tokio::sync::Mutex::new(Desk::default());
         let glass = std::sync::OnceLock::new();
-        Self { staff, reader, orders, books, vault, clock, reject, tenant, logins, desk, glass }
+        Self {
+            staff,
+            reader,
+            orders,
+            books,
+            vault,
+            clock,
+            entropy,
+            reject,
+            tenant,
+            logins,
+            desk,
+            glass,
+        }
     }
 
     /// Who shows this credential, if that person may do this. `credential` is what stands after

@@ -1,6 +1,7 @@
 //! Orders: put on the list, recorded, and answered with what really became of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -85,8 +86,19 @@ impl Office {
         &self,
         who: &Who,
         order: &Order,
-        (reason, expires): (&str, Option<Timestamp>),
+        given: (&str, Option<Timestamp>),
         only: Option<&str>,
+    ) -> Result<Sent, Problem> {
+        self.order_within(who, order, given, (only, REPORTS_WITHIN)).await
+    }
+
+    /// As [`Self::order`], waiting at most this long.
+    pub(super) async fn order_within(
+        &self,
+        who: &Who,
+        order: &Order,
+        (reason, expires): (&str, Option<Timestamp>),
+        (only, within): (Option<&str>, Duration),
     ) -> Result<Sent, Problem> {
         // WHY: what stops must work while the ledger fails; what lets something run must be recorded.
         if opens(order) && !matches!(*self.books.status().borrow(), Status::Ready) {
@@ -110,17 +122,17 @@ impl Office {
                 None
             }
         };
-        let (reports, not_reached) = self.reported(seq, only).await?;
+        let (reports, not_reached) = self.reported(seq, (only, within)).await?;
         Ok(Sent { seq, receipt, reports, not_reached, word: only.is_some() })
     }
 
-    /// What the gates did about a row, once all have said so or two seconds have passed.
+    /// What the gates did about a row, once all have said so or the time is over.
     async fn reported(
         &self,
         seq: u64,
-        only: Option<&str>,
+        (only, within): (Option<&str>, Duration),
     ) -> Result<(Vec<Report>, Vec<(String, Timestamp)>), Problem> {
-        let until = self.clock.monotonic().saturating_add(REPORTS_WITHIN);
+        let until = self.clock.monotonic().saturating_add(within);
         loop {
             let reports = self.orders.reports(seq).await.map_err(|e| unavailable(&e))?;
             let missing = self.missing(&reports, only).await?;
@@ -247,7 +259,12 @@ fn unseen(desk: &Desk, shown: &[Presence]) -> Vec<String> {
 const fn opens(order: &Order) -> bool {
     match order {
         Order::Switch { action, .. } => matches!(action, crate::control::Action::Reinstate),
-        Order::Word { .. } | Order::Modify { .. } | Order::BreakGlass(_) => true,
+        Order::Word { .. }
+        | Order::Modify { .. }
+        | Order::BreakGlass(_)
+        | Order::Propose { .. }
+        | Order::Publish { .. }
+        | Order::Activate { .. } => true,
         Order::CloseGlass { .. } | Order::ReviewGlass { .. } => false,
     }
 }
@@ -275,6 +292,12 @@ fn entry(seq: u64, given: &Given, order: &Order) -> Json {
         }
         Order::ReviewGlass { nonce } => {
             ("note", "all", String::new(), format!("review break-glass {nonce}"))
+        }
+        Order::Propose { bundle, .. }
+        | Order::Publish { bundle, .. }
+        | Order::Activate { bundle } => {
+            let note = format!("{} policy {}", order.kind(), bundle.prefixed());
+            ("note", "all", String::new(), note)
         }
     };
     let reason = match (note.is_empty(), given.reason.is_empty()) {
@@ -307,12 +330,19 @@ fn shown_row(row: &Row) -> Value {
             let bytes = arguments.len();
             ("modify", json!({"run": run.to_string(), "call": call.as_str(), "bytes": bytes}))
         }
+        Some(Order::Propose { bundle, base, version, files, .. }) => {
+            let (bundle, base, bytes) = (bundle.prefixed(), base.prefixed(), files.len());
+            let shown = json!({"bundle": bundle, "base": base, "version": version, "bytes": bytes});
+            ("propose", shown)
+        }
         Some(
             order @ (Order::Switch { .. }
             | Order::Word { .. }
             | Order::BreakGlass(_)
             | Order::CloseGlass { .. }
-            | Order::ReviewGlass { .. }),
+            | Order::ReviewGlass { .. }
+            | Order::Publish { .. }
+            | Order::Activate { .. }),
         ) => (order.kind(), order.to_json().to_serde()),
     };
     json!({

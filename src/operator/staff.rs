@@ -23,9 +23,9 @@ pub enum Role {
     Operator,
     /// Sees held calls with their arguments, and gives a word about them.
     Approver,
-    /// Proposes policies.
+    /// Proposes policy bundles.
     PolicyAuthor,
-    /// Puts policies in force.
+    /// Approves bundles that others proposed, and has them put in force.
     PolicyPublisher,
     /// Sees everything, changes nothing; records what it looked at.
     Auditor,
@@ -69,6 +69,12 @@ pub enum Right {
     Switch,
     /// To record that somebody looked at what was done under break-glass.
     Review,
+    /// To see which bundles are proposed, with their files.
+    Study,
+    /// To propose a bundle.
+    Propose,
+    /// To approve a bundle and have it put in force.
+    Publish,
 }
 
 impl Right {
@@ -79,6 +85,9 @@ impl Right {
             Self::Word => &[Role::Approver],
             Self::Switch => &[Role::Operator],
             Self::Review => &[Role::Operator, Role::Auditor],
+            Self::Study => &Role::ALL,
+            Self::Propose => &[Role::PolicyAuthor],
+            Self::Publish => &[Role::PolicyPublisher],
         }
     }
 
@@ -232,6 +241,14 @@ mod tests {
             let who = staff.identify(&token(c), Timestamp::from_millis(0)).unwrap();
             [Right::Look, Right::Read, Right::Word, Right::Switch].map(|right| who.may(right))
         };
+        let amends = |c: char| {
+            let who = staff.identify(&token(c), Timestamp::from_millis(0)).unwrap();
+            [Right::Study, Right::Propose, Right::Publish].map(|right| who.may(right))
+        };
+        for c in ['v', 'o', 'a', 'u'] {
+            assert_eq!(amends(c), [true, false, false], "{c}");
+        }
+        assert_eq!(amends('p'), [true, true, true]);
         assert_eq!(rights('v'), [true, false, false, false]);
         assert_eq!(rights('o'), [true, false, false, true]);
         assert_eq!(rights('a'), [true, true, true, false]);

@@ -62,9 +62,28 @@ impl Unread {
     /// Everything that does not belong in a bundle.
     pub fn read(dir: &Path) -> Result<Self, Vec<LoadError>> {
         let found = layout::read(dir)?;
-        let mut files = found.files;
+        Self::of_layers(found.files, found.signature)
+    }
+
+    /// Takes files that are in no directory; the library is added, no rule looked into.
+    pub(super) fn of_layers(
+        mut files: BTreeMap<String, Vec<u8>>,
+        signature: Option<Vec<u8>>,
+    ) -> Result<Self, Vec<LoadError>> {
         files.insert(LIBRARY.0.to_owned(), LIBRARY.1.as_bytes().to_vec());
-        Self::of(files, found.signature)
+        Self::of(files, signature)
+    }
+
+    /// What [`Bundle::digest`] will be.
+    #[must_use]
+    pub const fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// What [`Bundle::version`] will be.
+    #[must_use]
+    pub const fn version(&self) -> &semver::Version {
+        &self.meta.version
     }
 
     fn of(

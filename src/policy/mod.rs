@@ -22,6 +22,8 @@ mod ast;
 mod bounds;
 mod builtins;
 pub mod bundle;
+#[cfg(feature = "gate")]
+pub mod carried;
 mod document;
 pub mod enforcement;
 pub mod fault;

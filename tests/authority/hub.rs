@@ -32,12 +32,23 @@ impl Hub {
     pub async fn configured(
         estate: &Estate,
         people: &People,
-        (operator, reader): (&str, &str),
+        urls: (&str, &str),
         (name, change): (&str, &dyn Fn(&mut serde_json::Value)),
+    ) -> Hub {
+        let last = |config: &mut serde_json::Value| change(config);
+        Self::start_with(estate, urls, (name, |config| people.configure(config, true)), last).await
+    }
+
+    /// As [`Self::start`], under this name, with these people.
+    pub async fn start_with(
+        estate: &Estate,
+        (operator, reader): (&str, &str),
+        (name, people): (&str, impl FnOnce(&mut serde_json::Value)),
+        change: impl FnOnce(&mut serde_json::Value),
     ) -> Hub {
         let text = std::fs::read_to_string(estate.path("wicketgate.yaml")).unwrap();
         let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
-        people.configure(&mut config, true);
+        people(&mut config);
         config["state"] = json!(format!("{name}-state"));
         config["ledger"] = json!({"postgres": {"url": operator}});
         let private = |name: &str, text: &str| {

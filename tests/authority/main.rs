@@ -1,5 +1,5 @@
 //! People in front of the built program: held calls that are approved and refused with SSH keys, on one
-//! machine and through a hub in front of two gates over one database.
+//! machine and through a hub in front of two gates over one database; and policies that are amended so.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -26,6 +26,8 @@ mod sidecar;
 mod tool;
 
 mod alone;
+mod amend;
+mod amend_fleet;
 mod glass;
 mod hub;
 mod people;

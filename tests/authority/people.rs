@@ -25,7 +25,7 @@ impl People {
     /// Ada and Grace approve; Otto operates.
     pub fn new() -> People {
         let people = People { dir: tempfile::tempdir().unwrap() };
-        for name in ["ada", "grace", "otto", "mallory"] {
+        for name in ["ada", "grace", "otto", "mallory", "paula", "hugo", "vera"] {
             openssh::store(&SecretKey::generate(&SystemEntropy), &people.path(name), name).unwrap();
             let token = people.path(&format!("{name}.token"));
             std::fs::write(&token, format!("{name:x<48}")).unwrap();
@@ -52,15 +52,42 @@ impl People {
 
     /// Writes and signs the list of those who may approve from now on.
     pub fn list(&self, names: &[&str]) {
+        self.list_of(names, "wicketgate-approval", "approver");
+    }
+
+    fn list_of(&self, names: &[&str], namespace: &str, role: &str) {
         let line = |name: &&str| {
             let key = std::fs::read_to_string(self.path(&format!("{name}.pub"))).unwrap();
             let key: Vec<&str> = key.split_whitespace().take(2).collect();
-            format!("{name} namespaces=\"wicketgate-approval\" {} roles=approver\n", key.join(" "))
+            format!("{name} namespaces=\"{namespace}\" {} roles={role}\n", key.join(" "))
         };
         let text: String = names.iter().map(line).collect();
         std::fs::write(self.path("signers"), text).unwrap();
         let sign = ["approval", "sign-approvers", "signers", "--key", "list.pem"];
         crate::sidecar::run(self.dir.path(), &sign);
+    }
+
+    /// Writes and signs a list of those who may approve amendments from now on.
+    pub fn publishers(&self, names: &[&str]) {
+        self.list_of(names, "wicketgate-amendment", "policy_publisher");
+    }
+
+    /// What a configuration says of them where amendments are required: Paula writes policies, and could
+    /// approve them; Grace and Hugo publish, Vera looks.
+    pub fn configure_amendments(&self, config: &mut Value, office: bool) {
+        self.publishers(&["grace", "hugo", "paula"]);
+        self.configure(config, false);
+        config["policy"]["amendments"] = json!("required");
+        if office {
+            let member = |name: &str, roles: &[&str]| json!({"subject": name, "roles": roles, "token_file": self.shown(&format!("{name}.token"))});
+            config["operators"] = json!([
+                member("paula", &["policy_author", "policy_publisher"]),
+                member("grace", &["policy_publisher"]),
+                member("hugo", &["policy_publisher"]),
+                member("otto", &["operator"]),
+                member("vera", &["viewer"]),
+            ]);
+        }
     }
 
     /// What a configuration says of them.

@@ -11,7 +11,11 @@ use crate::hall::{Hall, ask, run_id, token};
 /// A route with a run, a call and a number that look like ones.
 fn line(route: &str) -> String {
     let run = run_id(9).to_string();
-    route.replace("{run}", &run).replace("{call}", "c1").replace("{seq}", "1")
+    route
+        .replace("{run}", &run)
+        .replace("{call}", "c1")
+        .replace("{seq}", "1")
+        .replace("{bundle}", "sha256:0")
 }
 
 #[tokio::test]
@@ -65,11 +69,12 @@ async fn a_role_may_do_what_is_its_own_and_a_client_cannot_widen_it() {
     let hall = Hall::open().await;
     for (route, right) in ROUTES {
         for (who, rights) in [
-            ("vera", &[Right::Look][..]),
-            ("otto", &[Right::Look, Right::Switch, Right::Review]),
-            ("anna", &[Right::Look, Right::Read, Right::Word]),
-            ("aude", &[Right::Look, Right::Read, Right::Review]),
-            ("paul", &[]),
+            ("vera", &[Right::Look, Right::Study][..]),
+            ("otto", &[Right::Look, Right::Switch, Right::Review, Right::Study]),
+            ("anna", &[Right::Look, Right::Read, Right::Word, Right::Study]),
+            ("aude", &[Right::Look, Right::Read, Right::Review, Right::Study]),
+            ("paul", &[Right::Study, Right::Propose]),
+            ("pia", &[Right::Study, Right::Publish]),
         ] {
             let headers = format!(
                 "Authorization: Bearer {}\r\nX-Roles: approver, operator\r\nX-Subject: anna\r\n",

@@ -83,12 +83,13 @@ pub fn ask<'a>(run: RunId, call: &'a str, args: &'a str) -> Ask<'a> {
 }
 
 /// The names of those who have tokens here, and what they are.
-const PEOPLE: [(&str, &[Role]); 5] = [
+const PEOPLE: [(&str, &[Role]); 6] = [
     ("vera", &[Role::Viewer]),
     ("otto", &[Role::Operator]),
     ("anna", &[Role::Approver]),
     ("aude", &[Role::Auditor]),
     ("paul", &[Role::PolicyAuthor]),
+    ("pia", &[Role::PolicyPublisher]),
 ];
 
 impl Hall {
@@ -132,6 +133,7 @@ impl Hall {
             books: ledger.clone(),
             vault: None,
             clock: Arc::new(SystemClock::new()),
+            entropy: Arc::new(SystemEntropy),
             reject: Arc::new(move |code| seen.lock().push(code)),
             tenant: tenant.to_owned(),
         }));

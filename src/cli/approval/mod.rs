@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::control::told;
 use super::door::{Desk, list, text};
 use super::{Exit, block_on, complain, say};
-use crate::approval::Word;
+use crate::approval::{NAMESPACE, Word};
 use crate::domain::id::{CallId, RunId};
 use crate::operator::view::{Facts, Unviewable};
 
-mod sign;
+pub(super) mod sign;
 mod signers;
 
 pub(super) use sign::armored;
@@ -226,7 +226,8 @@ async fn give(word: Word, args: &Give) -> Result<Exit, Exit> {
     if word == Word::Approve && facts.tier == "T3" && !args.yes {
         confirmed(&facts.tool)?;
     }
-    let signature = sign::signature(args, &statement).map_err(|why| {
+    let with = (args.key.as_deref(), args.signature.as_deref());
+    let signature = sign::signature(with, NAMESPACE, &statement.bytes()).map_err(|why| {
         complain(format!("error: {why}"));
         Exit::Invalid
     })?;

@@ -6,25 +6,27 @@ use std::path::Path;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
-use super::Give;
 use crate::approval::sign::{self, Key};
-use crate::approval::{NAMESPACE, Statement};
 use crate::config;
 
-/// The armored signature over a statement.
-pub(super) fn signature(args: &Give, statement: &Statement) -> Result<String, String> {
-    if let Some(path) = &args.signature {
+/// The armored signature over a statement: made with this key, or read from this file.
+pub(in crate::cli) fn signature(
+    (key, signature): (Option<&Path>, Option<&Path>),
+    namespace: &str,
+    statement: &[u8],
+) -> Result<String, String> {
+    if let Some(path) = signature {
         return std::fs::read_to_string(path).map_err(|e| format!("`{}`: {e}", path.display()));
     }
-    let key = match &args.key {
-        Some(key) => key.clone(),
+    let key = match key {
+        Some(key) => key.to_owned(),
         None => {
             let home = config::environment("HOME").filter(|home| !home.is_empty());
             let home = home.ok_or("HOME is not set: name your key with --key")?;
             Path::new(&home).join(".ssh/id_ed25519")
         }
     };
-    armored(&key, NAMESPACE, &statement.bytes())
+    armored(&key, namespace, statement)
 }
 
 /// The armored signature over these bytes in this namespace, by the key that this names.

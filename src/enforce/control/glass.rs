@@ -187,7 +187,15 @@ impl Road {
                 Some(Order::ReviewGlass { nonce }) => {
                     self.control.glass.change(nonce, |one| one.reviewed = true);
                 }
-                Some(Order::Switch { .. } | Order::Word { .. } | Order::Modify { .. }) | None => {}
+                Some(
+                    Order::Switch { .. }
+                    | Order::Word { .. }
+                    | Order::Modify { .. }
+                    | Order::Propose { .. }
+                    | Order::Publish { .. }
+                    | Order::Activate { .. },
+                )
+                | None => {}
             }
         }
         self.release_held();
@@ -246,7 +254,15 @@ impl Road {
                 let done = self.noted(row.seq, nonce);
                 self.tasks.spawn(async move { road.glass_noted(row.seq, done).await });
             }
-            Some(Order::Switch { .. } | Order::Word { .. } | Order::Modify { .. }) | None => {}
+            Some(
+                Order::Switch { .. }
+                | Order::Word { .. }
+                | Order::Modify { .. }
+                | Order::Propose { .. }
+                | Order::Publish { .. }
+                | Order::Activate { .. },
+            )
+            | None => {}
         }
     }
 

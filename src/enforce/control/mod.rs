@@ -4,13 +4,14 @@
 //! else down. `Switches` is what is stopped now; `obey` is what an order does to calls on the road.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 use super::Road;
+use super::amend::Amender;
 use super::run::Run;
 use crate::control::Target;
 use crate::domain::code::Code;
@@ -48,6 +49,8 @@ pub(super) struct Control {
     wake: Notify,
     /// Who signed the bundle in force, and how many of them must have.
     bundle: RwLock<(Vec<String>, usize)>,
+    /// Who decides about amendments of the policy.
+    pub(super) amender: OnceLock<Arc<dyn Amender>>,
 }
 
 impl Control {
@@ -61,6 +64,7 @@ impl Control {
             progress: Mutex::default(),
             wake: Notify::new(),
             bundle: RwLock::default(),
+            amender: OnceLock::new(),
         }
     }
 

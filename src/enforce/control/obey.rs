@@ -191,6 +191,12 @@ impl Road {
             Some(Order::BreakGlass(_) | Order::CloseGlass { .. } | Order::ReviewGlass { .. }) => {
                 self.break_glass_row(row);
             }
+            Some(Order::Propose { .. } | Order::Publish { .. } | Order::Activate { .. }) => {
+                self.tasks.spawn(async move {
+                    let done = road.amend(&row).await;
+                    road.reported(row.seq, done).await;
+                });
+            }
             Some(Order::Word { .. } | Order::Modify { .. }) => {
                 self.tasks.spawn(async move {
                     // A call of another gate is that gate's business.
@@ -221,7 +227,10 @@ impl Road {
             Order::Switch { .. }
             | Order::BreakGlass(_)
             | Order::CloseGlass { .. }
-            | Order::ReviewGlass { .. } => None,
+            | Order::ReviewGlass { .. }
+            | Order::Propose { .. }
+            | Order::Publish { .. }
+            | Order::Activate { .. } => None,
         }
     }
 

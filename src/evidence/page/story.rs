@@ -238,6 +238,7 @@ pub(super) fn approvals(survey: &Survey<'_>) -> Markup {
     let held = survey.of_kinds(&["call.held"]).count();
     let given: Vec<&Noted> = survey.of_kinds(&kinds).collect();
     html! {
+        (amendments(survey))
         @if given.is_empty() {
             p {
                 "No approval is recorded in this bundle. "
@@ -249,6 +250,33 @@ pub(super) fn approvals(survey: &Survey<'_>) -> Markup {
                 "Each of these is a person's own SSH signature over the call, the policy and the time it was held "
                 "until. " code { "VERIFY.md" } " tells how to check them with OpenSSH."
             }
+        }
+    }
+}
+
+/// How the policy in force came to be: who proposed it, who approved it.
+fn amendments(survey: &Survey<'_>) -> Markup {
+    let kinds = ["amendment.proposed", "amendment.approved", "amendment.refused"];
+    let told: Vec<&Noted> = survey.of_kinds(&kinds).collect();
+    let none = Json::Null;
+    html! {
+        @if !told.is_empty() {
+            p { "The policy was amended on the books:" }
+            ul { @for noted in told {
+                @let entry = &noted.entry;
+                @let data = entry.get("data").unwrap_or(&none);
+                li {
+                    strong { (text(data, "subject")) } " "
+                    @match text(entry, "kind") {
+                        "amendment.proposed" => { "proposed" }
+                        "amendment.approved" => { "approved" }
+                        _ => { strong { "was refused or refused" } }
+                    }
+                    " bundle " code { (text(data, "bundle")) } ", entry " (number(entry, "seq")) ", " (text(entry, "ts"))
+                    @if !text(data, "reason").is_empty() { ", saying: " (text(data, "reason")) }
+                    @if !text(data, "key").is_empty() { p .small { "Key " code { (text(data, "key")) } "." } }
+                }
+            } }
         }
     }
 }

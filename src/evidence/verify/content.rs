@@ -16,6 +16,7 @@ use crate::evidence::statement::{self, Exporter, Subject};
 use crate::evidence::{controls, page};
 use crate::ledger::entry::Kind;
 use crate::ledger::verify::Damage;
+use crate::ledger::verify::amended::Amendments;
 
 /// DSSE payload type of a manifest.
 const MANIFEST_TYPE: &str = "application/vnd.wicketgate.manifest.v1+yaml";
@@ -31,9 +32,15 @@ fn policies(case: &Case<'_>) -> Result<Outcome, String> {
     let none = Digest::of(&[]);
     let mut activated = BTreeSet::new();
     let mut used = BTreeSet::new();
+    let (mut amended, mut untold) = (0_usize, None);
     for strand in &case.strands {
         let mut here = BTreeSet::new();
+        // Only what introduces the runs is here, not the whole chain.
+        let mut amendments = Amendments::default();
+        amendments.cut();
         for line in &strand.lines {
+            let fits = amendments.accept(line);
+            fits.map_err(|damage| format!("seq {}: {}", line.entry.seq, damage.why))?;
             let Some(policy) = line.entry.draft.policy else { continue };
             if line.is(Kind::PolicyActivated) {
                 here.insert(policy);
@@ -50,6 +57,8 @@ fn policies(case: &Case<'_>) -> Result<Outcome, String> {
             }
         }
         activated.append(&mut here);
+        amended = amended.saturating_add(amendments.amended());
+        untold = amendments.untold().copied().or(untold);
     }
     let mut there = BTreeSet::new();
     for (name, bytes) in files.0.iter().filter(|(name, _)| name.starts_with("policy/")) {
@@ -72,8 +81,20 @@ fn policies(case: &Case<'_>) -> Result<Outcome, String> {
             missing.join(", ")
         )));
     }
+    if let Some(untold) = untold {
+        return Ok(Outcome::Unverifiable(format!(
+            "who proposed and approved {} is not among the entries",
+            untold.prefixed()
+        )));
+    }
     let approved = if trust.policies.is_empty() { "in force" } else { "in force and approved" };
-    Ok(Outcome::Valid(format!("{} used, {approved}", used.len())))
+    let mut seen = format!("{} used, {approved}", used.len());
+    if amended > 0 {
+        seen.push_str(&format!(
+            "; amended {amended} times, each proposed and approved by signature"
+        ));
+    }
+    Ok(Outcome::Valid(seen))
 }
 
 /// Every run that is opened here was bound to its manifest before, and each manifest's bytes and

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::amended::Amendments;
 use super::epochs::{Epochs, Revoked};
 use super::lineage::Lineage;
 use super::read::{Damage, Line};
@@ -25,6 +26,7 @@ pub struct Chain {
     sealed: BTreeSet<RunId>,
     lineage: Lineage,
     unknown: BTreeMap<String, u64>,
+    amendments: Amendments,
     /// First entry that is there: what was before was pruned.
     from: Seq,
 }
@@ -42,6 +44,7 @@ impl Chain {
             sealed: BTreeSet::new(),
             lineage: Lineage::default(),
             unknown: BTreeMap::new(),
+            amendments: Amendments::default(),
             from: 0,
         }
     }
@@ -57,6 +60,7 @@ impl Chain {
     pub fn begin_after(&mut self, before: Frontier) {
         self.from = before.size();
         self.frontier = before;
+        self.amendments.cut();
     }
 
     /// Takes an entry that pruning left below the first that is there. That it stood at this place of
@@ -74,6 +78,9 @@ impl Chain {
             self.epochs.genesis(&line)?;
         } else if line.is(Kind::WriterStarted) {
             self.epochs.started(&line)?;
+        } else if line.is(Kind::PolicyActivated) {
+            self.amendments.cut();
+            self.amendments.accept(&line)?;
         }
         Ok(line)
     }
@@ -140,6 +147,7 @@ impl Chain {
         self.place(&line)?;
         self.keys(&line)?;
         self.run(&line)?;
+        self.amendments.accept(&line)?;
         if let Some(kind) = &line.unknown {
             let count = self.unknown.entry(kind.clone()).or_default();
             *count = count.saturating_add(1);

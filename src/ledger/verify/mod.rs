@@ -4,6 +4,7 @@
 //! verifier; only `whole` and what tells the kinds of damage know a store, and only through the reading
 //! port.
 
+pub mod amended;
 #[cfg(feature = "gate")]
 pub mod announced;
 pub mod approved;

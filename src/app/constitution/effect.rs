@@ -1,0 +1,128 @@
+//! What an amendment would change: layers, the agents they bind, and what speaks against it.
+
+use std::collections::BTreeSet;
+
+use super::Constitution;
+use super::rows::{Refusal, refuse};
+use crate::app::lint::tiers;
+use crate::app::policy::unfit;
+use crate::approval::NAMESPACE;
+use crate::domain::decision::LayerDigest;
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::ledger::drafts::clip;
+use crate::policy::bundle::Bundle;
+use crate::policy::lint::{Finding, Level, Surroundings, lint};
+
+/// Agents and findings that one entry names; there may be more.
+const NAMED_MAX: usize = 64;
+/// Bytes of one finding in an entry.
+const FINDING_MAX: usize = 300;
+
+/// What a bundle would change at this gate.
+#[derive(Debug)]
+pub(super) struct Effect {
+    /// Layers that are others than those in force.
+    pub changed: Vec<String>,
+    /// Agents of this gate that they bind.
+    pub agents: Vec<String>,
+    /// What speaks against it.
+    pub findings: Vec<Finding>,
+}
+
+impl Effect {
+    /// Whether it may be put in force.
+    pub fn passes(&self) -> Result<(), Refusal> {
+        let mut errors = self.findings.iter().filter(|finding| finding.level == Level::Error);
+        match errors.next() {
+            None => Ok(()),
+            Some(first) => {
+                let more = errors.count();
+                let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+                refuse("amendment.findings", format!("{}{more}", line(first)))
+            }
+        }
+    }
+
+    /// The agents an entry names.
+    pub fn agent_list(&self) -> Json {
+        list(self.agents.iter().map(String::as_str))
+    }
+
+    /// The findings an entry names, each on one line.
+    pub fn finding_list(&self) -> Json {
+        let lines: Vec<String> = self.findings.iter().map(line).collect();
+        list(lines.iter().map(String::as_str))
+    }
+
+    /// For the report.
+    pub fn to_json(&self, bundle: &Digest, version: String) -> Json {
+        Json::object([
+            ("proposed", Json::from(true)),
+            ("bundle", Json::from(bundle.prefixed())),
+            ("version", Json::from(version)),
+            ("changed", list(self.changed.iter().map(String::as_str))),
+            ("agents", self.agent_list()),
+            ("findings", self.finding_list()),
+        ])
+    }
+}
+
+fn list<'a>(all: impl Iterator<Item = &'a str>) -> Json {
+    all.take(NAMED_MAX).map(Json::from).collect::<Vec<_>>().into()
+}
+
+fn line(finding: &Finding) -> String {
+    let level = match finding.level {
+        Level::Error => "error",
+        Level::Warning => "warning",
+    };
+    let Finding { code, message, place, .. } = finding;
+    clip(&format!("{level} {code} at {place}: {message}"), FINDING_MAX)
+}
+
+/// Names of layers that differ, one that is in only one of the two included.
+fn changed(old: &[LayerDigest], new: &[LayerDigest]) -> Vec<String> {
+    let digest = |list: &[LayerDigest], name: &str| {
+        list.iter().find(|layer| layer.layer == name).map(|layer| layer.digest)
+    };
+    let names: BTreeSet<&str> = old.iter().chain(new).map(|layer| layer.layer.as_str()).collect();
+    let differs = |name: &&str| digest(old, name) != digest(new, name);
+    names.into_iter().filter(differs).map(str::to_owned).collect()
+}
+
+impl Constitution {
+    /// What this bundle would change here.
+    pub(super) fn effect(&self, bundle: &Bundle) -> Result<Effect, Refusal> {
+        let Some(road) = self.road.upgrade() else {
+            return refuse("amendment.bundle", "the gate has stopped");
+        };
+        let old = road.engine().map(|engine| engine.layers().to_vec()).unwrap_or_default();
+        let changed = changed(&old, bundle.layers());
+        // The agent layer binds the agents the bundle is for; everything else binds all.
+        let narrow = changed.iter().all(|layer| layer == "agent") && !changed.is_empty();
+        let named = &bundle.meta().manifests;
+        let binds = |agent: &String| !narrow || named.is_empty() || named.contains(agent);
+        let agents = self.checked.callers.manifests().iter().map(|manifest| manifest.name.clone());
+        let agents: BTreeSet<String> = agents.filter(binds).collect();
+        let mut findings = unfit(&self.checked, bundle);
+        let tools = tiers(road.tool_tiers(), self.checked.callers.manifests());
+        let around = Surroundings {
+            tools: &tools,
+            approvers: self.approvers(),
+            webhook: self.checked.config.approvals.webhook.is_some(),
+        };
+        findings.extend(lint(bundle, &around));
+        Ok(Effect { changed, agents: agents.into_iter().collect(), findings })
+    }
+
+    /// People who may approve held calls.
+    fn approvers(&self) -> usize {
+        let list = self.publishers().and_then(|list| list.open());
+        let Ok(list) = list else { return 0 };
+        let approves = |roles: &[String]| roles.iter().any(|role| role == "approver");
+        let signers = list.signers().iter();
+        let signers = signers.filter(|one| one.signs(NAMESPACE) && approves(&one.roles));
+        signers.map(|one| one.subject.as_str()).collect::<BTreeSet<_>>().len()
+    }
+}

@@ -1,0 +1,358 @@
+//! Which bundle may be in force where amendments are required: the one of the last entry that put one in
+//! force on this chain, and after it only what was proposed and approved on the list and on the books.
+//!
+//! The list carries proposals with their files, so that a gate needs no directory that changes under it. This
+//! gate checks every row itself: the author's role, the bundle as any other, the publishers' signatures.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::checked::Checked;
+use super::policy::{examine, linted, put_in_force};
+use super::running::Running;
+use super::{PAUSE, approvers};
+use crate::approval::Approval;
+use crate::control::amendments::{Proposal, obeyed};
+use crate::control::{Order, Orders, Report, Row};
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::enforce::{Amender, Basis, BasisKind, Road};
+use crate::ledger::Ledger;
+use crate::policy::activation::InForce;
+use crate::policy::bundle::Unread;
+use crate::policy::carried::Carried;
+
+mod effect;
+mod rows;
+mod written;
+
+/// Rows of one look: each may carry a bundle.
+const PAGE: usize = 16;
+
+/// A proposal that was found in order, and what was said about it.
+#[derive(Debug)]
+struct Open {
+    proposal: Proposal,
+    granted: Vec<Approval>,
+    /// Who refused it, if anybody did.
+    refused: Option<String>,
+}
+
+/// How far this gate is with the list.
+#[derive(Debug, Default)]
+struct Inner {
+    /// The last row that was looked at.
+    seen: u64,
+    /// Rows up to here led to the bundle this chain began with: they are known, not obeyed again.
+    before: u64,
+    /// The last proposal of each bundle.
+    open: BTreeMap<Digest, Open>,
+    /// What this life did about rows.
+    done: BTreeMap<u64, Json>,
+}
+
+/// The keeper of the constitution.
+pub(super) struct Constitution {
+    checked: Arc<Checked>,
+    road: Weak<Road>,
+    running: Weak<Running>,
+    ledger: Ledger,
+    orders: Arc<dyn Orders>,
+    origin: String,
+    /// Whether the bundle of the last life is back, or known not to be: rows wait for it.
+    opened: watch::Sender<bool>,
+    inner: tokio::sync::Mutex<Inner>,
+    in_force: Mutex<Option<InForce>>,
+    note: Mutex<Option<String>>,
+}
+
+impl std::fmt::Debug for Constitution {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Constitution({})", self.origin)
+    }
+}
+
+impl Constitution {
+    /// Nothing read yet. `None` before a slot is held.
+    pub fn new(
+        checked: &Arc<Checked>,
+        running: &Arc<Running>,
+        road: &Arc<Road>,
+    ) -> Option<Arc<Self>> {
+        let origin = running.ledger.leased()?.origin.clone();
+        Some(Arc::new(Self {
+            checked: Arc::clone(checked),
+            road: Arc::downgrade(road),
+            running: Arc::downgrade(running),
+            ledger: running.ledger.clone(),
+            orders: running.list.orders(),
+            origin,
+            opened: watch::channel(false).0,
+            inner: tokio::sync::Mutex::default(),
+            in_force: Mutex::default(),
+            note: Mutex::default(),
+        }))
+    }
+
+    /// The bundle this chain says is in force.
+    pub fn digest(&self) -> Option<Digest> {
+        self.in_force.lock().as_ref().map(|now| now.digest)
+    }
+
+    /// What people should know about the policy, if anything.
+    pub fn note(&self) -> Option<String> {
+        self.note.lock().clone()
+    }
+
+    /// Puts back in force what was, or the first bundle of all, and obeys what came meanwhile.
+    pub async fn open(&self) -> Result<(), String> {
+        let mut inner = self.inner.lock().await;
+        let opened = self.begin(&mut inner).await;
+        *self.note.lock() = opened.as_ref().err().map(|why| format!("policy: {why}"));
+        self.catch_up(&mut inner, u64::MAX).await;
+        for (seq, done) in &inner.done {
+            self.report(*seq, done).await;
+        }
+        if opened.is_ok() {
+            self.look_at_directory();
+        }
+        drop(inner);
+        self.opened.send_replace(true);
+        opened
+    }
+
+    /// Somebody asked to read the policy again: without an amendment that puts nothing else in force.
+    pub async fn look_again(&self) {
+        let lacking = self.road.upgrade().is_some_and(|road| road.engine().is_none());
+        if lacking && *self.opened.borrow() {
+            if let Err(why) = self.open().await {
+                tracing::error!(%why, "no policy bundle is in force");
+            }
+            return;
+        }
+        self.look_at_directory();
+    }
+
+    /// Says so if the directory holds something else than what is in force.
+    fn look_at_directory(&self) {
+        let Some(dir) = &self.checked.config.policy.bundle else { return };
+        let (found, now) = (digest_of(dir), self.digest());
+        let stays = now.map_or_else(|| "nothing".to_owned(), |now| now.prefixed());
+        let note = match found {
+            Ok(found) if Some(found) == now => None,
+            Ok(found) => Some(format!(
+                "policy: the directory holds {}, which no amendment put in force; {stays} stays",
+                found.prefixed()
+            )),
+            Err(why) => {
+                Some(format!("policy: the directory holds no bundle ({why}); {stays} stays"))
+            }
+        };
+        if let Some(note) = &note {
+            tracing::warn!(%note, "amendments are required");
+        }
+        *self.note.lock() = note;
+    }
+
+    async fn begin(&self, inner: &mut Inner) -> Result<(), String> {
+        let running = self.running.upgrade().ok_or("the gate has stopped")?;
+        let last = loop {
+            match self.ledger.last_activated().await {
+                Ok(last) => break last,
+                Err(error) if running.passes(&error) => tokio::time::sleep(PAUSE).await,
+                Err(error) => return Err(error.to_string()),
+            }
+        };
+        let Some(last) = last else { return self.bootstrap(inner).await };
+        let version = last.version.parse().map_err(|_| "the version in force is none")?;
+        let digest = last.bundle;
+        *self.in_force.lock() = Some(InForce { name: last.name, version, digest });
+        let dir = self.find(&digest).await.ok_or_else(|| {
+            format!("{} is in force on this chain, and its files are nowhere", digest.prefixed())
+        })?;
+        self.put(dir, BasisKind::Restart, None).await
+    }
+
+    /// The first bundle of this chain: from the directory. Where amendments were made already, it has to be
+    /// one that they led from or to.
+    async fn bootstrap(&self, inner: &mut Inner) -> Result<(), String> {
+        let dir = self.checked.config.policy.bundle.clone().ok_or("`policy.bundle` is not set")?;
+        let digest = digest_of(&dir)?;
+        let history = self.history().await?;
+        if !history.is_empty() {
+            let led = history.iter().filter(|(_, proposal)| proposal.bundle == digest);
+            inner.before = led.map(|(seq, _)| *seq).max().unwrap_or_default();
+            let base = history.iter().any(|(_, proposal)| proposal.base == digest);
+            if inner.before == 0 && !base {
+                let last = history.last().map(|(_, p)| p.bundle.prefixed()).unwrap_or_default();
+                let found = digest.prefixed();
+                return Err(format!(
+                    "the directory holds {found}, which no amendment knows; they led to {last}"
+                ));
+            }
+        }
+        let kept = self.kept(&digest);
+        let files = Carried::read(&dir).map_err(|_| "the directory changed".to_owned())?;
+        files.write(&kept).map_err(|e| format!("`{}`: {e}", kept.display()))?;
+        self.put(kept, BasisKind::Bootstrap, None).await
+    }
+
+    /// Amendments that a gate put in force, with the number of the row that had it done.
+    async fn history(&self) -> Result<Vec<(u64, Proposal)>, String> {
+        let (mut open, mut history, mut seen) = (BTreeMap::new(), Vec::new(), 0);
+        loop {
+            let rows = self.orders.since(seen, PAGE).await.map_err(|e| e.to_string())?;
+            let Some(last) = rows.last() else { return Ok(history) };
+            seen = last.seq;
+            for row in &rows {
+                if let Some(proposal) = Proposal::of(row) {
+                    open.insert(proposal.bundle, proposal);
+                } else if let Some(Order::Activate { bundle }) = &row.order {
+                    let reports = self.orders.reports(row.seq).await.map_err(|e| e.to_string())?;
+                    let proposal = open.get(bundle).filter(|_| reports.iter().any(obeyed));
+                    history.extend(proposal.map(|proposal| (row.seq, proposal.clone())));
+                }
+            }
+        }
+    }
+
+    /// Where the files of this bundle are, if they are anywhere: kept here, in the directory, on the list.
+    async fn find(&self, digest: &Digest) -> Option<PathBuf> {
+        let kept = self.kept(digest);
+        let is = |dir: &PathBuf| digest_of(dir).is_ok_and(|found| found == *digest);
+        if is(&kept) {
+            return Some(kept);
+        }
+        if let Some(dir) = self.checked.config.policy.bundle.clone().filter(is) {
+            Carried::read(&dir).ok()?.write(&kept).ok()?;
+            return Some(kept);
+        }
+        let mut seen = 0;
+        loop {
+            let rows = self.orders.since(seen, PAGE).await.ok()?;
+            seen = rows.last()?.seq;
+            let proposals = rows.iter().filter_map(Proposal::of);
+            for proposal in proposals.filter(|proposal| proposal.bundle == *digest) {
+                if rows::files(&proposal).is_ok_and(|files| files.write(&kept).is_ok()) && is(&kept)
+                {
+                    return Some(kept);
+                }
+            }
+        }
+    }
+
+    /// Where this gate keeps a bundle's files.
+    fn kept(&self, digest: &Digest) -> PathBuf {
+        self.checked.config.state.join("policies").join(digest.hex())
+    }
+
+    /// Examines the bundle of a directory and puts it in force.
+    async fn put(&self, dir: PathBuf, kind: BasisKind, base: Option<Digest>) -> Result<(), String> {
+        let stopped = || "the gate has stopped".to_owned();
+        let running = self.running.upgrade().ok_or_else(stopped)?;
+        let road = self.road.upgrade().ok_or_else(stopped)?;
+        let (candidate, findings) = examine(&self.checked, &road, dir).await?;
+        let noted = linted(&findings, self.checked.config.policy.lint)?;
+        let now = InForce {
+            name: candidate.bundle.name().to_owned(),
+            version: candidate.bundle.version().clone(),
+            digest: candidate.bundle.digest(),
+        };
+        let approvals = self.checked.config.policy.approvals;
+        let basis = Basis { kind, base, approvals };
+        let again = |error: &crate::ledger::Error| running.passes(error);
+        put_in_force(&self.checked, &road, candidate, Some(basis), again).await?;
+        *self.in_force.lock() = Some(now);
+        *running.findings.lock() = noted;
+        Ok(())
+    }
+
+    /// The signed list of those who may approve.
+    fn publishers(&self) -> Result<approvers::List, String> {
+        let road = self.road.upgrade().ok_or("the gate has stopped")?;
+        approvers::signed(&self.checked, &road)
+            .ok_or_else(|| "`approvals.signers` is not set: nobody may approve".to_owned())
+    }
+
+    /// Looks at every row up to this one; obeys what this gate has not obeyed before.
+    async fn catch_up(&self, inner: &mut Inner, until: u64) {
+        while inner.seen < until {
+            let rows = match self.orders.since(inner.seen, PAGE).await {
+                Ok(rows) => rows,
+                Err(error) => {
+                    tracing::warn!(%error, "amendments cannot be read");
+                    let Some(running) = self.running.upgrade() else { return };
+                    if running.stop.is_cancelled() {
+                        return;
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            if rows.is_empty() {
+                return;
+            }
+            for row in rows.into_iter().filter(|row| row.seq <= until) {
+                if row.order.as_ref().is_some_and(|order| order.amends().is_some()) {
+                    self.take(inner, &row).await;
+                }
+                inner.seen = row.seq;
+            }
+        }
+    }
+
+    async fn take(&self, inner: &mut Inner, row: &Row) {
+        // What cannot be read is obeyed once more: repeating a row changes nothing.
+        let reports = self.orders.reports(row.seq).await.unwrap_or_default();
+        let own = reports.iter().find(|report| report.origin == self.origin);
+        let known =
+            own.or_else(|| reports.iter().find(|report| row.seq <= inner.before && obeyed(report)));
+        if let Some(report) = known {
+            rows::recall(inner, row, &report.done);
+        } else if row.seq > inner.before {
+            let done = self.obey(inner, row).await;
+            inner.done.insert(row.seq, done);
+        }
+    }
+
+    async fn report(&self, seq: u64, done: &Json) {
+        let at = self.checked.clock.now();
+        let report = Report { seq, origin: self.origin.clone(), at, done: done.clone() };
+        if let Err(error) = self.orders.report(&report).await {
+            tracing::warn!(order = seq, %error, "what was done could not be reported");
+        }
+    }
+}
+
+/// The digest of what lies in a directory.
+fn digest_of(dir: &Path) -> Result<Digest, String> {
+    let unread = Unread::read(dir).map_err(|errors| {
+        let first = errors.first().map(ToString::to_string);
+        first.unwrap_or_else(|| "it cannot be read".to_owned())
+    })?;
+    Ok(unread.digest())
+}
+
+#[async_trait]
+impl Amender for Constitution {
+    async fn amend(&self, row: &Row) -> Json {
+        let mut opened = self.opened.subscribe();
+        // It is kept as long as it is asked.
+        drop(opened.wait_for(|opened| *opened).await);
+        let mut inner = self.inner.lock().await;
+        self.catch_up(&mut inner, row.seq).await;
+        if let Some(done) = inner.done.get(&row.seq) {
+            return done.clone();
+        }
+        drop(inner);
+        let reports = self.orders.reports(row.seq).await.unwrap_or_default();
+        let own = reports.into_iter().find(|report| report.origin == self.origin);
+        let lost = || Json::object([("error", Json::from("it was not obeyed here"))]);
+        own.map_or_else(lost, |report| report.done)
+    }
+}

@@ -1,0 +1,252 @@
+//! What one row about an amendment means here.
+
+use super::{Constitution, Inner, Open};
+use crate::app::policy::examine;
+use crate::approval::{Approval, Word, amendment};
+use crate::control::amendments::{AUTHOR, PUBLISHER, Proposal, text};
+use crate::control::{Order, Row};
+use crate::crypto::sshsig::SshSig;
+use crate::domain::digest::Digest;
+use crate::domain::json::{Json, Limits};
+use crate::enforce::BasisKind;
+use crate::policy::activation::{self, InForce};
+use crate::policy::bundle::Bundle;
+use crate::policy::carried::Carried;
+use crate::policy::fault::Error;
+
+/// Why a row is not obeyed.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// Stable.
+    pub code: String,
+    /// For a person.
+    pub message: String,
+}
+
+/// A refusal under this code.
+pub(super) fn refuse<T>(code: &str, message: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal { code: code.to_owned(), message: message.into() })
+}
+
+/// The files a proposal carries, if they are the bundle it names.
+pub(super) fn files(proposal: &Proposal) -> Result<Carried, String> {
+    let json = Json::parse(proposal.files.as_bytes(), &Limits::FILE).map_err(|e| e.to_string())?;
+    let files = Carried::parse(&json)?;
+    let (digest, _) = files.described()?;
+    if digest == proposal.bundle {
+        return Ok(files);
+    }
+    Err(format!("with this build's composition library the files are {}", digest.prefixed()))
+}
+
+/// Takes up what a gate made of a row, without doing it again.
+pub(super) fn recall(inner: &mut Inner, row: &Row, done: &Json) {
+    if done.get("error").is_some() {
+        return;
+    }
+    if let Some(proposal) = Proposal::of(row) {
+        let open = Open { proposal, granted: Vec::new(), refused: None };
+        inner.open.insert(open.proposal.bundle, open);
+        return;
+    }
+    let bundle = row.order.as_ref().and_then(Order::amends);
+    let open = bundle.and_then(|bundle| inner.open.get_mut(bundle));
+    let Some(open) = open.filter(|open| open.proposal.spoken_of(row)) else { return };
+    let said = |name| text(done, name).unwrap_or_default().to_owned();
+    if text(done, "verdict") == Some(Word::Approve.as_str()) {
+        let (subject, key) = (said("subject"), said("key"));
+        open.granted.push(Approval { subject, roles: Vec::new(), key });
+    } else {
+        open.refused = Some(said("subject"));
+    }
+}
+
+impl Constitution {
+    /// Obeys a row; what was done, or why it was not, is on the books when this returns.
+    pub(super) async fn obey(&self, inner: &mut Inner, row: &Row) -> Json {
+        let (step, done) = match &row.order {
+            Some(Order::Propose { .. }) => ("proposal", self.propose(inner, row).await),
+            Some(Order::Publish { .. }) => ("approval", self.hear(inner, row).await),
+            Some(Order::Activate { .. }) => ("activation", self.activate(inner, row).await),
+            Some(
+                Order::Switch { .. }
+                | Order::Word { .. }
+                | Order::Modify { .. }
+                | Order::BreakGlass(_)
+                | Order::CloseGlass { .. }
+                | Order::ReviewGlass { .. },
+            )
+            | None => {
+                return Json::object([("error", Json::from("no amendment"))]);
+            }
+        };
+        if let Some(running) = self.running.upgrade() {
+            running.tell();
+        }
+        match done {
+            Ok(done) => done,
+            Err(refusal) => {
+                tracing::warn!(order = row.seq, step, code = %refusal.code, why = %refusal.message, "an amendment was refused");
+                self.record_refusal(row, step, &refusal).await;
+                Json::object([
+                    ("error", Json::from(refusal.message.as_str())),
+                    ("code", Json::from(refusal.code.as_str())),
+                    ("counted", Json::from(false)),
+                ])
+            }
+        }
+    }
+
+    async fn propose(&self, inner: &mut Inner, row: &Row) -> Result<Json, Refusal> {
+        role(row, AUTHOR)?;
+        let malformed = || Refusal {
+            code: "amendment.malformed".into(),
+            message: "the proposal cannot be read, or never ends".into(),
+        };
+        let proposal = Proposal::of(row).ok_or_else(malformed)?;
+        let now = self.based_on(&proposal)?;
+        let bundle = self.tried(&proposal, &now).await?;
+        let effect = self.effect(&bundle)?;
+        effect.passes()?;
+        self.record_proposal(&proposal, &bundle, &effect).await?;
+        let done = effect.to_json(&proposal.bundle, bundle.version().to_string());
+        inner.open.insert(proposal.bundle, Open { proposal, granted: Vec::new(), refused: None });
+        Ok(done)
+    }
+
+    /// What is in force, if it is what the proposal replaces.
+    fn based_on(&self, proposal: &Proposal) -> Result<InForce, Refusal> {
+        let now = self.in_force.lock().clone();
+        let stays = now.as_ref().map_or_else(|| "nothing".into(), |now| now.digest.prefixed());
+        match now {
+            Some(now) if now.digest == proposal.base => Ok(now),
+            Some(_) | None => refuse(
+                "amendment.stale",
+                format!("it replaces {}, and {stays} is in force", proposal.base.prefixed()),
+            ),
+        }
+    }
+
+    /// The proposed bundle, read, verified and tried as any other.
+    async fn tried(&self, proposal: &Proposal, now: &InForce) -> Result<Bundle, Refusal> {
+        let road = self.road.upgrade();
+        let Some(road) = road else { return refuse("amendment.bundle", "the gate has stopped") };
+        let files = files(proposal).or_else(|why| refuse("amendment.bytes", why))?;
+        let dir = self.kept(&proposal.bundle);
+        let written = files.write(&dir);
+        written.or_else(|e| refuse("amendment.bundle", format!("`{}`: {e}", dir.display())))?;
+        let candidate = examine(&self.checked, &road, dir).await;
+        let (candidate, _) = candidate.or_else(|why| refuse("amendment.bundle", why))?;
+        let bundle = candidate.bundle;
+        if let Err(error) = activation::follows(&bundle, now) {
+            let code = match &error {
+                Error::Rollback { .. } => "policy.downgrade",
+                Error::Equivocation { .. } => "policy.equivocation",
+                Error::OtherName { .. } => "policy.name",
+                Error::Load(_)
+                | Error::Unsigned
+                | Error::Signature(_)
+                | Error::OtherBytes
+                | Error::Validity { .. }
+                | Error::Observe { .. }
+                | Error::OtherManifest(_)
+                | Error::Engine(_)
+                | Error::SelfTest(_)
+                | Error::Archive(_) => "amendment.bundle",
+            };
+            return refuse(code, error.to_string());
+        }
+        Ok(bundle)
+    }
+
+    async fn hear(&self, inner: &mut Inner, row: &Row) -> Result<Json, Refusal> {
+        let Some(Order::Publish { bundle, statement, signature }) = &row.order else {
+            return refuse("amendment.malformed", "no word about an amendment");
+        };
+        let open = find(inner, bundle)?;
+        let list = self.publishers().and_then(|list| list.open());
+        let list = list.or_else(|why| refuse("approval.signer", why))?;
+        let given = open.granted.iter().map(|granted| granted.subject.clone()).collect();
+        let pending = open.proposal.pending(given);
+        let said = (statement.as_bytes(), signature.as_str());
+        let checked = amendment::check(&pending, &list, said, row.at);
+        let (approval, word) = checked.or_else(|why| refuse(why.code, why.why))?;
+        if let Some(by) = &open.refused {
+            return refuse("amendment.refused", format!("`{by}` has refused it"));
+        }
+        let spelled = SshSig::parse(signature).map(|signature| signature.armored());
+        let spelled = spelled.or_else(|why| refuse("approval.signature", why.to_string()))?;
+        self.record_word(&pending, (&approval, word), (list.digest(), &spelled)).await?;
+        let mut done = vec![
+            ("counted", Json::from(true)),
+            ("bundle", Json::from(bundle.prefixed())),
+            ("verdict", Json::from(word.as_str())),
+            ("subject", Json::from(approval.subject.as_str())),
+            ("key", Json::from(approval.key.as_str())),
+        ];
+        match word {
+            Word::Approve => open.granted.push(approval),
+            Word::Refuse => open.refused = Some(approval.subject),
+        }
+        done.push(("approvals", count(open.granted.len())));
+        done.push(("needed", Json::from(self.checked.config.policy.approvals)));
+        Ok(Json::object(done))
+    }
+
+    async fn activate(&self, inner: &mut Inner, row: &Row) -> Result<Json, Refusal> {
+        role(row, PUBLISHER)?;
+        let Some(Order::Activate { bundle }) = &row.order else {
+            return refuse("amendment.malformed", "no activation");
+        };
+        let done = Json::object([
+            ("activated", Json::from(true)),
+            ("bundle", Json::from(bundle.prefixed())),
+        ]);
+        // Obeyed before, and the report was lost.
+        if self.digest() == Some(*bundle) {
+            return Ok(done);
+        }
+        let open = find(inner, bundle)?;
+        if let Some(by) = &open.refused {
+            return refuse("amendment.refused", format!("`{by}` has refused it"));
+        }
+        if row.at >= open.proposal.expires {
+            let why = format!("the proposal ended at {}", open.proposal.expires);
+            return refuse("amendment.expired", why);
+        }
+        let needed = self.checked.config.policy.approvals;
+        let granted = u64::try_from(open.granted.len()).unwrap_or_default();
+        if granted < needed {
+            let why = format!("{granted} of {needed} publishers have approved it");
+            return refuse("amendment.unapproved", why);
+        }
+        let now = self.based_on(&open.proposal)?;
+        let new = self.tried(&open.proposal, &now).await?;
+        self.effect(&new)?.passes()?;
+        let put = self.put(self.kept(bundle), BasisKind::Amendment, Some(now.digest)).await;
+        put.or_else(|why| refuse("amendment.bundle", why))?;
+        tracing::info!(digest = %bundle.prefixed(), "an amendment was put in force");
+        self.look_at_directory();
+        Ok(done)
+    }
+}
+
+fn find<'a>(inner: &'a mut Inner, bundle: &Digest) -> Result<&'a mut Open, Refusal> {
+    let none = || Refusal {
+        code: "amendment.unknown".into(),
+        message: format!("{} is not proposed here, or its proposal was refused", bundle.prefixed()),
+    };
+    inner.open.get_mut(bundle).ok_or_else(none)
+}
+
+/// Whether whoever gave the order has this role. The office has asked before; a row may come from elsewhere.
+fn role(row: &Row, role: &str) -> Result<(), Refusal> {
+    if row.given.roles.iter().any(|one| one == role) {
+        return Ok(());
+    }
+    refuse("operator.role", format!("`{}` has no role `{role}`", row.given.subject))
+}
+
+pub(super) fn count(n: usize) -> Json {
+    Json::from(u64::try_from(n).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,216 @@
+//! What a publisher signs about an amendment of the policy, and what that signature is worth.
+//!
+//! The statement names the new bundle, the bundle it is to replace, and who proposed it. It is signed with
+//! the publisher's own SSH key in the namespace [`NAMESPACE`]: a signature made for a call is none here.
+
+use super::approvers::Purpose;
+use super::check::{Refused, refuse, signer};
+use super::{Approval, Approvers, Word};
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
+
+/// The SSHSIG namespace of words about amendments.
+pub const NAMESPACE: &str = "wicketgate-amendment";
+/// The role without which nobody's word about an amendment counts.
+pub const ROLE: &str = "policy_publisher";
+
+/// Bytes of a statement: two digests, a name and a nonce are far fewer.
+const BYTES_MAX: usize = 2048;
+/// Bytes of an author's name.
+const AUTHOR_MAX: usize = 128;
+
+/// What is signed: the canonical form (RFC 8785) of exactly these members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Statement {
+    /// The bundle that is to be put in force.
+    pub bundle: Digest,
+    /// The bundle that must be in force then: on any other the word is void.
+    pub base: Digest,
+    /// Who proposed it.
+    pub author: String,
+    /// When the proposal, and with it this statement, ends.
+    pub expires: Timestamp,
+    /// 16 random bytes in hex, drawn with the proposal: a statement is good for that proposal only.
+    pub nonce: String,
+    /// What the publisher says.
+    pub verdict: Word,
+}
+
+/// Whether a text is a nonce: 32 hex digits.
+#[must_use]
+pub fn is_nonce(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+impl Statement {
+    /// Reads the bytes that were signed: canonical form, exactly the members of a statement.
+    ///
+    /// # Errors
+    /// What is wrong, in words for a person.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        if bytes.len() > BYTES_MAX {
+            return Err(format!("longer than {BYTES_MAX} bytes"));
+        }
+        let json = Json::parse(bytes, &Limits::ENTRY).map_err(|e| e.to_string())?;
+        let text = |name| json.get(name).and_then(Json::as_str);
+        let digest = |name| text(name).and_then(Digest::parse);
+        let wrong = |name: &'static str| move || format!("`{name}` is missing or malformed");
+        let author = text("author").filter(|a| !a.is_empty() && a.len() <= AUTHOR_MAX);
+        let nonce = text("nonce").filter(|nonce| is_nonce(nonce));
+        let statement = Self {
+            bundle: digest("bundle").ok_or_else(wrong("bundle"))?,
+            base: digest("base").ok_or_else(wrong("base"))?,
+            author: author.ok_or_else(wrong("author"))?.to_owned(),
+            expires: text("expires").and_then(Timestamp::parse).ok_or_else(wrong("expires"))?,
+            nonce: nonce.ok_or_else(wrong("nonce"))?.to_owned(),
+            verdict: text("verdict").and_then(Word::parse).ok_or_else(wrong("verdict"))?,
+        };
+        // Whatever else could be written otherwise, and further members, are caught here.
+        if statement.bytes() == bytes {
+            Ok(statement)
+        } else {
+            Err("not the canonical form (RFC 8785) of exactly a statement's members".into())
+        }
+    }
+
+    /// The bytes that are signed.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        canonical::bytes(&Json::object([
+            ("author", Json::from(self.author.as_str())),
+            ("base", Json::from(self.base.prefixed())),
+            ("bundle", Json::from(self.bundle.prefixed())),
+            ("expires", Json::from(self.expires.to_string())),
+            ("nonce", Json::from(self.nonce.as_str())),
+            ("verdict", Json::from(self.verdict.as_str())),
+        ]))
+    }
+}
+
+/// A proposal that waits for its publishers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pending {
+    /// What every word about it says but the verdict.
+    pub bundle: Digest,
+    /// See [`Statement::base`].
+    pub base: Digest,
+    /// Who proposed it, and may not approve it.
+    pub author: String,
+    /// When it ends.
+    pub expires: Timestamp,
+    /// Its nonce.
+    pub nonce: String,
+    /// Subjects who have approved it already: each counts once.
+    pub given: Vec<String>,
+}
+
+impl Pending {
+    /// What a publisher signs to say this word about it.
+    #[must_use]
+    pub fn statement(&self, verdict: Word) -> Statement {
+        Statement {
+            bundle: self.bundle,
+            base: self.base,
+            author: self.author.clone(),
+            expires: self.expires,
+            nonce: self.nonce.clone(),
+            verdict,
+        }
+    }
+}
+
+/// Whose word this is, and which, if it counts for this proposal at this time.
+///
+/// # Errors
+/// The first thing that is wrong, under its code: those of [`super::check()`] about statement, signature and
+/// signer, and `amendment.other` (another proposal, bundle or base), `amendment.expired`, `amendment.self`
+/// (the author approves), `amendment.again`.
+pub fn check(
+    pending: &Pending,
+    publishers: &Approvers,
+    (statement, signature): (&[u8], &str),
+    now: Timestamp,
+) -> Result<(Approval, Word), Refused> {
+    let said = Statement::parse(statement)
+        .or_else(|why| refuse("approval.statement", format!("the statement: {why}")))?;
+    let approval = signer(publishers, statement, signature, now, Purpose::Amendment)?;
+    if said != pending.statement(said.verdict) {
+        return refuse("amendment.other", "the statement is about another proposal");
+    }
+    if now >= pending.expires {
+        return refuse("amendment.expired", format!("the proposal ended at {}", pending.expires));
+    }
+    let is = |other: &str| other.eq_ignore_ascii_case(&approval.subject);
+    if said.verdict == Word::Approve && is(&pending.author) {
+        let why = format!("`{}` proposed it: somebody else has to approve", approval.subject);
+        return refuse("amendment.self", why);
+    }
+    if said.verdict == Word::Approve && pending.given.iter().any(|given| is(given)) {
+        return refuse("amendment.again", format!("`{}` has approved it before", approval.subject));
+    }
+    Ok((approval, said.verdict))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statement() -> Statement {
+        Statement {
+            bundle: Digest::of(&[b"new"]),
+            base: Digest::of(&[b"old"]),
+            author: "ada".into(),
+            expires: Timestamp::from_millis(1_000_000),
+            nonce: "0".repeat(32),
+            verdict: Word::Approve,
+        }
+    }
+
+    #[test]
+    fn a_key_for_amendments_says_nothing_about_calls_and_one_for_calls_nothing_about_amendments() {
+        use crate::approval::sign::{Key, sign_bytes};
+        use crate::clock::SystemEntropy;
+        use crate::crypto::keys::SecretKey;
+        use crate::crypto::ssh::SshKey;
+        let secret = SecretKey::generate(&SystemEntropy);
+        let public = SshKey::Plain(secret.public()).line();
+        let key = Key::File(secret);
+        let (now, message) = (Timestamp::from_millis(0), b"word");
+        let worth = |listed: &str, asked: Purpose| {
+            let line =
+                format!("ada namespaces=\"{listed}\" {public} roles=approver,policy_publisher");
+            let list = Approvers::parse(line.as_bytes()).unwrap();
+            let signature = sign_bytes(&key, asked.namespace(), message).unwrap();
+            let found = signer(&list, message, &signature, now, asked);
+            found.map(|approval| approval.subject).map_err(|refused| refused.code)
+        };
+        let (calls, amendments) = (Purpose::Approval, Purpose::Amendment);
+        assert_eq!(worth(NAMESPACE, amendments), Ok("ada".into()));
+        assert_eq!(worth(NAMESPACE, calls), Err("approval.signer"));
+        assert_eq!(worth(calls.namespace(), amendments), Err("approval.signer"));
+        assert_eq!(worth(calls.namespace(), calls), Ok("ada".into()));
+    }
+
+    #[test]
+    fn a_statement_has_one_spelling_and_no_further_member() {
+        let good = statement().bytes();
+        assert_eq!(Statement::parse(&good), Ok(statement()));
+        let text = String::from_utf8(good).unwrap();
+        let changed = |from: &str, to: &str| {
+            assert!(text.contains(from), "{from}");
+            Statement::parse(text.replace(from, to).as_bytes())
+        };
+        for (from, to) in [
+            ("{\"author\"", "{\"a\":1,\"author\""),
+            ("\"author\":\"ada\"", "\"author\":\"\""),
+            ("\"base\":\"sha256:", "\"base\":\""),
+            ("\"approve\"", "\"APPROVE\""),
+            (":", ": "),
+            ("\"nonce\":\"00", "\"nonce\":\"0"),
+        ] {
+            assert!(changed(from, to).is_err(), "{from}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! `wicketgate policy propose | amendments | approve | refuse | activate`: a new policy, in front of two people.
+//!
+//! What is signed is made here, of the files that were fetched here: the office only carries it.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::approval::sign;
+use super::door::{Desk, list, text};
+use super::{Exit, block_on, complain, say};
+use crate::approval::Word;
+use crate::approval::amendment::{NAMESPACE, Statement};
+use crate::domain::digest::Digest;
+use crate::domain::json::{Json, Limits};
+use crate::policy::carried::Carried;
+
+/// Propose a signed bundle: every gate tries it and says what it would change; nothing is put in force
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  wicketgate policy propose --bundle policy-1.3.0 --reason \"refunds need two people\" --token-file ada.token\n\n\
+    The bundle is signed before (`wicketgate policy sign`) and has at most 512 KiB. It replaces what is in force when\n\
+    it is proposed; if that changes meanwhile, propose it again. A proposal ends after seven days.\n\
+    Ends with 0 when every gate took it, with 1 when one refused it or did not answer."
+)]
+pub struct Propose {
+    /// The bundle's directory
+    #[arg(long, value_name = "DIR")]
+    bundle: PathBuf,
+    /// Why, for whoever approves it
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+    /// What it replaces (`sha256:…`), if gates differ in what is in force
+    #[arg(long, value_name = "DIGEST")]
+    base: Option<String>,
+    #[command(flatten)]
+    desk: Desk,
+}
+
+/// See proposals, and what came of them
+#[derive(Debug, clap::Args)]
+pub struct Amendments {
+    #[command(subcommand)]
+    command: Seen,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Seen {
+    /// Show every proposal, who approved it and whether it is in force
+    List(List),
+    /// Show one proposal with its files
+    Show(Show),
+}
+
+#[derive(Debug, clap::Args)]
+struct List {
+    #[command(flatten)]
+    desk: Desk,
+}
+
+#[derive(Debug, clap::Args)]
+struct Show {
+    /// The bundle's digest (`sha256:…`)
+    #[arg(value_parser = digest)]
+    bundle: Digest,
+    /// Write the files below this directory, which is made
+    #[arg(long, value_name = "DIR", conflicts_with = "statement")]
+    out: Option<PathBuf>,
+    /// Print only the bytes to sign, to `approve` or to `refuse`: for `ssh-keygen -Y sign -n wicketgate-amendment`
+    #[arg(long, value_name = "WORD", value_parser = word, conflicts_with = "json")]
+    statement: Option<Word>,
+    #[command(flatten)]
+    desk: Desk,
+}
+
+/// A publisher's signed word about a proposed bundle; look at it first with `policy amendments show`
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  wicketgate policy amendments show sha256:… --out review --token-file grace.token\n  \
+    wicketgate policy approve sha256:… --key ~/.ssh/id_ed25519 --token-file grace.token\n\n\
+    The files are fetched and their digest is made again here; that digest is signed. Your key needs a line with\n\
+    `namespaces=\"wicketgate-amendment\"` and `roles=policy_publisher` in the signed list. Who proposed it may not approve it.\n\
+    Ends with 0 when every gate counts the word, with 1 when one does not or did not answer."
+)]
+pub struct Give {
+    /// The bundle's digest (`sha256:…`)
+    #[arg(value_parser = digest)]
+    bundle: Digest,
+    /// Your SSH key: a private key file, or `ssh-agent:<public key file>`; default ~/.ssh/id_ed25519
+    #[arg(long, value_name = "KEY")]
+    key: Option<PathBuf>,
+    /// A signature over the statement that was made elsewhere (`policy amendments show --statement`)
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    signature: Option<PathBuf>,
+    #[command(flatten)]
+    desk: Desk,
+}
+
+/// Have every gate put an approved bundle in force; one that fails leaves the old one
+#[derive(Debug, clap::Args)]
+pub struct Activate {
+    /// The bundle's digest (`sha256:…`)
+    #[arg(value_parser = digest)]
+    bundle: Digest,
+    #[command(flatten)]
+    desk: Desk,
+}
+
+fn digest(text: &str) -> Result<Digest, String> {
+    Digest::parse(text).ok_or_else(|| "expected `sha256:` and 64 hex digits".to_owned())
+}
+
+fn word(text: &str) -> Result<Word, String> {
+    Word::parse(text).ok_or_else(|| "expected `approve` or `refuse`".to_owned())
+}
+
+fn ended(work: impl Future<Output = Result<Exit, Exit>>) -> Exit {
+    block_on(work).and_then(|done| done).unwrap_or_else(|exit| exit)
+}
+
+fn failed(why: impl std::fmt::Display) -> Exit {
+    complain(format!("error: {why}"));
+    Exit::Invalid
+}
+
+/// Proposes.
+pub fn propose(args: &Propose) -> Exit {
+    ended(async {
+        let read = Carried::read(&args.bundle).map_err(|errors| {
+            let lines: Vec<String> = errors.iter().map(|e| format!("\n  {e}")).collect();
+            failed(format!("the bundle does not load:{}", lines.concat()))
+        })?;
+        let files = read.bounded().map_err(failed)?.to_json().to_serde();
+        let mut body = json!({"files": files, "reason": args.reason});
+        if let (Some(base), Some(members)) = (&args.base, body.as_object_mut()) {
+            members.insert("base".into(), base.as_str().into());
+        }
+        order(&args.desk, "/v1/amendments", &body).await
+    })
+}
+
+/// Shows.
+pub fn amendments(args: &Amendments) -> Exit {
+    ended(async {
+        match &args.command {
+            Seen::List(args) => all(&args.desk).await,
+            Seen::Show(args) => show(args).await,
+        }
+    })
+}
+
+/// Approves or refuses.
+pub fn give(word: Word, args: &Give) -> Exit {
+    ended(async {
+        let (body, _) = fetched(&args.desk, &args.bundle).await?;
+        let statement = statement(&body, &args.bundle, word)?;
+        if !args.desk.json {
+            summary(&body);
+        }
+        let with = (args.key.as_deref(), args.signature.as_deref());
+        let signature = sign::signature(with, NAMESPACE, &statement.bytes()).map_err(failed)?;
+        let statement = String::from_utf8_lossy(&statement.bytes()).into_owned();
+        let path = format!("/v1/amendments/{}", args.bundle.prefixed());
+        order(&args.desk, &path, &json!({"statement": statement, "signature": signature})).await
+    })
+}
+
+/// Puts in force.
+pub fn activate(args: &Activate) -> Exit {
+    ended(async {
+        let path = format!("/v1/amendments/{}/activate", args.bundle.prefixed());
+        order(&args.desk, &path, &json!({})).await
+    })
+}
+
+/// One proposal, its files held against its digest.
+async fn fetched(desk: &Desk, bundle: &Digest) -> Result<(Value, Carried), Exit> {
+    let path = format!("/v1/amendments/{}", bundle.prefixed());
+    let body = desk.ask(http::Method::GET, &path, None).await?.body;
+    let odd = |why: String| {
+        complain(format!("error: what was answered is not this bundle: {why}"));
+        Exit::Unverifiable
+    };
+    let files = body.get("files").cloned().unwrap_or_default().to_string();
+    let files = Json::parse(files.as_bytes(), &Limits::FILE).map_err(|e| odd(e.to_string()))?;
+    let files = Carried::parse(&files).map_err(odd)?;
+    let (found, _) = files.described().map_err(odd)?;
+    if found == *bundle {
+        return Ok((body, files));
+    }
+    Err(odd(format!("the files are {}", found.prefixed())))
+}
+
+/// What is signed, made of what was answered and what was asked for.
+fn statement(body: &Value, bundle: &Digest, verdict: Word) -> Result<Statement, Exit> {
+    let part = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
+    let made = Statement::parse(part("statement").as_bytes()).map_err(failed)?;
+    let shown = (Digest::parse(part("base")), part("author"), part("expires"));
+    let signed = (Some(made.base), made.author.as_str(), &*made.expires.to_string());
+    if made.bundle != *bundle || shown != signed {
+        complain("error: the statement is about something else than what is shown");
+        return Err(Exit::Unverifiable);
+    }
+    Ok(Statement { verdict, ..made })
+}
+
+async fn all(desk: &Desk) -> Result<Exit, Exit> {
+    let body = desk.ask(http::Method::GET, "/v1/amendments", None).await?.body;
+    if desk.json {
+        say(body.to_string());
+        return Ok(Exit::Ok);
+    }
+    if list(&body, "amendments").is_empty() {
+        say("nothing was proposed");
+    }
+    list(&body, "amendments").iter().for_each(summary);
+    Ok(Exit::Ok)
+}
+
+async fn show(args: &Show) -> Result<Exit, Exit> {
+    let (body, files) = fetched(&args.desk, &args.bundle).await?;
+    if let Some(word) = args.statement {
+        use std::io::Write as _;
+        let statement = statement(&body, &args.bundle, word)?;
+        // Exactly these bytes are signed: no line feed follows.
+        let mut out = std::io::stdout();
+        let written = out.write_all(&statement.bytes()).and_then(|()| out.flush());
+        return Ok(if written.is_ok() { Exit::Ok } else { Exit::Unverifiable });
+    }
+    if args.desk.json {
+        say(body.to_string());
+    } else {
+        summary(&body);
+        list(&body, "gates").iter().for_each(gate);
+    }
+    if let Some(dir) = &args.out {
+        if dir.exists() {
+            return Err(failed(format!("`{}` is there already", dir.display())));
+        }
+        files.write(dir).map_err(|e| failed(format!("`{}`: {e}", dir.display())))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// One proposal, for a person.
+fn summary(told: &Value) {
+    say(format!("{}  {}  {}", text(told, "bundle"), text(told, "version"), text(told, "standing")));
+    say(format!("  replaces {}", text(told, "base")));
+    let (author, at) = (text(told, "author"), text(told, "proposed"));
+    say(format!("  proposed by {author} at {at}, ends {}", text(told, "expires")));
+    let reason = text(told, "reason");
+    if !reason.is_empty() {
+        say(format!("  because: {reason}"));
+    }
+    for (name, what) in [("approved_by", "approved"), ("refused_by", "REFUSED")] {
+        for who in list(told, name).iter().filter_map(Value::as_str) {
+            say(format!("  {what} by {}", crate::operator::visible(who)));
+        }
+    }
+}
+
+/// What one gate did, for a person.
+fn gate(gate: &Value) {
+    let (origin, done) = (text(gate, "origin"), gate.get("done").unwrap_or(&Value::Null));
+    let is = |name: &str| done.get(name).and_then(Value::as_bool) == Some(true);
+    if done.get("error").is_some() {
+        say(format!("  {origin}: REFUSED: {} ({})", text(done, "error"), text(done, "code")));
+    } else if is("activated") {
+        say(format!("  {origin}: {} is in force", text(done, "bundle")));
+    } else if is("counted") {
+        let (has, needs) = (text(done, "approvals"), text(done, "needed"));
+        say(format!("  {origin}: the word counts; {has} of {needs} have approved"));
+    } else {
+        let words = |name: &str| {
+            let all = list(done, name).iter().filter_map(Value::as_str);
+            all.map(crate::operator::visible).collect::<Vec<_>>().join(", ")
+        };
+        say(format!("  {origin}: changes {}; binds {}", words("changed"), words("agents")));
+        for finding in list(done, "findings").iter().filter_map(Value::as_str) {
+            say(format!("    - {}", crate::operator::visible(finding)));
+        }
+    }
+}
+
+/// Gives an order and tells what became of it.
+async fn order(desk: &Desk, path: &str, body: &Value) -> Result<Exit, Exit> {
+    let body = desk.ask(http::Method::POST, path, Some(body)).await?.body;
+    if desk.json {
+        say(body.to_string());
+    } else {
+        say(format!("order {}", text(&body, "seq")));
+        list(&body, "gates").iter().for_each(gate);
+        for silent in list(&body, "not_reached") {
+            let (origin, seen) = (text(silent, "origin"), text(silent, "last_seen"));
+            say(format!("  {origin}: NOT REACHED, last seen {seen}"));
+        }
+        if list(&body, "gates").is_empty() {
+            say("NO GATE HAS ANSWERED YET: each does as soon as it reads the order");
+        }
+    }
+    let complete = body.get("complete").and_then(Value::as_bool) == Some(true);
+    Ok(if complete { Exit::Ok } else { Exit::Invalid })
+}

@@ -1,0 +1,182 @@
+//! P3, as far as entries alone tell: where amendments are required, a bundle replaces another only if it was
+//! proposed on top of that one and approved by others than its author, each with a signature that holds.
+//!
+//! Whose key it was, the signed list says that the approval names: that is for whoever has the list.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::read::{Damage, Line};
+use crate::approval::Word;
+use crate::approval::amendment::{NAMESPACE, Pending};
+use crate::crypto::sshsig::SshSig;
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+use crate::ledger::entry::Kind;
+
+/// One proposal as the entries tell it.
+#[derive(Clone, Debug)]
+struct Proposed {
+    pending: Pending,
+    approved: BTreeSet<String>,
+    refused: bool,
+}
+
+/// What is in force on a chain, and what may replace it.
+#[derive(Clone, Debug, Default)]
+pub struct Amendments {
+    in_force: Option<Digest>,
+    proposed: BTreeMap<Digest, Proposed>,
+    /// Entries before were not read: a proposal may be among them.
+    cut: bool,
+    /// The last bundle whose proposal or approvals were not read.
+    untold: Option<Digest>,
+    /// Bundles that replaced another with everything they need.
+    amended: usize,
+}
+
+fn bad(why: impl Into<String>) -> Damage {
+    Damage::new("P3", why)
+}
+
+fn digest(line: &Line, name: &str) -> Option<Digest> {
+    line.text(name).and_then(Digest::parse)
+}
+
+impl Amendments {
+    /// From here on, not every entry is read.
+    pub const fn cut(&mut self) {
+        self.cut = true;
+    }
+
+    /// A bundle that was put in force as an amendment, whose proposal or approvals were not read.
+    #[must_use]
+    pub const fn untold(&self) -> Option<&Digest> {
+        self.untold.as_ref()
+    }
+
+    /// Amendments that were put in force, proposed and approved in what was read.
+    #[must_use]
+    pub const fn amended(&self) -> usize {
+        self.amended
+    }
+
+    /// Takes the next entry of the chain.
+    ///
+    /// # Errors
+    /// `P3`.
+    pub fn accept(&mut self, line: &Line) -> Result<(), Damage> {
+        if line.is(Kind::AmendmentProposed) {
+            self.propose(line);
+            Ok(())
+        } else if line.is(Kind::AmendmentApproved) {
+            self.approve(line)
+        } else if line.is(Kind::AmendmentRefused) {
+            let bundle = digest(line, "bundle");
+            let word = line.text("signature").is_some();
+            if let Some(found) = bundle.and_then(|bundle| self.proposed.get_mut(&bundle)) {
+                found.refused |= word;
+            }
+            Ok(())
+        } else if line.is(Kind::PolicyActivated) {
+            self.activate(line)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn propose(&mut self, line: &Line) {
+        let expires = line.text("expires").and_then(Timestamp::parse);
+        let named = (digest(line, "bundle"), digest(line, "base"), expires, line.text("nonce"));
+        let (Some(bundle), Some(base), Some(expires), Some(nonce)) = named else { return };
+        let (author, nonce) =
+            (line.text("subject").unwrap_or_default().to_owned(), nonce.to_owned());
+        let pending = Pending { bundle, base, author, expires, nonce, given: Vec::new() };
+        // Recorded twice when a gate ended in between: what was said about it still holds.
+        let same = self.proposed.get(&bundle).is_some_and(|before| before.pending == pending);
+        if !same {
+            let proposed = Proposed { pending, approved: BTreeSet::new(), refused: false };
+            self.proposed.insert(bundle, proposed);
+        }
+    }
+
+    fn approve(&mut self, line: &Line) -> Result<(), Damage> {
+        let bundle = digest(line, "bundle");
+        let Some(found) = bundle.and_then(|bundle| self.proposed.get_mut(&bundle)) else {
+            return if self.cut { Ok(()) } else { Err(bad("it approves what was not proposed")) };
+        };
+        let subject = line.text("subject").unwrap_or_default().to_ascii_lowercase();
+        let pending = &found.pending;
+        if line.text("nonce") != Some(pending.nonce.as_str()) {
+            return Err(bad("it approves another proposal"));
+        }
+        if subject == pending.author.to_ascii_lowercase() {
+            return Err(bad(format!("`{subject}` approves what `{subject}` proposed")));
+        }
+        let signature = SshSig::parse(line.text("signature").unwrap_or_default());
+        let signature = signature.map_err(|e| bad(format!("the publisher's signature: {e}")))?;
+        if line.text("key") != Some(signature.key.fingerprint().as_str()) {
+            return Err(bad("it names another key than the one that signed"));
+        }
+        let signed = pending.statement(Word::Approve).bytes();
+        let holds = signature.verify(NAMESPACE, &signed);
+        holds.map_err(|e| bad(format!("the publisher's signature: {e}")))?;
+        found.approved.insert(subject);
+        Ok(())
+    }
+
+    fn activate(&mut self, line: &Line) -> Result<(), Damage> {
+        let before = self.in_force;
+        let Some(policy) = line.entry.draft.policy else { return Ok(()) };
+        self.in_force = Some(policy);
+        let shown = policy.prefixed();
+        match line.text("basis") {
+            Some("bootstrap") if before.is_some() => {
+                Err(bad(format!("{shown} is no first bundle: another was in force")))
+            }
+            Some("restart") if before.is_some_and(|before| before != policy) => {
+                Err(bad(format!("{shown} was put in force at a start, and another was before")))
+            }
+            Some("amendment") => self.replaces(line, policy, before),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn replaces(
+        &mut self,
+        line: &Line,
+        policy: Digest,
+        before: Option<Digest>,
+    ) -> Result<(), Damage> {
+        let shown = policy.prefixed();
+        let Some(found) = self.proposed.get(&policy) else {
+            return self
+                .lacking(policy, format!("{shown} was put in force, and nobody proposed it"));
+        };
+        let base = Some(found.pending.base);
+        if digest(line, "base") != base || before.is_some() && before != base {
+            return Err(bad(format!("{shown} was approved on top of another bundle")));
+        }
+        if found.refused {
+            return Err(bad(format!("{shown} was put in force after it was refused")));
+        }
+        let needed = line.entry.draft.data.get("approvals").and_then(Json::as_u64);
+        let needed = needed.unwrap_or(1).max(1);
+        let approved = u64::try_from(found.approved.len()).unwrap_or(u64::MAX);
+        if approved < needed {
+            let why = format!("{shown} was put in force with {approved} of {needed} approvals");
+            return self.lacking(policy, why);
+        }
+        self.amended = self.amended.saturating_add(1);
+        Ok(())
+    }
+
+    /// What is missing is damage, unless it may be among what was not read.
+    fn lacking(&mut self, policy: Digest, why: String) -> Result<(), Damage> {
+        if !self.cut {
+            return Err(bad(why));
+        }
+        self.untold = Some(policy);
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! The routes of amendments.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use axum::routing::get;
+use http::StatusCode;
+use http::header::HeaderMap;
+
+use super::http::{
+    BUNDLE_BODY_MAX, admit, answer, body, body_of, malformed, optional, sent_answer,
+};
+use crate::domain::json::Json;
+use crate::operator::Office;
+use crate::operator::staff::Right;
+
+/// The router of `/v1/amendments`.
+pub(super) fn router() -> Router<Arc<Office>> {
+    Router::new()
+        .route("/v1/amendments", get(list).post(propose))
+        .route("/v1/amendments/{bundle}", get(show).post(publish))
+        .route("/v1/amendments/{bundle}/activate", axum::routing::post(activate))
+}
+
+async fn list(State(office): State<Arc<Office>>, headers: HeaderMap) -> Response {
+    let said = async {
+        admit(&office, &headers, Right::Study)?;
+        Ok((StatusCode::OK, office.amendments().await?))
+    };
+    answer(said.await)
+}
+
+async fn show(
+    State(office): State<Arc<Office>>,
+    bundle: Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let said = async {
+        admit(&office, &headers, Right::Study)?;
+        Ok((StatusCode::OK, office.amendment(&bundle.0).await?))
+    };
+    answer(said.await)
+}
+
+async fn propose(State(office): State<Arc<Office>>, request: Request) -> Response {
+    let said = async {
+        let who = admit(&office, request.headers(), Right::Propose)?;
+        let names = ["files", "base", "reason"];
+        let body = body_of(&office, request, &names, BUNDLE_BODY_MAX).await?;
+        let files = body.get("files").ok_or_else(|| {
+            malformed(&office, "expected `files`: names and base64 of the bundle's files")
+        })?;
+        let base = optional(&office, &body, "base")?;
+        let reason = optional(&office, &body, "reason")?.unwrap_or_default();
+        let sent = office.propose(&who, (files, base), reason).await?;
+        Ok(sent_answer(&sent))
+    };
+    answer(said.await)
+}
+
+async fn publish(
+    State(office): State<Arc<Office>>,
+    bundle: Path<String>,
+    request: Request,
+) -> Response {
+    let said = async {
+        let who = admit(&office, request.headers(), Right::Publish)?;
+        let body = body(&office, request, &["statement", "signature"]).await?;
+        let text = |name: &str| body.get(name).and_then(Json::as_str).map(str::to_owned);
+        let (Some(statement), Some(signature)) = (text("statement"), text("signature")) else {
+            return Err(malformed(&office, "expected `statement` and `signature`, both text"));
+        };
+        let sent = office.publish(&who, &bundle.0, (statement, signature)).await?;
+        Ok(sent_answer(&sent))
+    };
+    answer(said.await)
+}
+
+async fn activate(
+    State(office): State<Arc<Office>>,
+    bundle: Path<String>,
+    request: Request,
+) -> Response {
+    let said = async {
+        let who = admit(&office, request.headers(), Right::Publish)?;
+        body(&office, request, &[]).await?;
+        let sent = office.activate(&who, &bundle.0).await?;
+        Ok(sent_answer(&sent))
+    };
+    answer(said.await)
+}

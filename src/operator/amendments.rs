@@ -1,0 +1,274 @@
+//! Amendments of the policy: proposed, approved and put in force through the list, checked by every gate.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::orders::Sent;
+use super::staff::Who;
+use super::{AMENDED_WITHIN, LOOK, Office, REPORTS_WITHIN, unavailable};
+use crate::approval::Word;
+use crate::approval::amendment::Pending;
+use crate::clock::random16;
+use crate::control::amendments::{Proposal, obeyed, text};
+use crate::control::answer::ENDED;
+use crate::control::{Order, Presence, Report, Row};
+use crate::domain::canonical;
+use crate::domain::code::Code;
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::policy::carried::Carried;
+use crate::serve::problem::Problem;
+
+/// How long a proposal may wait for its publishers.
+const ENDS_AFTER: std::time::Duration = std::time::Duration::from_secs(7 * 24 * 3600);
+/// Rows that are read at once: each may carry a bundle.
+const PAGE: usize = 16;
+/// Bytes of a statement and of a signature.
+const SIGNED_MAX: usize = 8 * 1024;
+
+/// One proposal and everything that came after it.
+struct Told {
+    proposal: Proposal,
+    /// What the gates made of it.
+    reports: Vec<Report>,
+    /// Words about it, and what the gates made of them.
+    words: Vec<(Row, Vec<Report>)>,
+    /// The last order to put it in force, and what came of it.
+    activation: Option<(Row, Vec<Report>)>,
+}
+
+impl Told {
+    /// Subjects whose approval some gate counts.
+    fn approved(&self) -> Vec<String> {
+        self.counted(Word::Approve)
+    }
+
+    fn counted(&self, word: Word) -> Vec<String> {
+        let reports = self.words.iter().flat_map(|(_, reports)| reports);
+        let said = reports.filter(|r| obeyed(r) && text(&r.done, "verdict") == Some(word.as_str()));
+        let mut all: Vec<String> =
+            said.filter_map(|r| text(&r.done, "subject").map(str::to_owned)).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    fn standing(&self) -> &'static str {
+        let active = self.activation.iter().flat_map(|(_, reports)| reports).any(obeyed);
+        let refused = !self.counted(Word::Refuse).is_empty();
+        match () {
+            () if active => "activated",
+            () if refused || !self.reports.iter().any(obeyed) => "refused",
+            () if self.approved().is_empty() => "proposed",
+            () => "approved",
+        }
+    }
+
+    fn pending(&self) -> Pending {
+        self.proposal.pending(self.approved())
+    }
+
+    fn to_json(&self) -> Value {
+        let p = &self.proposal;
+        json!({
+            "bundle": p.bundle.prefixed(), "base": p.base.prefixed(), "version": p.version,
+            "author": p.author, "reason": p.reason, "proposed": p.at.to_string(),
+            "expires": p.expires.to_string(), "standing": self.standing(),
+            "approved_by": self.approved(), "refused_by": self.counted(Word::Refuse),
+            "gates": self.reports.iter().map(shown).collect::<Vec<_>>(),
+            "activation": self.activation.as_ref().map(|(row, reports)| json!({
+                "subject": row.given.subject, "at": row.at.to_string(),
+                "gates": reports.iter().map(shown).collect::<Vec<_>>()})),
+        })
+    }
+}
+
+/// The one bundle that all these gates have in force, once they have obeyed this row.
+fn agreed<'a>(gates: impl Iterator<Item = &'a Presence>, row: u64) -> Result<Digest, String> {
+    let mut bases = BTreeSet::new();
+    for gate in gates {
+        let origin = &gate.origin;
+        if gate.seq < row {
+            return Err(format!("{origin} has not obeyed order {row} yet"));
+        }
+        let base = text(&gate.state, "policy");
+        let base = base.ok_or_else(|| format!("{origin} requires no amendments"))?;
+        bases.insert(base);
+    }
+    let all = bases.iter().copied().collect::<Vec<_>>().join(", ");
+    let one = bases.pop_first().ok_or("no gate is there")?;
+    let none = || format!("the gates do not all have the same bundle in force: {all}");
+    Digest::parse(one).filter(|_| bases.is_empty()).ok_or_else(none)
+}
+
+fn shown(report: &Report) -> Value {
+    json!({"origin": report.origin, "at": report.at.to_string(), "done": report.done.to_serde()})
+}
+
+impl Office {
+    /// Puts a bundle to the vote: every gate tries it, and says what it would change there.
+    ///
+    /// # Errors
+    /// It is no bundle, or it is not clear what it replaces; nothing was ordered.
+    pub async fn propose(
+        &self,
+        who: &Who,
+        (files, base): (&Json, Option<&str>),
+        reason: &str,
+    ) -> Result<Sent, Problem> {
+        let malformed = |detail: &'static str, why: String| {
+            self.refuse(Problem::new(Code::RequestMalformed, detail, why))
+        };
+        let carried = Carried::parse(files).map_err(|why| malformed("amendment.bytes", why))?;
+        let (bundle, version) =
+            carried.described().map_err(|why| malformed("amendment.bytes", why))?;
+        let base = match base {
+            Some(text) => Digest::parse(text)
+                .ok_or_else(|| malformed("amendment.base", "`base` is a sha256: digest".into()))?,
+            None => self.base().await?,
+        };
+        let nonce = hex::encode(random16(&*self.entropy));
+        let files = canonical::text(&carried.to_json());
+        let order = Order::Propose { bundle, base, version, nonce, files };
+        let expires = Some(self.clock.now().plus(ENDS_AFTER));
+        self.order_within(who, &order, (reason, expires), (None, AMENDED_WITHIN)).await
+    }
+
+    /// What is in force at every gate that is there, once they have obeyed everything on the list.
+    async fn base(&self) -> Result<Digest, Problem> {
+        let until = self.clock.monotonic().saturating_add(REPORTS_WITHIN);
+        let last = self.last_amendment().await?;
+        loop {
+            let gates = self.orders.shown().await.map_err(|e| unavailable(&e))?;
+            let there = gates.iter().filter(|gate| {
+                gate.state.get(ENDED).and_then(Json::as_bool) != Some(true)
+                    && !self.is_silent(gate.at)
+            });
+            let why = match agreed(there, last) {
+                Ok(digest) => return Ok(digest),
+                Err(why) => why,
+            };
+            // A gate tells what is in force there within a second.
+            if self.clock.monotonic() >= until {
+                return Err(self.refuse(Problem::new(Code::NotReady, "amendment.base", why)));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn last_amendment(&self) -> Result<u64, Problem> {
+        let all = self.told().await?;
+        let rows = all.iter().flat_map(|told| {
+            let words = told.words.iter().map(|(row, _)| row.seq);
+            let activation = told.activation.iter().map(|(row, _)| row.seq);
+            words.chain(activation).chain([told.proposal.seq])
+        });
+        Ok(rows.max().unwrap_or_default())
+    }
+
+    /// Every proposal on the list, oldest first.
+    async fn told(&self) -> Result<Vec<Told>, Problem> {
+        let (mut all, mut seen) = (Vec::<Told>::new(), 0);
+        loop {
+            let rows = self.orders.since(seen, PAGE).await.map_err(|e| unavailable(&e))?;
+            let Some(last) = rows.last() else { return Ok(all) };
+            seen = last.seq;
+            for row in rows {
+                let Some(bundle) = row.order.as_ref().and_then(Order::amends).copied() else {
+                    continue;
+                };
+                let reports = self.orders.reports(row.seq).await.map_err(|e| unavailable(&e))?;
+                if let Some(proposal) = Proposal::of(&row) {
+                    all.push(Told { proposal, reports, words: Vec::new(), activation: None });
+                    continue;
+                }
+                let about = all.iter_mut().rfind(|told| told.proposal.bundle == bundle);
+                let Some(told) = about else { continue };
+                if told.proposal.spoken_of(&row) {
+                    told.words.push((row, reports));
+                } else if matches!(row.order, Some(Order::Activate { .. })) {
+                    told.activation = Some((row, reports));
+                }
+            }
+        }
+    }
+
+    /// The last proposal of this bundle.
+    async fn proposed(&self, bundle: &str) -> Result<Told, Problem> {
+        let digest = Digest::parse(bundle);
+        let all = self.told().await?;
+        let found = all.into_iter().rfind(|told| Some(told.proposal.bundle) == digest);
+        found.ok_or_else(|| {
+            let message = "no such bundle was proposed";
+            self.refuse(Problem::new(Code::CallNotFound, "amendment.unknown", message))
+        })
+    }
+
+    /// Every proposal, what was said about it and what came of it; no files.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    pub async fn amendments(&self) -> Result<Value, Problem> {
+        let all = self.told().await?;
+        Ok(json!({"amendments": all.iter().map(Told::to_json).collect::<Vec<_>>()}))
+    }
+
+    /// One proposal with its files and what a publisher signs.
+    ///
+    /// # Errors
+    /// There is none, or the list cannot be read.
+    pub async fn amendment(&self, bundle: &str) -> Result<Value, Problem> {
+        let told = self.proposed(bundle).await?;
+        let pending = told.pending();
+        let statement =
+            |word| String::from_utf8_lossy(&pending.statement(word).bytes()).into_owned();
+        let mut shown = told.to_json();
+        let files: Value = serde_json::from_str(&told.proposal.files).unwrap_or_default();
+        if let Some(members) = shown.as_object_mut() {
+            members.insert("files".into(), files);
+            members.insert("statement".into(), statement(Word::Approve).into());
+            members.insert("refusal".into(), statement(Word::Refuse).into());
+        }
+        Ok(shown)
+    }
+
+    /// Passes a publisher's signed word on to the gates, which check it.
+    ///
+    /// # Errors
+    /// Nothing of the kind is proposed, or the statement is another.
+    pub async fn publish(
+        &self,
+        who: &Who,
+        bundle: &str,
+        (statement, signature): (String, String),
+    ) -> Result<Sent, Problem> {
+        let told = self.proposed(bundle).await?;
+        let pending = told.pending();
+        let ours = [Word::Approve, Word::Refuse]
+            .into_iter()
+            .any(|word| pending.statement(word).bytes() == statement.as_bytes());
+        let (detail, message) = match () {
+            () if !ours => ("amendment.other", "the statement is not about this proposal"),
+            () if signature.len() > SIGNED_MAX => {
+                ("approval.signature", "the signature is too long")
+            }
+            () => {
+                let bundle = told.proposal.bundle;
+                let order = Order::Publish { bundle, statement, signature };
+                return self.order_within(who, &order, ("", None), (None, AMENDED_WITHIN)).await;
+            }
+        };
+        Err(self.refuse(Problem::new(Code::RequestMalformed, detail, message)))
+    }
+
+    /// Has the gates put an approved bundle in force.
+    ///
+    /// # Errors
+    /// Nothing of the kind is proposed.
+    pub async fn activate(&self, who: &Who, bundle: &str) -> Result<Sent, Problem> {
+        let bundle = self.proposed(bundle).await?.proposal.bundle;
+        let order = Order::Activate { bundle };
+        self.order_within(who, &order, ("", None), (None, AMENDED_WITHIN)).await
+    }
+}
