@@ -189,7 +189,7 @@ impl Road {
                 });
             }
             Some(Order::BreakGlass(_) | Order::CloseGlass { .. } | Order::ReviewGlass { .. }) => {
-                self.break_glass_row(row);
+                self.break_glass_row(&row);
             }
             Some(Order::Word { .. } | Order::Modify { .. }) => {
                 self.tasks.spawn(async move {
