@@ -233,26 +233,26 @@ impl Road {
     }
 
     /// Obeys a break-glass order, in its turn: what ends ends here, what opens opens when it is on the books.
-    pub(super) fn break_glass_row(self: &Arc<Self>, row: Row) {
-        let road = Arc::clone(self);
+    pub(super) fn break_glass_row(self: &Arc<Self>, row: &Row) {
+        let (road, seq) = (Arc::clone(self), row.seq);
         match &row.order {
             Some(Order::BreakGlass(signed)) => {
-                let (fresh, signed) = (self.control.glass.note(&row, signed), signed.clone());
+                let (fresh, signed) = (self.control.glass.note(row, signed), signed.clone());
                 self.tasks.spawn(async move {
-                    let done = if fresh { road.open_glass(row.seq, &signed).await } else { used() };
-                    road.reported(row.seq, done).await;
+                    let done = if fresh { road.open_glass(seq, &signed).await } else { used() };
+                    road.reported(seq, done).await;
                 });
             }
             Some(Order::CloseGlass { nonce }) => {
                 self.control.glass.change(nonce, |one| one.ended = true);
-                let done = self.noted(row.seq, nonce);
-                tracing::warn!(order = row.seq, %nonce, "break-glass is closed");
-                self.tasks.spawn(async move { road.glass_noted(row.seq, done).await });
+                let done = self.noted(seq, nonce);
+                tracing::warn!(order = seq, %nonce, "break-glass is closed");
+                self.tasks.spawn(async move { road.glass_noted(seq, done).await });
             }
             Some(Order::ReviewGlass { nonce }) => {
                 self.control.glass.change(nonce, |one| one.reviewed = true);
-                let done = self.noted(row.seq, nonce);
-                self.tasks.spawn(async move { road.glass_noted(row.seq, done).await });
+                let done = self.noted(seq, nonce);
+                self.tasks.spawn(async move { road.glass_noted(seq, done).await });
             }
             Some(
                 Order::Switch { .. }

@@ -189,7 +189,7 @@ impl Road {
                 });
             }
             Some(Order::BreakGlass(_) | Order::CloseGlass { .. } | Order::ReviewGlass { .. }) => {
-                self.break_glass_row(row);
+                self.break_glass_row(&row);
             }
             Some(Order::Propose { .. } | Order::Publish { .. } | Order::Activate { .. }) => {
                 self.tasks.spawn(async move {
