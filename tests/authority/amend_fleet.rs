@@ -31,7 +31,7 @@ async fn an_amendment_through_the_hub_reaches_every_gate_also_one_that_was_away_
     let (one, two) = (gate(), gate());
     let (mut first, mut second) = (one.serve().await, two.serve().await);
     let urls = (db.operator_url.as_str(), db.reader_url.as_str());
-    let configure = |config: &mut serde_json::Value| people.configure_amendments(config, true);
+    let configure = |config: &mut Value| people.configure_amendments(config, true);
     let hub = Hub::start_with(&one, urls, ("hub", configure), |_| ()).await;
     let url = hub.url();
     let bundle = proposed(&people, "paula", &url, &draft(&one, "1.1.0", SECOND, "policy"));

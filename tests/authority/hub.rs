@@ -10,6 +10,9 @@ use crate::sidecar::{Estate, Sidecar};
 use crate::support::pg::Pg;
 use crate::tool::Tool;
 
+/// What is changed in a configuration.
+pub type Change<'a> = &'a dyn Fn(&mut serde_json::Value);
+
 pub struct Hub {
     pub child: Child,
     log: std::path::PathBuf,
@@ -33,7 +36,7 @@ impl Hub {
         estate: &Estate,
         people: &People,
         urls: (&str, &str),
-        (name, change): (&str, &dyn Fn(&mut serde_json::Value)),
+        (name, change): (&str, Change<'_>),
     ) -> Hub {
         let last = |config: &mut serde_json::Value| change(config);
         Self::start_with(estate, urls, (name, |config| people.configure(config, true)), last).await

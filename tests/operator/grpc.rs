@@ -69,8 +69,10 @@ fn decoded(value: &Value) -> Vec<u8> {
 #[test]
 fn every_route_has_a_method_with_the_same_right() {
     let twins: BTreeSet<&str> = METHODS.iter().map(|(_, route)| *route).collect();
-    let routes: BTreeSet<&str> = ROUTES.iter().map(|(route, _)| *route).collect();
-    assert_eq!(twins, routes);
+    // Amendments and break-glass are asked for over HTTP alone.
+    let alone = |route: &str| route.contains("/v1/amendments") || route.contains("/v1/break-glass");
+    let routes = ROUTES.iter().map(|(route, _)| *route).filter(|route| !alone(route));
+    assert_eq!(twins, routes.collect());
     for (method, twin) in METHODS {
         let (_, expected) = ROUTES.iter().find(|(route, _)| *route == twin).unwrap();
         assert_eq!(right(method), Some(*expected), "{method}");
