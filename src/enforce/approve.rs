@@ -348,7 +348,7 @@ impl Road {
         // Before the old one ends: what cannot be read changes nothing.
         self.decode(run, request.clone())?;
         let reason = format!("modified: asked again as `{id}`");
-        let ended = ledger::recover::held_ended(*run.id(), call, false, &reason);
+        let ended = ledger::closing::held_ended(*run.id(), call, false, &reason);
         self.ledger.owe(ended).await.map_err(|error| {
             // It ended otherwise in the same moment.
             let over = error == ledger::Error::CallTaken;

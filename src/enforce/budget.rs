@@ -22,6 +22,7 @@ use crate::domain::outcome::{Ended, Outcome};
 use crate::ledger;
 use crate::ledger::drafts::Written;
 use crate::ledger::entry::{Draft, Kind};
+use crate::limits::Went;
 use crate::limits::bucket::{Bucket, Rate};
 use crate::limits::pool::{Pool, Pools};
 use crate::limits::quota::{self, Quota, Refused, Reserved, Wanted};
@@ -386,4 +387,14 @@ fn suspended(name: String) -> Written {
         ("left", Json::from(0_u64)),
     ]);
     Written::bare(Draft::of(Kind::ControlApplied, data))
+}
+
+/// How a call went, for the budget. An MCP tool tells that it failed inside a result that arrived.
+pub(super) fn went(outcome: &Outcome, mcp: bool) -> Went {
+    match outcome {
+        Outcome::Completed { status, .. } if mcp && status == "error" => Went::Wrong,
+        Outcome::Completed { .. } => Went::Well,
+        Outcome::Failed { .. } | Outcome::Unknown { .. } => Went::Wrong,
+        Outcome::Cancelled { .. } => Went::Stopped,
+    }
 }

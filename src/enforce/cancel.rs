@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Road;
 use super::run::{Place, Run};
 use crate::domain::id::CallId;
-use crate::ledger::recover;
+use crate::ledger::closing;
 use crate::tool;
 
 impl Road {
@@ -26,7 +26,7 @@ impl Road {
     pub(super) fn cancel_held(&self, run: &Arc<Run>, call: &CallId, why: &'static str) {
         let (ledger, run, call) = (self.ledger.clone(), Arc::clone(run), call.clone());
         self.tasks.spawn(async move {
-            let ended = recover::held_ended(run.id, &call, false, why);
+            let ended = closing::held_ended(run.id, &call, false, why);
             drop(ledger.owe(ended).await);
             run.unheld(&call);
         });

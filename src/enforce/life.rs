@@ -29,7 +29,7 @@ use crate::identity::manifest::Manifest;
 use crate::ledger::drafts::{Written, clip};
 use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::permit::Receipt;
-use crate::ledger::{self, Ledger, recover};
+use crate::ledger::{self, Ledger, closing};
 use crate::policy::PolicyEngine;
 
 impl Road {
@@ -187,14 +187,14 @@ impl Road {
         run.quiet().await;
         self.seal_children(run, reason).await?;
         for call in run.held() {
-            let ended = recover::held_ended(run.id, &call, false, "run sealed");
+            let ended = closing::held_ended(run.id, &call, false, "run sealed");
             // `CallTaken`: it expired in the same moment, and that is on the books.
             match self.ledger.owe(ended).await {
                 Ok(_) | Err(ledger::Error::CallTaken) => run.unheld(&call),
                 Err(error) => return Err(Fault::of_ledger(&error)),
             }
         }
-        let receipt = match self.ledger.record(recover::sealing(run.id, reason)).await {
+        let receipt = match self.ledger.record(closing::sealing(run.id, reason)).await {
             // An earlier try was in doubt and is on the books.
             Err(ledger::Error::RunNotOpen) => self.ledger.seal_of(&run.id).await,
             recorded => recorded,
@@ -248,7 +248,7 @@ impl Road {
             }
             let waits = matches!(run.state.lock().calls.get(&call), Some(Place::Held));
             if waits {
-                let ended = recover::held_ended(run.id, &call, true, "no approval in time");
+                let ended = closing::held_ended(run.id, &call, true, "no approval in time");
                 drop(ledger.owe(ended).await);
                 run.unheld(&call);
             }

@@ -35,7 +35,6 @@ use crate::domain::code::Code;
 use crate::domain::decision::{Course, Reason};
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::CallId;
-use crate::domain::outcome::Outcome;
 use crate::identity::Peer;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::identity::token::RunTokens;
@@ -48,7 +47,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{Stage, trace};
 use crate::tool::toolbox::{self, Toolbox};
 use crate::tool::{self, Cancel, ToolExecutor};
-use budget::{Budget, InTurn, Spending};
+use budget::{Budget, InTurn, Spending, went};
 use control::Control;
 use docket::Docket;
 use implicit::Threads;
@@ -487,16 +486,6 @@ fn call_span(run: &Run, call: &ToolCall) -> Span {
         run: &run_id,
         traceparent: call.traceparent(),
     })
-}
-
-/// How a call went, for the budget. An MCP tool tells that it failed inside a result that arrived.
-fn went(outcome: &Outcome, mcp: bool) -> Went {
-    match outcome {
-        Outcome::Completed { status, .. } if mcp && status == "error" => Went::Wrong,
-        Outcome::Completed { .. } => Went::Well,
-        Outcome::Failed { .. } | Outcome::Unknown { .. } => Went::Wrong,
-        Outcome::Cancelled { .. } => Went::Stopped,
-    }
 }
 
 /// What `admit` made of a request.

@@ -21,7 +21,7 @@ use crate::domain::time::Timestamp;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::entry::Kind;
 use crate::ledger::tail::Phase;
-use crate::ledger::{RecoveredRun, recover};
+use crate::ledger::{RecoveredRun, closing};
 use crate::limits::Usage;
 
 use super::opening::{agent_facts, grants, token_of};
@@ -76,7 +76,7 @@ impl Road {
     pub(super) fn seal_stray(&self, id: RunId, parent: Option<Lodging>) {
         let ledger = self.ledger.clone();
         self.tasks.spawn(async move {
-            drop(ledger.owe(recover::sealing(id, "not_started")).await);
+            drop(ledger.owe(closing::sealing(id, "not_started")).await);
             drop(parent);
         });
     }
@@ -119,9 +119,9 @@ impl Road {
         self.tasks.spawn(async move {
             for (found, reason) in family.runs.into_iter().rev() {
                 for (call, _) in found.held() {
-                    drop(ledger.owe(recover::held_ended(found.run, call, false, reason)).await);
+                    drop(ledger.owe(closing::held_ended(found.run, call, false, reason)).await);
                 }
-                drop(ledger.owe(recover::sealing(found.run, reason)).await);
+                drop(ledger.owe(closing::sealing(found.run, reason)).await);
             }
             drop(family.lodging);
         });

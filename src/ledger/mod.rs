@@ -38,6 +38,8 @@ pub mod archive;
 #[cfg(feature = "gate")]
 pub mod chain;
 #[cfg(feature = "gate")]
+pub mod closing;
+#[cfg(feature = "gate")]
 mod delegated;
 pub mod drafts;
 pub mod entry;

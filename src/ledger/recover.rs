@@ -8,29 +8,27 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::chain::Chain;
+use super::closing::close;
 use super::delegated::Tally;
 use super::drafts::Written;
 use super::entry::{Draft, Entry, Kind};
 use super::fleet::seen;
 use super::sequencer::{Ending, Sequencer, Writer};
 use super::store::{EntryRow, Head, LeaseRequest, Leased, StoreError};
-use super::tail::{Phase, RunTail};
+use super::tail::RunTail;
 use super::writer_key::{Certificate, Signer, WriterKey};
 use super::{Past, RecoveredRun, spool};
 use crate::clock::{random16, random32};
 use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
-use crate::domain::id::{CallId, ChainId, RunId};
+use crate::domain::id::ChainId;
 use crate::domain::json::Json;
-use crate::domain::time::Timestamp;
 
 /// Entries at the end of the chain that are checked before it is extended.
 const TAIL_CHECKED: u64 = 1000;
 /// A clock this far behind the last entry needs somebody to say that it is right.
 const CLOCK_STEP_MAX_MS: i64 = 24 * 3600 * 1000;
-/// Runs closed or taken up in one batch.
-const RUNS_PER_BATCH: usize = 64;
 
 /// Why a writer did not start.
 pub(super) enum Refused {
@@ -438,76 +436,4 @@ pub(super) fn started(of: &Started<'_>) -> Result<Json, String> {
         ("reason", Json::from(of.reason)),
         ("settings", settings.collect::<Vec<_>>().into()),
     ]))
-}
-
-/// Closes what the last writer left open. Its own restart keeps runs and held calls; anybody else
-/// cannot honour their tokens and seals them.
-async fn close(
-    sequencer: &mut Sequencer,
-    leased: &Leased,
-    mut runs: Vec<RecoveredRun>,
-) -> Result<Vec<RecoveredRun>, Ending> {
-    let mut open = Vec::new();
-    // The last one first: a run is sealed after those it delegated to.
-    runs.sort_by_key(|run| std::cmp::Reverse(run.opened.seq));
-    let now = sequencer.moment().wall;
-    for group in runs.chunks(RUNS_PER_BATCH) {
-        let mut events = Vec::new();
-        for run in group {
-            for (call, phase) in &run.calls {
-                events.extend(closing(run.run, call, *phase, (leased.same_writer, now)));
-            }
-            if !leased.same_writer {
-                events.push(sealing(run.run, "orphaned"));
-            }
-        }
-        sequencer.write(events).await?;
-    }
-    if leased.same_writer {
-        for mut run in runs {
-            if let Some(tail) = sequencer.chain.tails().get(&run.run) {
-                run.last_seq = tail.next_seq.saturating_sub(1);
-                run.calls = tail.calls.iter().map(|(c, p)| (c.clone(), *p)).collect();
-            }
-            open.push(run);
-        }
-    }
-    Ok(open)
-}
-
-fn closing(
-    run: RunId,
-    call: &CallId,
-    phase: Phase,
-    (same_writer, now): (bool, Timestamp),
-) -> Option<Written> {
-    let (kind, data) = match phase {
-        Phase::Authorized => {
-            (Kind::CallUnknown, Json::object([("cause", Json::from("writer_lost"))]))
-        }
-        Phase::Held(until) if !same_writer && until < now => {
-            return Some(held_ended(run, call, true, "no approval in time"));
-        }
-        Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) if !same_writer => {
-            return Some(held_ended(run, call, false, "orphaned"));
-        }
-        Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) | Phase::Over(_) => return None,
-    };
-    let draft = Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(kind, data) };
-    Some(Written::bare(draft))
-}
-
-/// The draft that seals a run; the chain adds the counts.
-#[must_use]
-pub fn sealing(run: RunId, reason: &str) -> Written {
-    let data = Json::object([("reason", Json::from(reason))]);
-    Written::bare(Draft { run: Some(run), ..Draft::of(Kind::RunSealed, data) })
-}
-
-/// The draft that ends a held call.
-#[must_use]
-pub fn held_ended(run: RunId, call: &CallId, expired: bool, reason: &str) -> Written {
-    let kind = if expired { Kind::CallExpired } else { Kind::CallCancelled };
-    let data = Json::object([("reason", Json::from(reason))]);
-    Written::bare(Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(kind, data) })
 }

@@ -18,7 +18,7 @@ use super::spool::{Journal, LeaseFile};
 use super::store::{Batch, EntryRow, Head, LeaseKey, LeaseRequest, PayloadRow, StoreError};
 use super::tail::TailError;
 use super::writer_key::{LogKeys, Signer, WriterKey};
-use super::{Error, Parts, RecoveredRun, Shared, Status, recover};
+use super::{Error, Parts, RecoveredRun, Shared, Status, closing, recover};
 use crate::domain::json::Json;
 
 /// Entries of one batch at most.
@@ -380,7 +380,7 @@ impl Sequencer {
                             drafts::ended(&*self.shared.entropy, &permit.not_started())
                         }
                         Err(Ok(Committed::Held(held))) => {
-                            recover::held_ended(*held.run(), held.call(), false, "not_started")
+                            closing::held_ended(*held.run(), held.call(), false, "not_started")
                         }
                         Ok(()) | Err(Ok(Committed::Refusal(_)) | Err(_)) => continue,
                     };

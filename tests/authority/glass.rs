@@ -61,7 +61,7 @@ impl Desk {
 
     async fn with(change: impl FnOnce(&mut Value)) -> Desk {
         let (people, tool) = (People::new(), Tool::start().await);
-        for name in ["hugo", "iris", "jack"] {
+        for name in ["harry", "iris", "jack"] {
             openssh::store(&SecretKey::generate(&SystemEntropy), &people.path(name), name).unwrap();
             let mode = std::fs::Permissions::from_mode(0o600);
             std::fs::set_permissions(people.path(name), mode).unwrap();
@@ -70,7 +70,7 @@ impl Desk {
         std::fs::write(&token, "a".repeat(48)).unwrap();
         std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
         run(&people.path("."), &["keygen", "--out", "glass.pem"]);
-        list(&people, &["hugo", "iris"]);
+        list(&people, &["harry", "iris"]);
         let estate = Estate::sqlite(&tool);
         estate.bundle("1.0.1", RULES, "policy");
         estate.configure(|config| {
@@ -132,7 +132,7 @@ impl Desk {
     #[track_caller]
     fn breaks(&self, name: &str, tool: &str) -> Vec<String> {
         self.request(name, tool, "30");
-        let signatures = vec![self.signs("hugo", name), self.signs_with_stock_tools("iris", name)];
+        let signatures = vec![self.signs("harry", name), self.signs_with_stock_tools("iris", name)];
         let (exit, said) = self.opens(name, &[&signatures[0], &signatures[1]]);
         assert_eq!(exit, Some(0), "{said}");
         signatures
@@ -182,36 +182,36 @@ async fn break_glass_lets_run_what_waits_for_approvers_and_nothing_that_is_denie
 async fn break_glass_needs_two_different_key_holders_and_keys_of_its_own() {
     let desk = Desk::new().await;
     desk.request("glass.json", "work.do", "30");
-    let (hugo, jack) = (desk.signs("hugo", "glass.json"), desk.signs("jack", "glass.json"));
-    desk.refused("glass.json", &[&hugo], "break_glass.quorum");
-    desk.refused("glass.json", &[&hugo, &hugo], "break_glass.again");
-    desk.refused("glass.json", &[&hugo, &jack], "break_glass.signer");
+    let (harry, jack) = (desk.signs("harry", "glass.json"), desk.signs("jack", "glass.json"));
+    desk.refused("glass.json", &[&harry], "break_glass.quorum");
+    desk.refused("glass.json", &[&harry, &harry], "break_glass.again");
+    desk.refused("glass.json", &[&harry, &jack], "break_glass.signer");
     // An approver's key, and an approval's namespace.
     let ada = desk.signs("ada", "glass.json");
-    desk.refused("glass.json", &[&hugo, &ada], "break_glass.signer");
+    desk.refused("glass.json", &[&harry, &ada], "break_glass.signer");
     let args = ["-Y", "sign", "-n", "wicketgate-approval", "-f", "iris", "glass.json"];
     let done = Command::new("ssh-keygen").args(args).current_dir(desk.people.path(".")).output();
     assert!(done.unwrap().status.success());
-    desk.refused("glass.json", &[&hugo, "glass.json.sig"], "break_glass.namespace");
+    desk.refused("glass.json", &[&harry, "glass.json.sig"], "break_glass.namespace");
     // A statement of somebody's own making: edited, longer than configured, for another tenant.
     let iris = desk.signs("iris", "glass.json");
     let text = std::fs::read_to_string(desk.people.path("glass.json")).unwrap();
     let edited = text.replace("work.do", "work.fail");
     std::fs::write(desk.people.path("edited.json"), edited).unwrap();
-    desk.refused("edited.json", &[&hugo, &iris], "break_glass.signature");
+    desk.refused("edited.json", &[&harry, &iris], "break_glass.signature");
     desk.request("long.json", "work.do", "31");
-    let both = [desk.signs("hugo", "long.json"), desk.signs("iris", "long.json")];
+    let both = [desk.signs("harry", "long.json"), desk.signs("iris", "long.json")];
     desk.refused("long.json", &[&both[0], &both[1]], "break_glass.span");
     let other = text.replace("\"tenant\":\"default\"", "\"tenant\":\"others\"");
     std::fs::write(desk.people.path("other.json"), other).unwrap();
-    let both = [desk.signs("hugo", "other.json"), desk.signs("iris", "other.json")];
+    let both = [desk.signs("harry", "other.json"), desk.signs("iris", "other.json")];
     desk.refused("other.json", &[&both[0], &both[1]], "break_glass.tenant");
     // A signer who approves calls too is none.
-    list(&desk.people, &["hugo", "ada"]);
-    desk.refused("glass.json", &[&hugo, &ada], "break-glass has keys of its own");
-    list(&desk.people, &["hugo", "iris"]);
+    list(&desk.people, &["harry", "ada"]);
+    desk.refused("glass.json", &[&harry, &ada], "break-glass has keys of its own");
+    list(&desk.people, &["harry", "iris"]);
     // Only operators bring it.
-    let args = ["break-glass", "open", "glass.json", "--signature", &hugo, "--signature", &iris];
+    let args = ["break-glass", "open", "glass.json", "--signature", &harry, "--signature", &iris];
     let (exit, said) = desk.types("ada", &args);
     assert!(exit == Some(1) && said.contains("operator.forbidden"), "{said}");
     desk.held("work.do", "c", r#"{"hold":true}"#).await;
@@ -223,8 +223,8 @@ async fn break_glass_needs_two_different_key_holders_and_keys_of_its_own() {
 async fn break_glass_opens_once_survives_a_restart_and_ends_when_it_is_closed() {
     let mut desk = Desk::new().await;
     let signatures = desk.breaks("glass.json", "work.do");
-    let (hugo, iris) = (signatures[0].as_str(), signatures[1].as_str());
-    desk.refused("glass.json", &[hugo, iris], "break_glass.used");
+    let (harry, iris) = (signatures[0].as_str(), signatures[1].as_str());
+    desk.refused("glass.json", &[harry, iris], "break_glass.used");
     desk.restart().await;
     desk.agent.call("work.do", "c1", r#"{"hold":true}"#).await.unwrap();
     let (_, told) = desk.sidecar.readiness().await.unwrap();
@@ -232,14 +232,14 @@ async fn break_glass_opens_once_survives_a_restart_and_ends_when_it_is_closed() 
     let said = desk.sidecar.metrics().await;
     assert!(said.contains("wicketgate_break_glass_open 1"), "{said}");
     assert!(said.contains("wicketgate_break_glass_calls_total 1"), "{said}");
-    desk.refused("glass.json", &[hugo, iris], "break_glass.used");
+    desk.refused("glass.json", &[harry, iris], "break_glass.used");
     let nonce = desk.nonce("glass.json");
     let (exit, said) = desk.types("otto", &["break-glass", "close", &nonce, "--reason", "over"]);
     assert_eq!(exit, Some(0), "{said}");
     desk.held("work.do", "c2", r#"{"hold":true}"#).await;
     desk.restart().await;
     desk.held("work.do", "c3", r#"{"hold":true}"#).await;
-    desk.refused("glass.json", &[hugo, iris], "break_glass.used");
+    desk.refused("glass.json", &[harry, iris], "break_glass.used");
     let (_, told) = desk.sidecar.readiness().await.unwrap();
     assert!(!told.contains("break-glass"), "{told}");
     assert_eq!(desk.tool.count(), 1);
@@ -269,7 +269,7 @@ async fn break_glass_ends_by_itself_and_with_the_keys_that_signed_it() {
     let mut said: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     (said["not_before"], said["expires"]) = (at(-60).into(), at(15).into());
     std::fs::write(&path, said.to_string()).unwrap();
-    let both = [desk.signs("hugo", "short.json"), desk.signs("iris", "short.json")];
+    let both = [desk.signs("harry", "short.json"), desk.signs("iris", "short.json")];
     let (exit, said) = desk.opens("short.json", &[&both[0], &both[1]]);
     assert_eq!(exit, Some(0), "{said}");
     for open in [true, false] {
@@ -287,7 +287,7 @@ async fn break_glass_ends_by_itself_and_with_the_keys_that_signed_it() {
     let mut said: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     (said["not_before"], said["expires"]) = (at(600).into(), at(900).into());
     std::fs::write(&path, said.to_string()).unwrap();
-    let both = [desk.signs("hugo", "late.json"), desk.signs("iris", "late.json")];
+    let both = [desk.signs("harry", "late.json"), desk.signs("iris", "late.json")];
     desk.refused("late.json", &[&both[0], &both[1]], "break_glass.not_yet");
     // The first, and what waited when the second statement opened.
     assert_eq!(desk.tool.count(), 3);
@@ -322,7 +322,7 @@ async fn a_gate_without_break_glass_signers_has_no_break_glass() {
     })
     .await;
     desk.request("glass.json", "work.do", "30");
-    let both = [desk.signs("hugo", "glass.json"), desk.signs("iris", "glass.json")];
+    let both = [desk.signs("harry", "glass.json"), desk.signs("iris", "glass.json")];
     desk.refused("glass.json", &[&both[0], &both[1]], "break_glass.none");
     desk.held("work.do", "c", r#"{"hold":true}"#).await;
     desk.close().await;
@@ -412,7 +412,7 @@ async fn nothing_opens_while_the_alarm_is_not_taken() {
     })
     .await;
     desk.request("glass.json", "work.do", "30");
-    let both = [desk.signs("hugo", "glass.json"), desk.signs("iris", "glass.json")];
+    let both = [desk.signs("harry", "glass.json"), desk.signs("iris", "glass.json")];
     // The receiver fails once, then takes it.
     let heard = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
     let told = std::sync::Arc::clone(&heard);
@@ -430,7 +430,7 @@ async fn nothing_opens_while_the_alarm_is_not_taken() {
     let heard = heard.lock().clone();
     assert_eq!(heard.len(), 2);
     assert!(heard.iter().all(|one| one.contains("break_glass.opening")), "{heard:?}");
-    assert!(heard[1].contains("\"signed_by\":[\"hugo\",\"iris\"]"), "{heard:?}");
+    assert!(heard[1].contains("\"signed_by\":[\"harry\",\"iris\"]"), "{heard:?}");
     desk.agent.call("work.do", "d", r#"{"hold":true}"#).await.unwrap();
     desk.close().await;
 }

@@ -19,7 +19,7 @@ use crate::enforce::answer::Answer;
 use crate::enforce::run::{Place, Run, Waiting};
 use crate::ledger::drafts::Written;
 use crate::ledger::entry::{Draft, Kind};
-use crate::ledger::{self, recover};
+use crate::ledger::{self, closing};
 use crate::tool::{self, Cancel};
 
 /// How long an order waits for the calls that it stops. An operator is told within a second.
@@ -299,7 +299,7 @@ impl Road {
 
     /// Ends a held call; false if it ended otherwise in the same moment.
     async fn unhold(&self, run: &Arc<Run>, call: &CallId) -> bool {
-        let ended = recover::held_ended(run.id, call, false, tool::STOPPED);
+        let ended = closing::held_ended(run.id, call, false, tool::STOPPED);
         let ended = self.ledger.owe(ended).await.is_ok();
         run.unheld(call);
         ended

@@ -1,0 +1,86 @@
+//! Closing what the last writer of a slot left open: its calls, its held calls, its runs.
+
+use super::RecoveredRun;
+use super::drafts::Written;
+use super::entry::{Draft, Kind};
+use super::sequencer::{Ending, Sequencer};
+use super::store::Leased;
+use super::tail::Phase;
+use crate::domain::id::{CallId, RunId};
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+
+/// Runs closed or taken up in one batch.
+const RUNS_PER_BATCH: usize = 64;
+
+/// Closes what the last writer left open. Its own restart keeps runs and held calls; anybody else
+/// cannot honour their tokens and seals them.
+pub(super) async fn close(
+    sequencer: &mut Sequencer,
+    leased: &Leased,
+    mut runs: Vec<RecoveredRun>,
+) -> Result<Vec<RecoveredRun>, Ending> {
+    let mut open = Vec::new();
+    // The last one first: a run is sealed after those it delegated to.
+    runs.sort_by_key(|run| std::cmp::Reverse(run.opened.seq));
+    let now = sequencer.moment().wall;
+    for group in runs.chunks(RUNS_PER_BATCH) {
+        let mut events = Vec::new();
+        for run in group {
+            for (call, phase) in &run.calls {
+                events.extend(closing(run.run, call, *phase, (leased.same_writer, now)));
+            }
+            if !leased.same_writer {
+                events.push(sealing(run.run, "orphaned"));
+            }
+        }
+        sequencer.write(events).await?;
+    }
+    if leased.same_writer {
+        for mut run in runs {
+            if let Some(tail) = sequencer.chain.tails().get(&run.run) {
+                run.last_seq = tail.next_seq.saturating_sub(1);
+                run.calls = tail.calls.iter().map(|(c, p)| (c.clone(), *p)).collect();
+            }
+            open.push(run);
+        }
+    }
+    Ok(open)
+}
+
+fn closing(
+    run: RunId,
+    call: &CallId,
+    phase: Phase,
+    (same_writer, now): (bool, Timestamp),
+) -> Option<Written> {
+    let (kind, data) = match phase {
+        Phase::Authorized => {
+            (Kind::CallUnknown, Json::object([("cause", Json::from("writer_lost"))]))
+        }
+        Phase::Held(until) if !same_writer && until < now => {
+            return Some(held_ended(run, call, true, "no approval in time"));
+        }
+        Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) if !same_writer => {
+            return Some(held_ended(run, call, false, "orphaned"));
+        }
+        Phase::Held(_) | Phase::Approved(_) | Phase::Refused(_) | Phase::Over(_) => return None,
+    };
+    let draft = Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(kind, data) };
+    Some(Written::bare(draft))
+}
+
+/// The draft that seals a run; the chain adds the counts.
+#[must_use]
+pub fn sealing(run: RunId, reason: &str) -> Written {
+    let data = Json::object([("reason", Json::from(reason))]);
+    Written::bare(Draft { run: Some(run), ..Draft::of(Kind::RunSealed, data) })
+}
+
+/// The draft that ends a held call.
+#[must_use]
+pub fn held_ended(run: RunId, call: &CallId, expired: bool, reason: &str) -> Written {
+    let kind = if expired { Kind::CallExpired } else { Kind::CallCancelled };
+    let data = Json::object([("reason", Json::from(reason))]);
+    Written::bare(Draft { run: Some(run), call: Some(call.clone()), ..Draft::of(kind, data) })
+}
