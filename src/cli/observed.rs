@@ -10,6 +10,7 @@ use crate::domain::decision::Verdict;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
+use crate::enforce::CANARY_TOOL;
 use crate::ledger::entry::{Draft, Entry, Kind};
 use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
 
@@ -102,7 +103,9 @@ impl Report {
             return;
         };
         let decides = [Kind::CallAuthorized, Kind::CallDenied, Kind::CallHeld];
-        if !decides.contains(&entry.draft.kind) || !wanted(&entry) {
+        // What the gate asked itself is no call of an agent.
+        let canary = tool(&entry.draft) == CANARY_TOOL;
+        if !decides.contains(&entry.draft.kind) || canary || !wanted(&entry) {
             return;
         }
         self.decided = self.decided.saturating_add(1);
