@@ -17,12 +17,12 @@ use crate::tool::Tool;
 
 /// What waits, what is denied, what no rule allows, and what counts approvers for itself.
 const RULES: &str = "package wicketgate.agent\nimport rego.v1\n\
-    allow if not input.args.unknown\n\
+    allow if {\n startswith(input.tool.name, \"work.\")\n not input.args.unknown\n }\n\
     deny contains \"never\" if input.args.evil\n\
     require_approval contains {\"code\": \"two\", \"message\": \"two people\", \"approvers\": 2} if input.args.hold\n\
     require_approval contains \"somebody\" if input.args.unknown\n";
 
-/// Approvers and operators, and Hugo, Iris and Jack, who hold break-glass keys; Jack is no signer.
+/// Approvers and operators, and Harry, Iris and Jack, who hold break-glass keys; Jack is no signer.
 struct Desk {
     people: People,
     tool: Tool,
