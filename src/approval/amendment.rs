@@ -5,7 +5,7 @@
 
 use super::approvers::Purpose;
 use super::check::{Refused, refuse, signer};
-use super::{Approval, Approvers, Word};
+use super::{Approval, Approvers, Word, is_nonce};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
@@ -36,12 +36,6 @@ pub struct Statement {
     pub nonce: String,
     /// What the publisher says.
     pub verdict: Word,
-}
-
-/// Whether a text is a nonce: 32 hex digits.
-#[must_use]
-pub fn is_nonce(text: &str) -> bool {
-    text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 impl Statement {

@@ -112,9 +112,7 @@ impl Statement {
             None => None,
             Some(_) => Some(digest("definition").ok_or_else(wrong("definition"))?),
         };
-        let nonce = text("nonce").filter(|text| {
-            text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-        });
+        let nonce = text("nonce").filter(|nonce| is_nonce(nonce));
         let statement = Self {
             call_digest: digest("call_digest").ok_or_else(wrong("call_digest"))?,
             definition,
@@ -176,4 +174,10 @@ pub struct Approval {
     pub roles: Vec<String>,
     /// The key's fingerprint as `ssh-keygen -l` shows it: `SHA256:…`.
     pub key: String,
+}
+
+/// Whether a text is a nonce: 32 hex digits.
+#[must_use]
+pub fn is_nonce(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::control::told;
 use super::door::{Desk, list, text};
 use super::{Exit, block_on, complain, say};
 use crate::approval::approvers::Purpose;
@@ -169,11 +168,11 @@ pub fn run(args: &Args) -> Exit {
             Command::Open(args) => open(args).await,
             Command::Close(args) => {
                 let path = format!("/v1/break-glass/{}/close", word(&args.nonce)?);
-                sent(&args.desk, &path, &json!({"reason": args.reason})).await
+                args.desk.order(&path, &json!({"reason": args.reason})).await
             }
             Command::Review(args) => {
                 let path = format!("/v1/break-glass/{}/review", word(&args.nonce)?);
-                sent(&args.desk, &path, &json!({"note": args.note})).await
+                args.desk.order(&path, &json!({"note": args.note})).await
             }
             Command::List(args) => past(args).await,
             Command::Request(_) | Command::Sign(_) | Command::SignSigners(_) => Ok(Exit::Ok),
@@ -274,18 +273,7 @@ async fn open(args: &Open) -> Result<Exit, Exit> {
     };
     let signatures: Vec<String> = args.signatures.iter().map(read).collect::<Result<_, _>>()?;
     let body = json!({"statement": read(&args.file)?, "signatures": signatures});
-    sent(&args.desk, "/v1/break-glass", &body).await
-}
-
-async fn sent(desk: &Desk, path: &str, body: &Value) -> Result<Exit, Exit> {
-    let body = desk.ask(http::Method::POST, path, Some(body)).await?.body;
-    if desk.json {
-        say(body.to_string());
-    } else {
-        told(&body);
-    }
-    let complete = body.get("complete").and_then(Value::as_bool) == Some(true);
-    Ok(if complete { Exit::Ok } else { Exit::Invalid })
+    args.desk.order("/v1/break-glass", &body).await
 }
 
 async fn past(args: &List) -> Result<Exit, Exit> {

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::{Exit, complain};
+use super::control::told;
+use super::{Exit, complain, say};
 use crate::identity::callers::read_token;
 use crate::operator::visible;
 use crate::witness::Remote;
@@ -64,6 +65,21 @@ impl Desk {
             answered.status
         ));
         Err(Exit::Invalid)
+    }
+
+    /// Gives an order, and tells what became of it.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn order(&self, path: &str, body: &Value) -> Result<Exit, Exit> {
+        let body = self.ask(http::Method::POST, path, Some(body)).await?.body;
+        if self.json {
+            say(body.to_string());
+        } else {
+            told(&body);
+        }
+        let complete = body.get("complete").and_then(Value::as_bool) == Some(true);
+        Ok(if complete { Exit::Ok } else { Exit::Invalid })
     }
 
     async fn try_ask(

@@ -7,8 +7,8 @@
 
 use async_trait::async_trait;
 
-use crate::approval::amendment::is_nonce;
 use crate::approval::break_glass::Signed;
+use crate::approval::is_nonce;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;

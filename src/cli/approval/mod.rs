@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::control::told;
 use super::door::{Desk, list, text};
 use super::{Exit, block_on, complain, say};
 use crate::approval::{NAMESPACE, Word};
@@ -234,7 +233,7 @@ async fn give(word: Word, args: &Give) -> Result<Exit, Exit> {
     let statement = String::from_utf8_lossy(&statement.bytes()).into_owned();
     let body = json!({"statement": statement, "signature": signature});
     let path = format!("/v1/approvals/{}/{}", args.call.run, args.call.call);
-    sent(&args.desk, &path, &body).await
+    args.desk.order(&path, &body).await
 }
 
 /// Has the tool's name typed: a habit cannot approve what cannot be undone.
@@ -274,16 +273,5 @@ async fn modify(args: &Modify) -> Result<Exit, Exit> {
     })?;
     let body = json!({"arguments": arguments, "reason": args.reason});
     let path = format!("/v1/approvals/{}/{}/modify", args.call.run, args.call.call);
-    sent(&args.desk, &path, &body).await
-}
-
-async fn sent(desk: &Desk, path: &str, body: &Value) -> Result<Exit, Exit> {
-    let body = desk.ask(http::Method::POST, path, Some(body)).await?.body;
-    if desk.json {
-        say(body.to_string());
-    } else {
-        told(&body);
-    }
-    let complete = body.get("complete").and_then(Value::as_bool) == Some(true);
-    Ok(if complete { Exit::Ok } else { Exit::Invalid })
+    args.desk.order(&path, &body).await
 }
