@@ -21,7 +21,7 @@ pub mod sign;
 mod word;
 
 pub use approvers::Approvers;
-pub use check::{Hold, Refused, check};
+pub use check::{Hold, ROLE, Refused, check};
 pub use word::Signed;
 
 /// The SSHSIG namespace of approvals; a signature made for anything else is none.

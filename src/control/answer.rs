@@ -8,7 +8,7 @@ use crate::domain::json::Json;
 use crate::ledger::store::StoreError;
 
 /// Between two looks at the reports.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(25);
 
 /// The member of [`Presence::state`] that says that a gate ended in order: nothing runs there, and no
 /// report will come.
@@ -31,7 +31,7 @@ pub struct Answer {
 /// # Errors
 /// The list cannot be read: nothing is known.
 pub async fn wait(orders: &dyn Orders, seq: u64, most: Duration) -> Result<Answer, StoreError> {
-    let end = tokio::time::Instant::now() + most;
+    let patience = Patience::of(most);
     loop {
         // WHY: in this order: a gate that shows that it has obeyed has reported before.
         let shown = orders.shown().await?;
@@ -43,9 +43,34 @@ pub async fn wait(orders: &dyn Orders, seq: u64, most: Duration) -> Result<Answe
             !ended && gate.seq < seq && !heard.contains(gate.origin.as_str())
         });
         let unreachable: Vec<Presence> = silent.collect();
-        if unreachable.is_empty() || tokio::time::Instant::now() >= end {
+        if unreachable.is_empty() || patience.is_over() {
             return Ok(Answer { reports, unreachable });
         }
+        patience.pause().await;
+    }
+}
+
+/// How long somebody looks at the list again and again for what the gates say.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    end: tokio::time::Instant,
+}
+
+impl Patience {
+    /// So long from now.
+    #[must_use]
+    pub fn of(most: Duration) -> Self {
+        Self { end: tokio::time::Instant::now() + most }
+    }
+
+    /// Whether the last look was the last.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        tokio::time::Instant::now() >= self.end
+    }
+
+    /// Waits until the next look.
+    pub async fn pause(&self) {
         tokio::time::sleep(LOOK).await;
     }
 }

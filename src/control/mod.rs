@@ -409,6 +409,12 @@ pub trait Orders: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// The store's.
     async fn shown(&self) -> Result<Vec<Presence>, StoreError>;
+
+    /// Ends once a row was put through this value, also if that was before it was asked: who follows the
+    /// list in the same process need not wait for its next look. Never ends where rows come from elsewhere.
+    async fn put_here(&self) {
+        std::future::pending::<()>().await;
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! The list in the SQLite ledger's file, on a connection of its own beside the writer's.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::query;
 use sqlx::sqlite::SqliteRow;
+use tokio::sync::Notify;
 
 use super::wire::{self, Columns};
 use super::{Given, Order, Orders, Presence, Report, Row};
@@ -22,6 +24,8 @@ const BUSY: Duration = Duration::from_secs(4);
 /// The list of one machine.
 pub struct Sqlite {
     lane: Lane,
+    /// Told of every row that was put.
+    put: Arc<Notify>,
 }
 
 impl std::fmt::Debug for Sqlite {
@@ -48,12 +52,21 @@ impl Sqlite {
     /// It is not there, or of another schema.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let options = options(path).create_if_missing(false).busy_timeout(BUSY);
-        let list = Self { lane: Lane::writing(options) };
+        let list = Self { lane: Lane::writing(options), put: Arc::default() };
         let found = call!(list, conn => version(conn))?;
         if found == VERSION {
             return Ok(list);
         }
         Err(StoreError::Broken(format!("schema {found}, this build reads {VERSION}")))
+    }
+
+    /// A second connection to the same list, so that an order which waits for the file keeps nobody from
+    /// reading. Who waits for a row on either hears of what is put through both.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn beside(&self, path: &Path) -> Result<Self, StoreError> {
+        Ok(Self { put: Arc::clone(&self.put), ..Self::open(path).await? })
     }
 }
 
@@ -95,7 +108,7 @@ fn presence(row: &SqliteRow) -> Result<Presence, StoreError> {
 impl Orders for Sqlite {
     async fn put(&self, at: Timestamp, given: &Given, order: &Order) -> Result<u64, StoreError> {
         let new = Columns::of(at, given, order);
-        call!(self, conn => async {
+        let put = call!(self, conn => async {
             begin(conn).await?;
             let put = async {
                 let next = query("SELECT coalesce(max(seq), 0) + 1 AS seq FROM control_row");
@@ -116,7 +129,9 @@ impl Orders for Sqlite {
             };
             let put = put.await;
             finish(conn, put).await
-        })
+        });
+        self.put.notify_one();
+        put
     }
 
     async fn since(&self, seq: u64, most: usize) -> Result<Vec<Row>, StoreError> {
@@ -185,5 +200,9 @@ impl Orders for Sqlite {
                 .map_err(|e| before_commit(&e))
         })?;
         found.iter().map(presence).collect()
+    }
+
+    async fn put_here(&self) {
+        self.put.notified().await;
     }
 }

@@ -39,6 +39,15 @@ pub struct Reason {
     pub rule: String,
 }
 
+impl Reason {
+    /// `effect.refused`, by this rule: what the call would touch is not to be touched.
+    #[must_use]
+    pub fn effect_refused(rule: &str, detail: &str, message: impl Into<String>) -> Self {
+        let (code, message) = (Code::EffectRefused, message.into());
+        Self { code, detail: detail.into(), message, rule: rule.into() }
+    }
+}
+
 /// What must also happen because the call was allowed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Obligation {

@@ -110,3 +110,39 @@ pub struct Ended {
     /// Times the tool was tried: 1, or 0 when nothing started.
     pub attempts: u32,
 }
+
+/// What an executor saw while a call ran, beside how the call ended: `data.observed` of its last entry.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Observed {
+    /// The sandbox level that really ran: `S1`, `S2` or `S3`; `none` for a child without one.
+    pub sandbox: Option<String>,
+    /// Relations that a statement touched, as the database or its parser names them.
+    pub tables_queried: Vec<String>,
+    /// What a model used, as its provider counts.
+    pub usage: Option<Usage>,
+}
+
+impl Observed {
+    /// Whether there is nothing to say.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Tokens of one model call.
+///
+/// As its provider counts them, or, if it never said, the most that they can have been.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Which of the binding's upstreams answered.
+    pub upstream: String,
+    /// Tokens that were read.
+    pub input_tokens: u64,
+    /// Tokens that were written.
+    pub output_tokens: u64,
+    /// What they cost, where the binding has prices; millionths of a US dollar.
+    pub cost_micro_usd: Option<u64>,
+    /// The provider did not say.
+    pub estimated: bool,
+}

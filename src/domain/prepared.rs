@@ -59,6 +59,7 @@ pub struct Prepared {
     findings: Vec<Finding>,
     refusals: Vec<Reason>,
     hold: Option<Hold>,
+    pre_image: Option<Vec<u8>>,
 }
 
 impl Prepared {
@@ -70,7 +71,21 @@ impl Prepared {
         findings: Vec<Finding>,
         hold: Hold,
     ) -> Self {
-        Self { call, tool: Some(tool), effect, findings, refusals: Vec::new(), hold: Some(hold) }
+        Self {
+            call,
+            tool: Some(tool),
+            effect,
+            findings,
+            refusals: Vec::new(),
+            hold: Some(hold),
+            pre_image: None,
+        }
+    }
+
+    /// The same, with what it takes to undo the call: kept with the entry that allows it.
+    pub(crate) fn keeping(mut self, pre_image: Option<Vec<u8>>) -> Self {
+        self.pre_image = pre_image;
+        self
     }
 
     /// A call that could not be prepared, and why. `refusals` is not empty.
@@ -79,7 +94,15 @@ impl Prepared {
         tool: Option<Arc<ToolFacts>>,
         refusals: Vec<Reason>,
     ) -> Self {
-        Self { call, tool, effect: Effect::None, findings: Vec::new(), refusals, hold: None }
+        Self {
+            call,
+            tool,
+            effect: Effect::None,
+            findings: Vec::new(),
+            refusals,
+            hold: None,
+            pre_image: None,
+        }
     }
 
     /// The call.
@@ -110,6 +133,12 @@ impl Prepared {
     #[must_use]
     pub fn refusals(&self) -> &[Reason] {
         &self.refusals
+    }
+
+    /// What it takes to undo the call, canonical JSON, if it is one that keeps it (tier T1).
+    #[must_use]
+    pub fn pre_image(&self) -> Option<&[u8]> {
+        self.pre_image.as_deref()
     }
 
     /// Whether an executor could run it: prepared, with nothing against it.

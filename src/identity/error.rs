@@ -20,9 +20,6 @@ pub enum Error {
     /// Fields of the manifest are wrong: all of them.
     #[error("{}", lines(.0))]
     Schema(Vec<yaml::Error>),
-    /// The manifest sets limits that this build does not enforce.
-    #[error("{}", lines(.0))]
-    LimitNotEnforced(Vec<yaml::Error>),
     /// The signature is missing, by nobody trusted, or over other bytes.
     #[error("{path}: signatures: {why}")]
     Signature {
@@ -114,7 +111,6 @@ impl Error {
             Self::Io { .. } => "manifest.unreadable",
             Self::Format(_) => "manifest.format",
             Self::Schema(_) => "manifest.schema",
-            Self::LimitNotEnforced(_) => "manifest.limit_not_enforced",
             Self::Signature { .. } => "manifest.signature",
             Self::Threshold { .. } => "manifest.threshold",
             Self::Algorithm { .. } => "manifest.alg",

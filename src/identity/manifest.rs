@@ -106,8 +106,52 @@ pub struct Limits {
     pub consecutive_errors: Option<u64>,
     /// Identical calls (same tool and arguments) in a row.
     pub repeated_calls: Option<u64>,
+    /// Tokens that model calls of one run may read and write.
+    pub tokens: Option<u64>,
     /// What the calls of one run may cost (`cost_usd`), in millionths of a US dollar.
     pub cost_micro_usd: Option<u64>,
+}
+
+/// What of its runs is kept for a replay (`spec.replay.mode`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Keep {
+    /// No more than every run leaves.
+    #[default]
+    Nothing,
+    /// Also what the agent was shown, so that the run can be exported as a recording.
+    Record,
+    /// The same, and the run gets a seed: what the gate mints for it derives from that.
+    Deterministic,
+}
+
+impl Keep {
+    /// `off`, `record` or `deterministic`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nothing => "off",
+            Self::Record => "record",
+            Self::Deterministic => "deterministic",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Nothing, Self::Record, Self::Deterministic]
+            .into_iter()
+            .find(|keep| keep.as_str() == text)
+    }
+}
+
+/// `spec.replay`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Replay {
+    /// `mode`.
+    pub keep: Keep,
+    /// `volatile`: of each tool, JSON pointers of arguments that are never the same twice. A replay matches
+    /// calls without them.
+    pub volatile: BTreeMap<String, Vec<String>>,
 }
 
 /// A manifest whose signature and validity were checked.
@@ -137,6 +181,8 @@ pub struct Manifest {
     pub tools: Vec<Grant>,
     /// `spec.limits`.
     pub limits: Limits,
+    /// `spec.replay`.
+    pub replay: Replay,
     /// `spec.delegates`: digests of the manifests whose runs may be opened as children of this one's.
     pub delegates: Vec<Digest>,
     /// `spec.validity.not_before`.

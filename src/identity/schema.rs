@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::Error;
 use super::grants;
-use super::manifest::{Instructions, Limits, Manifest, Mode, Status};
+use super::manifest::{Instructions, Keep, Limits, Manifest, Mode, Replay, Status};
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::yaml::{self, Document};
@@ -42,8 +42,7 @@ pub fn schema() -> Value {
             "mode": {"enum": ["enforce", "simulate"], "x-error": "expected `enforce` or `simulate`"},
             "tools": {"type": "array", "maxItems": 4096, "items": grants::schema()},
             "limits": limits(),
-            "replay": closed(json!(["mode"]), json!({"mode": {"enum": ["off", "record", "deterministic"],
-                "x-error": "expected `\"off\"`, `record` or `deterministic`"}})),
+            "replay": replay(),
             "delegates": {"type": "array", "maxItems": 64, "items": closed(json!(["manifest"]), json!({"manifest": digest})),
                 "x-error": "expected at most 64 manifests"},
             "validity": closed(json!(["not_before", "not_after"]), json!({
@@ -73,7 +72,7 @@ fn limits() -> Value {
         "x-error": "expected a whole number from 1"});
     json!({"type": "object", "additionalProperties": false, "properties": {
         "calls": count, "calls_per_minute": count, "concurrency": count, "wall_seconds": count,
-        "consecutive_errors": count, "repeated_calls": count, "tokens": {},
+        "consecutive_errors": count, "repeated_calls": count, "tokens": count,
         "cost_usd": {"type": "string", "pattern": "^(0|[1-9][0-9]{0,8})([.][0-9]{1,6})?$",
             "x-error": "expected US dollars in quotes, like \"5.00\""}}})
 }
@@ -106,7 +105,15 @@ struct Spec {
     limits: RawLimits,
     #[serde(default)]
     delegates: Vec<Delegate>,
+    replay: Option<RawReplay>,
     validity: Validity,
+}
+
+#[derive(Deserialize)]
+struct RawReplay {
+    mode: String,
+    #[serde(default)]
+    volatile: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -140,6 +147,7 @@ struct RawLimits {
     wall_seconds: Option<u64>,
     consecutive_errors: Option<u64>,
     repeated_calls: Option<u64>,
+    tokens: Option<u64>,
     cost_usd: Option<String>,
 }
 
@@ -163,23 +171,26 @@ pub fn read(bytes: &[u8], file: &str) -> Result<Manifest, Error> {
         wrong.sort();
         return Err(Error::Schema(wrong));
     }
-    let tokens = "/spec/limits/tokens";
-    if document.value.pointer(tokens).is_some() {
-        let why = "this build does not enforce this limit: it runs no model calls that have tokens";
-        return Err(Error::LimitNotEnforced(vec![document.error(tokens, why)]));
-    }
     let raw = Raw::deserialize(&document.value).map_err(|e| internal(e.to_string()))?;
     values(raw, bytes).ok_or_else(|| internal("a value cannot be read".into()))
+}
+
+/// `spec.replay`.
+fn replay() -> Value {
+    let pointer = json!({"type": "string", "pattern": "^(/([^~/]|~[01])*)+$", "maxLength": 256,
+        "x-error": "expected a JSON pointer into the arguments, such as `/request_id`"});
+    let pointers = json!({"type": "array", "minItems": 1, "maxItems": 64, "items": pointer,
+        "x-error": "expected 1 to 64 JSON pointers"});
+    json!({"type": "object", "additionalProperties": false, "required": ["mode"], "properties": {
+        "mode": {"enum": ["off", "record", "deterministic"],
+            "x-error": "expected `\"off\"`, `record` or `deterministic`"},
+        "volatile": {"type": "object", "maxProperties": 256, "additionalProperties": pointers},
+    }})
 }
 
 /// What a schema cannot say, or says without a good word.
 fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
     let mut wrong = grants::beyond_schema(document);
-    let mode = document.value.pointer("/spec/replay/mode").and_then(Value::as_str);
-    if let Some(mode @ ("record" | "deterministic")) = mode {
-        let message = format!("replay mode `{mode}` is not supported by this build");
-        wrong.push(document.error("/spec/replay/mode", message));
-    }
     let delegates = document.value.pointer("/spec/delegates").and_then(Value::as_array);
     let mut named = BTreeSet::new();
     for (i, delegate) in delegates.into_iter().flatten().enumerate() {
@@ -264,6 +275,7 @@ fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
             wall_seconds: limits.wall_seconds,
             consecutive_errors: limits.consecutive_errors,
             repeated_calls: limits.repeated_calls,
+            tokens: limits.tokens,
             cost_micro_usd: limits
                 .cost_usd
                 .map_or(Some(None), |text| micro_usd(&text).map(Some))?,
@@ -273,6 +285,10 @@ fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
             .iter()
             .map(|delegate| Digest::parse(&delegate.manifest))
             .collect::<Option<_>>()?,
+        replay: match spec.replay {
+            Some(replay) => Replay { keep: Keep::parse(&replay.mode)?, volatile: replay.volatile },
+            None => Replay::default(),
+        },
         not_before: time(&spec.validity.not_before)?,
         not_after: time(&spec.validity.not_after)?,
         digest: Digest::of(&[bytes]),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::entry::{Entry, Kind};
-use super::recovered::Delegated;
+use super::recovered::{Delegated, args_bytes, usage};
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 
@@ -13,6 +13,8 @@ struct Below {
     above: Vec<RunId>,
     simulated: bool,
     calls: BTreeSet<CallId>,
+    /// Bytes of the arguments of calls that are not over, by call.
+    asked: BTreeMap<CallId, u64>,
 }
 
 /// Reads the entries since the first run that may delegate was opened, ascending.
@@ -33,7 +35,8 @@ impl Tally {
             let above: Vec<RunId> = above.iter().filter_map(id).collect();
             if !above.is_empty() {
                 let simulated = draft.data.get("mode").and_then(Json::as_str) == Some("simulate");
-                self.below.insert(run, Below { above, simulated, calls: BTreeSet::new() });
+                let (calls, asked) = (BTreeSet::new(), BTreeMap::new());
+                self.below.insert(run, Below { above, simulated, calls, asked });
             }
             return;
         }
@@ -44,17 +47,26 @@ impl Tally {
         let decided =
             [Kind::CallAuthorized, Kind::CallHeld, Kind::CallDenied].contains(&draft.kind);
         let (Some(below), Some(call)) = (self.below.get_mut(&run), &draft.call) else { return };
+        if let (Some(usage), Some(tool)) = (usage(entry), &draft.tool) {
+            let bytes = below.asked.remove(call).unwrap_or_default();
+            for above in &below.above {
+                self.used.entry(*above).or_default().spending.measured(tool, bytes, usage);
+            }
+        }
         if !decided {
             return;
         }
         let first = below.calls.insert(call.clone());
         let ran = draft.kind == Kind::CallAuthorized && !below.simulated;
+        let bytes = args_bytes(entry);
+        if ran {
+            below.asked.insert(call.clone(), bytes);
+        }
         for above in &below.above {
             let used = self.used.entry(*above).or_default();
             used.calls = used.calls.saturating_add(u64::from(first));
             if let Some(tool) = draft.tool.as_ref().filter(|_| ran) {
-                let times = used.authorized.entry(tool.clone()).or_default();
-                *times = times.saturating_add(1);
+                used.spending.authorized(tool, bytes);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::domain::commitment::commit;
 use crate::domain::decision::{Course, LayerDigest, Obligation, Reason};
 use crate::domain::digest::{Digest, Salt, call_digest};
 use crate::domain::json::Json;
-use crate::domain::outcome::Outcome;
+use crate::domain::outcome::{Observed, Outcome, Usage};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::policy::{Judged, Resumed, effect_digest, input};
@@ -25,6 +25,8 @@ pub const INLINE_MAX: usize = 16 * 1024;
 pub const STORED_MAX: usize = 1024 * 1024;
 /// Reasons kept in an entry.
 const REASONS_MAX: usize = 16;
+/// Relations that an entry names at most.
+const TABLES_MAX: usize = 64;
 
 /// A draft with the payloads it commits to.
 #[derive(Clone, PartialEq, Debug)]
@@ -40,6 +42,11 @@ impl Written {
     #[must_use]
     pub const fn bare(draft: Draft) -> Self {
         Self { draft, payloads: Vec::new() }
+    }
+
+    /// Commits to a payload of this role; over the stored limit it is committed to and not kept.
+    pub fn keep(&mut self, entropy: &dyn Entropy, role: &str, body: &[u8]) {
+        self.add(entropy, role, body);
     }
 
     fn add(&mut self, entropy: &dyn Entropy, role: &str, body: &[u8]) {
@@ -94,6 +101,9 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
     if let Some(input) = &decision.input {
         written.add(entropy, "policy_input", input);
     }
+    if let Some(pre_image) = prepared.pre_image().filter(|_| kind == Kind::CallAuthorized) {
+        written.add(entropy, "pre_image", pre_image);
+    }
     let digest = call_digest(call.run(), call.id(), call.tool(), &args);
     let tier = prepared.tool().map_or(Tier::T3, |tool| tool.tier);
     let mut data = vec![
@@ -147,34 +157,61 @@ pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> Written {
     let ended = finished.ended();
     let us = ("us", Json::from(micros(ended.took)));
     let attempts = ("attempts", Json::from(u64::from(ended.attempts)));
-    let (kind, data) = match &ended.outcome {
+    let (kind, mut data) = match &ended.outcome {
         Outcome::Completed { status, .. } => {
             let status = ("status", Json::from(clip(status, 64)));
-            (Kind::CallCompleted, Json::object([us, attempts, status]))
+            (Kind::CallCompleted, vec![us, attempts, status])
         }
         Outcome::Failed { class, started, message } => {
             let class = ("class", Json::from(class.as_str()));
             let started = ("started", Json::from(*started));
             let message = ("message", Json::from(clip(message, 256)));
-            (Kind::CallFailed, Json::object([us, attempts, class, started, message]))
+            (Kind::CallFailed, vec![us, attempts, class, started, message])
         }
         Outcome::Unknown { cause } => {
-            (Kind::CallUnknown, Json::object([("cause", Json::from(clip(cause, 256)))]))
+            (Kind::CallUnknown, vec![("cause", Json::from(clip(cause, 256)))])
         }
         Outcome::Cancelled { reason } => {
-            (Kind::CallCancelled, Json::object([("reason", Json::from(clip(reason, 256)))]))
+            (Kind::CallCancelled, vec![("reason", Json::from(clip(reason, 256)))])
         }
     };
+    if !finished.observed().is_empty() {
+        data.push(("observed", observed(finished.observed())));
+    }
     let mut written = Written::bare(Draft {
         run: Some(*finished.run()),
         call: Some(finished.call().clone()),
         tool: Some(finished.tool().clone()),
-        ..Draft::of(kind, data)
+        ..Draft::of(kind, Json::object(data))
     });
     if let Outcome::Completed { result, .. } = &ended.outcome {
         written.add(entropy, "result", result);
     }
     written
+}
+
+/// What an executor saw, as entries show it: nothing that it did not see.
+fn observed(seen: &Observed) -> Json {
+    let mut members = Vec::new();
+    members.extend(seen.sandbox.as_ref().map(|level| ("sandbox", Json::from(level.as_str()))));
+    if !seen.tables_queried.is_empty() {
+        let tables = seen.tables_queried.iter().take(TABLES_MAX);
+        let tables = tables.map(|table| Json::from(clip(table, 256))).collect::<Vec<_>>();
+        members.push(("tables_queried", tables.into()));
+    }
+    members.extend(seen.usage.as_ref().map(|usage| ("usage", used(usage))));
+    Json::object(members)
+}
+
+fn used(usage: &Usage) -> Json {
+    let mut members = vec![
+        ("upstream", Json::from(clip(&usage.upstream, 256))),
+        ("input_tokens", Json::from(usage.input_tokens)),
+        ("output_tokens", Json::from(usage.output_tokens)),
+    ];
+    members.extend(usage.cost_micro_usd.map(|cost| ("cost_micro_usd", Json::from(cost))));
+    members.extend(usage.estimated.then(|| ("estimated", Json::from(true))));
+    Json::object(members)
 }
 
 /// An approver's word about a held call, as it will stand on the books: what was signed is its payload.

@@ -72,6 +72,7 @@ kinds! {
     AmendmentApproved = "amendment.approved";
     AmendmentRefused = "amendment.refused";
     EnforcementTested = "enforcement.tested";
+    WriterEnrolled = "writer.enrolled";
 }
 
 impl Kind {
@@ -104,7 +105,7 @@ pub struct Commitment {
     pub c: Digest,
     /// Payload bytes.
     pub len: u64,
-    /// `args`, `result`, `policy_input`, `approval`, `message`, `raw`.
+    /// `args`, `result`, `policy_input`, `approval`, `message`, `raw`, `pre_image`.
     pub role: String,
 }
 

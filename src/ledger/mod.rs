@@ -42,6 +42,8 @@ pub mod closing;
 #[cfg(feature = "gate")]
 mod delegated;
 pub mod drafts;
+#[cfg(feature = "gate")]
+pub mod enrolment;
 pub mod entry;
 #[cfg(feature = "gate")]
 pub mod fleet;
@@ -205,8 +207,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Randomness for ids, salts and keys.
     pub entropy: Arc<dyn Entropy>,
-    /// Signs the epoch key's certificate.
-    pub signer: Arc<dyn writer_key::Signer>,
+    /// Certifies the epoch's key: the enrolment key itself, or a hub that has it.
+    pub signer: Arc<dyn enrolment::Certifier>,
     /// The key of a log whose key is stable (the fleet log); without one, each epoch makes its own.
     pub log_key: Option<writer_key::LogKeys>,
     /// What this machine remembers of its chain.
@@ -229,7 +231,7 @@ pub use in_force::Activated;
 #[cfg(feature = "gate")]
 pub use later::Promised;
 #[cfg(feature = "gate")]
-pub use recovered::{Delegated, Past, RecoveredRun};
+pub use recovered::{Delegated, Past, PastSpending, RecoveredRun, Unmeasured};
 
 #[cfg(feature = "gate")]
 /// A handle on the books. Cheap to clone.

@@ -6,11 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::domain::call::ToolCall;
 use crate::domain::decision::{Course, Obligation, Reason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq, ToolName};
-use crate::domain::outcome::{Ended, Outcome, SIMULATED};
+use crate::domain::outcome::{Ended, Observed, Outcome, SIMULATED};
 use crate::domain::prepared::Prepared;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
@@ -42,13 +44,14 @@ pub struct Permit {
     verdict: Verdict,
     obligations: Vec<Obligation>,
     receipt: Receipt,
+    observed: Mutex<Observed>,
 }
 
 impl Permit {
     pub(super) fn mint(judged: Judged, receipt: Receipt) -> Self {
         let (prepared, decision) = judged.into_parts();
         let (verdict, obligations) = (decision.verdict, decision.obligations);
-        Self { prepared, verdict, obligations, receipt }
+        Self { prepared, verdict, obligations, receipt, observed: Mutex::default() }
     }
 
     /// The call that was allowed.
@@ -76,6 +79,11 @@ impl Permit {
         &self.receipt
     }
 
+    /// Keeps what the executor saw. It stands in the call's last entry also if the call is stopped half way.
+    pub(crate) fn observe(&self, see: impl FnOnce(&mut Observed)) {
+        see(&mut self.observed.lock());
+    }
+
     /// Spends the permit: the call is over, and this is how it ended.
     pub(crate) fn finish(self, ended: Ended) -> Finished {
         let call = self.prepared.call();
@@ -88,6 +96,7 @@ impl Permit {
             tool: call.tool().clone(),
             authorized: self.receipt,
             ended,
+            observed: self.observed.into_inner(),
         }
     }
 
@@ -117,6 +126,7 @@ pub struct Finished {
     tool: ToolName,
     authorized: Receipt,
     ended: Ended,
+    observed: Observed,
     inert: bool,
 }
 
@@ -144,6 +154,11 @@ impl Finished {
     /// How it ended.
     pub const fn ended(&self) -> &Ended {
         &self.ended
+    }
+
+    /// What its executor saw.
+    pub const fn observed(&self) -> &Observed {
+        &self.observed
     }
 }
 

@@ -66,6 +66,9 @@ pub struct Pruning {
 pub const KEPT: [&str; 5] =
     ["chain.genesis", "writer.started", "policy.activated", "manifest.bound", "anchor.observed"];
 
+/// How many payloads a reader is asked for at once.
+pub const PAYLOADS_MAX: usize = 256;
+
 /// What an auditor's tools do: read everything, write nothing, hold no lease.
 #[async_trait]
 pub trait LedgerReader: Send + Sync + 'static {
@@ -162,6 +165,20 @@ pub trait LedgerReader: Send + Sync + 'static {
 
     /// A payload, unless it was erased or never stored.
     async fn payload(&self, chain: &ChainId, c: &Digest) -> Result<Option<PayloadRow>, StoreError>;
+
+    /// Those of these payloads that are there, in no order: what was erased or never stored is left
+    /// out. A caller asks for at most [`PAYLOADS_MAX`] at once, and minds what they weigh.
+    async fn payloads(
+        &self,
+        chain: &ChainId,
+        list: &[Digest],
+    ) -> Result<Vec<PayloadRow>, StoreError> {
+        let mut found = Vec::with_capacity(list.len());
+        for c in list {
+            found.extend(self.payload(chain, c).await?);
+        }
+        Ok(found)
+    }
 
     /// The smallest stored checkpoint with `size >= at_least`: its size and note.
     async fn checkpoint(

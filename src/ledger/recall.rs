@@ -151,7 +151,8 @@ fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
         | Kind::AmendmentProposed
         | Kind::AmendmentApproved
         | Kind::AmendmentRefused
-        | Kind::EnforcementTested => return None,
+        | Kind::EnforcementTested
+        | Kind::WriterEnrolled => return None,
     })
 }
 

@@ -11,12 +11,13 @@ use super::chain::Chain;
 use super::closing::close;
 use super::delegated::Tally;
 use super::drafts::Written;
+use super::enrolment::Issued;
 use super::entry::{Draft, Entry, Kind};
 use super::fleet::seen;
 use super::sequencer::{Ending, Sequencer, Writer};
 use super::store::{EntryRow, Head, LeaseRequest, Leased, StoreError};
 use super::tail::RunTail;
-use super::writer_key::{Certificate, Signer, WriterKey};
+use super::writer_key::{Certificate, WriterKey};
 use super::{Past, RecoveredRun, spool};
 use crate::clock::{random16, random32};
 use crate::crypto::merkle::Frontier;
@@ -24,6 +25,7 @@ use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
 
 /// Entries at the end of the chain that are checked before it is extended.
 const TAIL_CHECKED: u64 = 1000;
@@ -78,7 +80,11 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
     let durability = shared.store.durability().await?;
     let leased = match shared.leased.get() {
         Some(leased) => refresh(&shared, leased).await?,
-        None => lease(writer).await?,
+        None => {
+            // WHY: a slot nobody can be certified for is better left to somebody else.
+            writer.signer.reachable().await.map_err(Refused::Later)?;
+            lease(writer).await?
+        }
     };
     withdraw(writer, &leased).await?;
     let mark = writer.journal.watermark(&leased.key.chain).map_err(|e| broken(e.to_string()))?;
@@ -100,10 +106,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
         chain.continue_from(last.ts);
     }
     let runs = take_up_runs(&shared, &leased, &mut chain).await?;
-    let signing = match &writer.log_key {
-        Some(keys) => WriterKey::stable(keys.clone(), &leased.origin, now),
-        None => WriterKey::generate(&*shared.entropy, &leased.origin, now),
-    };
+    let (signing, issued) = introduce(writer, &leased, now).await?;
     let origin: Arc<str> = leased.origin.as_str().into();
     let mut sequencer = Sequencer {
         key: leased.key.clone(),
@@ -118,7 +121,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
         forgetful: false,
         shared: Arc::clone(&shared),
     };
-    let found = Found { mark: mark.as_ref(), healed, durability };
+    let found = Found { mark: mark.as_ref(), healed, durability, issued };
     let opening = opening(writer, &leased, &sequencer, &found)?;
     sequencer.journal = Some(std::mem::replace(&mut writer.journal, Box::new(spool::NoJournal)));
     let started = sequencer.write(opening).await;
@@ -135,6 +138,34 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
             Err(ending.into())
         }
     }
+}
+
+/// The key of this epoch and its certificate. A key whose certificate did not come is asked for again: the
+/// answer may have been lost, and another key would not be certified.
+async fn introduce(
+    writer: &mut Writer,
+    leased: &Leased,
+    now: Timestamp,
+) -> Result<(WriterKey, Issued), Refused> {
+    let shared = Arc::clone(&writer.shared);
+    let epoch = leased.key.epoch;
+    let kept = writer.introducing.take().filter(|(of, _)| *of == epoch).map(|(_, key)| key);
+    let signing = kept.unwrap_or_else(|| match &writer.log_key {
+        Some(keys) => WriterKey::stable(keys.clone(), &leased.origin, now),
+        None => WriterKey::generate(&*shared.entropy, &leased.origin, now),
+    });
+    writer.introducing = Some((epoch, signing.clone()));
+    let wanted = Certificate {
+        slot: leased.slot.clone(),
+        epoch,
+        key: signing.public(),
+        pod: shared.settings.pod.clone(),
+        image_digest: shared.settings.image_digest.clone(),
+        not_after: signing.not_after(),
+    };
+    let issued = writer.signer.certify(wanted, &signing).await.map_err(Refused::Later)?;
+    let signing = signing.until(issued.certificate.not_after);
+    Ok((signing, issued))
 }
 
 /// Takes a slot and remembers the lease before anything is written under it.
@@ -335,6 +366,8 @@ struct Found<'a> {
     healed: Option<(u64, u64)>,
     /// The store's own settings.
     durability: Vec<(String, String)>,
+    /// The certificate of this epoch's key.
+    issued: Issued,
 }
 
 /// The first entries of an epoch: genesis where there is none, the clock's step, the writer.
@@ -355,14 +388,6 @@ fn opening(
         ]);
         opening.push(Written::bare(Draft::of(Kind::ChainGenesis, data)));
     }
-    let certificate = Certificate {
-        slot: leased.slot.clone(),
-        epoch: leased.key.epoch,
-        key: sequencer.signing.public(),
-        pod: settings.pod.clone(),
-        image_digest: settings.image_digest.clone(),
-        not_after: sequencer.signing.not_after(),
-    };
     // How long nothing may be written: a verifier holds the pauses between entries to it.
     let cadence = ("heartbeat_ms".to_owned(), settings.heartbeat.as_millis().to_string());
     let reason = match (leased.head.size, leased.same_writer) {
@@ -372,8 +397,7 @@ fn opening(
         (_, false) => "take_over",
     };
     let data = started(&Started {
-        certificate: &certificate,
-        signer: &*writer.signer,
+        issued: &found.issued,
         version: &settings.version,
         mark: mark.map(|mark| (mark.size, Some(mark.root))),
         reason,
@@ -385,7 +409,6 @@ fn opening(
             .cloned()
             .collect(),
     });
-    let data = data.map_err(Refused::Later)?;
     opening.push(Written::bare(Draft::of(Kind::WriterStarted, data)));
     if let Some(delta) = sequencer.chain.behind(sequencer.moment()) {
         if delta > CLOCK_STEP_MAX_MS && !settings.accept_clock_step {
@@ -407,8 +430,7 @@ fn opening(
 
 /// What a `writer.started` says.
 pub(super) struct Started<'a> {
-    pub certificate: &'a Certificate,
-    pub signer: &'a dyn Signer,
+    pub issued: &'a Issued,
     pub version: &'a str,
     /// The last head that is remembered.
     pub mark: Option<(u64, Option<Digest>)>,
@@ -416,24 +438,24 @@ pub(super) struct Started<'a> {
     pub settings: Vec<(String, String)>,
 }
 
-/// The data of a `writer.started`, its certificate issued.
-pub(super) fn started(of: &Started<'_>) -> Result<Json, String> {
+/// The data of a `writer.started`.
+pub(super) fn started(of: &Started<'_>) -> Json {
     let settings = of
         .settings
         .iter()
         .map(|(k, v)| Json::object([("k", Json::from(k.as_str())), ("v", Json::from(v.as_str()))]));
     let root = of.mark.and_then(|(_, root)| root);
-    let certificate = of.certificate;
-    Ok(Json::object([
+    let certificate = &of.issued.certificate;
+    Json::object([
         ("version", Json::from(of.version)),
         ("image", Json::from(certificate.image_digest.as_str())),
         ("pod", Json::from(certificate.pod.as_str())),
         ("writer_key", Json::from(certificate.key.base64())),
-        ("certificate", certificate.issue(of.signer)?),
+        ("certificate", of.issued.json.clone()),
         ("prev_epoch", Json::from(certificate.epoch.saturating_sub(1))),
         ("watermark_size", Json::from(of.mark.map_or(0, |(size, _)| size))),
         ("watermark_root", Json::from(root.map_or_else(String::new, |root| root.hex()))),
         ("reason", Json::from(of.reason)),
         ("settings", settings.collect::<Vec<_>>().into()),
-    ]))
+    ])
 }

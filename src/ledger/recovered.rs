@@ -28,8 +28,8 @@ pub struct RecoveredRun {
 pub struct Past {
     /// Failed or unknown calls since the last one that went well.
     pub errors_in_row: u64,
-    /// Authorised calls, by tool.
-    pub authorized: BTreeMap<ToolName, u64>,
+    /// What its authorised calls spent.
+    pub spending: PastSpending,
     /// What the runs it delegated to used of its limits, those that are sealed too.
     pub delegated: Delegated,
     /// When calls were denied, ascending; the last ones only.
@@ -45,8 +45,14 @@ impl Past {
     /// Reads them off the entries of a run, ascending.
     pub(super) fn of<'a>(entries: impl Iterator<Item = &'a Entry>) -> Self {
         let mut past = Self::default();
+        let mut asked = BTreeMap::new();
         for entry in entries {
             let draft = &entry.draft;
+            if let (Some(usage), Some(call), Some(tool)) = (usage(entry), &draft.call, &draft.tool)
+            {
+                let bytes = asked.remove(call).unwrap_or_default();
+                past.spending.measured(tool, bytes, usage);
+            }
             // An MCP tool tells that it failed inside a result that arrived.
             let status = draft.data.get("status").and_then(Json::as_str);
             let failed = matches!(draft.kind, Kind::CallFailed | Kind::CallUnknown)
@@ -65,8 +71,9 @@ impl Past {
                     past.denials.pop_front();
                 }
             } else if let (Kind::CallAuthorized, Some(tool)) = (draft.kind, &draft.tool) {
-                let times = past.authorized.entry(tool.clone()).or_default();
-                *times = times.saturating_add(1);
+                let bytes = args_bytes(entry);
+                past.spending.authorized(tool, bytes);
+                asked.extend(draft.call.clone().map(|call| (call, bytes)));
             }
         }
         past
@@ -78,8 +85,60 @@ impl Past {
 pub struct Delegated {
     /// Calls that were decided.
     pub calls: u64,
-    /// Authorised calls of runs that were not only simulated, by tool.
-    pub authorized: BTreeMap<ToolName, u64>,
+    /// What authorised calls of runs that were not only simulated spent.
+    pub spending: PastSpending,
+}
+
+/// What authorised calls spent, as far as entries tell: what is not measured is priced by whoever knows the
+/// tools.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PastSpending {
+    /// Tokens of calls that were measured.
+    pub tokens: u64,
+    /// What those cost; millionths of a US dollar.
+    pub cost_micro_usd: u64,
+    /// The calls that were not measured, by tool.
+    pub unmeasured: BTreeMap<ToolName, Unmeasured>,
+}
+
+/// Calls of one tool of which no entry tells what they used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Unmeasured {
+    /// How many.
+    pub calls: u64,
+    /// Bytes of their arguments.
+    pub args_bytes: u64,
+}
+
+impl PastSpending {
+    /// One more authorised call with arguments of so many bytes.
+    pub(super) fn authorized(&mut self, tool: &ToolName, args_bytes: u64) {
+        let calls = self.unmeasured.entry(tool.clone()).or_default();
+        calls.calls = calls.calls.saturating_add(1);
+        calls.args_bytes = calls.args_bytes.saturating_add(args_bytes);
+    }
+
+    /// What one of those calls used: `usage` is the member of its last entry.
+    pub(super) fn measured(&mut self, tool: &ToolName, args_bytes: u64, usage: &Json) {
+        if let Some(calls) = self.unmeasured.get_mut(tool) {
+            calls.calls = calls.calls.saturating_sub(1);
+            calls.args_bytes = calls.args_bytes.saturating_sub(args_bytes);
+        }
+        let number = |name: &str| usage.get(name).and_then(Json::as_u64).unwrap_or_default();
+        let tokens = number("input_tokens").saturating_add(number("output_tokens"));
+        self.tokens = self.tokens.saturating_add(tokens);
+        self.cost_micro_usd = self.cost_micro_usd.saturating_add(number("cost_micro_usd"));
+    }
+}
+
+/// Bytes of the arguments a decision's entry commits to.
+pub(super) fn args_bytes(entry: &Entry) -> u64 {
+    entry.draft.commit.iter().find(|c| c.role == "args").map_or(0, |c| c.len)
+}
+
+/// What a model used, if this is the last entry of a call that measured it.
+pub(super) fn usage(entry: &Entry) -> Option<&Json> {
+    entry.draft.data.get("observed").and_then(|observed| observed.get("usage"))
 }
 
 impl RecoveredRun {

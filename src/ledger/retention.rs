@@ -54,6 +54,18 @@ pub enum Residue {
     Unknown,
 }
 
+impl Residue {
+    /// The word in receipts.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Some => "some",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// Deletes payloads from outside the call path.
 #[async_trait]
 pub trait PayloadKeeper: Send + Sync + 'static {
@@ -122,6 +134,8 @@ pub struct Records {
     pub erased: BTreeMap<(String, Digest), Erasure>,
     /// Holds in force, oldest first.
     pub holds: Vec<Hold>,
+    /// Holds that were lifted, oldest first; `by` and `reason` are of the lifting.
+    pub lifted: Vec<Hold>,
 }
 
 impl Records {
@@ -130,14 +144,7 @@ impl Records {
     /// # Errors
     /// The store cannot be read, or an entry is not understood: then nothing may be erased.
     pub async fn read(reader: &dyn LedgerReader, tenant: &str) -> Result<Self, StoreError> {
-        let first = fleet::origin(tenant);
-        let mut chains = reader.chains().await?;
-        let of_tenant = |row: &ChainRow| {
-            let rest = row.origin.strip_prefix(&first);
-            row.tenant == tenant
-                && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        chains.retain(of_tenant);
+        let chains = fleet_logs(reader, tenant).await?;
         let kinds = [Kind::PayloadErased, Kind::HoldPlaced, Kind::HoldLifted].map(Kind::as_str);
         let mut records = Self::default();
         for chain in chains {
@@ -164,12 +171,13 @@ impl Records {
         }
         let run = text("run").map(|run| RunId::parse(run).ok_or_else(|| odd("no run")));
         let run = run.transpose()?;
+        let word = |name| text(name).unwrap_or_default().to_owned();
+        let hold = Hold { log, run, reason: word("reason"), by: word("by"), seq: row.seq };
         if entry.draft.kind == Kind::HoldLifted {
-            self.holds.retain(|hold| hold.log != log || hold.run != run);
+            self.holds.retain(|one| one.log != hold.log || one.run != hold.run);
+            self.lifted.push(hold);
         } else {
-            let word = |name| text(name).unwrap_or_default().to_owned();
-            let (reason, by) = (word("reason"), word("by"));
-            self.holds.push(Hold { log, run, reason, by, seq: row.seq });
+            self.holds.push(hold);
         }
         Ok(())
     }
@@ -191,18 +199,48 @@ impl Records {
         chain: &ChainRow,
         asked: &BTreeSet<Digest>,
     ) -> Result<BTreeMap<Digest, Hold>, StoreError> {
-        let mut held = BTreeMap::new();
-        for hold in self.holds.iter().filter(|hold| hold.log == chain.origin) {
-            let Some(run) = &hold.run else {
-                held.extend(asked.iter().map(|c| (*c, hold.clone())));
-                continue;
-            };
-            for row in commitments_of(reader, &chain.chain, run).await? {
-                held.entry(row.0).or_insert_with(|| hold.clone());
-            }
-        }
-        Ok(held)
+        kept_by(&self.holds, reader, chain, asked).await
     }
+}
+
+/// The fleet logs of this tenant, the oldest first.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn fleet_logs(
+    reader: &dyn LedgerReader,
+    tenant: &str,
+) -> Result<Vec<ChainRow>, StoreError> {
+    let first = fleet::origin(tenant);
+    let mut chains = reader.chains().await?;
+    chains.retain(|row| {
+        let rest = row.origin.strip_prefix(&first);
+        row.tenant == tenant && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    });
+    Ok(chains)
+}
+
+/// Every commitment of this chain that one of these holds is about, and the first of them that is.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn kept_by(
+    holds: &[Hold],
+    reader: &dyn LedgerReader,
+    chain: &ChainRow,
+    asked: &BTreeSet<Digest>,
+) -> Result<BTreeMap<Digest, Hold>, StoreError> {
+    let mut held = BTreeMap::new();
+    for hold in holds.iter().filter(|hold| hold.log == chain.origin) {
+        let Some(run) = &hold.run else {
+            held.extend(asked.iter().map(|c| (*c, hold.clone())));
+            continue;
+        };
+        for row in commitments_of(reader, &chain.chain, run).await? {
+            held.entry(row.0).or_insert_with(|| hold.clone());
+        }
+    }
+    Ok(held)
 }
 
 /// What the entries of a run commit to, with the roles.

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::chain::{Chain, Moment, Placed};
 use super::drafts::{self, Written};
+use super::enrolment::Certifier;
 use super::entry::{Draft, Kind};
 use super::item::{Claim, Done, Item};
 use super::later::Lanes;
@@ -17,8 +18,9 @@ use super::permit::{Committed, Receipt, Settled};
 use super::spool::{Journal, LeaseFile};
 use super::store::{Batch, EntryRow, Head, LeaseKey, LeaseRequest, PayloadRow, StoreError};
 use super::tail::TailError;
-use super::writer_key::{LogKeys, Signer, WriterKey};
+use super::writer_key::{LogKeys, WriterKey};
 use super::{Error, Parts, RecoveredRun, Shared, Status, closing, recover};
+use crate::domain::id::Epoch;
 use crate::domain::json::Json;
 
 /// Entries of one batch at most.
@@ -31,13 +33,15 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// A writer that has not started yet.
 pub struct Writer {
     pub(super) shared: Arc<Shared>,
-    pub(super) signer: Arc<dyn Signer>,
+    pub(super) signer: Arc<dyn Certifier>,
     /// A key that outlives this epoch, if the log has one.
     pub(super) log_key: Option<LogKeys>,
     pub(super) journal: Box<dyn Journal>,
     pub(super) lease_file: Option<LeaseFile>,
     /// What was asked of the store and not answered yet.
     pub(super) request: Option<LeaseRequest>,
+    /// The key of an epoch whose certificate was asked for.
+    pub(super) introducing: Option<(Epoch, WriterKey)>,
     lanes: Lanes,
     status: watch::Sender<Status>,
 }
@@ -91,7 +95,8 @@ impl Writer {
         status: watch::Sender<Status>,
     ) -> Self {
         let Parts { signer, log_key, journal, lease_file, .. } = parts;
-        Self { shared, signer, log_key, journal, lease_file, request: None, lanes, status }
+        let (request, introducing) = (None, None);
+        Self { shared, signer, log_key, journal, lease_file, request, introducing, lanes, status }
     }
 
     /// Takes a slot, recovers its chain, hands over the open runs, then writes until `stop`.

@@ -16,7 +16,7 @@ use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
 
 #[cfg(feature = "gate")]
-pub use super::reader::{ChainRow, KEPT, LedgerReader, Pruner, Pruning, Volume};
+pub use super::reader::{ChainRow, KEPT, LedgerReader, PAYLOADS_MAX, Pruner, Pruning, Volume};
 
 /// Why the store did not do what was asked.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -243,7 +243,8 @@ impl Tails {
             | Kind::AmendmentProposed
             | Kind::AmendmentApproved
             | Kind::AmendmentRefused
-            | Kind::EnforcementTested => Ok(()),
+            | Kind::EnforcementTested
+            | Kind::WriterEnrolled => Ok(()),
         }
     }
 

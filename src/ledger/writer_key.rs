@@ -40,14 +40,33 @@ pub struct Certificate {
 
 impl Certificate {
     fn body(&self) -> Vec<u8> {
-        canonical::bytes(&Json::object([
+        canonical::bytes(&Json::object(self.members()))
+    }
+
+    /// Its members, as they are signed.
+    pub(crate) fn members(&self) -> Vec<(&'static str, Json)> {
+        vec![
             ("slot", Json::from(self.slot.as_str())),
             ("epoch", Json::from(self.epoch)),
             ("key", Json::from(STANDARD.encode(self.key.to_bytes()))),
             ("pod", Json::from(self.pod.as_str())),
             ("image_digest", Json::from(self.image_digest.as_str())),
             ("not_after", Json::from(self.not_after.to_string())),
-        ]))
+        ]
+    }
+
+    /// Reads these members; what else stands there is not looked at.
+    pub(crate) fn of(fields: &Json) -> Option<Self> {
+        let text = |name| fields.get(name).and_then(Json::as_str);
+        let key = <[u8; 32]>::try_from(STANDARD.decode(text("key")?).ok()?).ok()?;
+        Some(Self {
+            slot: text("slot")?.to_owned(),
+            epoch: fields.get("epoch")?.as_u64()?,
+            key: PublicKey::from_bytes(&key)?,
+            pod: text("pod")?.to_owned(),
+            image_digest: text("image_digest")?.to_owned(),
+            not_after: Timestamp::parse(text("not_after")?)?,
+        })
     }
 
     /// The certificate as it stands in `writer.started`.
@@ -75,23 +94,13 @@ impl Certificate {
         if !signed {
             return None;
         }
-        let fields = Json::parse(&body, &Limits::ENTRY).ok()?;
-        let text = |name| fields.get(name).and_then(Json::as_str);
-        let key = <[u8; 32]>::try_from(STANDARD.decode(text("key")?).ok()?).ok()?;
-        let read = Self {
-            slot: text("slot")?.to_owned(),
-            epoch: fields.get("epoch")?.as_u64()?,
-            key: PublicKey::from_bytes(&key)?,
-            pod: text("pod")?.to_owned(),
-            image_digest: text("image_digest")?.to_owned(),
-            not_after: Timestamp::parse(text("not_after")?)?,
-        };
+        let read = Self::of(&Json::parse(&body, &Limits::ENTRY).ok()?)?;
         (read.body() == body).then_some(read)
     }
 }
 
 /// What signs the checkpoints of an epoch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct WriterKey {
     key: Arc<dyn Signer>,
     /// A key that is being rotated away: it signs along.
@@ -121,10 +130,29 @@ impl WriterKey {
         self.key.public()
     }
 
+    /// The name of the log it signs for.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
     /// When it stops signing.
     #[must_use]
     pub const fn not_after(&self) -> Timestamp {
         self.not_after
+    }
+
+    /// The same key under a certificate that ends then.
+    pub(super) fn until(self, not_after: Timestamp) -> Self {
+        Self { not_after, ..self }
+    }
+
+    /// Signs these bytes with the key itself: proof that it is held here.
+    ///
+    /// # Errors
+    /// The signer's.
+    pub(super) fn sign(&self, message: &[u8]) -> Result<[u8; 64], String> {
+        self.key.sign(message)
     }
 
     /// The signed checkpoint over a tree of this size and root.

@@ -21,6 +21,40 @@ pub const CALLS_MAX: u64 = 100_000;
 /// What rates are counted over.
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// What a call may take of the budgets, known before it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Spend {
+    /// Tokens of a model, read and written together; 0 for tools that are no model.
+    pub tokens: u64,
+    /// Millionths of a US dollar; `None` if its binding does not say.
+    pub cost_micro_usd: Option<u64>,
+}
+
+/// What was set aside of a run's budget, or taken of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Spent {
+    /// Tokens.
+    pub tokens: u64,
+    /// Millionths of a US dollar.
+    pub cost: u64,
+}
+
+impl Spent {
+    /// What is left of this once so much was really taken.
+    #[must_use]
+    pub const fn rest(self, taken: Self) -> Self {
+        let tokens = self.tokens.saturating_sub(taken.tokens);
+        Self { tokens, cost: self.cost.saturating_sub(taken.cost) }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        let tokens = self.tokens.saturating_add(other.tokens);
+        Self { tokens, cost: self.cost.saturating_add(other.cost) }
+    }
+}
+
 /// What one run used so far.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
@@ -33,8 +67,8 @@ pub struct Usage {
     errors_in_row: u64,
     last: Option<(Digest, u64)>,
     recent: VecDeque<Duration>,
-    /// Millionths of a US dollar, of calls that were started or are about to be.
-    cost: u64,
+    /// By calls that were started or are about to be.
+    spent: Spent,
     /// When the last denials were, monotonic; as many as are needed to suspend the run.
     denials: VecDeque<Duration>,
 }
@@ -84,8 +118,8 @@ impl Usage {
 
     /// The same, after so many failed or unknown calls in a row and this much spent.
     #[must_use]
-    pub fn after(mut self, errors_in_row: u64, cost: u64) -> Self {
-        (self.errors_in_row, self.cost) = (errors_in_row, cost);
+    pub fn after(mut self, errors_in_row: u64, spent: Spent) -> Self {
+        (self.errors_in_row, self.spent) = (errors_in_row, spent);
         self
     }
 
@@ -99,37 +133,45 @@ impl Usage {
     /// Millionths of a US dollar spent, also by the runs it delegated to.
     #[must_use]
     pub const fn cost(&self) -> u64 {
-        self.cost
+        self.spent.cost
     }
 
-    /// Sets aside what a call costs, or says why not. `None`: its binding does not say.
+    /// Sets aside what a call may take, or says why not.
     ///
     /// # Errors
-    /// `whose` `cost_usd` is reached, or nobody can tell; nothing is set aside.
+    /// `whose` `cost_usd` or `tokens` would be passed, or nobody can tell; nothing is set aside.
     pub fn spend(
         &mut self,
         whose: Whose<'_>,
         limits: &Limits,
-        cost: Option<u64>,
-    ) -> Result<u64, Reason> {
-        let cost = match (cost, limits.cost_micro_usd) {
+        wanted: Spend,
+    ) -> Result<Spent, Reason> {
+        let cost = match (wanted.cost_micro_usd, limits.cost_micro_usd) {
             (Some(cost), _) => cost,
             (None, None) => 0,
             (None, Some(_)) => return Err(unpriced(whose)),
         };
-        let after = self.cost.saturating_add(cost);
-        match limits.cost_micro_usd.filter(|most| after > *most) {
-            Some(most) => Err(over(whose, "cost_usd", &usd(most))),
-            None => {
-                self.cost = after;
-                Ok(cost)
-            }
+        let wanted = Spent { tokens: wanted.tokens, cost };
+        let after = self.spent.plus(wanted);
+        if let Some(most) = limits.cost_micro_usd.filter(|most| after.cost > *most) {
+            return Err(over(whose, "cost_usd", &usd(most)));
         }
+        let over_tokens = |most: &u64| wanted.tokens > 0 && after.tokens > *most;
+        if let Some(most) = limits.tokens.filter(over_tokens) {
+            return Err(over(whose, "tokens", &most.to_string()));
+        }
+        self.spent = after;
+        Ok(wanted)
     }
 
-    /// The call was not started.
-    pub const fn unspend(&mut self, cost: u64) {
-        self.cost = self.cost.saturating_sub(cost);
+    /// So much of what was set aside was not used.
+    pub const fn unspend(&mut self, spent: Spent) {
+        self.spent = self.spent.rest(spent);
+    }
+
+    /// So much was used beyond what was set aside.
+    pub const fn overspend(&mut self, spent: Spent) {
+        self.spent = self.spent.plus(spent);
     }
 
     /// The denials of another life were on another clock.
@@ -348,18 +390,38 @@ mod tests {
     #[test]
     fn cost_is_set_aside_before_a_call_and_given_back_if_it_did_not_start() {
         let limits = Limits { cost_micro_usd: Some(100), ..Limits::default() };
+        let cost = |cost| Spend { tokens: 0, cost_micro_usd: cost };
+        let spent = |cost| Ok(Spent { tokens: 0, cost });
         let mut usage = Usage::default();
-        assert_eq!(usage.spend(Whose::Own, &limits, Some(60)), Ok(60));
-        let refused = usage.spend(Whose::Own, &limits, Some(41)).unwrap_err();
+        assert_eq!(usage.spend(Whose::Own, &limits, cost(Some(60))), spent(60));
+        let refused = usage.spend(Whose::Own, &limits, cost(Some(41))).unwrap_err();
         assert_eq!(refused.detail, "limit.cost_usd");
         assert!(refused.message.contains("0.000100"), "{}", refused.message);
-        usage.unspend(60);
-        assert_eq!(usage.spend(Whose::Own, &limits, Some(100)), Ok(100));
+        usage.unspend(Spent { tokens: 0, cost: 60 });
+        assert_eq!(usage.spend(Whose::Own, &limits, cost(Some(100))), spent(100));
         assert_eq!(
-            usage.spend(Whose::Own, &limits, None).unwrap_err().detail,
+            usage.spend(Whose::Own, &limits, cost(None)).unwrap_err().detail,
             "limit.cost_unknown"
         );
-        assert_eq!(Usage::default().spend(Whose::Own, &Limits::default(), None), Ok(0));
+        let free = Usage::default().spend(Whose::Own, &Limits::default(), cost(None));
+        assert_eq!(free, spent(0));
+    }
+
+    #[test]
+    fn tokens_are_set_aside_before_a_call_and_what_was_not_used_is_given_back() {
+        let limits = Limits { tokens: Some(1000), ..Limits::default() };
+        let tokens = |tokens| Spend { tokens, cost_micro_usd: None };
+        let mut usage = Usage::default();
+        let set_aside = usage.spend(Whose::Own, &limits, tokens(900)).unwrap();
+        let refused = usage.spend(Whose::Own, &limits, tokens(101)).unwrap_err();
+        assert_eq!(refused.detail, "limit.tokens");
+        usage.unspend(set_aside.rest(Spent { tokens: 150, cost: 0 }));
+        assert!(usage.spend(Whose::Own, &limits, tokens(850)).is_ok());
+        assert!(usage.spend(Whose::Own, &limits, tokens(1)).is_err());
+        assert!(usage.spend(Whose::Own, &limits, tokens(0)).is_ok(), "a tool that is no model");
+        usage.unspend(Spent { tokens: 850, cost: 0 });
+        usage.overspend(Spent { tokens: 850, cost: 0 });
+        assert!(usage.spend(Whose::Own, &limits, tokens(1)).is_err(), "what was used counts");
     }
 
     #[test]

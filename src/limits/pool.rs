@@ -19,6 +19,8 @@ pub const SIZE_MAX: u64 = 9_007_199_254_740_991;
 pub enum Unit {
     /// Calls that were started.
     Requests,
+    /// Tokens that models read and write.
+    Tokens,
     /// Millionths of a US dollar, as the bindings declare them for each call.
     CostMicroUsd,
     /// Calls at the same time.
@@ -26,11 +28,12 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// `requests`, `cost_micro_usd` or `concurrency`.
+    /// `requests`, `tokens`, `cost_micro_usd` or `concurrency`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Requests => "requests",
+            Self::Tokens => "tokens",
             Self::CostMicroUsd => "cost_micro_usd",
             Self::Concurrency => "concurrency",
         }
@@ -39,7 +42,7 @@ impl Unit {
     /// Reads the word.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let all = [Self::Requests, Self::CostMicroUsd, Self::Concurrency];
+        let all = [Self::Requests, Self::Tokens, Self::CostMicroUsd, Self::Concurrency];
         all.into_iter().find(|unit| unit.as_str() == text)
     }
 }

@@ -15,11 +15,11 @@ pub mod tsa;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 
 use crate::catalog::address::Cidr;
 use crate::catalog::host::Origin;
-use crate::tool::net::{Client, System};
+use crate::tool::net::{Client, Identity, System};
 
 /// How long one request may take, from the name to the last byte of the answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
@@ -42,13 +42,26 @@ pub(crate) struct Remote {
 
 impl Remote {
     pub(crate) fn new(url: &str, ca: Option<&[u8]>) -> Result<Self, String> {
+        Self::presenting(url, ca, None)
+    }
+
+    /// As `new`, showing this certificate of ours, over https alone.
+    pub(crate) fn presenting(
+        url: &str,
+        ca: Option<&[u8]>,
+        identity: Option<&Identity>,
+    ) -> Result<Self, String> {
         let (origin, path) = Origin::parse(url)?;
         if path.contains(['{', '}', '?', '#']) {
             return Err("the path of a url has no braces, no query and no fragment".into());
         }
         let everywhere = ["0.0.0.0/0", "::/0"].map(Cidr::parse);
         let everywhere = everywhere.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let client = Client::new(&origin, &everywhere, ca, std::sync::Arc::new(System))?;
+        let resolve = std::sync::Arc::new(System);
+        let client = match identity {
+            None => Client::new(&origin, &everywhere, ca, resolve)?,
+            Some(identity) => Client::presenting(&origin, &everywhere, ca, identity, resolve)?,
+        };
         Ok(Self { client, origin, path })
     }
 
@@ -76,17 +89,8 @@ impl Remote {
         body: Vec<u8>,
         bytes_max: usize,
     ) -> Result<Answer, String> {
-        let scheme = if self.origin.tls { "https" } else { "http" };
-        let Origin { host, port, .. } = &self.origin;
-        let path = match path {
-            "" => self.path.clone(),
-            below => format!("{}{below}", self.path.trim_end_matches('/')),
-        };
-        let uri = format!("{scheme}://{host}:{port}{path}");
-        let request =
-            request.uri(uri).body(Full::new(Bytes::from(body))).map_err(|e| e.to_string())?;
         let exchange = async {
-            let response = self.client.send(request).await.map_err(|e| chain(&e))?;
+            let response = self.begin(request, path, body).await?;
             let (head, body) = response.into_parts();
             let body = Limited::new(body, bytes_max).collect().await;
             let body = body.map_err(|e| format!("the answer cannot be read: {e}"))?.to_bytes();
@@ -97,6 +101,37 @@ impl Remote {
         tokio::time::timeout(ANSWER_WITHIN, exchange)
             .await
             .unwrap_or_else(|_elapsed| Err("no answer in time".into()))
+    }
+
+    /// As [`Self::send`], for an answer that may take long to begin and is not read yet.
+    pub(crate) async fn open(
+        &self,
+        request: http::request::Builder,
+        path: &str,
+        body: Vec<u8>,
+        begins_within: Duration,
+    ) -> Result<http::Response<Incoming>, String> {
+        tokio::time::timeout(begins_within, self.begin(request, path, body))
+            .await
+            .unwrap_or_else(|_elapsed| Err("no answer in time".into()))
+    }
+
+    async fn begin(
+        &self,
+        request: http::request::Builder,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<http::Response<Incoming>, String> {
+        let scheme = if self.origin.tls { "https" } else { "http" };
+        let Origin { host, port, .. } = &self.origin;
+        let path = match path {
+            "" => self.path.clone(),
+            below => format!("{}{below}", self.path.trim_end_matches('/')),
+        };
+        let uri = format!("{scheme}://{host}:{port}{path}");
+        let request =
+            request.uri(uri).body(Full::new(Bytes::from(body))).map_err(|e| e.to_string())?;
+        self.client.send(request).await.map_err(|e| chain(&e))
     }
 }
 

@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::drafts::Written;
+use super::enrolment::Local;
 use super::entry::Draft;
 use super::permit::Receipt;
 use super::sequencer::Ending;
@@ -115,7 +116,7 @@ impl Fleet {
                 store: parts.store,
                 clock: parts.clock,
                 entropy: parts.entropy,
-                signer: parts.enrolment,
+                signer: Arc::new(Local(parts.enrolment)),
                 log_key: Some(LogKeys { key: parts.key, also: parts.previous }),
                 journal: parts.journal,
                 lease_file: None,

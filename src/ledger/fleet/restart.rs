@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::super::chain::{Chain, Moment};
+use super::super::enrolment::Issued;
 use super::super::entry::{Draft, Entry, Kind};
 use super::super::recover;
 use super::super::spool::{Journal, LeaseFile, Watermark};
@@ -248,9 +249,9 @@ impl Desk<'_> {
             image_digest: "none".to_owned(),
             not_after: signing.not_after(),
         };
+        let json = certificate.issue(&**self.enrolment).map_err(other)?;
         let started = recover::started(&recover::Started {
-            certificate: &certificate,
-            signer: &**self.enrolment,
+            issued: &Issued { certificate, json },
             version: env!("CARGO_PKG_VERSION"),
             mark: Some((lost.seen.0, lost.seen.1)),
             reason: "loss_accepted",
@@ -258,7 +259,7 @@ impl Desk<'_> {
         });
         let drafts = [
             Draft::of(Kind::ChainGenesis, self.genesis(&origin, found, lost, by)),
-            Draft::of(Kind::WriterStarted, started.map_err(other)?),
+            Draft::of(Kind::WriterStarted, started),
             Draft::of(Kind::WriterStopped, Json::object([("reason", Json::from("stopped"))])),
         ];
         let batch = self.batch(&key, &signing, drafts).map_err(other)?;

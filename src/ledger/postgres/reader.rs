@@ -193,6 +193,24 @@ impl LedgerReader for PostgresReader {
         self.rows(&sql).await?.first().map(rows::payload).transpose()
     }
 
+    async fn payloads(
+        &self,
+        chain: &ChainId,
+        list: &[Digest],
+    ) -> Result<Vec<PayloadRow>, StoreError> {
+        if list.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names: Vec<String> = list.iter().map(|c| bytes(c.as_bytes())).collect();
+        let sql = format!(
+            "SELECT {} FROM ledger.payload WHERE chain_id = {} AND commitment IN ({})",
+            rows::PAYLOAD,
+            bytes(chain.as_bytes()),
+            names.join(", "),
+        );
+        self.rows(&sql).await?.iter().map(rows::payload).collect()
+    }
+
     async fn checkpoint(
         &self,
         chain: &ChainId,

@@ -126,7 +126,8 @@ pub fn header(entry: &Entry) -> Result<(), String> {
     {
         return Err("`boot` is not 8 hex digits".into());
     }
-    const ROLES: [&str; 6] = ["args", "result", "policy_input", "approval", "message", "raw"];
+    const ROLES: [&str; 8] =
+        ["args", "result", "policy_input", "approval", "message", "raw", "pre_image", "tools"];
     draft.commit.iter().find(|c| !ROLES.contains(&c.role.as_str())).map_or(Ok(()), |unknown| {
         Err(format!("a commitment of the unknown role `{}`", unknown.role))
     })

@@ -186,6 +186,14 @@ impl LedgerReader for SqliteReader {
         read!(self, conn => rows::payload(conn, chain, c))
     }
 
+    async fn payloads(
+        &self,
+        chain: &ChainId,
+        list: &[Digest],
+    ) -> Result<Vec<PayloadRow>, StoreError> {
+        read!(self, conn => rows::payloads(conn, chain, list))
+    }
+
     async fn checkpoint(
         &self,
         chain: &ChainId,

@@ -82,14 +82,34 @@ pub(super) async fn payload(
     .fetch_optional(conn)
     .await
     .map_err(|e| before_commit(&e))?;
-    let Some(row) = row else { return Ok(None) };
-    Ok(Some(PayloadRow {
-        commitment: *c,
-        salt: *digest(&row, "salt")?.as_bytes(),
-        role: get(&row, "role")?,
-        media_type: get(&row, "media_type")?,
-        body: get(&row, "body")?,
-    }))
+    row.map(|row| read_payload(&row, *c)).transpose()
+}
+
+/// Those of these payloads of a chain that are there, in no order.
+pub(super) async fn payloads(
+    conn: &mut SqliteConnection,
+    chain: &ChainId,
+    list: &[Digest],
+) -> Result<Vec<PayloadRow>, StoreError> {
+    let marks = vec!["?"; list.len()].join(", ");
+    let text = format!(
+        "SELECT commitment, salt, role, media_type, body FROM payload
+          WHERE chain_id = ? AND commitment IN ({marks})"
+    );
+    let query = sqlx::query(AssertSqlSafe(text)).bind(chain.as_bytes().to_vec());
+    let query = list.iter().fold(query, |query, c| query.bind(c.as_bytes().to_vec()));
+    let rows = query.fetch_all(conn).await.map_err(|e| before_commit(&e))?;
+    rows.iter().map(|row| read_payload(row, digest(row, "commitment")?)).collect()
+}
+
+fn read_payload(row: &SqliteRow, commitment: Digest) -> Result<PayloadRow, StoreError> {
+    Ok(PayloadRow {
+        commitment,
+        salt: *digest(row, "salt")?.as_bytes(),
+        role: get(row, "role")?,
+        media_type: get(row, "media_type")?,
+        body: get(row, "body")?,
+    })
 }
 
 /// The head in a row with `size`, `hash`, `frontier` and `checkpoint`.

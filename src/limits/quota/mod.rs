@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Mutex as Turn;
 
 use super::pool::{Ask, Hold, Lease, Per, Pool, Pools, Unanswered, Unit};
+use super::{Spend, Spent};
 use crate::clock::{Clock, Entropy, random16};
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
@@ -31,7 +32,7 @@ const TOLD_MAX: usize = 16;
 pub struct Left {
     /// The pool.
     pub name: String,
-    /// `requests`, `cost_micro_usd` or `concurrency`.
+    /// `requests`, `tokens`, `cost_micro_usd` or `concurrency`.
     pub unit: &'static str,
     /// What is left of the window in thousandths, this call taken off: what the gate holds, and what
     /// nobody held when it last asked.
@@ -49,8 +50,8 @@ pub struct Wanted<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// The tool.
     pub tool: &'a str,
-    /// What the tool costs, if its binding says so; millionths of a US dollar.
-    pub cost: Option<u64>,
+    /// What the call may take.
+    pub spend: Spend,
     /// How long this call takes at most.
     pub timeout: Duration,
     /// How long any call of this gate takes at most.
@@ -135,6 +136,13 @@ impl Reserved {
     pub fn never_started(&mut self) {
         self.started = false;
     }
+
+    /// The call took this, and no more: the rest of what was taken for it is given back.
+    pub fn took(&mut self, spent: Spent) {
+        for taken in &mut self.taken {
+            self.quota.give_rest_back(taken, spent);
+        }
+    }
 }
 
 impl Drop for Reserved {
@@ -175,8 +183,11 @@ impl Quota {
             if !share.pool.covers(agent, labels, tool) {
                 continue;
             }
-            let units = match (share.pool.unit, wanted.cost) {
+            let units = match (share.pool.unit, wanted.spend.cost_micro_usd) {
                 (Unit::Requests | Unit::Concurrency, _) => 1,
+                // A tool that is no model takes nothing.
+                (Unit::Tokens, _) if wanted.spend.tokens == 0 => continue,
+                (Unit::Tokens, _) => wanted.spend.tokens,
                 (Unit::CostMicroUsd, Some(cost)) => cost,
                 (Unit::CostMicroUsd, None) => {
                     over.push(unpriced(&share.pool, tool));
@@ -185,7 +196,7 @@ impl Quota {
             };
             let window = match share.pool.unit {
                 Unit::Concurrency => self.join(share, wanted).await,
-                Unit::Requests | Unit::CostMicroUsd => self.take(share, units).await,
+                Unit::Requests | Unit::Tokens | Unit::CostMicroUsd => self.take(share, units).await,
             };
             match window {
                 Ok(Some(window)) => {
@@ -325,6 +336,22 @@ impl Quota {
         }
     }
 
+    /// Takes what was really used off what is taken, and keeps the rest for the next call.
+    fn give_rest_back(&self, taken: &mut Taken, spent: Spent) {
+        let Some(share) = self.shares.get(taken.share) else { return };
+        let used = match share.pool.unit {
+            Unit::Tokens => spent.tokens,
+            Unit::CostMicroUsd => spent.cost,
+            Unit::Requests | Unit::Concurrency => return,
+        };
+        let rest = taken.units.saturating_sub(used);
+        taken.units = taken.units.saturating_sub(rest);
+        let mut local = share.local.lock();
+        if local.window == Some(taken.window) {
+            local.units = local.units.saturating_add(rest);
+        }
+    }
+
     fn put_back(self: &Arc<Self>, taken: Taken, started: bool) {
         let Some(share) = self.shares.get(taken.share) else { return };
         let mut local = share.local.lock();
@@ -338,7 +365,7 @@ impl Quota {
                     runtime.spawn(async move { quota.release(index).await });
                 }
             }
-            Unit::Requests | Unit::CostMicroUsd => {
+            Unit::Requests | Unit::Tokens | Unit::CostMicroUsd => {
                 if !started && local.window == Some(taken.window) {
                     local.units = local.units.saturating_add(taken.units);
                 }
@@ -390,7 +417,9 @@ impl Share {
         let size = self.pool.size;
         let left = match self.pool.unit {
             Unit::Concurrency => local.spare,
-            Unit::Requests | Unit::CostMicroUsd => local.spare.saturating_add(local.units),
+            Unit::Requests | Unit::Tokens | Unit::CostMicroUsd => {
+                local.spare.saturating_add(local.units)
+            }
         };
         Left {
             name: self.pool.name.clone(),

@@ -95,10 +95,11 @@ fn quota(pool: &Pool, store: &Arc<Shaky>, watch: &Arc<Watch>) -> Arc<Quota> {
 }
 
 async fn ask(quota: &Arc<Quota>, cost: Option<u64>) -> Result<Reserved, Refused> {
+    let spend = Spend { tokens: 0, cost_micro_usd: cost };
     let labels = BTreeMap::new();
     let second = Duration::from_secs(1);
     let wanted =
-        Wanted { agent: "a", labels: &labels, tool: "t", cost, timeout: second, longest: second };
+        Wanted { agent: "a", labels: &labels, tool: "t", spend, timeout: second, longest: second };
     quota.reserve(&wanted).await
 }
 

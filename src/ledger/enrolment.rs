@@ -1,0 +1,169 @@
+//! How a writer gets the certificate of its epoch's key: from an enrolment key of its own, or from a hub.
+//!
+//! The private key of an epoch never leaves the process that made it. What travels is a request that says
+//! what the certificate shall say, signed by that key: whoever signs certificates knows that the writer
+//! holds it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::writer_key::{Certificate, Signer, WriterKey};
+use crate::crypto::dsse;
+use crate::crypto::keys::{PublicKey, SecretKey};
+use crate::domain::canonical;
+use crate::domain::json::{Json, Limits};
+
+/// DSSE payload type of a request.
+pub const REQUEST_TYPE: &str = "application/vnd.wicketgate.enrolment-request.v1+json";
+
+/// A certificate, and the form in which it stands in `writer.started`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Issued {
+    /// What it says.
+    pub certificate: Certificate,
+    /// `{body, keyid, sig}`.
+    pub json: Json,
+}
+
+/// Certifies epoch keys.
+#[async_trait]
+pub trait Certifier: Send + Sync + std::fmt::Debug + 'static {
+    /// The enrolment key, which verifiers pin.
+    fn public(&self) -> PublicKey;
+
+    /// Asked before a slot is taken: one that cannot be certified should not be held.
+    ///
+    /// # Errors
+    /// No certificate could be had now, and why.
+    async fn reachable(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The certificate of this key. May last shorter than wanted, and says nothing else than wanted.
+    ///
+    /// # Errors
+    /// There is none now, and why. The same may be asked again.
+    async fn certify(&self, wanted: Certificate, key: &WriterKey) -> Result<Issued, String>;
+}
+
+/// The enrolment key itself is at hand.
+#[derive(Clone, Debug)]
+pub struct Local(pub Arc<dyn Signer>);
+
+#[async_trait]
+impl Certifier for Local {
+    fn public(&self) -> PublicKey {
+        self.0.public()
+    }
+
+    async fn certify(&self, wanted: Certificate, _key: &WriterKey) -> Result<Issued, String> {
+        let json = wanted.issue(&*self.0)?;
+        Ok(Issued { certificate: wanted, json })
+    }
+}
+
+#[async_trait]
+impl Certifier for SecretKey {
+    fn public(&self) -> PublicKey {
+        Self::public(self)
+    }
+
+    async fn certify(&self, wanted: Certificate, _key: &WriterKey) -> Result<Issued, String> {
+        let json = wanted.issue(self)?;
+        Ok(Issued { certificate: wanted, json })
+    }
+}
+
+/// What a writer asks a hub for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Whose slot it is.
+    pub tenant: String,
+    /// The log that is written in the slot now: after a loss that was accepted, another one than before.
+    pub log: String,
+    /// What the certificate shall say.
+    pub certificate: Certificate,
+}
+
+impl Request {
+    fn body(&self) -> Vec<u8> {
+        let mut members = self.certificate.members();
+        members.push(("tenant", Json::from(self.tenant.as_str())));
+        members.push(("log", Json::from(self.log.as_str())));
+        canonical::bytes(&Json::object(members))
+    }
+
+    /// The request and the proof that its sender holds the key it names, both in base64.
+    ///
+    /// # Errors
+    /// The key's.
+    pub fn prove(&self, key: &WriterKey) -> Result<(String, String), String> {
+        let body = self.body();
+        let proof = key.sign(&dsse::pae(REQUEST_TYPE, &body))?;
+        Ok((STANDARD.encode(body), STANDARD.encode(proof)))
+    }
+
+    /// Reads a request whose proof holds; `None` for anything else.
+    #[must_use]
+    pub fn open(body: &str, proof: &str) -> Option<Self> {
+        let body = STANDARD.decode(body).ok()?;
+        let proof = <[u8; 64]>::try_from(STANDARD.decode(proof).ok()?).ok()?;
+        let fields = Json::parse(&body, &Limits::ENTRY).ok()?;
+        let text = |name| fields.get(name).and_then(Json::as_str).map(str::to_owned);
+        let (tenant, log) = (text("tenant")?, text("log")?);
+        let read = Self { tenant, log, certificate: Certificate::of(&fields)? };
+        // Whatever else stands in it, or stands in it in another way, makes other bytes.
+        let same = read.body() == body;
+        let holds = read.certificate.key.verifies(&dsse::pae(REQUEST_TYPE, &body), &proof);
+        (same && holds).then_some(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemEntropy;
+    use crate::domain::time::Timestamp;
+
+    fn asked(key: &WriterKey) -> Request {
+        let certificate = Certificate {
+            slot: "local/0".into(),
+            epoch: 3,
+            key: key.public(),
+            pod: "pod".into(),
+            image_digest: "none".into(),
+            not_after: key.not_after(),
+        };
+        Request { tenant: "default".into(), log: "origin".into(), certificate }
+    }
+
+    fn key() -> WriterKey {
+        WriterKey::generate(&SystemEntropy, "origin", Timestamp::from_millis(0))
+    }
+
+    #[test]
+    fn a_request_counts_with_the_proof_of_its_own_key_over_its_own_bytes_and_not_otherwise() {
+        let (mine, other) = (key(), key());
+        let asked = asked(&mine);
+        let (body, proof) = asked.prove(&mine).unwrap();
+        assert_eq!(Request::open(&body, &proof), Some(asked.clone()));
+        let forged = asked.prove(&other).unwrap().1;
+        assert_eq!(Request::open(&body, &forged), None, "another key's proof");
+        let later = Request { tenant: "other".into(), ..asked };
+        let moved = later.prove(&mine).unwrap();
+        assert_eq!(Request::open(&moved.0, &proof), None, "a proof of other bytes");
+        let text = String::from_utf8(STANDARD.decode(&body).unwrap()).unwrap();
+        for odd in [text.replacen('{', "{ ", 1), text.replacen('{', "{\"also\":1,", 1)] {
+            let signed = mine.sign(&dsse::pae(REQUEST_TYPE, odd.as_bytes())).unwrap();
+            let opened = Request::open(&STANDARD.encode(&odd), &STANDARD.encode(signed));
+            assert_eq!(opened, None, "{odd}");
+        }
+        for junk in ["", "e30=", "!"] {
+            assert_eq!(Request::open(junk, &proof), None);
+            assert_eq!(Request::open(&body, junk), None);
+        }
+    }
+}
