@@ -1,7 +1,9 @@
 //! Reading regorus's syntax tree: every reference, call, literal and `with` of a rule, without recursion.
 
 use regorus::Value;
-use regorus::unstable::{Expr, Literal, Module, Query, Ref, Rule, RuleHead, Span, WithModifier};
+use regorus::unstable::{
+    Expr, Literal, LiteralStmt, Module, Query, Ref, Rule, RuleHead, Span, WithModifier,
+};
 
 /// A dotted path, as far as it is known without evaluating.
 #[derive(Clone, Debug)]
@@ -48,6 +50,14 @@ pub(super) fn parts(rule: &Rule) -> Parts<'_> {
             }
         }
     }
+    out.drain();
+    out
+}
+
+/// Everything in one condition of a body.
+pub(super) fn condition(stmt: &LiteralStmt) -> Parts<'_> {
+    let mut out = Parts::default();
+    out.statement(stmt);
     out.drain();
     out
 }
@@ -170,22 +180,24 @@ impl<'a> Parts<'a> {
     }
 
     fn query(&mut self, query: &'a Query) {
-        for stmt in &query.stmts {
-            for with in &stmt.with_mods {
-                self.withs.push(with);
-                self.exprs.push(&with.r#as);
+        query.stmts.iter().for_each(|stmt| self.statement(stmt));
+    }
+
+    fn statement(&mut self, stmt: &'a LiteralStmt) {
+        for with in &stmt.with_mods {
+            self.withs.push(with);
+            self.exprs.push(&with.r#as);
+        }
+        match &stmt.literal {
+            Literal::SomeVars { .. } => {}
+            Literal::SomeIn { key, value, collection, .. } => {
+                self.exprs.extend(key.iter().map(AsRef::as_ref));
+                self.exprs.extend([value.as_ref(), collection.as_ref()]);
             }
-            match &stmt.literal {
-                Literal::SomeVars { .. } => {}
-                Literal::SomeIn { key, value, collection, .. } => {
-                    self.exprs.extend(key.iter().map(AsRef::as_ref));
-                    self.exprs.extend([value.as_ref(), collection.as_ref()]);
-                }
-                Literal::Expr { expr, .. } | Literal::NotExpr { expr, .. } => self.exprs.push(expr),
-                Literal::Every { domain, query, .. } => {
-                    self.exprs.push(domain);
-                    self.queries.push(query);
-                }
+            Literal::Expr { expr, .. } | Literal::NotExpr { expr, .. } => self.exprs.push(expr),
+            Literal::Every { domain, query, .. } => {
+                self.exprs.push(domain);
+                self.queries.push(query);
             }
         }
     }

@@ -11,6 +11,7 @@ use regorus::{Engine, Source, Value};
 
 use super::builtins::ADMITTED;
 use super::fault::Error;
+use super::{alike, formats, portable};
 
 /// Bytes one builtin call may make.
 pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -43,11 +44,42 @@ pub(super) fn install(engine: &mut Engine) -> Result<(), Error> {
         let params: Arc<[Ref<Expr>]> = (0..arity).map(|_| param()).collect();
         let name = builtin.name;
         let span = span.clone();
-        let call = move |args: Vec<Value>| {
-            check(&args).map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
-            original(&span, &params, &args, true)
+        let call = move |mut args: Vec<Value>| {
+            let refused = |why: &str| anyhow::anyhow!("{name}: {why}");
+            check(&args).map_err(refused)?;
+            mean(name, &mut args).map_err(refused)?;
+            let made = original(&span, &params, &args, true)?;
+            if let Value::String(json) = &made
+                && name == "json.marshal"
+            {
+                return Ok(Value::from(alike::escaped(json)));
+            }
+            Ok(made)
         };
         engine.add_extension(name.to_owned(), arity, Box::new(call)).map_err(refused)?;
+    }
+    Ok(())
+}
+
+/// Puts what OPA understands by the arguments in their place, where our engine would understand another.
+fn mean(name: &str, args: &mut Vec<Value>) -> Result<(), &'static str> {
+    if let Some((at, over)) = portable::pattern_of(name)
+        && let (held, Some(Value::String(pattern))) = (text(args, over), args.get(at))
+    {
+        let meant = portable::pattern(pattern, held)?;
+        if name == "regex.split" {
+            alike::splits(&meant, held)?;
+        }
+        if let Some(pattern) = args.get_mut(at) {
+            *pattern = Value::from(meant);
+        }
+    }
+    if name == "sprintf"
+        && let Some(Value::Array(values)) = args.get(1)
+    {
+        let values: Vec<Value> = values.iter().cloned().collect();
+        let (format, values) = formats::meant(text(args, 0), &values)?;
+        *args = vec![Value::from(format), Value::from(values)];
     }
     Ok(())
 }
@@ -113,6 +145,7 @@ pub(super) fn weight(value: &Value) -> usize {
 }
 
 pub(super) fn marshal(args: &[Value]) -> Result<(), &'static str> {
+    args.iter().try_for_each(formats::plain_numbers)?;
     within(args.iter().map(weight).fold(0, usize::saturating_add))
 }
 
@@ -129,6 +162,16 @@ pub(super) fn doubled(args: &[Value]) -> Result<(), &'static str> {
     within(text(args, 0).len().saturating_mul(2))
 }
 
+pub(super) fn upper(args: &[Value]) -> Result<(), &'static str> {
+    doubled(args)?;
+    portable::upper(text(args, 0))
+}
+
+pub(super) fn lower(args: &[Value]) -> Result<(), &'static str> {
+    doubled(args)?;
+    portable::lower(text(args, 0))
+}
+
 pub(super) fn concat(args: &[Value]) -> Result<(), &'static str> {
     let pieces = args.get(1).map(members).unwrap_or_default();
     let joints = pieces.len().saturating_mul(text(args, 0).len());
@@ -136,6 +179,7 @@ pub(super) fn concat(args: &[Value]) -> Result<(), &'static str> {
 }
 
 pub(super) fn replace(args: &[Value]) -> Result<(), &'static str> {
+    alike::replaced(args)?;
     within(replaced(text(args, 0).len(), text(args, 0), text(args, 1), text(args, 2)))
 }
 
@@ -178,7 +222,7 @@ pub(super) fn sprintf(args: &[Value]) -> Result<(), &'static str> {
 
 /// Every position is compared with the whole needle, and each may be a match of its own.
 pub(super) fn positions(args: &[Value]) -> Result<(), &'static str> {
-    work(args)?;
+    sought(args)?;
     within(text(args, 0).len().saturating_mul(4))
 }
 
@@ -202,8 +246,29 @@ pub(super) fn pairs(args: &[Value]) -> Result<(), &'static str> {
     if work.max(left.saturating_mul(right)) > WORK_MAX { Err(TOO_LONG) } else { Ok(()) }
 }
 
-pub(super) fn few(args: &[Value]) -> Result<(), &'static str> {
-    if args.first().map_or(0, length) > 256 { Err(TOO_LONG) } else { Ok(()) }
+pub(super) fn sought(args: &[Value]) -> Result<(), &'static str> {
+    alike::sought(args)?;
+    work(args)
+}
+
+pub(super) fn counted(args: &[Value]) -> Result<(), &'static str> {
+    work(args)?;
+    alike::needle(args)
+}
+
+pub(super) fn whole_number(args: &[Value]) -> Result<(), &'static str> {
+    alike::rounded(args)?;
+    number(args)
+}
+
+pub(super) fn numeral(args: &[Value]) -> Result<(), &'static str> {
+    alike::numeral(args)?;
+    number_text(args)
+}
+
+pub(super) fn quoted(args: &[Value]) -> Result<(), &'static str> {
+    alike::quoted(args)?;
+    doubled(args)
 }
 
 pub(super) fn number(args: &[Value]) -> Result<(), &'static str> {
@@ -229,6 +294,7 @@ pub(super) fn regex(args: &[Value]) -> Result<(), &'static str> {
 }
 
 pub(super) fn glob(args: &[Value]) -> Result<(), &'static str> {
+    alike::glob(args)?;
     if text(args, 0).len() > 1 << 10 { Err(TOO_LONG) } else { Ok(()) }
 }
 

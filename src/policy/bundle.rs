@@ -23,7 +23,7 @@ use crate::domain::time::Timestamp;
 pub const PAYLOAD_TYPE: &str = "application/vnd.wicketgate.policy-bundle.v1+json";
 
 /// The composition library, compiled in.
-const LIBRARY: (&str, &str) =
+pub(super) const LIBRARY: (&str, &str) =
     ("lib/decision.rego", include_str!("../../policies/lib/decision.rego"));
 const LAYERS: [&str; 5] = ["lib", "org", "team", "agent", "data"];
 
@@ -294,11 +294,37 @@ impl Bundle {
         self.template.clone().get_modules().clone()
     }
 
+    /// Its files by name: the library and the tests too.
+    #[cfg(feature = "gate")]
+    pub(super) const fn files(&self) -> &BTreeMap<String, Vec<u8>> {
+        &self.unread.files
+    }
+
     /// Its data files as one object.
     #[cfg(feature = "gate")]
     pub(super) fn data_files(&self) -> Json {
         // It was read when the bundle was.
         self.unread.data_files().unwrap_or(Json::Null)
+    }
+
+    /// `bundle.json` as it stands there.
+    #[cfg(feature = "gate")]
+    pub(super) fn description(&self) -> Option<Json> {
+        layout::parse(META, self.unread.files.get(META)?).ok()
+    }
+
+    /// Digests of the files that are carried and not evaluated.
+    #[cfg(feature = "gate")]
+    pub(super) fn tests(&self) -> BTreeMap<String, Digest> {
+        let files = self.unread.files.iter().filter(|(name, _)| name.ends_with("_test.rego"));
+        files.map(|(name, bytes)| (name.clone(), Digest::of(&[bytes]))).collect()
+    }
+
+    /// Its files by name, as they lie in a directory: without the library, without a signature.
+    #[cfg(feature = "gate")]
+    pub fn as_written(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let files = self.unread.files.iter().filter(|(name, _)| name.as_str() != LIBRARY.0);
+        files.map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
     }
 
     /// The same bundle with this `bundle.sig.json`.
@@ -416,11 +442,13 @@ pub fn meta_of_archive(archive: &[u8]) -> Result<Meta, Error> {
     layout::meta(&tar::read(archive)?).map_err(|e| Error::Load(vec![e]))
 }
 
-fn is_rule(name: &str) -> bool {
+/// Whether a file of this name holds rules that are evaluated.
+pub(super) fn is_rule(name: &str) -> bool {
     name.ends_with(".rego") && !name.ends_with("_test.rego")
 }
 
-fn is_identifier(text: &str) -> bool {
+/// Whether a text is a name in Rego: `[A-Za-z_][A-Za-z0-9_]*`.
+pub(super) fn is_identifier(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         && !text.starts_with(|c: char| c.is_ascii_digit())
 }

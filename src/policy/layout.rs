@@ -5,6 +5,7 @@
 //! bundle.sig.json   DSSE envelope; not part of the digest
 //! org/ team/ agent/ *.rego of package wicketgate.<folder>; *_test.rego are carried, not evaluated
 //! data/             *.json: data/a/b.json becomes data.a.b
+//! tests/            decision tables and fixtures of `policy test`: never read by the gate, no part of the digest
 //! ```
 
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ use crate::domain::time::Timestamp;
 pub(super) const META: &str = "bundle.json";
 /// The envelope beside it.
 pub(super) const SIGNATURE: &str = "bundle.sig.json";
+/// The folder that is no part of the bundle.
+pub(super) const TESTS: &str = "tests";
 const FILES_MAX: usize = 256;
 const BYTES_MAX: usize = 4 << 20;
 const DEPTH_MAX: usize = 8;
@@ -65,6 +68,9 @@ fn walk(dir: &Path, prefix: &str, depth: usize, found: &mut Found, errors: &mut 
             }
         };
         let name = format!("{prefix}{}", name.to_string_lossy());
+        if kind.is_dir() && name == TESTS {
+            continue;
+        }
         if kind.is_dir() {
             let path = dir.join(name.rsplit('/').next().unwrap_or_default());
             walk(&path, &format!("{name}/"), depth.saturating_add(1), found, errors);

@@ -18,20 +18,31 @@ use crate::domain::time::Timestamp;
 
 #[cfg(feature = "gate")]
 pub mod activation;
+mod alike;
 mod ast;
 mod bounds;
 mod builtins;
 pub mod bundle;
 #[cfg(feature = "gate")]
 pub mod carried;
+#[cfg(feature = "gate")]
+pub mod diff;
 mod document;
 pub mod enforcement;
+#[cfg(feature = "gate")]
+pub mod explain;
 pub mod fault;
+mod formats;
 pub mod input;
 mod layout;
 #[cfg(feature = "gate")]
 pub mod lint;
+#[cfg(feature = "gate")]
+pub mod mutate;
+#[cfg(feature = "gate")]
+pub mod opa;
 mod places;
+mod portable;
 mod purity;
 mod recursion;
 pub mod rego;
@@ -39,8 +50,12 @@ mod resumed;
 #[cfg(feature = "gate")]
 pub mod selftest;
 #[cfg(feature = "gate")]
+mod source;
+#[cfg(feature = "gate")]
 pub mod suggest;
 mod tar;
+#[cfg(feature = "gate")]
+pub mod testing;
 
 use input::{AgentFacts, RunFacts, Standing};
 pub use resumed::{Resumed, effect_digest};
@@ -213,6 +228,9 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> (Decision, bool) {
     if let Some(resumed) = &bench.resumed {
         refusals.extend(resumed.void(bench, prepared));
     }
+    if !bench.kept && prepared.pre_image().is_some() {
+        refusals.push(unkept());
+    }
     let (policy, layers, engine_name) = bench.engine.map_or_else(
         || (Digest::of(&[]), Vec::new(), "none".to_owned()),
         |engine| (engine.digest(), engine.layers().to_vec(), engine.engine().to_owned()),
@@ -289,6 +307,11 @@ fn adopt(decision: &mut Decision, (answer, input): (Answer, Vec<u8>)) {
     decision.obligations = obligations;
     decision.enforced = enforced;
     decision.input = Some(input);
+}
+
+fn unkept() -> Reason {
+    let why = "nothing of this run is stored, so the call could not be undone";
+    Reason::effect_refused("tier", "pre_image.not_kept", why)
 }
 
 fn unseen() -> Reason {

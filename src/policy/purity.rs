@@ -32,6 +32,28 @@ pub(super) fn check(modules: &[Ref<Module>]) -> Vec<LoadError> {
     errors
 }
 
+/// What is wrong with the calls of these test modules: they may be of any package and replace input and
+/// data, and call nothing but functions of the bundle and admitted builtins.
+#[cfg(feature = "gate")]
+pub(super) fn check_tests(modules: &[Ref<Module>]) -> Vec<LoadError> {
+    let known = Known::of(modules);
+    let mut errors = Vec::new();
+    for module in modules.iter().filter(|module| ast::file(module).ends_with("_test.rego")) {
+        let scope = Scope { file: ast::file(module), package: ast::package(module), known: &known };
+        let imports = scope.imports(module, &mut errors);
+        for rule in &module.policy {
+            for (callee, span, params) in &ast::parts(rule).calls {
+                let own = callee.as_ref().and_then(|path| scope.resolve(path, &imports));
+                if !own.is_some_and(|name| known.functions.contains(&name)) {
+                    errors
+                        .extend(callee.as_ref().and_then(|p| scope.check_builtin(p, span, params)));
+                }
+            }
+        }
+    }
+    errors
+}
+
 /// Layers whose rules look at `input.approvals`: they count approvers for themselves. A rule that reads
 /// the input in a way that cannot be followed here may be one of them.
 pub(super) fn by_hand(modules: &[Ref<Module>]) -> Vec<&'static str> {

@@ -25,7 +25,7 @@ pub const ENGINE: &str = "regorus/0.14.1";
 /// How long one evaluation may take unless configured otherwise.
 pub const DEADLINE: Duration = Duration::from_millis(100);
 /// The document that is read.
-const DECISION: &str = "data.wicketgate.decision";
+pub(super) const DECISION: &str = "data.wicketgate.decision";
 /// What of it holds while layers observe.
 const BINDING: &str = "data.wicketgate.binding";
 /// Steps of the interpreter between two looks at the clock.
@@ -62,13 +62,7 @@ impl RegoEngine {
             let (file, line, column, message) = read_engine_message(&text);
             Error::Engine(format!("{file}:{line}:{column}: {message}"))
         };
-        let mut template = bundle.template.clone();
-        template.set_strict_builtin_errors(true);
-        bounds::install(&mut template)?;
-        template.set_execution_timer_config(ExecutionTimerConfig {
-            limit: deadline,
-            check_interval: STEPS,
-        });
+        let mut template = engine(bundle.template.clone(), deadline)?;
         let entry: Arc<str> = DECISION.into();
         template.compile_with_entrypoint(&entry).map_err(|e| refused(e.to_string()))?;
         let (digest, layers) = (bundle.digest(), bundle.layers().to_vec());
@@ -160,6 +154,17 @@ impl PolicyEngine for RegoEngine {
     fn by_hand(&self) -> &[&'static str] {
         &self.by_hand
     }
+}
+
+/// An engine as calls are judged by it: strict, its builtins bounded, each evaluation of at most `deadline`.
+pub(super) fn engine(mut template: Engine, deadline: Duration) -> Result<Engine, Error> {
+    template.set_strict_builtin_errors(true);
+    bounds::install(&mut template)?;
+    template.set_execution_timer_config(ExecutionTimerConfig {
+        limit: deadline,
+        check_interval: STEPS,
+    });
+    Ok(template)
 }
 
 /// Whether the input names a layer in observe mode.

@@ -11,14 +11,21 @@
 //! | `lint.input_never_supplied` | error | a rule reads a member the input never has |
 //! | `lint.dead_rule` | error for `deny`, `require_approval` and `obligations` | the rule can never fire |
 //! | `lint.no_channel` | warning | a rule asks for an approval and nobody can give one |
+//! | `lint.negation_unknown` | warning | a `not` that lets a call pass holds where what it reads is missing |
+//! | `lint.regex_unanchored` | warning | a regular expression that lets a call pass is found anywhere in a text |
+//! | `lint.glob_delimiters` | warning | the `*` of a glob that lets a call pass crosses `/` or `.` |
+//! | `lint.every_empty` | warning | an `every` that lets a call pass holds where there is nothing to look at |
 //!
 //! Not followed: values that pass through variables, comprehensions and functions. What cannot be told
 //! is no finding.
 
+mod patterns;
 mod probe;
 mod rules;
+pub mod schema;
 mod scope;
 mod shape;
+mod traps;
 mod truth;
 
 use super::bundle::Bundle;
@@ -55,6 +62,31 @@ pub struct Finding {
     pub message: String,
     /// `file:line` within the bundle; empty when no single line is to blame.
     pub place: String,
+}
+
+impl Finding {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self.code {
+            "lint.default_allow" => "name what is allowed: a tool, a kind of effect, an agent",
+            "lint.irreversible_unapproved" => "add a `require_approval` for the tool",
+            "lint.input_never_supplied" => {
+                "`wicketgate policy schema` has every member of the input"
+            }
+            "lint.dead_rule" => "correct the condition, or take the rule away",
+            "lint.no_channel" => "name who may approve (`approvals.signers`)",
+            "lint.negation_unknown" => {
+                "ask first that it is there: `is_string(input.args.path)`, then `not …`"
+            }
+            "lint.regex_unanchored" => "begin the pattern with `^` and end it with `$`",
+            "lint.glob_delimiters" => {
+                "give the delimiters, `[\"/\"]` for paths and `[\".\"]` for hosts; `**` crosses them"
+            }
+            "lint.every_empty" => "also ask that there is something: `count(…) > 0`",
+            _ => "see the message",
+        }
+    }
 }
 
 impl std::fmt::Display for Finding {

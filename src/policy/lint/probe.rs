@@ -142,9 +142,9 @@ fn document(engine: &RegoEngine, tool: &str, kind: &str, tier: Tier) -> Json {
 fn effect(kind: &str) -> Json {
     let number = || Json::from(0_u64);
     match kind {
-        "http" => Json::object([
+        "http" | "fetch" => Json::object([
             ("kind", text("http")),
-            ("method", text("POST")),
+            ("method", text(if kind == "fetch" { "GET" } else { "POST" })),
             ("scheme", text("https")),
             ("host", text("zz-lint-probe.invalid")),
             ("port", Json::from(443_u64)),
@@ -152,14 +152,15 @@ fn effect(kind: &str) -> Json {
             ("query", Json::Array(Vec::new())),
             ("body_bytes", number()),
         ]),
-        "file.read" | "file.write" | "file.list" => Json::object([
-            ("kind", text("file")),
-            ("access", text(kind.strip_prefix("file.").unwrap_or(kind))),
-            ("root", text(NOBODY)),
-            ("path", text(NOBODY)),
-            ("file_kind", text("regular")),
-            ("size", number()),
-            ("mode", number()),
+        "file.read" | "file.write" | "file.list" => file(kind),
+        "model" => Json::object([
+            ("kind", text("model")),
+            ("model", text(NOBODY)),
+            ("upstreams", Json::Array(Vec::new())),
+            ("messages", number()),
+            ("output_tokens_max", number()),
+            ("functions", Json::Array(Vec::new())),
+            ("body_bytes", number()),
         ]),
         "mcp" => Json::object([
             ("kind", text("mcp")),
@@ -168,6 +169,59 @@ fn effect(kind: &str) -> Json {
             ("method", text("tools/call")),
             ("name", text(NOBODY)),
         ]),
+        "command" => Json::object([
+            ("kind", text("command")),
+            ("program", text("/zz/lint/probe")),
+            (
+                "digest",
+                text("sha256:0000000000000000000000000000000000000000000000000000000000000000"),
+            ),
+            ("argv", Json::Array(vec![text(NOBODY)])),
+            ("sandbox", text("S1")),
+            ("workspace", text("per_call")),
+        ]),
+        "sql" => Json::object([
+            ("kind", text("sql")),
+            ("engine", text("postgres")),
+            ("host", text("zz-lint-probe.invalid")),
+            ("port", Json::from(5432_u64)),
+            ("database", text(NOBODY)),
+            ("statement", text("delete")),
+            ("named_query", text(NOBODY)),
+            ("relations", Json::Array(vec![text(NOBODY)])),
+            ("functions", Json::Array(Vec::new())),
+            ("params", number()),
+            ("sql_sha256", text(NOBODY)),
+        ]),
+        "grpc" => Json::object([
+            ("kind", text("grpc")),
+            ("scheme", text("https")),
+            ("host", text("zz-lint-probe.invalid")),
+            ("port", Json::from(443_u64)),
+            ("service", text(NOBODY)),
+            ("method", text(NOBODY)),
+            ("request_bytes", number()),
+        ]),
         _none => Json::object([("kind", text("none"))]),
     }
+}
+
+fn file(kind: &str) -> Json {
+    let number = || Json::from(0_u64);
+    let mut members = vec![
+        ("kind", text("file")),
+        ("access", text(kind.strip_prefix("file.").unwrap_or(kind))),
+        ("root", text(NOBODY)),
+        ("path", text(NOBODY)),
+        ("file_kind", text(if kind == "file.list" { "directory" } else { "regular" })),
+        ("size", number()),
+        ("mode", number()),
+    ];
+    if kind == "file.write" {
+        members.push(("operation", text("replace")));
+        members.push(("bytes", number()));
+        members.push(("sha256", text(NOBODY)));
+        members.push(("before_sha256", text(NOBODY)));
+    }
+    Json::object(members)
 }

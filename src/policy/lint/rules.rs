@@ -6,6 +6,7 @@ use regorus::Value;
 use regorus::unstable::{Expr, Module, Ref, Rule, RuleBody, RuleHead, Span};
 
 use super::scope::{self, Scope};
+use super::traps;
 use super::truth::{self, Reading, Truth, Verdicts};
 use super::{Finding, Level};
 use crate::domain::json::Json;
@@ -32,7 +33,8 @@ pub(super) fn read(bundle: &Bundle) -> Read {
         .flat_map(|module| module.policy.iter().filter_map(|r| whole(module, r)))
         .collect();
     let known = settle(&modules, &names, &data);
-    let mut out = Read { findings: Vec::new(), open: Vec::new(), holds: None };
+    let findings = traps::find(&modules, &names, &data);
+    let mut out = Read { findings, open: Vec::new(), holds: None };
     for module in modules.into_iter().filter(|module| !ast::file(module).starts_with("lib/")) {
         let scope = Scope::of(module, &names, &data);
         for rule in &module.policy {

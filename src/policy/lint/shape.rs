@@ -60,7 +60,18 @@ const fn may(name: &'static str, shape: Shape) -> Member {
 }
 
 /// Kinds of tools that this build can bind.
-pub(super) const BUILT: [&str; 3] = ["http", "file.read", "mcp"];
+pub(super) const BUILT: [&str; 10] = [
+    "http",
+    "fetch",
+    "file.read",
+    "file.list",
+    "file.write",
+    "mcp",
+    "command",
+    "model",
+    "sql",
+    "grpc",
+];
 
 /// Kinds of tools: those of this build and those the vocabulary reserves, so that a policy written for
 /// both is no fault.
@@ -68,10 +79,10 @@ pub(super) const KINDS: [&str; 10] = [
     "http",
     "file.read",
     "mcp",
+    "command",
     "file.write",
     "file.list",
     "grpc",
-    "command",
     "fetch",
     "sql",
     "model",
@@ -185,7 +196,7 @@ pub(super) static INPUT: Shape = Shape::Object(&[
 
 /// The members of every kind of effect.
 const EFFECT: Shape = Shape::Object(&[
-    has("kind", Shape::OneOf(&["none", "http", "file", "mcp"])),
+    has("kind", Shape::OneOf(&["none", "http", "file", "model", "mcp", "command", "sql", "grpc"])),
     may("method", Shape::Text),
     may("scheme", Shape::OneOf(&["http", "https"])),
     may("host", Shape::Text),
@@ -201,9 +212,41 @@ const EFFECT: Shape = Shape::Object(&[
     may("file_kind", Shape::Text),
     may("size", Shape::Number),
     may("mode", Shape::Number),
+    may("operation", Shape::OneOf(&["create", "replace", "delete"])),
+    may("bytes", Shape::Number),
+    may("sha256", Shape::Text),
+    may("before_sha256", Shape::Text),
+    may("model", Shape::Text),
+    may(
+        "upstreams",
+        Shape::List(&Shape::Object(&[
+            has("name", Shape::Text),
+            has("api", Shape::OneOf(&["openai", "ollama"])),
+            has("host", Shape::Text),
+            has("port", Shape::Number),
+            has("model", Shape::Text),
+        ])),
+    ),
+    may("messages", Shape::Number),
+    may("output_tokens_max", Shape::Number),
+    may("functions", Shape::List(&Shape::Text)),
     may("server", Shape::Text),
     may("transport", Shape::OneOf(&["stdio", "http"])),
     may("name", Shape::Text),
+    may("program", Shape::Text),
+    may("digest", Shape::Text),
+    may("argv", Shape::List(&Shape::Text)),
+    may("sandbox", Shape::OneOf(&["S1", "S2"])),
+    may("workspace", Shape::OneOf(&["none", "per_call", "run"])),
+    may("engine", Shape::OneOf(&["postgres", "sqlite"])),
+    may("database", Shape::Text),
+    may("statement", Shape::OneOf(&["select", "insert", "update", "delete", "merge"])),
+    may("named_query", Shape::Text),
+    may("relations", Shape::List(&Shape::Text)),
+    may("params", Shape::Number),
+    may("sql_sha256", Shape::Text),
+    may("service", Shape::Text),
+    may("request_bytes", Shape::Number),
 ]);
 
 /// Follows a path below `input`.
@@ -262,7 +305,7 @@ fn changes(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::effect::Effect;
+    use crate::domain::effect::{Change, Effect, Grpc, Sql, Upstream};
 
     #[test]
     fn every_member_of_every_effect_is_in_the_table() {
@@ -271,10 +314,39 @@ mod tests {
         let (method, scheme, host, path) = (text("GET"), text("https"), text("h"), text("/"));
         let http = Effect::Http { method, scheme, host, port: 1, path, query, body_bytes: 0 };
         let (access, root, path, kind) = (text("read"), text("r"), text("p"), text("regular"));
-        let file = Effect::File { access, root, path, kind, size: 0, mode: 0 };
+        let change = Some(Change {
+            operation: text("create"),
+            bytes: 0,
+            sha256: text("a"),
+            before_sha256: String::new(),
+        });
+        let file = Effect::File { access, root, path, kind, size: 0, mode: 0, change };
         let (server, transport, method, name) = (text("s"), text("stdio"), text("m"), text("n"));
         let mcp = Effect::Mcp { server, transport, method, name };
-        for effect in [Effect::None, http, file, mcp] {
+        let (name, api, host, model) = (text("u"), text("ollama"), text("h"), text("m"));
+        let upstreams = vec![Upstream { name, api, host, port: 1, model: model.clone() }];
+        let functions = vec![text("f")];
+        let (messages, output_tokens_max, body_bytes) = (1, 1, 1);
+        let model =
+            Effect::Model { model, upstreams, messages, output_tokens_max, functions, body_bytes };
+        let (program, digest, argv) = (text("/p"), text("sha256:"), vec![text("a")]);
+        let (sandbox, workspace) = (text("S2"), text("none"));
+        let command = Effect::Command { program, digest, argv, sandbox, workspace };
+        let sql = Effect::Sql(Box::new(Sql {
+            engine: text("postgres"),
+            server: Some((text("h"), 1)),
+            database: text("d"),
+            statement: text("select"),
+            named_query: Some(text("q")),
+            relations: vec![text("public.t")],
+            functions: vec![text("count")],
+            params: 1,
+            sql_sha256: text("00"),
+        }));
+        let (scheme, host, port) = (text("https"), text("h"), 1);
+        let (service, method, request_bytes) = (text("s"), text("M"), 1);
+        let grpc = Effect::Grpc(Grpc { scheme, host, port, service, method, request_bytes });
+        for effect in [Effect::None, http, file, model, mcp, command, sql, grpc] {
             let json = effect.to_json();
             for (name, value) in json.as_object().unwrap() {
                 let found = find(&[Step::Name("effect"), Step::Name(name)]);

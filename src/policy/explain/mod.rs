@@ -1,0 +1,128 @@
+//! Why a decision is what it is: which rules fired, and at which condition the others stopped.
+//!
+//! A rule is asked condition by condition: each is put, with those before it, into a rule of our own in
+//! the same package, and the engine says whether they hold together. So what is said here is what the
+//! engine itself says, not a second interpreter's guess.
+
+use regorus::Value;
+use regorus::unstable::{Module, Ref, Rule};
+
+use super::bundle::Bundle;
+use super::fault::Error;
+use super::rego::{self, DEADLINE, RegoEngine};
+use super::{Answer, EngineError, PolicyEngine as _, ast};
+use crate::domain::decision::Verdict;
+use crate::domain::json::{Json, Limits};
+
+mod probe;
+mod rule;
+mod told;
+
+use probe::Asked;
+pub(super) use probe::{Prober, path_of};
+pub(super) use rule::Teller;
+pub(super) use told::{condition_lines, short};
+
+/// One condition of a rule.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Condition {
+    /// `file:line`.
+    pub place: String,
+    /// Its text, on one line.
+    pub text: String,
+    /// Whether it holds; `None`: not asked, because one before it does not, or not askable by itself.
+    pub holds: Option<bool>,
+    /// Why evaluating it failed, if it did.
+    pub failed: Option<String>,
+    /// What it reads, in the order of the text, with its value; `None`: undefined.
+    pub reads: Vec<(String, Option<Json>)>,
+    /// The rules it asks, where it is the condition that stopped this one.
+    pub because: Vec<RuleTold>,
+}
+
+/// One rule, and how far it came.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RuleTold {
+    /// `wicketgate.agent.deny`.
+    pub name: String,
+    /// `file:line` of its head.
+    pub place: String,
+    /// Whether it fired.
+    pub fired: bool,
+    /// What it said when it fired: the members it added, or its value.
+    pub said: Vec<Json>,
+    /// Its conditions; of a rule with `else`, those of the branch that fired, or of every branch.
+    pub conditions: Vec<Condition>,
+}
+
+/// A decision and everything that led to it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Explained {
+    /// The decision, or why there is none, which is a denial.
+    pub answer: Result<Answer, EngineError>,
+    /// Who decided: `org`, `team`, `agent`, or `library` where no layer spoke (no rule allows it, T3).
+    pub layer: String,
+    /// Every rule of the layers that the decision is made of, those that fired first.
+    pub rules: Vec<RuleTold>,
+}
+
+/// Decides about these canonical input bytes and says why.
+///
+/// # Errors
+/// The engine refuses the bundle.
+pub fn explain(bundle: &Bundle, input: &[u8]) -> Result<Explained, Error> {
+    let engine = RegoEngine::new(bundle, DEADLINE)?;
+    let answer = engine.decide(input);
+    let text = String::from_utf8_lossy(input);
+    let value = Value::from_json_str(&text).map_err(|e| Error::Engine(e.to_string()))?;
+    let modules = bundle.modules();
+    let prober = Prober::new(&rego::engine(bundle.template.clone(), DEADLINE)?, Some(&value));
+    let teller = Teller::new(&prober, &modules);
+    let mut rules = Vec::new();
+    for module in layered(&modules) {
+        for rule in &module.policy {
+            if decides(rule) {
+                rules.extend(teller.rule(module, rule, 0));
+            }
+        }
+    }
+    // Stable: within each, the order of the files.
+    rules.sort_by_key(|rule| !rule.fired);
+    let layer = layer(answer.as_ref().ok(), &rules);
+    Ok(Explained { answer, layer, rules })
+}
+
+/// The modules of the layers: not the library's.
+fn layered(modules: &[Ref<Module>]) -> impl Iterator<Item = &Ref<Module>> {
+    modules.iter().filter(|module| !ast::file(module).starts_with("lib/"))
+}
+
+/// Whether the library reads this rule.
+fn decides(rule: &Rule) -> bool {
+    let name = ast::path(ast::head(rule)).map(|path| path.parts).unwrap_or_default();
+    let read = ["allow", "deny", "require_approval", "obligations"];
+    matches!(rule, Rule::Spec { .. })
+        && matches!(name.as_slice(), [one] if read.contains(&one.as_str()))
+}
+
+fn layer(answer: Option<&Answer>, rules: &[RuleTold]) -> String {
+    let of = |name: &str| {
+        let layer = name.strip_prefix("wicketgate.").and_then(|rest| rest.split('.').next());
+        layer.filter(|layer| ["org", "team", "agent"].contains(layer)).map(str::to_owned)
+    };
+    let spoke = match answer {
+        Some(answer) if answer.verdict == Verdict::Allow => rules
+            .iter()
+            .find(|rule| rule.fired && rule.name.ends_with(".allow"))
+            .and_then(|rule| of(&rule.name)),
+        Some(answer) => answer.reasons.first().and_then(|reason| of(&reason.rule)),
+        None => None,
+    };
+    spoke.unwrap_or_else(|| "library".to_owned())
+}
+
+/// A value of the engine as ours; what has no JSON form is told as text.
+pub(super) fn json(value: &Value) -> Json {
+    let text = value.to_json_str().unwrap_or_default();
+    Json::parse(text.as_bytes(), &Limits::FILE).unwrap_or_else(|_| Json::from(text))
+}

@@ -1,0 +1,242 @@
+//! One rule, condition by condition.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regorus::Value;
+use regorus::unstable::{AssignOp, Expr, Literal, LiteralStmt, Module, Query, Ref, Rule, RuleHead};
+
+use super::{Asked, Condition, Prober, RuleTold, json};
+use crate::domain::json::Json;
+use crate::policy::{ast, source};
+
+/// How far rules that rules ask are followed.
+const DEPTH: usize = 3;
+/// References of one condition that are told.
+const READS: usize = 8;
+
+/// Who tells: an engine with an input, and the modules whose rules can be followed.
+#[derive(Debug)]
+pub(in crate::policy) struct Teller<'a> {
+    prober: &'a Prober,
+    modules: &'a [Ref<Module>],
+}
+
+impl<'a> Teller<'a> {
+    /// Tells of rules as this prober sees them.
+    pub const fn new(prober: &'a Prober, modules: &'a [Ref<Module>]) -> Self {
+        Self { prober, modules }
+    }
+
+    /// How far this rule comes; nothing is told of functions and defaults.
+    pub fn rule(&self, module: &Module, rule: &Rule, depth: usize) -> Option<RuleTold> {
+        let Rule::Spec { span, head, bodies } = rule else { return None };
+        if matches!(head, RuleHead::Func { .. }) {
+            return None;
+        }
+        let head_value = source::said(head).map_or("true", |place| source::part(span, place));
+        let mut told = RuleTold {
+            name: whole(module, rule)?.join("."),
+            place: source::place(span),
+            fired: false,
+            said: Vec::new(),
+            conditions: Vec::new(),
+        };
+        if bodies.is_empty() {
+            told.said = self.said(module, "", head_value);
+            told.fired = !told.said.is_empty();
+        }
+        for body in bodies {
+            let value = match &body.assign {
+                Some(assign) => source::part(&assign.span, source::assigned(assign)),
+                None if body.is_else => "true",
+                None => head_value,
+            };
+            let (conditions, holds) = self.conditions(module, &body.query, depth);
+            let said = holds.map(|text| self.said(module, &text, value)).unwrap_or_default();
+            if !said.is_empty() {
+                (told.fired, told.said, told.conditions) = (true, said, conditions);
+                break;
+            }
+            told.conditions.extend(conditions);
+        }
+        Some(told)
+    }
+
+    fn said(&self, module: &Module, body: &str, value: &str) -> Vec<Json> {
+        match self.prober.ask(module, body, value) {
+            Asked::Values(values) => values.iter().map(json).collect(),
+            Asked::Unsafe | Asked::Failed(_) => Vec::new(),
+        }
+    }
+
+    /// The conditions of a body up to the first that does not hold; its text, if all of them do.
+    pub fn conditions(
+        &self,
+        module: &Module,
+        query: &Query,
+        depth: usize,
+    ) -> (Vec<Condition>, Option<String>) {
+        let (mut told, mut body, mut stopped) = (Vec::new(), String::new(), false);
+        let mut bound = BTreeSet::new();
+        for stmt in &query.stmts {
+            let mut condition = Condition {
+                place: source::place(&stmt.span),
+                text: source::shown(&stmt.span),
+                holds: None,
+                failed: None,
+                reads: Vec::new(),
+                because: Vec::new(),
+            };
+            if !stopped {
+                let longer = format!("{body}\n{}", source::text(&stmt.span));
+                match self.prober.ask(module, &longer, "true") {
+                    Asked::Values(values) => condition.holds = Some(!values.is_empty()),
+                    Asked::Unsafe => {}
+                    Asked::Failed(why) => condition.failed = Some(why),
+                }
+                condition.reads = self.reads(module, (&body, &bound), stmt);
+                bound.extend(binds(stmt));
+                stopped = condition.holds == Some(false) || condition.failed.is_some();
+                if stopped && depth < DEPTH {
+                    condition.because = self.because(module, &body, stmt, depth);
+                }
+                body = longer;
+            }
+            told.push(condition);
+        }
+        (told, (!stopped).then_some(body))
+    }
+
+    /// What a condition reads of input, data and rules, as it stands in the text.
+    /// `bound`: the variables that conditions before it bind.
+    fn reads(
+        &self,
+        module: &Module,
+        (body, bound): (&str, &BTreeSet<String>),
+        stmt: &LiteralStmt,
+    ) -> Vec<(String, Option<Json>)> {
+        let (parts, withs) = (ast::condition(stmt), source::withs(stmt));
+        let mut seen = BTreeSet::new();
+        let names = names(module);
+        let known = |read: &&Expr| {
+            let first = ast::path(read).and_then(|path| path.parts.into_iter().next());
+            first.is_some_and(|first| names.contains(&first) || bound.contains(&first))
+        };
+        let mut reads: Vec<&Expr> = parts.reads.into_iter().filter(known).collect();
+        reads.sort_by_key(|read| read.span().start);
+        let reads = reads.into_iter().map(|read| source::text(read.span()));
+        let own = reads.filter(|text| seen.insert((*text).to_owned())).take(READS);
+        own.map(|text| {
+            let value = self.prober.value(module, body, text, withs);
+            (text.to_owned(), value.as_ref().map(json))
+        })
+        .collect()
+    }
+
+    /// The rules that a condition asks, and how far they came.
+    fn because(
+        &self,
+        module: &Module,
+        body: &str,
+        stmt: &LiteralStmt,
+        depth: usize,
+    ) -> Vec<RuleTold> {
+        let replaced;
+        let prober = if stmt.with_mods.is_empty() {
+            self.prober
+        } else {
+            let [with] = stmt.with_mods.as_slice() else { return Vec::new() };
+            if source::text(with.refr.span()) != "input" {
+                return Vec::new();
+            }
+            let text = source::replacement(with);
+            let Some(input) = self.prober.value(module, body, text, "") else { return Vec::new() };
+            replaced = self.prober.with_input(&input);
+            &replaced
+        };
+        let teller = Teller::new(prober, self.modules);
+        let wanted = asked(module, stmt);
+        let mut told = Vec::new();
+        for other in self.modules {
+            for rule in &other.policy {
+                let Some(name) = whole(other, rule) else { continue };
+                if wanted.iter().any(|path| path.starts_with(&name)) {
+                    told.extend(teller.rule(other, rule, depth.saturating_add(1)));
+                }
+            }
+        }
+        told
+    }
+
+    /// What the first `with input as …` of a condition puts in the place of the input.
+    pub fn input_of(&self, module: &Module, body: &str, stmt: &LiteralStmt) -> Option<Value> {
+        let with = stmt.with_mods.iter().find(|w| source::text(w.refr.span()) == "input")?;
+        self.prober.value(module, body, source::replacement(with), "")
+    }
+}
+
+/// What a module's references can begin with: input, data, its imports and the rules of its package here.
+fn names(module: &Module) -> BTreeSet<String> {
+    let mut names = BTreeSet::from(["input".to_owned(), "data".to_owned()]);
+    for import in &module.imports {
+        let alias = import.r#as.as_ref().map(|span| span.text().to_owned());
+        let last = ast::path(&import.refr).and_then(|path| path.parts.into_iter().last());
+        names.extend(alias.or(last));
+    }
+    let heads = module.policy.iter().filter_map(|rule| ast::path(ast::head(rule)));
+    names.extend(heads.filter_map(|path| path.parts.into_iter().next()));
+    names
+}
+
+/// The variables a condition binds for those after it.
+fn binds(stmt: &LiteralStmt) -> Vec<String> {
+    let variable = |expr: &Expr| {
+        if let Expr::Var { span, .. } = expr { Some(span.text().to_owned()) } else { None }
+    };
+    match &stmt.literal {
+        Literal::SomeIn { key, value, .. } => {
+            key.iter().chain([value]).filter_map(|expr| variable(expr)).collect()
+        }
+        Literal::Expr { expr, .. } => {
+            if let Expr::AssignExpr { op: AssignOp::ColEq, lhs, .. } = expr.as_ref() {
+                variable(lhs).into_iter().collect()
+            } else {
+                Vec::new()
+            }
+        }
+        Literal::SomeVars { .. } | Literal::NotExpr { .. } | Literal::Every { .. } => Vec::new(),
+    }
+}
+
+/// The whole path of a rule.
+fn whole(module: &Module, rule: &Rule) -> Option<Vec<String>> {
+    let mut name = ast::package(module);
+    name.extend(ast::path(ast::head(rule))?.parts);
+    Some(name)
+}
+
+/// The paths below `data` that a condition reads: of its own package, imported, or whole.
+fn asked(module: &Module, stmt: &LiteralStmt) -> Vec<Vec<String>> {
+    let mut imports = BTreeMap::new();
+    for import in &module.imports {
+        let parts = ast::path(&import.refr).map(|path| path.parts).unwrap_or_default();
+        let alias = import.r#as.as_ref().map(|span| span.text().to_owned());
+        imports.insert(alias.or_else(|| parts.last().cloned()).unwrap_or_default(), parts);
+    }
+    let whole = |path: ast::Path| {
+        let (first, rest) = path.parts.split_first()?;
+        let mut parts = match imports.get(first) {
+            Some(import) => import.clone(),
+            None if first == "data" => vec!["data".to_owned()],
+            None => {
+                let mut own = vec!["data".to_owned()];
+                own.extend(ast::package(module));
+                own.push(first.clone());
+                own
+            }
+        };
+        parts.extend(rest.iter().cloned());
+        (parts.first().map(String::as_str) == Some("data")).then(|| parts.split_off(1))
+    };
+    ast::condition(stmt).refs.into_iter().filter_map(whole).collect()
+}

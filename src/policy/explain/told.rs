@@ -1,0 +1,114 @@
+//! An explanation for people and for machines.
+
+use super::{Condition, Explained, RuleTold};
+use crate::domain::canonical;
+use crate::domain::json::Json;
+
+/// Characters of a value in a line.
+const VALUE_CHARS: usize = 160;
+
+impl Explained {
+    /// `wicketgate/explained/1` without the decision itself.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        Json::object([
+            ("v", Json::from("wicketgate/explained/1")),
+            ("layer", Json::from(self.layer.as_str())),
+            ("rules", self.rules.iter().map(rule_json).collect::<Vec<_>>().into()),
+        ])
+    }
+
+    /// The rules for a terminal, those that fired first.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for rule in &self.rules {
+            write_rule(rule, 0, &mut lines);
+        }
+        lines
+    }
+}
+
+/// The rules that some conditions ask, for a terminal.
+pub(in crate::policy) fn condition_lines(conditions: &[Condition]) -> Vec<String> {
+    let mut lines = Vec::new();
+    conditions.iter().for_each(|condition| write_condition(condition, 0, &mut lines));
+    lines
+}
+
+fn rule_json(rule: &RuleTold) -> Json {
+    Json::object([
+        ("rule", Json::from(rule.name.as_str())),
+        ("place", Json::from(rule.place.as_str())),
+        ("fired", Json::from(rule.fired)),
+        ("said", rule.said.clone().into()),
+        ("conditions", rule.conditions.iter().map(condition_json).collect::<Vec<_>>().into()),
+    ])
+}
+
+/// One condition as JSON: what it reads that is undefined has no `value`.
+fn condition_json(condition: &Condition) -> Json {
+    let read = |(text, value): &(String, Option<Json>)| {
+        let name = ("reads", Json::from(text.as_str()));
+        match value {
+            Some(value) => Json::object([name, ("value", value.clone())]),
+            None => Json::object([name, ("undefined", Json::from(true))]),
+        }
+    };
+    let mut members = vec![
+        ("place", Json::from(condition.place.as_str())),
+        ("condition", Json::from(condition.text.as_str())),
+        ("holds", condition.holds.map_or(Json::Null, Json::from)),
+        ("values", condition.reads.iter().map(read).collect::<Vec<_>>().into()),
+        ("because", condition.because.iter().map(rule_json).collect::<Vec<_>>().into()),
+    ];
+    if let Some(why) = &condition.failed {
+        members.push(("failed", Json::from(why.as_str())));
+    }
+    Json::object(members)
+}
+
+fn write_rule(rule: &RuleTold, depth: usize, lines: &mut Vec<String>) {
+    let how = if rule.fired { "fired" } else { "did not fire" };
+    let space = "  ".repeat(depth);
+    lines.push(format!("{space}{} {}: {how}", rule.place, rule.name));
+    for said in rule.said.iter().filter(|said| **said != Json::from(true)) {
+        lines.push(format!("{space}  said {}", short(said)));
+    }
+    for condition in &rule.conditions {
+        write_condition(condition, depth.saturating_add(1), lines);
+    }
+}
+
+fn write_condition(condition: &Condition, depth: usize, lines: &mut Vec<String>) {
+    let space = "  ".repeat(depth);
+    let how = match (condition.holds, &condition.failed) {
+        (_, Some(why)) => format!("failed: {}", plain(why)),
+        (Some(true), None) => "holds".to_owned(),
+        (Some(false), None) => "does not hold".to_owned(),
+        (None, None) => "not asked".to_owned(),
+    };
+    lines.push(format!("{space}{} {}: {how}", condition.place, plain(&condition.text)));
+    for (text, value) in &condition.reads {
+        let value = value.as_ref().map_or_else(|| "undefined".to_owned(), short);
+        lines.push(format!("{space}    {} = {value}", plain(text)));
+    }
+    for rule in &condition.because {
+        write_rule(rule, depth.saturating_add(2), lines);
+    }
+}
+
+/// A value in one short line.
+pub(in crate::policy) fn short(value: &Json) -> String {
+    let text = plain(&canonical::text(value));
+    if text.chars().count() <= VALUE_CHARS {
+        return text;
+    }
+    let cut: String = text.chars().take(VALUE_CHARS).collect();
+    format!("{cut}…")
+}
+
+/// What a call carried may not steer the terminal.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

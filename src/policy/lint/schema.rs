@@ -1,0 +1,101 @@
+//! The JSON Schema (2020-12) of the input document, made from the table that the lints read.
+
+use serde_json::{Map, Value, json};
+
+use super::shape::{INPUT, Member, Shape};
+use crate::domain::json::Json;
+use crate::policy::input::VERSION;
+
+/// The schema of [`VERSION`] of the input document.
+#[must_use]
+pub fn schema() -> Value {
+    let mut whole = of(&INPUT);
+    if let Value::Object(members) = &mut whole {
+        members.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+        members.insert("$id".into(), format!("https://wicketgate.dev/schema/{VERSION}").into());
+        members.insert("title".into(), format!("What a policy is asked about ({VERSION})").into());
+    }
+    whole
+}
+
+/// Where a document is none that the schema describes: `place: what`, in the order of the document.
+#[must_use]
+pub fn violations(document: &Json) -> Vec<String> {
+    let validator = match jsonschema::draft202012::new(&schema()) {
+        Ok(validator) => validator,
+        Err(error) => return vec![error.to_string()],
+    };
+    let document = document.to_serde();
+    let told = |error: jsonschema::ValidationError<'_>| {
+        let place = error.instance_path().to_string().replace('/', ".");
+        format!("input{place}: {error}")
+    };
+    validator.iter_errors(&document).map(told).collect()
+}
+
+fn of(shape: &Shape) -> Value {
+    match shape {
+        Shape::Open => json!({"type": "object"}),
+        Shape::Text => json!({"type": "string"}),
+        Shape::OneOf(texts) => json!({"type": "string", "enum": texts}),
+        Shape::Number => json!({"type": "number"}),
+        Shape::Flag => json!({"type": "boolean"}),
+        Shape::Texts => json!({"type": "object", "additionalProperties": {"type": "string"}}),
+        Shape::List(item) => json!({"type": "array", "items": of(item)}),
+        Shape::Object(members) => {
+            let properties: Map<String, Value> =
+                members.iter().map(|member| (member.name.to_owned(), of(&member.shape))).collect();
+            let always = members.iter().filter(|member| member.always);
+            let required: Vec<&str> = always.map(|member: &Member| member.name).collect();
+            json!({
+                "type": "object", "properties": properties, "required": required,
+                "additionalProperties": false,
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::{Found, Step, find};
+    use super::*;
+
+    /// Every place the schema describes, by its names.
+    fn places(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
+        for (name, member) in schema["properties"].as_object().into_iter().flatten() {
+            path.push(name.clone());
+            found.push(path.clone());
+            places(member, path, found);
+            path.pop();
+        }
+    }
+
+    #[test]
+    fn the_schema_describes_the_places_of_the_table_and_no_others() {
+        let mut found = Vec::new();
+        places(&schema(), &mut Vec::new(), &mut found);
+        assert!(found.len() > 60, "{}", found.len());
+        for path in &found {
+            let steps: Vec<Step<'_>> = path.iter().map(|name| Step::Name(name)).collect();
+            assert!(matches!(find(&steps), Found::There { .. } | Found::Unknown), "{path:?}");
+        }
+        let Shape::Object(members) = &INPUT else { panic!("the document is an object") };
+        for member in members.iter() {
+            assert!(found.contains(&vec![member.name.to_owned()]), "{}", member.name);
+        }
+    }
+
+    #[test]
+    fn a_document_with_another_member_or_another_type_is_told_where() {
+        let mut document = crate::policy::testing::sample::document(&[]);
+        let odd = br#"{"tool": {"tier": "T9", "teir": "T0"}}"#;
+        let odd = Json::parse(odd, &crate::domain::json::Limits::ARGUMENTS).unwrap();
+        crate::policy::testing::sample::merge(&mut document, &odd);
+        let told = violations(&document).join("\n");
+        assert!(
+            told.contains("input.tool.tier: ") && told.contains("`teir`")
+                || told.contains("'teir'"),
+            "{told}"
+        );
+    }
+}

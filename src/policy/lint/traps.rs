@@ -1,0 +1,244 @@
+//! Conditions that hold more often than they read: where one of them lets a call pass, it is found.
+//!
+//! Every rule that decides is followed to the rules it asks, and it is kept in mind whether more of a rule
+//! means more that is allowed: `not` turns that around. So `deny if not regex.match("example.com", host)` is
+//! found, and `deny if regex.match("example.com", host)`, which denies more than it says, is not.
+
+use std::collections::BTreeSet;
+
+use regorus::unstable::{AssignOp, BoolOp, Expr, Literal, LiteralStmt, Module, Ref, Rule, Span};
+
+use super::patterns;
+use super::scope::{self, Scope, Target};
+use super::shape::{self, Found, Step};
+use super::{Finding, Level};
+use crate::domain::json::Json;
+use crate::policy::{ast, source};
+
+/// One rule of the bundle and the names it sees.
+struct Known<'a> {
+    name: Vec<String>,
+    rule: &'a Rule,
+    scope: Scope<'a>,
+    locals: BTreeSet<String>,
+}
+
+/// Everything found in the layers.
+pub(super) fn find(
+    modules: &[&Ref<Module>],
+    names: &BTreeSet<Vec<String>>,
+    data: &Json,
+) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for module in modules.iter().filter(|module| !ast::file(module).starts_with("lib/")) {
+        for rule in &module.policy {
+            let mut name = ast::package(module);
+            name.extend(ast::path(ast::head(rule)).map(|path| path.parts).unwrap_or_default());
+            let scope = Scope::of(module, names, data);
+            all.push(Known { name, rule, scope, locals: scope::locals(rule) });
+        }
+    }
+    let mut open: Vec<(usize, bool)> =
+        all.iter().enumerate().filter_map(|(at, known)| Some((at, grows(&known.name)?))).collect();
+    let mut seen: BTreeSet<(usize, bool)> = open.iter().copied().collect();
+    let mut findings = Vec::new();
+    while let Some((at, more)) = open.pop() {
+        let Some(known) = all.get(at) else { continue };
+        let look = Look { all: &all, known };
+        for body in bodies(known.rule) {
+            look.body(body, more, &mut findings);
+            for stmt in body {
+                let more = more != matches!(stmt.literal, Literal::NotExpr { .. });
+                let asked = look.asked(stmt).into_iter().map(|rule| (rule, more));
+                open.extend(asked.filter(|next| seen.insert(*next)));
+            }
+        }
+    }
+    findings
+}
+
+/// Whether more of a rule that decides means more that is allowed; `None`: it decides nothing by itself.
+fn grows(name: &[String]) -> Option<bool> {
+    match name.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["wicketgate", "agent" | "team", "allow"] => Some(true),
+        ["wicketgate", "org" | "agent" | "team", "deny" | "require_approval"] => Some(false),
+        _ => None,
+    }
+}
+
+fn bodies(rule: &Rule) -> Vec<&[LiteralStmt]> {
+    match rule {
+        Rule::Spec { bodies, .. } => {
+            bodies.iter().map(|body| body.query.stmts.as_slice()).collect()
+        }
+        Rule::Default { .. } => Vec::new(),
+    }
+}
+
+/// The conditions of one rule.
+struct Look<'a> {
+    all: &'a [Known<'a>],
+    known: &'a Known<'a>,
+}
+
+impl Look<'_> {
+    fn body(&self, body: &[LiteralStmt], more: bool, findings: &mut Vec<Finding>) {
+        for stmt in body {
+            let negated = matches!(stmt.literal, Literal::NotExpr { .. });
+            let mut found = |code, span: &Span, message: String| {
+                let (level, place) = (Level::Warning, source::place(span));
+                findings.push(Finding { level, code, message, place });
+            };
+            if more != negated {
+                for (callee, span, params) in ast::condition(stmt).calls {
+                    let name = callee.map(|path| path.parts.join(".")).unwrap_or_default();
+                    if let Some((code, message)) = patterns::trap(&name, params) {
+                        found(code, span, message);
+                    }
+                }
+            }
+            if !more {
+                continue;
+            }
+            match &stmt.literal {
+                Literal::NotExpr { .. } => {
+                    if let Some(message) = self.unknown(stmt, body) {
+                        found("lint.negation_unknown", &stmt.span, message);
+                    }
+                }
+                Literal::Every { domain, .. } => {
+                    if let Some(message) = self.vacuous(domain, body) {
+                        found("lint.every_empty", &stmt.span, message);
+                    }
+                }
+                Literal::SomeVars { .. } | Literal::SomeIn { .. } | Literal::Expr { .. } => {}
+            }
+        }
+    }
+
+    /// The rules and functions a condition asks.
+    fn asked(&self, stmt: &LiteralStmt) -> Vec<usize> {
+        let parts = ast::condition(stmt);
+        let mut paths: Vec<Vec<String>> =
+            parts.reads.iter().filter_map(|read| self.data_path(read)).collect();
+        for (callee, ..) in &parts.calls {
+            let Some(path) = callee else { continue };
+            let mut own = self.known.scope.package.clone();
+            own.extend(path.parts.iter().cloned());
+            paths.push(own);
+            if path.parts.first().is_some_and(|first| first == "data") {
+                paths.push(path.parts.iter().skip(1).cloned().collect());
+            }
+        }
+        let named = |known: &Known<'_>| paths.iter().any(|path| path.starts_with(&known.name));
+        self.all.iter().enumerate().filter(|(_, known)| named(known)).map(|(at, _)| at).collect()
+    }
+
+    /// The path below `data` of a reference, as far as it is known.
+    fn data_path(&self, expr: &Expr) -> Option<Vec<String>> {
+        let Target::Data(steps) = self.known.scope.target(expr, &self.known.locals) else {
+            return None;
+        };
+        let names = steps.iter().map_while(|step| match step {
+            Step::Name(name) => Some((*name).to_owned()),
+            Step::Any => None,
+        });
+        Some(names.collect())
+    }
+
+    /// The places of the input that a condition reads and that not every input has.
+    fn optional(&self, stmt: &LiteralStmt) -> Vec<String> {
+        let reads = ast::condition(stmt).reads;
+        let mut places: Vec<String> =
+            reads.iter().filter(|read| self.may_miss(read)).map(|read| path(read)).collect();
+        places.sort();
+        places.dedup();
+        places
+    }
+
+    fn may_miss(&self, expr: &Expr) -> bool {
+        let Target::Input(steps) = self.known.scope.target(expr, &self.known.locals) else {
+            return false;
+        };
+        match shape::find(&steps) {
+            Found::There { always, .. } => !always,
+            Found::Unknown => true,
+            Found::Never { .. } => false,
+        }
+    }
+
+    /// Why a `not` holds for a call of which nothing is known.
+    fn unknown(&self, stmt: &LiteralStmt, body: &[LiteralStmt]) -> Option<String> {
+        let positive = || body.iter().filter(|s| !matches!(s.literal, Literal::NotExpr { .. }));
+        let mut sure: BTreeSet<String> =
+            positive().flat_map(|other| self.optional(other)).collect();
+        for rule in positive().flat_map(|other| self.asked(other)) {
+            sure.extend(self.below(rule));
+        }
+        let missing = |places: Vec<String>| places.into_iter().find(|place| !sure.contains(place));
+        let condition = source::shown(&stmt.span);
+        if let Some(place) = missing(self.optional(stmt)) {
+            return Some(format!("`{condition}` holds where `{place}` is missing"));
+        }
+        self.asked(stmt).into_iter().find_map(|rule| {
+            let place = missing(self.below(rule))?;
+            Some(format!("`{condition}` holds where `{place}`, which it asks about, is missing"))
+        })
+    }
+
+    /// The optional places that the conditions of another rule need.
+    fn below(&self, rule: usize) -> Vec<String> {
+        let Some(known) = self.all.get(rule) else { return Vec::new() };
+        let look = Look { all: self.all, known };
+        let positive = bodies(known.rule).into_iter().flatten();
+        let positive = positive.filter(|stmt| !matches!(stmt.literal, Literal::NotExpr { .. }));
+        positive.flat_map(|stmt| look.optional(stmt)).collect()
+    }
+
+    /// Why an `every` holds although nothing was looked at.
+    fn vacuous(&self, domain: &Expr, body: &[LiteralStmt]) -> Option<String> {
+        let mut names = vec![path(domain)];
+        let mut from_input = self.in_input(domain);
+        for stmt in body {
+            if let Literal::Expr { expr, .. } = &stmt.literal
+                && let Expr::AssignExpr { op: AssignOp::ColEq, lhs, rhs, .. } = expr.as_ref()
+                && names.contains(&path(lhs))
+            {
+                names.push(path(rhs));
+                from_input |= self.in_input(rhs);
+            }
+        }
+        let guarded = body.iter().any(|stmt| guards(stmt, &names));
+        let shown = source::shown(domain.span());
+        (from_input && !guarded).then(|| format!("`every` over `{shown}` holds where it is empty"))
+    }
+
+    fn in_input(&self, expr: &Expr) -> bool {
+        matches!(self.known.scope.target(expr, &self.known.locals), Target::Input(_))
+    }
+}
+
+/// Whether a condition cannot hold for an empty collection of one of these names.
+fn guards(stmt: &LiteralStmt, names: &[String]) -> bool {
+    let is = |expr: &Expr| names.contains(&path(expr));
+    match &stmt.literal {
+        Literal::SomeIn { collection, .. } => is(collection),
+        Literal::Expr { expr, .. } => {
+            let parts = ast::condition(stmt);
+            let counted = parts.calls.iter().any(|(callee, _, params)| {
+                callee.as_ref().is_some_and(|path| path.parts == ["count"])
+                    && params.first().is_some_and(|param| is(param))
+            });
+            let within = |read: &&Expr| matches!(read, Expr::RefBrack { refr, .. } if is(refr));
+            let other = matches!(expr.as_ref(), Expr::BoolExpr { op: BoolOp::Ne, lhs, rhs, .. }
+                if is(lhs) || is(rhs));
+            counted || other || parts.reads.iter().any(within)
+        }
+        Literal::SomeVars { .. } | Literal::NotExpr { .. } | Literal::Every { .. } => false,
+    }
+}
+
+/// The text of a reference without white space.
+fn path(expr: &Expr) -> String {
+    source::text(expr.span()).split_whitespace().collect()
+}

@@ -1,0 +1,64 @@
+//! The report in the form that build servers read (JUnit XML).
+
+use super::{Case, Outcome, Report};
+
+/// One `testsuite` per bundle, in one document.
+#[must_use]
+pub fn junit(reports: &[Report]) -> String {
+    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+    for report in reports {
+        text.push_str(&format!(
+            "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n",
+            escaped(&report.bundle),
+            report.cases.len(),
+            report.count(Outcome::Failed),
+            report.count(Outcome::Error),
+            report.count(Outcome::Skipped),
+        ));
+        report.cases.iter().for_each(|case| text.push_str(&one(case)));
+        text.push_str("  </testsuite>\n");
+    }
+    text.push_str("</testsuites>\n");
+    text
+}
+
+fn one(case: &Case) -> String {
+    let (class, name) = case
+        .name
+        .rsplit_once('.')
+        .filter(|_| !case.name.contains(": "))
+        .unwrap_or_else(|| case.name.split_once(": ").unwrap_or(("", &case.name)));
+    let (file, line) = case.place.rsplit_once(':').unwrap_or((&case.place, ""));
+    let line = if line.is_empty() { String::new() } else { format!(" line=\"{}\"", escaped(line)) };
+    let open = format!(
+        "    <testcase classname=\"{}\" name=\"{}\" file=\"{}\"{line}",
+        escaped(class),
+        escaped(name),
+        escaped(file)
+    );
+    let tag = match case.outcome {
+        Outcome::Passed => return format!("{open}/>\n"),
+        Outcome::Skipped => return format!("{open}><skipped/></testcase>\n"),
+        Outcome::Failed => "failure",
+        Outcome::Error => "error",
+    };
+    let (message, details) = (escaped(&case.message), escaped(&case.details.join("\n")));
+    format!("{open}>\n      <{tag} message=\"{message}\">{details}</{tag}>\n    </testcase>\n")
+}
+
+/// Text that means nothing to XML; what XML cannot hold at all is replaced.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() || matches!(c, '\u{FFFE}' | '\u{FFFF}') => out.push('\u{FFFD}'),
+            c => out.push(c),
+        }
+    }
+    out
+}

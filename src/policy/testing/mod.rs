@@ -1,0 +1,221 @@
+//! `policy test`: the tests of a bundle, run as stock OPA runs them, and its decision tables.
+//!
+//! ```text
+//! *_test.rego             rules `test_…`: true passes, false and undefined fail; `todo_test_…` are skipped
+//! tests/*.yaml, *.json    decision tables: an input, and the whole decision that is expected
+//! tests/fixtures/x.json   data.fixtures.x, for both
+//! ```
+//!
+//! Nothing in `tests/` is read by the gate or is part of the digest. Tests call nothing but functions of
+//! the bundle and admitted builtins, and a builtin that fails is an error, as on the road.
+
+use std::path::Path;
+use std::time::Duration;
+
+use regex::Regex;
+use regorus::{Engine, Value};
+
+use super::bundle::{self, Bundle};
+use super::fault::{LoadError, read_engine_message};
+use super::{explain, layout, purity, rego};
+use crate::domain::canonical;
+use crate::domain::json::Json;
+
+mod coverage;
+mod files;
+mod junit;
+mod rules;
+pub mod sample;
+mod table;
+
+pub use coverage::{Coverage, Uncovered};
+pub(super) use files::FIXTURES;
+pub use files::changed_at;
+pub use junit::junit;
+
+/// How long one test may take.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Which tests are run, and whether it is counted what they reach.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Only tests whose name (`wicketgate.agent_test.test_x`, `tests/refunds.yaml: a large one`) matches.
+    pub only: Option<Regex>,
+    /// Count which rules fired.
+    pub coverage: bool,
+}
+
+/// How one test ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It is true.
+    Passed,
+    /// It is false or undefined, or the decision is another.
+    Failed,
+    /// Evaluating it failed.
+    Error,
+    /// `todo_test_…`.
+    Skipped,
+}
+
+impl Outcome {
+    /// `passed`, `failed`, `error` or `skipped`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Error => "error",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// One test and how it ended.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Case {
+    /// `wicketgate.agent_test.test_x`, or the file of a table and the name of its case.
+    pub name: String,
+    /// `file:line`; of a table, the file.
+    pub place: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What was expected and what was found; empty for a test that passed.
+    pub message: String,
+    /// The conditions, the input and what rules said, in lines for a person; of a failure.
+    pub details: Vec<String>,
+    /// The input that the test used, where one can be told.
+    pub input: Option<Json>,
+}
+
+/// Everything one bundle's tests came to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// Name and version of the bundle.
+    pub bundle: String,
+    /// Every test, in the order of files and lines.
+    pub cases: Vec<Case>,
+    /// Which rules fired, if that was asked for.
+    pub coverage: Option<Coverage>,
+}
+
+impl Report {
+    /// Tests that ended so.
+    #[must_use]
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.cases.iter().filter(|case| case.outcome == outcome).count()
+    }
+
+    /// Whether no test failed. A bundle without a single test is none that passes.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.count(Outcome::Passed) > 0
+            && self.count(Outcome::Failed) == 0
+            && self.count(Outcome::Error) == 0
+    }
+}
+
+/// The fixtures beside a bundle, as one object.
+///
+/// # Errors
+/// One of them does not load.
+pub fn fixtures(dir: &Path) -> Result<Option<Json>, Vec<LoadError>> {
+    files::read(dir).map(|files| files.fixtures)
+}
+
+/// The inputs of the decision tables beside a bundle, by the names of their cases.
+///
+/// # Errors
+/// One of them does not load.
+pub fn inputs(bundle: &Bundle, dir: &Path) -> Result<Vec<(String, Json)>, Vec<LoadError>> {
+    table::inputs(bundle, &files::read(dir)?)
+}
+
+/// Runs the tests of the bundle in this directory.
+///
+/// # Errors
+/// The bundle, one of its test files, tables or fixtures does not load.
+pub fn run(dir: &Path, options: &Options) -> Result<Report, Vec<LoadError>> {
+    let bundle = Bundle::load(dir)?;
+    let own = files::read(dir)?;
+    let marks = coverage::Marks::of(&bundle.modules());
+    let bench = Bench::new(&bundle, own.fixtures.as_ref(), options.coverage.then_some(&marks))?;
+    let mut cases = rules::run(&bench, options);
+    cases.extend(table::run(&bundle, &bench, &own, options)?);
+    let coverage = options.coverage.then(|| marks.report());
+    Ok(Report { bundle: format!("{} {}", bundle.name(), bundle.version()), cases, coverage })
+}
+
+/// The rules, tests and data of a bundle, ready to be asked.
+#[derive(Debug)]
+pub(super) struct Bench {
+    /// Everything as it is written; cloned for each test.
+    pub engine: Engine,
+    /// The same with rules that say when they fire, if that is counted.
+    marked: Option<Engine>,
+}
+
+impl Bench {
+    fn new(
+        bundle: &Bundle,
+        fixtures: Option<&Json>,
+        marks: Option<&coverage::Marks>,
+    ) -> Result<Self, Vec<LoadError>> {
+        let data = data(bundle, fixtures)?;
+        let engine = prepared(bundle, data.clone(), None)?;
+        let marked = marks.map(|marks| prepared(bundle, data, Some(marks))).transpose()?;
+        Ok(Self { engine, marked })
+    }
+
+    /// A fresh engine for one test.
+    fn fresh(&self) -> Engine {
+        self.marked.as_ref().unwrap_or(&self.engine).clone()
+    }
+}
+
+/// Rules, tests and data, ready to be evaluated.
+fn prepared(
+    bundle: &Bundle,
+    data: Value,
+    marks: Option<&coverage::Marks>,
+) -> Result<Engine, Vec<LoadError>> {
+    let failed = |e: &dyn std::fmt::Display| {
+        let (file, line, column, message) = read_engine_message(&e.to_string());
+        vec![LoadError { file, line, column, code: "policy.test", message }]
+    };
+    let mut engine = Engine::new();
+    for (name, bytes) in bundle.files().iter().filter(|(name, _)| name.ends_with(".rego")) {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let marked = marks.filter(|_| bundle::is_rule(name)).and_then(|m| m.marked(name, &text));
+        engine.add_policy(name.clone(), marked.unwrap_or(text)).map_err(|e| failed(&e))?;
+    }
+    if marks.is_none() {
+        let wrong = purity::check_tests(engine.get_modules());
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+    }
+    engine.add_data(data).map_err(|e| failed(&e))?;
+    if let Some(marks) = marks {
+        marks.install(&mut engine).map_err(|e| failed(&e))?;
+    }
+    let mut engine = rego::engine(engine, DEADLINE).map_err(|e| failed(&e))?;
+    // What is nowhere defined is found here and not in the first test.
+    let entry = rego::DECISION.into();
+    engine.compile_with_entrypoint(&entry).map_err(|e| failed(&e))?;
+    Ok(engine)
+}
+
+/// The data of the bundle, and the fixtures as `data.fixtures`.
+fn data(bundle: &Bundle, fixtures: Option<&Json>) -> Result<Value, Vec<LoadError>> {
+    let bad = |file: &str, why: &str| vec![LoadError::file("policy.data", file, why)];
+    let Json::Object(mut data) = bundle.data_files() else { return Ok(Value::new_object()) };
+    if let Some(fixtures) = fixtures {
+        if data.contains_key(FIXTURES) {
+            return Err(bad("tests/fixtures", "the bundle has a `data/fixtures` of its own"));
+        }
+        data.insert(FIXTURES.to_owned(), fixtures.clone());
+    }
+    Value::from_json_str(&canonical::text(&Json::Object(data)))
+        .map_err(|e| bad("data", &e.to_string()))
+}

@@ -1,0 +1,72 @@
+//! A complete input document, for decision tables to say what is different, and for `policy schema`.
+
+use crate::domain::json::{Json, Limits};
+use crate::policy::input::{break_glass_json, quorum_json};
+
+/// Everything but what the gate's own code writes.
+const TEXT: &str = r#"{
+  "v": "wicketgate/input/1",
+  "agent": {"id": "agent", "version": "1.0.0", "owner": "owner@example.com", "labels": {}, "binding": "observed",
+    "manifest": "sha256:0000000000000000000000000000000000000000000000000000000000000000", "delegation": []},
+  "run": {"id": "00000000-0000-7000-8000-000000000000", "mode": "enforce", "opened_at": "2026-11-18T12:00:00.000Z",
+    "calls": 0, "errors": 0, "cost": 0, "labels": {}},
+  "tool": {"name": "tool", "kind": "http", "tier": "T0", "read_only": true,
+    "definition": "sha256:0000000000000000000000000000000000000000000000000000000000000000"},
+  "call": {"id": "call"},
+  "args": {},
+  "effect": {"kind": "none"},
+  "context": {"attested": {}, "claimed": {}},
+  "time": {"rfc3339": "2026-11-18T12:00:00.000Z", "unix": 1795003200, "weekday": "wednesday", "hour": 12, "minute": 0,
+    "tz": "UTC"},
+  "findings": [],
+  "approvals": [],
+  "pools": [],
+  "observe": [],
+  "history": {"calls": 0, "errors": 0, "denied": 0}
+}"#;
+
+/// A harmless call of a tool of tier T0 on a Wednesday at noon, as a gate would tell it. `by_hand`: the
+/// layers that count approvers for themselves.
+#[must_use]
+pub fn document(by_hand: &[&str]) -> Json {
+    let mut document = Json::parse(TEXT.as_bytes(), &Limits::ARGUMENTS).unwrap_or(Json::Null);
+    if let Json::Object(members) = &mut document {
+        members.insert("quorum".to_owned(), quorum_json(by_hand));
+        members.insert("break_glass".to_owned(), break_glass_json(None));
+    }
+    document
+}
+
+/// Puts `partial` over `whole`: objects member by member, anything else in the place of what was there.
+pub fn merge(whole: &mut Json, partial: &Json) {
+    match (whole, partial) {
+        (Json::Object(whole), Json::Object(partial)) => {
+            for (name, value) in partial {
+                merge(whole.entry(name.clone()).or_insert(Json::Null), value);
+            }
+        }
+        (whole, partial) => *whole = partial.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::lint::schema;
+
+    #[test]
+    fn the_sample_is_a_document_that_a_gate_could_make() {
+        assert_eq!(schema::violations(&document(&["agent"])), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_partial_input_replaces_members_and_leaves_the_others() {
+        let mut whole = document(&[]);
+        let partial = br#"{"tool": {"tier": "T2"}, "args": {"a": [1]}, "findings": [{"kind": "k", "path": "/a"}]}"#;
+        merge(&mut whole, &Json::parse(partial, &Limits::ARGUMENTS).unwrap());
+        let tool = whole.get("tool").unwrap();
+        assert_eq!(tool.get("tier").and_then(Json::as_str), Some("T2"));
+        assert_eq!(tool.get("kind").and_then(Json::as_str), Some("http"));
+        assert_eq!(whole.get("findings").and_then(Json::as_array).map(<[Json]>::len), Some(1));
+    }
+}

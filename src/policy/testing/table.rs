@@ -1,0 +1,267 @@
+//! Decision tables: what is different from a harmless call, and the whole decision that is expected.
+
+use serde::Deserialize;
+
+use super::files::Files;
+use super::{Bench, Bundle, Case, LoadError, Options, Outcome, rego, sample};
+use crate::domain::canonical;
+use crate::domain::decision::Verdict;
+use crate::domain::json::{Json, Limits};
+use crate::policy::explain::{Explained, explain, short};
+use crate::policy::lint::schema;
+use crate::policy::rego::RegoEngine;
+use crate::policy::{Answer, EngineError, PolicyEngine as _, layout};
+use crate::yaml;
+
+/// One file.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    /// What every case's input starts from, over the sample.
+    #[serde(default)]
+    input: serde_json::Value,
+    cases: Vec<Row>,
+}
+
+/// What the decision is expected to be.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Debug)]
+#[serde(rename_all = "snake_case")]
+enum Expected {
+    Allow,
+    Deny,
+    RequireApproval,
+    /// No answer: a policy error, which the gate denies.
+    Error,
+}
+
+impl Expected {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+            Self::RequireApproval => "require_approval",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// One case; what it does not name is not looked at.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: String,
+    #[serde(default)]
+    input: serde_json::Value,
+    decision: Expected,
+    /// `wicketgate.agent.deny`, `agent/main.rego:12`, or both as an entry has them.
+    rule: Option<String>,
+    /// The codes of all reasons, in any order.
+    reasons: Option<Vec<String>>,
+    /// A part of the message of a reason.
+    message: Option<String>,
+    /// The names of all obligations, in any order.
+    obligations: Option<Vec<String>>,
+    /// The input is meant to be none that a gate makes.
+    #[serde(default)]
+    malformed: bool,
+}
+
+/// Runs every table.
+pub(super) fn run(
+    bundle: &Bundle,
+    bench: &Bench,
+    files: &Files,
+    options: &Options,
+) -> Result<Vec<Case>, Vec<LoadError>> {
+    let refused =
+        |e: super::super::fault::Error| vec![LoadError::file("policy.engine", ".", e.to_string())];
+    let engine = RegoEngine::new(bundle, rego::DEADLINE).map_err(refused)?;
+    let mut cases = Vec::new();
+    for (file, text) in &files.tables {
+        let table = read(file, text).map_err(|e| vec![e])?;
+        let common = own(&table.input).map_err(|why| vec![bad(file, &why)])?;
+        for row in &table.cases {
+            let name = format!("{file}: {}", row.name);
+            if options.only.as_ref().is_some_and(|only| !only.is_match(&name)) {
+                continue;
+            }
+            let partial = own(&row.input).map_err(|why| vec![bad(&name, &why)])?;
+            let mut input = sample::document(engine.by_hand());
+            for layer in [&common, &partial].into_iter().flatten() {
+                sample::merge(&mut input, layer);
+            }
+            cases.push(one(&Judge { bundle, bench, engine: &engine }, (file, name), row, input));
+        }
+    }
+    Ok(cases)
+}
+
+/// The input of every case of every table, by the name of its test.
+pub(super) fn inputs(
+    bundle: &Bundle,
+    files: &Files,
+) -> Result<Vec<(String, Json)>, Vec<LoadError>> {
+    let mut inputs = Vec::new();
+    for (file, text) in &files.tables {
+        let table = read(file, text).map_err(|e| vec![e])?;
+        for row in &table.cases {
+            let name = format!("{file}: {}", row.name);
+            let mut input = sample::document(&bundle.by_hand);
+            for partial in [&table.input, &row.input] {
+                if let Some(partial) = own(partial).map_err(|why| vec![bad(&name, &why)])? {
+                    sample::merge(&mut input, &partial);
+                }
+            }
+            inputs.push((name, input));
+        }
+    }
+    Ok(inputs)
+}
+
+/// What decides about a case.
+struct Judge<'a> {
+    bundle: &'a Bundle,
+    bench: &'a Bench,
+    engine: &'a RegoEngine,
+}
+
+fn one(judge: &Judge<'_>, (file, name): (&str, String), row: &Row, input: Json) -> Case {
+    let bytes = canonical::bytes(&input);
+    let odd = if row.malformed { Vec::new() } else { schema::violations(&input) };
+    let place = file.to_owned();
+    let mut case = Case {
+        name,
+        place,
+        outcome: Outcome::Passed,
+        message: String::new(),
+        details: Vec::new(),
+        input: None,
+    };
+    if !odd.is_empty() {
+        case.outcome = Outcome::Error;
+        case.message = format!(
+            "no gate makes this input ({}); say `malformed: true` if that is meant",
+            odd.join("; ")
+        );
+        return case;
+    }
+    let found = judge.engine.decide(&bytes);
+    judge.note(&bytes);
+    let explained = || explain(judge.bundle, &bytes).ok();
+    if let Some(wrong) = differs(row, &found, explained) {
+        case.outcome = Outcome::Failed;
+        case.message = wrong;
+        case.details.push(format!("input {}", short(&input)));
+        case.details.extend(explain(judge.bundle, &bytes).iter().flat_map(Explained::lines));
+        case.input = Some(input);
+    }
+    case
+}
+
+impl Judge<'_> {
+    /// Lets the rules that fire be counted, where that is asked for.
+    fn note(&self, input: &[u8]) {
+        let Some(marked) = &self.bench.marked else { return };
+        let text = String::from_utf8_lossy(input);
+        if let Ok(value) = regorus::Value::from_json_str(&text) {
+            let mut engine = marked.clone();
+            engine.set_input(value);
+            // WHY: what it answers was asked of the engine that is served; here it only counts.
+            let _ = engine.eval_rule(rego::DECISION.to_owned());
+        }
+    }
+}
+
+/// What is not as expected, if anything.
+fn differs(
+    row: &Row,
+    found: &Result<Answer, EngineError>,
+    explained: impl Fn() -> Option<Explained>,
+) -> Option<String> {
+    let answer = match (row.decision, found) {
+        (Expected::Error, Err(_)) => return None,
+        (wanted, Err(why)) => {
+            return Some(format!("expected `{}`, there is no decision: {why}", wanted.as_str()));
+        }
+        (_, Ok(answer)) => answer,
+    };
+    let verdict = match answer.verdict {
+        Verdict::Allow => Expected::Allow,
+        Verdict::Deny => Expected::Deny,
+        Verdict::RequireApproval => Expected::RequireApproval,
+    };
+    if verdict != row.decision {
+        let why: Vec<String> = answer
+            .reasons
+            .iter()
+            .map(|r| format!("{}: {} ({})", r.detail, r.message, r.rule))
+            .collect();
+        let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
+        let (wanted, found) = (row.decision.as_str(), verdict.as_str());
+        return Some(format!("expected `{wanted}`, decided `{found}`{why}"));
+    }
+    let sorted = |mut names: Vec<String>| {
+        names.sort();
+        names
+    };
+    let codes = sorted(answer.reasons.iter().map(|reason| reason.detail.clone()).collect());
+    if let Some(wanted) = row.reasons.clone().map(sorted).filter(|wanted| *wanted != codes) {
+        return Some(format!(
+            "expected the reasons [{}], found [{}]",
+            wanted.join(", "),
+            codes.join(", ")
+        ));
+    }
+    let duties = sorted(answer.obligations.iter().map(|duty| duty.name().to_owned()).collect());
+    if let Some(wanted) = row.obligations.clone().map(sorted).filter(|wanted| *wanted != duties) {
+        return Some(format!(
+            "expected the obligations [{}], found [{}]",
+            wanted.join(", "),
+            duties.join(", ")
+        ));
+    }
+    if let Some(wanted) = &row.message
+        && !answer.reasons.iter().any(|reason| reason.message.contains(wanted.as_str()))
+    {
+        return Some(format!("no reason says `{wanted}`"));
+    }
+    let wanted = row.rule.as_ref()?;
+    let mut spoke: Vec<String> = answer.reasons.iter().map(|reason| reason.rule.clone()).collect();
+    if verdict == Expected::Allow {
+        let fired = explained().into_iter().flat_map(|all| all.rules);
+        let fired = fired.filter(|rule| rule.fired && rule.name.ends_with(".allow"));
+        spoke = fired.map(|rule| format!("{} {}", rule.name, rule.place)).collect();
+    }
+    let named = |rule: &String| rule == wanted || rule.split(' ').any(|part| part == wanted);
+    (!spoke.iter().any(named))
+        .then(|| format!("expected the rule `{wanted}`, it was `{}`", spoke.join("`, `")))
+}
+
+fn read(file: &str, text: &[u8]) -> Result<Table, LoadError> {
+    if file.ends_with(".json") {
+        let json = layout::parse(file, text)?;
+        return serde_json::from_value(json.to_serde()).map_err(|e| bad(file, &e.to_string()));
+    }
+    yaml::from_slice(text, file).map_err(|e| LoadError {
+        file: file.to_owned(),
+        line: u32::try_from(e.line).unwrap_or(u32::MAX),
+        column: u32::try_from(e.column).unwrap_or(u32::MAX),
+        code: "policy.table",
+        message: if e.key.is_empty() { e.message } else { format!("{}: {}", e.key, e.message) },
+    })
+}
+
+fn bad(file: &str, why: &str) -> LoadError {
+    LoadError::file("policy.table", file, why)
+}
+
+/// A partial input as ours; nothing, if none is written.
+fn own(value: &serde_json::Value) -> Result<Option<Json>, String> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    if !value.is_object() {
+        return Err("`input` is an object".to_owned());
+    }
+    Json::parse(value.to_string().as_bytes(), &Limits::FILE).map(Some).map_err(|e| e.to_string())
+}
