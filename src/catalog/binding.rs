@@ -1,10 +1,14 @@
 //! A checked binding: everything parsed, every secret read, nothing opened.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::address::Cidr;
+use super::command::Command;
+use super::config::Price;
+use super::fetch::HostPattern;
 use super::host::Origin;
 use super::schema::Schema;
 use super::secret::Secret;
@@ -48,20 +52,61 @@ pub struct Binding {
 pub enum Kind {
     /// One HTTP request.
     Http(Box<Http>),
+    /// A URL of the agent's choice.
+    Fetch(Box<Fetch>),
     /// One file beneath a root.
     FileRead(Root),
+    /// The entries of one directory beneath a root.
+    FileList(Listing),
+    /// One file beneath a root, made, replaced or deleted.
+    FileWrite(Writing),
+    /// A model, asked at one of several places.
+    Model(Model),
     /// One tool or method of an MCP server.
     Mcp(Box<Mcp>),
+    /// One program inside a sandbox.
+    Command(Box<Command>),
+    /// One statement of a database.
+    Sql(Box<super::sql::Sql>),
+    /// One unary method of a gRPC service.
+    Grpc(Box<super::grpc::Grpc>),
 }
 
 impl Kind {
-    /// `http`, `file.read` or `mcp`.
+    /// `http`, `fetch`, `file.read`, `file.list`, `file.write`, `model`, `mcp`, `command`, `sql` or `grpc`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Http(_) => "http",
+            Self::Fetch(_) => "fetch",
             Self::FileRead(_) => "file.read",
+            Self::FileList(_) => "file.list",
+            Self::FileWrite(_) => "file.write",
+            Self::Model(_) => "model",
             Self::Mcp(_) => "mcp",
+            Self::Command(_) => "command",
+            Self::Sql(_) => "sql",
+            Self::Grpc(_) => "grpc",
+        }
+    }
+
+    /// Every secret that tools of this binding are given: what none of them may answer with.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<Secret> {
+        let of = |list: &[Credential]| list.iter().map(|c| c.secret.clone()).collect::<Vec<_>>();
+        match self {
+            Self::Http(http) => of(&http.credentials),
+            Self::Fetch(fetch) => fetch.credentials.iter().map(|(_, c)| c.secret.clone()).collect(),
+            Self::Mcp(mcp) => mcp.server.secrets(),
+            Self::Sql(sql) => sql.secrets(),
+            Self::Grpc(grpc) => of(&grpc.credentials),
+            Self::Command(command) => {
+                command.secrets.iter().map(|(_, one, _)| one.clone()).collect()
+            }
+            Self::Model(model) => {
+                model.upstreams.iter().flat_map(|place| of(&place.credentials)).collect()
+            }
+            Self::FileRead(_) | Self::FileList(_) | Self::FileWrite(_) => Vec::new(),
         }
     }
 }
@@ -89,6 +134,92 @@ pub struct Http {
     pub credentials: Vec<Credential>,
 }
 
+/// A model and the places it is asked at, in order.
+#[derive(Debug)]
+pub struct Model {
+    /// Tokens one call may write.
+    pub output_tokens_max: u64,
+    /// At least one; all of them have a price or none has.
+    pub upstreams: Vec<ModelUpstream>,
+}
+
+/// One place a model is asked at.
+#[derive(Debug)]
+pub struct ModelUpstream {
+    /// What answers and entries call it.
+    pub name: String,
+    /// How it is spoken to.
+    pub api: Api,
+    /// Scheme, host and port.
+    pub origin: Origin,
+    /// The path of its base URL, without a slash at its end.
+    pub path: String,
+    /// Ids that agents may ask for, each with the id that is asked for here.
+    pub models: BTreeMap<String, String>,
+    /// Literal headers.
+    pub headers: Vec<(http::HeaderName, http::HeaderValue)>,
+    /// What requests are authenticated with: headers only.
+    pub credentials: Vec<Credential>,
+    /// Ranges outside the public Internet that the binding opens.
+    pub private_addresses: Vec<Cidr>,
+    /// PEM text of the only certificate authorities to trust; the public ones if absent.
+    pub ca: Option<Vec<u8>>,
+    /// What tokens cost here.
+    pub price: Option<Price>,
+}
+
+/// What a model's server speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Api {
+    /// `POST <base>/chat/completions`.
+    OpenAi,
+    /// `POST <base>/api/chat`.
+    Ollama,
+}
+
+impl Api {
+    /// `openai` or `ollama`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Ollama => "ollama",
+        }
+    }
+
+    /// What follows the base URL.
+    #[must_use]
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::OpenAi => "/chat/completions",
+            Self::Ollama => "/api/chat",
+        }
+    }
+}
+
+/// Which URLs a tool may be asked for, and what goes with the request.
+#[derive(Debug)]
+pub struct Fetch {
+    /// Hosts, by name or below a domain.
+    pub hosts: Vec<HostPattern>,
+    /// `https`, `http`.
+    pub schemes: Vec<&'static str>,
+    /// TCP ports; none listed: the scheme's own.
+    pub ports: Vec<u16>,
+    /// `GET`, `HEAD`.
+    pub methods: Vec<http::Method>,
+    /// Request headers the agent may set.
+    pub headers_allowed: Vec<http::HeaderName>,
+    /// Response headers the agent is given.
+    pub headers_returned: Vec<http::HeaderName>,
+    /// Ranges outside the public Internet that the binding opens.
+    pub private_addresses: Vec<Cidr>,
+    /// PEM text of the only certificate authorities to trust; the public ones if absent.
+    pub ca: Option<Vec<u8>>,
+    /// Secrets, each with the one origin it is sent to.
+    pub credentials: Vec<(Origin, Credential)>,
+}
+
 /// One secret and where it goes.
 #[derive(Clone, Debug)]
 pub struct Credential {
@@ -111,11 +242,37 @@ pub enum Place {
     Query(String),
 }
 
-/// A directory that files are read beneath.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A directory that files are read, listed or written beneath.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Root {
     /// What policies and entries call it.
     pub name: String,
     /// The directory: absolute, without symbolic links when it was checked.
     pub path: PathBuf,
+    /// More names that nobody is given.
+    pub protect: Vec<String>,
+    /// Exact paths that are given although a name in them is protected.
+    pub allow: Vec<String>,
+    /// The gate's own files, absolute: never given, whatever is allowed.
+    pub own: Vec<PathBuf>,
+}
+
+/// How a directory beneath a root is listed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listing {
+    /// Where.
+    pub root: Root,
+    /// Entries of one answer.
+    pub entries_max: u64,
+    /// Directories deep that may be asked for.
+    pub depth_max: u64,
+}
+
+/// How a file beneath a root is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Writing {
+    /// Where.
+    pub root: Root,
+    /// A new file may bring the directories it lies in.
+    pub create_parents: bool,
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::server::config::Variable;
+
 /// Every binding of one sidecar, not yet checked.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
@@ -18,9 +20,9 @@ pub struct Tool {
     pub name: String,
     /// What agents are told it does.
     pub description: String,
-    /// `http` or `file.read`.
+    /// `http`, `fetch`, `file.read`, `file.list`, `file.write`, `command`, `sql`, `model` or `grpc`.
     pub kind: String,
-    /// JSON Schema (2020-12) of the arguments. `file.read` has one of its own.
+    /// JSON Schema (2020-12) of the arguments. Those of files, `sql` and `grpc` have one of their own.
     pub input_schema: Option<serde_json::Value>,
     /// The same from a JSON file, relative to the configuration file.
     pub input_schema_file: Option<PathBuf>,
@@ -38,13 +40,71 @@ pub struct Tool {
     pub result_bytes_max: Option<u64>,
     /// What one call costs, in millionths of a US dollar; 0 is nothing, absent is not known.
     pub cost_micro_usd: Option<u64>,
-    /// What the request is authenticated with (`http`).
+    /// What the request is authenticated with (`http`, `fetch`, `grpc`).
     #[serde(default)]
     pub credentials: Vec<Credential>,
     /// How a tool of kind `http` is reached.
     pub http: Option<Http>,
-    /// What a tool of kind `file.read` reads.
+    /// What a tool of kind `fetch` may be asked for.
+    pub fetch: Option<Fetch>,
+    /// What a tool of kind `file.read`, `file.list` or `file.write` works on.
     pub file: Option<File>,
+    /// What a tool of kind `sql` asks.
+    pub sql: Option<super::sql::config::Sql>,
+    /// What a tool of kind `command` runs.
+    pub command: Option<Command>,
+    /// Where a tool of kind `model` is asked.
+    pub model: Option<Model>,
+    /// Which method a tool of kind `grpc` calls.
+    pub grpc: Option<super::grpc::config::Grpc>,
+}
+
+/// A model and the places it is asked at, in order.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// Tokens one call may write: 1 to 1,000,000.
+    pub output_tokens_max: u64,
+    /// 1 to 8 places. The next one is asked only if the one before could not be reached, or answered
+    /// that it does not work now (408, 429, 5xx).
+    pub upstreams: Vec<ModelUpstream>,
+}
+
+/// One place a model is asked at.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelUpstream {
+    /// What answers and entries call it: `[A-Za-z0-9_.-]{1,128}`.
+    pub name: String,
+    /// `openai` (chat completions, as many servers speak them) or `ollama`.
+    pub api: String,
+    /// Literal base URL: `https://api.openai.com/v1`, `http://127.0.0.1:11434`.
+    pub url: String,
+    /// Ids that agents may ask for, each with the id that is asked for here.
+    pub models: BTreeMap<String, String>,
+    /// Literal headers.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// What requests are authenticated with: headers only.
+    #[serde(default)]
+    pub credentials: Vec<Credential>,
+    /// Address ranges outside the public Internet that it may be reached at.
+    #[serde(default)]
+    pub private_addresses: Vec<String>,
+    /// PEM file of the only certificate authorities to trust, relative to the configuration file.
+    pub ca_file: Option<PathBuf>,
+    /// What tokens cost here.
+    pub price: Option<Price>,
+}
+
+/// What tokens cost, in millionths of a US dollar for a million of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Tokens that are read; 0 to 1,000,000,000.
+    pub input: u64,
+    /// Tokens that are written; 0 to 1,000,000,000.
+    pub output: u64,
 }
 
 /// Where one secret goes and where it comes from.
@@ -55,9 +115,12 @@ pub struct Credential {
     pub header: Option<String>,
     /// Name of the query parameter it is sent in.
     pub query: Option<String>,
+    /// The one origin a `fetch` sends it to: `https://host[:port]`.
+    pub origin: Option<String>,
     /// Put before the secret in a header: `"Bearer "`.
     pub prefix: Option<String>,
-    /// File that holds the secret, relative to the configuration file. Read once.
+    /// File that holds the secret, relative to the configuration file. Its new value is taken when it
+    /// changes.
     pub file: Option<PathBuf>,
     /// Environment variable that holds the secret. Read once.
     pub env: Option<String>,
@@ -88,7 +151,33 @@ pub struct Http {
     pub ca_file: Option<PathBuf>,
 }
 
-/// A directory that files are read beneath.
+/// URLs of the agent's choice, within these bounds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fetch {
+    /// Hosts: `docs.example.com`, or `*.example.com` for every name below a domain, not itself.
+    pub hosts: Vec<String>,
+    /// TCP ports; if absent, 443 for `https` and 80 for `http`.
+    #[serde(default)]
+    pub ports: Vec<u16>,
+    /// `https` and `http`; `https` alone if absent.
+    #[serde(default)]
+    pub schemes: Vec<String>,
+    /// `GET` and `HEAD`; both if absent.
+    #[serde(default)]
+    pub methods: Vec<String>,
+    /// Request headers the agent may set; `accept` and `accept-language` if absent.
+    pub headers_allowed: Option<Vec<String>>,
+    /// Response headers the agent is given; those about caching, language, links and retries if absent.
+    pub headers_returned: Option<Vec<String>>,
+    /// Address ranges outside the public Internet; only with hosts that are named one by one.
+    #[serde(default)]
+    pub private_addresses: Vec<String>,
+    /// PEM file of the only certificate authorities to trust, relative to the configuration file.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// A directory that files are read, listed or written beneath.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
@@ -96,4 +185,69 @@ pub struct File {
     pub root: PathBuf,
     /// What policies and entries call it: `[A-Za-z0-9_.-]{1,128}`.
     pub name: String,
+    /// More names of files and directories that nobody is given, anywhere below the root.
+    #[serde(default)]
+    pub protect: Vec<String>,
+    /// Exact paths below the root that are given although a name in them is protected.
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// A new file may bring the directories it lies in (`file.write`).
+    #[serde(default)]
+    pub create_parents: bool,
+    /// Entries of one answer: 1 to 10,000, 1,000 if absent (`file.list`).
+    pub entries_max: Option<u64>,
+    /// Directories deep that may be asked for: 1 to 16, 1 if absent (`file.list`).
+    pub depth_max: Option<u64>,
+}
+
+/// A program that is run without a shell, inside a sandbox.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    /// Absolute path of an ELF program. Never looked up in `PATH`.
+    pub program: PathBuf,
+    /// The SHA-256 it must have, 64 hex digits; what it has at start if absent.
+    pub sha256: Option<String>,
+    /// Its arguments after the name, one item each: a text as it stands, `{arg: NAME, prefix: TEXT,
+    /// as: text | path, may_start_with_dash: true}` for a value, `{flag: TEXT, when: NAME}` for a text that
+    /// is there when the argument is `true`.
+    #[serde(default)]
+    pub argv: Vec<serde_json::Value>,
+    /// Name of the argument whose text is its standard input; nothing if absent.
+    pub stdin: Option<String>,
+    /// Its whole environment, literal.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Variables whose values nobody may see.
+    #[serde(default)]
+    pub credentials: Vec<Variable>,
+    /// Files and directories it may read besides the system's programs and libraries, relative to the
+    /// configuration file. It runs in the first one.
+    #[serde(default)]
+    pub read: Vec<PathBuf>,
+    /// Absolute paths of the programs it may start itself; none if absent. Needs `S2`.
+    #[serde(default)]
+    pub children: Vec<PathBuf>,
+    /// `none`; `per_call`: an empty directory in memory that it runs in and may write, gone when it ends;
+    /// or `run`: the same, shared by the commands of one run and gone with it. Needs `S2`. `none` if absent.
+    pub workspace: Option<String>,
+    /// `S1` or `S2`; `S2` if absent. Where the system cannot give it, the tool is refused.
+    pub sandbox: Option<String>,
+    /// What it may use up.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Exit codes that count as an answer; every one if absent.
+    pub exit_codes: Option<Vec<u8>>,
+}
+
+/// What one run of a command may use up.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Address space of each process: 16 MiB to 64 GiB, 512 MiB if absent.
+    pub memory_bytes: Option<u64>,
+    /// Processor time of each process: 1 to 600, the timeout rounded up if absent.
+    pub cpu_seconds: Option<u64>,
+    /// Processes and threads together (`S2`): 1 to 1,024, 32 if absent.
+    pub pids: Option<u64>,
 }

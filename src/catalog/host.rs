@@ -168,7 +168,7 @@ impl Origin {
     }
 }
 
-fn split_port(authority: &str) -> (&str, Option<&str>) {
+pub(super) fn split_port(authority: &str) -> (&str, Option<&str>) {
     if authority.starts_with('[') {
         return match authority.split_once("]:") {
             // INVARIANT: the bracket is put back by taking everything up to it.

@@ -17,7 +17,7 @@ use crate::domain::json::{Json, Limits};
 
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 /// Headers the gate writes itself or that change how a message is framed.
-const OURS: &[&str] = &[
+pub(super) const OURS: &[&str] = &[
     "host",
     "content-length",
     "content-type",
@@ -39,7 +39,8 @@ const OURS: &[&str] = &[
     "via",
 ];
 /// Headers whose value is a secret.
-const SECRET: &[&str] = &["authorization", "cookie", "proxy-authorization", "x-api-key", "api-key"];
+pub(super) const SECRET: &[&str] =
+    &["authorization", "cookie", "proxy-authorization", "x-api-key", "api-key"];
 /// Bytes of a CA file.
 const CA_BYTES_MAX: u64 = 1 << 20;
 
@@ -151,9 +152,18 @@ pub(super) fn headers(
     at: &str,
     problems: &mut Problems,
 ) -> Vec<(HeaderName, HeaderValue)> {
+    literal(headers, &format!("{at}.headers"), problems)
+}
+
+/// Literal headers, wherever they are listed.
+pub(super) fn literal(
+    headers: &std::collections::BTreeMap<String, String>,
+    at: &str,
+    problems: &mut Problems,
+) -> Vec<(HeaderName, HeaderValue)> {
     let mut out = Vec::new();
     for (name, value) in headers {
-        let at = format!("{at}.headers.{name}");
+        let at = format!("{at}.{name}");
         if SECRET.contains(&name.to_ascii_lowercase().as_str()) {
             problems.add(at.as_str(), "a secret is given under `credentials`, never inline");
             continue;
@@ -235,13 +245,18 @@ pub(super) fn credentials(
     around: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Vec<binding::Credential> {
-    list.iter()
-        .enumerate()
-        .filter_map(|(i, c)| credential(c, &format!("{at}.credentials[{i}]"), around, problems))
-        .collect()
+    let mut out = Vec::new();
+    for (i, entry) in list.iter().enumerate() {
+        let at = format!("{at}.credentials[{i}]");
+        if entry.origin.is_some() {
+            problems.add(format!("{at}.origin"), "means something for kind `fetch` only");
+        }
+        out.extend(credential(entry, &at, around, problems));
+    }
+    out
 }
 
-fn credential(
+pub(super) fn credential(
     credential: &config::Credential,
     at: &str,
     around: &Surroundings<'_>,
@@ -280,24 +295,23 @@ pub(super) fn secret(
     around: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Option<(Secret, String)> {
-    let (reference, text) = match source {
+    let (reference, secret) = match source {
         (Some(file), None) => {
-            let text = around.read(file, 64 * 1024).and_then(|bytes| {
-                String::from_utf8(bytes).map_err(|_| "the secret is not text".to_owned())
-            });
-            (format!("file:{}", file.display()), problems.take(&format!("{at}.file"), text))
+            let secret = Secret::of_file(&around.base_dir.join(file));
+            (format!("file:{}", file.display()), problems.take(&format!("{at}.file"), secret))
         }
         (None, Some(name)) => {
-            let text = (around.env)(name).ok_or_else(|| format!("`{name}` is not set"));
-            (format!("env:{name}"), problems.take(&format!("{at}.{variable}"), text))
+            let text = (around.env)(name).map(zeroize::Zeroizing::new);
+            let text = text.ok_or_else(|| format!("`{name}` is not set"));
+            let secret = text.and_then(|text| Secret::parse(&text));
+            (format!("env:{name}"), problems.take(&format!("{at}.{variable}"), secret))
         }
         (None, None) | (Some(_), Some(_)) => {
             problems.add(at, format!("give one of `file` and `{variable}`"));
             return None;
         }
     };
-    let text = zeroize::Zeroizing::new(text?);
-    Some((problems.take(at, Secret::parse(&text))?, reference))
+    Some((secret?, reference))
 }
 
 /// Every place must name an argument that exists, and a path cannot do without its own.

@@ -8,20 +8,26 @@ pub mod address;
 pub mod binding;
 mod bound;
 mod check;
+pub mod command;
 pub mod config;
 mod definition;
 pub mod drift;
+pub mod fetch;
+pub mod grpc;
 pub mod host;
 mod http;
 pub mod lock;
+mod model;
 pub mod schema;
 pub mod secret;
 pub mod server;
+pub mod sql;
 pub mod template;
+pub mod web_url;
 
 pub use binding::Binding;
 pub use bound::Bound;
-pub use check::Surroundings;
+pub use check::{Checked, Surroundings};
 pub use config::Config;
 
 /// One thing that is wrong with the `tools:` or the `servers:` list, or with the lock.

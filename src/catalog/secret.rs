@@ -1,18 +1,67 @@
-//! A secret that only `expose` shows.
+//! A secret that only `expose` shows, and that follows the file it came from.
 
 use std::fmt;
+use std::fs::{File, Metadata};
+use std::io::Read as _;
+use std::ops::Deref;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
 /// Bytes of the shortest secret: anything shorter cannot be told from ordinary text in an answer.
 pub const SECRET_BYTES_MIN: usize = 8;
 /// Bytes of the longest secret.
 pub const SECRET_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of the longest file a secret stands in.
+pub const SECRET_FILE_BYTES_MAX: u64 = 64 * 1024;
+/// Values of one secret that are remembered, to be found where they must not be.
+const VALUES_MAX: usize = 16;
 
 /// One credential value: visible ASCII, 8 to 16,384 bytes; wiped when the last holder lets go.
+///
+/// One that came from a file takes the file's new value when that changes; the values it had stay
+/// known, for they may come back in an answer long after.
 #[derive(Clone)]
-pub struct Secret(Arc<Zeroizing<String>>);
+pub struct Secret(Arc<Held>);
+
+struct Held {
+    /// Where it comes from, if that is a file.
+    file: Option<PathBuf>,
+    values: Mutex<Values>,
+    generation: AtomicU64,
+}
+
+struct Values {
+    /// Every value it had, the one in force last.
+    all: Vec<Value>,
+    /// The file as it was last looked at.
+    seen: Option<Stamp>,
+}
+
+/// What changes when a file is written or another is put in its place.
+type Stamp = (u64, u64, u64, i64, i64, i64, i64);
+
+/// The value of a secret at one moment. Not shown by `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Value(Arc<Zeroizing<String>>);
+
+impl Deref for Value {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
 
 impl Secret {
     /// Takes a value over; one trailing line break, as editors leave it, is not part of it.
@@ -20,25 +69,119 @@ impl Secret {
     /// # Errors
     /// What is wrong with it, without showing it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let text = text.strip_suffix('\n').unwrap_or(text);
-        let text = text.strip_suffix('\r').unwrap_or(text);
-        if !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&text.len()) {
-            return Err(format!(
-                "a secret has {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes, this one has {}",
-                text.len()
-            ));
-        }
-        if !text.bytes().all(|b| (0x20..0x7f).contains(&b)) || text.trim() != text {
-            return Err("a secret is visible ASCII without surrounding space".into());
-        }
-        Ok(Self(Arc::new(Zeroizing::new(text.to_owned()))))
+        Ok(Self::held(value(text)?, None, None))
+    }
+
+    /// Reads a file that holds nothing else, and follows it from then on.
+    ///
+    /// # Errors
+    /// The file cannot be read, or what is wrong with the secret in it.
+    pub fn of_file(path: &Path) -> Result<Self, String> {
+        let (stamp, text) = read(path)?;
+        Ok(Self::held(value(&text)?, Some(path.to_owned()), Some(stamp)))
+    }
+
+    fn held(value: Value, file: Option<PathBuf>, seen: Option<Stamp>) -> Self {
+        let values = Mutex::new(Values { all: vec![value], seen });
+        Self(Arc::new(Held { file, values, generation: AtomicU64::new(0) }))
     }
 
     /// The value. Only for the request it belongs to and for finding it where it must not be.
     #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
+    pub fn expose(&self) -> Value {
+        // INVARIANT: there is always one; an empty text would only be a credential that is refused.
+        self.0.values.lock().all.last().cloned().unwrap_or_else(|| Value(Arc::default()))
     }
+
+    /// The value the file holds now, at the last moment before it is sent. A file that cannot be read,
+    /// or holds no secret, changes nothing: it may be half written.
+    #[must_use]
+    pub fn latest(&self) -> Value {
+        if let Some(file) = &self.0.file {
+            self.look(file);
+        }
+        self.expose()
+    }
+
+    fn look(&self, file: &Path) {
+        let stamp = file.metadata().ok().map(|metadata| stamp(&metadata));
+        let mut values = self.0.values.lock();
+        if stamp.is_none() || stamp == values.seen {
+            return;
+        }
+        values.seen = stamp;
+        let next = read(file).and_then(|(stamp, text)| Ok((stamp, value(&text)?)));
+        let next = match next {
+            Ok((stamp, next)) => {
+                values.seen = Some(stamp);
+                next
+            }
+            Err(why) => {
+                tracing::warn!(%why, "a credential's file changed and is of no use; the last value stays");
+                return;
+            }
+        };
+        if values.all.last() == Some(&next) {
+            return;
+        }
+        values.all.retain(|earlier| *earlier != next);
+        values.all.push(next);
+        if values.all.len() > VALUES_MAX {
+            values.all.remove(0);
+        }
+        // Whoever looks for the values must know the new one before anybody can send it.
+        self.0.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Every value it had, as far as they are remembered.
+    #[must_use]
+    pub fn values(&self) -> Vec<Value> {
+        self.0.values.lock().all.clone()
+    }
+
+    /// Grows with every new value.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
+    }
+}
+
+fn value(text: &str) -> Result<Value, String> {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    if !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&text.len()) {
+        return Err(format!(
+            "a secret has {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes, this one has {}",
+            text.len()
+        ));
+    }
+    if !text.bytes().all(|b| (0x20..0x7f).contains(&b)) || text.trim() != text {
+        return Err("a secret is visible ASCII without surrounding space".into());
+    }
+    Ok(Value(Arc::new(Zeroizing::new(text.to_owned()))))
+}
+
+fn stamp(metadata: &Metadata) -> Stamp {
+    let (dev, ino, size) = (metadata.dev(), metadata.ino(), metadata.size());
+    let written = (metadata.mtime(), metadata.mtime_nsec());
+    (dev, ino, size, written.0, written.1, metadata.ctime(), metadata.ctime_nsec())
+}
+
+fn read(path: &Path) -> Result<(Stamp, Zeroizing<String>), String> {
+    let failed = |error: std::io::Error| format!("cannot read `{}`: {error}", path.display());
+    let file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(format!("`{}` is not a regular file", path.display()));
+    }
+    if metadata.len() > SECRET_FILE_BYTES_MAX {
+        return Err(format!("`{}` has more than {SECRET_FILE_BYTES_MAX} bytes", path.display()));
+    }
+    let mut text = Zeroizing::new(String::new());
+    file.take(SECRET_FILE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(|_| "the secret is not text, or cannot be read".to_owned())?;
+    Ok((stamp(&metadata), text))
 }
 
 impl fmt::Debug for Secret {
@@ -54,8 +197,8 @@ mod tests {
     #[test]
     fn a_secret_is_never_shown_by_debug() {
         let secret = Secret::parse("tok-12345678\n").unwrap();
-        assert_eq!(secret.expose(), "tok-12345678");
-        assert_eq!(format!("{secret:?}"), "[secret]");
+        assert_eq!(&*secret.expose(), "tok-12345678");
+        assert_eq!(format!("{secret:?} {:?}", secret.expose()), "[secret] [secret]");
     }
 
     #[test]
@@ -63,5 +206,35 @@ mod tests {
         for bad in ["short", "line\r\nbreak-xx", " spaced-out-x", "ümlaut-secret", ""] {
             assert!(Secret::parse(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_file_is_followed_and_what_it_held_stays_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        let write = |text: &str| {
+            let next = dir.path().join("next");
+            std::fs::write(&next, text).unwrap();
+            std::fs::rename(&next, &path).unwrap();
+        };
+        write("token-of-monday\n");
+        let secret = Secret::of_file(&path).unwrap();
+        assert_eq!((&*secret.latest(), secret.generation()), ("token-of-monday", 0));
+        write("token-of-tuesday\n");
+        assert_eq!(&*secret.expose(), "token-of-monday", "nobody looked yet");
+        assert_eq!((&*secret.latest(), secret.generation()), ("token-of-tuesday", 1));
+        // What is of no use changes nothing; neither does a file that is gone, or written again as it was.
+        for bad in ["short", "two\nlines-of-text", ""] {
+            write(bad);
+            assert_eq!(&*secret.latest(), "token-of-tuesday", "{bad:?}");
+        }
+        write("token-of-tuesday\n");
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!((&*secret.latest(), secret.generation()), ("token-of-tuesday", 1));
+        write("token-of-wednesday\n");
+        assert_eq!((&*secret.clone().latest(), secret.generation()), ("token-of-wednesday", 2));
+        let known: Vec<String> = secret.values().iter().map(|value| value.to_string()).collect();
+        assert_eq!(known, ["token-of-monday", "token-of-tuesday", "token-of-wednesday"]);
+        assert!(Secret::of_file(&dir.path().join("none")).is_err());
     }
 }

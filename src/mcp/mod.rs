@@ -77,5 +77,9 @@ pub const META_RECEIPT: &str = "wicketgate.dev/receipt";
 pub const META_CALL: &str = "wicketgate.dev/call";
 /// `_meta` of a recorded result: the notifications the server sent while it worked, in order.
 pub const META_NOTIFICATIONS: &str = "wicketgate.dev/notifications";
+/// `_meta` of what is told once of a deterministic run: its seed, 16 hex digits.
+pub const META_SEED: &str = "wicketgate.dev/seed";
+/// The same: when it was opened, which its agent may take for the time.
+pub const META_CLOCK: &str = "wicketgate.dev/clock";
 /// `_meta` of a request: the caller's own id for the call; repeated, it gives the same answer.
 pub const META_CALL_ID: &str = "wicketgate.dev/call-id";

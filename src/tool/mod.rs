@@ -5,19 +5,29 @@
 //! There are no retries here: one permit, one execution.
 
 mod cancel;
+pub mod command;
+mod content;
+pub mod fetch;
 pub mod file;
+pub mod grpc;
 pub mod http;
 pub mod limit;
 pub mod mcp;
+pub mod model;
 pub mod net;
 mod path;
+pub mod probe;
+mod readings;
+pub mod sandbox;
 pub mod scrub;
+pub mod sql;
 mod text;
 pub mod toolbox;
 
 pub use cancel::{CANCELLED, Cancel, STOPPED};
 pub use toolbox::{Tool, Toolbox, executor, prepare};
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,9 +39,11 @@ use crate::clock::Clock;
 use crate::domain::call::ToolCall;
 use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
+use crate::domain::json::Json;
 use crate::domain::outcome::{Ended, FailureClass, Outcome};
 use crate::domain::prepared::{Hold, ToolFacts};
 use crate::ledger::permit::{Finished, Permit};
+use crate::limits::Spend;
 
 /// The port to one bound tool.
 #[async_trait]
@@ -42,6 +54,33 @@ pub trait ToolExecutor: Send + Sync + 'static {
     /// # Errors
     /// Every reason why the call cannot run.
     fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>>;
+
+    /// The most the call may take of its run's budgets, if only its arguments tell: tokens of a model, and
+    /// their price. `None`: what the binding declares for every call. `args_bytes` are those of the
+    /// canonical arguments; they need not be valid yet.
+    fn most(&self, args: &Json, args_bytes: u64) -> Option<Spend> {
+        let _ = (args, args_bytes);
+        None
+    }
+
+    /// What it takes to undo the call of this hold, canonical JSON: asked for calls of tier T1, and
+    /// durable with their authorisation. `None`: the kind keeps nothing.
+    ///
+    /// # Errors
+    /// It should be kept and cannot be; the call is refused.
+    fn pre_image(&self, hold: &(dyn Any + Send + Sync)) -> Result<Option<Json>, Reason> {
+        let _ = hold;
+        Ok(None)
+    }
+
+    /// Looks, once and before anything is served, whether what is reached is fit to be used. What cannot
+    /// be reached now may be later, and is no error.
+    ///
+    /// # Errors
+    /// Why it must not be used, for the operator.
+    async fn look(&self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Runs the permitted call once, on the hold its `prepare` made. Every failure is an outcome.
     /// Dropped half way, it stops: its deadline passed, or its caller cancelled it.

@@ -48,6 +48,42 @@ const PROTECTED: &[&str] = &[
     "id_ecdsa_sk",
     "id_ed25519_sk",
 ];
+/// Names that begin so: environments, short names of `.git` elsewhere, and what a write here leaves.
+const PROTECTED_PREFIXES: &[&str] = &[".env", "git~", ".wicketgate"];
+/// Names that end so: private keys and stores of them.
+const PROTECTED_SUFFIXES: &[&str] =
+    &[".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk"];
+/// Names that may be read and never written: what a shell, a build machine or a hook runs.
+const STEERING: &[&str] = &[
+    ".bash_aliases",
+    ".bash_login",
+    ".bash_logout",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".inputrc",
+    ".vimrc",
+    ".gitmodules",
+    ".husky",
+    ".pre-commit-config.yaml",
+    ".gitlab-ci.yml",
+    ".circleci",
+    ".buildkite",
+    ".travis.yml",
+    ".drone.yml",
+    ".woodpecker",
+    ".woodpecker.yml",
+    "bitbucket-pipelines.yml",
+    "azure-pipelines.yml",
+    "jenkinsfile",
+    ".devcontainer",
+    ".idea",
+    ".windsurf",
+    ".windsurfrules",
+    ".cursorrules",
+    "gemini.md",
+    "copilot-instructions.md",
+];
 const PROTECTED_PAIRS: &[(&str, &str)] = &[(".github", "workflows"), (".config", "gcloud")];
 /// Devices by name on some systems, with or without an extension.
 const RESERVED: &[&str] = &[
@@ -65,8 +101,72 @@ pub(super) enum Refusal {
     Protected,
 }
 
-/// Whether this is a plain relative path below a root.
-pub(super) fn check(path: &str) -> Result<(), Refusal> {
+/// What is to be done with a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Use {
+    /// Reading or listing.
+    Look,
+    /// Making, replacing or deleting.
+    Change,
+}
+
+/// Names that nobody is given beneath one root, and the paths that are excepted.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    protect: Vec<String>,
+    allow: Vec<String>,
+    /// Paths of the gate's own files, folded name by name.
+    own: Vec<Vec<String>>,
+}
+
+impl Guard {
+    /// `own`: paths below the root of files that are the gate's.
+    pub fn new(protect: &[String], allow: &[String], own: &[&str]) -> Self {
+        Self {
+            protect: protect.iter().map(|name| fold(name)).collect(),
+            allow: allow.to_vec(),
+            own: own.iter().map(|path| path.split('/').map(fold).collect()).collect(),
+        }
+    }
+
+    /// Whether this is a plain relative path below the root, of names that are given.
+    pub fn check(&self, path: &str, purpose: Use) -> Result<(), Refusal> {
+        written(path)?;
+        if self.protects(path, purpose) { Err(Refusal::Protected) } else { Ok(()) }
+    }
+
+    /// Whether a name in this path is protected, in any spelling some file system takes for it.
+    pub fn protects(&self, path: &str, purpose: Use) -> bool {
+        let names: Vec<String> = path.split('/').map(fold).collect();
+        if self.own.iter().any(|own| names.starts_with(own)) {
+            return true;
+        }
+        if self.allow.iter().any(|allowed| allowed == path) {
+            return false;
+        }
+        let pairs = names.iter().zip(names.iter().skip(1));
+        names.iter().any(|name| self.name(name, purpose))
+            || pairs.into_iter().any(|(a, b)| PROTECTED_PAIRS.contains(&(a, b)))
+    }
+
+    fn name(&self, name: &str, purpose: Use) -> bool {
+        let is = |list: &[&str]| list.contains(&name);
+        is(PROTECTED)
+            || PROTECTED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+            || PROTECTED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+            || (purpose == Use::Change && is(STEERING))
+            || self.protect.iter().any(|own| own == name)
+    }
+}
+
+/// One form for every spelling of a name: compatible characters, case and its special cases (`ß`).
+fn fold(name: &str) -> String {
+    let upper = name.nfkc().collect::<String>().to_uppercase();
+    upper.to_lowercase().nfkc().collect()
+}
+
+/// Whether this is a plain relative path, whatever its names.
+fn written(path: &str) -> Result<(), Refusal> {
     if path.is_empty() || path.len() > PATH_BYTES_MAX {
         return Err(Refusal::Path("has 1 to 4096 bytes"));
     }
@@ -95,20 +195,10 @@ pub(super) fn check(path: &str) -> Result<(), Refusal> {
 }
 
 fn names(path: &str) -> Result<(), Refusal> {
-    let names: Vec<String> = path.split('/').map(str::to_lowercase).collect();
-    if names.len() > NAMES_MAX {
+    if path.split('/').count() > NAMES_MAX {
         return Err(Refusal::Path("has at most 64 names"));
     }
-    for name in &names {
-        plain(name)?;
-    }
-    let pairs = names.iter().zip(names.iter().skip(1));
-    let protected =
-        names.iter().any(|name| name.starts_with(".env") || PROTECTED.contains(&name.as_str()));
-    if protected || pairs.into_iter().any(|(a, b)| PROTECTED_PAIRS.contains(&(a, b))) {
-        return Err(Refusal::Protected);
-    }
-    Ok(())
+    path.split('/').try_for_each(|name| plain(&name.to_lowercase()))
 }
 
 fn plain(name: &str) -> Result<(), Refusal> {
@@ -132,7 +222,7 @@ fn plain(name: &str) -> Result<(), Refusal> {
 }
 
 /// Control, bidirectional, line-separating and default-ignorable characters (Unicode 16).
-const fn is_hidden(c: char) -> bool {
+pub(super) const fn is_hidden(c: char) -> bool {
     matches!(c,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}'
         | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -145,6 +235,10 @@ const fn is_hidden(c: char) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn check(path: &str) -> Result<(), Refusal> {
+        Guard::default().check(path, Use::Look)
+    }
 
     #[test]
     fn paths_that_leave_hide_or_mislead_are_refused() {
@@ -212,8 +306,50 @@ mod tests {
             ".ｇit/x",
             ".aws/credentials",
             ".kube/config",
+            ".ßh/id",
+            ".gıt/config",
+            "GIT~1/config",
+            "server.PEM",
+            "tls/site.key",
+            ".wicketgate-0123.tmp",
         ] {
             assert_eq!(check(bad), Err(Refusal::Protected), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_steers_shells_and_builds_is_read_and_never_written() {
+        for name in [".gitlab-ci.yml", "sub/Jenkinsfile", ".husky/pre-commit", ".ZSHENV"] {
+            assert_eq!(Guard::default().check(name, Use::Look), Ok(()), "{name}");
+            assert_eq!(
+                Guard::default().check(name, Use::Change),
+                Err(Refusal::Protected),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_root_protects_more_and_excepts_exact_paths_only() {
+        let text = |text: &str| text.to_owned();
+        let own = ["conf/wicketgate.yaml", ".env.own"];
+        let allow = [text(".env.example"), text(".env.own")];
+        let guard = Guard::new(&[text("Secrets")], &allow, &own);
+        let look = |path: &str| guard.check(path, Use::Look);
+        for bad in [
+            "secrets/a",
+            "a/SECRETS",
+            ".env",
+            "a/.env.example",
+            ".ENV.example",
+            ".env.own",
+            "conf/wicketgate.yaml",
+            "CONF/Wicketgate.yaml/x",
+        ] {
+            assert_eq!(look(bad), Err(Refusal::Protected), "{bad}");
+        }
+        for fine in [".env.example", "secret", "conf/other.yaml", "wicketgate.yaml"] {
+            assert_eq!(look(fine), Ok(()), "{fine}");
         }
     }
 
@@ -233,6 +369,10 @@ mod tests {
             "x.tar.gz",
             "id_rsa.pub.md",
             "console.log",
+            "keys.md",
+            "pem/readme",
+            "gitlab.md",
+            "straße.txt",
         ] {
             assert_eq!(check(fine), Ok(()), "{fine}");
         }

@@ -1,11 +1,16 @@
 //! Our own credentials in what a tool says: masked always, whatever a policy asks (I6, I9).
 
+use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use parking_lot::{RwLock, RwLockReadGuard};
+use regex::Regex;
 
+use super::readings::readings;
 use super::{ToolExecutor, text};
 use crate::catalog::secret::Secret;
 use crate::catalog::template;
@@ -18,80 +23,178 @@ use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::prepared::Hold;
 use crate::firewall;
 use crate::ledger::permit::Permit;
+use crate::limits::Spend;
 
 const MASK: &str = "[REDACTED:credential]";
+/// Bytes of a form by which it is looked for; the rest is compared where that is found.
+const FRONT: usize = 16;
+/// Bytes of a form that is believed in a text that was put together again.
+const TOGETHER_MIN: usize = 12;
 
 /// Every credential of this process, in each form it could come back in.
 #[derive(Clone, Default)]
 pub struct Scrub {
-    forms: Arc<[zeroize::Zeroizing<String>]>,
+    finder: Arc<RwLock<Finder>>,
+    secrets: Arc<[Secret]>,
 }
 
-impl Scrub {
-    /// Prepares to find these secrets: as they are, percent-encoded, in hex, backwards, and inside
-    /// base64 of something longer.
-    #[must_use]
-    pub fn new(secrets: &[Secret]) -> Self {
-        let mut forms: Vec<String> = secrets.iter().flat_map(|s| forms(s.expose())).collect();
+/// Finds all forms in one pass.
+#[derive(Default)]
+struct Finder {
+    /// Which values of the secrets these are the forms of.
+    generation: u64,
+    forms: Vec<zeroize::Zeroizing<String>>,
+    fronts: Option<Regex>,
+}
+
+impl Finder {
+    fn of(secrets: &[Secret], generation: u64) -> Self {
+        let values = secrets.iter().flat_map(Secret::values);
+        let mut forms: Vec<String> = values.flat_map(|value| forms(&value)).collect();
         // Longest first, so that no part of a longer form is left over.
         forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         forms.dedup();
-        Self { forms: forms.into_iter().map(zeroize::Zeroizing::new).collect() }
+        let forms: Vec<_> = forms.into_iter().map(zeroize::Zeroizing::new).collect();
+        let mut fronts: Vec<String> =
+            forms.iter().map(|form| regex::escape(form.get(..FRONT).unwrap_or(form))).collect();
+        fronts.sort();
+        fronts.dedup();
+        // INVARIANT: escaped literals are a pattern. Were they none, each form is its own search.
+        let fronts = (!fronts.is_empty()).then(|| Regex::new(&fronts.join("|")).ok()).flatten();
+        Self { generation, forms, fronts }
     }
 
-    /// Whether any text in the value holds one of the secrets.
-    #[must_use]
-    pub fn finds(&self, value: &Json) -> bool {
+    /// Where forms of at least `bytes_min` bytes stand in a text.
+    fn find(&self, text: &str, bytes_min: usize) -> Vec<Range<usize>> {
+        let Some(fronts) = &self.fronts else {
+            let each = self.forms.iter().filter(|form| form.len() >= bytes_min);
+            let at = each.flat_map(|form| text.match_indices(form.as_str()));
+            return at.map(|(at, form)| at..at.saturating_add(form.len())).collect();
+        };
+        let (mut found, mut from) = (Vec::new(), 0_usize);
+        while let Some(at) = fronts.find_at(text, from).map(|front| front.start()) {
+            let rest = text.get(at..).unwrap_or_default();
+            let form = self.forms.iter().find(|form| rest.starts_with(form.as_str()));
+            found.extend(
+                form.filter(|form| form.len() >= bytes_min)
+                    .map(|form| at..at.saturating_add(form.len())),
+            );
+            // Forms are ASCII, so the byte after the first of one begins a character.
+            from = at.saturating_add(1);
+        }
+        found
+    }
+
+    /// Where secrets stand in a text, however they are written there.
+    fn spans(&self, text: &str) -> Vec<Range<usize>> {
+        if self.forms.is_empty() {
+            return Vec::new();
+        }
+        let mut spans = self.find(text, 0);
+        for reading in readings(text) {
+            let found = self.find(&reading.text, TOGETHER_MIN);
+            spans.extend(found.iter().filter_map(|found| reading.source(found)));
+        }
+        spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
+        let mut apart: Vec<Range<usize>> = Vec::new();
+        for span in spans {
+            match apart.last_mut().filter(|last| span.start < last.end) {
+                Some(last) => last.end = last.end.max(span.end),
+                None => apart.push(span),
+            }
+        }
+        apart
+    }
+
+    fn mask(&self, text: &str) -> Option<String> {
+        let spans = self.spans(text);
+        if spans.is_empty() {
+            return None;
+        }
+        let (mut out, mut from) = (String::with_capacity(text.len()), 0);
+        for span in spans {
+            out.push_str(text.get(from..span.start).unwrap_or_default());
+            out.push_str(MASK);
+            from = span.end;
+        }
+        out.push_str(text.get(from..).unwrap_or_default());
+        Some(out)
+    }
+
+    fn finds(&self, value: &Json) -> bool {
+        let holds = |text: &str| !self.spans(text).is_empty();
         match value {
-            Json::String(text) => self.mask(text).is_some(),
-            Json::Int(_) | Json::Float(_) => self.mask(&canonical::text(value)).is_some(),
+            Json::String(text) => holds(text),
+            Json::Int(_) | Json::Float(_) => holds(&canonical::text(value)),
             Json::Array(items) => items.iter().any(|item| self.finds(item)),
             Json::Object(members) => {
-                members.iter().any(|(name, v)| self.mask(name).is_some() || self.finds(v))
+                members.iter().any(|(name, value)| holds(name) || self.finds(value))
             }
             Json::Null | Json::Bool(_) => false,
         }
     }
 
-    /// A text for the operator, with every form of every secret masked.
-    #[must_use]
-    pub fn text(&self, text: &str) -> String {
-        self.mask(text).unwrap_or_else(|| text.to_owned())
-    }
-
     /// Whether a secret stands in this JSON text, or may: as it is written, or in one of its strings.
     fn hides_in(&self, json: &[u8]) -> bool {
         let Ok(written) = std::str::from_utf8(json) else { return true };
-        let hides = |text: &str| self.mask(text).is_some();
+        let hides = |text: &str| !self.spans(text).is_empty();
         hides(written)
             || text::strings(json).any(|string| string.is_none_or(|string| hides(&string)))
     }
+}
 
-    fn mask(&self, text: &str) -> Option<String> {
-        let mut masked = None;
-        for form in self.forms.iter() {
-            let current = masked.as_deref().unwrap_or(text);
-            if current.contains(form.as_str()) {
-                masked = Some(current.replace(form.as_str(), MASK));
-            }
+impl Scrub {
+    /// Prepares to find these secrets: as they are, percent-encoded, in hex, as numbers, backwards,
+    /// escaped for JSON, HTML or mail, broken over lines, and inside base64 of something longer; those
+    /// of their values too that come later.
+    #[must_use]
+    pub fn new(secrets: &[Secret]) -> Self {
+        let finder = Finder::of(secrets, generation(secrets));
+        Self { finder: Arc::new(RwLock::new(finder)), secrets: secrets.into() }
+    }
+
+    /// The finder of every value the secrets have had.
+    fn finder(&self) -> RwLockReadGuard<'_, Finder> {
+        let now = generation(&self.secrets);
+        let finder = self.finder.read();
+        if finder.generation == now {
+            return finder;
         }
-        masked
+        drop(finder);
+        *self.finder.write() = Finder::of(&self.secrets, now);
+        self.finder.read()
+    }
+
+    /// Whether any text in the value holds one of the secrets.
+    #[must_use]
+    pub fn finds(&self, value: &Json) -> bool {
+        self.finder().finds(value)
+    }
+
+    /// A text for the operator, with every form of every secret masked.
+    #[must_use]
+    pub fn text(&self, text: &str) -> String {
+        self.finder().mask(text).unwrap_or_else(|| text.to_owned())
     }
 
     /// The outcome with every form of every secret masked.
     #[must_use]
     pub fn apply(&self, outcome: Outcome) -> Outcome {
+        let finder = self.finder();
         match outcome {
-            Outcome::Completed { result, status } if !self.forms.is_empty() => {
-                let status = self.text(&status);
-                match (Json::parse(&result, &Limits::FILE), self.hides_in(&result)) {
-                    (Ok(value), hides) if hides || self.finds(&value) => {
-                        let clean = firewall::map_text(&value, &|text| self.mask(text));
-                        Outcome::Completed { result: canonical::bytes(&clean), status }
-                    }
+            Outcome::Completed { result, status } if !finder.forms.is_empty() => {
+                let status = finder.mask(&status).unwrap_or(status);
+                if !finder.hides_in(&result) {
                     // A clean result keeps its bytes.
-                    (_, false) => Outcome::Completed { result, status },
-                    (_, true) => Outcome::Failed {
+                    return Outcome::Completed { result, status };
+                }
+                let clean = Json::parse(&result, &Limits::FILE).ok().map(|value| {
+                    canonical::bytes(&firewall::map_text(&value, &|text| finder.mask(text)))
+                });
+                // What stands across several values of it cannot be masked in any of them.
+                match clean.filter(|clean| !finder.hides_in(clean)) {
+                    Some(result) => Outcome::Completed { result, status },
+                    None => Outcome::Failed {
                         class: FailureClass::Protocol,
                         started: true,
                         message: "the tool's result holds a credential and cannot be masked".into(),
@@ -99,7 +202,7 @@ impl Scrub {
                 }
             }
             Outcome::Failed { class, started, message } => {
-                let message = self.mask(&message).unwrap_or(message);
+                let message = finder.mask(&message).unwrap_or(message);
                 Outcome::Failed { class, started, message }
             }
             Outcome::Completed { .. } | Outcome::Unknown { .. } | Outcome::Cancelled { .. } => {
@@ -109,9 +212,14 @@ impl Scrub {
     }
 }
 
+/// Grows whenever one of the secrets takes another value.
+fn generation(secrets: &[Secret]) -> u64 {
+    secrets.iter().fold(0, |sum, secret| sum.saturating_add(secret.generation()))
+}
+
 impl std::fmt::Debug for Scrub {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scrub").field("forms", &self.forms.len()).finish()
+        f.debug_struct("Scrub").field("secrets", &self.secrets.len()).finish()
     }
 }
 
@@ -128,6 +236,7 @@ fn forms(secret: &str) -> Vec<String> {
     }
     // As JSON inside a text writes it, with and without the escaped slash of some writers.
     let quoted = secret.replace('\\', "\\\\").replace('"', "\\\"");
+    let percent_of_form = percent.replace("%20", "+");
     let mut out = vec![
         secret.to_owned(),
         quoted.replace('/', "\\/"),
@@ -137,6 +246,10 @@ fn forms(secret: &str) -> Vec<String> {
         hex::encode(secret),
         hex::encode_upper(secret),
         secret.chars().rev().collect(),
+        // As forms write a space, and as some write bytes: numbers in a list.
+        secret.replace(' ', "+"),
+        percent_of_form,
+        secret.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(","),
     ];
     for shift in 0..3_usize {
         out.extend(base64_core(&STANDARD_NO_PAD, secret, shift));
@@ -173,6 +286,23 @@ pub(super) struct Scrubbed {
 impl ToolExecutor for Scrubbed {
     fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
         self.inner.prepare(call)
+    }
+
+    fn most(&self, args: &Json, args_bytes: u64) -> Option<Spend> {
+        self.inner.most(args, args_bytes)
+    }
+
+    fn pre_image(&self, hold: &(dyn Any + Send + Sync)) -> Result<Option<Json>, Reason> {
+        let kept = self.inner.pre_image(hold)?;
+        if kept.as_ref().is_some_and(|kept| self.scrub.finds(kept)) {
+            let why = "what the call would change holds a credential of this gate";
+            return Err(Reason::effect_refused("firewall", "firewall.credential", why));
+        }
+        Ok(kept)
+    }
+
+    async fn look(&self) -> Result<(), String> {
+        self.inner.look().await.map_err(|why| self.scrub.text(&why))
     }
 
     async fn execute(&self, permit: &Permit) -> Outcome {
@@ -223,6 +353,60 @@ mod tests {
                 masked.contains("[REDACTED:credential]") && !masked.contains("Abc"),
                 "{masked}"
             );
+        }
+    }
+
+    #[test]
+    fn however_a_reader_behind_us_would_decode_it_it_is_found() {
+        use std::fmt::Write as _;
+        let each = |form: fn(u8) -> String| TOKEN.bytes().map(form).collect::<String>();
+        let base64 = base64::engine::general_purpose::STANDARD.encode(format!("xyz{TOKEN}abc"));
+        let mut lines = String::new();
+        for (i, c) in base64.chars().enumerate() {
+            let _ = write!(lines, "{c}{}", if i % 7 == 6 { "\r\n" } else { "" });
+        }
+        for form in [
+            each(|b| format!("%{b:02X}")),
+            each(|b| format!("%25{b:02x}")),
+            each(|b| format!("\\u{b:04x}")),
+            each(|b| format!("\\x{b:02X}")),
+            each(|b| format!("&#{b};")),
+            each(|b| format!("&#x{b:x};")),
+            each(|b| format!("&amp;#{b};")),
+            each(|b| format!("={b:02X}")),
+            each(|b| format!("{b:02x}:")),
+            each(|b| format!("{b:02X} ")),
+            each(|b| format!("0x{b:02x}, ")),
+            each(|b| format!("{}\0", char::from(b))),
+            each(|b| format!("{b},")).trim_end_matches(',').to_owned(),
+            TOKEN.replace('/', "&sol;").replace('=', "&equals;"),
+            TOKEN.replace("Abc", "A\r\n bc"),
+            TOKEN.replace("Abc", "A=\r\nbc"),
+            lines,
+        ] {
+            let text = format!("before é {form} after");
+            let masked = scrubbed(&Json::from(text.as_str()));
+            assert!(masked.contains("[REDACTED:credential]"), "{form}");
+            assert!(masked.starts_with("\"before é ") && masked.ends_with(" after\""), "{masked}");
+        }
+        // A list of numbers is no text that could be masked: it is not released at all.
+        let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
+        let numbers = Json::Array(TOKEN.bytes().map(|b| Json::from(u64::from(b))).collect());
+        let result = canonical::bytes(&Json::object([("data", numbers)]));
+        let outcome = scrub.apply(Outcome::Completed { result, status: "200".into() });
+        assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");
+    }
+
+    #[test]
+    fn what_is_no_secret_is_left_as_it_is() {
+        for clean in [
+            "sk-live/Abc+123=xy",
+            "sk-live%2FAbc%2B123",
+            "a = b &amp; c %41 \\u0041 &#65; 73:6b:2d",
+            "c2stbGl2ZS9BYmM",
+        ] {
+            let value = Json::from(clean);
+            assert_eq!(scrubbed(&value), canonical::text(&value));
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::binding::{Binding, Kind};
 use super::lock::{LockedServer, Pinned, Verified, pinned, printable};
 use super::schema::Schema;
-use super::server::{Mcp, Said, Server, Target, Transport, governed};
+use super::server::{Isolation, Mcp, Said, Server, Target, Transport, governed};
 use super::{ConfigError, Problems, definition};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -65,6 +65,7 @@ impl Bound {
 
     fn server(&mut self, server: &Arc<Server>, problems: &mut Problems) {
         self.warnings.extend(inline_secrets(server));
+        self.warnings.extend(unconfined(server));
         let Some(verified) = &self.lock else {
             self.warnings.push(unlocked(&server.name));
             return;
@@ -111,6 +112,18 @@ fn inline_secrets(server: &Server) -> Vec<String> {
         format!("server `{server}`: `{name}` looks like a secret: give it under `credentials`")
     };
     names.map(said).collect()
+}
+
+/// A program that nobody decided to run without a sandbox, and that runs without one.
+fn unconfined(server: &Server) -> Option<String> {
+    let Transport::Stdio(stdio) = &server.transport else { return None };
+    let name = &server.name;
+    (stdio.isolation == Isolation::None { said: false }).then(|| {
+        format!(
+            "server `{name}` runs without a sandbox and can do what the gate's user can: give it a \
+             `sandbox`, or say `level: none`"
+        )
+    })
 }
 
 fn unlocked(server: &str) -> String {

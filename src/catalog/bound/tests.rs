@@ -57,6 +57,9 @@ fn verified(servers: Vec<LockedServer>) -> Option<Verified> {
     Some(Verified { lock: Lock::of(servers), signers: vec!["k1".to_owned()].into(), digest })
 }
 
+/// What is said of a server whose isolation nobody decided.
+const FREE: &str = "server `git` runs without a sandbox and can do what the gate's user can: give it a `sandbox`, or say `level: none`";
+
 fn refused(bound: Result<Bound, Vec<ConfigError>>) -> String {
     let problems = bound.err().unwrap();
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
@@ -87,7 +90,7 @@ fn what_is_locked_exists_by_its_qualified_name_with_the_operators_word() {
     assert_eq!((read.tier, read.read_only, read.timeout), (Tier::T0, true, Duration::from_secs(5)));
     assert!(read.shown.is_none());
     let expected =
-        ["server `web` is not in the lock: none of its tools exist (wicketgate tools lock)"];
+        [FREE, "server `web` is not in the lock: none of its tools exist (wicketgate tools lock)"];
     assert_eq!(bound.warnings, expected);
 }
 
@@ -95,11 +98,12 @@ fn what_is_locked_exists_by_its_qualified_name_with_the_operators_word() {
 fn without_a_lock_no_tool_of_a_server_exists_and_what_the_lock_knows_more_is_told() {
     let all = servers(SERVERS);
     let bound = Bound::of(Vec::new(), all.clone(), None).unwrap();
-    assert!(bound.bindings.is_empty() && bound.warnings.len() == 2);
+    assert!(bound.bindings.is_empty() && bound.warnings.len() == 3);
     assert!(bound.lock_signers().is_empty());
     let lock = verified(vec![locked(&all[0], &[]), locked(&all[1], &[])]);
     let bound = Bound::of(Vec::new(), vec![Arc::clone(&all[0])], lock).unwrap();
     let expected = [
+        FREE,
         "server `git`: `log` is not in the lock",
         "the lock pins server `web`, which is not configured",
     ];
@@ -111,7 +115,7 @@ fn a_literal_variable_with_the_name_of_a_secret_is_told_without_its_value() {
     let yaml = "- {name: a, stdio: {command: x, env: {GITHUB_TOKEN: ghp_1234, MODE: fast}}}";
     let warnings = Bound::of(Vec::new(), servers(yaml), None).unwrap().warnings;
     let expected = "server `a`: `GITHUB_TOKEN` looks like a secret: give it under `credentials`";
-    assert_eq!((warnings[0].as_str(), warnings.len()), (expected, 2));
+    assert_eq!((warnings[0].as_str(), warnings.len()), (expected, 3));
 }
 
 #[test]

@@ -3,17 +3,22 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::binding::{Binding, Kind, Root};
+use super::binding::{Binding, Kind};
 use super::config::{self, Config};
 use super::definition;
+use super::fetch;
 use super::schema::{SCHEMA_BYTES_MAX, Schema};
+use super::sql;
 use super::{ConfigError, Problems};
 use crate::domain::id::ToolName;
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
+
+mod file;
 
 pub(super) const TIMEOUT_MS: u64 = 30_000;
 pub(super) const TIMEOUT_MS_MAX: u64 = 600_000;
@@ -23,15 +28,10 @@ pub(super) const RESULT_BYTES_MAX: u64 = 8 << 20;
 const COST_MICRO_USD_MAX: u64 = 1_000_000_000_000_000;
 const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
 /// Kinds this build knows.
-const KINDS: &str = "`http`, `file.read`";
+const KINDS: &str =
+    "`http`, `fetch`, `file.read`, `file.list`, `file.write`, `command`, `sql`, `model`, `grpc`";
 /// Never below a root, and no root below them.
 const SYSTEM_DIRS: [&str; 5] = ["/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets"];
-
-/// Arguments of a `file.read` whose binding brings no schema.
-const FILE_READ_SCHEMA: &str = r#"{"type":"object","required":["path"],"properties":{
-"path":{"type":"string","minLength":1,"maxLength":4096,"description":"path below the root, with `/` between names"},
-"offset":{"type":"integer","minimum":0,"description":"first byte to read"},
-"length":{"type":"integer","minimum":1,"description":"bytes to read"}}}"#;
 
 /// What a configuration is checked against: the one way it reaches files and the environment.
 pub struct Surroundings<'a> {
@@ -65,6 +65,30 @@ impl Surroundings<'_> {
         }
         Ok(bytes)
     }
+
+    /// Whether a tool may be given this path, canonical: nothing of the sidecar's own, nothing of the
+    /// system's and none of these secrets lies in it, nor it in that.
+    pub(super) fn apart(&self, path: &Path, secrets: &[PathBuf]) -> Result<(), String> {
+        for dir in self.forbidden.iter().map(PathBuf::as_path).chain(SYSTEM_DIRS.map(Path::new)) {
+            let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+            if path.starts_with(&dir) || dir.starts_with(path) || leads_to(path, &dir) {
+                let (path, dir) = (path.display(), dir.display());
+                return Err(format!("`{path}` overlaps `{dir}`, which no tool may read"));
+            }
+        }
+        if secrets.iter().any(|secret| secret.starts_with(path) || leads_to(path, secret)) {
+            return Err(format!("`{}` holds a file that is a credential", path.display()));
+        }
+        Ok(())
+    }
+}
+
+/// Whether `path` is, under whatever name, a directory above `inner` or the thing itself: it may be the
+/// same directory mounted elsewhere, and then no name tells.
+fn leads_to(path: &Path, inner: &Path) -> bool {
+    let identity = |path: &Path| path.metadata().map(|is| (is.dev(), is.ino())).ok();
+    let Some(root) = identity(path) else { return false };
+    inner.ancestors().any(|above| identity(above) == Some(root))
 }
 
 impl Config {
@@ -73,25 +97,73 @@ impl Config {
     /// # Errors
     /// Everything that is wrong, not only the first thing, in the order of the list.
     pub fn check(self, around: &Surroundings<'_>) -> Result<Vec<Binding>, Vec<ConfigError>> {
-        let mut problems = Problems::default();
+        let (mut bindings, mut problems) = (Vec::new(), Vec::new());
+        for one in self.check_each(around) {
+            match one.checked {
+                Ok(binding) => bindings.push(binding),
+                Err(more) => problems.extend(more),
+            }
+        }
+        if problems.is_empty() { Ok(bindings) } else { Err(problems) }
+    }
+
+    /// As [`Self::check`], each tool by itself and in the order of the list: what is wrong with one keeps
+    /// nobody from looking at the others.
+    #[must_use]
+    pub fn check_each(self, around: &Surroundings<'_>) -> Vec<Checked> {
         let mut names = BTreeSet::new();
         let secrets = secret_files(&self, around);
-        let mut bindings = Vec::new();
+        let mut all = Vec::new();
         for (i, tool) in self.0.iter().enumerate() {
+            let mut problems = Problems::default();
             let at = format!("tools[{i}]");
             if !names.insert(tool.name.as_str()) {
                 problems.add(format!("{at}.name"), format!("`{}` is bound twice", tool.name));
             }
-            bindings.extend(binding(tool, &at, around, &secrets, &mut problems));
+            let binding = binding(tool, &at, around, &secrets, &mut problems);
+            let checked = match binding {
+                Some(binding) if problems.0.is_empty() => Ok(binding),
+                Some(_) | None => Err(problems.0),
+            };
+            all.push(Checked { name: tool.name.clone(), kind: tool.kind.clone(), checked });
         }
-        if problems.0.is_empty() { Ok(bindings) } else { Err(problems.0) }
+        all
     }
+}
+
+impl Config {
+    /// Files that hold secrets of tools, canonical: no server is given one.
+    #[must_use]
+    pub fn secret_files(&self, around: &Surroundings<'_>) -> Vec<PathBuf> {
+        secret_files(self, around)
+    }
+}
+
+/// One tool of the list, checked by itself.
+#[derive(Debug)]
+pub struct Checked {
+    /// Its name, as it was written.
+    pub name: String,
+    /// Its kind, as it was written.
+    pub kind: String,
+    /// The binding, or everything that is wrong with it.
+    pub checked: Result<Binding, Vec<ConfigError>>,
 }
 
 /// Files that hold secrets, so that no root lies over one.
 fn secret_files(config: &Config, around: &Surroundings<'_>) -> Vec<PathBuf> {
-    let files = config.0.iter().flat_map(|tool| &tool.credentials).filter_map(|c| c.file.as_ref());
-    files.filter_map(|file| around.base_dir.join(file).canonicalize().ok()).collect()
+    let models = config.0.iter().filter_map(|tool| tool.model.as_ref());
+    let models = models.flat_map(|model| &model.upstreams).flat_map(|place| &place.credentials);
+    let all = config.0.iter().flat_map(|tool| &tool.credentials).chain(models);
+    let files = all.filter_map(|c| c.file.as_ref());
+    let commands = config.0.iter().filter_map(|tool| tool.command.as_ref());
+    let more = commands.flat_map(|command| &command.credentials).filter_map(|c| c.file.as_ref());
+    let urls = config.0.iter().filter_map(|tool| tool.sql.as_ref()).filter_map(sql::secret_file);
+    files
+        .chain(more)
+        .chain(urls)
+        .filter_map(|file| around.base_dir.join(file).canonicalize().ok())
+        .collect()
 }
 
 fn binding(
@@ -108,7 +180,11 @@ fn binding(
         let message = format!("a description has 1 to {DESCRIPTION_BYTES_MAX} bytes");
         problems.add(format!("{at}.description"), message);
     }
-    let schema = schema(tool, at, around, problems);
+    let (described, service) = service(tool, at, around, problems).unzip();
+    let schema = match tool.kind.as_str() {
+        "grpc" => described,
+        _ => schema(tool, at, around, problems),
+    };
     let tier = tool.tier.as_deref().map_or(Ok(Tier::T3), tier);
     let tier = problems.take(&format!("{at}.tier"), tier);
     let timeout = bounded(tool.timeout_ms, TIMEOUT_MS, TIMEOUT_MS_MAX);
@@ -116,7 +192,11 @@ fn binding(
     let bytes = bounded(tool.result_bytes_max, RESULT_BYTES, RESULT_BYTES_MAX);
     let bytes = problems.take(&format!("{at}.result_bytes_max"), bytes);
     let cost_micro_usd = problems.take(&format!("{at}.cost_micro_usd"), cost(tool.cost_micro_usd));
-    let kind = kind(tool, schema.as_ref(), at, around, secrets, problems);
+    let kind = match tool.kind.as_str() {
+        "grpc" => service,
+        "sql" => database(tool, at, around, timeout.unwrap_or(TIMEOUT_MS), problems),
+        _ => kind(tool, schema.as_ref(), at, around, secrets, problems),
+    };
     let (name, schema, kind) = (name?, schema?, kind?);
     let (tier, timeout_ms, result_bytes_max, cost_micro_usd) =
         (tier?, timeout?, bytes?, cost_micro_usd?);
@@ -188,13 +268,23 @@ fn schema(
             problems.add(at, "give one of `input_schema` and `input_schema_file`");
             None
         }
-        (None, None) if tool.kind == "file.read" => {
-            problems.take(at, Schema::parse(FILE_READ_SCHEMA.as_bytes()))
+        (None, None) if tool.kind == "sql" => {
+            problems.take(&format!("{at}.sql"), tool.sql.as_ref().map(sql::schema)?)
         }
-        (None, None) => {
-            problems.add(format!("{at}.input_schema"), "is missing");
-            None
+        (None, None) if tool.kind == "fetch" => {
+            problems.take(at, Schema::parse(fetch::SCHEMA.as_bytes()))
         }
+        (None, None) if tool.kind == "model" => {
+            let schema = tool.model.as_ref().map(super::model::schema)?;
+            problems.take(at, Schema::parse(&schema))
+        }
+        (None, None) => match file::schema(&tool.kind) {
+            Some(text) => problems.take(at, Schema::parse(text.as_bytes())),
+            None => {
+                problems.add(format!("{at}.input_schema"), "is missing");
+                None
+            }
+        },
     }
 }
 
@@ -207,21 +297,27 @@ fn kind(
     problems: &mut Problems,
 ) -> Option<Kind> {
     match tool.kind.as_str() {
+        "command" => {
+            only("command", tool, at, problems);
+            super::command::check(tool, schema, at, around, secrets, problems)
+                .map(Box::new)
+                .map(Kind::Command)
+        }
         "http" => {
-            if tool.file.is_some() {
-                problems.add(format!("{at}.file"), "means nothing for kind `http`");
-            }
+            only("http", tool, at, problems);
             super::http::check(tool, schema, at, around, problems).map(Box::new).map(Kind::Http)
         }
-        "file.read" => {
-            if tool.http.is_some() {
-                problems.add(format!("{at}.http"), "means nothing for kind `file.read`");
-            }
-            if !tool.credentials.is_empty() {
-                problems.add(format!("{at}.credentials"), "means nothing for kind `file.read`");
-            }
-            root(tool.file.as_ref(), &format!("{at}.file"), around, secrets, problems)
-                .map(Kind::FileRead)
+        "fetch" => {
+            only("fetch", tool, at, problems);
+            fetch::check(tool, schema, at, around, problems).map(Box::new).map(Kind::Fetch)
+        }
+        "file.read" | "file.list" | "file.write" => {
+            only("file", tool, at, problems);
+            file::check(tool, at, around, secrets, problems)
+        }
+        "model" => {
+            only("model", tool, at, problems);
+            super::model::check(tool, at, around, problems).map(Kind::Model)
         }
         other => {
             problems.add(format!("{at}.kind"), format!("`{other}` is none of {KINDS}"));
@@ -230,50 +326,65 @@ fn kind(
     }
 }
 
-fn root(
-    file: Option<&config::File>,
+/// A tool of kind `grpc`, and the schema that its descriptor set brings.
+fn service(
+    tool: &config::Tool,
     at: &str,
     around: &Surroundings<'_>,
-    secrets: &[PathBuf],
     problems: &mut Problems,
-) -> Option<Root> {
-    let Some(file) = file else {
-        problems.add(at, "a tool of kind `file.read` needs it");
-        return None;
-    };
-    if ToolName::parse(&file.name).is_none() {
-        problems
-            .add(format!("{at}.name"), format!("`{}` is not [A-Za-z0-9_.-]{{1,128}}", file.name));
-    }
-    let at = format!("{at}.root");
-    let joined = around.base_dir.join(&file.root);
-    let path = joined
-        .canonicalize()
-        .map_err(|error| format!("cannot open `{}`: {error}", joined.display()));
-    let path = problems.take(&at, path)?;
-    if !path.is_dir() {
-        problems.add(at, format!("`{}` is not a directory", path.display()));
+) -> Option<(Schema, Kind)> {
+    if tool.kind != "grpc" {
         return None;
     }
-    let system = SYSTEM_DIRS.iter().map(PathBuf::from);
-    let own = around.forbidden.iter().cloned();
-    for dir in own.chain(system) {
-        let dir = dir.canonicalize().unwrap_or(dir);
-        if path.starts_with(&dir) || dir.starts_with(&path) {
-            let message = format!(
-                "`{}` overlaps `{}`, which no tool may read",
-                path.display(),
-                dir.display()
-            );
-            problems.add(at.as_str(), message);
-            return None;
+    only("grpc", tool, at, problems);
+    no_schema(tool, at, problems);
+    let (schema, grpc) = super::grpc::check(tool, at, around, problems)?;
+    Some((schema, Kind::Grpc(Box::new(grpc))))
+}
+
+/// Kinds whose arguments are what they reach bring the schema themselves.
+fn no_schema(tool: &config::Tool, at: &str, problems: &mut Problems) {
+    let schemas = [
+        ("input_schema", tool.input_schema.is_some()),
+        ("input_schema_file", tool.input_schema_file.is_some()),
+    ];
+    for (name, _) in schemas.iter().filter(|(_, given)| *given) {
+        let message = format!("means nothing for kind `{}`", tool.kind);
+        problems.add(format!("{at}.{name}"), message);
+    }
+}
+
+fn database(
+    tool: &config::Tool,
+    at: &str,
+    around: &Surroundings<'_>,
+    timeout_ms: u64,
+    problems: &mut Problems,
+) -> Option<Kind> {
+    only("sql", tool, at, problems);
+    no_schema(tool, at, problems);
+    sql::check(tool, at, around, timeout_ms, problems).map(Box::new).map(Kind::Sql)
+}
+
+/// Whatever belongs to another kind than this section's means nothing.
+fn only(section: &str, tool: &config::Tool, at: &str, problems: &mut Problems) {
+    let given = [
+        ("http", tool.http.is_some()),
+        ("file", tool.file.is_some()),
+        ("model", tool.model.is_some()),
+        ("command", tool.command.is_some()),
+        ("sql", tool.sql.is_some()),
+        ("fetch", tool.fetch.is_some()),
+        ("grpc", tool.grpc.is_some()),
+        ("credentials", !tool.credentials.is_empty()),
+    ];
+    for (name, _) in given.iter().filter(|(name, given)| *given && *name != section) {
+        // A command says where its own belong.
+        if *name != "credentials" || !["http", "fetch", "command", "grpc"].contains(&section) {
+            let kind = &tool.kind;
+            problems.add(format!("{at}.{name}"), format!("means nothing for kind `{kind}`"));
         }
     }
-    if secrets.iter().any(|secret| secret.starts_with(&path)) {
-        problems.add(at, format!("`{}` holds a file that is a credential", path.display()));
-        return None;
-    }
-    Some(Root { name: file.name.clone(), path })
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ fn a_good_binding_has_its_defaults() {
 #[test]
 fn everything_wrong_is_said_at_once() {
     let found = errors(
-        "- name: 'bad name'\n  description: ''\n  kind: grpc\n  tier: T9\n  timeout_ms: 0\n  \
+        "- name: 'bad name'\n  description: ''\n  kind: smtp\n  tier: T9\n  timeout_ms: 0\n  \
          result_bytes_max: 9999999999\n- name: a\n  description: d\n  kind: http\n- name: a\n  \
          description: d\n  kind: file.read\n",
     );
@@ -50,7 +50,7 @@ fn everything_wrong_is_said_at_once() {
     for wanted in [
         "tools[0].name: ",
         "tools[0].description: ",
-        "tools[0].kind: `grpc` is none of `http`, `file.read`",
+        "tools[0].kind: `smtp` is none of `http`, `fetch`, `file.read`",
         "tools[0].tier: ",
         "tools[0].timeout_ms: ",
         "tools[0].result_bytes_max: ",

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::catalog::drift::Weight;
-use crate::catalog::server::{Stdio, Transport};
+use crate::catalog::server::{Isolation, Stdio, Transport};
 use crate::clock::SystemEntropy;
 use crate::crypto::dsse;
 use crate::crypto::keys::SecretKey;
@@ -18,6 +18,8 @@ fn server(name: &str) -> Server {
         env: Vec::new(),
         secrets: Vec::new(),
         cwd: ".".into(),
+        isolation: Isolation::None { said: true },
+        path: None,
     };
     Server {
         name: name.into(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::config::{self, Config};
-use super::{Remote, Said, Server, Stdio, Transport, governed};
+use super::{Remote, Said, Server, Stdio, Transport, governed, isolation};
 use crate::catalog::binding::Place;
 use crate::catalog::check::{self, Surroundings};
 use crate::catalog::host::Origin;
@@ -142,34 +142,57 @@ fn program(
             problems.add(at, "holds a zero byte");
         }
     }
-    let secrets = variables(raw, at, around, problems);
-    let joined = raw
-        .cwd
-        .as_ref()
-        .map_or_else(|| around.base_dir.to_owned(), |dir| around.base_dir.join(dir));
-    let cwd = joined.canonicalize().map_err(|e| format!("cannot open `{}`: {e}", joined.display()));
-    let cwd = cwd.and_then(|dir| {
-        if dir.is_dir() { Ok(dir) } else { Err(format!("`{}` is not a directory", dir.display())) }
-    });
-    let cwd = problems.take(&format!("{at}.cwd"), cwd)?;
-    let taken = |name: &str| raw.env.contains_key(name) || secrets.iter().any(|(n, ..)| n == name);
-    let inherited = INHERITED.iter().filter(|name| !taken(name));
-    let mut env: Vec<(String, String)> = inherited
-        .filter_map(|name| Some(((*name).to_owned(), (around.env)(name)?)))
-        .chain(raw.env.clone())
-        .collect();
-    env.sort();
+    let secrets = variables(&raw.credentials, &raw.env, at, around, problems);
+    let isolation = isolation::check(raw.sandbox.as_ref(), at, around, problems);
+    let written = raw.cwd.as_ref().map(|dir| directory(&around.base_dir.join(dir))).transpose();
+    let written = problems.take(&format!("{at}.cwd"), written)?;
+    let isolation = isolation?;
+    let cwd = match (isolation.sandbox(), written) {
+        (Some(sandbox), written) => isolation::cwd(sandbox, written, at, problems),
+        (None, Some(dir)) => dir,
+        (None, None) => problems.take(&format!("{at}.cwd"), directory(around.base_dir))?,
+    };
+    let env = environment(raw, &secrets, isolation.sandbox().is_none(), around);
+    let path = raw.env.get("PATH").cloned().or_else(|| (around.env)("PATH"));
     // WHY: a path is taken from the configuration's directory and never from where the child runs.
     let program = if raw.command.contains('/') {
         around.base_dir.join(&raw.command).display().to_string()
     } else {
         raw.command.clone()
     };
-    let facts = program_facts(raw, &secrets);
-    Some((Stdio { program, args: raw.args.clone(), env, secrets, cwd }, facts))
+    let facts = program_facts(raw, &secrets, isolation::facts(raw.sandbox.as_ref(), &isolation));
+    Some((Stdio { program, args: raw.args.clone(), env, secrets, cwd, isolation, path }, facts))
 }
 
-fn program_facts(raw: &config::Stdio, secrets: &[(String, Secret, String)]) -> Json {
+/// The directory, canonical.
+fn directory(path: &Path) -> Result<PathBuf, String> {
+    let shown = path.display();
+    let path = path.canonicalize().map_err(|e| format!("cannot open `{shown}`: {e}"))?;
+    if path.is_dir() { Ok(path) } else { Err(format!("`{}` is not a directory", path.display())) }
+}
+
+/// Its literal variables; a program without a sandbox gets a few of the gate's own too.
+fn environment(
+    raw: &config::Stdio,
+    secrets: &[(String, Secret, String)],
+    inherits: bool,
+    around: &Surroundings<'_>,
+) -> Vec<(String, String)> {
+    let taken = |name: &str| raw.env.contains_key(name) || secrets.iter().any(|(n, ..)| n == name);
+    let inherited = INHERITED.iter().filter(|name| inherits && !taken(name));
+    let mut env: Vec<(String, String)> = inherited
+        .filter_map(|name| Some(((*name).to_owned(), (around.env)(name)?)))
+        .chain(raw.env.clone())
+        .collect();
+    env.sort();
+    env
+}
+
+fn program_facts(
+    raw: &config::Stdio,
+    secrets: &[(String, Secret, String)],
+    sandbox: Option<Json>,
+) -> Json {
     let args: Vec<Json> = raw.args.iter().map(|arg| Json::from(arg.as_str())).collect();
     // A literal value may be a secret after all.
     let hashed = |value: &String| Json::from(Digest::of(&[value.as_bytes()]).hex());
@@ -182,36 +205,39 @@ fn program_facts(raw: &config::Stdio, secrets: &[(String, Secret, String)]) -> J
     };
     let credentials: Vec<Json> = secrets.iter().map(secret).collect();
     let cwd = raw.cwd.as_ref().map_or(Json::Null, |dir| Json::from(dir.display().to_string()));
-    Json::object([
+    let mut members = vec![
         ("transport", Json::from("stdio")),
         ("command", Json::from(raw.command.as_str())),
         ("args", args.into()),
         ("env", Json::object(env)),
         ("credentials", credentials.into()),
         ("cwd", cwd),
-    ])
+    ];
+    members.extend(sandbox.map(|sandbox| ("sandbox", sandbox)));
+    Json::object(members)
 }
 
-fn is_variable(name: &str) -> bool {
+pub(in crate::catalog) fn is_variable(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     name.bytes().all(plain) && name.bytes().next().is_some_and(|b| !b.is_ascii_digit())
 }
 
 /// The program's secret variables: name, secret, reference.
-fn variables(
-    raw: &config::Stdio,
+pub(in crate::catalog) fn variables(
+    credentials: &[config::Variable],
+    env: &BTreeMap<String, String>,
     at: &str,
     around: &Surroundings<'_>,
     problems: &mut Problems,
 ) -> Vec<(String, Secret, String)> {
     let mut found = Vec::new();
     let mut names = BTreeSet::new();
-    for (i, variable) in raw.credentials.iter().enumerate() {
+    for (i, variable) in credentials.iter().enumerate() {
         let at = format!("{at}.credentials[{i}]");
         if !is_variable(&variable.env) {
             problems.add(format!("{at}.env"), "is no name of a variable: [A-Za-z_][A-Za-z0-9_]*");
         }
-        if raw.env.contains_key(&variable.env) || !names.insert(variable.env.as_str()) {
+        if env.contains_key(&variable.env) || !names.insert(variable.env.as_str()) {
             problems.add(format!("{at}.env"), format!("`{}` is set twice", variable.env));
         }
         if variable.value.is_some() {

@@ -48,8 +48,36 @@ pub struct Stdio {
     /// Variables whose values nobody may see.
     #[serde(default)]
     pub credentials: Vec<Variable>,
-    /// Where it runs, relative to the configuration file; that file's directory if absent.
+    /// Where it runs, relative to the configuration file; if absent, that file's directory, and in a sandbox the
+    /// first directory that it may write or read.
     pub cwd: Option<PathBuf>,
+    /// What it runs in; nothing if absent.
+    pub sandbox: Option<Sandbox>,
+}
+
+/// What keeps a program from everything else. In it, the program gets no variable but those that are written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sandbox {
+    /// `S1` or `S2`, as for commands: where the system cannot give it, the server's tools are refused. `none`:
+    /// it can do what the gate's user can.
+    pub level: String,
+    /// Files and directories it may read besides the system's programs and libraries, relative to the
+    /// configuration file.
+    #[serde(default)]
+    pub read: Vec<PathBuf>,
+    /// Files and directories it may change.
+    #[serde(default)]
+    pub write: Vec<PathBuf>,
+    /// `none`, or `host`: it may connect to whatever the gate's host can reach. `none` if absent.
+    pub network: Option<String>,
+    /// Absolute paths of the programs it may start itself; none if absent. Needs `S2`.
+    #[serde(default)]
+    pub programs: Vec<PathBuf>,
+    /// Memory that each of its processes may write to: 16 MiB to 64 GiB, 1 GiB if absent.
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads together (`S2`): 1 to 1,024, 128 if absent.
+    pub pids: Option<u64>,
 }
 
 /// A secret in one variable of a program.

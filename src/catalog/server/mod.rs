@@ -9,6 +9,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::address::Cidr;
 use super::binding::Credential;
+use super::command::Level;
 use super::host::Origin;
 use super::secret::Secret;
 use crate::domain::digest::Digest;
@@ -19,8 +20,11 @@ use crate::mcp::name;
 
 mod check;
 pub mod config;
+mod isolation;
 
 pub use check::INHERITED;
+pub(in crate::catalog) use check::{is_variable, variables};
+pub use isolation::{Isolation, Sandbox};
 
 /// One MCP server, checked; nothing of it is started.
 #[derive(Debug)]
@@ -53,6 +57,24 @@ impl Server {
             && self.result_bytes_max == other.result_bytes_max
             && mine.len() == theirs.len()
             && mine.iter().zip(&theirs).all(same)
+    }
+
+    /// The sandbox level that it demands.
+    #[must_use]
+    pub fn level(&self) -> Option<Level> {
+        match &self.transport {
+            Transport::Stdio(stdio) => stdio.isolation.sandbox().map(|sandbox| sandbox.level),
+            Transport::Http(_) => None,
+        }
+    }
+
+    /// What it runs in, `none`, `S1` or `S2`, if it is this gate that runs it.
+    #[must_use]
+    pub fn isolation(&self) -> Option<&'static str> {
+        match &self.transport {
+            Transport::Stdio(stdio) => Some(stdio.isolation.as_str()),
+            Transport::Http(_) => None,
+        }
     }
 
     /// Every secret it is given: none may show in what it answers.
@@ -113,6 +135,10 @@ pub struct Stdio {
     pub secrets: Vec<(String, Secret, String)>,
     /// Where it runs.
     pub cwd: PathBuf,
+    /// What it runs in.
+    pub isolation: Isolation,
+    /// Where a program without a slash is looked for.
+    pub path: Option<String>,
 }
 
 /// A server behind a URL.

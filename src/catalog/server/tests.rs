@@ -59,10 +59,8 @@ fn a_program_gets_a_few_variables_of_the_gate_and_what_is_configured_and_nothing
     let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(stdio.env, expected);
     let secrets: Vec<_> =
-        stdio.secrets.iter().map(|(n, s, r)| (n.as_str(), s.expose(), r.as_str())).collect();
-    let expected =
-        [("API_KEY", "tok-12345678", "env:TOKEN"), ("OTHER", "file-secret", "file:secret")];
-    assert_eq!(secrets, expected);
+        stdio.secrets.iter().map(|(n, s, r)| format!("{n} {} {r}", &*s.expose())).collect();
+    assert_eq!(secrets, ["API_KEY tok-12345678 env:TOKEN", "OTHER file-secret file:secret"]);
     assert!(stdio.program.starts_with('/') && stdio.program.ends_with("/server"));
     assert!(stdio.cwd.is_absolute() && stdio.cwd.ends_with("sub"));
     assert_eq!(server.secrets().len(), 2);
@@ -94,6 +92,7 @@ fn the_binding_moves_with_how_it_is_reached_and_with_nothing_else() {
         (PROGRAM, "MODE: fast, ", ""),
         (PROGRAM, "from_env: TOKEN", "from_env: AWS_SECRET_ACCESS_KEY"),
         (PROGRAM, "cwd: sub", "cwd: ."),
+        (PROGRAM, "cwd: sub", "cwd: sub\n    sandbox: {level: S1, read: [sub]}"),
         (REMOTE, "8443", "8444"),
         (REMOTE, "project=x", "project=y"),
         (REMOTE, "x-team: a", "x-team: b"),
@@ -103,8 +102,61 @@ fn the_binding_moves_with_how_it_is_reached_and_with_nothing_else() {
         assert!(whole.contains(from), "{from}");
         assert_ne!(binding(whole), binding(&whole.replacen(from, to, 1)), "{from} -> {to}");
     }
-    for (from, to) in [("tier: T1", "tier: T2"), ("name: git", "name: got"), ("5000", "6000")] {
+    // To say that there is no sandbox changes nothing.
+    let (plain, said) = ("cwd: sub", "cwd: sub\n    sandbox: {level: none}");
+    for (from, to) in
+        [(plain, said), ("tier: T1", "tier: T2"), ("name: git", "name: got"), ("5000", "6000")]
+    {
         assert_eq!(binding(PROGRAM), binding(&PROGRAM.replacen(from, to, 1)), "{from} -> {to}");
+    }
+}
+
+const BOXED: &str = "- name: git
+  stdio:
+    command: ./server
+    env: {MODE: fast}
+    credentials: [{env: API_KEY, from_env: TOKEN}]
+    sandbox: {level: S1, read: [sub], write: [secret], network: host}
+";
+
+#[test]
+fn a_program_in_a_sandbox_gets_what_is_written_and_nothing_of_the_gates() {
+    let server = one(BOXED);
+    let stdio = stdio(&server);
+    assert_eq!(stdio.env, [("MODE".to_owned(), "fast".to_owned())]);
+    assert_eq!(stdio.path.as_deref(), Some("/bin"), "where it is looked for");
+    let sandbox = stdio.isolation.sandbox().unwrap();
+    assert!(sandbox.read[0].ends_with("sub") && sandbox.write[0].ends_with("secret"));
+    assert_eq!(stdio.cwd, sandbox.read[0], "the first directory among what it is given");
+    assert!(sandbox.network && sandbox.programs.is_empty());
+    assert_eq!((sandbox.limits.memory_bytes, sandbox.limits.pids), (1 << 30, 128));
+    assert_eq!((server.level(), server.isolation()), (Some(Level::S1), Some("S1")));
+    let binding = |yaml: &str| one(yaml).binding;
+    for (from, to) in [
+        ("S1", "S2"),
+        ("read: [sub]", "read: [secret]"),
+        ("write: [secret]", "write: [sub]"),
+        ("host", "none"),
+        ("host}", "host, pids: 9}"),
+    ] {
+        assert_ne!(binding(BOXED), binding(&BOXED.replacen(from, to, 1)), "{from} -> {to}");
+    }
+    for (from, to, why) in [
+        ("S1", "none", "sandbox.read: means nothing"),
+        ("S1", "S0", "sandbox.level: `S0`"),
+        ("host", "some", "sandbox.network: `some`"),
+        ("read: [sub]", "read: [gone]", "sandbox.read[0]: cannot open"),
+        ("host}", "host, pids: 0}", "sandbox.pids: is 1 to"),
+        ("host}", "host, memory_bytes: 1}", "sandbox.memory_bytes: is "),
+        ("host}", "host, programs: [/bin/true]}", "sandbox.programs: processes of its own"),
+        ("    sandbox", "    cwd: /usr\n    sandbox", "stdio.cwd: is neither below"),
+    ] {
+        let wrong = check(&BOXED.replacen(from, to, 1)).unwrap_err();
+        let said = wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        assert!(
+            said.contains(&format!("servers[0].stdio.{}", why.trim_start_matches("stdio."))),
+            "{to}: {said}"
+        );
     }
 }
 

@@ -1,56 +1,58 @@
-//! The `file.read` kind: one regular file beneath a root that was opened at start.
+//! The kinds that work on files: `file.read`, `file.list` and `file.write`, each beneath a root that was
+//! opened at start.
 //!
-//! The kernel walks the path (`openat2`: beneath the root, no symbolic links, no other mounts); the
-//! facts that are judged come from the open descriptor, and the permitted read goes through the
-//! very same descriptor. There is no second walk and no fallback.
+//! The kernel walks every path (`openat2`: beneath the root, no symbolic links, no other mounts); the
+//! facts that are judged come from open descriptors, and the permitted call goes through the very same
+//! descriptors. There is no second walk that decides anything and no fallback.
 
-use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use async_trait::async_trait;
-use base64::Engine as _;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::ToolExecutor;
-use super::path::{self, Refusal};
+use super::path::{Guard, Refusal, Use};
+use super::probe::{Point, State};
 use crate::catalog::binding::Root;
-use crate::domain::call::ToolCall;
-use crate::domain::canonical;
-use crate::domain::code::Code;
 use crate::domain::decision::Reason;
-use crate::domain::effect::Effect;
-use crate::domain::json::Json;
+use crate::domain::digest::Digest;
 use crate::domain::outcome::{FailureClass, Outcome};
-use crate::domain::prepared::{Hold, Prepared};
-use crate::ledger::permit::Permit;
 
-/// Bytes of the largest file of which a part may be read.
-const FILE_BYTES_MAX: u64 = 64 << 20;
+mod change;
+mod list;
+mod read;
+mod write;
+
+pub use list::FileList;
+pub use read::FileRead;
+pub use write::FileWrite;
+
 /// Times a walk is tried again when the kernel saw a rename on its way.
 const WALKS_MAX: u32 = 8;
+const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_XDEV);
+// NONBLOCK: opening a FIFO must not wait for a writer; NOCTTY: nor a terminal become ours.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW);
+// Without NOFOLLOW, which answers a link with "no directory": NO_SYMLINKS refuses it as what it is.
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Reads files beneath one root.
+/// A directory that was opened at start, and what nobody is given beneath it.
 #[derive(Debug)]
-pub struct FileRead {
+struct Beneath {
     name: String,
     root: OwnedFd,
-    bytes_max: u64,
+    guard: Guard,
+    /// The gate's own files by device and inode: a second name of one is no other file.
+    own: Vec<(u64, u64)>,
 }
 
-/// An open file as it was judged.
-struct Opened {
-    file: OwnedFd,
-    path: String,
-    seen: Seen,
-    offset: u64,
-    length: u64,
-    whole: bool,
-}
-
-/// What must not change between judging and reading.
+/// What must not change between judging and acting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Seen {
     device: u64,
@@ -75,154 +77,107 @@ impl From<&Stat> for Seen {
     }
 }
 
-impl FileRead {
+impl Seen {
+    const fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+}
+
+impl Beneath {
     /// Opens the root. From here on the directory itself counts and not its name.
     ///
     /// # Errors
     /// A root that cannot be opened, or a kernel without `openat2`.
-    pub fn new(root: &Root, bytes_max: u64) -> Result<Self, String> {
+    fn open(root: &Root) -> Result<Self, String> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let failed = |error: Errno| format!("cannot open root `{}`: {error}", root.path.display());
         let fd = rustix::fs::open(&root.path, flags, Mode::empty()).map_err(failed)?;
         // Better to refuse to start than to refuse every call.
         rustix::fs::openat2(&fd, ".", flags, Mode::empty(), RESOLVE).map_err(failed)?;
-        Ok(Self { name: root.name.clone(), root: fd, bytes_max })
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let files: Vec<_> = root.own.iter().map(|path| real(path)).collect();
+        let below = files.iter().filter_map(|path| path.strip_prefix(&root.path).ok()?.to_str());
+        let below: Vec<&str> = below.filter(|path| !path.is_empty()).collect();
+        let seen = files.iter().filter_map(|path| rustix::fs::stat(path).ok());
+        let own = seen.map(|stat| Seen::from(&stat).identity()).collect();
+        let guard = Guard::new(&root.protect, &root.allow, &below);
+        Ok(Self { name: root.name.clone(), root: fd, guard, own })
     }
 
-    fn open(&self, path: &str) -> Result<OwnedFd, Reason> {
-        // NONBLOCK: opening a FIFO must not wait for a writer; NOCTTY: nor a terminal become ours.
-        let flags =
-            OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let mut walks = 0_u32;
-        loop {
-            match rustix::fs::openat2(&self.root, Path::new(path), flags, Mode::empty(), RESOLVE) {
-                Ok(file) => return Ok(file),
-                Err(Errno::AGAIN | Errno::INTR) if walks < WALKS_MAX => {
-                    walks = walks.saturating_add(1);
-                }
-                Err(error) => return Err(refused(error, path)),
-            }
-        }
-    }
-
-    fn look(&self, path: &str, span: (u64, Option<u64>)) -> Result<(Effect, Opened), Reason> {
-        path::check(path).map_err(|refusal| match refusal {
+    /// Whether this path may be used for that, by its text.
+    fn check(&self, path: &str, purpose: Use) -> Result<(), Reason> {
+        self.guard.check(path, purpose).map_err(|refusal| match refusal {
             Refusal::Path(why) => reason("file.path", format!("a path {why}")),
-            Refusal::Protected => reason("file.protected_name", "the path has a protected name"),
-        })?;
-        let file = self.open(path)?;
-        let stat = rustix::fs::fstat(&file).map_err(|error| refused(error, path))?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(reason("file.not_regular", "the path is not a regular file"));
-        }
-        if stat.st_nlink != 1 {
-            // A second name may lie outside the root, where others may write.
-            return Err(reason("file.not_regular", "the file has more than one name"));
-        }
-        let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
-        let (offset, length) = span;
-        let rest = size.saturating_sub(offset);
-        let wanted = length.map_or(rest, |length| length.min(rest));
-        if size > FILE_BYTES_MAX || wanted > self.bytes_max {
-            let message = format!("the file has {size} bytes, at most {} are read", self.bytes_max);
-            return Err(reason("file.too_large", message));
-        }
-        let effect = Effect::File {
-            access: "read".into(),
-            root: self.name.clone(),
-            path: path.to_owned(),
-            kind: "regular".into(),
-            size,
-            mode: stat.st_mode & 0o7777,
-        };
-        let whole = offset == 0 && length.is_none();
-        let path = path.to_owned();
-        let opened = Opened { file, path, seen: Seen::from(&stat), offset, length: wanted, whole };
-        Ok((effect, opened))
+            Refusal::Protected => protected(),
+        })
+    }
+
+    /// Whether what was opened is none of the gate's own files.
+    fn check_own(&self, seen: &Seen) -> Result<(), Reason> {
+        if self.own.contains(&seen.identity()) { Err(protected()) } else { Ok(()) }
+    }
+
+    /// Walks to `path` and opens it.
+    fn walk(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        walk(&self.root, path, flags)
     }
 }
 
-const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
-    .union(ResolveFlags::NO_MAGICLINKS)
-    .union(ResolveFlags::NO_SYMLINKS)
-    .union(ResolveFlags::NO_XDEV);
-
-#[async_trait]
-impl ToolExecutor for FileRead {
-    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
-        let args = call.args();
-        let path = args.get("path").and_then(Json::as_str);
-        let path = path.ok_or_else(|| vec![reason("file.path", "`path` is missing")])?;
-        let number = |name: &str| match args.get(name) {
-            None | Some(Json::Null) => Ok(None),
-            Some(value) => value
-                .as_u64()
-                .map(Some)
-                .ok_or_else(|| vec![reason("file.span", format!("`{name}` is a number of bytes"))]),
-        };
-        let span = (number("offset")?.unwrap_or(0), number("length")?);
-        let (effect, opened) = self.look(path, span).map_err(|reason| vec![reason])?;
-        Ok((effect, Box::new(opened)))
-    }
-
-    async fn execute(&self, permit: &Permit) -> Outcome {
-        read(permit.prepared()).await
+/// Walks from an open directory to something beneath it, and opens that.
+fn walk(from: &OwnedFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let mut walks = 0_u32;
+    loop {
+        match rustix::fs::openat2(from, Path::new(path), flags, Mode::empty(), RESOLVE) {
+            Err(Errno::AGAIN | Errno::INTR) if walks < WALKS_MAX => {
+                walks = walks.saturating_add(1);
+            }
+            done => return done,
+        }
     }
 }
 
-/// Reads what was judged, off the async threads. Only `execute` calls this, with a permitted call.
-async fn read(prepared: &Prepared) -> Outcome {
-    let Some(opened) = prepared.hold::<Opened>() else {
-        return failed(FailureClass::Changed, "the call was prepared by another tool");
-    };
-    let Ok(file) = opened.file.try_clone() else {
-        return failed(FailureClass::ToolError, "the file cannot be read");
-    };
-    let (seen, offset, length) = (opened.seen, opened.offset, opened.length);
-    let reading =
-        tokio::task::spawn_blocking(move || bytes(File::from(file), seen, offset, length));
-    match reading.await {
-        Ok(Ok(bytes)) => Outcome::Completed {
-            result: canonical::bytes(&result(opened, &bytes)),
-            status: "ok".into(),
-        },
-        Ok(Err(outcome)) => outcome,
-        Err(_) => failed(FailureClass::ToolError, "the file cannot be read"),
+/// SHA-256 of the file at `path` beneath this root, or that there is none: for whoever plans a rollback.
+/// The walk is that of a call.
+///
+/// # Errors
+/// It is no plain file, is protected, or cannot be read.
+pub fn digest(root: &Root, path: &str) -> Result<Option<Digest>, String> {
+    let beneath = Beneath::open(root)?;
+    let said = |reason: Reason| reason.message;
+    beneath.check(path, Use::Look).map_err(said)?;
+    match write::Before::of(&beneath, &beneath.root, path).map_err(said)? {
+        Some(before) => Ok(Some(before.digest)),
+        None => Ok(None),
     }
 }
 
-/// The bytes, if the file is before and after the reading what was judged.
-fn bytes(mut file: File, seen: Seen, offset: u64, length: u64) -> Result<Vec<u8>, Outcome> {
-    let unchanged = |file: &File| match rustix::fs::fstat(file) {
-        Ok(stat) if Seen::from(&stat) == seen => Ok(()),
-        Ok(_) | Err(_) => {
-            Err(failed(FailureClass::Changed, "the file changed after it was judged"))
+/// For an operator: whether the root opens, and whether this process may do there what the tool does.
+/// Writes nothing.
+pub(super) fn probe(root: &Root, writes: bool) -> Vec<Point> {
+    let what = format!("{} {}", root.name, root.path.display());
+    let beneath = match Beneath::open(root) {
+        Ok(beneath) => beneath,
+        Err(why) => {
+            let todo = "make the directory, or name another root";
+            return vec![Point::wrong(what, State::Missing, why, todo)];
         }
     };
-    let unreadable = |_: std::io::Error| failed(FailureClass::ToolError, "the file cannot be read");
-    unchanged(&file)?;
-    file.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
-    let mut bytes = Vec::new();
-    (&mut file).take(length).read_to_end(&mut bytes).map_err(unreadable)?;
-    unchanged(&file)?;
-    if u64::try_from(bytes.len()).ok() != Some(length) {
-        return Err(failed(FailureClass::Changed, "the file changed after it was judged"));
-    }
-    Ok(bytes)
+    let (wanted, word) = if writes {
+        (Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK, "writable")
+    } else {
+        (Access::READ_OK | Access::EXEC_OK, "readable")
+    };
+    vec![match rustix::fs::accessat(&beneath.root, ".", wanted, AtFlags::empty()) {
+        Ok(()) => Point::ready(what, format!("opens, and is {word}")),
+        Err(error) => {
+            let found = format!("opens, and is not {word}: {error}");
+            Point::wrong(what, State::Unfit, found, "give the gate's user the right to it")
+        }
+    }]
 }
 
-fn result(opened: &Opened, bytes: &[u8]) -> Json {
-    let size = u64::try_from(opened.seen.size).unwrap_or_default();
-    let mut members = vec![("path", Json::from(opened.path.as_str())), ("size", Json::from(size))];
-    if !opened.whole {
-        members.push(("offset", Json::from(opened.offset)));
-        members.push(("length", Json::from(opened.length)));
-    }
-    members.push(match std::str::from_utf8(bytes) {
-        Ok(text) => ("text", Json::from(text)),
-        Err(_) => ("base64", base64::engine::general_purpose::STANDARD.encode(bytes).into()),
-    });
-    Json::object(members)
+fn is_regular(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
 fn failed(class: FailureClass, message: &str) -> Outcome {
@@ -230,12 +185,16 @@ fn failed(class: FailureClass, message: &str) -> Outcome {
 }
 
 fn reason(detail: &str, message: impl Into<String>) -> Reason {
-    Reason {
-        code: Code::EffectRefused,
-        detail: detail.into(),
-        message: message.into(),
-        rule: "tool.file".into(),
-    }
+    Reason::effect_refused("tool.file", detail, message)
+}
+
+fn protected() -> Reason {
+    reason("file.protected_name", "the path has a protected name")
+}
+
+/// A second name may lie outside the root, where others may write.
+fn two_names() -> Reason {
+    reason("file.not_regular", "the file has more than one name")
 }
 
 fn refused(error: Errno, path: &str) -> Reason {

@@ -2,18 +2,23 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests may stop at the first surprise")]
 
+use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::read::{bytes, read};
 use super::*;
-use crate::domain::call::{Asking, Auth};
-use crate::domain::digest::Digest;
+use crate::domain::call::{Asking, Auth, ToolCall};
+use crate::domain::canonical;
+use crate::domain::effect::Effect;
 use crate::domain::id::{CallId, RunId, ToolName};
-use crate::domain::prepared::ToolFacts;
+use crate::domain::json::Json;
+use crate::domain::prepared::{Prepared, ToolFacts};
 use crate::domain::tier::Tier;
+use crate::tool::ToolExecutor as _;
 
 struct Fixture {
     dir: tempfile::TempDir,
@@ -25,8 +30,8 @@ impl Fixture {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("root")).unwrap();
         std::fs::write(dir.path().join("canary"), "CANARY").unwrap();
-        let root =
-            Root { name: "work".into(), path: dir.path().join("root").canonicalize().unwrap() };
+        let path = dir.path().join("root").canonicalize().unwrap();
+        let root = Root { name: "work".into(), path, ..Root::default() };
         let tool = FileRead::new(&root, 1000).unwrap();
         Self { dir, tool }
     }

@@ -3,23 +3,23 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use base64::Engine as _;
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 
 use super::ToolExecutor;
-use super::net::{Client, Refused, Resolve};
-use crate::catalog::binding::{self, Place};
+use super::content;
+use super::net::{Client, Refused, Resolve, SendError, Unread, is_encoded, whole};
+use super::probe::{self, Point};
+use crate::catalog::binding::{self, Credential, Place};
 use crate::catalog::host::Origin;
 use crate::catalog::secret::Secret;
 use crate::catalog::template::{self, Body, FillError, PathTemplate, Template, encode};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
-use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::prepared::{Hold, Prepared};
 use crate::ledger::permit::Permit;
@@ -37,7 +37,7 @@ pub struct Http {
     query: Vec<(String, Template)>,
     body: Body,
     headers: Vec<(HeaderName, HeaderValue)>,
-    query_secrets: Vec<(String, Secret)>,
+    credentials: Vec<Credential>,
     read_only: bool,
     result_bytes_max: u64,
 }
@@ -61,20 +61,6 @@ impl Http {
     ) -> Result<Self, String> {
         let client =
             Client::new(&http.origin, &http.private_addresses, http.ca.as_deref(), resolve)?;
-        let mut headers = http.headers;
-        let mut query_secrets = Vec::new();
-        for credential in http.credentials {
-            match credential.place {
-                Place::Header(name) => {
-                    let text = format!("{}{}", credential.prefix, credential.secret.expose());
-                    let mut value = HeaderValue::from_str(&text)
-                        .map_err(|_| format!("the secret for `{name}` fits no header"))?;
-                    value.set_sensitive(true);
-                    headers.push((name, value));
-                }
-                Place::Query(name) => query_secrets.push((name, credential.secret)),
-            }
-        }
         Ok(Self {
             client,
             method: http.method,
@@ -82,8 +68,8 @@ impl Http {
             path: http.path,
             query: http.query,
             body: http.body,
-            headers,
-            query_secrets,
+            headers: http.headers,
+            credentials: http.credentials,
             read_only,
             result_bytes_max,
         })
@@ -124,24 +110,19 @@ impl Http {
         call: &ToolCall,
     ) -> Result<http::Request<Full<Bytes>>, String> {
         let mut target = ready.target.clone();
-        for (name, secret) in &self.query_secrets {
-            push_pair(&mut target, name, secret.expose());
+        for (name, secret) in self.credentials.iter().filter_map(in_query) {
+            push_pair(&mut target, name, &secret.latest());
         }
         let uri = format!("{}://{}{target}", self.origin.scheme(), self.origin.authority());
-        let id = format!("{}.{}", call.run(), call.id());
-        let mut request = http::Request::builder()
-            .method(&self.method)
-            .uri(uri)
-            .header(header::ACCEPT_ENCODING, "identity")
-            .header("idempotency-key", &id)
-            .header("x-wicketgate-call", &id);
-        if let Some(traceparent) = call.traceparent() {
-            request = request.header("traceparent", traceparent);
-        }
+        let request = http::Request::builder().method(&self.method).uri(uri);
+        let mut request = of_call(request, call);
         if self.body != Body::None {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
         for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        for (name, value) in headers_of(&self.credentials)? {
             request = request.header(name, value);
         }
         request.body(Full::new(ready.body.clone())).map_err(|error| error.to_string())
@@ -158,6 +139,7 @@ impl Http {
         match self.client.send(request).await {
             Ok(response) => self.answer(response).await,
             Err(error) if error.is_connect() => not_connected(&error),
+            Err(SendError::Framing(why)) => failed(FailureClass::Protocol, true, why),
             Err(error) => self.broken(&error),
         }
     }
@@ -172,8 +154,7 @@ impl Http {
             let message = format!("the tool answered `{}`", status.as_u16());
             return failed(FailureClass::ToolError, true, &message);
         }
-        let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
-        if !response.headers().get_all(header::CONTENT_ENCODING).iter().all(plain) {
+        if is_encoded(response.headers()) {
             return failed(FailureClass::Protocol, true, "the tool's answer is encoded");
         }
         let content_type = response
@@ -191,27 +172,16 @@ impl Http {
         }
     }
 
-    /// The whole body, or the reason why there is none: never a part of it. Trailers are dropped.
-    async fn body(&self, mut body: Incoming) -> Result<Vec<u8>, Outcome> {
-        let most = usize::try_from(self.result_bytes_max).unwrap_or(usize::MAX);
-        let too_large = || {
-            let message = format!("the tool's answer has more than {most} bytes");
-            failed(FailureClass::TooLarge, true, &message)
-        };
-        if hyper::body::Body::size_hint(&body).lower() > self.result_bytes_max {
-            return Err(too_large());
-        }
-        let mut bytes = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| self.broken(&error))?;
-            if let Ok(data) = frame.into_data() {
-                if bytes.len().saturating_add(data.len()) > most {
-                    return Err(too_large());
-                }
-                bytes.extend_from_slice(&data);
+    /// The whole body, or the reason why there is none.
+    async fn body(&self, body: Incoming) -> Result<Vec<u8>, Outcome> {
+        let most = self.result_bytes_max;
+        whole(body, most, None).await.map_err(|unread| match unread {
+            Unread::TooLarge | Unread::Slow => {
+                let message = format!("the tool's answer has more than {most} bytes");
+                failed(FailureClass::TooLarge, true, &message)
             }
-        }
-        Ok(bytes)
+            Unread::Broken(error) => self.broken(&error),
+        })
     }
 
     /// The connection failed after something may have been sent.
@@ -238,12 +208,7 @@ impl Http {
 impl ToolExecutor for Http {
     fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
         let refuse = |detail: &str, message: String| {
-            vec![Reason {
-                code: Code::EffectRefused,
-                detail: detail.into(),
-                message,
-                rule: "tool.http".into(),
-            }]
+            vec![Reason::effect_refused("tool.http", detail, message)]
         };
         let (effect, ready) = self.fill(call.args(), call.canonical()).map_err(|error| {
             let detail = match error {
@@ -266,48 +231,87 @@ impl ToolExecutor for Http {
     }
 }
 
-fn push_pair(target: &mut String, name: &str, value: &str) {
+/// For an operator: whether what it reaches is there. Sends nothing.
+pub(super) async fn probe(http: &binding::Http, resolve: &Arc<dyn Resolve>) -> Vec<Point> {
+    let (origin, open) = (&http.origin, &http.private_addresses);
+    let client = Client::new(origin, open, http.ca.as_deref(), Arc::clone(resolve));
+    vec![probe::connect(origin, client, None).await]
+}
+
+fn in_query(credential: &Credential) -> Option<(&str, &Secret)> {
+    match &credential.place {
+        Place::Query(name) => Some((name, &credential.secret)),
+        Place::Header(_) => None,
+    }
+}
+
+/// The headers these credentials are sent in, with the values they have now.
+///
+/// # Errors
+/// A secret that fits no header.
+pub(super) fn headers_of(
+    credentials: &[Credential],
+) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+    let mut out = Vec::new();
+    for credential in credentials {
+        let Place::Header(name) = &credential.place else { continue };
+        let text = format!("{}{}", credential.prefix, &*credential.secret.latest());
+        let mut value = HeaderValue::from_str(&text)
+            .map_err(|_| format!("the secret for `{name}` fits no header"))?;
+        value.set_sensitive(true);
+        out.push((name.clone(), value));
+    }
+    Ok(out)
+}
+
+/// The request of this call: by its headers a server tells a repetition, and whoever operates it finds the
+/// entry. An encoded answer is not asked for.
+pub(super) fn of_call(request: http::request::Builder, call: &ToolCall) -> http::request::Builder {
+    let id = format!("{}.{}", call.run(), call.id());
+    let request = request
+        .header(header::ACCEPT_ENCODING, "identity")
+        .header("idempotency-key", &id)
+        .header("x-wicketgate-call", &id);
+    match call.traceparent() {
+        Some(traceparent) => request.header("traceparent", traceparent),
+        None => request,
+    }
+}
+
+pub(super) fn push_pair(target: &mut String, name: &str, value: &str) {
     target.push(if target.contains('?') { '&' } else { '?' });
     encode(name, target);
     target.push('=');
     encode(value, target);
 }
 
-fn failed(class: FailureClass, started: bool, message: &str) -> Outcome {
+pub(super) fn failed(class: FailureClass, started: bool, message: &str) -> Outcome {
     Outcome::Failed { class, started, message: message.to_owned() }
 }
 
-fn sources<'a>(
+pub(super) fn sources<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
     std::iter::successors(Some(error), |error| error.source())
 }
 
-fn not_connected(error: &(dyn std::error::Error + 'static)) -> Outcome {
-    let message = sources(error)
-        .find_map(|e| e.downcast_ref::<Refused>())
-        .map_or_else(|| "no connection to the tool".to_owned(), ToString::to_string);
+/// Why the connector made no connection, if it was the connector.
+pub(super) fn refusal<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Refused> {
+    sources(error).find_map(|error| error.downcast_ref())
+}
+
+pub(super) fn not_connected(error: &(dyn std::error::Error + 'static)) -> Outcome {
+    let message =
+        refusal(error).map_or_else(|| "no connection to the tool".to_owned(), ToString::to_string);
     failed(FailureClass::Connect, false, &message)
 }
 
-/// What the agent is given: JSON as JSON if every reader reads it the same way, else text, else
-/// base64.
+/// What the agent is given.
 fn result(status: StatusCode, content_type: &str, body: &[u8]) -> Json {
-    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let json = essence == "application/json" || essence.ends_with("+json");
-    let parsed =
-        if json { Json::parse(body, &Limits { depth_max: 60, ..Limits::FILE }).ok() } else { None };
-    let (name, body) = match (parsed, std::str::from_utf8(body)) {
-        (Some(value), _) => ("body", value),
-        (None, Ok(text)) => ("body", Json::from(text)),
-        (None, Err(_)) => {
-            ("body_base64", Json::from(base64::engine::general_purpose::STANDARD.encode(body)))
-        }
-    };
     Json::object([
         ("status", Json::from(u64::from(status.as_u16()))),
         ("content_type", Json::from(content_type)),
-        (name, body),
+        content::member(content_type, body),
     ])
 }
 

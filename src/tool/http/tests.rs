@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use base64::Engine as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -74,12 +74,8 @@ impl McpTool {
     }
 
     fn ready(&self, call: &ToolCall) -> Result<Ready, Reason> {
-        let refuse = |detail: &str, message: &str| Reason {
-            code: Code::EffectRefused,
-            detail: detail.into(),
-            message: message.into(),
-            rule: "tool.mcp".into(),
-        };
+        let refuse =
+            |detail: &str, message: &str| Reason::effect_refused("tool.mcp", detail, message);
         let args = call.args();
         let (name, params) = match &self.mcp.target {
             Target::Tool(tool) => {
@@ -204,6 +200,9 @@ impl ToolExecutor for McpTool {
         if let Some(Drift::Breaking(_)) = self.pin.as_ref().map(|pin| pin.drift()) {
             let message = "the tool is no longer what was signed".to_owned();
             return failed(FailureClass::Changed, false, message);
+        }
+        if let Some(level) = self.mcp.server.isolation() {
+            permit.observe(|seen| seen.sandbox = Some(level.to_owned()));
         }
         self.send(&link, ready, prepared.call()).await
     }

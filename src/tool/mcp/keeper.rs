@@ -18,6 +18,7 @@ use super::link::{Link, Wire};
 use super::list::{self, LIST_BYTES_MAX, Listed};
 use super::pin::{self, Pin};
 use super::pipe::Pipe;
+use super::process::{self, Process, Streams};
 use super::remote::Remote;
 use super::traffic::{Tally, Traffic};
 use crate::catalog::drift::Drift;
@@ -26,6 +27,7 @@ use crate::clock::Entropy;
 use crate::domain::json::Json;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::Resolve;
+use crate::tool::sandbox::Levels;
 use crate::tool::scrub::Scrub;
 
 /// How long a server may take until its handshake is done: the first start may download it.
@@ -80,6 +82,8 @@ pub(super) struct Around {
     pub metrics: Arc<OnceLock<Arc<Metrics>>>,
     /// Everything that runs for a connection.
     pub tasks: TaskTracker,
+    /// Which sandboxes this system has.
+    pub levels: Arc<Levels>,
 }
 
 /// What went wrong so far.
@@ -226,7 +230,7 @@ impl Keeper {
     async fn attempt(&self) -> Ended {
         let tally = Tally::new(&self.around.metrics);
         let traffic = Arc::new(Traffic::new(&*self.around.entropy, tally));
-        let wire = match self.open(&traffic) {
+        let wire = match self.open(&traffic).await {
             Ok(wire) => wire,
             Err(why) => return Ended::Useless(why),
         };
@@ -264,12 +268,17 @@ impl Keeper {
         ended
     }
 
-    fn open(&self, traffic: &Arc<Traffic>) -> Result<Wire, String> {
+    async fn open(&self, traffic: &Arc<Traffic>) -> Result<Wire, String> {
         let (traffic, tasks) = (Arc::clone(traffic), &self.around.tasks);
         match &self.server.transport {
-            Transport::Stdio(stdio) => {
+            Transport::Stdio(_) => {
                 let most = usize::try_from(self.server.result_bytes_max).unwrap_or(usize::MAX);
-                Pipe::open(stdio, traffic, most.max(LIST_BYTES_MAX), tasks).map(Wire::Pipe)
+                let (server, levels) = (Arc::clone(&self.server), Arc::clone(&self.around.levels));
+                // Away from the threads that serve: a sandbox is tried out, and handed over.
+                let starting = tokio::task::spawn_blocking(move || begin(&server, &levels));
+                let started = starting.await.map_err(|lost| lost.to_string())??;
+                let pipe = Pipe::over(started, traffic, most.max(LIST_BYTES_MAX), tasks);
+                Ok(Wire::Pipe(pipe))
             }
             Transport::Http(remote) => {
                 let resolve = Arc::clone(&self.around.resolve);
@@ -361,6 +370,17 @@ impl Keeper {
             metrics.upstream_drift(grade);
         }
     }
+}
+
+/// Starts a child; in the sandbox it demands, or not at all.
+fn begin(server: &Server, levels: &Levels) -> Result<(Process, Streams), String> {
+    let Transport::Stdio(stdio) = &server.transport else {
+        return Err("the server is no program".to_owned());
+    };
+    if let Some(level) = server.level() {
+        levels.check(level)?;
+    }
+    process::start(stdio)
 }
 
 impl std::fmt::Debug for Keeper {

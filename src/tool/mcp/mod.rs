@@ -6,6 +6,7 @@
 //! server asks of its client (a model's answer, a person's, a list of roots) is refused.
 
 mod call;
+mod confined;
 mod handshake;
 mod keeper;
 mod lines;
@@ -33,6 +34,7 @@ use crate::domain::json::Json;
 use crate::mcp::Version;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::{Resolve, System};
+use crate::tool::sandbox::{Levels, Workspaces};
 use keeper::{Around, Keeper, State};
 use pin::Pin;
 
@@ -157,6 +159,8 @@ pub struct Upstreams {
     all: BTreeMap<String, Arc<Upstream>>,
     tasks: TaskTracker,
     metrics: Arc<OnceLock<Arc<Metrics>>>,
+    levels: Arc<Levels>,
+    workspaces: Arc<Workspaces>,
 }
 
 impl Upstreams {
@@ -180,12 +184,14 @@ impl Upstreams {
             resolve: Arc::clone(resolve),
             metrics: Arc::clone(&metrics),
             tasks: tasks.clone(),
+            levels: Arc::default(),
         };
+        let levels = Arc::clone(&around.levels);
         let all = servers.iter().map(|server| {
             let keeper = Keeper::new(server, around.clone());
             (server.name.clone(), Arc::new(Upstream { keeper }))
         });
-        Self { all: all.collect(), tasks, metrics }
+        Self { all: all.collect(), tasks, metrics, levels, workspaces: Arc::default() }
     }
 
     /// These servers in place of those before. One that is reached as before, with the same credentials,
@@ -197,6 +203,7 @@ impl Upstreams {
             resolve: Arc::new(System),
             metrics: Arc::clone(&before.metrics),
             tasks: before.tasks.clone(),
+            levels: Arc::clone(&before.levels),
         };
         let all = servers.iter().map(|server| {
             let kept = before.get(&server.name).filter(|old| old.server().is_reached_as(server));
@@ -206,8 +213,25 @@ impl Upstreams {
             );
             (server.name.clone(), upstream)
         });
-        let all = all.collect();
-        Self { all, tasks: before.tasks.clone(), metrics: Arc::clone(&before.metrics) }
+        Self {
+            all: all.collect(),
+            tasks: before.tasks.clone(),
+            metrics: Arc::clone(&before.metrics),
+            levels: Arc::clone(&before.levels),
+            workspaces: Arc::clone(&before.workspaces),
+        }
+    }
+
+    /// Which sandbox levels this system has, found out once.
+    #[must_use]
+    pub fn levels(&self) -> &Levels {
+        &self.levels
+    }
+
+    /// The workspaces of runs: like connections, they outlive the tools that were opened with them.
+    #[must_use]
+    pub const fn workspaces(&self) -> &Arc<Workspaces> {
+        &self.workspaces
     }
 
     /// From now on drift, restarts and dropped messages are counted here; the first call counts.

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{ChildStdin, ChildStdout};
+use tokio::io::{AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::OwnedReadHalf;
+use tokio::process::ChildStdout;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::lines::{Line, Lines};
-use super::process::{self, Exit, Process, Tail};
+use super::process::{Exit, Process, Streams, Tail};
 use super::traffic::{Answer, Ask, Broken, Notes, Traffic, refusal};
-use crate::catalog::server::Stdio;
 use crate::mcp::raw::{Writer, quoted};
 use crate::mcp::rpc::{self, Id, Message};
 
@@ -52,17 +52,14 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// Starts the program and listens to it. Nothing is said yet.
-    ///
-    /// # Errors
-    /// It cannot be started.
-    pub fn open(
-        stdio: &Stdio,
+    /// Listens to a program that was started. Nothing is said yet.
+    pub fn over(
+        (process, streams): (Process, Streams),
         traffic: Arc<Traffic>,
         bytes_max: usize,
         tasks: &TaskTracker,
-    ) -> Result<Arc<Self>, String> {
-        let (process, (input, output, errors)) = process::start(stdio)?;
+    ) -> Arc<Self> {
+        let Streams { input, output, errors, report } = streams;
         let (lines, queue) = mpsc::channel(QUEUE);
         tasks.spawn(follow(process.exit(), Arc::clone(&traffic)));
         let pipe = Arc::new(Self {
@@ -76,8 +73,9 @@ impl Pipe {
         });
         tasks.spawn(pipe.tail.clone().drain(errors));
         tasks.spawn(write(queue, input, Arc::clone(&pipe.traffic)));
-        tasks.spawn(Arc::clone(&pipe).read(output, bytes_max.saturating_add(FRAME_BYTES)));
-        Ok(pipe)
+        let most = bytes_max.saturating_add(FRAME_BYTES);
+        tasks.spawn(Arc::clone(&pipe).read(output, most, report));
+        pipe
     }
 
     /// What the server wrote to standard error last.
@@ -136,7 +134,12 @@ impl Pipe {
         }
     }
 
-    async fn read(self: Arc<Self>, output: ChildStdout, bytes_max: usize) {
+    async fn read(
+        self: Arc<Self>,
+        output: ChildStdout,
+        bytes_max: usize,
+        report: Option<OwnedReadHalf>,
+    ) {
         let mut reader = BufReader::with_capacity(64 * 1024, output);
         let mut lines = Lines::new(bytes_max);
         let why = loop {
@@ -155,6 +158,10 @@ impl Pipe {
                 Err(why) => break why,
             }
         };
+        // Why a sandbox was not made is said after the end of the output.
+        if let Some(report) = report.filter(|_| !self.traffic.over.is_cancelled()) {
+            let _ = tokio::time::timeout(LAST_WORDS, self.tail.clone().hear(report)).await;
+        }
         self.traffic.end(&why);
         for (_, waiting) in std::mem::take(&mut *self.waiting.lock()) {
             let _ = waiting.answer.send(Err(Broken::Lost));
@@ -292,7 +299,11 @@ async fn follow(exit: Exit, traffic: Arc<Traffic>) {
 }
 
 /// Writes what is queued, as much at once as there is.
-async fn write(mut queue: mpsc::Receiver<Vec<u8>>, mut input: ChildStdin, traffic: Arc<Traffic>) {
+async fn write(
+    mut queue: mpsc::Receiver<Vec<u8>>,
+    mut input: Box<dyn AsyncWrite + Send + Unpin>,
+    traffic: Arc<Traffic>,
+) {
     while let Some(mut bytes) = queue.recv().await {
         bytes.push(b'\n');
         while let Ok(more) = queue.try_recv() {

@@ -1,4 +1,5 @@
-//! A server that is a child process: started in a group of its own, and ended with all its children.
+//! A server that is a child process: started in a group of its own or in a sandbox, and ended with all its
+//! children.
 
 use std::os::fd::OwnedFd;
 use std::process::Stdio as Pipe;
@@ -7,11 +8,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
-use tokio::io::AsyncReadExt as _;
 use tokio::io::unix::AsyncFd;
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::io::{AsyncReadExt as _, AsyncWrite};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
-use crate::catalog::server::Stdio;
+use super::confined::{self, Started};
+use crate::catalog::server::{Sandbox, Stdio};
+use crate::tool::sandbox::Report;
 
 /// How long a server may take to end once its input is closed.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -26,6 +30,8 @@ pub(super) struct Process {
     child: Child,
     group: Option<Pid>,
     exit: Exit,
+    /// Of a server in a sandbox: dropped, it has the supervisor end everything.
+    control: Option<OwnedWriteHalf>,
 }
 
 /// Tells that a server ended, without reaping it: until then its group's number cannot become
@@ -49,20 +55,45 @@ impl Exit {
     }
 }
 
-/// Its streams.
-pub(super) type Streams = (ChildStdin, ChildStdout, ChildStderr);
+/// What is said to it, what it says, and what it says beside.
+pub(super) struct Streams {
+    pub input: Box<dyn AsyncWrite + Send + Unpin>,
+    pub output: ChildStdout,
+    pub errors: ChildStderr,
+    /// Where the supervisor says how it ended, if it is in a sandbox.
+    pub report: Option<OwnedReadHalf>,
+}
 
-/// Starts the program with exactly the environment that is written.
+/// Starts the program with exactly the environment that is written, in the sandbox that is demanded or not at
+/// all. Blocks for a moment; needs a runtime.
 ///
 /// # Errors
 /// What the system says.
 pub(super) fn start(stdio: &Stdio) -> Result<(Process, Streams), String> {
+    match stdio.isolation.sandbox() {
+        Some(sandbox) => inside(stdio, sandbox),
+        None => plain(stdio),
+    }
+}
+
+fn inside(stdio: &Stdio, sandbox: &Sandbox) -> Result<(Process, Streams), String> {
+    let Started { mut child, control, input } = confined::start(stdio, sandbox)?;
+    let (report, control) = control.into_split();
+    let streams = (child.stdout.take(), child.stderr.take());
+    let process = Process::of(child, Some(control));
+    let (Some(output), Some(errors)) = streams else {
+        return Err("the server has no streams".to_owned());
+    };
+    Ok((process, Streams { input: Box::new(input), output, errors, report: Some(report) }))
+}
+
+fn plain(stdio: &Stdio) -> Result<(Process, Streams), String> {
     let mut command = Command::new(&stdio.program);
     command
         .args(&stdio.args)
         .env_clear()
         .envs(stdio.env.iter().map(|(name, value)| (name, value)))
-        .envs(stdio.secrets.iter().map(|(name, secret, _)| (name, secret.expose())))
+        .envs(stdio.secrets.iter().map(|(name, secret, _)| (name, secret.latest().to_string())))
         .current_dir(&stdio.cwd)
         .stdin(Pipe::piped())
         .stdout(Pipe::piped())
@@ -72,16 +103,19 @@ pub(super) fn start(stdio: &Stdio) -> Result<(Process, Streams), String> {
     let mut child =
         command.spawn().map_err(|e| format!("`{}` cannot be started: {e}", stdio.program))?;
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    let exit = Exit::of(group);
-    let process = Process { child, group, exit };
+    let process = Process::of(child, None);
     let (Some(input), Some(output), Some(errors)) = streams else {
         return Err("the server has no streams".to_owned());
     };
-    Ok((process, (input, output, errors)))
+    Ok((process, Streams { input: Box::new(input), output, errors, report: None }))
 }
 
 impl Process {
+    fn of(child: Child, control: Option<OwnedWriteHalf>) -> Self {
+        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        Self { child, group, exit: Exit::of(group), control }
+    }
+
     /// Tells when it ended.
     pub fn exit(&self) -> Exit {
         self.exit.clone()
@@ -90,7 +124,10 @@ impl Process {
     /// Ends it. Its input is closed already. The leader is reaped last.
     pub async fn end(mut self) {
         if tokio::time::timeout(LEAVE, self.exit.wait()).await.is_err() {
-            self.signal(Signal::TERM);
+            // A supervisor does not pass a signal on: it ends all at once.
+            if self.control.take().is_none() {
+                self.signal(Signal::TERM);
+            }
             let _ = tokio::time::timeout(TERMINATE, self.exit.wait()).await;
         }
         self.signal(Signal::KILL);
@@ -107,7 +144,10 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        // A supervisor that lost its socket ends the server, and then itself.
+        if self.control.take().is_none() {
+            self.signal(Signal::KILL);
+        }
     }
 }
 
@@ -124,6 +164,18 @@ impl Tail {
             kept.extend_from_slice(chunk.get(..read).unwrap_or_default());
             let over = kept.len().saturating_sub(TAIL_BYTES);
             kept.drain(..over);
+        }
+    }
+
+    /// Keeps why a server in a sandbox never began.
+    pub async fn hear(self, mut report: OwnedReadHalf) {
+        let mut said = Vec::new();
+        let limit = u64::try_from(TAIL_BYTES).unwrap_or(u64::MAX);
+        if (&mut report).take(limit).read_to_end(&mut said).await.is_err() {
+            return;
+        }
+        if let Some(Report { refused: Some(why), .. }) = Report::read(&said) {
+            self.0.lock().extend_from_slice(format!("sandbox: {why}").as_bytes());
         }
     }
 

@@ -16,13 +16,13 @@ use tokio_util::task::TaskTracker;
 
 use super::pipe::cancelled;
 use super::traffic::{Answer, Ask, Broken, Notes, Traffic, refusal};
-use crate::catalog::binding::Place;
+use crate::catalog::binding::{Credential, Place};
 use crate::catalog::server;
-use crate::catalog::template::encode;
 use crate::mcp::header::encoded;
 use crate::mcp::rpc::{Id, Message};
 use crate::mcp::sse;
-use crate::tool::net::{Client, Refused, Resolve};
+use crate::tool::http::{headers_of, push_pair};
+use crate::tool::net::{Client, Refused, Resolve, SendError, is_encoded};
 
 /// Bytes of a body that only says why something failed.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
@@ -47,6 +47,7 @@ pub(super) struct Remote {
     client: Client,
     uri: http::Uri,
     headers: HeaderMap,
+    credentials: Vec<Credential>,
     session: Mutex<Option<HeaderValue>>,
     listening: AtomicBool,
     tasks: TaskTracker,
@@ -65,23 +66,12 @@ impl Remote {
     ) -> Result<Arc<Self>, String> {
         let client =
             Client::new(&remote.origin, &remote.private_addresses, remote.ca.as_deref(), resolve)?;
-        let mut headers: HeaderMap = remote.headers.iter().cloned().collect();
+        let headers: HeaderMap = remote.headers.iter().cloned().collect();
+        headers_of(&remote.credentials)?;
         let mut target = remote.target.clone();
         for credential in &remote.credentials {
-            match &credential.place {
-                Place::Header(name) => {
-                    let text = format!("{}{}", credential.prefix, credential.secret.expose());
-                    let mut value = HeaderValue::from_str(&text)
-                        .map_err(|_| format!("the secret for `{name}` fits no header"))?;
-                    value.set_sensitive(true);
-                    headers.append(name, value);
-                }
-                Place::Query(name) => {
-                    target.push(if target.contains('?') { '&' } else { '?' });
-                    encode(name, &mut target);
-                    target.push('=');
-                    encode(credential.secret.expose(), &mut target);
-                }
+            if let Place::Query(name) = &credential.place {
+                push_pair(&mut target, name, &credential.secret.expose());
             }
         }
         let uri = format!("{}://{}{target}", remote.origin.scheme(), remote.origin.authority());
@@ -91,6 +81,7 @@ impl Remote {
             client,
             uri,
             headers,
+            credentials: remote.credentials.clone(),
             session: Mutex::new(None),
             listening: AtomicBool::new(false),
             tasks: tasks.clone(),
@@ -103,6 +94,10 @@ impl Remote {
         *request.uri_mut() = self.uri.clone();
         let headers = request.headers_mut();
         *headers = self.headers.clone();
+        // INVARIANT: every value a secret takes is visible ASCII, so it fits a header.
+        for (name, value) in headers_of(&self.credentials).unwrap_or_default() {
+            headers.append(name, value);
+        }
         headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if let Some(version) = self.traffic.version() {
@@ -159,6 +154,7 @@ impl Remote {
         let mut flight = Flight { remote: Arc::clone(self), number, cancel: ask.call };
         let answer = match self.client.send(request).await {
             Ok(response) => self.answer(response, number, ask).await,
+            Err(SendError::Framing(why)) => Err(Broken::Protocol(why.to_owned())),
             Err(error) => Err(self.broken(&error, error.is_connect())),
         };
         flight.cancel = false;
@@ -197,8 +193,7 @@ impl Remote {
             self.traffic.end("the server has forgotten the session");
             return Err(Broken::Status(status.as_u16()));
         }
-        let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
-        if !response.headers().get_all(header::CONTENT_ENCODING).iter().all(plain) {
+        if is_encoded(response.headers()) {
             return Err(Broken::Protocol("the server's answer is encoded".to_owned()));
         }
         if status.is_success() && ask.method == "initialize" {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use futures_util::future::join_all;
 
 use super::*;
-use crate::catalog::server::{Mcp, Stdio, Target, Transport};
+use crate::catalog::server::{Isolation, Mcp, Stdio, Target, Transport};
 use crate::domain::call::{Asking, Auth, ToolCall};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
@@ -23,6 +23,8 @@ fn echo() -> Arc<Server> {
         env: std::env::vars().collect(),
         secrets: Vec::new(),
         cwd: PathBuf::from("/"),
+        isolation: Isolation::None { said: true },
+        path: None,
     };
     Arc::new(Server {
         name: "echo".into(),

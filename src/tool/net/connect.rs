@@ -37,6 +37,12 @@ pub enum Refused {
     /// Nobody answered.
     #[error("the tool's host does not answer")]
     Unreachable,
+    /// The server's certificate is not one for its name from an authority that is believed.
+    #[error("the certificate of the tool's host is not valid for it")]
+    Certificate,
+    /// TLS cannot be spoken with it.
+    #[error("the tool's host does not speak TLS that can be trusted")]
+    Tls,
     /// The connection leads elsewhere than asked.
     #[error("the connection leads to another address")]
     Elsewhere,
@@ -79,6 +85,11 @@ impl Connector {
     #[must_use]
     pub fn new(origin: Origin, open: Vec<Cidr>, resolve: Arc<dyn Resolve>) -> Self {
         Self { origin: Arc::new(origin), open: open.into(), resolve }
+    }
+
+    /// Whether the origin is reached over TLS.
+    pub(super) fn is_tls(&self) -> bool {
+        self.origin.tls
     }
 
     fn allows(&self, address: IpAddr) -> bool {

@@ -1,23 +1,35 @@
 //! Every bound tool of this process, opened at start; and `prepare`, the road's way to all of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+pub mod described;
+
 use super::ToolExecutor;
-use super::file::FileRead;
+use super::command::Command;
+use super::fetch::Fetch;
+use super::file::{FileList, FileRead, FileWrite};
+use super::grpc::Grpc;
 use super::http::Http;
 use super::mcp::{McpTool, Upstreams};
+use super::model::Model;
 use super::net::{Resolve, System};
+use super::sandbox::Workspaces;
 use super::scrub::{Scrub, Scrubbed};
+use super::sql::SqlTool;
 use crate::catalog::binding::{Binding, Kind};
 use crate::catalog::schema::Schema;
+use crate::catalog::web_url;
 use crate::domain::call::ToolCall;
+use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
-use crate::domain::id::ToolName;
+use crate::domain::effect::Effect;
+use crate::domain::id::{RunId, ToolName};
 use crate::domain::json::Json;
-use crate::domain::prepared::{Prepared, ToolFacts};
+use crate::domain::prepared::{Finding, Hold, Prepared, ToolFacts};
+use crate::domain::tier::Tier;
 use crate::firewall;
 use crate::identity::manifest::Grant;
 
@@ -97,6 +109,7 @@ impl std::fmt::Debug for Tool {
 pub struct Toolbox {
     tools: BTreeMap<ToolName, Tool>,
     scrub: Scrub,
+    workspaces: Arc<Workspaces>,
 }
 
 impl Toolbox {
@@ -117,14 +130,7 @@ impl Toolbox {
         upstreams: &Upstreams,
         resolve: &Arc<dyn Resolve>,
     ) -> Result<Self, Vec<Error>> {
-        let secrets: Vec<_> = bindings
-            .iter()
-            .flat_map(|binding| match &binding.kind {
-                Kind::Http(http) => http.credentials.iter().map(|c| c.secret.clone()).collect(),
-                Kind::Mcp(mcp) => mcp.server.secrets(),
-                Kind::FileRead(_) => Vec::new(),
-            })
-            .collect();
+        let secrets: Vec<_> = bindings.iter().flat_map(|binding| binding.kind.secrets()).collect();
         let scrub = Scrub::new(&secrets);
         // The patterns are compiled now and not within the first call.
         let _ = firewall::findings(&Json::from("a@b 1"));
@@ -136,7 +142,10 @@ impl Toolbox {
                 Err(message) => errors.push(Error { tool: name, message }),
             }
         }
-        if errors.is_empty() { Ok(Self::of(tools, scrub)) } else { Err(errors) }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        Ok(Self { workspaces: Arc::clone(upstreams.workspaces()), ..Self::of(tools, scrub) })
     }
 
     /// A toolbox of these tools. Whatever their executors answer, `scrub`'s secrets are masked.
@@ -146,13 +155,18 @@ impl Toolbox {
             let executor = Scrubbed { inner: tool.executor, scrub: scrub.clone() };
             (tool.facts.name.clone(), Tool { executor: Arc::new(executor), ..tool })
         });
-        Self { tools: guarded.collect(), scrub }
+        Self { tools: guarded.collect(), scrub, workspaces: Arc::default() }
     }
 
     /// The tool of this name.
     #[must_use]
     pub fn get(&self, name: &ToolName) -> Option<&Tool> {
         self.tools.get(name)
+    }
+
+    /// Lets go of what was kept for the calls of this run, which is over.
+    pub fn forget(&self, run: &RunId) {
+        self.workspaces.end(run);
     }
 
     /// Every tool in name order.
@@ -166,6 +180,7 @@ fn tool(
     upstreams: &Upstreams,
     resolve: &Arc<dyn Resolve>,
 ) -> Result<Tool, String> {
+    let levels = upstreams.levels();
     let facts = ToolFacts {
         name: binding.name,
         kind: binding.kind.as_str().to_owned(),
@@ -178,16 +193,30 @@ fn tool(
         cost_micro_usd: binding.cost_micro_usd,
     };
     let most = facts.result_bytes_max;
-    let signers = match &binding.kind {
-        Kind::Mcp(mcp) => Arc::clone(&mcp.signers),
-        Kind::Http(_) | Kind::FileRead(_) => Vec::new().into(),
+    let signers = if let Kind::Mcp(mcp) = &binding.kind {
+        Arc::clone(&mcp.signers)
+    } else {
+        Vec::new().into()
     };
     let executor: Arc<dyn ToolExecutor> = match binding.kind {
         Kind::Http(http) => Arc::new(Http::new(*http, facts.read_only, most, Arc::clone(resolve))?),
+        Kind::Fetch(fetch) => Arc::new(Fetch::new(*fetch, most, Arc::clone(resolve))?),
         Kind::FileRead(root) => Arc::new(FileRead::new(&root, most)?),
+        Kind::FileList(listing) => Arc::new(FileList::new(&listing, most)?),
+        Kind::FileWrite(writing) => Arc::new(FileWrite::new(&writing)?),
+        Kind::Model(model) => Arc::new(Model::new(model, facts.cost_micro_usd, most, resolve)?),
+        Kind::Command(command) => {
+            let workspaces = upstreams.workspaces();
+            Arc::new(Command::new(*command, facts.read_only, most, levels, workspaces)?)
+        }
+        Kind::Sql(sql) => Arc::new(SqlTool::new(*sql, most, Arc::clone(resolve))?),
+        Kind::Grpc(grpc) => Arc::new(Grpc::new(*grpc, &facts, Arc::clone(resolve))?),
         Kind::Mcp(mcp) => {
             let server = &mcp.server.name;
             let upstream = upstreams.get(server).ok_or_else(|| format!("no server `{server}`"))?;
+            if let Some(level) = mcp.server.level() {
+                levels.check(level)?;
+            }
             Arc::new(McpTool::new(Arc::clone(upstream), *mcp, facts.read_only, most)?)
         }
     };
@@ -218,12 +247,8 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
     let facts = tool.facts_for(grant);
     let mut reasons = tool.refusals(grant);
     if toolbox.scrub.finds(call.args()) {
-        reasons.push(Reason {
-            code: Code::EffectRefused,
-            detail: "firewall.credential".into(),
-            message: "the arguments hold a credential of this gate".into(),
-            rule: "firewall".into(),
-        });
+        let why = "the arguments hold a credential of this gate";
+        reasons.push(Reason::effect_refused("firewall", "firewall.credential", why));
     } else {
         // Only else: a schema's words may quote arguments, and those would hold the credential.
         reasons.extend(tool.schema.check(call.args()));
@@ -232,23 +257,54 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
         return Prepared::refused(call, Some(facts), reasons);
     }
     // A panic is a refusal too, and goes on the books as one.
-    let opened = catch_unwind(AssertUnwindSafe(|| tool.executor.prepare(&call)));
+    let opened = catch_unwind(AssertUnwindSafe(|| open(tool, facts.tier, &call)));
     match opened.unwrap_or_else(|_| Err(vec![panicked()])) {
-        Ok((effect, hold)) => {
-            let findings = firewall::findings(call.args());
-            Prepared::ready(call, facts, effect, findings, hold)
+        Ok(Opened { effect, hold, kept }) => {
+            let findings = findings(call.args(), &effect, &facts.kind);
+            Prepared::ready(call, facts, effect, findings, hold).keeping(kept)
         }
         Err(reasons) => Prepared::refused(call, Some(facts), reasons),
     }
 }
 
-fn panicked() -> Reason {
-    Reason {
-        code: Code::EffectRefused,
-        detail: "prepare.panic".into(),
-        message: "the tool could not be prepared".into(),
-        rule: "tool.prepare".into(),
+/// What the executor opened, and what it takes to undo the call.
+struct Opened {
+    effect: Effect,
+    hold: Hold,
+    /// Canonical; none where nothing can be undone.
+    kept: Option<Vec<u8>>,
+}
+
+/// Only a call that is said to be reversible keeps what undoes it.
+fn open(tool: &Tool, tier: Tier, call: &ToolCall) -> Result<Opened, Vec<Reason>> {
+    let (effect, hold) = tool.executor.prepare(call)?;
+    let kept = match tier {
+        Tier::T1 => tool.executor.pre_image(&*hold).map_err(|reason| vec![reason])?,
+        Tier::T0 | Tier::T2 | Tier::T3 => None,
+    };
+    Ok(Opened { effect, hold, kept: kept.map(|kept| canonical::bytes(&kept)) })
+}
+
+/// What the firewall sees in the arguments, and in what the URL among them decodes to: whoever is sent it
+/// reads that, not the escapes.
+fn findings(args: &Json, effect: &Effect, kind: &str) -> Vec<Finding> {
+    let mut all: BTreeSet<Finding> = firewall::findings(args).into_iter().collect();
+    if let Effect::Recorded { findings, .. } = effect {
+        all.extend(findings.iter().cloned());
     }
+    if let Effect::Http { path, query, .. } = effect
+        && kind == "fetch"
+    {
+        let pairs = query.iter().map(|(name, value)| format!("{name}={value}"));
+        let decoded = pairs.chain([web_url::unescaped(path)]).map(Json::from).collect::<Vec<_>>();
+        let seen = firewall::findings(&decoded.into());
+        all.extend(seen.into_iter().map(|found| Finding { path: "/url".into(), ..found }));
+    }
+    all.into_iter().collect()
+}
+
+fn panicked() -> Reason {
+    Reason::effect_refused("tool.prepare", "prepare.panic", "the tool could not be prepared")
 }
 
 /// The executor of this tool.

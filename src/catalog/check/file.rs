@@ -1,0 +1,144 @@
+//! Tools that work on files beneath a root: which root, and what of it nobody is given.
+
+use std::path::PathBuf;
+
+use super::{Surroundings, bounded};
+use crate::catalog::Problems;
+use crate::catalog::binding::{Kind, Listing, Root, Writing};
+use crate::catalog::config;
+use crate::domain::id::ToolName;
+
+/// Entries of a listing.
+const ENTRIES: u64 = 1000;
+const ENTRIES_MAX: u64 = 10_000;
+/// Directories deep.
+const DEPTH: u64 = 1;
+const DEPTH_MAX: u64 = 16;
+/// Names a root may protect, and paths it may allow.
+const NAMES_MAX: usize = 256;
+const PATH_BYTES_MAX: usize = 4096;
+
+const READ: &str = r#"{"type":"object","required":["path"],"properties":{
+"path":{"type":"string","minLength":1,"maxLength":4096,"description":"path below the root, with `/` between names"},
+"offset":{"type":"integer","minimum":0,"description":"first byte to read"},
+"length":{"type":"integer","minimum":1,"description":"bytes to read"}}}"#;
+
+const LIST: &str = r#"{"type":"object","properties":{
+"path":{"type":"string","maxLength":4096,"description":"directory below the root, with `/` between names; the root if absent"},
+"depth":{"type":"integer","minimum":1,"maximum":16,"description":"directories deep; 1 is the directory's own entries"}}}"#;
+
+const WRITE: &str = r#"{"type":"object","required":["path"],"properties":{
+"path":{"type":"string","minLength":1,"maxLength":4096,"description":"path below the root, with `/` between names"},
+"content":{"type":"string","description":"the whole new content, as text"},
+"content_base64":{"type":"string","description":"the whole new content, in base64"},
+"mode":{"enum":["write","create","replace","delete"],"description":"`create` if it is not there, `replace` if it is, `write` (default) either; `delete` takes no content"},
+"if_match":{"type":"string","pattern":"^[0-9a-f]{64}$","description":"SHA-256 of what has to be there now"}}}"#;
+
+/// Arguments of a tool of this kind whose binding brings no schema.
+pub(super) fn schema(kind: &str) -> Option<&'static str> {
+    match kind {
+        "file.read" => Some(READ),
+        "file.list" => Some(LIST),
+        "file.write" => Some(WRITE),
+        _ => None,
+    }
+}
+
+/// A tool of one of these kinds.
+pub(super) fn check(
+    tool: &config::Tool,
+    at: &str,
+    around: &Surroundings<'_>,
+    secrets: &[PathBuf],
+    problems: &mut Problems,
+) -> Option<Kind> {
+    let kind = tool.kind.as_str();
+    let place = format!("{at}.file");
+    let Some(file) = &tool.file else {
+        problems.add(place, format!("a tool of kind `{kind}` needs it"));
+        return None;
+    };
+    foreign(kind, file, &place, problems);
+    let root = root(file, &place, around, secrets, problems);
+    match kind {
+        "file.list" => {
+            let entries = bounded(file.entries_max, ENTRIES, ENTRIES_MAX);
+            let entries = problems.take(&format!("{place}.entries_max"), entries);
+            let depth = bounded(file.depth_max, DEPTH, DEPTH_MAX);
+            let depth = problems.take(&format!("{place}.depth_max"), depth);
+            let (root, entries_max, depth_max) = (root?, entries?, depth?);
+            Some(Kind::FileList(Listing { root, entries_max, depth_max }))
+        }
+        "file.write" => {
+            if tool.read_only {
+                problems.add(format!("{at}.read_only"), "a tool that writes is not read only");
+            }
+            if tool.tier.as_deref() == Some("T0") {
+                problems.add(format!("{at}.tier"), "a tool that writes is at least `T1`");
+            }
+            Some(Kind::FileWrite(Writing { root: root?, create_parents: file.create_parents }))
+        }
+        _ => root.map(Kind::FileRead),
+    }
+}
+
+/// What belongs to another kind.
+fn foreign(kind: &str, file: &config::File, at: &str, problems: &mut Problems) {
+    let given = [
+        ("create_parents", file.create_parents, "file.write"),
+        ("entries_max", file.entries_max.is_some(), "file.list"),
+        ("depth_max", file.depth_max.is_some(), "file.list"),
+    ];
+    for (member, there, of) in given {
+        if there && of != kind {
+            problems.add(format!("{at}.{member}"), format!("means nothing for kind `{kind}`"));
+        }
+    }
+}
+
+fn root(
+    file: &config::File,
+    at: &str,
+    around: &Surroundings<'_>,
+    secrets: &[PathBuf],
+    problems: &mut Problems,
+) -> Option<Root> {
+    if ToolName::parse(&file.name).is_none() {
+        problems
+            .add(format!("{at}.name"), format!("`{}` is not [A-Za-z0-9_.-]{{1,128}}", file.name));
+    }
+    names(file, at, problems);
+    let at = format!("{at}.root");
+    let joined = around.base_dir.join(&file.root);
+    let path = joined
+        .canonicalize()
+        .map_err(|error| format!("cannot open `{}`: {error}", joined.display()));
+    let path = problems.take(&at, path)?;
+    if !path.is_dir() {
+        problems.add(at, format!("`{}` is not a directory", path.display()));
+        return None;
+    }
+    problems.take(&at, around.apart(&path, secrets))?;
+    let (protect, allow) = (file.protect.clone(), file.allow.clone());
+    Some(Root { name: file.name.clone(), path, protect, allow, own: Vec::new() })
+}
+
+/// Names to protect are single names; paths to allow are exact, plain and below the root.
+fn names(file: &config::File, at: &str, problems: &mut Problems) {
+    if file.protect.len() > NAMES_MAX || file.allow.len() > NAMES_MAX {
+        problems.add(at, format!("`protect` and `allow` have at most {NAMES_MAX} entries"));
+    }
+    let plain = |name: &str| !name.trim().is_empty() && !matches!(name, "." | "..");
+    for (i, name) in file.protect.iter().enumerate() {
+        if !plain(name) || name.contains('/') || name.len() > PATH_BYTES_MAX {
+            let message = format!("`{name}` is not one name of a file or directory");
+            problems.add(format!("{at}.protect[{i}]"), message);
+        }
+    }
+    for (i, path) in file.allow.iter().enumerate() {
+        if !path.split('/').all(plain) || path.len() > PATH_BYTES_MAX {
+            let message = format!("`{path}` is not an exact path below the root");
+            problems.add(format!("{at}.allow[{i}]"), message);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The template of an argument list, and how values fill it.
+
+use crate::domain::canonical;
+use crate::domain::json::Json;
+
+/// Bytes of the longest single item: what the kernel takes.
+const ITEM_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of all items together.
+const ALL_BYTES_MAX: usize = 256 * 1024;
+/// Items of the longest list.
+const ITEMS_MAX: usize = 1024;
+
+/// One place of the list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Element {
+    /// This text.
+    Literal(String),
+    /// The value of an argument; a list fills as many items as it has values.
+    Value(Value),
+    /// This text where the argument is `true`, and nothing where it is `false` or absent.
+    Flag {
+        /// The text.
+        text: String,
+        /// The argument.
+        when: String,
+    },
+}
+
+/// A place for a value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Value {
+    /// Name of the argument.
+    pub arg: String,
+    /// Stands before the value in the same item: `--max-count=`.
+    pub prefix: String,
+    /// Whether it is a path below where the command runs.
+    pub path: bool,
+    /// Whether its value may begin with `-` where that could be taken for an option.
+    pub may_start_with_dash: bool,
+}
+
+impl Element {
+    /// The argument it needs, if any.
+    #[must_use]
+    pub fn argument(&self) -> Option<&str> {
+        match self {
+            Self::Literal(_) => None,
+            Self::Value(value) => Some(&value.arg),
+            Self::Flag { when, .. } => Some(when),
+        }
+    }
+
+    pub(super) fn to_json(&self) -> Json {
+        match self {
+            Self::Literal(text) => Json::from(text.as_str()),
+            Self::Value(value) => Json::object([
+                ("arg", Json::from(value.arg.as_str())),
+                ("prefix", Json::from(value.prefix.as_str())),
+                ("as", Json::from(if value.path { "path" } else { "text" })),
+                ("may_start_with_dash", Json::from(value.may_start_with_dash)),
+            ]),
+            Self::Flag { text, when } => Json::object([
+                ("flag", Json::from(text.as_str())),
+                ("when", Json::from(when.as_str())),
+            ]),
+        }
+    }
+}
+
+/// Reads one place as it is written in a configuration.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse(written: &serde_json::Value) -> Result<Element, String> {
+    const FORM: &str = "is a text, `{arg: NAME}` or `{flag: TEXT, when: NAME}`";
+    if let Some(text) = written.as_str() {
+        return literal(text).map(Element::Literal);
+    }
+    let members = written.as_object().ok_or(FORM)?;
+    let text = |name: &str| match members.get(name) {
+        None => Ok(None),
+        Some(value) => {
+            value.as_str().map(Some).ok_or_else(|| format!("has a `{name}` that is no text"))
+        }
+    };
+    let known = |names: &[&str]| match members.keys().find(|key| !names.contains(&key.as_str())) {
+        Some(key) => Err(format!("has a member `{key}` that nobody knows")),
+        None => Ok(()),
+    };
+    if let (Some(flag), Some(when)) = (text("flag")?, text("when")?) {
+        known(&["flag", "when"])?;
+        return Ok(Element::Flag { text: literal(flag)?, when: when.to_owned() });
+    }
+    let arg = text("arg")?.ok_or(FORM)?;
+    known(&["arg", "prefix", "as", "may_start_with_dash"])?;
+    let path = match text("as")? {
+        None | Some("text") => false,
+        Some("path") => true,
+        Some(other) => {
+            return Err(format!("has `as: {other}`, which is neither `text` nor `path`"));
+        }
+    };
+    let dash = match members.get("may_start_with_dash") {
+        None => false,
+        Some(value) => value.as_bool().ok_or("has a `may_start_with_dash` that is no boolean")?,
+    };
+    let prefix = literal(text("prefix")?.unwrap_or_default())?;
+    Ok(Element::Value(Value { arg: arg.to_owned(), prefix, path, may_start_with_dash: dash }))
+}
+
+fn literal(text: &str) -> Result<String, String> {
+    if text.contains('\0') || text.len() > ITEM_BYTES_MAX {
+        return Err(format!("holds a zero byte or more than {ITEM_BYTES_MAX} bytes"));
+    }
+    Ok(text.to_owned())
+}
+
+/// The list that these arguments make of this template.
+///
+/// # Errors
+/// Which argument cannot stand where it would, and why. Its value is not quoted.
+pub fn fill(template: &[Element], args: &Json) -> Result<Vec<String>, String> {
+    let mut argv: Vec<String> = Vec::new();
+    // After a literal `--` nothing is an option any more.
+    let mut operands = false;
+    for element in template {
+        match element {
+            Element::Literal(text) => {
+                operands |= text == "--";
+                argv.push(text.clone());
+            }
+            Element::Flag { text, when } => match args.get(when) {
+                None | Some(Json::Null | Json::Bool(false)) => {}
+                Some(Json::Bool(true)) => argv.push(text.clone()),
+                Some(_) => return Err(format!("`{when}` is neither true nor false")),
+            },
+            Element::Value(value) => match args.get(&value.arg) {
+                None | Some(Json::Null) => {}
+                Some(Json::Array(items)) => {
+                    for item in items {
+                        argv.push(one(value, item, operands)?);
+                    }
+                }
+                Some(item) => argv.push(one(value, item, operands)?),
+            },
+        }
+    }
+    let bytes: usize = argv.iter().map(|item| item.len().saturating_add(1)).sum();
+    if argv.len() > ITEMS_MAX || bytes > ALL_BYTES_MAX {
+        let most = format!("{ITEMS_MAX} items and {ALL_BYTES_MAX} bytes");
+        return Err(format!("the argument list has more than {most}"));
+    }
+    Ok(argv)
+}
+
+fn one(place: &Value, value: &Json, operands: bool) -> Result<String, String> {
+    let name = &place.arg;
+    let text = match value {
+        Json::String(text) => text.clone(),
+        Json::Int(_) | Json::Float(_) => canonical::text(value),
+        Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => {
+            return Err(format!("`{name}` is neither a text nor a number"));
+        }
+    };
+    if text.chars().any(|c| c.is_control() && c != '\t' && c != '\n') {
+        return Err(format!("`{name}` holds a control character"));
+    }
+    if text.len() > ITEM_BYTES_MAX {
+        return Err(format!("`{name}` has more than {ITEM_BYTES_MAX} bytes"));
+    }
+    let free = operands || place.may_start_with_dash || !place.prefix.is_empty();
+    if text.starts_with('-') && !free {
+        return Err(format!("`{name}` begins with `-` where it could be an option"));
+    }
+    if text.is_empty() && place.prefix.is_empty() && !operands {
+        return Err(format!("`{name}` is empty"));
+    }
+    if place.path {
+        path(&text).map_err(|why| format!("`{name}` {why}"))?;
+    }
+    Ok(format!("{}{text}", place.prefix))
+}
+
+/// Below where the command runs, as it is written.
+fn path(text: &str) -> Result<(), &'static str> {
+    if text.is_empty() {
+        return Err("is an empty path");
+    }
+    if text.starts_with('/') || text.starts_with('~') {
+        return Err("is not a path below the command's directory");
+    }
+    if text.starts_with('@') {
+        return Err("begins with `@`, which some programs read arguments from");
+    }
+    if text.split('/').any(|part| part == "..") {
+        return Err("leaves the command's directory");
+    }
+    if text.contains(['\n', '\t']) {
+        return Err("holds a control character");
+    }
+    Ok(())
+}

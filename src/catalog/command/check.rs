@@ -1,0 +1,213 @@
+//! From `command:` as it was written to a command, or to everything that is wrong with it.
+
+use std::path::{Path, PathBuf};
+
+use super::argv::{self, Element};
+use super::{Command, Level, Limits, Program, Workspace, inspect};
+use crate::catalog::Problems;
+use crate::catalog::check::{Surroundings, TIMEOUT_MS, bounded};
+use crate::catalog::config;
+use crate::catalog::schema::Schema;
+use crate::catalog::server::{is_variable, variables};
+use crate::domain::digest::Digest;
+
+/// Bytes of the largest program: it is hashed at every call.
+const PROGRAM_BYTES_MAX: u64 = 64 << 20;
+/// Programs whose arguments are programs. No list is the defence; these are mistakes.
+const SHELLS: [&str; 9] = ["sh", "ash", "bash", "busybox", "dash", "env", "ksh", "xargs", "zsh"];
+/// Variables that make a program load or run what they name.
+const LOADERS: [&str; 4] = ["BASH_ENV", "ENV", "GCONV_PATH", "IFS"];
+
+/// The command, if nothing is wrong with it.
+pub(in crate::catalog) fn check(
+    tool: &config::Tool,
+    schema: Option<&Schema>,
+    at: &str,
+    around: &Surroundings<'_>,
+    secrets: &[PathBuf],
+    problems: &mut Problems,
+) -> Option<Command> {
+    if !tool.credentials.is_empty() {
+        let why = "a command gets its secrets by `command.credentials`";
+        problems.add(format!("{at}.credentials"), why);
+    }
+    let at = format!("{at}.command");
+    let Some(raw) = &tool.command else {
+        problems.add(at, "a tool of kind `command` needs it");
+        return None;
+    };
+    let before = problems.0.len();
+    let program = problems.take(&format!("{at}.program"), program(&raw.program, around));
+    if let (Some(program), Some(pin)) = (&program, &raw.sha256) {
+        pinned(program, pin, &format!("{at}.sha256"), problems);
+    }
+    let argv = template(raw, schema, &at, problems);
+    if let Some(program) = &program {
+        shell(program, &argv, &format!("{at}.argv"), problems);
+    }
+    environment(raw, &at, problems);
+    let credentials = variables(&raw.credentials, &raw.env, &at, around, problems);
+    let read = readable(raw, &at, around, secrets, problems);
+    let children = raw.children.iter().enumerate().filter_map(|(i, path)| {
+        problems.take(&format!("{at}.children[{i}]"), self::program(path, around))
+    });
+    let children = children.collect::<Vec<_>>();
+    let (level, workspace) = isolation(raw, &at, problems);
+    let limits = limits(&raw.limits, tool.timeout_ms, &at, problems);
+    if problems.0.len() > before {
+        return None;
+    }
+    Some(Command {
+        program: program?,
+        argv,
+        stdin: raw.stdin.clone(),
+        env: raw.env.clone().into_iter().collect(),
+        secrets: credentials,
+        read,
+        children,
+        workspace,
+        level,
+        limits: limits?,
+        exit_codes: raw.exit_codes.clone(),
+    })
+}
+
+/// A program by its absolute path: regular, executable, ELF, not one that gains privileges.
+pub(in crate::catalog) fn program(
+    path: &Path,
+    around: &Surroundings<'_>,
+) -> Result<Program, String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !path.is_absolute() {
+        return Err("is an absolute path: nothing is looked up in `PATH`".to_owned());
+    }
+    let shown = path.display();
+    let path = path.canonicalize().map_err(|e| format!("cannot open `{shown}`: {e}"))?;
+    let mode = path.metadata().map_err(|e| format!("cannot open `{shown}`: {e}"))?.permissions();
+    if mode.mode() & 0o111 == 0 || mode.mode() & 0o6000 != 0 {
+        return Err(format!("`{shown}` is not executable, or gains privileges when it is run"));
+    }
+    let bytes = around.read(&path, PROGRAM_BYTES_MAX)?;
+    let elf = inspect(&bytes).map_err(|why| format!("`{shown}` {why}"))?;
+    Ok(Program { path, digest: Digest::of(&[&bytes]), interpreter: elf.interpreter })
+}
+
+fn pinned(program: &Program, pin: &str, at: &str, problems: &mut Problems) {
+    match Digest::parse(pin) {
+        None => problems.add(at, "is 64 lowercase hex digits"),
+        Some(wanted) if wanted != program.digest => {
+            let is = program.digest.hex();
+            problems.add(at, format!("`{}` has another: {is}", program.path.display()));
+        }
+        Some(_) => {}
+    }
+}
+
+fn template(
+    raw: &config::Command,
+    schema: Option<&Schema>,
+    at: &str,
+    problems: &mut Problems,
+) -> Vec<Element> {
+    let mut elements = Vec::new();
+    let known = |name: &str| schema.is_none_or(|schema| schema.knows(name));
+    for (i, written) in raw.argv.iter().enumerate() {
+        let at = format!("{at}.argv[{i}]");
+        let Some(element) = problems.take(&at, argv::parse(written)) else { continue };
+        if let Some(name) = element.argument().filter(|name| !known(name)) {
+            problems.add(at, format!("`{name}` is no argument of the schema"));
+        }
+        elements.push(element);
+    }
+    if let Some(name) = raw.stdin.as_deref().filter(|name| !known(name)) {
+        problems.add(format!("{at}.stdin"), format!("`{name}` is no argument of the schema"));
+    }
+    elements
+}
+
+/// What a shell is told is a program, and an agent must not write programs.
+fn shell(program: &Program, argv: &[Element], at: &str, problems: &mut Problems) {
+    let name = program.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if SHELLS.contains(&name) && argv.iter().any(|element| element.argument().is_some()) {
+        let why = format!("`{name}` runs what its arguments say: bind the program itself");
+        problems.add(at, why);
+    }
+}
+
+fn environment(raw: &config::Command, at: &str, problems: &mut Problems) {
+    for (name, value) in &raw.env {
+        let at = format!("{at}.env.{name}");
+        if !is_variable(name) {
+            problems.add(at.as_str(), "is no name of a variable: [A-Za-z_][A-Za-z0-9_]*");
+        }
+        if name.starts_with("LD_") || LOADERS.contains(&name.as_str()) {
+            problems.add(at.as_str(), "makes a program load or run what it names");
+        }
+        if value.contains('\0') {
+            problems.add(at, "holds a zero byte");
+        }
+    }
+}
+
+fn readable(
+    raw: &config::Command,
+    at: &str,
+    around: &Surroundings<'_>,
+    secrets: &[PathBuf],
+    problems: &mut Problems,
+) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for (i, path) in raw.read.iter().enumerate() {
+        let joined = around.base_dir.join(path);
+        let path = joined
+            .canonicalize()
+            .map_err(|e| format!("cannot open `{}`: {e}", joined.display()))
+            .and_then(|path| around.apart(&path, secrets).map(|()| path));
+        found.extend(problems.take(&format!("{at}.read[{i}]"), path));
+    }
+    found
+}
+
+fn isolation(raw: &config::Command, at: &str, problems: &mut Problems) -> (Level, Workspace) {
+    let level = raw.sandbox.as_deref().map_or(Ok(Level::S2), |text| {
+        Level::parse(text).ok_or_else(|| format!("`{text}` is neither `S1` nor `S2`"))
+    });
+    let level = problems.take(&format!("{at}.sandbox"), level).unwrap_or(Level::S2);
+    let workspace = raw.workspace.as_deref().map_or(Ok(Workspace::None), |text| {
+        let none = || format!("`{text}` is none of `none`, `per_call`, `run`");
+        Workspace::parse(text).ok_or_else(none)
+    });
+    let workspace = problems.take(&format!("{at}.workspace"), workspace);
+    let workspace = workspace.unwrap_or(Workspace::None);
+    if level < Level::S2 {
+        if workspace != Workspace::None {
+            problems.add(format!("{at}.workspace"), "a workspace needs `sandbox: S2`");
+        }
+        if !raw.children.is_empty() {
+            problems.add(format!("{at}.children"), "processes of its own need `sandbox: S2`");
+        }
+    }
+    (level, workspace)
+}
+
+fn limits(
+    raw: &config::Limits,
+    timeout_ms: Option<u64>,
+    at: &str,
+    problems: &mut Problems,
+) -> Option<Limits> {
+    const MEMORY: (u64, u64, u64) = (16 << 20, 512 << 20, 64 << 30);
+    let memory = raw.memory_bytes.unwrap_or(MEMORY.1);
+    let memory = if (MEMORY.0..=MEMORY.2).contains(&memory) {
+        Ok(memory)
+    } else {
+        Err(format!("is {} to {}", MEMORY.0, MEMORY.2))
+    };
+    let memory = problems.take(&format!("{at}.limits.memory_bytes"), memory);
+    let seconds = timeout_ms.unwrap_or(TIMEOUT_MS).div_ceil(1000).clamp(1, 600);
+    let cpu = bounded(raw.cpu_seconds, seconds, 600);
+    let cpu = problems.take(&format!("{at}.limits.cpu_seconds"), cpu);
+    let pids = bounded(raw.pids, 32, 1024);
+    let pids = problems.take(&format!("{at}.limits.pids"), pids);
+    Some(Limits { memory_bytes: memory?, cpu_seconds: cpu?, pids: pids? })
+}

@@ -1,0 +1,171 @@
+//! A command: one pinned program, a template of its arguments, and the least isolation it may run in.
+//!
+//! The operator writes every option; an agent's value is one whole item of the argument list and can
+//! become neither two items, nor an option, nor another program. There is no mode in which an agent
+//! writes the list itself.
+
+pub mod argv;
+mod check;
+mod elf;
+
+pub(super) use check::{check, program};
+pub use elf::{Elf, inspect};
+
+use std::path::PathBuf;
+
+use self::argv::Element;
+use super::secret::Secret;
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+
+/// How far apart from everything else a command runs; more is greater.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+)]
+pub enum Level {
+    /// Limits, no privileges, no network, and only the files it was given (Landlock, seccomp).
+    S1,
+    /// `S1`, and namespaces of its own for users, mounts, processes, network, IPC and names.
+    S2,
+}
+
+impl Level {
+    /// `S1` or `S2`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::S1 => "S1",
+            Self::S2 => "S2",
+        }
+    }
+
+    /// Reads it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::S1, Self::S2].into_iter().find(|level| level.as_str() == text)
+    }
+}
+
+/// A directory in memory, 64 MiB, that a command runs in and may write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Workspace {
+    /// None.
+    None,
+    /// Its own; gone when it ends.
+    Call,
+    /// That of the run: every command of the run that has it sees what the others wrote, also while they run.
+    /// Gone with the run, and when the gate ends.
+    Run,
+}
+
+impl Workspace {
+    /// `none`, `per_call` or `run`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Call => "per_call",
+            Self::Run => "run",
+        }
+    }
+
+    /// Reads it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::None, Self::Call, Self::Run].into_iter().find(|one| one.as_str() == text)
+    }
+}
+
+/// One program as it was when it was checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Program {
+    /// Absolute, without symbolic links.
+    pub path: PathBuf,
+    /// SHA-256 of its bytes.
+    pub digest: Digest,
+    /// The loader that its header names, if it is linked dynamically.
+    pub interpreter: Option<PathBuf>,
+}
+
+/// What one run may use up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Limits {
+    /// Address space of each process, bytes.
+    pub memory_bytes: u64,
+    /// Processor time of each process, seconds.
+    pub cpu_seconds: u64,
+    /// Processes and threads together; holds in `S2` only.
+    pub pids: u64,
+}
+
+/// A checked command.
+#[derive(Debug)]
+pub struct Command {
+    /// What is run.
+    pub program: Program,
+    /// Its arguments.
+    pub argv: Vec<Element>,
+    /// The argument that is its standard input.
+    pub stdin: Option<String>,
+    /// Literal variables in name order.
+    pub env: Vec<(String, String)>,
+    /// Secret variables: name, secret, reference.
+    pub secrets: Vec<(String, Secret, String)>,
+    /// What it may read: absolute, without symbolic links.
+    pub read: Vec<PathBuf>,
+    /// What it may start itself.
+    pub children: Vec<Program>,
+    /// Which directory in memory it may write.
+    pub workspace: Workspace,
+    /// It runs in exactly this, or not at all.
+    pub level: Level,
+    /// What it may use up.
+    pub limits: Limits,
+    /// Exit codes that count as an answer; every one if absent.
+    pub exit_codes: Option<Vec<u8>>,
+}
+
+impl Command {
+    /// What of it the definition digest covers: everything but the secrets.
+    pub(super) fn facts(&self) -> Json {
+        let path = |path: &PathBuf| Json::from(path.to_string_lossy().as_ref());
+        let program = |program: &Program| {
+            Json::object([
+                ("path", path(&program.path)),
+                ("digest", Json::from(program.digest.prefixed())),
+            ])
+        };
+        let list = |items: Vec<Json>| Json::Array(items);
+        let env = self.env.iter().map(|(name, value)| {
+            // A literal value may be a secret after all.
+            (name.clone(), Json::from(Digest::of(&[value.as_bytes()]).hex()))
+        });
+        let credentials = self.secrets.iter().map(|(name, _, reference)| {
+            Json::object([
+                ("env", Json::from(name.as_str())),
+                ("reference", Json::from(reference.as_str())),
+            ])
+        });
+        let codes = self.exit_codes.as_ref().map_or(Json::Null, |codes| {
+            codes.iter().map(|code| Json::from(u64::from(*code))).collect::<Vec<_>>().into()
+        });
+        Json::object([
+            ("program", program(&self.program)),
+            ("argv", list(self.argv.iter().map(Element::to_json).collect())),
+            ("stdin", self.stdin.as_deref().map_or(Json::Null, Json::from)),
+            ("env", Json::object(env)),
+            ("credentials", list(credentials.collect())),
+            ("read", list(self.read.iter().map(path).collect())),
+            ("children", list(self.children.iter().map(program).collect())),
+            ("workspace", Json::from(self.workspace.as_str())),
+            ("isolation", Json::from(self.level.as_str())),
+            ("memory_bytes", Json::from(self.limits.memory_bytes)),
+            ("cpu_seconds", Json::from(self.limits.cpu_seconds)),
+            ("pids", Json::from(self.limits.pids)),
+            ("exit_codes", codes),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+use std::path::Path;
+
+use super::argv::{Element, fill, parse};
+use super::inspect;
+use crate::catalog::{Config, ConfigError, Surroundings};
+use crate::domain::json::{Json, Limits};
+
+fn template(yaml: &str) -> Vec<Element> {
+    let written: Vec<serde_json::Value> = serde_saphyr::from_str(yaml).unwrap();
+    written.iter().map(|element| parse(element).unwrap()).collect()
+}
+
+fn filled(yaml: &str, args: &str) -> Result<Vec<String>, String> {
+    fill(&template(yaml), &Json::parse(args.as_bytes(), &Limits::ARGUMENTS).unwrap())
+}
+
+fn errors(command: &str, more: &str) -> Vec<String> {
+    let dir = tempfile::tempdir().unwrap();
+    checked(dir.path(), command, more).unwrap_err().iter().map(ToString::to_string).collect()
+}
+
+fn checked(dir: &Path, command: &str, more: &str) -> Result<String, Vec<ConfigError>> {
+    let yaml = format!(
+        "- name: t\n  description: d\n  kind: command\n  input_schema: {{type: object, properties: \
+         {{a: {{type: string}}, b: {{type: boolean}}}}}}\n  command: {command}\n{more}"
+    );
+    let config: Config = serde_saphyr::from_str(&yaml).unwrap();
+    let around = Surroundings { base_dir: dir, env: &|_| None, forbidden: &[] };
+    config.check(&around).map(|all| all.first().unwrap().definition.hex())
+}
+
+#[test]
+fn a_value_is_one_item_and_never_two() {
+    let argv = filled("['-n', '--', {arg: a}]", r#"{"a":"x; touch /y $(id) `id` | 'z' \"w\""}"#);
+    assert_eq!(argv.unwrap(), ["-n", "--", "x; touch /y $(id) `id` | 'z' \"w\""]);
+    let list = filled("[{arg: a}]", r#"{"a":["one two","three"]}"#);
+    assert_eq!(list.unwrap(), ["one two", "three"]);
+}
+
+#[test]
+fn a_value_cannot_become_an_option() {
+    assert!(filled("[{arg: a}]", r#"{"a":"-exec"}"#).unwrap_err().contains("`a` begins with `-`"));
+    assert!(filled("[{arg: a}, '--']", r#"{"a":"--x"}"#).is_err());
+    assert!(filled("[{arg: a}]", r#"{"a":["x","-y"]}"#).is_err());
+    assert!(filled("[{arg: a}]", r#"{"a":-5}"#).is_err());
+    assert_eq!(filled("['--', {arg: a}]", r#"{"a":"-exec"}"#).unwrap(), ["--", "-exec"]);
+    assert_eq!(filled("[{arg: a, prefix: '-m'}]", r#"{"a":"-5"}"#).unwrap(), ["-m-5"]);
+    let told = filled("[{arg: a, may_start_with_dash: true}]", r#"{"a":"-exec"}"#);
+    assert_eq!(told.unwrap(), ["-exec"]);
+    // A value that is `--` ends nothing: only the operator's does.
+    assert!(
+        filled("[{arg: a, may_start_with_dash: true}, {arg: b}]", r#"{"a":"--","b":"-x"}"#)
+            .is_err()
+    );
+}
+
+#[test]
+fn a_path_stays_below_and_holds_nothing_odd() {
+    for bad in ["/etc/passwd", "../x", "a/../../x", "~/x", "@args", "", "a\\nb"] {
+        let args = format!(r#"{{"a":"{bad}"}}"#);
+        assert!(filled("['--', {arg: a, as: path}]", &args).is_err(), "{bad}");
+    }
+    assert_eq!(filled("[{arg: a, as: path}]", r#"{"a":"src/a..b.rs"}"#).unwrap(), ["src/a..b.rs"]);
+    for odd in ["\\u0000", "\\u001b[2J", "\\u0085"] {
+        assert!(filled("[{arg: a}]", &format!(r#"{{"a":"x{odd}"}}"#)).is_err(), "{odd}");
+    }
+}
+
+#[test]
+fn flags_numbers_and_what_is_absent() {
+    let yaml = "[{flag: '-i', when: b}, {arg: max, prefix: '-m'}, '--', {arg: a}]";
+    assert_eq!(filled(yaml, r#"{"a":"x","b":true,"max":3}"#).unwrap(), ["-i", "-m3", "--", "x"]);
+    assert_eq!(filled(yaml, r#"{"a":"x","b":false}"#).unwrap(), ["--", "x"]);
+    assert!(filled(yaml, r#"{"a":"x","b":"true"}"#).is_err());
+    assert!(filled(yaml, r#"{"a":{"x":1}}"#).is_err());
+}
+
+#[test]
+fn what_is_wrong_with_a_command_is_said_with_its_place() {
+    for (command, more, wanted) in [
+        ("{program: grep}", "", "tools[0].command.program: is an absolute path"),
+        ("{program: /nowhere/x}", "", "tools[0].command.program: cannot open"),
+        ("{program: /etc/passwd}", "", "tools[0].command.program: `/etc/passwd` is not executable"),
+        ("{program: /bin/ls, sha256: '00'}", "", "tools[0].command.sha256: is 64"),
+        ("{program: /bin/ls, argv: [{arg: zz}]}", "", "argv[0]: `zz` is no argument"),
+        ("{program: /bin/ls, argv: [{ar: a}]}", "", "argv[0]: is a text, `{arg: NAME}`"),
+        ("{program: /bin/ls, argv: [{arg: a, as: url}]}", "", "`as: url`"),
+        ("{program: /bin/ls, argv: [{arg: a, x: 1}]}", "", "a member `x` that nobody knows"),
+        ("{program: /bin/sh, argv: ['-c', {arg: a}]}", "", "runs what its arguments say"),
+        ("{program: /bin/ls, sandbox: S0}", "", "`S0` is neither `S1` nor `S2`"),
+        ("{program: /bin/ls, sandbox: S1, workspace: per_call}", "", "needs `sandbox: S2`"),
+        ("{program: /bin/ls, sandbox: S1, children: [/bin/cat]}", "", "need `sandbox: S2`"),
+        ("{program: /bin/ls, env: {LD_PRELOAD: x}}", "", "load or run what it names"),
+        ("{program: /bin/ls, read: [/proc]}", "", "which no tool may read"),
+        ("{program: /bin/ls, read: [missing]}", "", "command.read[0]: cannot open"),
+        ("{program: /bin/ls, limits: {memory_bytes: 1}}", "", "limits.memory_bytes: is 16777216"),
+        (
+            "{program: /bin/ls}",
+            "  http: {method: GET, url: 'https://a.test/'}\n",
+            "means nothing for kind `command`",
+        ),
+    ] {
+        let all = errors(command, more).join("\n");
+        assert!(all.contains(wanted), "{command}: {wanted} is not in\n{all}");
+    }
+    let pin = "0".repeat(64);
+    let all = errors(&format!("{{program: /bin/ls, sha256: '{pin}'}}"), "").join("\n");
+    assert!(all.contains("has another: "), "{all}");
+}
+
+#[test]
+fn the_definition_moves_with_everything_that_would_run() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("data")).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for command in [
+        "{program: /bin/ls}",
+        "{program: /bin/cat}",
+        "{program: /bin/ls, argv: ['-l']}",
+        "{program: /bin/ls, argv: [{arg: a}]}",
+        "{program: /bin/ls, argv: [{arg: a, may_start_with_dash: true}]}",
+        "{program: /bin/ls, sandbox: S1}",
+        "{program: /bin/ls, workspace: per_call}",
+        "{program: /bin/ls, read: [data]}",
+        "{program: /bin/ls, children: [/bin/cat]}",
+        "{program: /bin/ls, env: {A: b}}",
+        "{program: /bin/ls, stdin: a}",
+        "{program: /bin/ls, exit_codes: [0]}",
+        "{program: /bin/ls, limits: {pids: 3}}",
+    ] {
+        assert!(seen.insert(checked(dir.path(), command, "").unwrap()), "{command}");
+    }
+}
+
+#[test]
+fn a_program_is_elf_and_names_its_loader() {
+    let elf = inspect(&std::fs::read("/bin/ls").unwrap()).unwrap();
+    assert!(elf.interpreter.unwrap().is_absolute());
+    assert!(inspect(b"#!/bin/sh\n").unwrap_err().contains("script"));
+    assert!(inspect(b"MZ").unwrap_err().contains("not a 64-bit ELF"));
+    let whole = std::fs::read("/bin/ls").unwrap();
+    for cut in [6, 20, 40, 60, 70] {
+        assert!(inspect(&whole[..cut]).is_err(), "{cut}");
+    }
+}

@@ -1,0 +1,171 @@
+//! The checks of a `grpc` binding.
+
+use std::path::Path;
+
+use ::http::{HeaderName, HeaderValue};
+use prost_reflect::{DescriptorPool, MethodDescriptor};
+
+use super::{Grpc, config, schema};
+use crate::catalog::binding::Place;
+use crate::catalog::check::{Surroundings, bounded};
+use crate::catalog::host::Origin;
+use crate::catalog::schema::Schema;
+use crate::catalog::{Problems, definition as shared, http};
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+
+/// Bytes of one descriptor set.
+const DESCRIPTOR_BYTES_MAX: u64 = 4 << 20;
+/// Bytes of one request message.
+const REQUEST_BYTES: u64 = 1 << 20;
+const REQUEST_BYTES_MAX: u64 = 4 << 20;
+
+/// A tool of this kind, and the schema of its arguments: both come from the one reading of the file.
+pub fn check(
+    tool: &crate::catalog::config::Tool,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Option<(Schema, Grpc)> {
+    let credentials = http::credentials(&tool.credentials, at, around, problems);
+    for (i, credential) in credentials.iter().enumerate() {
+        let at = format!("{at}.credentials[{i}]");
+        match &credential.place {
+            Place::Query(_) => problems.add(at, "is given in metadata: name it under `header`"),
+            Place::Header(name) => reserved(name.as_str(), &format!("{at}.header"), problems),
+        }
+    }
+    let Some(grpc) = &tool.grpc else {
+        problems.add(format!("{at}.grpc"), "a tool of kind `grpc` needs it");
+        return None;
+    };
+    let at = format!("{at}.grpc");
+    let ranges = http::ranges(&grpc.private_addresses, &at, problems);
+    let origin = origin(&grpc.url, &at, problems);
+    if let Some(origin) = &origin {
+        http::reachable(origin, &ranges, !tool.credentials.is_empty(), &at, problems);
+    }
+    let ca = http::ca(grpc.ca_file.as_deref(), origin.as_ref(), &at, around, problems);
+    let metadata = metadata(grpc, &at, problems);
+    let request = bounded(grpc.request_bytes_max, REQUEST_BYTES, REQUEST_BYTES_MAX);
+    let request = problems.take(&format!("{at}.request_bytes_max"), request);
+    let (method, descriptors) = method(grpc, &at, around, problems)?;
+    let schema = schema::of(&method.input()).and_then(|json| Schema::compile(&json));
+    let schema = problems.take(&format!("{at}.method"), schema);
+    let grpc = Grpc {
+        origin: origin?,
+        method,
+        descriptors,
+        metadata,
+        credentials,
+        request_bytes_max: request?,
+        private_addresses: ranges,
+        ca: ca?,
+    };
+    Some((schema?, grpc))
+}
+
+fn origin(url: &str, at: &str, problems: &mut Problems) -> Option<Origin> {
+    let at = format!("{at}.url");
+    let (origin, path) = problems.take(&at, Origin::parse(url))?;
+    if !matches!(path.as_str(), "" | "/") {
+        problems.add(at, "has no path: service and method make one");
+    }
+    Some(origin)
+}
+
+/// Metadata that the protocol itself writes, or that is no text.
+fn reserved(name: &str, at: &str, problems: &mut Problems) {
+    if name.starts_with("grpc-") || name == "user-agent" {
+        problems.add(at, format!("`{name}` is written by the gate itself"));
+    }
+    if name.ends_with("-bin") {
+        problems.add(at, format!("`{name}`: binary metadata is not supported"));
+    }
+}
+
+fn metadata(
+    grpc: &config::Grpc,
+    at: &str,
+    problems: &mut Problems,
+) -> Vec<(HeaderName, HeaderValue)> {
+    for name in grpc.metadata.keys() {
+        reserved(&name.to_ascii_lowercase(), &format!("{at}.metadata.{name}"), problems);
+    }
+    http::literal(&grpc.metadata, &format!("{at}.metadata"), problems)
+}
+
+/// The unary method, and the digest of the bytes that describe it.
+fn method(
+    grpc: &config::Grpc,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Option<(MethodDescriptor, Digest)> {
+    let place = format!("{at}.descriptor_set");
+    let bytes = problems.take(&place, around.read(&grpc.descriptor_set, DESCRIPTOR_BYTES_MAX))?;
+    let pool = problems.take(&place, described(&bytes, &grpc.descriptor_set))?;
+    let Some(service) = pool.get_service_by_name(&grpc.service) else {
+        let known = listed(pool.services().map(|service| service.full_name().to_owned()));
+        let message = format!("`{}` is no service of the descriptor set; {known}", grpc.service);
+        problems.add(format!("{at}.service"), message);
+        return None;
+    };
+    let Some(method) = service.methods().find(|method| method.name() == grpc.method) else {
+        let known = listed(service.methods().map(|method| method.name().to_owned()));
+        let message = format!("`{}` is no method of `{}`; {known}", grpc.method, grpc.service);
+        problems.add(format!("{at}.method"), message);
+        return None;
+    };
+    if method.is_client_streaming() || method.is_server_streaming() {
+        let message =
+            format!("`{}` is a streaming method; only unary ones are called", grpc.method);
+        problems.add(format!("{at}.method"), message);
+        return None;
+    }
+    // They make the path of the request, and a descriptor set can be made by hand.
+    let path = format!("{}{}", grpc.service, grpc.method);
+    if !path.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.')) {
+        problems.add(format!("{at}.method"), "service and method are ASCII identifiers");
+        return None;
+    }
+    Some((method, Digest::of(&[&bytes])))
+}
+
+/// The types of a descriptor set: a name that leads nowhere, or a missing import, is an error.
+fn described(bytes: &[u8], file: &Path) -> Result<DescriptorPool, String> {
+    let file = file.display();
+    let pool = DescriptorPool::decode(bytes)
+        .map_err(|error| format!("`{file}` is no complete descriptor set: {error}"))?;
+    if pool.services().len() == 0 {
+        return Err(format!("`{file}` describes no service"));
+    }
+    Ok(pool)
+}
+
+/// `it has a, b, …`
+fn listed(names: impl Iterator<Item = String>) -> String {
+    let mut names: Vec<String> = names.take(9).map(|name| format!("`{name}`")).collect();
+    if names.len() > 8 {
+        names.truncate(8);
+        names.push("…".to_owned());
+    }
+    format!("it has {}", names.join(", "))
+}
+
+/// The binding's part of the definition digest, without secrets.
+pub fn definition(grpc: &Grpc) -> Json {
+    let url = format!("{}://{}", grpc.origin.scheme(), grpc.origin.authority());
+    Json::object([
+        ("url", Json::from(url)),
+        ("descriptors", Json::from(grpc.descriptors.hex())),
+        ("service", Json::from(grpc.method.parent_service().full_name())),
+        ("method", Json::from(grpc.method.name())),
+        ("metadata", shared::headers(&grpc.metadata)),
+        ("request_bytes_max", Json::from(grpc.request_bytes_max)),
+        ("private_addresses", shared::ranges(&grpc.private_addresses)),
+        ("ca", shared::authorities(grpc.ca.as_deref())),
+        ("credentials", grpc.credentials.iter().map(shared::credential).collect::<Vec<_>>().into()),
+        ("isolation", Json::from("none")),
+    ])
+}

@@ -1,0 +1,222 @@
+//! The JSON Schema of a request, from its descriptor: closed objects, one spelling of every value.
+//!
+//! Protobuf's JSON mapping reads several spellings of one value: names of fields and their JSON names, numbers
+//! of enum members, integers as numbers, texts and fractions. A policy that looks at one spelling would not
+//! see another, so one of each is left.
+
+use std::collections::BTreeMap;
+
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
+
+use super::known::Known;
+use crate::domain::json::Json;
+
+/// Messages one request may be made of.
+const MESSAGES_MAX: usize = 256;
+
+const INT64: &str = "^(0|-?[1-9][0-9]{0,18})$";
+const UINT64: &str = "^(0|[1-9][0-9]{0,19})$";
+const DURATION: &str = "^-?[0-9]{1,12}(\\.[0-9]{1,9})?s$";
+
+/// The schema of arguments that are this message.
+///
+/// # Errors
+/// A message that is no object in JSON, or is made of too many others.
+pub(super) fn of(message: &MessageDescriptor) -> Result<Json, String> {
+    let mut writer = Writer::default();
+    let root = match Known::of(message) {
+        None => writer.object(message),
+        Some(known) if known.is_object() => well_known(known, message),
+        Some(_) => {
+            let name = message.full_name();
+            return Err(format!("takes a `{name}`, which is no object in JSON"));
+        }
+    };
+    while let Some(next) = writer.named.pop() {
+        let name = next.full_name().to_owned();
+        if writer.defs.contains_key(&name) {
+            continue;
+        }
+        if writer.defs.len() >= MESSAGES_MAX {
+            return Err(format!("takes a message that is made of more than {MESSAGES_MAX} others"));
+        }
+        let object = writer.object(&next);
+        writer.defs.insert(name, object);
+    }
+    let Json::Object(mut root) = root else { return Err("takes no object".into()) };
+    if !writer.defs.is_empty() {
+        root.insert("$defs".into(), Json::Object(writer.defs));
+    }
+    Ok(Json::Object(root))
+}
+
+#[derive(Default)]
+struct Writer {
+    /// By full name.
+    defs: BTreeMap<String, Json>,
+    /// Messages that were named and may not be described yet.
+    named: Vec<MessageDescriptor>,
+}
+
+impl Writer {
+    fn object(&mut self, message: &MessageDescriptor) -> Json {
+        let mut properties = BTreeMap::new();
+        let mut required = Vec::new();
+        for field in message.fields() {
+            properties.insert(field.json_name().to_owned(), self.field(&field));
+            if field.is_required() {
+                required.push(Json::from(field.json_name()));
+            }
+        }
+        let mut members = vec![
+            ("type", Json::from("object")),
+            ("properties", Json::Object(properties)),
+            ("additionalProperties", Json::from(false)),
+        ];
+        if !required.is_empty() {
+            members.push(("required", required.into()));
+        }
+        // In words: models are shown this, and some of their providers take no alternatives at the root.
+        if let Some(words) = choices(message) {
+            members.push(("description", Json::from(words)));
+        }
+        Json::object(members)
+    }
+
+    fn field(&mut self, field: &FieldDescriptor) -> Json {
+        let kind = field.kind();
+        if field.is_map()
+            && let Kind::Message(entry) = &kind
+        {
+            let value = self.one(&entry.map_entry_value_field().kind());
+            let mut members = vec![("type", Json::from("object")), ("additionalProperties", value)];
+            members.extend(key(&entry.map_entry_key_field().kind()).map(|k| ("propertyNames", k)));
+            return Json::object(members);
+        }
+        let one = self.one(&kind);
+        if field.is_list() {
+            return Json::object([("type", Json::from("array")), ("items", one)]);
+        }
+        one
+    }
+
+    /// One value of this kind.
+    fn one(&mut self, kind: &Kind) -> Json {
+        match kind {
+            Kind::Message(message) => match Known::of(message) {
+                Some(known) => well_known(known, message),
+                None => {
+                    let name = message.full_name();
+                    self.named.push(message.clone());
+                    Json::object([("$ref", Json::from(format!("#/$defs/{name}")))])
+                }
+            },
+            Kind::Enum(of) if of.full_name() == "google.protobuf.NullValue" => typed("null"),
+            Kind::Enum(of) => {
+                let names: Vec<Json> = of.values().map(|value| Json::from(value.name())).collect();
+                Json::object([("enum", Json::from(names))])
+            }
+            Kind::Double | Kind::Float => {
+                let odd = ["NaN", "Infinity", "-Infinity"].map(Json::from).to_vec();
+                let either = vec![typed("number"), Json::object([("enum", Json::from(odd))])];
+                Json::object([("anyOf", Json::from(either))])
+            }
+            Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => {
+                between(i64::from(i32::MIN), i64::from(i32::MAX))
+            }
+            Kind::Uint32 | Kind::Fixed32 => between(0, i64::from(u32::MAX)),
+            Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => text(INT64),
+            Kind::Uint64 | Kind::Fixed64 => text(UINT64),
+            Kind::Bool => typed("boolean"),
+            Kind::String => typed("string"),
+            Kind::Bytes => Json::object([
+                ("type", Json::from("string")),
+                ("contentEncoding", Json::from("base64")),
+            ]),
+        }
+    }
+}
+
+/// `at most one of a, b; at most one of c, d`, if there is a choice.
+fn choices(message: &MessageDescriptor) -> Option<String> {
+    let real = message.oneofs().filter(|oneof| !oneof.is_synthetic());
+    let all: Vec<String> = real
+        .map(|oneof| {
+            let names: Vec<String> =
+                oneof.fields().map(|field| field.json_name().to_owned()).collect();
+            format!("at most one of {}", names.join(", "))
+        })
+        .collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// The schema of a type that has a form of its own.
+fn well_known(known: Known, message: &MessageDescriptor) -> Json {
+    match known {
+        Known::Any => Json::object([
+            ("type", Json::from("object")),
+            ("properties", Json::object([("@type", text("^type\\.googleapis\\.com/"))])),
+            ("required", Json::from(vec![Json::from("@type")])),
+            ("additionalProperties", Json::from(true)),
+        ]),
+        Known::Timestamp => {
+            Json::object([("type", Json::from("string")), ("format", Json::from("date-time"))])
+        }
+        Known::Duration => text(DURATION),
+        Known::FieldMask => typed("string"),
+        Known::Struct => Json::object([
+            ("type", Json::from("object")),
+            ("additionalProperties", Json::from(true)),
+        ]),
+        Known::Value => Json::object::<String>([]),
+        Known::ListValue => typed("array"),
+        Known::Empty => Json::object([
+            ("type", Json::from("object")),
+            ("additionalProperties", Json::from(false)),
+        ]),
+        Known::Wrapper => match message.get_field_by_name("value") {
+            // What is wrapped is never a message.
+            Some(field) => Writer::default().one(&field.kind()),
+            None => Json::from(false),
+        },
+    }
+}
+
+/// What names of members a map with this kind of key may have; any if nothing is said.
+fn key(kind: &Kind) -> Option<Json> {
+    match kind {
+        Kind::Int32
+        | Kind::Sint32
+        | Kind::Sfixed32
+        | Kind::Int64
+        | Kind::Sint64
+        | Kind::Sfixed64 => Some(text(INT64)),
+        Kind::Uint32 | Kind::Fixed32 | Kind::Uint64 | Kind::Fixed64 => Some(text(UINT64)),
+        Kind::Bool => {
+            let both = ["true", "false"].map(Json::from).to_vec();
+            Some(Json::object([("enum", Json::from(both))]))
+        }
+        Kind::String
+        | Kind::Bytes
+        | Kind::Double
+        | Kind::Float
+        | Kind::Message(_)
+        | Kind::Enum(_) => None,
+    }
+}
+
+fn typed(name: &str) -> Json {
+    Json::object([("type", Json::from(name))])
+}
+
+fn text(pattern: &str) -> Json {
+    Json::object([("type", Json::from("string")), ("pattern", Json::from(pattern))])
+}
+
+fn between(least: i64, most: i64) -> Json {
+    Json::object([
+        ("type", Json::from("integer")),
+        ("minimum", Json::Int(least)),
+        ("maximum", Json::Int(most)),
+    ])
+}

@@ -1,0 +1,174 @@
+//! The `model` kind as it is written: places that are asked in order, their ids and prices.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::binding::{self, Api, Place};
+use super::config::{self, Price};
+use super::host::Origin;
+use super::template::PathTemplate;
+use super::{Problems, Surroundings, http};
+use crate::domain::canonical;
+use crate::domain::id::ToolName;
+use crate::domain::json::{Json, Limits};
+
+/// Tokens one call may write at most, whatever a binding says.
+const OUTPUT_TOKENS_MAX: u64 = 1_000_000;
+/// Places one binding may name.
+const UPSTREAMS_MAX: usize = 8;
+/// Ids one place may offer.
+const MODELS_MAX: usize = 64;
+/// Bytes of one id.
+const MODEL_BYTES_MAX: usize = 256;
+/// A thousand dollars for a million tokens.
+const PRICE_MAX: u64 = 1_000_000_000;
+
+/// Arguments of a `model` whose binding brings no schema; the ids and the bound are the binding's. What is
+/// inside messages and tools is read by the executor, which says more of what it refuses.
+const SCHEMA: &str = r#"{"type":"object","additionalProperties":false,"required":["model","messages"],"properties":{
+"model":{"type":"string"},
+"messages":{"type":"array","minItems":1,"maxItems":4096,"description":"the conversation: objects with `role` (system, developer, user, assistant, tool) and `content` (text, or a list of text and inline image parts)","items":{"type":"object","required":["role"],"properties":{"role":{"type":"string"}}}},
+"max_output_tokens":{"type":"integer","minimum":1,"description":"tokens the answer may have"},
+"temperature":{"type":"number","minimum":0,"maximum":2},
+"top_p":{"type":"number","minimum":0,"maximum":1},
+"seed":{"type":"integer"},
+"stop":{"type":"array","maxItems":4,"items":{"type":"string","minLength":1,"maxLength":256}},
+"tools":{"type":"array","maxItems":128,"description":"functions the model may ask you to call: {\"type\":\"function\",\"function\":{\"name\",\"description\",\"parameters\"}}; tools that the provider would run itself are refused","items":{"type":"object"}},
+"tool_choice":{"enum":["auto","none","required"]},
+"response_format":{"type":"object","required":["type"],"properties":{"type":{"enum":["text","json_object","json_schema"]}}}}}"#;
+
+/// The schema of the arguments, with the ids of this binding and its bound.
+pub(super) fn schema(model: &config::Model) -> Vec<u8> {
+    let Ok(Json::Object(mut schema)) = Json::parse(SCHEMA.as_bytes(), &Limits::ARGUMENTS) else {
+        return Vec::new();
+    };
+    let ids: BTreeSet<&str> =
+        model.upstreams.iter().flat_map(|place| place.models.keys()).map(String::as_str).collect();
+    let ids: Vec<Json> = ids.into_iter().map(Json::from).collect();
+    if let Some(Json::Object(properties)) = schema.get_mut("properties") {
+        properties.insert("model".to_owned(), Json::object([("enum", Json::from(ids))]));
+        if let Some(Json::Object(bound)) = properties.get_mut("max_output_tokens") {
+            bound.insert("maximum".to_owned(), Json::from(model.output_tokens_max));
+        }
+    }
+    canonical::bytes(&Json::Object(schema))
+}
+
+pub(super) fn check(
+    tool: &config::Tool,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Option<binding::Model> {
+    let at = format!("{at}.model");
+    let Some(model) = &tool.model else {
+        problems.add(at, "a tool of kind `model` needs it");
+        return None;
+    };
+    let output_tokens_max = model.output_tokens_max;
+    if !(1..=OUTPUT_TOKENS_MAX).contains(&output_tokens_max) {
+        problems.add(format!("{at}.output_tokens_max"), format!("is 1 to {OUTPUT_TOKENS_MAX}"));
+    }
+    if !(1..=UPSTREAMS_MAX).contains(&model.upstreams.len()) {
+        problems.add(format!("{at}.upstreams"), format!("are 1 to {UPSTREAMS_MAX}"));
+    }
+    let mut names = BTreeSet::new();
+    let mut upstreams = Vec::new();
+    for (i, place) in model.upstreams.iter().enumerate() {
+        let at = format!("{at}.upstreams[{i}]");
+        if !names.insert(place.name.as_str()) {
+            problems.add(format!("{at}.name"), format!("`{}` is there twice", place.name));
+        }
+        upstreams.extend(upstream(place, &at, around, problems));
+    }
+    priced(tool, model, &at, problems);
+    Some(binding::Model { output_tokens_max, upstreams })
+}
+
+/// What a call costs is said once, and for every place or for none.
+fn priced(tool: &config::Tool, model: &config::Model, at: &str, problems: &mut Problems) {
+    let with = model.upstreams.iter().filter(|place| place.price.is_some()).count();
+    if with > 0 && tool.cost_micro_usd.is_some() {
+        problems.add(at, "has prices for tokens and `cost_micro_usd` for a call: say one of them");
+    }
+    if with > 0 && with < model.upstreams.len() {
+        problems.add(at, "some upstreams have a price and others have none");
+    }
+}
+
+fn upstream(
+    place: &config::ModelUpstream,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Option<binding::ModelUpstream> {
+    if ToolName::parse(&place.name).is_none() {
+        let message = format!("`{}` is not [A-Za-z0-9_.-]{{1,128}}", place.name);
+        problems.add(format!("{at}.name"), message);
+    }
+    let api = match place.api.as_str() {
+        "openai" => Some(Api::OpenAi),
+        "ollama" => Some(Api::Ollama),
+        other => {
+            problems.add(format!("{at}.api"), format!("`{other}` is none of `openai`, `ollama`"));
+            None
+        }
+    };
+    let ranges = http::ranges(&place.private_addresses, at, problems);
+    let credentials = http::credentials(&place.credentials, at, around, problems);
+    if credentials.iter().any(|c| matches!(c.place, Place::Query(_))) {
+        problems.add(format!("{at}.credentials"), "are headers for kind `model`");
+    }
+    let origin = problems.take(&format!("{at}.url"), Origin::parse(&place.url));
+    if let Some((origin, _)) = &origin {
+        http::reachable(origin, &ranges, !credentials.is_empty(), at, problems);
+    }
+    let path = origin.as_ref().and_then(|(_, path)| base(path, at, problems));
+    let to = origin.as_ref().map(|(origin, _)| origin);
+    let ca = http::ca(place.ca_file.as_deref(), to, at, around, problems);
+    let headers = http::headers(&place.headers, at, problems);
+    models(&place.models, at, problems);
+    price(place.price, at, problems);
+    Some(binding::ModelUpstream {
+        name: place.name.clone(),
+        api: api?,
+        origin: origin?.0,
+        path: path?,
+        models: place.models.clone(),
+        headers,
+        credentials,
+        private_addresses: ranges,
+        ca: ca?,
+        price: place.price,
+    })
+}
+
+/// A base URL has no places for arguments.
+fn base(path: &str, at: &str, problems: &mut Problems) -> Option<String> {
+    let at = format!("{at}.url");
+    let template = problems.take(&at, PathTemplate::parse(path))?;
+    if template.arguments().next().is_some() {
+        problems.add(at, "a base URL is literal");
+        return None;
+    }
+    Some(path.trim_end_matches('/').to_owned())
+}
+
+fn models(models: &BTreeMap<String, String>, at: &str, problems: &mut Problems) {
+    let at = format!("{at}.models");
+    if !(1..=MODELS_MAX).contains(&models.len()) {
+        problems.add(at.as_str(), format!("are 1 to {MODELS_MAX}, each `id: id at the upstream`"));
+    }
+    let fits = |id: &String| {
+        (1..=MODEL_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
+    };
+    if let Some(bad) = models.iter().flat_map(|(asked, sent)| [asked, sent]).find(|id| !fits(id)) {
+        let message = format!("`{bad}` is not 1 to {MODEL_BYTES_MAX} visible ASCII characters");
+        problems.add(at, message);
+    }
+}
+
+fn price(price: Option<Price>, at: &str, problems: &mut Problems) {
+    if price.is_some_and(|price| price.input > PRICE_MAX || price.output > PRICE_MAX) {
+        problems.add(format!("{at}.price"), format!("is 0 to {PRICE_MAX} for a million tokens"));
+    }
+}

@@ -1,0 +1,190 @@
+//! What a server over stdio runs in: from `sandbox:` as it was written to paths and limits, or to what is wrong.
+//!
+//! The words are those of commands. A server is a program of somebody else's that goes on for as long as the gate
+//! and is told things all the time, so it is also said what it may write and whether it has the network.
+
+use std::path::{Path, PathBuf};
+
+use super::config;
+use crate::catalog::Problems;
+use crate::catalog::check::Surroundings;
+use crate::catalog::command::{self, Level, Limits, Program};
+use crate::domain::json::Json;
+
+/// Bytes of memory a server may use: 16 MiB, 1 GiB, 64 GiB. Node alone sets 512 MiB aside that it could write to.
+const MEMORY: (u64, u64, u64) = (16 << 20, 1 << 30, 64 << 30);
+/// Processes and threads: runtimes start a dozen before they are asked anything.
+const PIDS: (u64, u64) = (128, 1024);
+
+/// What a server runs in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Isolation {
+    /// Nothing: it can do what the gate's user can. `said`: somebody wrote `level: none`.
+    None {
+        /// Whether that was written.
+        said: bool,
+    },
+    /// A sandbox, or it does not run at all.
+    Sandbox(Box<Sandbox>),
+}
+
+/// A sandbox of a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sandbox {
+    /// It runs in exactly this.
+    pub level: Level,
+    /// What it may read besides the system's programs and libraries: absolute, without symbolic links.
+    pub read: Vec<PathBuf>,
+    /// What it may change: as above.
+    pub write: Vec<PathBuf>,
+    /// Whether it may connect to whatever the gate's host can reach.
+    pub network: bool,
+    /// What it may start itself.
+    pub programs: Vec<Program>,
+    /// Memory in all that it writes to, and processes; processor time is not limited.
+    pub limits: Limits,
+}
+
+impl Isolation {
+    /// The sandbox, if there is one.
+    #[must_use]
+    pub fn sandbox(&self) -> Option<&Sandbox> {
+        match self {
+            Self::None { .. } => None,
+            Self::Sandbox(sandbox) => Some(sandbox),
+        }
+    }
+
+    /// `none`, `S1` or `S2`.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        self.sandbox().map_or("none", |sandbox| sandbox.level.as_str())
+    }
+}
+
+/// What of it a lock pins, as it was written. Without a sandbox nothing, so that older locks count.
+pub(super) fn facts(raw: Option<&config::Sandbox>, checked: &Isolation) -> Option<Json> {
+    let (raw, sandbox) = (raw?, checked.sandbox()?);
+    let path = |path: &PathBuf| Json::from(path.to_string_lossy().as_ref());
+    let paths = |all: &[PathBuf]| Json::Array(all.iter().map(path).collect());
+    Some(Json::object([
+        ("level", Json::from(sandbox.level.as_str())),
+        ("read", paths(&raw.read)),
+        ("write", paths(&raw.write)),
+        ("network", Json::from(if sandbox.network { "host" } else { "none" })),
+        // Not what is in them: a system that was updated needs no new lock.
+        ("programs", paths(&raw.programs)),
+        ("memory_bytes", Json::from(sandbox.limits.memory_bytes)),
+        ("pids", Json::from(sandbox.limits.pids)),
+    ]))
+}
+
+/// What was written, if nothing is wrong with it.
+pub(super) fn check(
+    raw: Option<&config::Sandbox>,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Option<Isolation> {
+    let Some(raw) = raw else { return Some(Isolation::None { said: false }) };
+    let before = problems.0.len();
+    let at = format!("{at}.sandbox");
+    if raw.level == "none" {
+        return plain(raw, &at, problems);
+    }
+    let level = Level::parse(&raw.level)
+        .ok_or_else(|| format!("`{}` is none of `none`, `S1`, `S2`", raw.level));
+    let level = problems.take(&format!("{at}.level"), level);
+    let read = paths(&raw.read, &format!("{at}.read"), around, problems);
+    let write = paths(&raw.write, &format!("{at}.write"), around, problems);
+    let network = match raw.network.as_deref() {
+        None | Some("none") => false,
+        Some("host") => true,
+        Some(other) => {
+            let why = format!("`{other}` is neither `none` nor `host`");
+            problems.add(format!("{at}.network"), why);
+            false
+        }
+    };
+    if level == Some(Level::S1) && !raw.programs.is_empty() {
+        problems.add(format!("{at}.programs"), "processes of its own need `level: S2`");
+    }
+    let programs = raw.programs.iter().enumerate().filter_map(|(i, path)| {
+        problems.take(&format!("{at}.programs[{i}]"), command::program(path, around))
+    });
+    let programs = programs.collect();
+    let limits = limits(raw, &at, problems);
+    if problems.0.len() > before {
+        return None;
+    }
+    let sandbox = Sandbox { level: level?, read, write, network, programs, limits };
+    Some(Isolation::Sandbox(Box::new(sandbox)))
+}
+
+/// Nothing holds without a sandbox, so nothing may look as if it did.
+fn plain(raw: &config::Sandbox, at: &str, problems: &mut Problems) -> Option<Isolation> {
+    let given = [
+        ("read", !raw.read.is_empty()),
+        ("write", !raw.write.is_empty()),
+        ("network", raw.network.is_some()),
+        ("programs", !raw.programs.is_empty()),
+        ("memory_bytes", raw.memory_bytes.is_some()),
+        ("pids", raw.pids.is_some()),
+    ];
+    let given: Vec<&str> =
+        given.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+    for name in &given {
+        problems.add(format!("{at}.{name}"), "means nothing with `level: none`");
+    }
+    given.is_empty().then_some(Isolation::None { said: true })
+}
+
+fn paths(
+    raw: &[PathBuf],
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Vec<PathBuf> {
+    let found = raw.iter().enumerate().filter_map(|(i, path)| {
+        let joined = around.base_dir.join(path);
+        let path = joined
+            .canonicalize()
+            .map_err(|e| format!("cannot open `{}`: {e}", joined.display()))
+            .and_then(|path| around.apart(&path, &[]).map(|()| path));
+        problems.take(&format!("{at}[{i}]"), path)
+    });
+    found.collect()
+}
+
+fn limits(raw: &config::Sandbox, at: &str, problems: &mut Problems) -> Limits {
+    let memory_bytes = raw.memory_bytes.unwrap_or(MEMORY.1);
+    if !(MEMORY.0..=MEMORY.2).contains(&memory_bytes) {
+        problems.add(format!("{at}.memory_bytes"), format!("is {} to {}", MEMORY.0, MEMORY.2));
+    }
+    let pids = raw.pids.unwrap_or(PIDS.0);
+    if !(1..=PIDS.1).contains(&pids) {
+        problems.add(format!("{at}.pids"), format!("is 1 to {}", PIDS.1));
+    }
+    Limits { memory_bytes, cpu_seconds: 0, pids }
+}
+
+/// Where it runs: as it is written, if it may read that; else in the first directory it may write, or read, or in
+/// the root.
+pub(super) fn cwd(
+    sandbox: &Sandbox,
+    written: Option<PathBuf>,
+    at: &str,
+    problems: &mut Problems,
+) -> PathBuf {
+    let given = || sandbox.write.iter().chain(&sandbox.read);
+    match written {
+        None => given().find(|path| path.is_dir()).cloned().unwrap_or_else(|| PathBuf::from("/")),
+        Some(dir) => {
+            if dir != Path::new("/") && !given().any(|path| dir.starts_with(path)) {
+                let why = "is neither below `sandbox.read` nor below `sandbox.write`";
+                problems.add(format!("{at}.cwd"), why);
+            }
+            dir
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! The checks of a `sql` binding.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Allowed, Asks, Engine, Named, Postgres, SQL_BYTES_MAX, Sql, Target, config, read};
+use crate::catalog::Problems;
+use crate::catalog::check::{Surroundings, bounded};
+use crate::catalog::host::Origin;
+use crate::catalog::http;
+use crate::catalog::schema::Schema;
+use crate::catalog::secret::Secret;
+use crate::domain::digest::Digest;
+use crate::domain::json::{Json, Limits};
+
+const ROWS: u64 = 1_000;
+const ROWS_MAX: u64 = 100_000;
+const CONNECTIONS: u64 = 4;
+const CONNECTIONS_MAX: u64 = 64;
+const URL_BYTES_MAX: u64 = 16 * 1024;
+/// Never a database of anybody's tool.
+const SYSTEM_DIRS: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// The file of a `sql` tool that holds a secret.
+pub fn secret_file(sql: &config::Sql) -> Option<&PathBuf> {
+    sql.url_file.as_ref()
+}
+
+/// What agents are asked for: one query's own parameters, the name of one of several, or a statement.
+///
+/// # Errors
+/// A parameter whose schema is none.
+pub fn schema(sql: &config::Sql) -> Result<Schema, String> {
+    let text = |text: &str| Json::from(text);
+    let object = |members: Vec<(String, Json)>, required: Vec<Json>| {
+        Json::object([
+            ("type", text("object")),
+            ("properties", Json::object(members)),
+            ("required", required.into()),
+            ("additionalProperties", Json::from(false)),
+        ])
+    };
+    let params = |query: &config::Query| -> Result<Json, String> {
+        let mut members = Vec::new();
+        for param in &query.params {
+            members.push((param.name.clone(), param_schema(param)?));
+        }
+        let required = query.params.iter().filter(|param| !param.optional);
+        let required = required.map(|param| text(&param.name)).collect();
+        Ok(object(members, required))
+    };
+    let json = match sql.queries.len() {
+        0 => {
+            let most = Json::from(u64::try_from(SQL_BYTES_MAX).unwrap_or(u64::MAX));
+            let query = Json::object([
+                ("type", text("string")),
+                ("maxLength", most),
+                ("description", text("one SELECT; values go in `params`, as $1, $2, …")),
+            ]);
+            let values = Json::object([
+                ("type", text("array")),
+                ("maxItems", Json::from(u64::try_from(read::PARAMS_MAX).unwrap_or(u64::MAX))),
+                ("items", plain()),
+            ]);
+            let members = vec![("query".to_owned(), query), ("params".to_owned(), values)];
+            object(members, vec![text("query")])
+        }
+        1 => params(sql.queries.values().next().ok_or("no query")?)?,
+        _ => {
+            let mut forms = Vec::new();
+            for (name, query) in &sql.queries {
+                let members = vec![
+                    ("query".to_owned(), Json::object([("const", text(name))])),
+                    ("params".to_owned(), params(query)?),
+                ];
+                let needs = query.params.iter().any(|param| !param.optional);
+                let required = if needs { vec!["query", "params"] } else { vec!["query"] };
+                forms.push(object(members, required.into_iter().map(text).collect()));
+            }
+            let names: Vec<Json> = sql.queries.keys().map(|name| text(name)).collect();
+            let members = vec![
+                ("query".to_owned(), Json::object([("enum", names.into())])),
+                ("params".to_owned(), Json::object([("type", text("object"))])),
+            ];
+            let Json::Object(mut root) = object(members, vec![text("query")]) else {
+                return Err("a schema is an object".into());
+            };
+            root.insert("oneOf".into(), forms.into());
+            Json::Object(root)
+        }
+    };
+    Schema::compile(&json)
+}
+
+/// Any value that a database takes as one parameter.
+fn plain() -> Json {
+    let types = ["string", "number", "boolean", "null"].map(Json::from).to_vec();
+    Json::object([("type", Json::from(types))])
+}
+
+fn param_schema(param: &config::Param) -> Result<Json, String> {
+    let Some(schema) = &param.schema else { return Ok(plain()) };
+    let json = Json::parse(schema.to_string().as_bytes(), &Limits::ARGUMENTS);
+    json.map_err(|error| format!("the schema of `{}`: {error}", param.name))
+}
+
+pub fn check(
+    tool: &crate::catalog::config::Tool,
+    at: &str,
+    around: &Surroundings<'_>,
+    timeout_ms: u64,
+    problems: &mut Problems,
+) -> Option<Sql> {
+    let Some(sql) = &tool.sql else {
+        problems.add(format!("{at}.sql"), "a tool of kind `sql` needs it");
+        return None;
+    };
+    let at = &format!("{at}.sql");
+    let engine = match sql.engine.as_str() {
+        "postgres" => Ok(Engine::Postgres),
+        "sqlite" => Ok(Engine::Sqlite),
+        other => Err(format!("`{other}` is none of `postgres`, `sqlite`")),
+    };
+    let engine = problems.take(&format!("{at}.engine"), engine)?;
+    let target = match engine {
+        Engine::Postgres => postgres(sql, at, around, problems).map(Box::new).map(Target::Postgres),
+        Engine::Sqlite => sqlite(sql, at, around, problems).map(Target::Sqlite),
+    };
+    let asks = asks(sql, engine, tool.read_only, at, problems);
+    let own = timeout_ms.saturating_mul(3).div_euclid(4).max(1);
+    let timeout = bounded(sql.statement_timeout_ms, own, timeout_ms);
+    let timeout = problems.take(&format!("{at}.statement_timeout_ms"), timeout);
+    let rows = problems.take(&format!("{at}.rows_max"), bounded(sql.rows_max, ROWS, ROWS_MAX));
+    let most = bounded(sql.connections_max, CONNECTIONS, CONNECTIONS_MAX);
+    let most = problems.take(&format!("{at}.connections_max"), most);
+    Some(Sql {
+        target: target?,
+        asks: asks?,
+        read_only: tool.read_only,
+        statement_timeout: Duration::from_millis(timeout?),
+        rows_max: rows?,
+        connections_max: usize::try_from(most?).ok()?,
+    })
+}
+
+fn postgres(
+    sql: &config::Sql,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Option<Postgres> {
+    if sql.path.is_some() {
+        problems.add(format!("{at}.path"), "means nothing for `postgres`");
+    }
+    let ranges = http::ranges(&sql.private_addresses, at, problems);
+    let at_url = format!("{at}.url_file");
+    let Some(file) = &sql.url_file else {
+        problems.add(at_url, "`postgres` needs it: the address is a secret, so it is in a file");
+        return None;
+    };
+    let text = around
+        .read(file, URL_BYTES_MAX)
+        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "the file is not text".to_owned()));
+    let text = zeroize::Zeroizing::new(problems.take(&at_url, text)?);
+    let url = problems.take(&at_url, Url::parse(text.trim()))?;
+    let before = problems.0.len();
+    http::reachable(&url.origin, &ranges, true, at, problems);
+    // The address stands in a file.
+    problems.0.iter_mut().skip(before).for_each(|problem| problem.path.push_str("_file"));
+    let ca = http::ca(sql.ca_file.as_deref(), Some(&url.origin), at, around, problems)?;
+    let search_path = sql.search_path.clone().unwrap_or_else(|| vec!["public".into()]);
+    if search_path.is_empty() || search_path.iter().any(|name| !is_name(name)) {
+        problems.add(format!("{at}.search_path"), "is a list of schemas: [A-Za-z_][A-Za-z0-9_]*");
+    }
+    let Url { origin, database, user, password } = url;
+    Some(Postgres { origin, database, user, password, ca, private_addresses: ranges, search_path })
+}
+
+struct Url {
+    origin: Origin,
+    database: String,
+    user: String,
+    password: Option<Secret>,
+}
+
+impl Url {
+    /// Reads `postgres://user:password@host:port/database`. What it says is shown nowhere.
+    fn parse(text: &str) -> Result<Self, String> {
+        let form = "is `postgres://user:password@host:port/database`";
+        let url = url::Url::parse(text).map_err(|_| form.to_owned())?;
+        if !matches!(url.scheme(), "postgres" | "postgresql") || url.fragment().is_some() {
+            return Err(form.into());
+        }
+        let mut tls = true;
+        for (name, value) in url.query_pairs() {
+            match (name.as_ref(), value.as_ref()) {
+                ("sslmode", "disable") => tls = false,
+                ("sslmode", "verify-full") => tls = true,
+                ("sslmode", _) => {
+                    return Err("`sslmode` is `verify-full` (if absent too) or `disable`".into());
+                }
+                _ => return Err(format!("`{name}` is not understood; only `sslmode` is")),
+            }
+        }
+        let decoded = |text: &str| percent(text).ok_or_else(|| form.to_owned());
+        let scheme = if tls { "https" } else { "http" };
+        let port = url.port().unwrap_or(5432);
+        let host = url.host_str().ok_or(form)?;
+        let (origin, _) = Origin::parse(&format!("{scheme}://{host}:{port}/"))?;
+        let database = decoded(url.path().trim_start_matches('/'))?;
+        let user = decoded(url.username())?;
+        let plain = |text: &str| {
+            (1..=63).contains(&text.len()) && !text.contains('/') && text.bytes().all(|b| b > 0x1f)
+        };
+        if !plain(&database) || !plain(&user) {
+            return Err(form.into());
+        }
+        let password = url.password().map(decoded).transpose()?;
+        let password = password.map(|text| Secret::parse(&text)).transpose()?;
+        Ok(Self { origin, database, user, password })
+    }
+}
+
+/// Percent-encoded text, decoded.
+fn percent(text: &str) -> Option<String> {
+    let mut out = Vec::new();
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let pair = [bytes.next()?, bytes.next()?];
+            out.push(u8::from_str_radix(std::str::from_utf8(&pair).ok()?, 16).ok()?);
+        } else {
+            out.push(byte);
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+fn sqlite(
+    sql: &config::Sql,
+    at: &str,
+    around: &Surroundings<'_>,
+    problems: &mut Problems,
+) -> Option<PathBuf> {
+    let foreign = [
+        ("url_file", sql.url_file.is_some()),
+        ("ca_file", sql.ca_file.is_some()),
+        ("private_addresses", !sql.private_addresses.is_empty()),
+        ("search_path", sql.search_path.is_some()),
+    ];
+    for (name, _) in foreign.iter().filter(|(_, given)| *given) {
+        problems.add(format!("{at}.{name}"), "means nothing for `sqlite`");
+    }
+    let at = format!("{at}.path");
+    let Some(file) = &sql.path else {
+        problems.add(at, "`sqlite` needs it");
+        return None;
+    };
+    let joined = around.base_dir.join(file);
+    let failed = |error: std::io::Error| format!("cannot open `{}`: {error}", joined.display());
+    let path = problems.take(&at, joined.canonicalize().map_err(failed))?;
+    let facts = problems.take(&at, path.metadata().map_err(failed))?;
+    if !facts.is_file() || facts.nlink() != 1 {
+        let message = format!("`{}` is not a regular file of one name", path.display());
+        problems.add(at, message);
+        return None;
+    }
+    let own = around.forbidden.iter().map(PathBuf::as_path);
+    for dir in own.chain(SYSTEM_DIRS.iter().map(Path::new)) {
+        let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+        if path.starts_with(&dir) {
+            let message = format!(
+                "`{}` is below `{}`, which no tool may read",
+                path.display(),
+                dir.display()
+            );
+            problems.add(at, message);
+            return None;
+        }
+    }
+    Some(path)
+}
+
+fn asks(
+    sql: &config::Sql,
+    engine: Engine,
+    read_only: bool,
+    at: &str,
+    problems: &mut Problems,
+) -> Option<Asks> {
+    match (sql.queries.is_empty(), sql.tables.is_empty()) {
+        (true, true) | (false, false) => {
+            let message = "give one of `queries` (what you wrote) and `tables` (what an agent's own \
+                           SELECT may read)";
+            problems.add(at, message);
+            None
+        }
+        (false, true) => {
+            if !sql.functions.is_empty() {
+                problems.add(format!("{at}.functions"), "means nothing beside `queries`");
+            }
+            queries(sql, engine, read_only, at, problems).map(Asks::Named)
+        }
+        (true, false) => {
+            if !read_only {
+                let message =
+                    "an agent's own statements only read: say `read_only: true` of the tool";
+                problems.add(format!("{at}.tables"), message);
+            }
+            Some(Asks::Free(allowed(sql, engine, at, problems)))
+        }
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    let first = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    first && text.len() <= 63 && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+fn allowed(sql: &config::Sql, engine: Engine, at: &str, problems: &mut Problems) -> Allowed {
+    let mut allowed = Allowed::default();
+    for (i, table) in sql.tables.iter().enumerate() {
+        let pair = match (engine, table.split_once('.')) {
+            (Engine::Postgres, Some((schema, name))) => Some((schema.to_owned(), name.to_owned())),
+            (Engine::Sqlite, None) => Some(("main".to_owned(), table.to_ascii_lowercase())),
+            (Engine::Postgres, None) | (Engine::Sqlite, Some(_)) => None,
+        };
+        let pair = pair.filter(|(schema, name)| is_name(schema) && (name == "*" || is_name(name)));
+        let at = format!("{at}.tables[{i}]");
+        match (pair, engine) {
+            (Some((schema, name)), _) if name == "*" && (schema.starts_with("pg_")) => {
+                problems.add(at, "the tables of the database itself are listed one by one");
+            }
+            (Some(pair), _) => _ = allowed.tables.insert(pair),
+            (None, Engine::Postgres) => problems.add(at, "is `schema.table` or `schema.*`"),
+            (None, Engine::Sqlite) => problems.add(at, "is the name of a table or `*`"),
+        }
+    }
+    for (i, function) in sql.functions.iter().enumerate() {
+        let names: Vec<&str> = function.split('.').collect();
+        let right = match (engine, names.as_slice()) {
+            (Engine::Postgres, [schema, name]) => is_name(schema) && is_name(name),
+            (Engine::Sqlite, [name]) => is_name(name),
+            _ => false,
+        };
+        if right {
+            allowed.functions.insert(function.to_ascii_lowercase());
+        } else {
+            let message = "is `schema.function`; for SQLite the name alone";
+            problems.add(format!("{at}.functions[{i}]"), message);
+        }
+    }
+    allowed
+}
+
+fn queries(
+    sql: &config::Sql,
+    engine: Engine,
+    read_only: bool,
+    at: &str,
+    problems: &mut Problems,
+) -> Option<BTreeMap<String, Named>> {
+    let home = match (engine, sql.search_path.as_deref()) {
+        (Engine::Postgres, Some([first, ..])) => first.as_str(),
+        (Engine::Postgres, Some([]) | None) => "public",
+        (Engine::Sqlite, _) => "main",
+    };
+    let mut all = BTreeMap::new();
+    for (name, query) in &sql.queries {
+        let at = format!("{at}.queries.{name}");
+        if !is_name(name) {
+            problems.add(at.as_str(), "the name of a query is [A-Za-z_][A-Za-z0-9_]{0,62}");
+        }
+        let mut names = BTreeSet::new();
+        for (i, param) in query.params.iter().enumerate() {
+            if !is_name(&param.name) || !names.insert(&param.name) {
+                let message = "a parameter has a name of its own: [A-Za-z_][A-Za-z0-9_]{0,62}";
+                problems.add(format!("{at}.params[{i}].name"), message);
+            }
+        }
+        let statement = read::named(engine, home, &query.text).map_err(|refused| refused.message);
+        let Some(statement) = problems.take(&format!("{at}.text"), statement) else { continue };
+        if statement.params != query.params.len() {
+            let (given, used) = (query.params.len(), statement.params);
+            let message = format!("lists {given} parameters, the text uses {used}");
+            problems.add(format!("{at}.params"), message);
+        }
+        if statement.writes && read_only {
+            problems.add(format!("{at}.text"), "writes, and the tool is `read_only`");
+        }
+        let params = query.params.iter().map(|param| param.name.clone()).collect();
+        all.insert(name.clone(), Named { statement: Arc::new(statement), params });
+    }
+    (!all.is_empty()).then_some(all)
+}
+
+/// The binding's own part of the definition, without secrets.
+pub fn definition(sql: &Sql) -> Json {
+    let target = match &sql.target {
+        Target::Postgres(pg) => {
+            let ranges: Vec<Json> =
+                pg.private_addresses.iter().map(|range| Json::from(range.to_string())).collect();
+            let ca = pg.ca.as_ref().map_or(Json::Null, |pem| Json::from(Digest::of(&[pem]).hex()));
+            let path = pg.search_path.iter().map(|name| Json::from(name.as_str()));
+            Json::object([
+                ("engine", Json::from("postgres")),
+                ("server", Json::from(format!("{}:{}", pg.origin.host, pg.origin.port))),
+                ("tls", Json::from(pg.origin.tls)),
+                ("database", Json::from(pg.database.as_str())),
+                ("user", Json::from(pg.user.as_str())),
+                ("ca", ca),
+                ("private_addresses", ranges.into()),
+                ("search_path", path.collect::<Vec<_>>().into()),
+            ])
+        }
+        Target::Sqlite(path) => Json::object([
+            ("engine", Json::from("sqlite")),
+            ("path", Json::from(path.to_string_lossy().as_ref())),
+        ]),
+    };
+    let asks = match &sql.asks {
+        Asks::Named(queries) => Json::object(queries.iter().map(|(name, query)| {
+            let params = query.params.iter().map(|name| Json::from(name.as_str()));
+            let written = Json::object([
+                ("text", Json::from(query.statement.text.as_str())),
+                ("params", params.collect::<Vec<_>>().into()),
+            ]);
+            (name.clone(), written)
+        })),
+        Asks::Free(allowed) => {
+            let tables = allowed.tables.iter().map(|(s, t)| Json::from(format!("{s}.{t}")));
+            let functions = allowed.functions.iter().map(|name| Json::from(name.as_str()));
+            Json::object([
+                ("tables", Json::from(tables.collect::<Vec<_>>())),
+                ("functions", functions.collect::<Vec<_>>().into()),
+            ])
+        }
+    };
+    let timeout = u64::try_from(sql.statement_timeout.as_millis()).unwrap_or(u64::MAX);
+    Json::object([
+        ("target", target),
+        ("asks", asks),
+        ("statement_timeout_ms", Json::from(timeout)),
+        ("rows_max", Json::from(sql.rows_max)),
+        ("connections_max", Json::from(u64::try_from(sql.connections_max).unwrap_or(u64::MAX))),
+        ("isolation", Json::from("none")),
+    ])
+}

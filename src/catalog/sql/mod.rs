@@ -1,0 +1,174 @@
+//! The `sql` kind: a database, and either statements the operator wrote or a list of what an agent's own
+//! SELECT may read.
+//!
+//! What an agent writes is never sent as it came: a parser reads it, everything that is not on a list is
+//! refused, names are made unambiguous, and what is sent is the parser's own writing of what was judged.
+
+mod check;
+pub mod config;
+mod functions;
+mod named;
+mod read;
+mod walk;
+
+pub(super) use check::{check, definition, schema, secret_file};
+pub(crate) use functions::SQLITE_OPERATORS;
+pub use functions::{POSTGRES, SQLITE};
+pub use read::{Refused, SQL_BYTES_MAX, free_form};
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::address::Cidr;
+use super::host::Origin;
+use super::secret::Secret;
+
+/// Which database it is, and so which dialect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Engine {
+    /// PostgreSQL.
+    Postgres,
+    /// SQLite.
+    Sqlite,
+}
+
+impl Engine {
+    /// `postgres` or `sqlite`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres",
+            Self::Sqlite => "sqlite",
+        }
+    }
+}
+
+/// A checked `sql` binding.
+#[derive(Debug)]
+pub struct Sql {
+    /// Where the database is.
+    pub target: Target,
+    /// What may be asked.
+    pub asks: Asks,
+    /// The operator says it changes nothing, and the database is told so.
+    pub read_only: bool,
+    /// When the database itself gives up.
+    pub statement_timeout: Duration,
+    /// Rows of one answer.
+    pub rows_max: u64,
+    /// Connections at the same time.
+    pub connections_max: usize,
+}
+
+impl Sql {
+    /// Its credentials.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<Secret> {
+        match &self.target {
+            Target::Postgres(pg) => pg.password.iter().cloned().collect(),
+            Target::Sqlite(_) => Vec::new(),
+        }
+    }
+}
+
+/// Where a database is.
+#[derive(Debug)]
+pub enum Target {
+    /// A PostgreSQL server.
+    Postgres(Box<Postgres>),
+    /// A SQLite file: absolute, without symbolic links when it was checked.
+    Sqlite(PathBuf),
+}
+
+/// A PostgreSQL server and the role we are there.
+#[derive(Debug)]
+pub struct Postgres {
+    /// Host and port, and whether TLS is used.
+    pub origin: Origin,
+    /// The database.
+    pub database: String,
+    /// The login role.
+    pub user: String,
+    /// Its password, if it has one.
+    pub password: Option<Secret>,
+    /// PEM text of the only certificate authorities to trust; the public ones if absent.
+    pub ca: Option<Vec<u8>>,
+    /// Ranges outside the public Internet that the binding opens.
+    pub private_addresses: Vec<Cidr>,
+    /// Schemas that unqualified names of named queries are looked up in.
+    pub search_path: Vec<String>,
+}
+
+/// What may be asked of a database.
+#[derive(Debug)]
+pub enum Asks {
+    /// One of these statements of the operator, by name; never empty.
+    Named(BTreeMap<String, Named>),
+    /// Any single SELECT over these.
+    Free(Allowed),
+}
+
+/// One statement of the operator.
+#[derive(Debug)]
+pub struct Named {
+    /// The statement, as the operator wrote it.
+    pub statement: Arc<Statement>,
+    /// Names of its parameters: the first is `$1`.
+    pub params: Vec<String>,
+}
+
+/// What an agent's own SELECT may read and call.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Allowed {
+    /// Schema and table; a table `*` is every table of the schema. SQLite knows one schema, `main`.
+    pub tables: BTreeSet<(String, String)>,
+    /// Functions beyond the built-in list, as they must be written.
+    pub functions: BTreeSet<String>,
+}
+
+impl Allowed {
+    /// Whether this table may be read.
+    #[must_use]
+    pub fn table(&self, schema: &str, table: &str) -> bool {
+        let has = |table: &str| self.tables.contains(&(schema.to_owned(), table.to_owned()));
+        has(table) || (has("*") && !table.starts_with("sqlite_"))
+    }
+
+    /// The schema of a table that was written without one; `None` if none or several could be meant.
+    #[must_use]
+    pub fn schema_of(&self, table: &str) -> Option<&str> {
+        let named = |name: &str| {
+            let mut all =
+                self.tables.iter().filter(|(_, one)| one == name).map(|(s, _)| s.as_str());
+            (all.next(), all.next())
+        };
+        match (named(table), named("*")) {
+            ((Some(schema), None), _) | ((None, _), (Some(schema), None)) => Some(schema),
+            ((Some(_), Some(_)), _) | ((None, _), (None | Some(_), _)) => None,
+        }
+    }
+}
+
+/// One statement, and what its parser found in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Statement {
+    /// What is sent.
+    pub text: String,
+    /// `select`, `insert`, `update`, `delete` or `merge`.
+    pub kind: &'static str,
+    /// Whether anything in it writes.
+    pub writes: bool,
+    /// Tables and views it names, sorted: `schema.table`; without the schema for SQLite.
+    pub relations: Vec<String>,
+    /// Functions it calls, sorted.
+    pub functions: Vec<String>,
+    /// Names it gives to parts of itself (`WITH`), sorted.
+    pub parts: Vec<String>,
+    /// The highest parameter, or how many there are.
+    pub params: usize,
+}

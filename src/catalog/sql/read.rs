@@ -1,0 +1,197 @@
+//! From text to a statement whose every part is known, or to why it is refused.
+//!
+//! The text is taken apart by a real parser, and put together again from what the parser made of it:
+//! comments, odd quoting and everything else two readers could read differently are gone, and the new
+//! text must read as the very same statement.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{self, SetExpr, VisitMut as _};
+use sqlparser::dialect::{Dialect, PostgreSqlDialect, SQLiteDialect};
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::{Token, Tokenizer, Whitespace};
+
+use super::named::Named;
+use super::walk::Walk;
+use super::{Allowed, Engine, Statement};
+
+/// Bytes of one statement.
+pub const SQL_BYTES_MAX: usize = 64 * 1024;
+/// Parameters of one statement.
+pub(super) const PARAMS_MAX: usize = 100;
+/// Words, signs and literals of one statement: what is chained nests one level per operator.
+const TOKENS_MAX: usize = 4_000;
+/// Parentheses and subqueries within each other.
+const DEPTH_MAX: usize = 64;
+/// Stack of the thread that reads: deep statements must end it no earlier than `TOKENS_MAX` does.
+const STACK_BYTES: usize = 128 << 20;
+
+/// Why a statement is not taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// `sql.parse`, `sql.multi_statement`, `sql.not_select`, `sql.attach`, `sql.relation`,
+    /// `sql.function`, `sql.syntax`, `sql.params` or `sql.too_large`.
+    pub detail: &'static str,
+    /// What is wrong, for whoever wrote the statement.
+    pub message: String,
+}
+
+impl Refused {
+    pub(super) fn new(detail: &'static str, message: impl Into<String>) -> Self {
+        Self { detail, message: message.into() }
+    }
+}
+
+/// Reads an agent's own statement: one SELECT, over what is allowed, calling what is allowed.
+///
+/// # Errors
+/// The first thing that is not allowed or not understood.
+pub fn free_form(engine: Engine, allowed: &Allowed, text: &str) -> Result<Statement, Refused> {
+    aside(|| {
+        let tokens = tokens(engine, text)?;
+        begins_as_select(&tokens)?;
+        let mut statement = parse(engine, text)?;
+        if !matches!(statement, ast::Statement::Query(_)) {
+            return Err(Refused::new("sql.not_select", "only SELECT is allowed"));
+        }
+        let mut walk = Walk::new(engine, allowed);
+        if let ControlFlow::Break(refused) = statement.visit(&mut walk) {
+            return Err(*refused);
+        }
+        let text = statement.to_string();
+        let again = parse(engine, &text).ok().filter(|again| *again == statement);
+        if again.is_none() {
+            let message = "the statement cannot be written unambiguously: give texts with quotes or \
+                           backslashes as parameters, or write it more plainly";
+            return Err(Refused::new("sql.syntax", message));
+        }
+        Ok(walk.found(text))
+    })
+}
+
+/// Reads a statement of the operator, who may write more than an agent; it is sent as it stands.
+///
+/// # Errors
+/// What is not understood, or is no statement that reads or writes rows.
+pub(super) fn named(engine: Engine, home: &str, text: &str) -> Result<Statement, Refused> {
+    aside(|| {
+        tokens(engine, text)?;
+        let mut statement = parse(engine, text)?;
+        let kind = if let ast::Statement::Query(query) = &statement {
+            match query.body.as_ref() {
+                SetExpr::Insert(_) => Some("insert"),
+                SetExpr::Update(_) => Some("update"),
+                SetExpr::Delete(_) => Some("delete"),
+                SetExpr::Merge(_) => Some("merge"),
+                SetExpr::Select(_)
+                | SetExpr::Query(_)
+                | SetExpr::SetOperation { .. }
+                | SetExpr::Values(_)
+                | SetExpr::Table(_) => Some("select"),
+            }
+        } else {
+            Named::kind(&statement)
+        };
+        let kind = kind.ok_or_else(|| {
+            let message = "a named query is one SELECT, INSERT, UPDATE, DELETE or MERGE";
+            Refused::new("sql.not_select", message)
+        })?;
+        let mut seen = Named::new(engine, home);
+        if let ControlFlow::Break(refused) = statement.visit(&mut seen) {
+            return Err(*refused);
+        }
+        let text = text.trim_end().trim_end_matches(';').to_owned();
+        Ok(seen.found(text, kind))
+    })
+}
+
+/// Works on a thread with a stack of its own, so that no statement can end the process; whatever goes
+/// wrong there is a refusal.
+fn aside(work: impl FnOnce() -> Result<Statement, Refused> + Send) -> Result<Statement, Refused> {
+    let lost = || Refused::new("sql.parse", "the statement cannot be read");
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+        thread.map_err(|_| lost())?.join().unwrap_or_else(|_| Err(lost()))
+    })
+}
+
+fn dialect(engine: Engine) -> &'static dyn Dialect {
+    match engine {
+        Engine::Postgres => &PostgreSqlDialect {},
+        Engine::Sqlite => &SQLiteDialect {},
+    }
+}
+
+fn parse(engine: Engine, text: &str) -> Result<ast::Statement, Refused> {
+    let unreadable = |error: sqlparser::parser::ParserError| {
+        Refused::new("sql.parse", format!("the statement is not understood: {error}"))
+    };
+    let parser = Parser::new(dialect(engine)).with_recursion_limit(DEPTH_MAX);
+    let mut parser = parser.try_with_sql(text).map_err(unreadable)?;
+    let mut all = parser.parse_statements().map_err(unreadable)?;
+    match (all.pop(), all.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        (Some(_), false) => {
+            Err(Refused::new("sql.multi_statement", "only one statement is allowed"))
+        }
+        (None, _) => Err(Refused::new("sql.parse", "there is no statement")),
+    }
+}
+
+/// The parts of a text that may be one statement. What stands behind its end is refused, comments too:
+/// nobody needs to write there, and readers disagree about what it is.
+fn tokens(engine: Engine, text: &str) -> Result<Vec<Token>, Refused> {
+    if text.len() > SQL_BYTES_MAX {
+        let message = format!("a statement has at most {SQL_BYTES_MAX} bytes");
+        return Err(Refused::new("sql.too_large", message));
+    }
+    if text.contains('\0') {
+        return Err(Refused::new("sql.parse", "a statement holds no NUL"));
+    }
+    let tokens = Tokenizer::new(dialect(engine), text).tokenize();
+    let tokens = tokens.map_err(|error| Refused::new("sql.parse", error.to_string()))?;
+    let blank = |token: &Token| {
+        matches!(
+            token,
+            Token::Whitespace(Whitespace::Space | Whitespace::Newline | Whitespace::Tab)
+        )
+    };
+    let mut rest = tokens.iter().skip_while(|token| **token != Token::SemiColon).skip(1);
+    if rest.any(|token| !blank(token)) {
+        return Err(Refused::new("sql.multi_statement", "only one statement is allowed"));
+    }
+    let odd = |token: &Token| {
+        matches!(token, Token::Word(word) if word.quote_style.is_some()
+            && word.value.contains(['"', '`', '[', ']', '\\']))
+    };
+    if tokens.iter().any(odd) {
+        return Err(Refused::new(
+            "sql.syntax",
+            "a name in quotes holds no quotes and no backslash",
+        ));
+    }
+    let tokens: Vec<Token> =
+        tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+    if tokens.len() > TOKENS_MAX {
+        let message = format!("a statement has at most {TOKENS_MAX} words, signs and literals");
+        return Err(Refused::new("sql.too_large", message));
+    }
+    Ok(tokens)
+}
+
+/// Whether the first word is one a SELECT can begin with; what else it is, says the refusal.
+fn begins_as_select(tokens: &[Token]) -> Result<(), Refused> {
+    let first = tokens.iter().find(|token| **token != Token::LParen);
+    let word = match first {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
+        Some(_) => {
+            return Err(Refused::new("sql.parse", "the statement does not begin with a word"));
+        }
+        None => return Err(Refused::new("sql.parse", "there is no statement")),
+    };
+    match word.as_str() {
+        "SELECT" | "WITH" | "VALUES" => Ok(()),
+        "ATTACH" | "DETACH" => Err(Refused::new("sql.attach", "no other database is reached")),
+        _ => Err(Refused::new("sql.not_select", "only SELECT is allowed")),
+    }
+}

@@ -1,0 +1,326 @@
+//! The `command` kind: one pinned program, run by descriptor inside a sandbox.
+//!
+//! `prepare` fills the template, opens the program and hashes it; the permitted run executes that very
+//! descriptor. Arguments are items of a list and meet no shell; standard input comes from the arguments;
+//! both outputs are read up to a bound, and whatever the command started ends with it.
+
+mod output;
+mod probe;
+
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rustix::fs::{MemfdFlags, Mode, OFlags};
+
+use self::output::{Output, read};
+pub(super) use self::probe::probe;
+use super::ToolExecutor;
+use super::sandbox::{self, Levels, Plan, Report, Scratch, WORKSPACE, Workspaces};
+use crate::catalog::command::{Command as Binding, Program, Workspace, argv};
+use crate::domain::call::ToolCall;
+use crate::domain::canonical;
+use crate::domain::decision::Reason;
+use crate::domain::digest::Digest;
+use crate::domain::effect::Effect;
+use crate::domain::id::RunId;
+use crate::domain::json::Json;
+use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::prepared::Hold;
+use crate::ledger::permit::Permit;
+
+/// Bytes of standard error that are part of a result.
+const ERRORS_MAX: u64 = 64 << 10;
+/// Reading more of it than this ends the command.
+const ERRORS_END: u64 = 8 << 20;
+/// A process that used up its processor time: SIGXCPU.
+const OUT_OF_TIME: i32 = 24;
+/// The detail that says that a program is another one now.
+const MISMATCH: &str = "command.binary_hash_mismatch";
+
+/// Runs one program.
+#[derive(Debug)]
+pub struct Command {
+    binding: Arc<Binding>,
+    name: String,
+    read_only: bool,
+    bytes_max: u64,
+    workspaces: Arc<Workspaces>,
+}
+
+/// A program as it was judged, and what it will get.
+struct Held {
+    program: OwnedFd,
+    seen: Seen,
+    argv: Vec<String>,
+    input: Option<String>,
+}
+
+/// What must not change between judging and running.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Seen {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Seen {
+    fn of(file: &File) -> std::io::Result<Self> {
+        let facts = file.metadata()?;
+        Ok(Self {
+            device: facts.dev(),
+            inode: facts.ino(),
+            size: facts.size(),
+            modified: (facts.mtime(), facts.mtime_nsec()),
+            changed: (facts.ctime(), facts.ctime_nsec()),
+        })
+    }
+}
+
+impl Command {
+    /// A command that this system can isolate as it must be.
+    ///
+    /// # Errors
+    /// The level it demands is not there, and what is missing.
+    pub fn new(
+        binding: Binding,
+        read_only: bool,
+        bytes_max: u64,
+        levels: &Levels,
+        workspaces: &Arc<Workspaces>,
+    ) -> Result<Self, String> {
+        levels.check(binding.level)?;
+        let name = binding.program.path.to_string_lossy().into_owned();
+        let workspaces = Arc::clone(workspaces);
+        Ok(Self { binding: Arc::new(binding), name, read_only, bytes_max, workspaces })
+    }
+
+    fn plan(&self, held: &Held) -> Plan {
+        let binding = &self.binding;
+        let secrets = binding.secrets.iter();
+        let secrets =
+            secrets.map(|(name, secret, _)| (name.clone(), str::to_owned(&secret.latest())));
+        let children = binding.children.iter();
+        let children = children.flat_map(|c| c.interpreter.iter().chain([&c.path])).cloned();
+        let scratch = match binding.workspace {
+            Workspace::None => Scratch::None,
+            Workspace::Call => Scratch::Call,
+            Workspace::Run => Scratch::Run,
+        };
+        let cwd = match binding.read.first() {
+            _ if scratch != Scratch::None => PathBuf::from(WORKSPACE),
+            Some(first) if first.is_dir() => first.clone(),
+            Some(_) | None => PathBuf::from("/"),
+        };
+        Plan {
+            level: binding.level,
+            argv: std::iter::once(self.name.clone()).chain(held.argv.iter().cloned()).collect(),
+            env: binding.env.iter().cloned().chain(secrets).collect(),
+            interpreter: binding.program.interpreter.clone(),
+            read: binding.read.clone(),
+            write: Vec::new(),
+            children: children.collect(),
+            scratch,
+            cwd,
+            network: false,
+            serves: false,
+            limits: binding.limits,
+        }
+    }
+
+    async fn ran(&self, permit: &Permit, held: &Held) -> Outcome {
+        let plan = self.plan(held);
+        let run = (self.binding.workspace == Workspace::Run)
+            .then(|| (Arc::clone(&self.workspaces), *permit.call().run()));
+        let started = match start(plan, held, run).await {
+            Ok(started) => started,
+            Err(outcome) => return outcome,
+        };
+        let Started { mut child, control } = started;
+        // There is no lesser one that it could run in; if it does not come to run, this is taken back.
+        permit.observe(|seen| seen.sandbox = Some(self.binding.level.as_str().to_owned()));
+        let (output, errors) = (child.stdout.take(), child.stderr.take());
+        let reading = async {
+            tokio::try_join!(
+                read(output, self.bytes_max, self.bytes_max),
+                read(errors, ERRORS_MAX, ERRORS_END),
+                read(Some(control), ERRORS_MAX, ERRORS_MAX),
+            )
+        };
+        // What is dropped here lets go of the socket, and the supervisor ends everything.
+        let (output, errors, report) = match reading.await {
+            Ok(all) => all,
+            Err(output::Error::TooMuch) => {
+                let message = "the command wrote more than the binding allows, and was ended";
+                return failed(FailureClass::TooLarge, message);
+            }
+            Err(output::Error::Lost) => return self.lost(),
+        };
+        let _ = child.wait().await;
+        match Report::read(&report.bytes) {
+            Some(report) => {
+                if report.refused.is_some() {
+                    permit.observe(|seen| seen.sandbox = None);
+                }
+                self.ended(&report, &output, &errors)
+            }
+            None => self.lost(),
+        }
+    }
+
+    fn ended(&self, report: &Report, output: &Output, errors: &Output) -> Outcome {
+        let level = self.binding.level.as_str();
+        if let Some(why) = &report.refused {
+            tracing::error!(%why, program = %self.name, "a command could not be confined");
+            let message = format!("the command was not run: {level} could not be made");
+            return Outcome::Failed { class: FailureClass::ToolError, started: false, message };
+        }
+        let Some(code) = report.code else {
+            let signal = report.signal.unwrap_or_default();
+            let why = if signal == OUT_OF_TIME { " (its processor time is used up)" } else { "" };
+            let message = format!("the command was ended by signal {signal}{why} in {level}");
+            return failed(FailureClass::ToolError, &message);
+        };
+        let answers = |codes: &Vec<u8>| codes.iter().any(|known| i32::from(*known) == code);
+        if !self.binding.exit_codes.as_ref().is_none_or(answers) {
+            let message = format!("the command ended with exit code {code} in {level}");
+            return failed(FailureClass::ToolError, &message);
+        }
+        let code = u64::try_from(code).unwrap_or_default();
+        let mut members = vec![("exit_code", Json::from(code)), ("sandbox", Json::from(level))];
+        members.push(output.member("stdout", "stdout_base64"));
+        members.push(errors.member("stderr", "stderr_base64"));
+        if errors.cut {
+            members.push(("stderr_cut", Json::from(true)));
+        }
+        Outcome::Completed {
+            result: canonical::bytes(&Json::object(members)),
+            status: format!("exit {code} in {level}"),
+        }
+    }
+
+    /// The supervisor is gone: nobody knows how far the command came.
+    fn lost(&self) -> Outcome {
+        if self.read_only {
+            return failed(FailureClass::ToolError, "the command's supervisor was ended");
+        }
+        Outcome::Unknown { cause: "connection_lost".into() }
+    }
+}
+
+#[async_trait]
+impl ToolExecutor for Command {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+        let refused = |why: String| vec![reason("command.arg_not_allowed", why)];
+        let argv = argv::fill(&self.binding.argv, call.args()).map_err(refused)?;
+        let input = match self.binding.stdin.as_ref().and_then(|name| call.args().get(name)) {
+            None | Some(Json::Null) => None,
+            Some(Json::String(text)) => Some(text.clone()),
+            Some(_) => return Err(refused("standard input is a text".to_owned())),
+        };
+        let (program, seen) = open(&self.binding.program).map_err(|reason| vec![reason])?;
+        let effect = Effect::Command {
+            program: self.name.clone(),
+            digest: self.binding.program.digest.prefixed(),
+            argv: argv.clone(),
+            sandbox: self.binding.level.as_str().to_owned(),
+            workspace: self.binding.workspace.as_str().to_owned(),
+        };
+        Ok((effect, Box::new(Held { program, seen, argv, input })))
+    }
+
+    async fn execute(&self, permit: &Permit) -> Outcome {
+        match permit.prepared().hold::<Held>() {
+            Some(held) => self.ran(permit, held).await,
+            None => failed(FailureClass::Changed, "the call was prepared by another tool"),
+        }
+    }
+}
+
+/// A program, open, if it is still what was pinned.
+fn open(program: &Program) -> Result<(OwnedFd, Seen), Reason> {
+    let unreadable = |why: String| reason("command.program", format!("the program {why}"));
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = rustix::fs::open(&program.path, flags, Mode::empty())
+        .map_err(|e| unreadable(format!("cannot be opened: {e}")))?;
+    let file = File::from(file);
+    let broken = |e: std::io::Error| unreadable(format!("cannot be read: {e}"));
+    let before = Seen::of(&file).map_err(broken)?;
+    let digest = Digest::of_reader(&file).map_err(broken)?;
+    if digest != program.digest || Seen::of(&file).map_err(broken)? != before {
+        let why = "the program is not the one that was pinned at start";
+        return Err(reason(MISMATCH, why));
+    }
+    Ok((file.into(), before))
+}
+
+/// A supervisor that took its plan.
+struct Started {
+    child: tokio::process::Child,
+    /// Dropped, it ends the run.
+    control: tokio::net::UnixStream,
+}
+
+/// Starts it, away from the threads that serve: handing over waits for the other side.
+async fn start(
+    plan: Plan,
+    held: &Held,
+    run: Option<(Arc<Workspaces>, RunId)>,
+) -> Result<Started, Outcome> {
+    let not_started = |why: String| {
+        tracing::error!(%why, "a command could not be started");
+        let message =
+            "the command was not run: its supervisor or its workspace could not be started";
+        let message = message.to_owned();
+        Outcome::Failed { class: FailureClass::ToolError, started: false, message }
+    };
+    let program = held.program.try_clone().map_err(|e| not_started(e.to_string()))?;
+    let (seen, input) = (held.seen, held.input.clone());
+    let starting = tokio::task::spawn_blocking(move || {
+        let program = File::from(program);
+        if Seen::of(&program)? != seen {
+            return Ok(None);
+        }
+        let input = standard_input(input.as_deref())?;
+        let house = run.map(|(workspaces, run)| workspaces.of(&run)).transpose()?;
+        let (command, control) = sandbox::supervisor()?;
+        let child = tokio::process::Command::from(command).spawn()?;
+        let house = house.as_ref().map(|house| house.as_fd());
+        sandbox::hand_over(&control, &plan, program.as_fd(), input.as_fd(), house)?;
+        control.set_nonblocking(true)?;
+        let control = tokio::net::UnixStream::from_std(control)?;
+        Ok::<_, std::io::Error>(Some(Started { child, control }))
+    });
+    match starting.await {
+        Ok(Ok(Some(started))) => Ok(started),
+        Ok(Ok(None)) => {
+            let message = "the program changed after it was judged".to_owned();
+            Err(Outcome::Failed { class: FailureClass::Changed, started: false, message })
+        }
+        Ok(Err(error)) => Err(not_started(error.to_string())),
+        Err(error) => Err(not_started(error.to_string())),
+    }
+}
+
+/// Nothing, or this text in memory.
+fn standard_input(text: Option<&str>) -> std::io::Result<OwnedFd> {
+    let Some(text) = text else { return Ok(File::open("/dev/null")?.into()) };
+    let mut file = File::from(rustix::fs::memfd_create("stdin", MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(file.into())
+}
+
+fn failed(class: FailureClass, message: &str) -> Outcome {
+    Outcome::Failed { class, started: true, message: message.to_owned() }
+}
+
+fn reason(detail: &str, message: impl Into<String>) -> Reason {
+    Reason::effect_refused("tool.command", detail, message)
+}

@@ -1,0 +1,85 @@
+//! What a command writes, up to a bound.
+
+use base64::Engine as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+use crate::domain::json::Json;
+
+/// Bytes that are read at once.
+const PIECE: usize = 16 << 10;
+
+/// Why reading ended before the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Error {
+    /// More than may be written at all.
+    TooMuch,
+    /// It cannot be read.
+    Lost,
+}
+
+/// The beginning of a stream, or all of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Output {
+    /// As many bytes as are kept.
+    pub bytes: Vec<u8>,
+    /// There were more.
+    pub cut: bool,
+}
+
+impl Output {
+    /// As text, or in base64 where it is none.
+    pub fn member(&self, text: &'static str, base64: &'static str) -> (&'static str, Json) {
+        match std::str::from_utf8(&self.bytes) {
+            Ok(written) => (text, Json::from(written)),
+            Err(_) => {
+                let engine = base64::engine::general_purpose::STANDARD;
+                (base64, Json::from(engine.encode(&self.bytes)))
+            }
+        }
+    }
+}
+
+/// Reads to the end; keeps `kept` bytes, and gives up beyond `most`.
+pub(super) async fn read(
+    from: Option<impl AsyncRead + Unpin>,
+    kept: u64,
+    most: u64,
+) -> Result<Output, Error> {
+    let Some(mut from) = from else { return Err(Error::Lost) };
+    let mut output = Output::default();
+    let mut piece = vec![0; PIECE];
+    let mut seen = 0_u64;
+    loop {
+        let read = from.read(&mut piece).await.map_err(|_| Error::Lost)?;
+        if read == 0 {
+            return Ok(output);
+        }
+        seen = seen.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
+        if seen > most {
+            return Err(Error::TooMuch);
+        }
+        let room = usize::try_from(kept).unwrap_or(usize::MAX).saturating_sub(output.bytes.len());
+        output.cut |= read > room;
+        output.bytes.extend_from_slice(piece.get(..read.min(room)).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stream_is_kept_up_to_a_bound_and_read_up_to_another() {
+        let kept = read(Some(&b"abcdef"[..]), 4, 6).await.unwrap();
+        assert_eq!((kept.bytes.as_slice(), kept.cut), (&b"abcd"[..], true));
+        assert_eq!(read(Some(&b"abcdefg"[..]), 4, 6).await, Err(Error::TooMuch));
+        let whole = read(Some(&b"abcd"[..]), 4, 4).await.unwrap();
+        assert!(!whole.cut);
+    }
+
+    #[test]
+    fn what_is_no_text_is_shown_in_base64() {
+        let odd = Output { bytes: vec![0xff, b'a'], cut: false };
+        assert_eq!(odd.member("stdout", "stdout_base64"), ("stdout_base64", Json::from("/2E=")));
+    }
+}

@@ -1,0 +1,90 @@
+//! What a server sent as a body, as the agent is given it.
+
+use base64::Engine as _;
+
+use crate::domain::json::{Json, Limits};
+
+/// JSON as JSON if every reader reads it the same way, else text, else base64: the name and the value
+/// of the member a result has for it.
+pub(super) fn member(content_type: &str, body: &[u8]) -> (&'static str, Json) {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let json = essence == "application/json" || essence.ends_with("+json");
+    let parsed =
+        if json { Json::parse(body, &Limits { depth_max: 60, ..Limits::FILE }).ok() } else { None };
+    if let Some(value) = parsed {
+        return ("body", value);
+    }
+    match text(&charset(content_type), body) {
+        Some(text) => ("body", Json::from(text)),
+        None => ("body_base64", Json::from(base64::engine::general_purpose::STANDARD.encode(body))),
+    }
+}
+
+/// The text in this character set; none if it is not in it, or if nobody here reads that set.
+fn text(charset: &str, body: &[u8]) -> Option<String> {
+    match charset {
+        "" | "utf-8" | "utf8" | "us-ascii" | "ascii" => {
+            std::str::from_utf8(body).ok().map(Into::into)
+        }
+        // ISO-8859-1 is what it says; the 32 letters that windows-1252 has more are left undecoded.
+        "iso-8859-1" | "latin1" | "windows-1252" => {
+            let plain = !body.iter().any(|byte| (0x80..0xa0).contains(byte));
+            plain.then(|| body.iter().map(|byte| char::from(*byte)).collect())
+        }
+        "utf-16le" => utf16(body, u16::from_le_bytes),
+        "utf-16be" => utf16(body, u16::from_be_bytes),
+        "utf-16" => match body {
+            [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes),
+            [0xfe, 0xff, rest @ ..] => utf16(rest, u16::from_be_bytes),
+            _unmarked => None,
+        },
+        _unknown => None,
+    }
+}
+
+fn utf16(body: &[u8], read: fn([u8; 2]) -> u16) -> Option<String> {
+    let (pairs, rest) = body.as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let units: Vec<u16> = pairs.iter().map(|pair| read(*pair)).collect();
+    String::from_utf16(&units).ok()
+}
+
+/// The `charset` parameter, lowercase; empty if there is none.
+fn charset(content_type: &str) -> String {
+    let parameters = content_type.split(';').skip(1);
+    let value = parameters.filter_map(|parameter| parameter.split_once('=')).find_map(|(n, v)| {
+        n.trim().eq_ignore_ascii_case("charset").then(|| v.trim().trim_matches('"'))
+    });
+    value.unwrap_or_default().to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(content_type: &str, body: &[u8]) -> String {
+        let (name, value) = member(content_type, body);
+        format!("{name}={}", crate::domain::canonical::text(&value))
+    }
+
+    #[test]
+    fn text_is_read_in_the_set_it_says_and_bytes_stay_bytes() {
+        assert_eq!(read("text/html; Charset=\"UTF-8\"", "é".as_bytes()), "body=\"é\"");
+        assert_eq!(read("text/plain", b"\xe9"), "body_base64=\"6Q==\"");
+        assert_eq!(read("text/plain;charset=ISO-8859-1", b"\xe9"), "body=\"é\"");
+        assert_eq!(read("text/plain;charset=windows-1252", b"\x80"), "body_base64=\"gA==\"");
+        assert_eq!(read("text/plain;charset=utf-16", b"\xff\xfeh\0i\0"), "body=\"hi\"");
+        assert_eq!(read("text/plain;charset=utf-16le", b"h\0i"), "body_base64=\"aABp\"");
+        assert_eq!(read("text/plain;charset=shift_jis", b"hi"), "body_base64=\"aGk=\"");
+        assert_eq!(
+            read("application/json;charset=utf-8", b"{\"b\":1, \"a\":2}"),
+            "body={\"a\":2,\"b\":1}"
+        );
+        assert_eq!(
+            read("application/json", b"{\"a\":1,\"a\":2}"),
+            "body=\"{\\\"a\\\":1,\\\"a\\\":2}\""
+        );
+    }
+}

@@ -1,0 +1,326 @@
+//! The `fetch` kind: one URL of the agent's choice, within the bounds of its binding.
+//!
+//! What the binding says of scheme, host and port is judged before any name is resolved. A redirect is
+//! not followed: the result names where it leads, and going there is a call of its own, with its own
+//! decision and its own entry. Nothing of the gate's goes along: no run, no trace, no proxy, and a
+//! credential only to the one origin it was pinned to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+
+use super::http::{failed, headers_of, not_connected, sources};
+use super::net::{Client, Clients, Pace, Resolve, SendError, Trust, Unread, is_encoded, whole};
+use super::probe::{self, Point, State};
+use super::{ToolExecutor, content};
+use crate::catalog::binding::{self, Credential};
+use crate::catalog::fetch::{Denied, HostPattern};
+use crate::catalog::host::Origin;
+use crate::catalog::web_url::{self, WebUrl};
+use crate::domain::call::ToolCall;
+use crate::domain::canonical;
+use crate::domain::decision::Reason;
+use crate::domain::effect::Effect;
+use crate::domain::json::Json;
+use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::prepared::{Hold, Prepared};
+use crate::ledger::permit::Permit;
+
+/// Who asks, unless the agent may say and says so.
+const AGENT: &str = concat!("wicketgate/", env!("CARGO_PKG_VERSION"));
+/// Bytes of the longest header value an agent may set.
+const VALUE_BYTES_MAX: usize = 1024;
+/// Characters of a place that are repeated in a message.
+const PLACE_CHARS_MAX: usize = 200;
+/// Origins that an operator's look connects to; whatever is listed beyond them is said not to be looked at.
+const LOOKS_MAX: usize = 16;
+/// How slow an answer may be, whatever the tool's own deadline is.
+const PACE: Pace =
+    Pace { head: Duration::from_secs(15), stretch: Duration::from_secs(10), bytes_min: 10 * 1024 };
+
+/// One tool that fetches.
+#[derive(Debug)]
+pub struct Fetch {
+    rule: binding::Fetch,
+    clients: Clients,
+    result_bytes_max: u64,
+}
+
+/// A request that is read and waits for its permit. Secrets are not in it.
+struct Ready {
+    url: WebUrl,
+    method: Method,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Fetch {
+    /// Connects to nothing.
+    ///
+    /// # Errors
+    /// Certificate authorities that cannot be used.
+    pub fn new(
+        mut rule: binding::Fetch,
+        result_bytes_max: u64,
+        resolve: Arc<dyn Resolve>,
+    ) -> Result<Self, String> {
+        let trust = Trust::of(rule.ca.as_deref())?;
+        rule.ca = None;
+        let clients = Clients::new(rule.private_addresses.clone(), trust, resolve);
+        Ok(Self { rule, clients, result_bytes_max })
+    }
+
+    /// The request these arguments ask for, or everything that stands against it.
+    fn read(&self, args: &Json) -> Result<Ready, Vec<Denied>> {
+        let text = args.get("url").and_then(Json::as_str).unwrap_or_default();
+        let (mut denied, url) = match WebUrl::parse(text) {
+            Ok(url) => (self.rule.denials(&url), Some(url)),
+            Err(fault) => {
+                let said = Denied { detail: fault.detail(), message: fault.to_string() };
+                // Where other readers would go with it is said too.
+                let leads = web_url::lenient_host(text);
+                let inside = leads.and_then(|host| self.rule.admits_host(&host).err());
+                ([said].into_iter().chain(inside).collect(), None)
+            }
+        };
+        let method = self.method(args).map_err(|why| denied.push(why)).ok();
+        let headers = self.headers(args).map_err(|why| denied.push(why)).ok();
+        match (url, method, headers) {
+            (Some(url), Some(method), Some(headers)) if denied.is_empty() => {
+                Ok(Ready { url, method, headers })
+            }
+            (_, _, _) => Err(denied),
+        }
+    }
+
+    fn method(&self, args: &Json) -> Result<Method, Denied> {
+        let asked = args.get("method").and_then(Json::as_str).unwrap_or("GET");
+        let found = self.rule.methods.iter().find(|method| method.as_str() == asked);
+        found.cloned().ok_or_else(|| Denied {
+            detail: "fetch.method",
+            message: format!("this tool does not send `{}`", clip(asked, 16)),
+        })
+    }
+
+    fn headers(&self, args: &Json) -> Result<Vec<(HeaderName, HeaderValue)>, Denied> {
+        let denied = |message: String| Denied { detail: "fetch.header", message };
+        let Some(given) = args.get("headers").and_then(Json::as_object) else {
+            return Ok(Vec::new());
+        };
+        let mut out: Vec<(HeaderName, HeaderValue)> = Vec::new();
+        for (name, value) in given {
+            let known = HeaderName::from_bytes(name.as_bytes())
+                .ok()
+                .filter(|name| self.rule.headers_allowed.contains(name));
+            let Some(known) = known else {
+                return Err(denied(format!(
+                    "header `{}` is not the agent's to set",
+                    clip(name, 64)
+                )));
+            };
+            if out.iter().any(|(earlier, _)| *earlier == known) {
+                return Err(denied(format!("header `{known}` is given twice")));
+            }
+            let value =
+                value.as_str().filter(|text| text.len() <= VALUE_BYTES_MAX && text.is_ascii());
+            let Some(value) = value.and_then(|text| HeaderValue::from_str(text).ok()) else {
+                return Err(denied(format!("the value of header `{known}` is no header value")));
+            };
+            out.push((known, value));
+        }
+        Ok(out)
+    }
+
+    fn request(&self, ready: &Ready) -> Result<http::Request<Full<Bytes>>, String> {
+        let mut request = http::Request::new(Full::new(Bytes::new()));
+        *request.method_mut() = ready.method.clone();
+        *request.uri_mut() = ready.url.to_string().parse().map_err(|_| "no uri".to_owned())?;
+        let headers = request.headers_mut();
+        headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
+        for (name, value) in &ready.headers {
+            headers.insert(name, value.clone());
+        }
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let own = self.rule.credentials.iter().filter(|(origin, _)| *origin == ready.url.origin);
+        let own: Vec<Credential> = own.map(|(_, credential)| credential.clone()).collect();
+        for (name, value) in headers_of(&own)? {
+            headers.append(name, value);
+        }
+        Ok(request)
+    }
+
+    /// Sends the request its `prepare` read. Only `execute` calls this, with a permitted call.
+    async fn send(&self, prepared: &Prepared) -> Outcome {
+        let Some(ready) = prepared.hold::<Ready>() else {
+            return failed(FailureClass::Changed, false, "the call was prepared by another tool");
+        };
+        let request = match self.request(ready) {
+            Ok(request) => request,
+            Err(why) => return failed(FailureClass::Protocol, false, &why),
+        };
+        let client = self.clients.of(&ready.url.origin);
+        let sent = tokio::time::timeout(PACE.head, client.send(request)).await;
+        match sent {
+            Ok(Ok(response)) => self.answer(ready, response).await,
+            Ok(Err(SendError::Framing(why))) => failed(FailureClass::Protocol, true, why),
+            Ok(Err(error)) if error.is_connect() => not_connected(&error),
+            Ok(Err(error)) => broken(&error),
+            Err(_elapsed) => failed(FailureClass::Timeout, true, "the server does not answer"),
+        }
+    }
+
+    async fn answer(&self, ready: &Ready, response: http::Response<Incoming>) -> Outcome {
+        let (head, body) = response.into_parts();
+        let redirects = matches!(head.status.as_u16(), 301 | 302 | 303 | 307 | 308);
+        if let Some(location) = head.headers.get(header::LOCATION).filter(|_| redirects) {
+            return match self.leads(&ready.url, location) {
+                Ok(url) => {
+                    let place = ("redirect", Json::from(url));
+                    completed(head.status, [place, self.headers_of(&head.headers)])
+                }
+                Err(why) => failed(FailureClass::Protocol, true, &why),
+            };
+        }
+        if is_encoded(&head.headers) {
+            return failed(
+                FailureClass::Protocol,
+                true,
+                "the answer is encoded, and nobody asked for it",
+            );
+        }
+        let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = kind.unwrap_or_default();
+        let body = match whole(body, self.result_bytes_max, Some(PACE)).await {
+            Ok(body) => body,
+            Err(Unread::TooLarge) => {
+                let message = format!("the answer has more than {} bytes", self.result_bytes_max);
+                return failed(FailureClass::TooLarge, true, &message);
+            }
+            Err(Unread::Slow) => {
+                return failed(FailureClass::Timeout, true, "the answer comes too slowly");
+            }
+            Err(Unread::Broken(error)) => return broken(&error),
+        };
+        let headers = self.headers_of(&head.headers);
+        let shown = [("content_type", Json::from(kind)), headers, content::member(kind, &body)];
+        completed(head.status, shown)
+    }
+
+    /// Where a redirect leads, if this tool may be asked for it.
+    fn leads(&self, from: &WebUrl, location: &HeaderValue) -> Result<String, String> {
+        let text = location.to_str().map_err(|_| "the answer redirects to no url".to_owned())?;
+        let place = from.join(text).unwrap_or_else(|| text.to_owned());
+        let refused = |why: &str| {
+            let place = clip(&place, PLACE_CHARS_MAX);
+            format!("the answer redirects to `{place}`, which is refused: {why}")
+        };
+        let url = WebUrl::parse(&place).map_err(|fault| refused(&fault.to_string()))?;
+        match self.rule.denials(&url).first() {
+            None => Ok(url.to_string()),
+            Some(denied) => Err(refused(&denied.message)),
+        }
+    }
+
+    /// The headers of an answer that agents are given; several lines of one name as one.
+    fn headers_of(&self, headers: &http::HeaderMap) -> (&'static str, Json) {
+        let shown = self.rule.headers_returned.iter().filter_map(|name| {
+            let lines: Vec<&str> =
+                headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
+            (!lines.is_empty()).then(|| (name.as_str().to_owned(), Json::from(lines.join(", "))))
+        });
+        ("headers", Json::object(shown))
+    }
+}
+
+#[async_trait]
+impl ToolExecutor for Fetch {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+        let ready = self.read(call.args()).map_err(|denied| {
+            let reason = |denied: Denied| {
+                Reason::effect_refused("tool.fetch", denied.detail, denied.message)
+            };
+            denied.into_iter().map(reason).collect::<Vec<_>>()
+        })?;
+        let url = &ready.url;
+        let effect = Effect::Http {
+            method: ready.method.as_str().to_owned(),
+            scheme: url.origin.scheme().to_owned(),
+            host: url.origin.host.to_string(),
+            port: url.origin.port,
+            path: url.path.clone(),
+            query: url.pairs.clone(),
+            body_bytes: 0,
+        };
+        Ok((effect, Box::new(ready)))
+    }
+
+    async fn execute(&self, permit: &Permit) -> Outcome {
+        self.send(permit.prepared()).await
+    }
+}
+
+/// For an operator: whether the hosts that are named one by one are there. Sends nothing.
+pub(super) async fn probe(rule: &binding::Fetch, resolve: &Arc<dyn Resolve>) -> Vec<Point> {
+    let skipped = |what: String, why: &str| Point::wrong(what, State::Skipped, why, "");
+    let (mut points, mut origins) = (Vec::new(), Vec::new());
+    for pattern in &rule.hosts {
+        match pattern {
+            HostPattern::Exact(host) => origins.extend(origins_of(rule, host)),
+            HostPattern::Below(base) => {
+                points.push(skipped(format!("*.{base}"), "a pattern names no host to look at"));
+            }
+        }
+    }
+    let beyond = origins.split_off(origins.len().min(LOOKS_MAX));
+    let trust = Trust::of(rule.ca.as_deref());
+    for origin in &origins {
+        let open = &rule.private_addresses;
+        let client = trust
+            .as_ref()
+            .map(|trust| Client::trusting(origin, open, trust, Arc::clone(resolve)))
+            .map_err(Clone::clone);
+        points.push(probe::connect(origin, client, None).await);
+    }
+    let place = |origin: &Origin| format!("{}://{}:{}", origin.scheme(), origin.host, origin.port);
+    points.extend(beyond.iter().map(|o| skipped(place(o), "one of too many to look at")));
+    points
+}
+
+/// Everywhere this host may be asked at.
+fn origins_of(rule: &binding::Fetch, host: &crate::catalog::host::Host) -> Vec<Origin> {
+    let mut all = Vec::new();
+    for scheme in &rule.schemes {
+        let tls = *scheme == "https";
+        let own = [if tls { 443 } else { 80 }];
+        let ports = if rule.ports.is_empty() { &own[..] } else { &rule.ports };
+        all.extend(ports.iter().map(|port| Origin { tls, host: host.clone(), port: *port }));
+    }
+    all
+}
+
+fn completed<const N: usize>(status: StatusCode, members: [(&'static str, Json); N]) -> Outcome {
+    let number = ("status", Json::from(u64::from(status.as_u16())));
+    let result = Json::object([number].into_iter().chain(members));
+    Outcome::Completed { result: canonical::bytes(&result), status: status.as_u16().to_string() }
+}
+
+/// The connection failed under way. `GET` and `HEAD` change nothing by their definition, so it is known
+/// what became of the call: it failed.
+fn broken(error: &(dyn std::error::Error + 'static)) -> Outcome {
+    let hyper = sources(error).find_map(|e| e.downcast_ref::<hyper::Error>());
+    if hyper.is_some_and(hyper::Error::is_parse_too_large) {
+        return failed(FailureClass::TooLarge, true, "the head of the answer is too large");
+    }
+    if hyper.is_some_and(hyper::Error::is_parse) {
+        return failed(FailureClass::Protocol, true, "the answer is not http");
+    }
+    failed(FailureClass::ToolError, true, "the connection was lost before the answer was complete")
+}
+
+fn clip(text: &str, chars_max: usize) -> String {
+    text.chars().take(chars_max).collect()
+}

@@ -1,0 +1,271 @@
+//! The `file.list` kind: the entries of one directory, and of those below it where that is configured.
+//!
+//! Links are shown as links and never followed; what lies below a protected name is not shown.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rustix::fs::{AtFlags, Dir, FileType};
+use rustix::io::Errno;
+
+use super::{Beneath, DIRECTORY, Seen, Use, failed, reason, refused, walk};
+use crate::catalog::binding::Listing;
+use crate::domain::call::ToolCall;
+use crate::domain::canonical;
+use crate::domain::decision::Reason;
+use crate::domain::effect::Effect;
+use crate::domain::json::Json;
+use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::prepared::Hold;
+use crate::ledger::permit::Permit;
+use crate::tool::ToolExecutor;
+use crate::tool::path::is_hidden;
+
+/// Names that are looked at for one answer, whatever it may hold.
+const SCANNED_MAX: usize = 65_536;
+/// Bytes of an answer around its entries.
+const FRAME_BYTES: usize = 8192;
+
+/// Lists directories beneath one root.
+#[derive(Debug)]
+pub struct FileList {
+    beneath: Arc<Beneath>,
+    entries_max: usize,
+    depth_max: u64,
+    bytes_max: usize,
+}
+
+/// An open directory as it was judged.
+struct Opened {
+    beneath: Arc<Beneath>,
+    dir: OwnedFd,
+    path: String,
+    depth: u64,
+    entries_max: usize,
+    bytes_max: usize,
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Found {
+    entries: Vec<Json>,
+    bytes: usize,
+    scanned: usize,
+    truncated: bool,
+}
+
+/// Why a listing ends before its end.
+enum Stop {
+    /// The answer is full.
+    Full,
+    /// There is more than anybody looks at.
+    TooMany,
+    /// The directory cannot be read.
+    Unreadable,
+}
+
+impl FileList {
+    /// Opens the root. `bytes_max`: of an answer.
+    ///
+    /// # Errors
+    /// A root that cannot be opened, or a kernel without `openat2`.
+    pub fn new(listing: &Listing, bytes_max: u64) -> Result<Self, String> {
+        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        Ok(Self {
+            beneath: Arc::new(Beneath::open(&listing.root)?),
+            entries_max: number(listing.entries_max),
+            depth_max: listing.depth_max,
+            bytes_max: number(bytes_max).saturating_sub(FRAME_BYTES),
+        })
+    }
+
+    fn look(&self, args: &Json) -> Result<(Effect, Opened), Reason> {
+        let path = args.get("path").and_then(Json::as_str).unwrap_or(".");
+        let path = if path.is_empty() { "." } else { path };
+        if path != "." {
+            self.beneath.check(path, Use::Look)?;
+        }
+        let depth = args.get("depth").map_or(Some(1), Json::as_u64);
+        let depth = depth
+            .filter(|depth| (1..=self.depth_max).contains(depth))
+            .ok_or_else(|| reason("file.depth", format!("`depth` is 1 to {}", self.depth_max)))?;
+        let dir = self.beneath.walk(path, DIRECTORY).map_err(|error| match error {
+            Errno::NOTDIR => reason("file.not_directory", format!("`{path}` is no directory")),
+            other => refused(other, path),
+        })?;
+        let stat = rustix::fs::fstat(&dir).map_err(|error| refused(error, path))?;
+        self.beneath.check_own(&Seen::from(&stat))?;
+        let effect = Effect::File {
+            access: "list".into(),
+            root: self.beneath.name.clone(),
+            path: path.to_owned(),
+            kind: "directory".into(),
+            size: 0,
+            mode: stat.st_mode & 0o7777,
+            change: None,
+        };
+        let (beneath, path) = (Arc::clone(&self.beneath), path.to_owned());
+        let (entries_max, bytes_max) = (self.entries_max, self.bytes_max);
+        Ok((effect, Opened { beneath, dir, path, depth, entries_max, bytes_max }))
+    }
+}
+
+#[async_trait]
+impl ToolExecutor for FileList {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+        let (effect, opened) = self.look(call.args()).map_err(|reason| vec![reason])?;
+        Ok((effect, Box::new(Arc::new(opened))))
+    }
+
+    async fn execute(&self, permit: &Permit) -> Outcome {
+        let Some(opened) = permit.prepared().hold::<Arc<Opened>>().map(Arc::clone) else {
+            return failed(FailureClass::Changed, "the call was prepared by another tool");
+        };
+        let listing = tokio::task::spawn_blocking(move || opened.list());
+        let unreadable = || failed(FailureClass::ToolError, "the directory cannot be read");
+        listing.await.unwrap_or_else(|_| unreadable())
+    }
+}
+
+impl Opened {
+    fn list(&self) -> Outcome {
+        let mut found = Found::default();
+        match self.entries(&self.dir, "", self.depth, &mut found) {
+            Ok(()) | Err(Stop::Full) => {}
+            Err(Stop::TooMany) => {
+                let message = format!("there are more than {SCANNED_MAX} names");
+                return failed(FailureClass::TooLarge, &message);
+            }
+            Err(Stop::Unreadable) => {
+                return failed(FailureClass::ToolError, "the directory cannot be read");
+            }
+        }
+        let result = Json::object([
+            ("path", Json::from(self.path.as_str())),
+            ("entries", found.entries.into()),
+            ("truncated", Json::from(found.truncated)),
+        ]);
+        Outcome::Completed { result: canonical::bytes(&result), status: "ok".into() }
+    }
+
+    /// The entries of one directory in the order of their bytes, each followed by those below it.
+    fn entries(
+        &self,
+        dir: &OwnedFd,
+        above: &str,
+        depth: u64,
+        found: &mut Found,
+    ) -> Result<(), Stop> {
+        for name in names(dir, found)? {
+            // What is gone by now is not there.
+            let Ok(stat) = rustix::fs::statat(dir, &*name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            let (shown, escaped) = show(&name);
+            let path = format!("{above}{shown}");
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            let hidden = self.beneath.guard.protects(&self.below(&path), Use::Look)
+                || self.beneath.check_own(&Seen::from(&stat)).is_err();
+            let mut members = vec![("name", Json::from(path.as_str())), ("kind", word(kind))];
+            if kind == FileType::RegularFile {
+                let size = u64::try_from(stat.st_size).unwrap_or_default();
+                members.push(("size", Json::from(size)));
+            }
+            members.extend(escaped.then(|| ("escaped", Json::from(true))));
+            members.extend(hidden.then(|| ("protected", Json::from(true))));
+            found.add(Json::object(members), self.entries_max, self.bytes_max)?;
+            if kind == FileType::Directory && depth > 1 && !hidden && !escaped {
+                // One that cannot be opened, or is another mount, is shown without its entries.
+                if let Ok(inner) = walk(dir, &path_of(&name), DIRECTORY) {
+                    let below = self.entries(&inner, &format!("{path}/"), depth - 1, found);
+                    match below {
+                        Ok(()) | Err(Stop::Unreadable) => {}
+                        Err(stop) => return Err(stop),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The path below the root.
+    fn below(&self, path: &str) -> String {
+        if self.path == "." { path.to_owned() } else { format!("{}/{path}", self.path) }
+    }
+}
+
+impl Found {
+    fn add(&mut self, entry: Json, entries_max: usize, bytes_max: usize) -> Result<(), Stop> {
+        let bytes = canonical::bytes(&entry).len().saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.entries.len() >= entries_max || self.bytes > bytes_max {
+            self.truncated = true;
+            return Err(Stop::Full);
+        }
+        self.entries.push(entry);
+        Ok(())
+    }
+}
+
+/// The names in a directory, sorted.
+fn names(dir: &OwnedFd, found: &mut Found) -> Result<Vec<CString>, Stop> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir).map_err(|_| Stop::Unreadable)? {
+        let entry = entry.map_err(|_| Stop::Unreadable)?;
+        if matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            continue;
+        }
+        found.scanned = found.scanned.saturating_add(1);
+        if found.scanned > SCANNED_MAX {
+            return Err(Stop::TooMany);
+        }
+        names.push(entry.file_name().to_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// A name as it may be shown to anybody, and whether that is not the name itself: bytes that are no text
+/// as `\xHH`, characters that hide or mislead as `\u{…}`.
+fn show(name: &CStr) -> (String, bool) {
+    let bytes = name.to_bytes();
+    let plain = |text: &&str| !text.chars().any(|c| is_hidden(c) || c == '\\');
+    if let Some(text) = std::str::from_utf8(bytes).ok().filter(plain) {
+        return (text.to_owned(), false);
+    }
+    let mut shown = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if is_hidden(c) {
+                shown.push_str(&c.escape_unicode().to_string());
+            } else if c == '\\' {
+                shown.push_str("\\\\");
+            } else {
+                shown.push(c);
+            }
+        }
+        for byte in chunk.invalid() {
+            shown.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    (shown, true)
+}
+
+/// Only for names that are shown as they are.
+fn path_of(name: &CStr) -> String {
+    name.to_string_lossy().into_owned()
+}
+
+fn word(kind: FileType) -> Json {
+    Json::from(match kind {
+        FileType::RegularFile => "file",
+        FileType::Directory => "directory",
+        FileType::Symlink => "link",
+        FileType::Fifo => "fifo",
+        FileType::Socket => "socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "device",
+        FileType::Unknown => "unknown",
+    })
+}

@@ -1,0 +1,351 @@
+//! The `file.write` kind: one regular file, made, replaced or deleted as a whole.
+//!
+//! What is there is opened, looked at and read before anybody judges; the directory it lies in stays open.
+//! `change` acts on these descriptors, and only if they still are what was judged.
+
+use std::any::Any;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustix::fs::{FileType, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::{Beneath, DIRECTORY, READ, Seen, Use, change, failed, is_regular, reason, refused};
+use super::{two_names, walk};
+use crate::catalog::binding::Writing;
+use crate::domain::call::ToolCall;
+use crate::domain::canonical;
+use crate::domain::decision::Reason;
+use crate::domain::digest::Digest;
+use crate::domain::effect::{Change, Effect};
+use crate::domain::json::Json;
+use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::prepared::Hold;
+use crate::ledger::permit::Permit;
+use crate::tool::ToolExecutor;
+
+/// Version of the payload that undoes a write.
+pub const PRE_IMAGE: &str = "wicketgate/pre-image/1";
+/// Bytes of a file that a reversible write may change: its pre-image is a payload.
+const PRE_IMAGE_BYTES_MAX: usize = 512 << 10;
+/// Bytes such a content may take as text of a pre-image; in base64 it always takes less.
+const TEXT_BYTES_MAX: usize = 768 << 10;
+/// Bytes of a file that may be replaced or deleted: they are read and hashed before the judgement.
+const TARGET_BYTES_MAX: i64 = 4 << 20;
+/// Permission bits of a file that is made.
+pub(super) const MODE_NEW: u32 = 0o644;
+
+/// Writes files beneath one root.
+#[derive(Debug)]
+pub struct FileWrite {
+    beneath: Arc<Beneath>,
+    create_parents: bool,
+}
+
+/// One write, as it was judged.
+pub(super) struct Plan {
+    pub beneath: Arc<Beneath>,
+    pub path: String,
+    /// The deepest directory of the path that is there; `.` is the root.
+    pub folder: String,
+    pub parent: OwnedFd,
+    /// Directories to be made below it.
+    pub missing: Vec<String>,
+    pub name: String,
+    /// What it will hold; none for a deletion.
+    pub content: Option<Vec<u8>>,
+    /// What is there.
+    pub before: Option<Before>,
+}
+
+/// What is there, read through the descriptor it was judged by.
+pub(super) struct Before {
+    pub file: OwnedFd,
+    pub seen: Seen,
+    /// When anything about it changed last.
+    pub touched: (i64, i64),
+    pub mode: u32,
+    pub group: u32,
+    pub digest: Digest,
+    pub bytes: Vec<u8>,
+}
+
+/// The arguments.
+struct Asked<'a> {
+    path: &'a str,
+    mode: &'a str,
+    content: Option<Vec<u8>>,
+    if_match: Option<Digest>,
+}
+
+impl<'a> Asked<'a> {
+    fn of(args: &'a Json) -> Result<Self, Reason> {
+        let text = |name: &str| args.get(name).and_then(Json::as_str);
+        let path = text("path").ok_or_else(|| reason("file.path", "`path` is missing"))?;
+        let mode = text("mode").unwrap_or("write");
+        if !["write", "create", "replace", "delete"].contains(&mode) {
+            return Err(reason("file.mode", format!("`{mode}` is no mode of a write")));
+        }
+        let wrong = |why: &str| reason("file.content", why);
+        let content = match (text("content"), text("content_base64"), mode) {
+            (None, None, "delete") => None,
+            (_, _, "delete") => return Err(wrong("a deletion has no content")),
+            (Some(content), None, _) => Some(content.as_bytes().to_vec()),
+            (None, Some(coded), _) => {
+                Some(STANDARD.decode(coded).map_err(|_| wrong("`content_base64` is not base64"))?)
+            }
+            (_, _, _) => return Err(wrong("give one of `content` and `content_base64`")),
+        };
+        let digest = |text| {
+            Digest::parse(text).ok_or_else(|| reason("file.if_match", "`if_match` is no SHA-256"))
+        };
+        let if_match = text("if_match").map(digest).transpose()?;
+        Ok(Self { path, mode, content, if_match })
+    }
+}
+
+impl FileWrite {
+    /// Opens the root, and takes away what a process that was killed in a write left in it.
+    ///
+    /// # Errors
+    /// A root that cannot be opened, or a kernel without `openat2`.
+    pub fn new(writing: &Writing) -> Result<Self, String> {
+        let beneath = Arc::new(Beneath::open(&writing.root)?);
+        change::sweep(&beneath);
+        Ok(Self { beneath, create_parents: writing.create_parents })
+    }
+
+    pub(super) fn plan(&self, args: &Json) -> Result<(Effect, Plan), Reason> {
+        let Asked { path, mode, content, if_match } = Asked::of(args)?;
+        self.beneath.check(path, Use::Change)?;
+        let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
+        let makes = self.create_parents && matches!(mode, "write" | "create");
+        let (parent, folder, missing) = self.folder(folder, makes)?;
+        let before =
+            if missing.is_empty() { Before::of(&self.beneath, &parent, name)? } else { None };
+        match (mode, &before) {
+            ("create", Some(_)) => {
+                return Err(reason("file.exists", format!("`{path}` is there already")));
+            }
+            ("replace" | "delete", None) => return Err(refused(Errno::NOENT, path)),
+            (_, _) => {}
+        }
+        if if_match.is_some() && if_match != before.as_ref().map(|before| before.digest) {
+            return Err(reason("file.changed", format!("`{path}` is not what `if_match` says")));
+        }
+        let (path, name) = (path.to_owned(), name.to_owned());
+        let beneath = Arc::clone(&self.beneath);
+        let plan = Plan { beneath, path, folder, parent, missing, name, content, before };
+        Ok((plan.effect(), plan))
+    }
+
+    /// The deepest directory that is there, and the names that are not; those only if they may be made.
+    fn folder(&self, folder: &str, makes: bool) -> Result<(OwnedFd, String, Vec<String>), Reason> {
+        let (mut there, mut missing) = (folder.to_owned(), Vec::new());
+        loop {
+            match self.beneath.walk(&there, DIRECTORY) {
+                Ok(parent) => {
+                    missing.reverse();
+                    return Ok((parent, there, missing));
+                }
+                Err(Errno::NOENT) if makes && there != "." => {
+                    let (above, name) = there.rsplit_once('/').unwrap_or((".", &there));
+                    missing.push(name.to_owned());
+                    there = above.to_owned();
+                }
+                Err(error) => return Err(refused(error, folder)),
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// `create`, `replace` or `delete`.
+    pub const fn operation(&self) -> &'static str {
+        match (&self.content, &self.before) {
+            (None, _) => "delete",
+            (Some(_), None) => "create",
+            (Some(_), Some(_)) => "replace",
+        }
+    }
+
+    /// SHA-256 of what it will hold; empty for a deletion.
+    pub fn after(&self) -> String {
+        self.content.as_ref().map_or_else(String::new, |content| Digest::of(&[content]).hex())
+    }
+
+    fn effect(&self) -> Effect {
+        let before = self.before.as_ref();
+        let bytes = self.content.as_ref().map_or(0, Vec::len);
+        Effect::File {
+            access: "write".into(),
+            root: self.beneath.name.clone(),
+            path: self.path.clone(),
+            kind: if before.is_some() { "regular" } else { "none" }.into(),
+            size: before.map_or(0, |before| u64::try_from(before.seen.size).unwrap_or_default()),
+            mode: before.map_or(MODE_NEW, |before| before.mode),
+            change: Some(Change {
+                operation: self.operation().into(),
+                bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+                sha256: self.after(),
+                before_sha256: before.map_or_else(String::new, |before| before.digest.hex()),
+            }),
+        }
+    }
+
+    /// What it takes to undo it.
+    fn pre_image(&self) -> Result<Json, Reason> {
+        let before = match &self.before {
+            None => Json::object([("exists", Json::from(false))]),
+            Some(before) if before.bytes.len() > PRE_IMAGE_BYTES_MAX => {
+                let message = format!(
+                    "the file has {} bytes; a write of tier T1 changes at most {PRE_IMAGE_BYTES_MAX}",
+                    before.bytes.len()
+                );
+                return Err(reason("file.pre_image", message));
+            }
+            Some(before) => Json::object([
+                ("exists", Json::from(true)),
+                ("sha256", Json::from(before.digest.hex())),
+                ("mode", Json::from(u64::from(before.mode))),
+                shown(&before.bytes),
+            ]),
+        };
+        let after = match &self.content {
+            None => Json::object([("exists", Json::from(false))]),
+            Some(_) => {
+                Json::object([("exists", Json::from(true)), ("sha256", Json::from(self.after()))])
+            }
+        };
+        Ok(Json::object([
+            ("v", Json::from(PRE_IMAGE)),
+            ("root", Json::from(self.beneath.name.as_str())),
+            ("path", Json::from(self.path.as_str())),
+            ("before", before),
+            ("after", after),
+        ]))
+    }
+}
+
+/// As text where it is some, and where that is not much longer.
+fn shown(bytes: &[u8]) -> (&'static str, Json) {
+    let text = std::str::from_utf8(bytes).ok().map(Json::from);
+    match text.filter(|text| canonical::bytes(text).len() <= TEXT_BYTES_MAX) {
+        Some(text) => ("text", text),
+        None => ("base64", Json::from(STANDARD.encode(bytes))),
+    }
+}
+
+impl Before {
+    /// The file of this name in this directory, or that there is none.
+    pub fn of(beneath: &Beneath, dir: &OwnedFd, name: &str) -> Result<Option<Self>, Reason> {
+        let refuse = |error| refused(error, name);
+        // Looked at before it is opened: opening a device may be an effect.
+        let look = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found = match walk(dir, name, look) {
+            Err(Errno::NOENT) => return Ok(None),
+            found => found.map_err(refuse)?,
+        };
+        let stat = rustix::fs::fstat(&found).map_err(refuse)?;
+        let seen = Seen::from(&stat);
+        fit(&stat)?;
+        beneath.check_own(&seen)?;
+        let file = walk(dir, name, READ).map_err(refuse)?;
+        let changed = || reason("file.changed", "the file changes while it is looked at");
+        let now = |file: &OwnedFd| {
+            let stat = rustix::fs::fstat(file).map_err(refuse)?;
+            Ok::<_, Reason>((Seen::from(&stat), touched(&stat)))
+        };
+        let judged = (seen, touched(&stat));
+        if now(&file)? != judged {
+            return Err(changed());
+        }
+        let bytes = contents(&file).map_err(|_| reason("file.path", "the file cannot be read"))?;
+        if now(&file)? != judged || i64::try_from(bytes.len()).ok() != Some(seen.size) {
+            return Err(changed());
+        }
+        let (mode, group) = (stat.st_mode & 0o7777, stat.st_gid);
+        let digest = Digest::of(&[&bytes]);
+        Ok(Some(Self { file, seen, touched: judged.1, mode, group, digest, bytes }))
+    }
+}
+
+/// Everything in the file, from its first byte, and one byte more than may be in it.
+pub(super) fn contents(file: &OwnedFd) -> std::io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt as _;
+    let file = File::from(file.try_clone()?);
+    let most = usize::try_from(TARGET_BYTES_MAX).unwrap_or(usize::MAX).saturating_add(1);
+    let mut bytes = Vec::new();
+    let mut part = vec![0_u8; 64 << 10];
+    while bytes.len() < most {
+        let at = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        match file.read_at(&mut part, at) {
+            Ok(0) => break,
+            Ok(read) => bytes.extend_from_slice(part.get(..read).unwrap_or_default()),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(bytes)
+}
+
+/// Whether this is a file that may be written over: plain, ours, and known by one name.
+fn fit(stat: &Stat) -> Result<(), Reason> {
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+        return Err(reason("file.symlink", "the path is a symbolic link"));
+    }
+    if !is_regular(stat) {
+        return Err(reason("file.not_regular", "the path is not a regular file"));
+    }
+    if stat.st_nlink != 1 {
+        return Err(two_names());
+    }
+    if stat.st_mode & 0o7000 != 0 {
+        return Err(reason("file.special_mode", "the file has set-id or sticky bits"));
+    }
+    if stat.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(reason("file.foreign_owner", "the file belongs to another user"));
+    }
+    if stat.st_size > TARGET_BYTES_MAX {
+        let message =
+            format!("the file has {} bytes, at most {TARGET_BYTES_MAX} are changed", stat.st_size);
+        return Err(reason("file.too_large", message));
+    }
+    Ok(())
+}
+
+#[allow(
+    clippy::useless_conversion,
+    clippy::unnecessary_fallible_conversions,
+    reason = "the fields' widths differ between platforms"
+)]
+pub(super) fn touched(stat: &Stat) -> (i64, i64) {
+    (stat.st_ctime.into(), i64::try_from(stat.st_ctime_nsec).unwrap_or_default())
+}
+
+#[async_trait]
+impl ToolExecutor for FileWrite {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+        let (effect, plan) = self.plan(call.args()).map_err(|reason| vec![reason])?;
+        Ok((effect, Box::new(Arc::new(plan))))
+    }
+
+    fn pre_image(&self, hold: &(dyn Any + Send + Sync)) -> Result<Option<Json>, Reason> {
+        let plan = hold.downcast_ref::<Arc<Plan>>();
+        let plan = plan.ok_or_else(|| reason("file.pre_image", "another tool's call"))?;
+        plan.pre_image().map(Some)
+    }
+
+    async fn execute(&self, permit: &Permit) -> Outcome {
+        let Some(plan) = permit.prepared().hold::<Arc<Plan>>().map(Arc::clone) else {
+            return failed(FailureClass::Changed, "the call was prepared by another tool");
+        };
+        let writing = tokio::task::spawn_blocking(move || change::apply(&plan));
+        // A panic half way: nobody knows how far it came.
+        writing.await.unwrap_or_else(|_| Outcome::Unknown { cause: "panic".into() })
+    }
+}

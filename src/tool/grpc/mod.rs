@@ -1,0 +1,353 @@
+//! The `grpc` kind: one unary method of a literal service, called with a message made of validated arguments.
+//!
+//! The message is made in `prepare`, so the bytes that were judged are the bytes that are sent. Framing and
+//! status are read here and not by a library: the one that is in the tree stops the process at a status
+//! that is odd enough.
+
+mod decode;
+mod encode;
+pub mod reflect;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use parking_lot::Mutex;
+use prost::Message;
+use prost_reflect::{DynamicMessage, MethodDescriptor};
+
+use self::status::Status;
+use super::ToolExecutor;
+use super::http::{failed, headers_of, not_connected, of_call};
+use super::net::{Client, Resolve, SendError, Trust};
+use super::probe::{self, Point};
+use crate::catalog::address::Cidr;
+use crate::catalog::binding::Credential;
+use crate::catalog::grpc;
+use crate::catalog::host::Origin;
+use crate::domain::call::ToolCall;
+use crate::domain::canonical;
+use crate::domain::decision::Reason;
+use crate::domain::effect::{self, Effect};
+use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::prepared::{Hold, Prepared, ToolFacts};
+use crate::ledger::permit::Permit;
+
+/// Bytes before a message: whether it is compressed, and its length.
+const PREFIX: usize = 5;
+
+/// One bound method.
+#[derive(Debug)]
+pub struct Grpc {
+    connection: Connection,
+    method: MethodDescriptor,
+    metadata: Vec<(HeaderName, HeaderValue)>,
+    credentials: Vec<Credential>,
+    request_bytes_max: u64,
+    result_bytes_max: u64,
+    /// Calling it once more changes nothing, so an unknown end is no more than a failure.
+    repeatable: bool,
+    read_only: bool,
+}
+
+/// A message that waits for its permit, with its prefix. Secrets are not in it.
+struct Ready(Bytes);
+
+impl Grpc {
+    /// Makes the client of one binding. Connects to nothing.
+    ///
+    /// # Errors
+    /// Certificate authorities that cannot be used.
+    pub fn new(
+        grpc: grpc::Grpc,
+        facts: &ToolFacts,
+        resolve: Arc<dyn Resolve>,
+    ) -> Result<Self, String> {
+        let trust = Trust::of_http2(grpc.ca.as_deref())?;
+        Ok(Self {
+            connection: Connection::new(grpc.origin, grpc.private_addresses, trust, resolve),
+            method: grpc.method,
+            metadata: grpc.metadata,
+            credentials: grpc.credentials,
+            request_bytes_max: grpc.request_bytes_max,
+            result_bytes_max: facts.result_bytes_max,
+            repeatable: facts.read_only || facts.idempotent,
+            read_only: facts.read_only,
+        })
+    }
+
+    fn effect(&self, request_bytes: u64) -> Effect {
+        let origin = &self.connection.origin;
+        Effect::Grpc(effect::Grpc {
+            scheme: origin.scheme().to_owned(),
+            host: origin.host.to_string(),
+            port: origin.port,
+            service: self.method.parent_service().full_name().to_owned(),
+            method: self.method.name().to_owned(),
+            request_bytes,
+        })
+    }
+
+    fn request(
+        &self,
+        ready: &Ready,
+        call: &ToolCall,
+        timeout: Duration,
+    ) -> Result<http::Request<Full<Bytes>>, String> {
+        let origin = &self.connection.origin;
+        let (service, method) = (self.method.parent_service(), self.method.name());
+        let (scheme, authority) = (origin.scheme(), origin.authority());
+        let uri = format!("{scheme}://{authority}/{}/{method}", service.full_name());
+        let request = http::Request::builder()
+            .method(http::Method::POST)
+            .uri(uri)
+            .header(header::TE, "trailers")
+            .header(header::CONTENT_TYPE, "application/grpc+proto")
+            .header("grpc-accept-encoding", "identity")
+            .header("grpc-timeout", format!("{}m", timeout.as_millis().min(99_999_999)));
+        let mut request = of_call(request, call);
+        for (name, value) in &self.metadata {
+            request = request.header(name, value);
+        }
+        for (name, value) in headers_of(&self.credentials)? {
+            request = request.header(name, value);
+        }
+        request.body(Full::new(ready.0.clone())).map_err(|error| error.to_string())
+    }
+
+    /// Sends the message its `prepare` made. Only `execute` calls this, with a permitted call.
+    async fn send(&self, prepared: &Prepared) -> Outcome {
+        let Some(ready) = prepared.hold::<Ready>() else {
+            return failed(FailureClass::Changed, false, "the call was prepared by another tool");
+        };
+        let timeout = prepared.tool().map_or(Duration::ZERO, |tool| tool.timeout);
+        let Ok(request) = self.request(ready, prepared.call(), timeout) else {
+            return failed(FailureClass::Protocol, false, "the request cannot be written");
+        };
+        let under_way = UnderWay::on(&self.connection);
+        let outcome = match under_way.client.send(request).await {
+            Ok(response) => self.answer(response).await,
+            Err(error) if error.is_connect() => not_connected(&error),
+            Err(SendError::Framing(why)) => failed(FailureClass::Protocol, true, why),
+            Err(SendError::Http(_)) => self.lost(),
+        };
+        under_way.ended();
+        outcome
+    }
+
+    async fn answer(&self, response: http::Response<Incoming>) -> Outcome {
+        let protocol = |why: &str| failed(FailureClass::Protocol, true, why);
+        let (head, body) = response.into_parts();
+        if head.status != StatusCode::OK {
+            let message = format!("the service answered HTTP `{}`", head.status.as_u16());
+            return failed(FailureClass::ToolError, true, &message);
+        }
+        if !is_grpc(&head.headers) {
+            return protocol("the service's answer is not gRPC");
+        }
+        if head.headers.get("grpc-encoding").is_some_and(|coding| coding != "identity") {
+            return protocol("the service's answer is compressed");
+        }
+        if let Some(status) = Status::of(&head.headers) {
+            // An answer of nothing but its end. That it is well is said behind a message.
+            return self.ended(&status, None);
+        }
+        let most = self.result_bytes_max;
+        match whole(body, most).await {
+            Ok(Whole { message, status: Some(status) }) => self.ended(&status, Some(&message)),
+            // The stream ended, and nobody said how the call did.
+            Ok(Whole { status: None, .. }) | Err(Unread::Broken) => self.lost(),
+            Err(Unread::TooLarge) => {
+                let message = format!("the service's answer has more than {most} bytes");
+                failed(FailureClass::TooLarge, true, &message)
+            }
+        }
+    }
+
+    /// A call that ended with this status, and what came before it.
+    fn ended(&self, status: &Status, body: Option<&[u8]>) -> Outcome {
+        if !status.is_ok() {
+            // A service that gave up says nothing of what it had done until then.
+            return match status.unsure() {
+                Some(cause) if !self.repeatable => Outcome::Unknown { cause: cause.to_owned() },
+                Some(_) | None => failed(FailureClass::ToolError, true, &status.said()),
+            };
+        }
+        let protocol = |why: &str| failed(FailureClass::Protocol, true, why);
+        let Some(message) = body.and_then(one_message) else {
+            return protocol("the service's answer is not one plain message");
+        };
+        let Ok(message) = DynamicMessage::decode(self.method.output(), message) else {
+            return protocol("the service's answer is not the message it was described as");
+        };
+        match decode::json(&message) {
+            Ok(json) => {
+                Outcome::Completed { result: canonical::bytes(&json), status: "OK".to_owned() }
+            }
+            Err(unread) => protocol(&unread.to_string()),
+        }
+    }
+
+    /// The connection or the stream failed after something may have been sent.
+    fn lost(&self) -> Outcome {
+        if self.read_only {
+            return failed(FailureClass::ToolError, true, "the connection to the service was lost");
+        }
+        Outcome::Unknown { cause: "connection_lost".into() }
+    }
+}
+
+#[async_trait]
+impl ToolExecutor for Grpc {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+        let refuse = |detail: &str, message: String| {
+            vec![Reason::effect_refused("tool.grpc", detail, message)]
+        };
+        let message = encode::message(&self.method.input(), call.args())
+            .map_err(|unfit| refuse("grpc.argument", unfit.to_string()))?;
+        let request_bytes = u64::try_from(message.encoded_len()).unwrap_or(u64::MAX);
+        let most = self.request_bytes_max;
+        let framed = if request_bytes <= most { framed(&message) } else { None };
+        let Some(bytes) = framed else {
+            let message = format!("the message has more than {most} bytes");
+            return Err(refuse("grpc.too_large", message));
+        };
+        let ready = Ready(bytes.into());
+        self.request(&ready, call, Duration::ZERO)
+            .map_err(|_| refuse("grpc.request", "the call makes no valid request".into()))?;
+        Ok((self.effect(request_bytes), Box::new(ready)))
+    }
+
+    async fn execute(&self, permit: &Permit) -> Outcome {
+        self.send(permit.prepared()).await
+    }
+}
+
+/// `application/grpc`, as protobuf or without a word about it.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = value.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    ["application/grpc", "application/grpc+proto"].contains(&essence)
+}
+
+/// A message with its prefix; `None` if it is longer than any can be.
+fn framed(message: &impl Message) -> Option<Vec<u8>> {
+    let encoded = message.encode_to_vec();
+    let length = u32::try_from(encoded.len()).ok()?;
+    let mut bytes = Vec::with_capacity(encoded.len().saturating_add(PREFIX));
+    bytes.push(0);
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes.extend_from_slice(&encoded);
+    Some(bytes)
+}
+
+/// The message of a body that is exactly one, uncompressed.
+fn one_message(body: &[u8]) -> Option<&[u8]> {
+    let (prefix, message) = body.split_at_checked(PREFIX)?;
+    let (compressed, length) = prefix.split_first()?;
+    let length = u32::from_be_bytes(length.try_into().ok()?);
+    let whole = u32::try_from(message.len()).ok() == Some(length);
+    (*compressed == 0 && whole).then_some(message)
+}
+
+/// A body and what stood behind it.
+struct Whole {
+    message: Vec<u8>,
+    status: Option<Status>,
+}
+
+enum Unread {
+    TooLarge,
+    Broken,
+}
+
+/// The whole body with one message of at most `bytes_max` bytes, never a part of it.
+async fn whole(mut body: Incoming, bytes_max: u64) -> Result<Whole, Unread> {
+    let most = usize::try_from(bytes_max).unwrap_or(usize::MAX).saturating_add(PREFIX);
+    let mut message = Vec::new();
+    let mut status = None;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_error| Unread::Broken)?;
+        match frame.into_data() {
+            Ok(data) => {
+                if message.len().saturating_add(data.len()) > most {
+                    return Err(Unread::TooLarge);
+                }
+                message.extend_from_slice(&data);
+            }
+            Err(frame) => status = frame.trailers_ref().and_then(Status::of),
+        }
+    }
+    Ok(Whole { message, status })
+}
+
+/// The one connection of a binding; calls share it.
+#[derive(Debug)]
+struct Connection {
+    origin: Origin,
+    open: Vec<Cidr>,
+    trust: Trust,
+    resolve: Arc<dyn Resolve>,
+    client: Mutex<(u64, Client)>,
+}
+
+impl Connection {
+    fn new(origin: Origin, open: Vec<Cidr>, trust: Trust, resolve: Arc<dyn Resolve>) -> Self {
+        let client = Client::http2(&origin, &open, &trust, Arc::clone(&resolve));
+        Self { origin, open, trust, resolve, client: Mutex::new((0, client)) }
+    }
+
+    /// The next call makes a new connection, unless another one saw to that.
+    fn renew(&self, number: u64) {
+        let mut client = self.client.lock();
+        if client.0 == number {
+            let resolve = Arc::clone(&self.resolve);
+            let fresh = Client::http2(&self.origin, &self.open, &self.trust, resolve);
+            *client = (number.wrapping_add(1), fresh);
+        }
+    }
+}
+
+/// For an operator: whether the place of the service is there. Sends no request.
+pub(super) async fn probe(grpc: &grpc::Grpc, resolve: &Arc<dyn Resolve>) -> Vec<Point> {
+    let (origin, open) = (&grpc.origin, &grpc.private_addresses);
+    let client = Trust::of_http2(grpc.ca.as_deref())
+        .map(|trust| Client::http2(origin, open, &trust, Arc::clone(resolve)));
+    vec![probe::connect(origin, client, None).await]
+}
+
+/// One call on a connection. A connection on which a call got no end is not used again: whoever froze would
+/// else take every later call with it, until TCP gives up.
+struct UnderWay<'a> {
+    connection: &'a Connection,
+    number: u64,
+    client: Client,
+    well: bool,
+}
+
+impl<'a> UnderWay<'a> {
+    fn on(connection: &'a Connection) -> Self {
+        let (number, client) = connection.client.lock().clone();
+        Self { connection, number, client, well: false }
+    }
+
+    /// The call got an end, whatever it was.
+    fn ended(mut self) {
+        self.well = true;
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.well {
+            self.connection.renew(self.number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! What a server says of its services, asked for once by an operator's command and written to a file. No gate
+//! asks while it serves: a description that can change under a policy is none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use prost_reflect::DescriptorPool;
+use prost_reflect::prost::Message as _;
+use prost_reflect::prost_types::{FileDescriptorProto, FileDescriptorSet};
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
+
+use super::status::Status;
+use super::{PREFIX, Unread, Whole, framed, is_grpc, whole};
+use crate::catalog::address::Cidr;
+use crate::catalog::host::Origin;
+use crate::tool::net::{Client, Resolve, Trust};
+
+/// The newer one first.
+const PATHS: [&str; 2] = [
+    "grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+];
+/// Bytes of all that is answered to one question, and of the file that is made.
+const BYTES_MAX: u64 = 4 << 20;
+/// Files of one description.
+const FILES_MAX: usize = 1024;
+/// How long one question may take.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// A server that may describe itself.
+#[derive(Debug)]
+pub struct Server {
+    client: Client,
+    origin: Origin,
+}
+
+/// A description, complete.
+#[derive(Debug)]
+pub struct Described {
+    /// A serialized `FileDescriptorSet`, every file after those it imports.
+    pub bytes: Vec<u8>,
+    /// Full names of the services in it.
+    pub services: Vec<String>,
+}
+
+/// Why a question has no answer.
+enum Failed {
+    /// The server does not speak this version.
+    Unimplemented,
+    /// Anything else, for the operator.
+    Other(String),
+}
+
+impl Server {
+    /// Connects to nothing. `open` are the ranges beyond the public Internet; `ca` is PEM text of the only
+    /// authorities to trust.
+    ///
+    /// # Errors
+    /// Certificate authorities that cannot be used.
+    pub fn new(
+        origin: Origin,
+        open: &[Cidr],
+        ca: Option<&[u8]>,
+        resolve: Arc<dyn Resolve>,
+    ) -> Result<Self, String> {
+        let client = Client::http2(&origin, open, &Trust::of_http2(ca)?, resolve);
+        Ok(Self { client, origin })
+    }
+
+    /// The description of these services, of all if none is named.
+    ///
+    /// # Errors
+    /// A server that does not answer, does not know a service, or describes it incompletely.
+    pub async fn describe(&self, services: &[String]) -> Result<Described, String> {
+        let (path, all) = self.services().await?;
+        let wanted = if services.is_empty() { all } else { services.to_vec() };
+        let mut files = BTreeMap::new();
+        let questions = wanted.iter().cloned().map(MessageRequest::FileContainingSymbol);
+        let mut questions: Vec<MessageRequest> = questions.collect();
+        let mut asked = BTreeSet::new();
+        while !questions.is_empty() {
+            let answers = self.ask(path, &questions).await.map_err(Failed::said)?;
+            for answer in answers {
+                take(answer, &mut files)?;
+            }
+            let imported = files.values().flat_map(|file: &FileDescriptorProto| &file.dependency);
+            let missing: BTreeSet<String> =
+                imported.filter(|name| !files.contains_key(*name)).cloned().collect();
+            // What was asked for once and did not come will not come.
+            let missing = missing.into_iter().filter(|name| asked.insert(name.clone()));
+            questions = missing.map(MessageRequest::FileByFilename).collect();
+        }
+        complete(&files, &wanted)
+    }
+
+    /// The path the server answers at, and its services.
+    async fn services(&self) -> Result<(&'static str, Vec<String>), String> {
+        let question = [MessageRequest::ListServices(String::new())];
+        for path in PATHS {
+            let answers = match self.ask(path, &question).await {
+                Ok(answers) => answers,
+                Err(Failed::Unimplemented) => continue,
+                Err(other @ Failed::Other(_)) => return Err(other.said()),
+            };
+            let mut names = Vec::new();
+            for answer in answers {
+                match answer {
+                    MessageResponse::ListServicesResponse(list) => {
+                        names.extend(list.service.into_iter().map(|service| service.name));
+                    }
+                    MessageResponse::ErrorResponse(error) => {
+                        return Err(said(&error.error_message));
+                    }
+                    MessageResponse::FileDescriptorResponse(_)
+                    | MessageResponse::AllExtensionNumbersResponse(_) => {}
+                }
+            }
+            names.retain(|name| !name.starts_with("grpc.reflection."));
+            return Ok((path, names));
+        }
+        Err(Failed::Unimplemented.said())
+    }
+
+    /// Puts all questions at once and reads all answers.
+    async fn ask(
+        &self,
+        path: &str,
+        questions: &[MessageRequest],
+    ) -> Result<Vec<MessageResponse>, Failed> {
+        let mut body = Vec::new();
+        for question in questions {
+            let request = ServerReflectionRequest {
+                host: String::new(),
+                message_request: Some(question.clone()),
+            };
+            let framed = framed(&request).ok_or_else(|| other("a question is too long"))?;
+            body.extend_from_slice(&framed);
+        }
+        let uri = format!("{}://{}/{path}", self.origin.scheme(), self.origin.authority());
+        let request = http::Request::post(uri)
+            .header(header::TE, "trailers")
+            .header(header::CONTENT_TYPE, "application/grpc+proto")
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| Failed::Other(error.to_string()))?;
+        let answering = async {
+            let sent = self.client.send(request).await;
+            let (head, body) = sent.map_err(|error| Failed::Other(refused(&error)))?.into_parts();
+            if head.status != StatusCode::OK || !is_grpc(&head.headers) {
+                return Err(other("it does not speak gRPC here"));
+            }
+            if let Some(status) = Status::of(&head.headers) {
+                return Err(failed(&status));
+            }
+            match whole(body, BYTES_MAX).await {
+                Ok(Whole { message, status: Some(status) }) if status.is_ok() => Ok(message),
+                Ok(Whole { status: Some(status), .. }) => Err(failed(&status)),
+                Ok(Whole { status: None, .. }) | Err(Unread::Broken) => {
+                    Err(other("the connection was lost"))
+                }
+                Err(Unread::TooLarge) => Err(other("its answer is too large")),
+            }
+        };
+        let answered = tokio::time::timeout(ANSWER, answering).await;
+        answers(&answered.map_err(|_elapsed| other("it does not answer"))??)
+    }
+}
+
+impl Failed {
+    fn said(self) -> String {
+        match self {
+            Self::Unimplemented => "the server offers no reflection".to_owned(),
+            Self::Other(why) => why,
+        }
+    }
+}
+
+fn other(why: &str) -> Failed {
+    Failed::Other(why.to_owned())
+}
+
+/// The server's own words, for a terminal.
+fn said(words: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let words: String = words.chars().map(plain).take(256).collect();
+    format!("the server says: {words}")
+}
+
+fn failed(status: &Status) -> Failed {
+    if status.is_unimplemented() { Failed::Unimplemented } else { Failed::Other(status.said()) }
+}
+
+fn refused(error: &(dyn std::error::Error + 'static)) -> String {
+    let refusal = crate::tool::http::refusal(error);
+    refusal.map_or_else(|| "the connection failed".to_owned(), ToString::to_string)
+}
+
+/// The messages of a stream.
+fn answers(mut body: &[u8]) -> Result<Vec<MessageResponse>, Failed> {
+    let wrong = || other("its answer is not of this protocol");
+    let mut out = Vec::new();
+    while !body.is_empty() {
+        let (prefix, rest) = body.split_at_checked(PREFIX).ok_or_else(wrong)?;
+        let (compressed, length) = prefix.split_first().ok_or_else(wrong)?;
+        let length = u32::from_be_bytes(length.try_into().map_err(|_error| wrong())?);
+        let length = usize::try_from(length).map_err(|_error| wrong())?;
+        let (message, rest) = rest.split_at_checked(length).ok_or_else(wrong)?;
+        if *compressed != 0 {
+            return Err(wrong());
+        }
+        let message = ServerReflectionResponse::decode(message).map_err(|_error| wrong())?;
+        out.push(message.message_response.ok_or_else(wrong)?);
+        body = rest;
+    }
+    Ok(out)
+}
+
+/// The files of one answer, by name.
+fn take(
+    answer: MessageResponse,
+    files: &mut BTreeMap<String, FileDescriptorProto>,
+) -> Result<(), String> {
+    match answer {
+        MessageResponse::FileDescriptorResponse(all) => {
+            for bytes in all.file_descriptor_proto {
+                let file = FileDescriptorProto::decode(bytes.as_slice());
+                let file = file.map_err(|_error| "a file of the answer is no descriptor")?;
+                files.insert(file.name().to_owned(), file);
+            }
+            if files.len() > FILES_MAX {
+                return Err(format!("the description has more than {FILES_MAX} files"));
+            }
+            Ok(())
+        }
+        MessageResponse::ErrorResponse(error) => Err(said(&error.error_message)),
+        MessageResponse::ListServicesResponse(_)
+        | MessageResponse::AllExtensionNumbersResponse(_) => Ok(()),
+    }
+}
+
+/// The set of these files, if nothing that they name is missing.
+fn complete(
+    files: &BTreeMap<String, FileDescriptorProto>,
+    wanted: &[String],
+) -> Result<Described, String> {
+    let mut set = FileDescriptorSet::default();
+    let mut placed = BTreeSet::new();
+    // Every round places the files whose imports are there; what is left in the end imports itself or
+    // what nobody has.
+    loop {
+        let ready: Vec<&FileDescriptorProto> = files
+            .values()
+            .filter(|file| !placed.contains(file.name()))
+            .filter(|file| file.dependency.iter().all(|name| placed.contains(name.as_str())))
+            .collect();
+        if ready.is_empty() {
+            break;
+        }
+        for file in ready {
+            placed.insert(file.name());
+            set.file.push(file.clone());
+        }
+    }
+    if let Some(left) = files.keys().find(|name| !placed.contains(name.as_str())) {
+        return Err(format!("the server does not describe all that `{left}` imports"));
+    }
+    let bytes = set.encode_to_vec();
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > BYTES_MAX {
+        return Err(format!("the description has more than {BYTES_MAX} bytes"));
+    }
+    let pool = DescriptorPool::decode(bytes.as_slice()).map_err(|error| error.to_string())?;
+    if let Some(missing) = wanted.iter().find(|name| pool.get_service_by_name(name).is_none()) {
+        return Err(format!("the server does not describe `{missing}`"));
+    }
+    let services = pool.services().map(|service| service.full_name().to_owned()).collect();
+    Ok(Described { bytes, services })
+}

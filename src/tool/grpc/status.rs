@@ -1,0 +1,125 @@
+//! How a service says that a call ended.
+
+use http::HeaderMap;
+
+/// Characters of a service's own words that are passed on.
+const MESSAGE_CHARS: usize = 512;
+
+const NAMES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+/// A status, from the trailers of an answer or from its head.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Status {
+    name: &'static str,
+    message: String,
+}
+
+impl Status {
+    /// The status among these headers, if there is one. One that is no number of the protocol's is `UNKNOWN`;
+    /// details are not read.
+    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+        let code = headers.get("grpc-status")?.to_str().unwrap_or_default();
+        let number = code.parse::<usize>().ok().filter(|number| number.to_string() == code);
+        let name = number.and_then(|number| NAMES.get(number)).copied().unwrap_or("UNKNOWN");
+        let message = headers.get("grpc-message").map(|text| unescaped(text.as_bytes()));
+        Some(Self { name, message: message.unwrap_or_default() })
+    }
+
+    /// Whether the service did what it was asked.
+    pub(super) fn is_ok(&self) -> bool {
+        self.name == "OK"
+    }
+
+    /// Whether the service does not have the method at all.
+    pub(super) fn is_unimplemented(&self) -> bool {
+        self.name == "UNIMPLEMENTED"
+    }
+
+    /// The word for an end that leaves open whether the service acted, if this is one.
+    pub(super) fn unsure(&self) -> Option<&'static str> {
+        match self.name {
+            "CANCELLED" => Some("cancelled"),
+            "DEADLINE_EXCEEDED" => Some("deadline"),
+            "UNAVAILABLE" => Some("unavailable"),
+            _ => None,
+        }
+    }
+
+    /// ``the service answered `NOT_FOUND`: its own words``
+    pub(super) fn said(&self) -> String {
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        let words: String = self.message.chars().map(plain).take(MESSAGE_CHARS).collect();
+        let colon = if words.is_empty() { "" } else { ": " };
+        format!("the service answered `{}`{colon}{words}", self.name)
+    }
+}
+
+/// Percent-decoded; what is no UTF-8 then is replaced, as the protocol says.
+fn unescaped(text: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let escaped = after.split_at_checked(2).filter(|_| *first == b'%');
+        let decoded = escaped.and_then(|(digits, after)| {
+            let digits = std::str::from_utf8(digits).ok()?;
+            let hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+            let byte = u8::from_str_radix(digits, 16).ok().filter(|_| hex)?;
+            Some((byte, after))
+        });
+        let (byte, after) = decoded.unwrap_or((*first, after));
+        bytes.push(byte);
+        rest = after;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(lines: &[(&'static str, &'static [u8])]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.insert(*name, http::HeaderValue::from_bytes(value).unwrap());
+        }
+        Status::of(&headers).map(|status| status.said())
+    }
+
+    #[test]
+    fn a_status_is_read_however_odd_it_is() {
+        const S: &str = "grpc-status";
+        const M: &str = "grpc-message";
+        assert_eq!(of(&[(M, b"x")]), None);
+        assert_eq!(of(&[(S, b"5")]).unwrap(), "the service answered `NOT_FOUND`");
+        let said = of(&[(S, b"9"), (M, b"a%20b%C3%A9%0a100%")]).unwrap();
+        assert_eq!(said, "the service answered `FAILED_PRECONDITION`: a b\u{e9} 100%");
+        for odd in [&b"17"[..], b"-1", b"05", b"", b"5 ", b"\xff", b"99999999999999999999999"] {
+            let mut headers = HeaderMap::new();
+            headers.insert(S, http::HeaderValue::from_bytes(odd).unwrap());
+            assert_eq!(Status::of(&headers).unwrap().name, "UNKNOWN", "{odd:?}");
+        }
+        // What a library of others ends the process over.
+        let details: &[(&str, &[u8])] =
+            &[(S, b"13"), ("grpc-status-details-bin", b"!!! no base64")];
+        assert_eq!(of(details).unwrap(), "the service answered `INTERNAL`");
+        assert!(of(&[(S, b"2"), (M, b"%ff%fe%+1")]).unwrap().ends_with("\u{fffd}\u{fffd}%+1"));
+    }
+}

@@ -1,0 +1,180 @@
+//! A server in a sandbox: which program its command line means, and what it is started with.
+//!
+//! The program is found where the gate looks, and is then executed by its descriptor, as commands are: in there no
+//! `PATH` is searched and no script starts an interpreter. A script is therefore read here for the interpreter it
+//! names.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::process::Child;
+
+use crate::catalog::command::{Level, inspect};
+use crate::catalog::server::{Sandbox, Stdio};
+use crate::tool::sandbox::{self, Plan, Scratch, host};
+
+/// Scripts whose interpreters are scripts.
+const SCRIPTS_MAX: usize = 4;
+/// Bytes of a program that are read for what it is.
+const HEAD_BYTES: u64 = 64 << 10;
+/// Where programs are looked for if nobody says.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// A supervisor that took its plan.
+pub(super) struct Started {
+    /// The supervisor: it ends when the server did, and not before.
+    pub child: Child,
+    /// Shut down or dropped, it ends the server and all it started.
+    pub control: UnixStream,
+    /// Where the server reads.
+    pub input: pipe::Sender,
+}
+
+/// Starts this server in this sandbox. Blocks until the supervisor has taken it over; needs a runtime.
+///
+/// # Errors
+/// The program cannot be found or is none, or the supervisor cannot be started.
+pub(super) fn start(stdio: &Stdio, sandbox: &Sandbox) -> Result<Started, String> {
+    let found = find(stdio)?;
+    let failed = |e: std::io::Error| format!("`{}` cannot be started: {e}", stdio.program);
+    let (reads, writes) = std::io::pipe().map_err(failed)?;
+    let program = found.file.try_clone().map_err(failed)?;
+    let plan = plan(stdio, sandbox, found);
+    let (command, control) = sandbox::supervisor().map_err(failed)?;
+    let child = tokio::process::Command::from(command).spawn().map_err(failed)?;
+    sandbox::hand_over(&control, &plan, program.as_fd(), reads.as_fd(), None).map_err(failed)?;
+    control.set_nonblocking(true).map_err(failed)?;
+    let control = UnixStream::from_std(control).map_err(failed)?;
+    let input = pipe::Sender::from_owned_fd(writes.into()).map_err(failed)?;
+    Ok(Started { child, control, input })
+}
+
+/// A program, and how it is begun.
+#[derive(Debug)]
+struct Found {
+    file: File,
+    /// Its loader.
+    loader: Option<PathBuf>,
+    /// Its name, and what stands before the configured arguments.
+    argv: Vec<String>,
+    /// Scripts that it is to read.
+    scripts: Vec<PathBuf>,
+}
+
+fn plan(stdio: &Stdio, sandbox: &Sandbox, found: Found) -> Plan {
+    let literal = stdio.env.iter().cloned();
+    let secrets = stdio.secrets.iter();
+    let secrets = secrets.map(|(name, secret, _)| (name.clone(), secret.latest().to_string()));
+    let scratch = if sandbox.level >= Level::S2 { Scratch::Tmp } else { Scratch::None };
+    let children = sandbox.programs.iter();
+    let children = children.flat_map(|one| one.interpreter.iter().chain([&one.path])).cloned();
+    let links = if sandbox.network { host::targets() } else { Vec::new() };
+    let read = sandbox.read.iter().cloned().chain(found.scripts).chain(links);
+    Plan {
+        level: sandbox.level,
+        argv: found.argv.into_iter().chain(stdio.args.iter().cloned()).collect(),
+        env: literal.chain(secrets).collect(),
+        interpreter: found.loader,
+        read: read.collect(),
+        write: sandbox.write.clone(),
+        children: children.collect(),
+        scratch,
+        cwd: stdio.cwd.clone(),
+        network: sandbox.network,
+        serves: true,
+        limits: sandbox.limits,
+    }
+}
+
+/// The program of this command line.
+fn find(stdio: &Stdio) -> Result<Found, String> {
+    let mut name = locate(&stdio.program, stdio)?;
+    let mut argv: Vec<String> = Vec::new();
+    let mut scripts = Vec::new();
+    for _ in 0..=SCRIPTS_MAX {
+        let shown = name.display().to_string();
+        let failed = |e: std::io::Error| format!("cannot open `{shown}`: {e}");
+        let real = name.canonicalize().map_err(failed)?;
+        let file = File::open(&real).map_err(failed)?;
+        let facts = file.metadata().map_err(failed)?;
+        if !facts.is_file() || facts.permissions().mode() & 0o111 == 0 {
+            return Err(format!("`{shown}` is no executable file"));
+        }
+        let mut head = Vec::new();
+        file.try_clone()
+            .map_err(failed)?
+            .take(HEAD_BYTES)
+            .read_to_end(&mut head)
+            .map_err(failed)?;
+        let Some(first) = head.strip_prefix(b"#!") else {
+            let loader = inspect(&head).map_err(|why| format!("`{shown}` {why}"))?.interpreter;
+            // As it was named: some runtimes find what belongs to them by that.
+            argv.insert(0, shown);
+            return Ok(Found { file, loader, argv, scripts });
+        };
+        let (next, argument) = interpreter(first).ok_or_else(|| format!("`{shown}` names none"))?;
+        let words = argument.into_iter().chain([real.display().to_string()]);
+        argv.splice(0..0, words);
+        scripts.push(real);
+        name = locate(&next, stdio)?;
+    }
+    Err(format!("`{}` is a script of a script of a script", stdio.program))
+}
+
+/// What a first line names, and its one argument; behind `env`, the program that would be looked for.
+fn interpreter(line: &[u8]) -> Option<(String, Option<String>)> {
+    let line = line.split(|byte| *byte == b'\n').next()?;
+    let line = std::str::from_utf8(line).ok()?.trim();
+    let (name, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+    let rest = rest.trim();
+    if name.rsplit('/').next() != Some("env") {
+        return (name.starts_with('/'))
+            .then(|| (name.to_owned(), (!rest.is_empty()).then(|| rest.to_owned())));
+    }
+    let rest = rest.strip_prefix("-S").map_or(rest, str::trim_start);
+    let (name, rest) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
+    let plain = !name.is_empty() && !name.starts_with('-') && !name.contains('=');
+    let rest = rest.trim();
+    plain.then(|| (name.to_owned(), (!rest.is_empty()).then(|| rest.to_owned())))
+}
+
+/// The file of this name: itself, if it has a slash, else the first in the `PATH` that can be executed.
+fn locate(name: &str, stdio: &Stdio) -> Result<PathBuf, String> {
+    if name.contains('/') {
+        return Ok(PathBuf::from(name));
+    }
+    let path = stdio.path.as_deref().unwrap_or(PATH);
+    let runs = |file: &PathBuf| {
+        let facts = file.metadata();
+        facts.is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+    };
+    let dirs = path.split(':').filter(|dir| dir.starts_with('/'));
+    let mut files = dirs.map(|dir| Path::new(dir).join(name));
+    files.find(runs).ok_or_else(|| format!("`{name}` is not found in the PATH"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::interpreter;
+
+    #[test]
+    fn the_first_line_of_a_script_names_its_interpreter() {
+        for (line, name, argument) in [
+            ("/usr/bin/python3\nimport x", "/usr/bin/python3", None),
+            (" /bin/sh -e \n", "/bin/sh", Some("-e")),
+            ("/usr/bin/env node", "node", None),
+            ("/usr/bin/env -S node --no-warnings", "node", Some("--no-warnings")),
+        ] {
+            let expected = (name.to_owned(), argument.map(str::to_owned));
+            assert_eq!(interpreter(line.as_bytes()), Some(expected), "{line}");
+        }
+        for line in ["", "python3", "/usr/bin/env", "/usr/bin/env A=1 node", "/usr/bin/env -i x"] {
+            assert_eq!(interpreter(line.as_bytes()), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! The `model` kind: one question to a language model, at the first of its places that works.
+//!
+//! Only chat is spoken, and only functions that the agent itself calls may be offered to the model: tools
+//! that a provider runs on its own (web search, code, hosted MCP) would act past the gate.
+
+mod ask;
+mod ollama;
+mod openai;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+
+use self::ask::Ask;
+use super::ToolExecutor;
+use super::http::{failed, headers_of, of_call, refusal};
+use super::net::{Client, Resolve, Unread, whole};
+use super::probe::{self, Point};
+use crate::catalog::binding::{self, Api, Credential};
+use crate::catalog::config::Price;
+use crate::catalog::host::Origin;
+use crate::domain::call::ToolCall;
+use crate::domain::canonical;
+use crate::domain::decision::Reason;
+use crate::domain::effect::{self, Effect};
+use crate::domain::json::{Json, Limits};
+use crate::domain::outcome::{FailureClass, Outcome, Usage};
+use crate::domain::prepared::Hold;
+use crate::ledger::permit::Permit;
+use crate::limits::Spend;
+
+/// A model and the places it is asked at.
+#[derive(Debug)]
+pub struct Model {
+    places: Vec<Upstream>,
+    output_tokens_max: u64,
+    /// What every call costs, where tokens have no price.
+    flat: Option<u64>,
+    result_bytes_max: u64,
+}
+
+#[derive(Debug)]
+struct Upstream {
+    name: String,
+    api: Api,
+    client: Client,
+    origin: Origin,
+    target: String,
+    models: std::collections::BTreeMap<String, String>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    credentials: Vec<Credential>,
+    price: Option<Price>,
+}
+
+/// Requests that are written and wait for their permit. Secrets are not in them.
+struct Ready {
+    /// Where, in order, and the body.
+    requests: Vec<(usize, Bytes)>,
+    output_tokens: u64,
+    args_bytes: u64,
+}
+
+/// What a model said.
+#[derive(Debug, PartialEq)]
+struct Said {
+    model: String,
+    content: Json,
+    refusal: Option<String>,
+    tool_calls: Vec<Json>,
+    finish_reason: String,
+    /// Tokens read and written.
+    tokens: Option<(u64, u64)>,
+}
+
+/// How it went at one place.
+enum Went {
+    /// It is over.
+    Over(Outcome),
+    /// Nothing was done there: the next place may be asked.
+    Next(Outcome),
+}
+
+impl Model {
+    /// Makes the clients. Connects to nothing.
+    ///
+    /// # Errors
+    /// Certificate authorities or secrets that cannot be used.
+    pub fn new(
+        model: binding::Model,
+        flat: Option<u64>,
+        result_bytes_max: u64,
+        resolve: &Arc<dyn Resolve>,
+    ) -> Result<Self, String> {
+        let output_tokens_max = model.output_tokens_max;
+        let places = model.upstreams.into_iter().map(|place| Upstream::new(place, resolve));
+        let places = places.collect::<Result<_, _>>()?;
+        Ok(Self { places, output_tokens_max, flat, result_bytes_max })
+    }
+
+    /// The most that is used by arguments of so many bytes. A token is at least one byte of them, and an
+    /// answer is no longer than was asked for.
+    fn bound(&self, output_tokens: u64, args_bytes: u64) -> Spend {
+        let priced = self.places.iter().filter_map(|place| place.price);
+        let dearest = priced.map(|price| cost(price, args_bytes, output_tokens)).max();
+        Spend {
+            tokens: args_bytes.saturating_add(output_tokens),
+            cost_micro_usd: dearest.or(self.flat),
+        }
+    }
+
+    fn output_tokens(&self, args: &Json) -> u64 {
+        let asked = args.get("max_output_tokens").and_then(Json::as_u64);
+        asked.unwrap_or(self.output_tokens_max).min(self.output_tokens_max)
+    }
+
+    async fn ask(&self, permit: &Permit, ready: &Ready) -> Outcome {
+        let mut last =
+            failed(FailureClass::Changed, false, "the call was prepared by another tool");
+        for (index, body) in &ready.requests {
+            let Some(place) = self.places.get(*index) else { continue };
+            // Until the provider says so, all that is possible is used.
+            permit.observe(|seen| seen.usage = Some(place.guess(ready, self.flat)));
+            match self.ask_at(place, permit, ready, body).await {
+                Went::Over(outcome) => return outcome,
+                Went::Next(outcome) => last = outcome,
+            }
+        }
+        last
+    }
+
+    async fn ask_at(&self, place: &Upstream, permit: &Permit, ready: &Ready, body: &Bytes) -> Went {
+        let Ok(request) = place.request(permit.call(), body) else {
+            let message = "the request cannot be written";
+            return Went::Over(failed(FailureClass::Protocol, false, message));
+        };
+        let response = match place.client.send(request).await {
+            Ok(response) => response,
+            Err(error) if error.is_connect() => {
+                permit.observe(|seen| seen.usage = Some(place.used(0, 0, self.flat)));
+                return Went::Next(place.not_connected(&error));
+            }
+            Err(_error) => return Went::Over(place.lost()),
+        };
+        let status = response.status();
+        if !status.is_success() {
+            let message = format!("model upstream `{}` answered `{}`", place.name, status.as_u16());
+            // An answer with an error is not billed.
+            let nothing = place.used(0, 0, self.flat);
+            permit.observe(|seen| seen.usage = Some(nothing));
+            let outcome = failed(FailureClass::ToolError, true, &message);
+            return if passing(status) { Went::Next(outcome) } else { Went::Over(outcome) };
+        }
+        let said = match self.read(place, response.into_body()).await {
+            Ok(said) => said,
+            Err(outcome) => return Went::Over(outcome),
+        };
+        let usage = match said.tokens {
+            Some((input, output)) => place.used(input, output, self.flat),
+            None => place.guess(ready, self.flat),
+        };
+        permit.observe(|seen| seen.usage = Some(usage.clone()));
+        let result = canonical::bytes(&said.result(place, &usage));
+        Went::Over(Outcome::Completed { result, status: status.as_u16().to_string() })
+    }
+
+    async fn read(&self, place: &Upstream, body: Incoming) -> Result<Said, Outcome> {
+        let most = self.result_bytes_max;
+        let bytes = whole(body, most, None).await.map_err(|why| match why {
+            Unread::TooLarge => {
+                let message = format!("the model's answer has more than {most} bytes");
+                failed(FailureClass::TooLarge, true, &message)
+            }
+            Unread::Slow | Unread::Broken(_) => place.lost(),
+        })?;
+        let said = Json::parse(&bytes, &Limits { depth_max: 60, ..Limits::FILE })
+            .map_err(|error| error.to_string())
+            .and_then(|answer| match place.api {
+                Api::OpenAi => openai::said(&answer),
+                Api::Ollama => ollama::said(&answer),
+            });
+        said.map_err(|why| {
+            let message = format!("the answer of model upstream `{}`: {why}", place.name);
+            failed(FailureClass::Protocol, true, &message)
+        })
+    }
+}
+
+impl Upstream {
+    fn new(place: binding::ModelUpstream, resolve: &Arc<dyn Resolve>) -> Result<Self, String> {
+        let (ca, ranges) = (place.ca.as_deref(), &place.private_addresses);
+        let client = Client::new(&place.origin, ranges, ca, Arc::clone(resolve))?;
+        headers_of(&place.credentials)?;
+        let (scheme, authority) = (place.origin.scheme(), place.origin.authority());
+        let target = format!("{scheme}://{authority}{}{}", place.path, place.api.path());
+        Ok(Self {
+            name: place.name,
+            api: place.api,
+            client,
+            origin: place.origin,
+            target,
+            models: place.models,
+            headers: place.headers,
+            credentials: place.credentials,
+            price: place.price,
+        })
+    }
+
+    fn request(&self, call: &ToolCall, body: &Bytes) -> Result<http::Request<Full<Bytes>>, String> {
+        let request = http::Request::post(&self.target);
+        let mut request = of_call(request, call).header(header::CONTENT_TYPE, "application/json");
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        for (name, value) in headers_of(&self.credentials)? {
+            request = request.header(name, value);
+        }
+        request.body(Full::new(body.clone())).map_err(|error| error.to_string())
+    }
+
+    fn facts(&self, model: &str) -> effect::Upstream {
+        effect::Upstream {
+            name: self.name.clone(),
+            api: self.api.as_str().to_owned(),
+            host: self.origin.host.to_string(),
+            port: self.origin.port,
+            model: model.to_owned(),
+        }
+    }
+
+    fn used(&self, input_tokens: u64, output_tokens: u64, flat: Option<u64>) -> Usage {
+        let priced = self.price.map(|price| cost(price, input_tokens, output_tokens));
+        let upstream = self.name.clone();
+        let cost_micro_usd = priced.or(flat);
+        Usage { upstream, input_tokens, output_tokens, cost_micro_usd, estimated: false }
+    }
+
+    fn guess(&self, ready: &Ready, flat: Option<u64>) -> Usage {
+        let used = self.used(ready.args_bytes, ready.output_tokens, flat);
+        Usage { estimated: true, ..used }
+    }
+
+    /// The connection was lost after something was sent: it may have been answered and billed.
+    fn lost(&self) -> Outcome {
+        let message = format!("the connection to model upstream `{}` was lost", self.name);
+        failed(FailureClass::ToolError, true, &message)
+    }
+
+    fn not_connected(&self, error: &(dyn std::error::Error + 'static)) -> Outcome {
+        let why = refusal(error).map_or_else(|| "no connection".to_owned(), ToString::to_string);
+        let message = format!("model upstream `{}`: {why}", self.name);
+        failed(FailureClass::Connect, false, &message)
+    }
+}
+
+impl Said {
+    /// What the agent is given.
+    fn result(self, place: &Upstream, usage: &Usage) -> Json {
+        let mut message = vec![("role", Json::from("assistant")), ("content", self.content)];
+        message.extend(self.refusal.map(|text| ("refusal", Json::from(text))));
+        if !self.tool_calls.is_empty() {
+            message.push(("tool_calls", self.tool_calls.into()));
+        }
+        let mut used = vec![
+            ("input_tokens", Json::from(usage.input_tokens)),
+            ("output_tokens", Json::from(usage.output_tokens)),
+        ];
+        used.extend(usage.cost_micro_usd.map(|cost| ("cost_micro_usd", Json::from(cost))));
+        used.extend(usage.estimated.then(|| ("estimated", Json::from(true))));
+        Json::object([
+            ("model", Json::from(self.model)),
+            ("upstream", Json::from(place.name.as_str())),
+            ("message", Json::object(message)),
+            ("finish_reason", Json::from(self.finish_reason)),
+            ("usage", Json::object(used)),
+        ])
+    }
+}
+
+#[async_trait]
+impl ToolExecutor for Model {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+        let refuse = |detail: &str, message: String| {
+            vec![Reason::effect_refused("tool.model", detail, message)]
+        };
+        let ask = Ask::read(call.args()).map_err(|why| refuse(why.detail, why.message))?;
+        let args_bytes = u64::try_from(call.canonical().len()).unwrap_or(u64::MAX);
+        let output_tokens = self.output_tokens(call.args());
+        let (mut requests, mut upstreams) = (Vec::new(), Vec::new());
+        for (index, place) in self.places.iter().enumerate() {
+            let Some(model) = place.models.get(&ask.model) else { continue };
+            let body = match place.api {
+                Api::OpenAi => openai::body(&ask, model, output_tokens),
+                Api::Ollama => ollama::body(&ask, model, output_tokens),
+            };
+            requests.push((index, Bytes::from(canonical::bytes(&body))));
+            upstreams.push(place.facts(model));
+        }
+        if requests.is_empty() {
+            let message = format!("model `{}` is not one of the binding's", ask.model);
+            return Err(refuse("model.unknown", message));
+        }
+        let longest = requests.iter().map(|(_, body)| body.len()).max().unwrap_or_default();
+        let effect = Effect::Model {
+            model: ask.model.clone(),
+            upstreams,
+            messages: u64::try_from(ask.messages.len()).unwrap_or(u64::MAX),
+            output_tokens_max: output_tokens,
+            functions: ask.functions(),
+            body_bytes: u64::try_from(longest).unwrap_or(u64::MAX),
+        };
+        Ok((effect, Box::new(Ready { requests, output_tokens, args_bytes })))
+    }
+
+    fn most(&self, args: &Json, args_bytes: u64) -> Option<Spend> {
+        Some(self.bound(self.output_tokens(args), args_bytes))
+    }
+
+    async fn execute(&self, permit: &Permit) -> Outcome {
+        match permit.prepared().hold::<Ready>() {
+            Some(ready) => self.ask(permit, ready).await,
+            None => failed(FailureClass::Changed, false, "the call was prepared by another tool"),
+        }
+    }
+}
+
+/// For an operator: whether each of its places is there. Sends nothing: to be shown a list of models, most
+/// want a credential.
+pub(super) async fn probe(model: &binding::Model, resolve: &Arc<dyn Resolve>) -> Vec<Point> {
+    let mut points = Vec::new();
+    for place in &model.upstreams {
+        let (origin, open) = (&place.origin, &place.private_addresses);
+        let client = Client::new(origin, open, place.ca.as_deref(), Arc::clone(resolve));
+        points.push(probe::connect(origin, client, Some(&place.name)).await);
+    }
+    points
+}
+
+/// Rounded up: a fraction is never for free.
+fn cost(price: Price, input: u64, output: u64) -> u64 {
+    let of = |tokens: u64, price: u64| u128::from(tokens).saturating_mul(u128::from(price));
+    let millionths = of(input, price.input).saturating_add(of(output, price.output));
+    u64::try_from(millionths.div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+/// Whether the place says that it does not work now.
+fn passing(status: StatusCode) -> bool {
+    status.is_server_error()
+        || status == StatusCode::TOO_MANY_REQUESTS
+        || status == StatusCode::REQUEST_TIMEOUT
+}
+
+#[cfg(test)]
+mod tests;

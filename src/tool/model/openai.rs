@@ -1,0 +1,90 @@
+//! Chat completions, as OpenAI and many servers speak them.
+
+use super::Said;
+use super::ask::{Ask, Message, Part, Requested};
+use crate::domain::json::Json;
+
+/// The body of `POST <base>/chat/completions`.
+pub(super) fn body(ask: &Ask, model: &str, output_tokens: u64) -> Json {
+    let mut members = vec![
+        ("model", Json::from(model)),
+        ("messages", ask.messages.iter().map(message).collect::<Vec<_>>().into()),
+        // The older name: every server that speaks this knows it, and none that knows both has another idea.
+        ("max_tokens", Json::from(output_tokens)),
+        ("n", Json::from(1_u64)),
+        ("stream", Json::from(false)),
+    ];
+    let given = [
+        ("temperature", &ask.temperature),
+        ("top_p", &ask.top_p),
+        ("seed", &ask.seed),
+        ("stop", &ask.stop),
+        ("tool_choice", &ask.tool_choice),
+        ("response_format", &ask.response_format),
+    ];
+    members.extend(given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+    if !ask.tools.is_empty() {
+        let tool = |function: &Json| {
+            Json::object([("type", Json::from("function")), ("function", function.clone())])
+        };
+        members.push(("tools", ask.tools.iter().map(tool).collect::<Vec<_>>().into()));
+    }
+    Json::object(members)
+}
+
+fn message(message: &Message) -> Json {
+    let content = match message.parts.as_slice() {
+        [] => Json::Null,
+        [Part::Text(text)] => Json::from(text.as_str()),
+        parts => parts.iter().map(part).collect::<Vec<_>>().into(),
+    };
+    let mut members = vec![("role", Json::from(message.role.as_str())), ("content", content)];
+    members.extend(message.name.as_ref().map(|name| ("name", Json::from(name.as_str()))));
+    let answers = message.tool_call_id.as_ref();
+    members.extend(answers.map(|id| ("tool_call_id", Json::from(id.as_str()))));
+    if !message.tool_calls.is_empty() {
+        let calls = message.tool_calls.iter().map(Requested::to_json).collect::<Vec<_>>();
+        members.push(("tool_calls", calls.into()));
+    }
+    Json::object(members)
+}
+
+fn part(part: &Part) -> Json {
+    match part {
+        Part::Text(text) => {
+            Json::object([("type", Json::from("text")), ("text", Json::from(text.as_str()))])
+        }
+        Part::Image { url, .. } => Json::object([
+            ("type", Json::from("image_url")),
+            ("image_url", Json::object([("url", Json::from(url.as_str()))])),
+        ]),
+    }
+}
+
+/// What the server answered.
+///
+/// # Errors
+/// What of it is no chat completion.
+pub(super) fn said(answer: &Json) -> Result<Said, String> {
+    let choices = answer.get("choices").and_then(Json::as_array).unwrap_or_default();
+    let [choice] = choices else { return Err(format!("{} choices", choices.len())) };
+    let message = choice.get("message").ok_or("a choice without a message")?;
+    let word = |value: &Json, name: &str| value.get(name).and_then(Json::as_str).map(str::to_owned);
+    let calls = message.get("tool_calls").and_then(Json::as_array).unwrap_or_default();
+    let calls = calls.iter().map(|call| Requested::read(call, "the answer"));
+    let calls = calls.collect::<Result<Vec<_>, _>>().map_err(|refused| refused.message)?;
+    let content = match message.get("content") {
+        None | Some(Json::Null) => Json::Null,
+        Some(Json::String(text)) => Json::from(text.as_str()),
+        Some(_) => return Err("content that is no text".into()),
+    };
+    let number = |name: &str| answer.get("usage")?.get(name)?.as_u64();
+    Ok(Said {
+        model: word(answer, "model").unwrap_or_default(),
+        content,
+        refusal: word(message, "refusal"),
+        tool_calls: calls.iter().map(Requested::to_json).collect(),
+        finish_reason: word(choice, "finish_reason").unwrap_or_default(),
+        tokens: number("prompt_tokens").zip(number("completion_tokens")),
+    })
+}

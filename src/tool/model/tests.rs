@@ -1,0 +1,124 @@
+use super::*;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
+}
+
+fn refused(args: &str) -> &'static str {
+    Ask::read(&json(args)).unwrap_err().detail
+}
+
+#[test]
+fn a_tool_that_the_provider_would_run_is_refused_whatever_it_is_called() {
+    for tool in [
+        r#"{"type":"web_search"}"#,
+        r#"{"type":"web_search_preview","function":{"name":"f"}}"#,
+        r#"{"type":"code_interpreter","container":{"type":"auto"}}"#,
+        r#"{"type":"mcp","server_url":"https://evil.test/"}"#,
+        r#"{"type":"Function","function":{"name":"f"}}"#,
+        r#"{"function":{"name":"f"}}"#,
+    ] {
+        let args = format!(r#"{{"model":"m","messages":[],"tools":[{tool}]}}"#);
+        assert_eq!(refused(&args), "model.hosted_tool", "{tool}");
+    }
+    for more in [r#""web_search_options":{}"#, r#""plugins":[]"#, r#""extra_body":{}"#] {
+        let args = format!(r#"{{"model":"m","messages":[],{more}}}"#);
+        assert_eq!(refused(&args), "model.argument", "{more}");
+    }
+    let more = r#"[{"type":"function","function":{"name":"f"},"server_url":"https://evil.test"}]"#;
+    assert_eq!(
+        refused(&format!(r#"{{"model":"m","messages":[],"tools":{more}}}"#)),
+        "model.argument"
+    );
+}
+
+#[test]
+fn an_image_that_the_provider_would_fetch_is_refused_and_one_in_the_message_is_not() {
+    let with = |url: &str| {
+        format!(
+            r#"{{"model":"m","messages":[{{"role":"user","content":[{{"type":"image_url","image_url":{{"url":"{url}"}}}}]}}]}}"#
+        )
+    };
+    for url in [
+        "https://evil.test/a.png",
+        "http://169.254.169.254/",
+        "file:///etc/passwd",
+        "data:text/html,x",
+    ] {
+        assert_eq!(refused(&with(url)), "model.remote_content", "{url}");
+    }
+    let ask = Ask::read(&json(&with("data:image/png;base64,AAAA"))).unwrap();
+    let sent = canonical::text(&ollama::body(&ask, "m", 1));
+    assert!(sent.contains(r#""images":["AAAA"]"#), "{sent}");
+    let file = r#"{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}"#;
+    assert_eq!(refused(file), "model.content");
+}
+
+#[test]
+fn a_conversation_with_functions_is_sent_to_both_kinds_of_servers_in_their_own_words() {
+    let ask = Ask::read(&json(
+        r#"{"model":"m","messages":[
+            {"role":"developer","content":"be brief"},
+            {"role":"user","content":"sum"},
+            {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"add","arguments":"{\"a\":1}"}}]},
+            {"role":"tool","tool_call_id":"c1","name":"add","content":"3"}],
+            "tools":[{"type":"function","function":{"name":"add","parameters":{"type":"object"}}}],
+            "temperature":0.5,"stop":["x"],"response_format":{"type":"json_object"}}"#,
+    ))
+    .unwrap();
+    assert_eq!(ask.functions(), ["add"]);
+    let open = canonical::text(&openai::body(&ask, "real", 7));
+    for part in [
+        r#""model":"real""#,
+        r#""max_tokens":7"#,
+        r#""stream":false"#,
+        r#""tool_call_id":"c1""#,
+        r#""arguments":"{\"a\":1}""#,
+        r#""role":"developer""#,
+        r#""temperature":0.5"#,
+        r#""response_format":{"type":"json_object"}"#,
+    ] {
+        assert!(open.contains(part), "{part}: {open}");
+    }
+    let own = canonical::text(&ollama::body(&ask, "real", 7));
+    for part in [
+        r#""num_predict":7"#,
+        r#""arguments":{"a":1}"#,
+        r#""role":"system""#,
+        r#""tool_name":"add""#,
+        r#""format":"json""#,
+        r#""stop":["x"]"#,
+    ] {
+        assert!(own.contains(part), "{part}: {own}");
+    }
+}
+
+#[test]
+fn an_answer_with_a_tool_of_the_providers_own_is_no_answer() {
+    let with = |call: &str| {
+        json(&format!(
+            r#"{{"model":"m","choices":[{{"finish_reason":"tool_calls","message":{{"content":null,"tool_calls":[{call}]}}}}]}}"#
+        ))
+    };
+    let good = r#"{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}"#;
+    assert_eq!(openai::said(&with(good)).unwrap().tool_calls.len(), 1);
+    assert!(openai::said(&with(r#"{"id":"1","type":"web_search_call"}"#)).is_err());
+    assert!(openai::said(&json(r#"{"choices":[]}"#)).is_err());
+    assert!(ollama::said(&json(r#"{"done":true}"#)).is_err());
+    let said = ollama::said(&json(
+        r#"{"model":"m","message":{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":{"b":2,"a":1}}}]},"done_reason":"stop","prompt_eval_count":5,"eval_count":2}"#,
+    ))
+    .unwrap();
+    assert_eq!(said.tokens, Some((5, 2)));
+    let call = canonical::text(&said.tool_calls[0]);
+    assert!(call.contains(r#""arguments":"{\"a\":1,\"b\":2}""#), "{call}");
+}
+
+#[test]
+fn a_fraction_of_a_millionth_is_a_millionth() {
+    let price = Price { input: 250_000, output: 2_000_000 };
+    assert_eq!(cost(price, 1, 0), 1);
+    assert_eq!(cost(price, 1_000_000, 500_000), 1_250_000);
+    assert_eq!(cost(price, u64::MAX, u64::MAX), u64::MAX);
+    assert_eq!(cost(Price { input: 0, output: 0 }, 5, 5), 0);
+}

@@ -1,0 +1,57 @@
+//! Clients of one tool that may be asked for several origins: one client per origin, made when needed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Client, Resolve, Trust};
+use crate::catalog::address::Cidr;
+use crate::catalog::host::Origin;
+
+/// Origins whose connections are kept; beyond them the one that was asked for longest ago is forgotten.
+const ORIGINS_MAX: usize = 64;
+
+/// Clients by origin: no connection is ever used for another one.
+#[derive(Debug)]
+pub struct Clients {
+    open: Vec<Cidr>,
+    trust: Trust,
+    resolve: Arc<dyn Resolve>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    asked: u64,
+    by_origin: BTreeMap<String, (u64, Client)>,
+}
+
+impl Clients {
+    /// Connects to nothing. `open` are the ranges beyond the public Internet.
+    #[must_use]
+    pub fn new(open: Vec<Cidr>, trust: Trust, resolve: Arc<dyn Resolve>) -> Self {
+        Self { open, trust, resolve, kept: Mutex::default() }
+    }
+
+    /// The client of this origin.
+    #[must_use]
+    pub fn of(&self, origin: &Origin) -> Client {
+        let key = format!("{}://{}:{}", origin.scheme(), origin.host, origin.port);
+        let mut kept = self.kept.lock();
+        kept.asked = kept.asked.saturating_add(1);
+        let now = kept.asked;
+        if let Some((last, client)) = kept.by_origin.get_mut(&key) {
+            *last = now;
+            return client.clone();
+        }
+        let client = Client::trusting(origin, &self.open, &self.trust, Arc::clone(&self.resolve));
+        kept.by_origin.insert(key, (now, client.clone()));
+        while kept.by_origin.len() > ORIGINS_MAX {
+            let oldest = kept.by_origin.iter().min_by_key(|(_, (last, _))| *last);
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { break };
+            kept.by_origin.remove(&oldest);
+        }
+        client
+    }
+}

@@ -1,0 +1,218 @@
+//! One request and its answer, under limits: how it is framed, how large it is, how slow it may be.
+//!
+//! hyper refuses a head that is no HTTP, too large, or has contradicting lengths. What it would
+//! tolerate and another reader of the same bytes would read differently is refused here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper_util::client::legacy::{Client as Pool, Error};
+use tokio::sync::Notify;
+
+use super::Limited;
+
+/// Interim answers (1xx) before the answer.
+const INTERIM_MAX: usize = 4;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// What hyper or the connector says.
+    #[error(transparent)]
+    Http(#[from] Error),
+    /// An answer that readers could read differently, or that is none.
+    #[error("{0}")]
+    Framing(&'static str),
+}
+
+impl SendError {
+    /// Whether there never was a connection, so that nothing was sent.
+    #[must_use]
+    pub fn is_connect(&self) -> bool {
+        match self {
+            Self::Http(error) => error.is_connect(),
+            Self::Framing(_) => false,
+        }
+    }
+}
+
+/// How slow an answer may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// From the request to the end of the answer's head.
+    pub head: Duration,
+    /// In each stretch of this length …
+    pub stretch: Duration,
+    /// … at least so many bytes of the body come, or its end.
+    pub bytes_min: usize,
+}
+
+/// Why a body was not read to its end.
+#[derive(Debug)]
+pub enum Unread {
+    /// It has more bytes than allowed.
+    TooLarge,
+    /// It comes too slowly.
+    Slow,
+    /// The connection failed, or the framing broke.
+    Broken(hyper::Error),
+}
+
+pub(super) async fn send(
+    pool: &Pool<Limited, Full<Bytes>>,
+    mut request: http::Request<Full<Bytes>>,
+) -> Result<http::Response<Incoming>, SendError> {
+    let flood = Arc::new(Notify::new());
+    let (tell, seen) = (Arc::clone(&flood), AtomicUsize::new(0));
+    hyper::ext::on_informational(&mut request, move |_interim| {
+        if seen.fetch_add(1, Ordering::Relaxed) >= INTERIM_MAX {
+            tell.notify_one();
+        }
+    });
+    let response = tokio::select! {
+        biased;
+        () = flood.notified() => {
+            return Err(SendError::Framing("the answer begins with too many interim answers"));
+        }
+        response = pool.request(request) => response?,
+    };
+    match framing(response.status(), response.headers()) {
+        None => Ok(response),
+        Some(why) => Err(SendError::Framing(why)),
+    }
+}
+
+/// What makes the end of this answer a matter of opinion.
+fn framing(status: StatusCode, headers: &HeaderMap) -> Option<&'static str> {
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        return Some("the answer switches to another protocol");
+    }
+    let lengths: Vec<&HeaderValue> = headers.get_all(header::CONTENT_LENGTH).iter().collect();
+    let digits = |value: &&HeaderValue| value.as_bytes().iter().all(u8::is_ascii_digit);
+    if lengths.len() > 1 || !lengths.iter().all(digits) {
+        return Some("the answer gives its length more than once");
+    }
+    let codings: Vec<&HeaderValue> = headers.get_all(header::TRANSFER_ENCODING).iter().collect();
+    if codings.is_empty() {
+        return None;
+    }
+    if !lengths.is_empty() {
+        return Some("the answer gives a length and comes in chunks");
+    }
+    let chunked = |value: &&HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+    (codings.len() > 1 || !codings.iter().all(chunked))
+        .then_some("the answer comes in an unknown transfer coding")
+}
+
+/// Whether the body of an answer is encoded: nobody asked for that, and nobody decodes it.
+#[must_use]
+pub fn is_encoded(headers: &HeaderMap) -> bool {
+    let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    !headers.get_all(header::CONTENT_ENCODING).iter().all(plain)
+}
+
+/// The whole body of at most `bytes_max` bytes, or the reason why there is none: never a part of it.
+/// Trailers are dropped.
+///
+/// # Errors
+/// As [`Unread`] says.
+pub async fn whole(
+    mut body: Incoming,
+    bytes_max: u64,
+    pace: Option<Pace>,
+) -> Result<Vec<u8>, Unread> {
+    if hyper::body::Body::size_hint(&body).lower() > bytes_max {
+        return Err(Unread::TooLarge);
+    }
+    let most = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+    let mut bytes = Vec::new();
+    let mut stretch = Stretch { pace, before: 0 };
+    loop {
+        let slow = stretch.over();
+        tokio::pin!(slow);
+        // One stretch: frames until it is over.
+        loop {
+            let frame = tokio::select! {
+                biased;
+                frame = body.frame() => frame,
+                () = &mut slow => break,
+            };
+            let Some(frame) = frame else { return Ok(bytes) };
+            if let Ok(data) = frame.map_err(Unread::Broken)?.into_data() {
+                if bytes.len().saturating_add(data.len()) > most {
+                    return Err(Unread::TooLarge);
+                }
+                bytes.extend_from_slice(&data);
+            }
+        }
+        if !stretch.next(bytes.len()) {
+            return Err(Unread::Slow);
+        }
+    }
+}
+
+/// A stretch of an answer, and how many bytes had come before it.
+struct Stretch {
+    pace: Option<Pace>,
+    before: usize,
+}
+
+impl Stretch {
+    /// Ends when the stretch is over; never, where nobody set a pace.
+    fn over(&self) -> impl Future<Output = ()> + use<> {
+        let length = self.pace.map(|pace| pace.stretch);
+        async move {
+            match length {
+                Some(length) => tokio::time::sleep(length).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Whether enough has come in the stretch that is over; the next one begins.
+    fn next(&mut self, bytes: usize) -> bool {
+        let came = bytes.saturating_sub(self.before);
+        self.before = bytes;
+        self.pace.is_none_or(|pace| came >= pace.bytes_min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn an_answer_whose_end_is_a_matter_of_opinion_is_refused() {
+        const CL: &str = "content-length";
+        const TE: &str = "transfer-encoding";
+        for good in [vec![], vec![(CL, "5")], vec![(TE, "Chunked")]] {
+            assert_eq!(framing(StatusCode::OK, &headers(&good)), None, "{good:?}");
+        }
+        for bad in [
+            vec![(CL, "5"), (CL, "5")],
+            vec![(CL, "5"), (CL, "6")],
+            vec![(CL, "5, 5")],
+            vec![(CL, "+5")],
+            vec![(CL, "5"), (TE, "chunked")],
+            vec![(TE, "xchunked")],
+            vec![(TE, "chunked"), (TE, "chunked")],
+            vec![(TE, "gzip, chunked")],
+            vec![(TE, "identity")],
+        ] {
+            assert!(framing(StatusCode::OK, &headers(&bad)).is_some(), "{bad:?}");
+        }
+        assert!(framing(StatusCode::SWITCHING_PROTOCOLS, &HeaderMap::new()).is_some());
+    }
+}

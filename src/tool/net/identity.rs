@@ -1,0 +1,78 @@
+//! A certificate with its private key: what this process shows of itself over TLS.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// What is wrong with one of the files of TLS.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct Wrong {
+    /// Which file, by its name in the configuration: `cert`, `key` or `client_ca`.
+    pub field: &'static str,
+    /// What is wrong, for a person; never a part of the file.
+    pub why: String,
+}
+
+/// A certificate chain, the leaf first, and the leaf's private key.
+pub struct Identity {
+    /// The chain as it is sent.
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    /// The key, never shown.
+    pub(crate) key: PrivateKeyDer<'static>,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity").field("certificates", &self.chain.len()).finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// Reads PEM files: the chain, and the key, which only its owner may read.
+    ///
+    /// # Errors
+    /// A file that cannot be read or holds something else, or a key that others may read.
+    pub fn load(cert: &Path, key: &Path) -> Result<Self, Wrong> {
+        let wrong = |field, path: &Path, why: String| {
+            let why = format!("`{}`: {why}", path.display());
+            Wrong { field, why }
+        };
+        let pem = std::fs::read(cert).map_err(|e| wrong("cert", cert, e.to_string()))?;
+        let chain = certificates(&pem).map_err(|why| wrong("cert", cert, why))?;
+        let metadata = std::fs::metadata(key).map_err(|e| wrong("key", key, e.to_string()))?;
+        let mode = metadata.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            let why = format!("has mode {mode:o}: only its owner may read it (chmod 600)");
+            return Err(wrong("key", key, why));
+        }
+        let pem = std::fs::read(key).map_err(|e| wrong("key", key, e.to_string()))?;
+        let pem = zeroize::Zeroizing::new(pem);
+        // Not the reader's own words: they may hold a part of what was read.
+        let none = |_| wrong("key", key, "no private key in PEM (PKCS#8, SEC 1 or PKCS#1)".into());
+        let key = PrivateKeyDer::from_pem_slice(&pem).map_err(none)?;
+        Ok(Self { chain, key })
+    }
+}
+
+/// The certificates of a PEM file, at least one.
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    let all = all.map_err(|error| format!("not a PEM certificate: {error}"))?;
+    if all.is_empty() { Err("no certificate in it".into()) } else { Ok(all) }
+}
+
+/// The authorities of a PEM file, at least one.
+///
+/// # Errors
+/// What is no certificate, or none that can be an authority.
+pub(crate) fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem)? {
+        roots.add(certificate).map_err(|error| format!("not usable as authority: {error}"))?;
+    }
+    Ok(roots)
+}

@@ -1,0 +1,55 @@
+//! A connection that is made to be looked at: through the one connector, with TLS and all, and not a byte
+//! of a request.
+
+use std::error::Error;
+use std::net::SocketAddr;
+
+use hyper_rustls::MaybeHttpsStream;
+use tower::Service as _;
+
+use super::{Client, Refused};
+use crate::catalog::host::Origin;
+
+/// What answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reached {
+    /// Its address, which was checked.
+    pub peer: SocketAddr,
+    /// The version of TLS that was agreed on, with a certificate that is believed; none for `http`.
+    pub tls: Option<&'static str>,
+}
+
+impl Client {
+    /// Connects anew as a request would, and closes. The origin is the client's own; it is asked for
+    /// nothing else whatever is given here.
+    ///
+    /// # Errors
+    /// Why no connection was made.
+    pub async fn reach(&self, origin: &Origin) -> Result<Reached, Refused> {
+        let url = format!("{}://{}/", origin.scheme(), origin.authority());
+        let uri: http::Uri = url.parse().map_err(|_| Refused::Name)?;
+        let connecting = self.connector.clone().call(uri);
+        let stream = connecting.await.map_err(|error| refused(&*error))?;
+        let (tcp, tls) = match &stream {
+            MaybeHttpsStream::Http(tcp) => (tcp.inner(), None),
+            MaybeHttpsStream::Https(tls) => {
+                let (tcp, session) = tls.inner().get_ref();
+                (tcp.inner().inner(), Some(super::version(session)))
+            }
+        };
+        let peer = tcp.peer_addr().map_err(|_| Refused::Unreachable)?;
+        Ok(Reached { peer, tls })
+    }
+}
+
+/// The connector's own reason, however deep it lies.
+fn refused(error: &(dyn Error + 'static)) -> Refused {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(refused) = error.downcast_ref::<Refused>() {
+            return refused.clone();
+        }
+        next = error.source();
+    }
+    Refused::Unreachable
+}

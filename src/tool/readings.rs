@@ -1,0 +1,171 @@
+//! Text as readers behind us would decode it, and where each character of that came from.
+//!
+//! A secret that was echoed percent-encoded, in HTML entities or broken over lines is still the secret
+//! to whoever decodes it. So what is searched is not only the text but what it becomes.
+
+use std::ops::Range;
+
+/// How often a decoded text is decoded again.
+const LAYERS: usize = 3;
+
+/// What stands here for anything that is not ASCII: no secret has it.
+const OTHER: char = '\x7f';
+
+/// ASCII text and, for each of its bytes, where in the source it stands.
+pub(super) struct Reading {
+    pub text: String,
+    from: Vec<Range<usize>>,
+}
+
+impl Reading {
+    fn of(source: &str) -> Self {
+        let mut reading = Self::empty(source.len());
+        for (at, c) in source.char_indices() {
+            reading.push(c, at..at.saturating_add(c.len_utf8()));
+        }
+        reading
+    }
+
+    fn empty(room: usize) -> Self {
+        Self { text: String::with_capacity(room), from: Vec::with_capacity(room) }
+    }
+
+    fn push(&mut self, c: char, from: Range<usize>) {
+        self.text.push(if c.is_ascii() { c } else { OTHER });
+        self.from.push(from);
+    }
+
+    /// Where this stretch of the reading stands in the source.
+    pub(super) fn source(&self, found: &Range<usize>) -> Option<Range<usize>> {
+        let (first, last) =
+            (self.from.get(found.start)?, self.from.get(found.end.checked_sub(1)?)?);
+        Some(first.start..last.end)
+    }
+
+    /// The reading with each step that `step` takes: what it stands for (nothing: it is left out) and
+    /// how many bytes it took.
+    fn walked(&self, step: impl Fn(&[u8]) -> (Option<char>, usize)) -> Self {
+        let mut out = Self::empty(self.text.len());
+        let bytes = self.text.as_bytes();
+        let mut at = 0_usize;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let (c, took) = step(rest);
+            let next = at.saturating_add(took.max(1));
+            if let (Some(c), Some(from)) = (c, self.source(&(at..next))) {
+                out.push(c, from);
+            }
+            at = next;
+        }
+        out
+    }
+
+    fn unescaped(&self) -> Option<Self> {
+        let next = self.walked(|rest| match escape(rest) {
+            Some((c, took)) => (Some(c), took),
+            None => (first(rest), 1),
+        });
+        (next.text.len() != self.text.len()).then_some(next)
+    }
+
+    /// Without what breaks a line or spaces letters.
+    fn squeezed(&self) -> Self {
+        self.walked(|rest| (first(rest).filter(|c| *c > ' '), 1))
+    }
+
+    /// Without the soft line breaks and with the escapes of quoted-printable undone.
+    fn printable(&self) -> Self {
+        self.walked(|rest| match rest {
+            [b'=', b'\r', b'\n', ..] => (None, 3),
+            [b'=', b'\n', ..] => (None, 2),
+            [b'=', high, low, ..] => match byte(&[*high, *low]) {
+                Some(c) => (Some(c), 3),
+                None => (Some('='), 1),
+            },
+            _plain => (first(rest), 1),
+        })
+    }
+
+    /// Hexadecimal digits alone, lowercase, without what people write between bytes.
+    fn digits(&self) -> Self {
+        self.walked(|rest| match rest {
+            [b'0', b'x' | b'X', ..] => (None, 2),
+            [b' ' | b':' | b'-' | b',' | b';' | b'\r' | b'\n' | b'\t', ..] => (None, 1),
+            _other => (first(rest).map(|c| c.to_ascii_lowercase()), 1),
+        })
+    }
+}
+
+/// The readings of a text beside itself. Each looks only where it could see something else.
+pub(super) fn readings(source: &str) -> Vec<Reading> {
+    let spaced = |text: &str| text.bytes().any(|b| b <= b' ');
+    let mut out = Vec::new();
+    let plain = Reading::of(source);
+    let mut layer =
+        Some(&plain).filter(|_| source.contains(['%', '\\', '&'])).and_then(Reading::unescaped);
+    for _ in 0..LAYERS {
+        let Some(reading) = layer else { break };
+        layer = reading.unescaped();
+        if spaced(&reading.text) {
+            out.push(reading.squeezed());
+        }
+        out.push(reading);
+    }
+    if source.contains('=') {
+        out.push(plain.printable());
+    }
+    let apart = |b: u8| b <= b' ' || b":-,;".contains(&b);
+    if source.bytes().any(|b| apart(b) || (b'A'..=b'F').contains(&b)) {
+        out.push(plain.digits());
+    }
+    if spaced(source) {
+        out.push(plain.squeezed());
+    }
+    out
+}
+
+fn first(bytes: &[u8]) -> Option<char> {
+    bytes.first().copied().map(char::from)
+}
+
+/// The character that two hexadecimal digits stand for.
+fn byte(digits: &[u8]) -> Option<char> {
+    number(digits, 16).filter(|_| digits.len() == 2)
+}
+
+/// The ASCII character of this number; `OTHER` for any other.
+fn number(digits: &[u8], radix: u32) -> Option<char> {
+    if !digits.iter().all(|digit| char::from(*digit).is_digit(radix)) {
+        return None;
+    }
+    let value = u32::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok()?;
+    Some(u8::try_from(value).ok().filter(u8::is_ascii).map_or(OTHER, char::from))
+}
+
+/// What an escape at the front stands for, and its length: `%41`, `\u0041`, `\x41`, `\/`, `&#65;`, `&#x41;`, `&amp;`.
+fn escape(bytes: &[u8]) -> Option<(char, usize)> {
+    match bytes {
+        [b'%', high, low, ..] => Some((byte(&[*high, *low])?, 3)),
+        [b'\\', b'u', rest @ ..] => Some((number(rest.get(..4)?, 16)?, 6)),
+        [b'\\', b'x', high, low, ..] => Some((byte(&[*high, *low])?, 4)),
+        [b'\\', c @ (b'/' | b'"' | b'\'' | b'\\'), ..] => Some((char::from(*c), 2)),
+        [b'&', rest @ ..] => {
+            // Entities are short; what is longer is none.
+            let end = rest.iter().take(10).position(|b| *b == b';')?;
+            let c = match rest.get(..end)? {
+                [b'#', b'x' | b'X', digits @ ..] => number(digits, 16)?,
+                [b'#', digits @ ..] => number(digits, 10)?,
+                b"amp" => '&',
+                b"lt" => '<',
+                b"gt" => '>',
+                b"quot" => '"',
+                b"apos" => '\'',
+                b"sol" => '/',
+                b"plus" => '+',
+                b"equals" => '=',
+                _unknown => return None,
+            };
+            Some((c, end.saturating_add(2)))
+        }
+        _plain => None,
+    }
+}

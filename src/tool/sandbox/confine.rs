@@ -1,0 +1,131 @@
+//! The confined one: takes everything away from itself and becomes the command.
+
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, Signal};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use super::{Plan, files, filter, root, wire};
+use crate::catalog::command::Level;
+
+/// Descriptors a command may have open.
+const DESCRIPTORS: u64 = 256;
+/// And a server.
+const DESCRIPTORS_SERVING: u64 = 1024;
+/// Address space of a server for each byte of memory it may use, beside what every program reserves: what is
+/// reserved and not written costs nothing, and some runtimes reserve without measure.
+const RESERVED: u64 = 64 << 30;
+/// Bytes of the largest file it may write.
+const FILE_BYTES: u64 = 64 << 20;
+
+pub(super) fn run() -> ExitCode {
+    let Ok(mut control) = wire::control() else { return ExitCode::FAILURE };
+    let why = match wire::receive(&control) {
+        Ok((plan, files)) => match confined(&control, &plan, files) {
+            Err(why) => why,
+            Ok(never) => match never {},
+        },
+        Err(error) => format!("no plan: {error}"),
+    };
+    let _ = control.write_all(why.as_bytes());
+    ExitCode::FAILURE
+}
+
+/// Does not come back, unless something cannot be taken away.
+fn confined(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Infallible, String> {
+    let text = |text: &String| CString::new(text.as_str()).map_err(|e| e.to_string());
+    let argv = plan.argv.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    let env = plan.env.iter().map(|(name, value)| text(&format!("{name}={value}")));
+    let env = env.collect::<Result<Vec<_>, _>>()?;
+    said("no session", rustix::process::setsid().map(drop))?;
+    rustix::process::umask(Mode::from_raw_mode(0o077));
+    if plan.level >= Level::S2 {
+        root::build(plan)?;
+    }
+    let cwd = &plan.cwd;
+    said(&format!("cannot run in `{}`", cwd.display()), rustix::process::chdir(cwd))?;
+    limits(plan)?;
+    privileges()?;
+    // The supervisor has one thread, so its end is meant and not that of some thread of it.
+    said("no death signal", rustix::process::set_parent_process_death_signal(Some(Signal::KILL)))?;
+    // It may have ended before it was meant.
+    said("no supervisor", is_there(control))?;
+    files::restrict(plan, &files.program)?;
+    said("no input", rustix::stdio::dup2_stdin(&files.input))?;
+    drop(files.input);
+    filter::apply(plan, files.program.as_raw_fd())?;
+    // Last, for they count what this helper itself has mapped until it is another program.
+    if plan.serves {
+        // What is written; the filter takes the other kinds of memory away.
+        limit(Resource::Data, plan.limits.memory_bytes)?;
+        limit(Resource::As, plan.limits.memory_bytes.saturating_add(RESERVED))?;
+    } else {
+        limit(Resource::As, plan.limits.memory_bytes)?;
+    }
+    // By descriptor: what was hashed is what runs, whatever the path names by now.
+    let flags = nix::fcntl::AtFlags::AT_EMPTY_PATH;
+    nix::unistd::execveat(&files.program, c"", &argv, &env, flags)
+        .map_err(|e| format!("cannot be executed: {e}"))
+}
+
+/// Whether the other end of the socket is open.
+fn is_there(control: &UnixStream) -> Result<(), Errno> {
+    let mut fds = [PollFd::new(control, PollFlags::IN)];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut fds, Some(&now))? {
+        0 => Ok(()),
+        _gone => Err(Errno::PIPE),
+    }
+}
+
+fn said(what: &str, result: Result<(), Errno>) -> Result<(), String> {
+    result.map_err(|error| format!("{what}: {error}"))
+}
+
+fn limits(plan: &Plan) -> Result<(), String> {
+    let mut limits = vec![
+        (Resource::Fsize, FILE_BYTES),
+        (Resource::Nofile, if plan.serves { DESCRIPTORS_SERVING } else { DESCRIPTORS }),
+        (Resource::Core, 0),
+        (Resource::Memlock, 0),
+    ];
+    // A server lives as long as the gate.
+    if !plan.serves {
+        limits.push((Resource::Cpu, plan.limits.cpu_seconds));
+    }
+    if plan.level >= Level::S2 {
+        // Counted per user, and only here the user is nobody else's.
+        limits.push((Resource::Nproc, plan.limits.pids));
+    }
+    limits.into_iter().try_for_each(|(resource, most)| limit(resource, most))
+}
+
+fn limit(resource: Resource, most: u64) -> Result<(), String> {
+    let both = Rlimit { current: Some(most), maximum: Some(most) };
+    rustix::process::setrlimit(resource, both).map_err(|e| format!("limit {resource:?}: {e}"))
+}
+
+/// No capability, none to come back, and no program that brings any.
+fn privileges() -> Result<(), String> {
+    for bit in 0..64_u32 {
+        let one = CapabilitySet::from_bits_retain(1_u64 << bit);
+        if rustix::thread::capability_is_in_bounding_set(one) != Ok(true) {
+            continue;
+        }
+        // Without the right to, there is no capability that could be raised either.
+        let _ = rustix::thread::remove_capability_from_bounding_set(one);
+    }
+    said("ambient capabilities", rustix::thread::clear_ambient_capability_set())?;
+    let none = CapabilitySet::empty();
+    let empty = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    said("capabilities", rustix::thread::set_capabilities(None, empty))?;
+    said("no_new_privs", rustix::thread::set_no_new_privs(true))
+}

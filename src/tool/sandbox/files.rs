@@ -1,0 +1,127 @@
+//! Which files a command may touch, as Landlock holds it: nothing but these.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use landlock::{
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
+    Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus,
+};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+
+use super::{Plan, Scratch, WORKSPACE};
+use crate::catalog::command::Level;
+
+/// The least that is enough: the first that also holds `truncate`.
+const LEAST: ABI = ABI::V3;
+/// Where programs find libraries, locales and their own data.
+pub(super) const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
+/// What the loader and the C library read besides; and OpenSSL, which ends some programs where it may not.
+pub(super) const SYSTEM_FILES: [&str; 5] = [
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/localtime",
+    "/etc/ssl/openssl.cnf",
+];
+/// Devices without a state.
+const DEVICES: [&str; 5] = ["/dev/null", "/dev/full", "/dev/random", "/dev/urandom", "/dev/zero"];
+
+/// Those that this program gets. Mapped and shared, zeroes are memory that is nobody's: a limit on a server's
+/// own would not see it.
+pub(super) fn devices(plan: &Plan) -> impl Iterator<Item = &'static str> {
+    let serves = plan.serves;
+    DEVICES.into_iter().filter(move |device| !(serves && *device == "/dev/zero"))
+}
+
+/// Takes everything else away, for good.
+///
+/// # Errors
+/// The kernel cannot hold all of it.
+pub(super) fn restrict(plan: &Plan, program: &OwnedFd) -> Result<(), String> {
+    let failed = |e: landlock::RulesetError| format!("landlock: {e}");
+    let all = AccessFs::from_all(LEAST);
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(all)
+        .and_then(Ruleset::create)
+        .map_err(failed)?;
+    let look = AccessFs::ReadFile | AccessFs::ReadDir;
+    let run = AccessFs::ReadFile | AccessFs::Execute;
+    for path in SYSTEM.iter().chain(&SYSTEM_FILES) {
+        rules = below(rules, Path::new(path), look, false)?;
+    }
+    for path in devices(plan) {
+        rules = below(rules, Path::new(path), AccessFs::ReadFile | AccessFs::WriteFile, false)?;
+    }
+    // No device, no program: what is written is data.
+    let write = all & !(AccessFs::Execute | AccessFs::MakeBlock | AccessFs::MakeChar);
+    for (paths, access) in [(&plan.read, look), (&plan.write, write)] {
+        for path in paths {
+            rules = exactly(rules, path, access)?;
+        }
+    }
+    for path in plan.interpreter.iter().chain(&plan.children) {
+        rules = below(rules, path, run, true)?;
+    }
+    if plan.level >= Level::S2 {
+        rules = below(rules, Path::new("/proc"), look, false)?;
+    }
+    let scratch: &[&str] = match plan.scratch {
+        Scratch::None => &[],
+        Scratch::Tmp => &["/tmp"],
+        Scratch::Call | Scratch::Run => &[WORKSPACE, "/tmp"],
+    };
+    for path in scratch {
+        rules = below(rules, Path::new(path), write, true)?;
+    }
+    rules = rules.add_rule(PathBeneath::new(program, run)).map_err(failed)?;
+    let status = rules.restrict_self().map_err(failed)?;
+    if status.ruleset != RulesetStatus::FullyEnforced || !status.no_new_privs {
+        return Err("landlock: the kernel enforces only a part".to_owned());
+    }
+    Ok(())
+}
+
+/// One more rule. What need not be there and is not gets none.
+fn below(
+    rules: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+    needed: bool,
+) -> Result<RulesetCreated, String> {
+    let file = match PathFd::new(path) {
+        Ok(file) => file,
+        Err(_) if !needed => return Ok(rules),
+        Err(error) => return Err(format!("cannot open `{}`: {error}", path.display())),
+    };
+    rule(rules, file, path, access)
+}
+
+/// One more rule for what was found to have no symbolic link on its way. Whoever may write there may have put
+/// one since, and it would lead to what was never given.
+fn exactly(
+    rules: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, String> {
+    rule(rules, straight(CWD, path)?, path, access)
+}
+
+/// Opens this, with no symbolic link on the way.
+pub(super) fn straight(from: impl AsFd, path: &Path) -> Result<OwnedFd, String> {
+    let (flags, links) = (OFlags::PATH | OFlags::CLOEXEC, ResolveFlags::NO_SYMLINKS);
+    rustix::fs::openat2(from, path, flags, Mode::empty(), links)
+        .map_err(|error| format!("cannot open `{}`: {error}", path.display()))
+}
+
+fn rule(
+    rules: RulesetCreated,
+    file: impl AsFd,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, String> {
+    let access = if path.is_dir() { access } else { access & AccessFs::from_file(LEAST) };
+    rules.add_rule(PathBeneath::new(file, access)).map_err(|e| format!("landlock: {e}"))
+}

@@ -1,0 +1,336 @@
+//! Which system calls a command may make: these, and any other fails as not permitted.
+//!
+//! An allow list, so that what the kernel learns later is not there. No sockets but connected pairs (and, with
+//! the network of the host, those of the Internet), no namespaces, mounts, tracing, keys, BPF, io_uring, or other processes' memory; without `children` no new processes,
+//! and no second program but the one that is executed by its descriptor.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+
+use super::Plan;
+use crate::catalog::command::Level;
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Every namespace that `clone` can make.
+const CLONE_NEW: u64 = 0x7e02_0000;
+/// What `clone` makes is a thread.
+const CLONE_THREAD: u64 = 0x0001_0000;
+/// `prctl` for names of threads and memory, and for looking.
+const PRCTL: [u64; 5] = [3, 15, 16, 23, 0x5356_4d41];
+/// The kind of a socket, without its flags.
+const TYPE_MASK: u64 = 0xf;
+/// `mmap` of what others have too, of no file, and both.
+const MAP_SHARED: u64 = 0x01;
+const MAP_ANONYMOUS: u64 = 0x20;
+const SHARED_ANONYMOUS: u64 = MAP_SHARED | MAP_ANONYMOUS;
+/// `ioctl` that types into a terminal: TIOCSTI, TIOCLINUX.
+const TYPING: [u64; 2] = [0x5412, 0x541c];
+
+/// Takes the rest away, for good. Then only `execveat` of this descriptor is left to begin a program.
+///
+/// # Errors
+/// The kernel does not take it.
+pub(super) fn apply(plan: &Plan, program: i32) -> Result<(), String> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|e| format!("seccomp: {e}"))?;
+    let rules = rules(plan, program).map_err(|e| format!("seccomp: {e}"))?;
+    // Its flags lie in memory, where no filter sees them: the C library then takes `clone`.
+    // The other filter allows it, or its error would count, and that one is not taken for a missing call.
+    let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
+    let (allow, missing) = (SeccompAction::Allow, SeccompAction::Errno(errno(libc::ENOSYS)));
+    install(SeccompFilter::new(clone3, allow, missing, arch))?;
+    let refuse = SeccompAction::Errno(errno(libc::EPERM));
+    install(SeccompFilter::new(rules, refuse, SeccompAction::Allow, arch))
+}
+
+fn errno(number: i32) -> u32 {
+    u32::try_from(number).unwrap_or_default()
+}
+
+fn install(filter: Result<SeccompFilter, seccompiler::BackendError>) -> Result<(), String> {
+    let program = filter.and_then(BpfProgram::try_from).map_err(|e| format!("seccomp: {e}"))?;
+    seccompiler::apply_filter(&program).map_err(|e| format!("seccomp: {e}"))
+}
+
+fn rules(plan: &Plan, program: i32) -> Result<Rules, seccompiler::BackendError> {
+    let is = |at: u8, value: u64| when(at, SeccompCmpOp::Eq, value);
+    let mut rules: Rules = ALWAYS.iter().map(|call| (*call, Vec::new())).collect();
+    #[cfg(target_arch = "x86_64")]
+    rules.extend(OLD.iter().map(|call| (*call, Vec::new())));
+    rules.insert(libc::SYS_clone3, Vec::new());
+    sockets(&mut rules, plan.network)?;
+    if plan.serves {
+        // Memory that is shared and of no file is counted as nobody's.
+        let kind =
+            |value: u64| all(vec![when(3, SeccompCmpOp::MaskedEq(SHARED_ANONYMOUS), value)?]);
+        let kinds = [0, MAP_SHARED, MAP_ANONYMOUS].map(kind);
+        let kinds = kinds.into_iter().collect::<Result<_, seccompiler::BackendError>>()?;
+        rules.insert(libc::SYS_mmap, kinds);
+    }
+    let prctl = PRCTL.iter().map(|option| all(vec![is(0, *option)?]));
+    rules.insert(libc::SYS_prctl, prctl.collect::<Result<_, _>>()?);
+    let typing = TYPING.iter().map(|request| when(1, SeccompCmpOp::Ne, *request));
+    rules.insert(libc::SYS_ioctl, vec![all(typing.collect::<Result<_, _>>()?)?]);
+    let me = u64::from(std::process::id());
+    // 0 is oneself too.
+    let own = || Ok(vec![all(vec![is(0, 0)?])?, all(vec![is(0, me)?])?]);
+    rules.insert(libc::SYS_prlimit64, own()?);
+    let empty_path = u64::try_from(libc::AT_EMPTY_PATH).unwrap_or_default();
+    let program = u64::try_from(program).unwrap_or(u64::MAX);
+    rules.insert(libc::SYS_execveat, vec![all(vec![is(0, program)?, is(4, empty_path)?])?]);
+    let plain = when(0, SeccompCmpOp::MaskedEq(CLONE_NEW), 0)?;
+    if plan.children.is_empty() {
+        let thread = when(0, SeccompCmpOp::MaskedEq(CLONE_THREAD), CLONE_THREAD)?;
+        rules.insert(libc::SYS_clone, vec![all(vec![plain, thread])?]);
+    } else {
+        rules.insert(libc::SYS_clone, vec![all(vec![plain])?]);
+        rules.insert(libc::SYS_execve, Vec::new());
+        #[cfg(target_arch = "x86_64")]
+        rules.extend([(libc::SYS_fork, Vec::new()), (libc::SYS_vfork, Vec::new())]);
+    }
+    if plan.level >= Level::S2 {
+        // Nobody else is there.
+        let calls = [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill];
+        rules.extend(calls.map(|call| (call, Vec::new())));
+    } else {
+        rules.insert(libc::SYS_kill, own()?);
+        rules.insert(libc::SYS_tgkill, vec![all(vec![is(0, me)?])?]);
+    }
+    Ok(rules)
+}
+
+/// Pairs of streams, which reach nobody but the other end whatever address is written; datagrams would be sent to
+/// any socket with a name. With the network, sockets of the Internet that connect; none waits for others.
+fn sockets(rules: &mut Rules, network: bool) -> Result<(), seccompiler::BackendError> {
+    let kind = |at: u8, kind: i32| when(at, SeccompCmpOp::MaskedEq(TYPE_MASK), number(kind));
+    let pair =
+        all(vec![when(0, SeccompCmpOp::Eq, number(libc::AF_UNIX))?, kind(1, libc::SOCK_STREAM)?])?;
+    rules.insert(libc::SYS_socketpair, vec![pair]);
+    rules.extend(CONNECTED.iter().map(|call| (*call, Vec::new())));
+    if network {
+        let mut made = Vec::new();
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            for socket in [libc::SOCK_STREAM, libc::SOCK_DGRAM] {
+                let family = when(0, SeccompCmpOp::Eq, number(family))?;
+                made.push(all(vec![family, kind(1, socket)?])?);
+            }
+        }
+        rules.insert(libc::SYS_socket, made);
+        rules.extend([libc::SYS_connect, libc::SYS_sendmmsg].map(|call| (call, Vec::new())));
+    }
+    Ok(())
+}
+
+fn number(value: i32) -> u64 {
+    u64::try_from(value).unwrap_or_default()
+}
+
+/// Numbers of processes, descriptors and options: 32 bits count.
+fn when(
+    at: u8,
+    how: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(at, SeccompCmpArgLen::Dword, how, value)
+}
+
+fn all(conditions: Vec<SeccompCondition>) -> Result<SeccompRule, seccompiler::BackendError> {
+    SeccompRule::new(conditions)
+}
+
+/// On sockets that are there.
+const CONNECTED: &[i64] = &[
+    libc::SYS_sendto,
+    libc::SYS_recvfrom,
+    libc::SYS_sendmsg,
+    libc::SYS_recvmsg,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_shutdown,
+];
+
+/// Whatever the arguments.
+const ALWAYS: &[i64] = &[
+    // bytes and descriptors
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_preadv,
+    libc::SYS_pwritev,
+    libc::SYS_preadv2,
+    libc::SYS_pwritev2,
+    libc::SYS_lseek,
+    libc::SYS_close,
+    libc::SYS_close_range,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_pipe2,
+    libc::SYS_fcntl,
+    libc::SYS_flock,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_ftruncate,
+    libc::SYS_truncate,
+    libc::SYS_fallocate,
+    libc::SYS_fadvise64,
+    libc::SYS_copy_file_range,
+    libc::SYS_sendfile,
+    libc::SYS_splice,
+    libc::SYS_tee,
+    libc::SYS_ppoll,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_eventfd2,
+    // names in the file system; Landlock says which
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_statfs,
+    libc::SYS_fstatfs,
+    libc::SYS_getdents64,
+    libc::SYS_getcwd,
+    libc::SYS_chdir,
+    libc::SYS_fchdir,
+    libc::SYS_mkdirat,
+    libc::SYS_unlinkat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_symlinkat,
+    libc::SYS_readlinkat,
+    libc::SYS_mknodat,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_umask,
+    libc::SYS_getxattr,
+    libc::SYS_lgetxattr,
+    libc::SYS_fgetxattr,
+    libc::SYS_listxattr,
+    libc::SYS_llistxattr,
+    libc::SYS_flistxattr,
+    // memory
+    libc::SYS_brk,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_msync,
+    libc::SYS_mincore,
+    // threads, signals, time
+    libc::SYS_futex,
+    libc::SYS_set_robust_list,
+    libc::SYS_get_robust_list,
+    libc::SYS_set_tid_address,
+    libc::SYS_rseq,
+    libc::SYS_membarrier,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_getparam,
+    libc::SYS_sched_getscheduler,
+    libc::SYS_sched_get_priority_max,
+    libc::SYS_sched_get_priority_min,
+    libc::SYS_getcpu,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigsuspend,
+    libc::SYS_rt_sigpending,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+    libc::SYS_gettimeofday,
+    libc::SYS_getitimer,
+    libc::SYS_setitimer,
+    libc::SYS_timer_create,
+    libc::SYS_timer_settime,
+    libc::SYS_timer_gettime,
+    libc::SYS_timer_delete,
+    libc::SYS_timerfd_create,
+    libc::SYS_timerfd_settime,
+    libc::SYS_timerfd_gettime,
+    libc::SYS_times,
+    // oneself
+    libc::SYS_getpid,
+    libc::SYS_getppid,
+    libc::SYS_gettid,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_getresuid,
+    libc::SYS_getresgid,
+    libc::SYS_getgroups,
+    libc::SYS_getpgid,
+    libc::SYS_getsid,
+    libc::SYS_getpriority,
+    libc::SYS_getrusage,
+    libc::SYS_capget,
+    libc::SYS_uname,
+    libc::SYS_sysinfo,
+    libc::SYS_getrandom,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
+/// What newer machines have no numbers for any more.
+#[cfg(target_arch = "x86_64")]
+const OLD: &[i64] = &[
+    libc::SYS_open,
+    libc::SYS_creat,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_access,
+    libc::SYS_poll,
+    libc::SYS_select,
+    libc::SYS_pipe,
+    libc::SYS_dup2,
+    libc::SYS_readlink,
+    libc::SYS_mkdir,
+    libc::SYS_rmdir,
+    libc::SYS_unlink,
+    libc::SYS_rename,
+    libc::SYS_link,
+    libc::SYS_symlink,
+    libc::SYS_mknod,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+    libc::SYS_getdents,
+    libc::SYS_getpgrp,
+    libc::SYS_getrlimit,
+    libc::SYS_epoll_create,
+    libc::SYS_epoll_wait,
+    libc::SYS_eventfd,
+    libc::SYS_alarm,
+    libc::SYS_pause,
+    libc::SYS_time,
+    libc::SYS_arch_prctl,
+];

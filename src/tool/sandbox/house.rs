@@ -1,0 +1,144 @@
+//! One workspace in memory for all commands of a run: who keeps it, and for how long.
+//!
+//! A small process of ours, the *house*, has a user and a mount namespace with a directory in memory in it. The
+//! supervisors of the run's commands move in there before they make namespaces of their own. Nothing lies on a
+//! disk, so nothing is ever cleaned up: the memory is gone when the house is, and the house ends when the gate
+//! lets go of its socket, however that comes about.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustix::process::{DumpableBehavior, Pid, PidfdFlags, pidfd_open};
+use rustix::thread::UnshareFlags;
+
+use super::{HOUSE, SELF, root, supervise, wire};
+use crate::domain::id::RunId;
+
+/// Workspaces at the same time: each may hold 64 MiB.
+const HOUSES_MAX: usize = 64;
+/// What a house says when it stands.
+const READY: &[u8] = b"ready";
+/// Bytes of the longest complaint.
+const COMPLAINT_MAX: u64 = 4096;
+
+/// The house's own part.
+pub(super) fn run() -> ExitCode {
+    supervise::close_inherited();
+    let Ok(mut control) = wire::control() else { return ExitCode::FAILURE };
+    let said = match build() {
+        Ok(()) => READY.to_vec(),
+        Err(why) => why.into_bytes(),
+    };
+    if control.write_all(&said).is_err() || control.shutdown(std::net::Shutdown::Write).is_err() {
+        return ExitCode::FAILURE;
+    }
+    // Until the gate lets go.
+    let _ = control.read(&mut [0]);
+    ExitCode::SUCCESS
+}
+
+fn build() -> Result<(), String> {
+    let said = |e: rustix::io::Errno| format!("no workspace: {e}");
+    supervise::unprivileged().map_err(said)?;
+    supervise::namespaces(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
+    // Or those who move in could not be told from strangers.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(said)?;
+    root::private()?;
+    root::memory(root::HOUSE)
+}
+
+/// A house, for as long as it is held.
+#[derive(Debug)]
+pub struct House {
+    pid: OwnedFd,
+    /// Dropped, it ends the house.
+    control: Option<UnixStream>,
+    child: Child,
+}
+
+impl House {
+    /// Builds one. Blocks until it stands.
+    ///
+    /// # Errors
+    /// What the system does not let us do.
+    fn new() -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut command = Command::new(SELF);
+        command.arg(HOUSE).env_clear().process_group(0).stdin(Stdio::from(OwnedFd::from(theirs)));
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        // The command line holds the other end of the socket.
+        drop(command);
+        let pid = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+        let house = Self { pid, control: Some(ours), child };
+        let mut said = Vec::new();
+        if let Some(control) = &house.control {
+            control.take(COMPLAINT_MAX).read_to_end(&mut said)?;
+        }
+        if said == READY {
+            return Ok(house);
+        }
+        Err(io::Error::other(String::from_utf8_lossy(&said).into_owned()))
+    }
+}
+
+impl AsFd for House {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pid.as_fd()
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        drop(self.control.take());
+        // It only waits for that; but nobody may be kept waiting by one that somebody stopped.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where a house is built: empty until it stands.
+type Place = Arc<Mutex<Option<Arc<House>>>>;
+
+/// The workspaces of all runs of this gate.
+///
+/// A run that was ended gets none again.
+#[derive(Debug, Default)]
+pub struct Workspaces {
+    all: Mutex<BTreeMap<RunId, Place>>,
+}
+
+impl Workspaces {
+    /// The one of this run; made with its first command. Blocks until it is there.
+    ///
+    /// # Errors
+    /// There are too many, or the system does not let us make one.
+    pub fn of(&self, run: &RunId) -> io::Result<Arc<House>> {
+        let place = {
+            let mut all = self.all.lock();
+            if !all.contains_key(run) && all.len() >= HOUSES_MAX {
+                let why = format!("{HOUSES_MAX} runs have workspaces already");
+                return Err(io::Error::other(why));
+            }
+            Arc::clone(all.entry(*run).or_default())
+        };
+        // Calls of one run wait for each other here, and nobody else for them.
+        let mut place = place.lock();
+        if let Some(house) = &*place {
+            return Ok(Arc::clone(house));
+        }
+        let house = Arc::new(House::new()?);
+        *place = Some(Arc::clone(&house));
+        Ok(house)
+    }
+
+    /// Lets go of a run's. Its memory is freed once no command of the run is left either.
+    pub fn end(&self, run: &RunId) {
+        self.all.lock().remove(run);
+    }
+}

@@ -1,0 +1,252 @@
+//! Isolation of child processes: a small program of our own that locks itself in and then becomes the
+//! command.
+//!
+//! ```text
+//! sidecar ─spawn→ supervisor ─spawn→ confined ─execveat→ the command
+//!          socket              socket
+//! ```
+//!
+//! The sidecar has threads and much memory, so nothing is ever done between its fork and its exec: it
+//! starts this very program again, which has one thread and hardly any memory. The *supervisor* gives up
+//! root, makes the namespaces and outlives the command: when the sidecar asks, is killed or lets go of
+//! the socket, it kills everything. The *confined* one takes away from itself what the level takes away
+//! and executes the descriptor it was handed. Whatever cannot be taken away ends the run before the
+//! command begins: there is no lesser level to fall back to. MCP servers on standard streams run in it too.
+
+mod confine;
+mod files;
+mod filter;
+pub(super) mod host;
+mod house;
+mod probe;
+mod root;
+mod supervise;
+mod wire;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::house::Workspaces;
+use crate::catalog::command::{Level, Limits};
+
+/// This program, whatever its file is called by now.
+const SELF: &str = "/proc/self/exe";
+/// What the supervisor is started as.
+const SUPERVISE: &str = "sandbox-supervise";
+/// What the confined one is started as.
+const CONFINE: &str = "sandbox-confine";
+/// What the probe is started as.
+const PROBE: &str = "sandbox-probe";
+/// What a workspace that several commands share is kept by.
+const HOUSE: &str = "sandbox-house";
+/// Where a command with a workspace runs.
+pub const WORKSPACE: &str = "/workspace";
+/// Uid and gid that commands of a sidecar that is root run as.
+const NOBODY: u32 = 65_534;
+
+/// Everything about one run but the program's descriptor and its input.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// What it runs in.
+    pub level: Level,
+    /// Its arguments, its own name first.
+    pub argv: Vec<String>,
+    /// Its whole environment.
+    pub env: Vec<(String, String)>,
+    /// The loader of the program.
+    pub interpreter: Option<PathBuf>,
+    /// What it may read besides programs and libraries of the system.
+    pub read: Vec<PathBuf>,
+    /// Directories and files it may change.
+    pub write: Vec<PathBuf>,
+    /// What it may start, with the loaders of that.
+    pub children: Vec<PathBuf>,
+    /// What it has in memory that it may write.
+    pub scratch: Scratch,
+    /// Where it runs.
+    pub cwd: PathBuf,
+    /// Whether it has the network of the host.
+    pub network: bool,
+    /// Whether it goes on until it is ended: a server, which reserves more memory than it uses.
+    pub serves: bool,
+    /// What it may use up.
+    pub limits: Limits,
+}
+
+/// Directories in memory, 64 MiB each: gone with the run of the program, or with what is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Scratch {
+    /// None.
+    #[default]
+    None,
+    /// `/tmp`.
+    Tmp,
+    /// `/tmp` and [`WORKSPACE`].
+    Call,
+    /// `/tmp`, and a [`WORKSPACE`] that all commands of one run of an agent share.
+    Run,
+}
+
+/// How a run ended, as the supervisor saw it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// Why the command never began.
+    pub refused: Option<String>,
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+impl Report {
+    /// Reads what came over the socket; nothing that is whole means that the supervisor is gone.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+}
+
+/// The supervisor's command line: its input is one end of a socket, its output is the command's.
+///
+/// # Errors
+/// No socket can be made.
+pub fn supervisor() -> io::Result<(Command, UnixStream)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut command = Command::new(SELF);
+    command
+        .arg(SUPERVISE)
+        .env_clear()
+        .process_group(0)
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Ok((command, ours))
+}
+
+/// Tells a started supervisor what to run. Blocks until it took it. From here on the run ends when
+/// `control` is dropped. `house` keeps the workspace of a plan that shares one.
+///
+/// # Errors
+/// It is gone.
+pub fn hand_over(
+    control: &UnixStream,
+    plan: &Plan,
+    program: BorrowedFd<'_>,
+    input: BorrowedFd<'_>,
+    house: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let files = [Some(program), Some(input), house];
+    wire::send(control, plan, &files.into_iter().flatten().collect::<Vec<_>>())
+}
+
+/// The part of this program that a command line of these arguments asks for; `None`: another one.
+#[must_use]
+pub fn role(args: &[std::ffi::OsString]) -> Option<ExitCode> {
+    match args.get(1)?.to_str()? {
+        SUPERVISE => Some(supervise::run()),
+        CONFINE => Some(confine::run()),
+        HOUSE => Some(house::run()),
+        PROBE => Some(probe::run(args.get(2..).unwrap_or_default())),
+        _other => None,
+    }
+}
+
+/// Which levels this system really gives, found out once each by trying to break out.
+#[derive(Debug, Default)]
+pub struct Levels {
+    s1: OnceLock<Result<(), String>>,
+    s2: OnceLock<Result<(), String>>,
+}
+
+impl Levels {
+    /// Whether commands can be run in this level. Blocks some milliseconds the first time.
+    ///
+    /// # Errors
+    /// What is missing, or what a probe could do in there and must not.
+    pub fn check(&self, level: Level) -> Result<(), String> {
+        let known = match level {
+            Level::S1 => &self.s1,
+            Level::S2 => &self.s2,
+        };
+        known.get_or_init(|| try_out(level)).clone()
+    }
+}
+
+/// Runs the probe in this level.
+fn try_out(level: Level) -> Result<(), String> {
+    let missing =
+        |why: String| format!("sandbox.unavailable: {} is not there: {why}", level.as_str());
+    let found = probe_in(level).map_err(missing)?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(missing(format!("a probe inside could {}", found.join(", "))))
+}
+
+/// What the probe could do in this level.
+fn probe_in(level: Level) -> Result<Vec<String>, String> {
+    use std::io::Read as _;
+    let said = |e: io::Error| e.to_string();
+    // What the probe must not reach is there to be reached, or it would prove nothing.
+    let own = format!("/proc/{}/status", std::process::id());
+    for path in [probe::CANARY, own.as_str()] {
+        File::open(path).map_err(|e| format!("`{path}`: {e}"))?;
+    }
+    let program = File::open(SELF).map_err(said)?;
+    let mut head = Vec::new();
+    program.try_clone().map_err(said)?.take(64 << 10).read_to_end(&mut head).map_err(said)?;
+    let plan = Plan {
+        level,
+        argv: vec![
+            "wicketgate".into(),
+            PROBE.into(),
+            std::process::id().to_string(),
+            level.as_str().into(),
+        ],
+        env: Vec::new(),
+        interpreter: crate::catalog::command::inspect(&head)?.interpreter,
+        read: Vec::new(),
+        write: Vec::new(),
+        children: Vec::new(),
+        scratch: Scratch::None,
+        cwd: PathBuf::from("/"),
+        network: false,
+        serves: false,
+        limits: Limits { memory_bytes: 2 << 30, cpu_seconds: 10, pids: 8 },
+    };
+    let (mut command, mut control) = supervisor().map_err(said)?;
+    let mut child = command.stderr(Stdio::null()).spawn().map_err(said)?;
+    // The command line holds the other end of the socket.
+    drop(command);
+    let input = File::open("/dev/null").map_err(said)?;
+    let handed = hand_over(&control, &plan, program.as_fd(), input.as_fd(), None);
+    let mut found = Vec::new();
+    if let Some(mut output) = child.stdout.take() {
+        output.read_to_end(&mut found).map_err(said)?;
+    }
+    let mut report = Vec::new();
+    let read = control.read_to_end(&mut report);
+    drop(control);
+    child.wait().map_err(said)?;
+    handed.and(read).map_err(said)?;
+    let report = Report::read(&report).ok_or("the helper said nothing")?;
+    match report {
+        Report { refused: Some(why), .. } => Err(why),
+        Report { code: Some(0), .. } => {
+            serde_json::from_slice(&found).map_err(|e| format!("the probe said nothing: {e}"))
+        }
+        Report { code, signal, .. } => {
+            Err(format!("the probe ended with code {code:?}, signal {signal:?}"))
+        }
+    }
+}

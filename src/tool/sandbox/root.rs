@@ -1,0 +1,163 @@
+//! The file system of `S2`: a root of its own, with what the command may read mounted read-only.
+
+use std::fs;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::StatVfsMountFlags;
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
+    mount_change, mount_remount, unmount,
+};
+
+use super::files::{SYSTEM, SYSTEM_FILES, devices, straight};
+use super::{Plan, Scratch, WORKSPACE, host};
+
+/// Somewhere to mount the new root while the old one is still there.
+const BASES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
+/// Where the old root is until it is let go.
+const OLD: &str = "/.old";
+/// Where a house keeps its directory: no tool is ever given what lies there otherwise.
+pub(super) const HOUSE: &str = "/sys";
+/// A workspace and `/tmp`: 64 MiB and 4,096 files each.
+const SCRATCH: &std::ffi::CStr = c"size=64m,nr_inodes=4096,mode=0700";
+
+/// Makes it and moves into it.
+///
+/// # Errors
+/// What the system does not let us do.
+pub(super) fn build(plan: &Plan) -> Result<(), String> {
+    private()?;
+    let base =
+        BASES.iter().find(|base| Path::new(base).is_dir()).ok_or("no directory to mount at")?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    said("a root", mount("tmpfs", *base, "tmpfs", flags, c"size=1m,mode=0755"))?;
+    let old = format!("{base}{OLD}");
+    fs::create_dir(&old).map_err(|e| format!("`{old}`: {e}"))?;
+    said("pivot_root", rustix::process::pivot_root(*base, &*old))?;
+    said("the root", rustix::process::chdir("/"))?;
+    for path in SYSTEM.iter().chain(&SYSTEM_FILES) {
+        system(Path::new(path))?;
+    }
+    if plan.scratch != Scratch::None {
+        // Before what may be read or written there is shown, which it would hide.
+        place(Path::new("/tmp"), true)?;
+        memory("/tmp")?;
+    }
+    if plan.network {
+        for path in host::FILES {
+            system(Path::new(path))?;
+        }
+    }
+    let mut read = plan.read.clone();
+    read.sort();
+    for path in &read {
+        bind(path)?;
+    }
+    let mut write = plan.write.clone();
+    write.sort();
+    for path in &write {
+        show(path, false)?;
+    }
+    for path in devices(plan) {
+        place(Path::new(path), false)?;
+        said(path, mount_bind(old_path(Path::new(path)), path))?;
+    }
+    place(Path::new("/proc"), true)?;
+    // Where the system hides parts of its own, there is none: that is no less.
+    let _ = mount("proc", "/proc", "proc", flags | MountFlags::NOEXEC, None);
+    workspace(plan.scratch)?;
+    said("the old root", unmount(OLD, UnmountFlags::DETACH))?;
+    fs::remove_dir(OLD).map_err(|e| format!("the old root: {e}"))?;
+    let flags = MountFlags::BIND | MountFlags::RDONLY | flags;
+    said("a read-only root", mount_remount("/", flags, c""))
+}
+
+/// From here on what is mounted is seen by nobody else, and what others mount is not seen.
+pub(super) fn private() -> Result<(), String> {
+    let quiet = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    said("private mounts", mount_change("/", quiet))
+}
+
+/// A directory in memory.
+pub(super) fn memory(path: &str) -> Result<(), String> {
+    let quiet = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    said(path, mount("tmpfs", path, "tmpfs", quiet, SCRATCH))
+}
+
+fn workspace(scratch: Scratch) -> Result<(), String> {
+    match scratch {
+        Scratch::None | Scratch::Tmp => return Ok(()),
+        Scratch::Call | Scratch::Run => place(Path::new(WORKSPACE), true)?,
+    }
+    if scratch == Scratch::Call {
+        return memory(WORKSPACE);
+    }
+    said(WORKSPACE, mount_bind(old_path(Path::new(HOUSE)), WORKSPACE))
+}
+
+fn said(what: &str, result: Result<(), Errno>) -> Result<(), String> {
+    result.map_err(|error| format!("{what}: {error}"))
+}
+
+fn old_path(path: &Path) -> PathBuf {
+    Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// A place of the system: a link stays a link.
+fn system(path: &Path) -> Result<(), String> {
+    let old = old_path(path);
+    let Ok(facts) = fs::symlink_metadata(&old) else { return Ok(()) };
+    if !facts.is_symlink() {
+        return bind(path);
+    }
+    let target = fs::read_link(&old).map_err(|e| format!("`{}`: {e}", path.display()))?;
+    if let Some(above) = path.parent() {
+        place(above, true)?;
+    }
+    symlink(target, path).map_err(|e| format!("`{}`: {e}", path.display()))
+}
+
+/// Shows this at its own place, read-only, unless it is below what is shown already.
+fn bind(path: &Path) -> Result<(), String> {
+    if path.exists() { Ok(()) } else { show(path, true) }
+}
+
+/// Shows this at its own place.
+fn show(path: &Path, read_only: bool) -> Result<(), String> {
+    let what = path.display().to_string();
+    let failed = |e: std::io::Error| format!("cannot open `{what}`: {e}");
+    let root = fs::File::open(OLD).map_err(failed)?;
+    let file = straight(&root, path.strip_prefix("/").unwrap_or(path))?;
+    // By the descriptor: whoever may write there could put a link at its name meanwhile.
+    let old = format!("{OLD}/proc/self/fd/{}", file.as_raw_fd());
+    let is_dir = fs::metadata(&old).map_err(failed)?.is_dir();
+    if !path.exists() {
+        place(path, is_dir)?;
+    }
+    said(&what, mount_bind_recursive(&old, path))?;
+    // What the system put on the mount stays on it, or the kernel refuses.
+    let kept = rustix::fs::statvfs(path).map_err(|e| format!("`{what}`: {e}"))?.f_flag;
+    let mut flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
+    if read_only || kept.contains(StatVfsMountFlags::RDONLY) {
+        flags |= MountFlags::RDONLY;
+    }
+    if kept.contains(StatVfsMountFlags::NOEXEC) {
+        flags |= MountFlags::NOEXEC;
+    }
+    said(&what, mount_remount(path, flags, c""))
+}
+
+/// Something to mount on.
+fn place(path: &Path, dir: bool) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
+    if dir {
+        return fs::create_dir_all(path).map_err(failed);
+    }
+    if let Some(above) = path.parent() {
+        fs::create_dir_all(above).map_err(failed)?;
+    }
+    fs::File::create(path).map(drop).map_err(failed)
+}

@@ -1,0 +1,189 @@
+//! The supervisor: gives up root, makes the namespaces, and outlives the command.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{
+    DumpableBehavior, Gid, Pid, PidfdFlags, Signal, Uid, WaitOptions, kill_process,
+    kill_process_group, pidfd_open,
+};
+use rustix::thread::{CapabilitySet, ThreadNameSpaceType, UnshareFlags};
+
+use super::{CONFINE, NOBODY, Plan, Report, SELF, wire};
+use crate::catalog::command::Level;
+
+/// Every kind of namespace there is something in to be kept from.
+const ALL: UnshareFlags = UnshareFlags::NEWUSER
+    .union(UnshareFlags::NEWNS)
+    .union(UnshareFlags::NEWPID)
+    .union(UnshareFlags::NEWNET)
+    .union(UnshareFlags::NEWIPC)
+    .union(UnshareFlags::NEWUTS)
+    .union(UnshareFlags::NEWCGROUP);
+/// Bytes of the longest complaint.
+const COMPLAINT_MAX: usize = 4096;
+
+pub(super) fn run() -> ExitCode {
+    close_inherited();
+    let Ok(mut control) = wire::control() else { return ExitCode::FAILURE };
+    let report = match wire::receive(&control) {
+        Ok((plan, files)) => supervise(&control, &plan, files)
+            .unwrap_or_else(|why| Report { refused: Some(why), ..Report::default() }),
+        Err(error) => Report { refused: Some(format!("no plan: {error}")), ..Report::default() },
+    };
+    // Nobody may be left to hear it.
+    let _ = serde_json::to_writer(&mut control, &report);
+    let _ = control.flush();
+    ExitCode::SUCCESS
+}
+
+/// Closes what whoever started the sidecar left open: nothing of ours is open yet.
+pub(super) fn close_inherited() {
+    let Ok(listed) = fs::read_dir("/proc/self/fd") else { return };
+    let numbers = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let numbers: Vec<i32> = numbers.filter(|number| *number > 2).collect();
+    for number in numbers {
+        // The listing's own is closed already.
+        let _ = nix::unistd::close(number);
+    }
+}
+
+fn supervise(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Report, String> {
+    let said = |what: &str| {
+        let what = what.to_owned();
+        move |error: Errno| format!("{what}: {error}")
+    };
+    unprivileged().map_err(said("cannot give up root"))?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(said("no subreaper"))?;
+    if let Some(house) = &files.house {
+        // Among what is mounted there is the workspace.
+        let kinds = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT;
+        rustix::thread::move_into_thread_name_spaces(house.as_fd(), kinds)
+            .map_err(said("no workspace of the run"))?;
+        rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
+            .map_err(said("no workspace of the run"))?;
+    }
+    if plan.level >= Level::S2 {
+        namespaces(if plan.network { ALL - UnshareFlags::NEWNET } else { ALL })?;
+    }
+    let (ours, theirs) = UnixStream::pair().map_err(|e| e.to_string())?;
+    let child = Command::new(SELF)
+        .arg(CONFINE)
+        .env_clear()
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .spawn()
+        .map_err(|e| format!("the helper cannot be started: {e}"))?;
+    // The last to hold these is the program: that it closed them is to be seen.
+    silence().map_err(said("cannot close its output"))?;
+    let sent = wire::send(&ours, plan, &[files.program.as_fd(), files.input.as_fd()]);
+    drop(files);
+    let report = watch(control, ours, child)?;
+    // What it complained of says more than that it did not listen.
+    match sent {
+        Err(error) if report.refused.is_none() => Err(format!("no plan was taken: {error}")),
+        Err(_) | Ok(()) => Ok(report),
+    }
+}
+
+/// Root becomes nobody. Others stay who they are: the namespaces and the rules take the rest.
+pub(super) fn unprivileged() -> Result<(), Errno> {
+    if !rustix::process::geteuid().is_root() && !rustix::process::getuid().is_root() {
+        return Ok(());
+    }
+    let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+    // The maps of the user namespace are written through files that are root's otherwise.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
+}
+
+/// Lets go of both outputs.
+fn silence() -> Result<(), Errno> {
+    let nowhere = rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdout(&nowhere)?;
+    rustix::stdio::dup2_stderr(&nowhere)
+}
+
+/// Namespaces of these kinds; the next child is the first process in them.
+pub(super) fn namespaces(flags: UnshareFlags) -> Result<(), String> {
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    #[expect(deprecated, reason = "sound here: one thread, and its descriptors stay its own")]
+    let unshared = rustix::thread::unshare(flags);
+    unshared.map_err(|e| format!("no namespaces: {e}"))?;
+    for (file, text) in [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("{NOBODY} {uid} 1\n")),
+        ("/proc/self/gid_map", format!("{NOBODY} {gid} 1\n")),
+    ] {
+        fs::write(file, text).map_err(|e| format!("{file}: {e}"))?;
+    }
+    // Over the coming exec: what the mounts need, and what giving up the rest needs.
+    let mut sets = rustix::thread::capabilities(None).map_err(|e| format!("capabilities: {e}"))?;
+    sets.inheritable = sets.permitted;
+    rustix::thread::set_capabilities(None, sets).map_err(|e| format!("capabilities: {e}"))?;
+    for capability in [CapabilitySet::SYS_ADMIN, CapabilitySet::SETPCAP] {
+        rustix::thread::configure_capability_in_ambient_set(capability, true)
+            .map_err(|e| format!("capabilities: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Waits until the command ended, or until the sidecar let go; then nothing of it is left.
+fn watch(control: &UnixStream, mut ours: UnixStream, mut child: Child) -> Result<Report, String> {
+    let leader = Pid::from_child(&child);
+    let exit = pidfd_open(leader, PidfdFlags::empty());
+    let complaint = exit.map_err(|e| format!("no pidfd: {e}")).and_then(|exit| {
+        let mut complaint = Vec::new();
+        let mut silent = false;
+        loop {
+            let (gone, ended, speaks) = wait(control, &exit, (!silent).then_some(&ours))?;
+            if speaks {
+                let mut piece = [0; COMPLAINT_MAX];
+                let read = ours.read(&mut piece).unwrap_or_default();
+                silent = read == 0 || complaint.len() >= COMPLAINT_MAX;
+                complaint.extend_from_slice(piece.get(..read).unwrap_or_default());
+            } else if gone || ended {
+                return Ok(complaint);
+            }
+        }
+    });
+    // Before it is reaped: until then its number is nobody else's.
+    let _ = kill_process_group(leader, Signal::KILL);
+    let _ = kill_process(leader, Signal::KILL);
+    let status = child.wait().map_err(|e| format!("no exit status: {e}"))?;
+    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::empty()) {}
+    let complaint = complaint?;
+    if !complaint.is_empty() {
+        let refused = Some(String::from_utf8_lossy(&complaint).into_owned());
+        return Ok(Report { refused, ..Report::default() });
+    }
+    Ok(Report { refused: None, code: status.code(), signal: status.signal() })
+}
+
+/// Which of them has something to say: the sidecar (it lets go), the end, the confined one.
+fn wait(
+    control: &UnixStream,
+    exit: &OwnedFd,
+    ours: Option<&UnixStream>,
+) -> Result<(bool, bool, bool), String> {
+    let mut fds = vec![PollFd::new(control, PollFlags::IN), PollFd::new(exit, PollFlags::IN)];
+    fds.extend(ours.map(|ours| PollFd::new(ours, PollFlags::IN)));
+    loop {
+        match poll(&mut fds, None) {
+            Ok(_) => break,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(format!("cannot wait: {error}")),
+        }
+    }
+    let ready = |i: usize| fds.get(i).is_some_and(|fd| !fd.revents().is_empty());
+    Ok((ready(0), ready(1), ready(2)))
+}

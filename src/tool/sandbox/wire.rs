@@ -1,0 +1,89 @@
+//! One message over a socket: a plan, and the descriptors it speaks of.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+
+use super::Plan;
+
+/// Bytes of the longest plan.
+const PLAN_BYTES_MAX: u32 = 4 << 20;
+
+/// Descriptors of one message: program, input, house.
+const FILES_MAX: usize = 3;
+
+/// The program, what it reads from its standard input, and what keeps its workspace.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub program: OwnedFd,
+    pub input: OwnedFd,
+    pub house: Option<OwnedFd>,
+}
+
+/// Takes the socket off the standard input, where there is nothing from now on.
+pub(super) fn control() -> io::Result<UnixStream> {
+    let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    Ok(UnixStream::from(socket))
+}
+
+pub(super) fn send(
+    mut socket: &UnixStream,
+    plan: &Plan,
+    files: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let body = serde_json::to_string(plan).map_err(io::Error::other)?.into_bytes();
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    if length > PLAN_BYTES_MAX {
+        return Err(io::Error::other("the plan is too long"));
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(io::Error::other("too many descriptors"));
+    }
+    let head = length.to_le_bytes();
+    let flags = SendFlags::NOSIGNAL;
+    let sent = rustix::net::sendmsg(socket, &[IoSlice::new(&head)], &mut ancillary, flags)?;
+    if sent != head.len() {
+        return Err(io::ErrorKind::WriteZero.into());
+    }
+    socket.write_all(&body)
+}
+
+pub(super) fn receive(mut socket: &UnixStream) -> io::Result<(Plan, Files)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut head = [0_u8; 4];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let mut into = [IoSliceMut::new(&mut head)];
+    let got = rustix::net::recvmsg(socket, &mut into, &mut ancillary, flags)?;
+    if got.bytes != 4 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut files = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            files.extend(fds);
+        }
+    }
+    let length = u32::from_le_bytes(head);
+    if length > PLAN_BYTES_MAX {
+        return Err(io::Error::other("the plan is too long"));
+    }
+    let mut body = vec![0; usize::try_from(length).unwrap_or_default()];
+    socket.read_exact(&mut body)?;
+    let plan = serde_json::from_slice(&body).map_err(io::Error::other)?;
+    let mut files = files.into_iter();
+    match (files.next(), files.next()) {
+        (Some(program), Some(input)) => Ok((plan, Files { program, input, house: files.next() })),
+        (_, _) => Err(io::Error::other("descriptors are missing")),
+    }
+}

@@ -1,0 +1,159 @@
+//! Rows as they are released: typed as JSON can, and never more than there is room for.
+
+use base64::Engine as _;
+
+use crate::domain::canonical;
+use crate::domain::json::{INT_MAX, Json};
+
+/// Bytes kept for what stands around the rows.
+const FRAME_BYTES: usize = 256;
+
+/// What was answered.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    columns: Vec<Json>,
+    rows: Vec<Json>,
+    /// Rows that a writing statement changed.
+    pub affected: Option<u64>,
+    truncated: bool,
+}
+
+/// An answer that is being filled, and what still fits.
+#[derive(Debug)]
+pub(super) struct Room {
+    answer: Answer,
+    rows_left: u64,
+    bytes_left: usize,
+}
+
+impl Room {
+    /// Room for this many rows and bytes; the tables are told of in the answer.
+    pub fn new(rows_max: u64, bytes_max: u64, tables: &[String]) -> Self {
+        let told: usize =
+            tables.iter().map(|table| table.len().saturating_mul(2).saturating_add(8)).sum();
+        let bytes = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        let bytes_left = bytes.saturating_sub(told).saturating_sub(FRAME_BYTES);
+        Self { answer: Answer::default(), rows_left: rows_max, bytes_left }
+    }
+
+    /// Names and types of the columns.
+    pub fn columns(&mut self, columns: Vec<(String, String)>) {
+        let column = |(name, kind): (String, String)| {
+            Json::object([("name", Json::from(name)), ("type", Json::from(kind))])
+        };
+        self.answer.columns = columns.into_iter().map(column).collect();
+        let bytes: usize = self.answer.columns.iter().map(|c| canonical::bytes(c).len()).sum();
+        let commas = self.answer.columns.len();
+        self.bytes_left = self.bytes_left.saturating_sub(bytes.saturating_add(commas));
+    }
+
+    /// Takes a row; `false`: it does not fit, and the answer says that there is more.
+    #[must_use]
+    pub fn push(&mut self, row: Vec<Json>) -> bool {
+        let row = Json::Array(row);
+        let bytes = canonical::bytes(&row).len().saturating_add(1);
+        let left = self.bytes_left.checked_sub(bytes);
+        let (Some(left), Some(rows)) = (left, self.rows_left.checked_sub(1)) else {
+            self.truncate();
+            return false;
+        };
+        self.answer.rows.push(row);
+        (self.bytes_left, self.rows_left) = (left, rows);
+        true
+    }
+
+    /// There is more than is told.
+    pub fn truncate(&mut self) {
+        self.answer.truncated = true;
+    }
+
+    /// Rows that a writing statement changed.
+    pub fn affected(&mut self, rows: Option<u64>) {
+        self.answer.affected = rows;
+    }
+
+    /// Rows that still fit.
+    pub const fn rows_left(&self) -> u64 {
+        self.rows_left
+    }
+
+    /// Bytes that still fit.
+    pub const fn bytes_left(&self) -> usize {
+        self.bytes_left
+    }
+
+    pub fn close(self) -> Answer {
+        self.answer
+    }
+}
+
+impl Answer {
+    pub fn json(self, tables: &[String]) -> Json {
+        let count = u64::try_from(self.rows.len()).unwrap_or(u64::MAX);
+        let tables: Vec<Json> = tables.iter().map(|table| Json::from(table.as_str())).collect();
+        let mut members = vec![
+            ("columns", Json::Array(self.columns)),
+            ("rows", Json::Array(self.rows)),
+            ("row_count", Json::from(count)),
+            ("truncated", Json::from(self.truncated)),
+            ("tables_queried", tables.into()),
+        ];
+        members.extend(self.affected.map(|rows| ("rows_affected", Json::from(rows))));
+        Json::object(members)
+    }
+}
+
+/// An integer as a number if every reader keeps it exact, else as text.
+pub(super) fn integer(number: i64) -> Json {
+    if (-INT_MAX..=INT_MAX).contains(&number) {
+        Json::Int(number)
+    } else {
+        Json::from(number.to_string())
+    }
+}
+
+/// A finite number; what is none is text, as the database writes it.
+pub(super) fn float(number: f64) -> Json {
+    if number.is_nan() {
+        Json::from("NaN")
+    } else if number.is_infinite() {
+        Json::from(if number > 0.0 { "Infinity" } else { "-Infinity" })
+    } else {
+        // JSON knows no negative zero here.
+        Json::Float(if number == 0.0 { 0.0 } else { number })
+    }
+}
+
+/// Bytes, as base64.
+pub(super) fn bytes(bytes: &[u8]) -> Json {
+    Json::from(base64::engine::general_purpose::STANDARD.encode(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_said_to_be_there() {
+        let row = || vec![Json::from("x".repeat(100))];
+        let mut room = Room::new(2, 1_000, &[]);
+        assert!(room.push(row()) && room.push(row()));
+        assert!(!room.push(row()));
+        let answer = room.close().json(&["public.t".into()]);
+        assert_eq!(answer.get("row_count"), Some(&Json::Int(2)));
+        assert_eq!(answer.get("truncated"), Some(&Json::Bool(true)));
+        let mut small = Room::new(10, 600, &["public.t".into()]);
+        while small.push(row()) {}
+        let answer = small.close().json(&["public.t".into()]);
+        assert!(canonical::bytes(&answer).len() <= 600);
+        assert_eq!(answer.get("truncated"), Some(&Json::Bool(true)));
+    }
+
+    #[test]
+    fn numbers_that_readers_would_bend_are_text() {
+        assert_eq!(integer(9_007_199_254_740_991), Json::Int(9_007_199_254_740_991));
+        assert_eq!(integer(9_007_199_254_740_992), Json::from("9007199254740992"));
+        assert_eq!(float(f64::NAN), Json::from("NaN"));
+        assert_eq!(float(1.5), Json::Float(1.5));
+    }
+}

@@ -1,0 +1,243 @@
+//! The `sql` kind: one statement, judged by what a parser found in it, with its values bound.
+//!
+//! `prepare` reads the statement and reaches nothing. `execute` sends what was judged; the database is
+//! told the same limits once more, and has the last word.
+
+mod answer;
+mod postgres;
+mod probe;
+mod sqlite;
+
+pub(super) use probe::probe;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::ToolExecutor;
+use super::net::Resolve;
+use crate::catalog::sql::{self, Asks, Engine, Named, Statement, Target};
+use crate::domain::call::ToolCall;
+use crate::domain::canonical;
+use crate::domain::decision::Reason;
+use crate::domain::digest::Digest;
+use crate::domain::effect::{Effect, Sql as Facts};
+use crate::domain::json::Json;
+use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::prepared::{Hold, Prepared};
+use crate::ledger::permit::Permit;
+use answer::{Answer, Room};
+use postgres::Postgres;
+use sqlite::Sqlite;
+
+/// Why a statement gave no answer.
+#[derive(Debug)]
+enum Trouble {
+    /// It is known what happened: nothing, or nothing that stayed.
+    Failed { class: FailureClass, started: bool, message: String },
+    /// It may have taken effect.
+    Unknown { cause: &'static str },
+    /// The database must not be used as it is; nothing was sent.
+    Unfit(String),
+}
+
+impl Trouble {
+    fn failed(class: FailureClass, message: impl Into<String>) -> Self {
+        Self::Failed { class, started: true, message: message.into() }
+    }
+
+    /// In words.
+    fn said(self) -> String {
+        match self {
+            Self::Failed { message, .. } | Self::Unfit(message) => message,
+            Self::Unknown { cause } => cause.to_owned(),
+        }
+    }
+
+    fn unreached(message: impl Into<String>) -> Self {
+        Self::Failed { class: FailureClass::Connect, started: false, message: message.into() }
+    }
+}
+
+/// What one execution needs: the judged statement and its values, `$1` first.
+#[derive(Clone, Debug)]
+struct Ready {
+    statement: Arc<Statement>,
+    values: Vec<Json>,
+}
+
+/// One bound database.
+#[derive(Debug)]
+pub struct SqlTool {
+    engine: Engine,
+    server: Option<(String, u16)>,
+    database: String,
+    asks: Asks,
+    read_only: bool,
+    rows_max: u64,
+    bytes_max: u64,
+    backend: Backend,
+}
+
+#[derive(Debug)]
+enum Backend {
+    Postgres(Arc<Postgres>),
+    Sqlite(Sqlite),
+}
+
+impl SqlTool {
+    /// Takes one binding. Connects to nothing and opens no file.
+    ///
+    /// # Errors
+    /// Certificate authorities that cannot be used.
+    pub fn new(sql: sql::Sql, bytes_max: u64, resolve: Arc<dyn Resolve>) -> Result<Self, String> {
+        let (engine, server, database) = match &sql.target {
+            Target::Postgres(pg) => {
+                let server = (pg.origin.host.to_string(), pg.origin.port);
+                (Engine::Postgres, Some(server), pg.database.clone())
+            }
+            Target::Sqlite(path) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                (Engine::Sqlite, None, name)
+            }
+        };
+        let free = matches!(sql.asks, Asks::Free(_));
+        let (timeout, most) = (sql.statement_timeout, sql.connections_max);
+        let backend = match sql.target {
+            Target::Postgres(pg) => {
+                let limits = postgres::Limits { timeout, most, read_only: sql.read_only, free };
+                Backend::Postgres(Arc::new(Postgres::new(*pg, limits, resolve)?))
+            }
+            Target::Sqlite(path) => {
+                let allowed = match &sql.asks {
+                    Asks::Free(allowed) => Some(Arc::new(allowed.clone())),
+                    Asks::Named(_) => None,
+                };
+                Backend::Sqlite(Sqlite::new(path, allowed, (timeout, most), sql.read_only))
+            }
+        };
+        let (asks, read_only, rows_max) = (sql.asks, sql.read_only, sql.rows_max);
+        Ok(Self { engine, server, database, asks, read_only, rows_max, bytes_max, backend })
+    }
+
+    fn ready(&self, args: &Json) -> Result<(Option<String>, Ready), Reason> {
+        match &self.asks {
+            Asks::Free(allowed) => {
+                let text = args.get("query").and_then(Json::as_str).unwrap_or_default();
+                let read = sql::free_form(self.engine, allowed, text);
+                let statement = read.map_err(|refused| reason(refused.detail, refused.message))?;
+                let values = args.get("params").and_then(Json::as_array).unwrap_or_default();
+                let statement = Arc::new(statement);
+                Ok((None, Ready { statement, values: values.to_vec() }))
+            }
+            Asks::Named(queries) => {
+                let (name, query, args) = chosen(queries, args)?;
+                let value = |name: &String| args.and_then(|args| args.get(name));
+                let values = query.params.iter().map(|n| value(n).cloned().unwrap_or(Json::Null));
+                let statement = Arc::clone(&query.statement);
+                Ok((Some(name.to_owned()), Ready { statement, values: values.collect() }))
+            }
+        }
+    }
+
+    fn effect(&self, query: Option<String>, ready: &Ready) -> Effect {
+        let statement = &ready.statement;
+        Effect::Sql(Box::new(Facts {
+            engine: self.engine.as_str().into(),
+            server: self.server.clone(),
+            database: self.database.clone(),
+            statement: statement.kind.into(),
+            named_query: query,
+            relations: statement.relations.clone(),
+            functions: statement.functions.clone(),
+            params: u64::try_from(ready.values.len()).unwrap_or(u64::MAX),
+            sql_sha256: Digest::of(&[statement.text.as_bytes()]).hex(),
+        }))
+    }
+
+    /// Sends what its `prepare` read. Only `execute` calls this, with a permitted call.
+    async fn ask(&self, prepared: &Prepared) -> Outcome {
+        let Some(ready) = prepared.hold::<Ready>() else {
+            return Outcome::Failed {
+                class: FailureClass::Changed,
+                started: false,
+                message: "the call was prepared by another tool".into(),
+            };
+        };
+        let room = Room::new(self.rows_max, self.bytes_max, &ready.statement.relations);
+        let asked = match &self.backend {
+            Backend::Postgres(postgres) => postgres.ask(ready, room).await,
+            Backend::Sqlite(sqlite) => sqlite.ask(ready.clone(), room).await,
+        };
+        match asked {
+            Ok(answer) => Outcome::Completed {
+                result: canonical::bytes(&Answer::json(answer, &ready.statement.relations)),
+                status: "ok".into(),
+            },
+            Err(Trouble::Failed { class, started, message }) => {
+                Outcome::Failed { class, started, message }
+            }
+            Err(Trouble::Unfit(message)) => {
+                Outcome::Failed { class: FailureClass::Connect, started: false, message }
+            }
+            Err(Trouble::Unknown { cause }) if self.read_only => Outcome::Failed {
+                class: FailureClass::ToolError,
+                started: true,
+                message: format!("the connection to the database was lost: {cause}"),
+            },
+            Err(Trouble::Unknown { cause }) => Outcome::Unknown { cause: cause.into() },
+        }
+    }
+}
+
+/// The operator's statement that is asked for, and its arguments.
+fn chosen<'a>(
+    queries: &'a std::collections::BTreeMap<String, Named>,
+    args: &'a Json,
+) -> Result<(&'a str, &'a Named, Option<&'a Json>), Reason> {
+    let found = match (queries.len(), queries.first_key_value()) {
+        (1, Some((name, query))) => Some((name.as_str(), query, Some(args))),
+        _ => {
+            let name = args.get("query").and_then(Json::as_str).unwrap_or_default();
+            let entry = queries.get_key_value(name);
+            entry.map(|(name, query)| (name.as_str(), query, args.get("params")))
+        }
+    };
+    found.ok_or_else(|| reason("sql.query", "there is no such query"))
+}
+
+#[async_trait]
+impl ToolExecutor for SqlTool {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+        let (query, ready) = self.ready(call.args()).map_err(|reason| vec![reason])?;
+        let (given, used) = (ready.values.len(), ready.statement.params);
+        if given != used {
+            let message = format!("{given} parameters are given, the statement uses {used}");
+            return Err(vec![reason("sql.params", message)]);
+        }
+        Ok((self.effect(query, &ready), Box::new(ready)))
+    }
+
+    async fn look(&self) -> Result<(), String> {
+        match &self.backend {
+            Backend::Postgres(postgres) => postgres.look().await,
+            Backend::Sqlite(_) => Ok(()),
+        }
+    }
+
+    async fn execute(&self, permit: &Permit) -> Outcome {
+        let tables = permit.prepared().effect().tables();
+        permit.observe(|seen| seen.tables_queried = tables.to_vec());
+        self.ask(permit.prepared()).await
+    }
+}
+
+fn reason(detail: &str, message: impl Into<String>) -> Reason {
+    Reason::effect_refused("tool.sql", detail, message)
+}
+
+/// A path as a message may show it: the file name alone.
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

@@ -1,0 +1,241 @@
+//! PostgreSQL: a few sessions of one role that may not do much, and a request to stop for every
+//! statement nobody waits for any more.
+
+mod probe;
+mod scram;
+mod session;
+mod value;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+
+use super::answer::{Answer, Room};
+use super::{Ready, Trouble};
+use crate::catalog::secret::Secret;
+use crate::catalog::sql;
+use crate::tool::net::{Connector, Refused, Resolve, Secure};
+use session::{Opening, Session};
+use wire::Stream;
+
+/// How long a session is used: after that the role is looked at again.
+const LIFETIME: Duration = Duration::from_secs(60);
+/// How long a server is asked before anything is served.
+const LOOK: Duration = Duration::from_secs(5);
+/// How long asking a server to stop may take.
+const CANCEL: Duration = Duration::from_secs(5);
+
+/// Limits of one binding.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// When the server itself gives up.
+    pub timeout: Duration,
+    /// Sessions at the same time.
+    pub most: usize,
+    /// Transactions only read, and the role may not write.
+    pub read_only: bool,
+    /// Statements are an agent's own: names without a schema are those of the database itself.
+    pub free: bool,
+}
+
+/// Why there is no connection that may be used.
+#[derive(Debug, thiserror::Error)]
+enum NoStream {
+    /// The connector says so.
+    #[error(transparent)]
+    Refused(Refused),
+    /// TLS is demanded, and the server has none.
+    #[error(transparent)]
+    Plain(wire::WireError),
+    /// The server cannot show that it is who it should be.
+    #[error("the database shows no certificate that is trusted: {0}")]
+    Untrusted(Refused),
+}
+
+/// One server and the role we are there.
+#[derive(Debug)]
+pub(super) struct Postgres {
+    target: sql::Postgres,
+    limits: Limits,
+    connector: Connector,
+    secure: Option<Secure>,
+    slots: Arc<Semaphore>,
+    idle: Mutex<Vec<Session>>,
+    tasks: TaskTracker,
+}
+
+impl Postgres {
+    /// Connects to nothing.
+    ///
+    /// # Errors
+    /// Certificate authorities that cannot be used.
+    pub fn new(
+        target: sql::Postgres,
+        limits: Limits,
+        resolve: Arc<dyn Resolve>,
+    ) -> Result<Self, String> {
+        let ranges = target.private_addresses.clone();
+        let connector = Connector::new(target.origin.clone(), ranges, resolve);
+        let secure =
+            target.origin.tls.then(|| Secure::new(&target.origin.host, target.ca.as_deref()));
+        Ok(Self {
+            secure: secure.transpose()?,
+            connector,
+            slots: Arc::new(Semaphore::new(limits.most)),
+            idle: Mutex::default(),
+            tasks: TaskTracker::new(),
+            target,
+            limits,
+        })
+    }
+
+    /// Runs one statement.
+    pub async fn ask(self: &Arc<Self>, ready: &Ready, room: Room) -> Result<Answer, Trouble> {
+        let mut lease = self.lease().await?;
+        let session = lease.session.as_mut();
+        let session = session.ok_or_else(|| Trouble::unreached("there is no session"))?;
+        let (came, clean) = session.ask(ready, room, self.limits.read_only).await?;
+        if clean {
+            lease.give_back();
+        }
+        came
+    }
+
+    /// Whether the role is fit to be used, if the server can be asked.
+    pub async fn look(&self) -> Result<(), String> {
+        match tokio::time::timeout(LOOK, self.open()).await {
+            Ok(Ok(session)) => {
+                self.idle.lock().push(session);
+                Ok(())
+            }
+            Ok(Err(Trouble::Unfit(why))) => Err(why),
+            Ok(Err(Trouble::Failed { .. } | Trouble::Unknown { .. })) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn lease(self: &Arc<Self>) -> Result<Lease, Trouble> {
+        let slot = Arc::clone(&self.slots).acquire_owned().await;
+        let slot = slot.map_err(|_| Trouble::unreached("the database is closed"))?;
+        let mut old = Vec::new();
+        let found = loop {
+            let Some(session) = self.idle.lock().pop() else { break None };
+            if session.is_quiet() && session.born() + LIFETIME > Instant::now() {
+                break Some(session);
+            }
+            old.push(session);
+        };
+        for session in old {
+            self.tasks.spawn(session.close());
+        }
+        let session = match found {
+            Some(session) => session,
+            None => self.open().await?,
+        };
+        Ok(Lease { postgres: Arc::clone(self), session: Some(session), _slot: slot })
+    }
+
+    async fn connect(&self) -> Result<Stream, Trouble> {
+        self.stream().await.map_err(|none| Trouble::unreached(none.to_string()))
+    }
+
+    /// A connection to a checked address, over TLS where the binding says so.
+    async fn stream(&self) -> Result<Stream, NoStream> {
+        let mut stream = self.connector.connect().await.map_err(NoStream::Refused)?;
+        let Some(secure) = &self.secure else { return Ok(Stream::Plain(stream)) };
+        wire::ask_tls(&mut stream).await.map_err(NoStream::Plain)?;
+        let secured = secure.handshake(stream).await.map_err(NoStream::Untrusted)?;
+        Ok(Stream::Tls(Box::new(secured)))
+    }
+
+    async fn open(&self) -> Result<Session, Trouble> {
+        let stream = self.connect().await?;
+        self.begin(stream).await
+    }
+
+    /// Says who we are, and looks at what the role may.
+    async fn begin(&self, stream: Stream) -> Result<Session, Trouble> {
+        let millis = |duration: Duration| duration.as_millis().to_string();
+        let timeout = millis(self.limits.timeout);
+        let idle = millis(self.limits.timeout.saturating_add(CANCEL));
+        let path = if self.limits.free {
+            "pg_catalog, pg_temp".to_owned()
+        } else {
+            let home = self.target.search_path.iter().map(|name| format!("\"{name}\""));
+            ["pg_catalog".into(), home.collect::<Vec<_>>().join(", "), "pg_temp".into()].join(", ")
+        };
+        let settings = [
+            ("user", self.target.user.as_str()),
+            ("database", self.target.database.as_str()),
+            ("application_name", "wicketgate"),
+            ("client_encoding", "UTF8"),
+            ("DateStyle", "ISO, MDY"),
+            ("TimeZone", "UTC"),
+            ("bytea_output", "hex"),
+            ("extra_float_digits", "1"),
+            ("standard_conforming_strings", "on"),
+            ("search_path", path.as_str()),
+            ("statement_timeout", timeout.as_str()),
+            ("lock_timeout", timeout.as_str()),
+            ("idle_in_transaction_session_timeout", idle.as_str()),
+            ("default_transaction_read_only", if self.limits.read_only { "on" } else { "off" }),
+        ];
+        let password = self.target.password.as_ref().map(Secret::latest);
+        let opening = Opening {
+            settings: &settings,
+            user: &self.target.user,
+            password: password.as_deref(),
+            nonce: nonce()?,
+            reader: self.limits.read_only,
+        };
+        Session::open(stream, &opening).await
+    }
+
+    /// Asks the server to stop what goes on in a session that is gone here.
+    async fn cancel(self: Arc<Self>, key: (i32, i32)) {
+        let asking = async {
+            if let Ok(mut stream) = self.connect().await {
+                let _ = wire::ask_cancel(&mut stream, key).await;
+            }
+        };
+        let _ = tokio::time::timeout(CANCEL, asking).await;
+    }
+}
+
+fn nonce() -> Result<String, Trouble> {
+    let mut bytes = [0_u8; 18];
+    getrandom::fill(&mut bytes).map_err(|_| Trouble::unreached("there is no randomness"))?;
+    Ok(base64::engine::general_purpose::STANDARD.encode(bytes))
+}
+
+/// A session in use, and the right to one. Dropped before it is given back, whatever goes on in it is to
+/// stop: it is closed, and the server is told.
+#[derive(Debug)]
+struct Lease {
+    postgres: Arc<Postgres>,
+    session: Option<Session>,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Lease {
+    fn give_back(mut self) {
+        if let Some(session) = self.session.take() {
+            self.postgres.idle.lock().push(session);
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        // Outside a runtime the process ends, and the connection with it.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let postgres = Arc::clone(&self.postgres);
+        self.postgres.tasks.spawn_on(postgres.cancel(session.key()), &runtime);
+    }
+}

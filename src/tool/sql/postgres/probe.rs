@@ -1,0 +1,110 @@
+//! For an operator: whether the server is there and who it should be, what our role may, and whether a
+//! statement could leave its read-only transaction.
+
+use std::sync::Arc;
+
+use super::wire::Stream;
+use super::{NoStream, Postgres, Room, Secure, Session, Trouble};
+use crate::catalog::sql::Statement;
+use crate::tool::net::Reached;
+use crate::tool::probe::{Point, State, connection};
+use crate::tool::sql::Ready;
+
+/// What a statement that wants to write would try first. It is rolled back, whatever comes of it.
+const BREAK_OUT: &str = "SELECT pg_catalog.set_config('transaction_read_only', 'off', true)";
+/// The code of "it is too late to make this transaction another one".
+const TOO_LATE: &str = "(25001)";
+
+impl Postgres {
+    /// Connects, opens a session, and tries to write where nothing may be written.
+    pub async fn probe(&self) -> Vec<Point> {
+        let origin = &self.target.origin;
+        let place = format!("{}:{}", origin.host, origin.port);
+        let stream = match self.stream().await {
+            Ok(stream) => stream,
+            Err(none) => return vec![unconnected(place, none)],
+        };
+        let mut points = vec![connected(place, &stream)];
+        let who = format!("role {} at {}", self.target.user, self.target.database);
+        match self.begin(stream).await {
+            Ok(session) => {
+                points.push(Point::ready(who, self.rights()));
+                if self.limits.read_only {
+                    points.push(stays_read_only(session).await);
+                }
+            }
+            Err(Trouble::Unfit(why)) => {
+                let todo = "give it a role of its own that may do less: examples/sql";
+                points.push(Point::wrong(who, State::Unfit, why, todo));
+            }
+            Err(trouble @ (Trouble::Failed { .. } | Trouble::Unknown { .. })) => {
+                let todo = "correct the role, its password or the database in `url_file`";
+                points.push(Point::wrong(who, State::Unreached, trouble.said(), todo));
+            }
+        }
+        points
+    }
+
+    const fn rights(&self) -> &'static str {
+        if self.limits.read_only {
+            "is let in, has no rights beyond its own, and may write to no table"
+        } else {
+            "is let in, and has no rights beyond its own; it may write"
+        }
+    }
+}
+
+fn connected(place: String, stream: &Stream) -> Point {
+    let peer = match stream {
+        Stream::Plain(tcp) => tcp.peer_addr(),
+        Stream::Tls(tls) => tls.get_ref().0.peer_addr(),
+    };
+    let tls = match stream {
+        Stream::Plain(_) => None,
+        Stream::Tls(tls) => Some(Secure::version(tls)),
+    };
+    let came = peer.map(|peer| Reached { peer, tls });
+    connection(place, came.map_err(|_lost| crate::tool::net::Refused::Unreachable))
+}
+
+fn unconnected(place: String, none: NoStream) -> Point {
+    match none {
+        NoStream::Refused(refused) | NoStream::Untrusted(refused) => {
+            connection(place, Err(refused))
+        }
+        NoStream::Plain(error) => {
+            let todo = "switch TLS on at the server (`ssl = on`)";
+            Point::wrong(place, State::Untrusted, error.to_string(), todo)
+        }
+    }
+}
+
+/// Tries to make a read-only transaction one that writes.
+async fn stays_read_only(mut session: Session) -> Point {
+    let what = "read-only transactions";
+    let statement = Statement {
+        text: BREAK_OUT.to_owned(),
+        kind: "select",
+        writes: false,
+        relations: Vec::new(),
+        functions: Vec::new(),
+        parts: Vec::new(),
+        params: 0,
+    };
+    let ready = Ready { statement: Arc::new(statement), values: Vec::new() };
+    let tried = session.ask(&ready, Room::new(1, 4096, &[]), true).await;
+    session.close().await;
+    match tried {
+        Ok((Err(Trouble::Failed { message, .. }), _)) if message.contains(TOO_LATE) => {
+            Point::ready(what, "a statement tried to leave one and could not")
+        }
+        Ok((Ok(_), _)) => {
+            let found = "a statement made its own transaction writable";
+            Point::wrong(what, State::Unfit, found, "do not use this server for what only reads")
+        }
+        Ok((Err(trouble), _)) | Err(trouble) => {
+            let found = format!("could not be tried: {}", trouble.said());
+            Point::wrong(what, State::Unreached, found, "")
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! One connection to a PostgreSQL server: opened, its role looked at, and one statement at a time.
+
+use tokio::time::Instant;
+
+use super::scram::{self, Scram};
+use super::value;
+use super::wire::{Body, Message, Stream, Wire, WireError};
+use crate::domain::outcome::FailureClass;
+use crate::tool::sql::answer::{Answer, Room};
+use crate::tool::sql::{Ready, Trouble};
+
+/// Bytes of one value over what fits: bytes come as hexadecimal digits.
+const ROW_SLACK: usize = 64 * 1024;
+/// The first version that notices by itself that its client is gone.
+const NOTICES_SINCE: u32 = 14;
+
+/// What a role may not have, and what one that only reads may not have beyond that; no text: nothing.
+const ROLE: &str = "SELECT pg_catalog.concat_ws(', ', \
+    CASE WHEN r.rolsuper THEN 'is a superuser' END, \
+    CASE WHEN r.rolcreaterole THEN 'may create roles' END, \
+    CASE WHEN r.rolcreatedb THEN 'may create databases' END, \
+    CASE WHEN r.rolreplication THEN 'may replicate' END, \
+    CASE WHEN r.rolbypassrls THEN 'bypasses row security' END, \
+    (SELECT 'is a member of ' || pg_catalog.string_agg(m.rolname, ', ' ORDER BY m.rolname) \
+       FROM pg_catalog.pg_roles m \
+      WHERE m.rolname ~ '^pg_' AND pg_catalog.pg_has_role(m.oid, 'MEMBER')))";
+const READER: &str = ", pg_catalog.concat_ws(', ', \
+    (SELECT 'may write to ' || n.nspname || '.' || c.relname FROM pg_catalog.pg_class c \
+       JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+      WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname !~ '^pg_' \
+        AND n.nspname <> 'information_schema' \
+        AND (pg_catalog.has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE') \
+          OR pg_catalog.has_any_column_privilege(c.oid, 'INSERT, UPDATE')) \
+      ORDER BY 1 LIMIT 1), \
+    (SELECT 'may create in schema ' || n.nspname FROM pg_catalog.pg_namespace n \
+      WHERE n.nspname !~ '^pg_' AND pg_catalog.has_schema_privilege(n.oid, 'CREATE') \
+      ORDER BY 1 LIMIT 1), \
+    CASE WHEN pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE') \
+      THEN 'may create schemas' END)";
+const OF_US: &str = " FROM pg_catalog.pg_roles r WHERE r.rolname = current_user";
+
+/// How a session is opened.
+#[derive(Debug)]
+pub(super) struct Opening<'a> {
+    pub settings: &'a [(&'a str, &'a str)],
+    pub user: &'a str,
+    pub password: Option<&'a str>,
+    pub nonce: String,
+    /// The role may not write anything.
+    pub reader: bool,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    wire: Wire,
+    key: (i32, i32),
+    version: u32,
+    born: Instant,
+}
+
+/// What the server says is wrong.
+struct Said {
+    code: String,
+    message: String,
+}
+
+impl Said {
+    fn read(message: Message) -> Result<Self, WireError> {
+        let mut body = Body(message.body);
+        let mut said = Self { code: String::new(), message: String::new() };
+        loop {
+            match body.byte()? {
+                0 => return Ok(said),
+                b'C' => said.code = body.text()?,
+                b'M' => said.message = body.text()?,
+                _ => drop(body.text()?),
+            }
+        }
+    }
+
+    fn trouble(self) -> Trouble {
+        let class = match self.code.as_str() {
+            "57014" | "55P03" | "25P03" => FailureClass::Timeout,
+            _ => FailureClass::ToolError,
+        };
+        Trouble::failed(class, format!("the database said: {} ({})", self.message, self.code))
+    }
+}
+
+impl From<WireError> for Trouble {
+    fn from(error: WireError) -> Self {
+        let class = match error {
+            WireError::Lost(_) => FailureClass::ToolError,
+            WireError::RowTooLarge => FailureClass::TooLarge,
+            WireError::Protocol(_) => FailureClass::Protocol,
+        };
+        Self::failed(class, error.to_string())
+    }
+}
+
+/// What one request was answered with, up to its `Z`.
+#[derive(Default)]
+struct Answered {
+    error: Option<Said>,
+    tag: String,
+    status: u8,
+}
+
+impl Session {
+    /// Says who we are, and looks at what the role may.
+    pub async fn open(stream: Stream, opening: &Opening<'_>) -> Result<Self, Trouble> {
+        Self::opened(stream, opening).await.map_err(unopened)
+    }
+
+    async fn opened(stream: Stream, opening: &Opening<'_>) -> Result<Self, Trouble> {
+        let wire = Wire::new(stream);
+        let mut session = Self { wire, key: (0, 0), version: 0, born: Instant::now() };
+        session.wire.startup(opening.settings);
+        session.greet(opening).await?;
+        let sql = [ROLE, if opening.reader { READER } else { ", ''" }, OF_US].concat();
+        session.wire.run(&sql, &[]);
+        session.wire.sync();
+        session.wire.flush().await?;
+        let mut faults = None;
+        let answered = session.answered(|row| faults = Some(row)).await?;
+        if let Some(said) = answered.error {
+            return Err(said.trouble());
+        }
+        let faults =
+            faults.ok_or_else(|| Trouble::unreached("the role has no entry of its own"))?;
+        let faults: Vec<String> = faults.into_iter().flatten().filter(|f| !f.is_empty()).collect();
+        if !faults.is_empty() {
+            let (user, faults) = (opening.user, faults.join(", "));
+            let message = format!("the role `{user}` has too many rights: it {faults}");
+            return Err(Trouble::Unfit(message));
+        }
+        Ok(session)
+    }
+
+    async fn greet(&mut self, opening: &Opening<'_>) -> Result<(), Trouble> {
+        let password = opening.password.unwrap_or_default();
+        let scram = Scram::new(password, opening.nonce.clone());
+        let (mut proof, mut proven) = (None, true);
+        self.wire.flush().await?;
+        loop {
+            let message = self.wire.message(0).await?;
+            let tag = message.tag;
+            let mut body = Body(message.body.clone());
+            match tag {
+                b'R' => match body.long()? {
+                    0 if proven => {}
+                    10 => {
+                        proven = false;
+                        if opening.password.is_none() {
+                            return Err(Trouble::unreached("the database asks for a password"));
+                        }
+                        if !body.rest().split('\0').any(|one| one == scram::MECHANISM) {
+                            return Err(Trouble::unreached(METHOD));
+                        }
+                        self.wire.sasl_first(scram::MECHANISM, &scram.first());
+                        self.wire.flush().await?;
+                    }
+                    11 => {
+                        let (last, waited) =
+                            scram.last(&body.rest()).map_err(Trouble::unreached)?;
+                        proof = Some(waited);
+                        self.wire.sasl_next(&last);
+                        self.wire.flush().await?;
+                    }
+                    12 => {
+                        proven = proof.as_ref().is_some_and(|proof| proof.holds(&body.rest()));
+                        if !proven {
+                            return Err(Trouble::unreached("the database is not who it should be"));
+                        }
+                    }
+                    _ => return Err(Trouble::unreached(METHOD)),
+                },
+                b'S' => {
+                    if body.text()? == "server_version" {
+                        let version = body.text()?;
+                        let major = version.split(|c: char| !c.is_ascii_digit()).next();
+                        self.version = major.and_then(|m| m.parse().ok()).unwrap_or(0);
+                    }
+                }
+                b'K' => self.key = (body.long()?, body.long()?),
+                b'Z' if proven => return Ok(()),
+                b'E' => return Err(Said::read(message)?.trouble()),
+                b'v' => {}
+                _ => return Err(WireError::Protocol("an unexpected word of greeting").into()),
+            }
+        }
+    }
+
+    /// What a request to stop what goes on here must show.
+    pub const fn key(&self) -> (i32, i32) {
+        self.key
+    }
+
+    /// When it was opened.
+    pub const fn born(&self) -> Instant {
+        self.born
+    }
+
+    /// Whether nothing came and nothing ended since it was last used.
+    pub fn is_quiet(&self) -> bool {
+        self.wire.is_quiet()
+    }
+
+    /// Says goodbye.
+    pub async fn close(mut self) {
+        self.wire.terminate();
+        let _ = self.wire.flush().await;
+    }
+
+    /// Runs one statement in a transaction of its own. With what came of it comes whether the session is
+    /// as it was before, so that another statement may follow.
+    ///
+    /// # Errors
+    /// The session is of no use any more.
+    pub async fn ask(
+        &mut self,
+        ready: &Ready,
+        room: Room,
+        read_only: bool,
+    ) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
+        self.wire.run(if read_only { "BEGIN READ ONLY" } else { "BEGIN READ WRITE" }, &[]);
+        // A first query: from here on the transaction cannot be made another.
+        self.wire.run(
+            if self.version < NOTICES_SINCE {
+                "SELECT 1"
+            } else {
+                "SELECT pg_catalog.set_config('client_connection_check_interval', '1000', true)"
+            },
+            &[],
+        );
+        self.wire.parse(&ready.statement.text);
+        self.wire.describe();
+        self.wire.sync();
+        self.wire.flush().await?;
+        let (columns, answered) = self.described().await?;
+        if let Some(said) = answered.error {
+            return self.taken_back(said).await;
+        }
+        let values: Vec<Option<String>> = ready.values.iter().map(value::parameter).collect();
+        self.wire.bind(&values);
+        self.wire.execute(i32::try_from(room.rows_left().saturating_add(1)).unwrap_or(i32::MAX));
+        self.wire.sync();
+        if read_only {
+            self.read(&columns, room).await
+        } else {
+            self.write(ready, &columns, room).await
+        }
+    }
+
+    async fn read(
+        &mut self,
+        columns: &[(String, u32)],
+        mut room: Room,
+    ) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
+        self.end("ROLLBACK");
+        self.wire.flush().await?;
+        let cap = cap(&room);
+        room.columns(named(columns));
+        let mut answered = Answered::default();
+        loop {
+            let message = match self.wire.message(cap).await {
+                Ok(message) => message,
+                Err(WireError::RowTooLarge) => {
+                    room.truncate();
+                    return Ok((Ok(room.close()), false));
+                }
+                Err(other) => return Err(other.into()),
+            };
+            if message.tag == b'D' {
+                let last = room.rows_left() == 0;
+                if !room.push(row(message, columns)?) && !last {
+                    // The rest is not waited for.
+                    return Ok((Ok(room.close()), false));
+                }
+            } else if take(&mut answered, message)? {
+                break;
+            }
+        }
+        let came = answered.error.map_or_else(|| Ok(room.close()), |said| Err(said.trouble()));
+        Ok((came, self.cleared().await?))
+    }
+
+    /// Whether the transaction ended and the session forgot everything: the answers to [`Self::end`].
+    async fn cleared(&mut self) -> Result<bool, WireError> {
+        let (ended, cleared) = (self.answered(drop).await?, self.answered(drop).await?);
+        Ok(ended.error.is_none() && cleared.error.is_none() && cleared.status == b'I')
+    }
+
+    /// Nothing of the transaction stays; this is why.
+    async fn taken_back(&mut self, said: Said) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
+        self.end("ROLLBACK");
+        self.wire.flush().await?;
+        Ok((Err(said.trouble()), self.cleared().await?))
+    }
+
+    async fn write(
+        &mut self,
+        ready: &Ready,
+        columns: &[(String, u32)],
+        mut room: Room,
+    ) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
+        self.wire.flush().await?;
+        let cap = cap(&room);
+        room.columns(named(columns));
+        let mut answered = Answered::default();
+        let mut full = false;
+        loop {
+            let message = self.wire.message(cap).await?;
+            if message.tag == b'D' {
+                full = full || !room.push(row(message, columns)?);
+            } else if take(&mut answered, message)? {
+                break;
+            }
+        }
+        if let Some(said) = answered.error {
+            return self.taken_back(said).await;
+        }
+        if ready.statement.writes {
+            let count = answered.tag.rsplit(' ').next().and_then(|count| count.parse().ok());
+            room.affected(count);
+        }
+        self.end("COMMIT");
+        let unknown = |_: WireError| Trouble::Unknown { cause: "connection_lost" };
+        self.wire.flush().await.map_err(unknown)?;
+        let ended = self.answered(drop).await.map_err(unknown)?;
+        if let Some(said) = ended.error {
+            return Err(said.trouble());
+        }
+        if ended.tag != "COMMIT" {
+            return Err(Trouble::failed(FailureClass::ToolError, "the database took it back"));
+        }
+        // It is done, whatever becomes of the connection now.
+        let clean = self.answered(drop).await.is_ok_and(|c| c.error.is_none() && c.status == b'I');
+        Ok((Ok(room.close()), clean))
+    }
+
+    /// Ends the transaction, and forgets what the session may have picked up; two requests.
+    fn end(&mut self, how: &str) {
+        self.wire.run(how, &[]);
+        self.wire.sync();
+        self.wire.run("DISCARD ALL", &[]);
+        self.wire.sync();
+    }
+
+    async fn described(&mut self) -> Result<(Vec<(String, u32)>, Answered), WireError> {
+        let (mut columns, mut answered) = (Vec::new(), Answered::default());
+        loop {
+            let message = self.wire.message(ROW_SLACK).await?;
+            if message.tag == b'T' {
+                columns = read_columns(Body(message.body))?;
+            } else if message.tag != b'D' && take(&mut answered, message)? {
+                return Ok((columns, answered));
+            }
+        }
+    }
+
+    /// The rest of a request's answer, its rows as text.
+    async fn answered(
+        &mut self,
+        mut rows: impl FnMut(Vec<Option<String>>),
+    ) -> Result<Answered, WireError> {
+        let mut answered = Answered::default();
+        loop {
+            let message = self.wire.message(ROW_SLACK).await?;
+            if message.tag == b'D' {
+                rows(texts(message)?);
+            } else if take(&mut answered, message)? {
+                return Ok(answered);
+            }
+        }
+    }
+}
+
+const METHOD: &str =
+    "the database asks for a password in a way that is not taken (SCRAM-SHA-256 only)";
+
+/// Nothing of the call was sent yet.
+fn unopened(trouble: Trouble) -> Trouble {
+    match trouble {
+        Trouble::Failed { message, .. } => Trouble::unreached(message),
+        Trouble::Unknown { cause } => Trouble::unreached(cause),
+        unfit @ Trouble::Unfit(_) => unfit,
+    }
+}
+
+/// Bytes of a row that could still fit.
+fn cap(room: &Room) -> usize {
+    room.bytes_left().saturating_mul(2).saturating_add(ROW_SLACK)
+}
+
+/// Takes what is no row; `true`: the answer is over.
+fn take(answered: &mut Answered, message: Message) -> Result<bool, WireError> {
+    match message.tag {
+        b'E' => answered.error = Some(Said::read(message)?),
+        b'C' => answered.tag = Body(message.body).text()?,
+        b'Z' => {
+            answered.status = Body(message.body).byte()?;
+            return Ok(true);
+        }
+        b'1' | b'2' | b'3' | b't' | b'n' | b's' | b'S' | b'I' => {}
+        _ => return Err(WireError::Protocol("an unexpected message")),
+    }
+    Ok(false)
+}
+
+fn read_columns(mut body: Body) -> Result<Vec<(String, u32)>, WireError> {
+    let mut columns = Vec::new();
+    for _ in 0..body.short()? {
+        let name = body.text()?;
+        body.skip(6)?;
+        let oid = u32::from_be_bytes(body.long()?.to_be_bytes());
+        body.skip(8)?;
+        columns.push((name, oid));
+    }
+    Ok(columns)
+}
+
+fn named(columns: &[(String, u32)]) -> Vec<(String, String)> {
+    columns.iter().map(|(name, oid)| (name.clone(), value::type_name(*oid).to_owned())).collect()
+}
+
+fn texts(message: Message) -> Result<Vec<Option<String>>, WireError> {
+    let mut body = Body(message.body);
+    let mut values = Vec::new();
+    for _ in 0..body.short()? {
+        let text = body.value()?;
+        values.push(text.map(|text| String::from_utf8_lossy(&text).into_owned()));
+    }
+    Ok(values)
+}
+
+fn row(
+    message: Message,
+    columns: &[(String, u32)],
+) -> Result<Vec<crate::domain::json::Json>, WireError> {
+    let values = texts(message)?;
+    if values.len() != columns.len() {
+        return Err(WireError::Protocol("a row has other columns than were said"));
+    }
+    let typed = values.into_iter().zip(columns).map(|(text, (_, oid))| {
+        text.map_or(crate::domain::json::Json::Null, |text| value::json(*oid, &text))
+    });
+    Ok(typed.collect())
+}

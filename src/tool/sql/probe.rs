@@ -1,0 +1,20 @@
+//! For an operator: whether the database is there, and whether it holds us to what the binding says.
+
+use std::sync::Arc;
+
+use super::{Backend, SqlTool};
+use crate::catalog::sql;
+use crate::tool::net::Resolve;
+use crate::tool::probe::{Point, State};
+
+/// Bytes of an answer nobody reads.
+const BYTES_MAX: u64 = 4096;
+
+/// Looks at one database. Reads no table and writes nothing.
+pub async fn probe(sql: sql::Sql, resolve: Arc<dyn Resolve>) -> Vec<Point> {
+    match SqlTool::new(sql, BYTES_MAX, resolve) {
+        Ok(SqlTool { backend: Backend::Postgres(postgres), .. }) => postgres.probe().await,
+        Ok(SqlTool { backend: Backend::Sqlite(sqlite), .. }) => sqlite.probe().await,
+        Err(why) => vec![Point::wrong("database", State::Refused, why, "correct `ca_file`")],
+    }
+}

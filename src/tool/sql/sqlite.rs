@@ -1,0 +1,346 @@
+//! One SQLite file: opened anew for every call, with everything off that a statement does not need.
+//!
+//! What the parser judged is judged again by SQLite's own authorizer, which sees what a statement really
+//! touches: tables behind views too.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use tokio::sync::Semaphore;
+
+use super::answer::{self, Answer, Room};
+use super::{Ready, Trouble, file_name};
+use crate::catalog::sql::{Allowed, SQL_BYTES_MAX, SQLITE, SQLITE_OPERATORS, Statement};
+use crate::domain::canonical;
+use crate::domain::json::Json;
+use crate::domain::outcome::FailureClass;
+use crate::tool::probe::{Point, State};
+
+/// Steps of SQLite's machine between two looks at whether to stop.
+const STEPS: i32 = 1_000;
+/// Bytes of the largest text or blob a statement may make.
+const VALUE_BYTES_MAX: i32 = 8 << 20;
+/// How long another writer's lock is waited for.
+const BUSY: Duration = Duration::from_secs(2);
+
+/// One file.
+#[derive(Debug)]
+pub(super) struct Sqlite {
+    path: PathBuf,
+    allowed: Option<Arc<Allowed>>,
+    timeout: Duration,
+    slots: Semaphore,
+    read_only: bool,
+}
+
+/// Tells the statement to stop when it is dropped.
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl Sqlite {
+    /// `allowed`: what an agent's own statements may read; none if all are the operator's.
+    pub fn new(
+        path: PathBuf,
+        allowed: Option<Arc<Allowed>>,
+        (timeout, most): (Duration, usize),
+        read_only: bool,
+    ) -> Self {
+        Self { path, allowed, timeout, slots: Semaphore::new(most), read_only }
+    }
+
+    pub async fn ask(&self, ready: Ready, room: Room) -> Result<Answer, Trouble> {
+        let closed = |_| Trouble::unreached("the database is closed");
+        let _slot = self.slots.acquire().await.map_err(closed)?;
+        let stop = Stop(Arc::default());
+        let one = One {
+            path: self.path.clone(),
+            allowed: self.allowed.clone(),
+            read_only: self.read_only,
+            stop: Arc::clone(&stop.0),
+        };
+        let mut asking = tokio::task::spawn_blocking(move || one.run(&ready, room));
+        let ended = match tokio::time::timeout(self.timeout, &mut asking).await {
+            Ok(ended) => ended,
+            Err(_elapsed) => {
+                stop.0.store(true, Ordering::Release);
+                asking.await
+            }
+        };
+        ended.unwrap_or(Err(Trouble::Unknown { cause: "panic" }))
+    }
+}
+
+impl Sqlite {
+    /// For an operator: whether the file is a database that opens as a call would open it.
+    pub async fn probe(&self) -> Vec<Point> {
+        let one = One {
+            path: self.path.clone(),
+            allowed: None,
+            read_only: self.read_only,
+            stop: Arc::default(),
+        };
+        let looking = tokio::task::spawn_blocking(move || one.look());
+        vec![looking.await.unwrap_or_else(|lost| {
+            Point::wrong("database", State::Unreached, lost.to_string(), "")
+        })]
+    }
+}
+
+/// One statement on its way.
+struct One {
+    path: PathBuf,
+    allowed: Option<Arc<Allowed>>,
+    read_only: bool,
+    stop: Arc<AtomicBool>,
+}
+
+impl One {
+    fn run(self, ready: &Ready, room: Room) -> Result<Answer, Trouble> {
+        let name = file_name(&self.path);
+        let unopened =
+            |e: rusqlite::Error| Trouble::unreached(format!("cannot open `{name}`: {}", said(&e)));
+        let connection = self.open().map_err(unopened)?;
+        self.guard(&connection, &ready.statement).map_err(unopened)?;
+        ask(&connection, ready, room).map_err(|error| self.trouble(&error))
+    }
+
+    fn look(&self) -> Point {
+        let what = self.path.display().to_string();
+        if !self.path.exists() {
+            let todo = "make the database, or correct `path`";
+            return Point::wrong(what, State::Missing, "is not there", todo);
+        }
+        let held = self.open().and_then(|connection| {
+            let attaches = connection.execute_batch("ATTACH ':memory:' AS other").is_ok();
+            Ok((connection.is_readonly("main")?, attaches))
+        });
+        let unfit = |found: String| {
+            Point::wrong(what.clone(), State::Unfit, found, "name a database the gate may open")
+        };
+        match held {
+            Ok((_, true)) => unfit("another database could be attached".to_owned()),
+            Ok((false, _)) if self.read_only => unfit("could be written to".to_owned()),
+            Ok((true, _)) if !self.read_only => unfit("cannot be written to".to_owned()),
+            Ok((true, _)) => Point::ready(what.clone(), "opens, for reading alone"),
+            Ok((false, _)) => Point::ready(what.clone(), "opens, for reading and writing"),
+            Err(error) => unfit(format!("cannot be opened: {}", said(&error))),
+        }
+    }
+
+    fn open(&self) -> rusqlite::Result<Connection> {
+        let mode = if self.read_only {
+            OpenFlags::SQLITE_OPEN_READ_ONLY
+        } else {
+            OpenFlags::SQLITE_OPEN_READ_WRITE
+        };
+        let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let connection = Connection::open_with_flags(&self.path, flags)?;
+        connection.busy_timeout(BUSY)?;
+        for (setting, on) in [
+            (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+            (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+            (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+            (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+            (DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false),
+            (DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, false),
+            (DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_CREATE, false),
+            (DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_WRITE, false),
+        ] {
+            connection.set_db_config(setting, on)?;
+        }
+        for (limit, most) in [
+            (Limit::SQLITE_LIMIT_ATTACHED, 0),
+            (Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX),
+            (Limit::SQLITE_LIMIT_SQL_LENGTH, i32::try_from(SQL_BYTES_MAX * 2).unwrap_or(i32::MAX)),
+            (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 50),
+            (Limit::SQLITE_LIMIT_EXPR_DEPTH, 200),
+            (Limit::SQLITE_LIMIT_VDBE_OP, 250_000),
+            (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+        ] {
+            connection.set_limit(limit, most)?;
+        }
+        connection.pragma_update(None, "query_only", self.read_only)?;
+        // Reads the schema: a file that is no database is found here.
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        Ok(connection)
+    }
+
+    /// From here on the connection does what was judged and nothing else.
+    fn guard(&self, connection: &Connection, statement: &Arc<Statement>) -> rusqlite::Result<()> {
+        let stop = Arc::clone(&self.stop);
+        connection.progress_handler(STEPS, Some(move || stop.load(Ordering::Acquire)))?;
+        let statement = Arc::clone(statement);
+        match self.allowed.clone() {
+            Some(allowed) => {
+                let views = views(connection, &allowed, &statement)?;
+                let judge = move |context: AuthContext<'_>| {
+                    word(reads(&context, &allowed, &views, &statement))
+                };
+                connection.authorizer(Some(judge))
+            }
+            None => {
+                let judge = move |context: AuthContext<'_>| {
+                    word(is_ordinary(&context.action, statement.writes))
+                };
+                connection.authorizer(Some(judge))
+            }
+        }
+    }
+
+    fn trouble(&self, error: &rusqlite::Error) -> Trouble {
+        let class = match error.sqlite_error_code() {
+            Some(ErrorCode::OperationInterrupted) if self.stop.load(Ordering::Acquire) => {
+                let message = "the statement took longer than it may";
+                return Trouble::failed(FailureClass::Timeout, message);
+            }
+            Some(ErrorCode::TooBig | ErrorCode::OutOfMemory) => FailureClass::TooLarge,
+            _ => FailureClass::ToolError,
+        };
+        Trouble::failed(class, format!("the database said: {}", said(error)))
+    }
+}
+
+const fn word(yes: bool) -> Authorization {
+    if yes { Authorization::Allow } else { Authorization::Deny }
+}
+
+/// Views an agent may read: what they read is the operator's business. A part of the statement that is
+/// called like one is none.
+fn views(
+    connection: &Connection,
+    allowed: &Allowed,
+    statement: &Statement,
+) -> rusqlite::Result<Vec<String>> {
+    let mut all =
+        connection.prepare("SELECT lower(name) FROM sqlite_schema WHERE type = 'view'")?;
+    let names = all.query_map([], |row| row.get::<_, String>(0))?;
+    let names: Vec<String> = names.collect::<Result<_, _>>()?;
+    let ours = |name: &String| allowed.table("main", name) && !statement.parts.contains(name);
+    Ok(names.into_iter().filter(ours).collect())
+}
+
+/// Whether an agent's own statement may do this.
+fn reads(
+    context: &AuthContext<'_>,
+    allowed: &Allowed,
+    views: &[String],
+    statement: &Statement,
+) -> bool {
+    let lower = |text: &str| text.to_ascii_lowercase();
+    if let AuthAction::Read { table_name, column_name } = context.action {
+        let table = lower(table_name);
+        let through = context.accessor.is_some_and(|view| views.contains(&lower(view)));
+        let of_main = context.database_name.is_none_or(|name| name == "main");
+        let is_part = column_name.is_empty() && statement.parts.contains(&table);
+        let is_function = statement.functions.contains(&table);
+        let own = table.starts_with("sqlite_") || table.starts_with("pragma_");
+        return is_part
+            || is_function
+            || (of_main && !own && (through || allowed.table("main", &table)));
+    }
+    if let AuthAction::Function { function_name } = context.action {
+        let name = lower(function_name);
+        return SQLITE.contains(&name.as_str())
+            || SQLITE_OPERATORS.contains(&name.as_str())
+            || allowed.functions.contains(&name);
+    }
+    matches!(context.action, AuthAction::Select | AuthAction::Recursive)
+}
+
+/// Whether a statement of the operator may do this: reading and writing rows, and nothing around them.
+fn is_ordinary(action: &AuthAction<'_>, writes: bool) -> bool {
+    const NEVER: [&str; 5] = ["load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"];
+    if let AuthAction::Function { function_name } = action {
+        return !NEVER.contains(&function_name.to_ascii_lowercase().as_str());
+    }
+    if let AuthAction::Insert { table_name }
+    | AuthAction::Delete { table_name }
+    | AuthAction::Update { table_name, .. } = action
+    {
+        return writes && !table_name.to_ascii_lowercase().starts_with("sqlite_");
+    }
+    matches!(action, AuthAction::Select | AuthAction::Recursive | AuthAction::Read { .. })
+}
+
+fn ask(connection: &Connection, ready: &Ready, mut room: Room) -> rusqlite::Result<Answer> {
+    let mut statement = connection.prepare(&ready.statement.text)?;
+    if !ready.statement.writes && !statement.readonly() {
+        return Err(rusqlite::Error::InvalidQuery);
+    }
+    let mut bare = 0_usize;
+    for index in 1..=statement.parameter_count() {
+        let name = statement.parameter_name(index).and_then(|name| name.get(1..));
+        let number = name.and_then(|name| name.parse::<usize>().ok()).unwrap_or_else(|| {
+            bare = bare.saturating_add(1);
+            bare
+        });
+        let value = number.checked_sub(1).and_then(|at| ready.values.get(at));
+        statement.raw_bind_parameter(index, bound(value.unwrap_or(&Json::Null)))?;
+    }
+    let kinds =
+        statement.columns().iter().map(|c| (c.name().to_owned(), kind(c.decl_type()))).collect();
+    let columns = statement.column_count();
+    room.columns(kinds);
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next()? {
+        let cells = (0..columns).map(|at| Ok(cell(row.get_ref(at)?)));
+        if !room.push(cells.collect::<rusqlite::Result<_>>()?) {
+            break;
+        }
+    }
+    drop(rows);
+    if ready.statement.writes {
+        room.affected(Some(connection.changes()));
+    }
+    Ok(room.close())
+}
+
+fn kind(declared: Option<&str>) -> String {
+    declared.unwrap_or_default().to_ascii_lowercase()
+}
+
+/// A JSON value as SQLite takes it; what is neither number nor text is its JSON text.
+fn bound(value: &Json) -> Value {
+    match value {
+        Json::Null => Value::Null,
+        Json::Bool(truth) => Value::Integer(i64::from(*truth)),
+        Json::Int(number) => Value::Integer(*number),
+        Json::Float(number) => Value::Real(*number),
+        Json::String(text) => Value::Text(text.clone()),
+        Json::Array(_) | Json::Object(_) => Value::Text(canonical::text(value)),
+    }
+}
+
+fn cell(value: ValueRef<'_>) -> Json {
+    match value {
+        ValueRef::Null => Json::Null,
+        ValueRef::Integer(number) => answer::integer(number),
+        ValueRef::Real(number) => answer::float(number),
+        ValueRef::Text(text) => {
+            std::str::from_utf8(text).map_or_else(|_| answer::bytes(text), Json::from)
+        }
+        ValueRef::Blob(bytes) => answer::bytes(bytes),
+    }
+}
+
+/// What SQLite says, without the statement and without paths.
+fn said(error: &rusqlite::Error) -> String {
+    if let rusqlite::Error::SqliteFailure(_, Some(message))
+    | rusqlite::Error::SqlInputError { msg: message, .. } = error
+    {
+        return message.clone();
+    }
+    error.to_string()
+}
