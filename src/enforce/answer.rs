@@ -80,6 +80,19 @@ pub struct Fault {
     pub receipt: Option<Receipt>,
 }
 
+/// When all of these limits may have room again, if they have it by themselves. What is used up for good
+/// has none.
+fn free_again(reasons: &[Reason]) -> Option<Duration> {
+    let wait = |reason: &Reason| match reason.detail.as_str() {
+        // The oldest call of the minute is at most a minute old.
+        "limit.calls_per_minute" => Some(Duration::from_secs(60)),
+        "limit.concurrency" => Some(Duration::from_secs(1)),
+        _ => None,
+    };
+    let waits: Option<Vec<Duration>> = reasons.iter().map(wait).collect();
+    waits?.into_iter().max()
+}
+
 impl Fault {
     /// A fault of this code, with nothing on the books.
     #[must_use]
@@ -121,6 +134,9 @@ impl Fault {
         let mut fault = Self::new(code, message);
         fault.detail = first.map(|r| r.detail.clone()).unwrap_or_default();
         fault.reasons = reasons.to_vec();
+        if code == Code::LimitExceeded {
+            fault.retry_after = free_again(reasons);
+        }
         fault
     }
 

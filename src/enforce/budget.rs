@@ -18,14 +18,14 @@ use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::json::Json;
-use crate::domain::outcome::{Ended, Outcome};
+use crate::domain::outcome::{Ended, Observed, Outcome};
 use crate::ledger;
 use crate::ledger::drafts::Written;
 use crate::ledger::entry::{Draft, Kind};
-use crate::limits::Went;
 use crate::limits::bucket::{Bucket, Rate};
 use crate::limits::pool::{Pool, Pools};
 use crate::limits::quota::{self, Quota, Refused, Reserved, Wanted};
+use crate::limits::{Spend, Spent, Went};
 use crate::policy::input;
 use crate::tool::toolbox::Toolbox;
 
@@ -106,7 +106,7 @@ impl Budget {
 #[derive(Debug)]
 pub(super) struct Spending {
     run: Arc<Run>,
-    cost: u64,
+    spent: Spent,
     started: bool,
     reserved: Option<Reserved>,
 }
@@ -120,8 +120,9 @@ impl Spending {
         }
     }
 
-    /// The call is over; if it is certain that it never started, nothing is spent.
-    pub fn end(mut self, ended: &Ended) {
+    /// The call is over; if it is certain that it never started, nothing is spent. Of what a model call
+    /// set aside only what it used is.
+    pub fn end(mut self, ended: &Ended, observed: &Observed) {
         let never = match &ended.outcome {
             Outcome::Failed { started, .. } => !started,
             Outcome::Cancelled { .. } => ended.attempts == 0,
@@ -132,6 +133,19 @@ impl Spending {
             if let Some(reserved) = &mut self.reserved {
                 reserved.never_started();
             }
+        } else if let Some(usage) = &observed.usage {
+            let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+            let cost = usage.cost_micro_usd.unwrap_or(self.spent.cost);
+            self.took(Spent { tokens, cost });
+        }
+    }
+
+    fn took(&mut self, taken: Spent) {
+        self.run.unspend(self.spent.rest(taken));
+        // What a provider counts beyond what was possible is used all the same.
+        self.run.overspend(taken.rest(self.spent));
+        if let Some(reserved) = &mut self.reserved {
+            reserved.took(taken);
         }
     }
 }
@@ -139,7 +153,7 @@ impl Spending {
 impl Drop for Spending {
     fn drop(&mut self) {
         if !self.started {
-            self.run.unspend(self.cost);
+            self.run.unspend(self.spent);
         }
     }
 }
@@ -211,15 +225,22 @@ impl Road {
         trip: &mut Trip,
         toolbox: &Toolbox,
     ) -> Result<Spending, ledger::Error> {
-        let mut spending =
-            Spending { run: Arc::clone(&trip.run), cost: 0, started: false, reserved: None };
+        let mut spending = Spending {
+            run: Arc::clone(&trip.run),
+            spent: Spent::default(),
+            started: false,
+            reserved: None,
+        };
         let run = &trip.run;
         let name = trip.call.tool();
         // Nothing is set aside for what is refused already, or does not exist for this agent.
         let granted = trip.refusals.is_empty() && run.grants.get(name).is_some();
         let Some(tool) = toolbox.get(name).filter(|_| granted) else { return Ok(spending) };
-        match run.spend(tool.facts.cost_micro_usd) {
-            Ok(cost) => spending.cost = cost,
+        let flat = Spend { tokens: 0, cost_micro_usd: tool.facts.cost_micro_usd };
+        let args = u64::try_from(trip.call.canonical().len()).unwrap_or(u64::MAX);
+        let spend = tool.executor.most(trip.call.args(), args).unwrap_or(flat);
+        match run.spend(spend) {
+            Ok(spent) => spending.spent = spent,
             Err(refusal) => {
                 trip.refusals.push(refusal);
                 return Ok(spending);
@@ -229,7 +250,7 @@ impl Road {
             agent: &run.agent.id,
             labels: &run.manifest.labels,
             tool: tool.facts.name.as_str(),
-            cost: tool.facts.cost_micro_usd,
+            spend,
             timeout: tool.facts.timeout,
             longest: self.budget.longest(toolbox),
         };

@@ -56,6 +56,7 @@ impl Road {
             checker: ArcSwap::from_pointee(None),
             breaker: ArcSwap::from_pointee(None),
             docket: Docket::new(),
+            rehearsal: OnceLock::new(),
             turn: RwLock::new(()),
             runs: Runs::default(),
             manifests: OnceLock::new(),
@@ -204,6 +205,7 @@ impl Road {
         // Two may have sealed it at once; it is kept as sealed once.
         if run.state.lock().sealed.replace(sealed.clone()).is_none() {
             self.ledger.forget_incognito(&run.id);
+            self.toolbox.load().forget(&run.id);
             self.runs.sealed(run);
         }
         run.idle.notify_waiters();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::run::Run;
 use crate::domain::decision::Reason;
 use crate::domain::time::Timestamp;
-use crate::limits::{Usage, Whose};
+use crate::limits::{Spend, Spent, Usage, Whose};
 use crate::policy::input::Delegator;
 
 /// A place below a run, for a child that is being opened or has yet to be sealed: as long as it is kept the
@@ -115,16 +115,16 @@ impl Run {
         self.above().for_each(|run| count(&mut run.state.lock().usage));
     }
 
-    /// Sets aside what a call costs, here and with every run above; or nothing anywhere.
+    /// Sets aside what a call may take, here and with every run above; or nothing anywhere.
     ///
     /// # Errors
-    /// The first `cost_usd` that is reached.
-    pub(super) fn spend(&self, cost: Option<u64>) -> Result<u64, Reason> {
+    /// The first `cost_usd` or `tokens` that is reached.
+    pub(super) fn spend(&self, wanted: Spend) -> Result<Spent, Reason> {
         let limits = &self.manifest.limits;
-        let spent = self.state.lock().usage.spend(Whose::Own, limits, cost)?;
+        let spent = self.state.lock().usage.spend(Whose::Own, limits, wanted)?;
         for (i, run) in self.above().enumerate() {
             let (whose, limits) = (run.as_delegator(), &run.manifest.limits);
-            let taken = run.state.lock().usage.spend(whose, limits, cost);
+            let taken = run.state.lock().usage.spend(whose, limits, wanted);
             if let Err(reason) = taken {
                 let before = std::iter::once(self).chain(self.above()).take(i.saturating_add(1));
                 before.for_each(|run| run.state.lock().usage.unspend(spent));
@@ -134,10 +134,16 @@ impl Run {
         Ok(spent)
     }
 
-    /// Takes back what was set aside for a call that was not started.
-    pub(super) fn unspend(&self, cost: u64) {
-        self.state.lock().usage.unspend(cost);
-        self.count_above(|usage| usage.unspend(cost));
+    /// Takes back what was set aside and not used.
+    pub(super) fn unspend(&self, spent: Spent) {
+        self.state.lock().usage.unspend(spent);
+        self.count_above(|usage| usage.unspend(spent));
+    }
+
+    /// Adds what was used beyond what was set aside.
+    pub(super) fn overspend(&self, spent: Spent) {
+        self.state.lock().usage.overspend(spent);
+        self.count_above(|usage| usage.overspend(spent));
     }
 
     fn as_delegator(&self) -> Whose<'_> {

@@ -25,6 +25,7 @@ pub use control::{Breaker, Follow, Told};
 pub use delegate::ParentClaim;
 pub use implicit::Thread;
 pub use opening::{Opened, Opening};
+pub use rehearsal::{Cast, Cue, Rehearsal, Told as Recorded};
 pub use run::{Run, Sealed};
 pub use settings::{Parts, Settings};
 pub use tools::ToolView;
@@ -42,7 +43,7 @@ use crate::ledger::permit::{Committed, Finished};
 use crate::ledger::{self, Ledger, Pending};
 use crate::limits::Went;
 use crate::policy::input::RunFacts;
-use crate::policy::{self, Bench, Judged, PolicyEngine, Resumed, Room};
+use crate::policy::{PolicyEngine, Resumed};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{Stage, trace};
 use crate::tool::toolbox::{self, Toolbox};
@@ -67,11 +68,14 @@ mod control;
 mod delegate;
 mod docket;
 mod implicit;
+mod judging;
+mod keeping;
 mod large;
 mod life;
 mod lineage;
 mod opening;
 mod recall;
+mod rehearsal;
 mod rejected;
 mod resume;
 mod run;
@@ -112,6 +116,8 @@ pub struct Road {
     /// Whose break-glass statements hold; nobody's while there is none.
     breaker: ArcSwap<Option<Arc<dyn Breaker>>>,
     docket: Docket,
+    /// The recording that is replayed, if one is.
+    rehearsal: OnceLock<Arc<dyn Rehearsal>>,
     /// Read while a decision is made and queued, written while a bundle is activated: a decision
     /// stands before the activation in the ledger if and only if it was made by the old bundle.
     turn: RwLock<()>,
@@ -260,7 +266,9 @@ impl Road {
             Fault::new(Code::RequestMalformed, message).detail(detail)
         };
         let id = if request.call_id.is_empty() {
-            CallId::parse(&format!("c-{}", hex::encode(random16(&*self.entropy))))
+            let minted = run.mint(&request.tool, &request.arguments);
+            let minted = minted.unwrap_or_else(|| random16(&*self.entropy));
+            CallId::parse(&format!("c-{}", hex::encode(minted)))
         } else {
             CallId::parse(&request.call_id)
         };
@@ -313,12 +321,14 @@ impl Road {
                         spending.iter_mut().for_each(Spending::start);
                         let running = tool::run(&executor, &*self.clock, permit, &cancel);
                         let finished = self.timed(&span, Stage::Tool, running).await;
-                        spending.into_iter().for_each(|spending| spending.end(finished.ended()));
+                        let (ended, observed) = (finished.ended(), finished.observed());
+                        spending.into_iter().for_each(|spending| spending.end(ended, observed));
                         finished
                     }
                     None => permit.not_started(),
                 };
                 self.metrics.outcome(tool.as_str(), finished.ended().outcome.word());
+                self.played(&run.id, &id, Some(&finished.ended().outcome));
                 let went = went(&finished.ended().outcome, mcp);
                 let settling = self.settle(&run, finished, went, caller);
                 self.timed(&span, Stage::Settle, settling).await;
@@ -339,6 +349,7 @@ impl Road {
             Err(undecided) if again => self.unresumed(&run, &id, &undecided, caller).await,
             Err(undecided) => self.uncommitted(&run, &id, &undecided, caller),
         }
+        self.played(&run.id, &id, None);
         if let Some(Err(fault)) = &*caller.borrow() {
             trace::error(&span, fault.code.as_str());
         }
@@ -363,67 +374,17 @@ impl Road {
         let spending = self.reserve(&mut trip, &toolbox).await.map_err(Undecided::Ledger)?;
         let executor = toolbox::executor(&toolbox, trip.call.tool());
         let cancel = trip.cancel.clone();
+        let again = resumed.is_some();
         let judged = self.judge(trip, resumed, &toolbox).await;
         // What an operator stops is denied, and that is on the books.
         if cancel.is_cancelled() && !cancel.is_ordered() {
             return Err(Undecided::Cancelled);
         }
-        if judged.resumed().is_some() && judged.decision().course() == Course::Wait {
+        if again && judged.decision().course() == Course::Wait {
             return Err(Undecided::StillHeld);
         }
         let pending = self.ledger.submit(judged).await.map_err(Undecided::Ledger)?;
         Ok(Decided { pending, executor, spending })
-    }
-
-    async fn judge(
-        self: &Arc<Self>,
-        trip: Trip,
-        resumed: Option<Resumed>,
-        toolbox: &Toolbox,
-    ) -> Judged {
-        let Trip { run, call, refusals, facts, span, cancel, .. } = trip;
-        let tool = call.tool().clone();
-        let grant = run.grants.get(call.tool());
-        let preparing = async { toolbox::prepare(toolbox, grant, call) };
-        let prepared = self.timed(&span, Stage::Prepare, preparing).await;
-        let tier = prepared.tool().map(|tool| tool.tier);
-        let mut against = self.stopped(&run, &tool, tier, &cancel);
-        against.extend(self.canary.refusal());
-        against.extend(refusals);
-        let refusals = against;
-        let engine = self.engine.load_full();
-        let break_glass = self.broken(&run.agent.id, &tool);
-        let (now, hold) = (self.clock.now(), self.settings.hold);
-        let apart = self.settings.judge_apart && prepared.is_ready();
-        let (most, all) = (self.settings.pending_max, self.settings.pending_all_max);
-        let road = Arc::clone(self);
-        let judging = move || {
-            let id = prepared.call().id().clone();
-            // Only for a call that is to be held: it asks every open run.
-            let room = || run.hold_place(&id, most, road.runs.held() < all);
-            let bench = Bench {
-                engine: engine.as_ref().as_ref(),
-                agent: &run.agent,
-                run: &facts,
-                refusals,
-                now,
-                hold,
-                kept: !run.incognito,
-                room: Room(&room),
-                resumed,
-                break_glass,
-            };
-            policy::judge(&bench, prepared)
-        };
-        let judging = async {
-            if apart { self.docket.evaluate(&self.clock, judging).await } else { judging() }
-        };
-        let judged = self.timed(&span, Stage::Judge, judging).await;
-        if let Some(open) = judged.break_glass() {
-            tracing::warn!(tool = %judged.prepared().call().tool(), nonce = %open.statement.nonce, "a call needs no approver: break-glass");
-            self.metrics.broke_glass();
-        }
-        judged
     }
 
     /// Puts the outcome on the books, for as long as it takes; the caller is answered in time.

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use super::answer::Fault;
 use super::delegate::{Below, Proof};
 use super::implicit::Thread;
+use super::keeping::REPLAY;
 use super::run::{Run, State};
 use super::{ParentClaim, Road, delegate};
 use crate::clock::random16;
@@ -19,6 +20,7 @@ use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
+use crate::domain::seed::Seed;
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
 use crate::identity::lineage::Grants;
@@ -50,6 +52,10 @@ pub struct Opening {
     pub incognito: bool,
     /// The run it is to be a child of, if any.
     pub parent: Option<ParentClaim>,
+    /// `record` or `deterministic`: more than its manifest asks for may be kept, never less.
+    pub replay: String,
+    /// The recording it is to be a replay of, `sha256:…`; empty: that of the gate, if it has one.
+    pub recording: String,
 }
 
 /// A run that was opened. The token is given once and never stored.
@@ -62,6 +68,8 @@ pub struct Opened {
     pub expires: Option<Timestamp>,
     /// `claimed` or `observed`.
     pub binding: &'static str,
+    /// Of a deterministic run: what its agent may take for randomness, and for the time.
+    pub determined: Option<(Seed, Timestamp)>,
     /// Where it is on the books.
     pub receipt: Receipt,
 }
@@ -159,8 +167,8 @@ impl Road {
         let (token, hash) = self.tokens.issue(&*self.entropy);
         let handle = Handle::Token(hash);
         let (run, receipt) = self.put_open(caller, below, opening, binding, &handle).await?;
-        let (id, expires) = (run.id, run.expires);
-        Ok(Opened { run: id, token, expires, binding: binding.as_str(), receipt })
+        let (id, expires, determined) = (run.id, run.expires, run.determined());
+        Ok(Opened { run: id, token, expires, binding: binding.as_str(), determined, receipt })
     }
 
     /// Opens the run of a thread whose face has no way to claim anything.
@@ -192,24 +200,28 @@ impl Road {
         opening.incognito |= self.settings.incognito.contains(&manifest.name)
             // What a run keeps from the books, those it delegates to do too.
             || parent.as_ref().is_some_and(|parent| parent.incognito);
+        let keeping = self.keeping(&opening, manifest, opening.incognito)?;
+        let granted = grants(manifest, parent.as_deref());
         let now = self.clock.now();
-        let id = RunId::from_random(random16(&*self.entropy));
+        let id = keeping.run_id(|| random16(&*self.entropy));
         let expires = manifest.limits.wall_seconds.map(|s| now.plus(Duration::from_secs(s)));
         let expires = earlier(expires, parent.as_ref().and_then(|parent| parent.expires));
-        // What runs nothing is never turned into what does, by none of them.
-        let asked = opening.mode == Mode::Simulate.as_str();
-        let above = parent.as_ref().is_some_and(|parent| parent.mode == Mode::Simulate);
-        let mode = if asked || above { Mode::Simulate } else { manifest.mode };
+        let mode = mode_of(&opening, manifest, parent.as_deref());
         let agent = agent_facts(manifest, binding, parent.as_deref());
         let proof = below.as_ref().map(|below| below.proof);
         let mut data = run_opened(caller, &opening, mode, binding, handle, expires);
         data.extend(lineage_facts(&agent, proof, manifest));
+        data.extend(keeping.facts(now));
         let data = Json::object(data);
         let draft = Draft { run: Some(id), ..Draft::of(Kind::RunOpened, data) };
         if opening.incognito {
             self.ledger.keep_nothing_of(id);
         }
-        let receipt = match self.ledger.record(Written::bare(draft)).await {
+        let mut written = Written::bare(draft);
+        if let Some(tools) = self.kept_tools(&keeping, &granted) {
+            written.keep(&*self.entropy, "tools", &tools);
+        }
+        let receipt = match self.ledger.record(written).await {
             Ok(receipt) => receipt,
             Err(error) => {
                 if error == ledger::Error::Unknown {
@@ -221,7 +233,7 @@ impl Road {
         let run = Arc::new(Run {
             id,
             manifest: Arc::clone(manifest),
-            grants: grants(manifest, parent.as_deref()),
+            grants: granted,
             parent,
             opener,
             agent,
@@ -231,6 +243,7 @@ impl Road {
             mode,
             labels: opening.labels,
             incognito: opening.incognito,
+            keeping,
             token: handle.token(&id),
             ordered: self.settings.bounds.ordered.contains(&manifest.name),
             thread: handle.thread(),
@@ -260,7 +273,7 @@ impl Road {
             fault.retry_after = Some(Duration::from_secs(5));
             return Err(fault);
         }
-        let modes = ["", Mode::Enforce.as_str(), Mode::Simulate.as_str()];
+        let modes = ["", Mode::Enforce.as_str(), Mode::Simulate.as_str(), REPLAY];
         if !modes.contains(&opening.mode.as_str()) {
             let mode = clip(&opening.mode, 32);
             let message = format!("mode `{mode}` is neither `enforce` nor `simulate`");
@@ -333,6 +346,13 @@ impl Road {
         fault.receipt = Some(receipt);
         fault
     }
+}
+
+/// What runs nothing is never turned into what does: not by who asks, and by no run above.
+fn mode_of(opening: &Opening, manifest: &Manifest, parent: Option<&Run>) -> Mode {
+    let asked = opening.mode == Mode::Simulate.as_str();
+    let above = parent.is_some_and(|parent| parent.mode == Mode::Simulate);
+    if asked || above { Mode::Simulate } else { manifest.mode }
 }
 
 /// The earlier of two ends, where there is one.

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use super::Road;
 use super::delegate::Proof;
+use super::keeping::Keeping;
 use super::lineage::Lodging;
 use super::run::{Place, Run, State};
 use crate::domain::call::Auth;
@@ -21,8 +22,9 @@ use crate::domain::time::Timestamp;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::entry::Kind;
 use crate::ledger::tail::Phase;
-use crate::ledger::{RecoveredRun, closing};
-use crate::limits::Usage;
+use crate::ledger::{PastSpending, RecoveredRun, closing};
+use crate::limits::{Spent, Usage};
+use crate::tool::Toolbox;
 
 use super::opening::{agent_facts, grants, token_of};
 
@@ -87,18 +89,12 @@ impl Road {
         run.ordered = bounds.ordered.contains(&run.manifest.name);
         let past = &found.past;
         let toolbox = self.toolbox.load();
-        let cost =
-            past.authorized.iter().filter(|_| run.mode == Mode::Enforce).map(|(tool, times)| {
-                let price = toolbox.get(tool).and_then(|tool| tool.facts.cost_micro_usd);
-                price.unwrap_or(0).saturating_mul(*times)
-            });
-        let below = past.delegated.authorized.iter().map(|(tool, times)| {
-            let price = toolbox.get(tool).and_then(|tool| tool.facts.cost_micro_usd);
-            price.unwrap_or(0).saturating_mul(*times)
-        });
-        let cost = cost.chain(below).fold(0, u64::saturating_add);
+        let own = Some(&past.spending).filter(|_| run.mode == Mode::Enforce);
+        let all = own.into_iter().chain([&past.delegated.spending]);
+        let spent =
+            all.map(|spending| spent(spending, &toolbox)).fold(Spent::default(), Spent::plus);
         let state = run.state.get_mut();
-        state.usage = std::mem::take(&mut state.usage).after(past.errors_in_row, cost);
+        state.usage = std::mem::take(&mut state.usage).after(past.errors_in_row, spent);
         state.usage = std::mem::take(&mut state.usage).having_delegated(past.delegated.calls);
         let granted = past.denied.iter().filter(|(tool, _)| run.grants.get(tool).is_some());
         state.denied_tools = granted.map(|(tool, times)| (tool.clone(), *times)).collect();
@@ -126,6 +122,23 @@ impl Road {
             drop(family.lodging);
         });
     }
+}
+
+/// What calls spent: those that were measured what they used, the others the most they may have, at
+/// today's prices.
+fn spent(spending: &PastSpending, toolbox: &Toolbox) -> Spent {
+    let measured = Spent { tokens: spending.tokens, cost: spending.cost_micro_usd };
+    let others = spending.unmeasured.iter().filter_map(|(tool, calls)| {
+        let tool = toolbox.get(tool)?;
+        let flat = tool.facts.cost_micro_usd.unwrap_or(0).saturating_mul(calls.calls);
+        // Each call may have had all the bytes: too much rather than too little.
+        let most = tool.executor.most(&Json::Null, calls.args_bytes);
+        Some(most.map_or(Spent { tokens: 0, cost: flat }, |most| Spent {
+            tokens: most.tokens.saturating_mul(calls.calls),
+            cost: most.cost_micro_usd.unwrap_or(0).saturating_mul(calls.calls),
+        }))
+    });
+    others.fold(measured, Spent::plus)
 }
 
 /// A run that is left over, with those below it: parents before their children.
@@ -223,6 +236,8 @@ fn resumed(
         mode: if text("mode") == Some("enforce") { Mode::Enforce } else { Mode::Simulate },
         labels: labels.iter().filter_map(pair).collect(),
         incognito: data.get("incognito").is_some(),
+        // WHY: how many ids were minted from the seed is not known any more; drawn ones never clash.
+        keeping: Keeping::default(),
         ordered: false,
         token: thread.map_or(hash, |thread| token_of(&thread, &found.run)),
         thread,

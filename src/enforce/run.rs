@@ -10,12 +10,14 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use super::answer::{Answer, Fault};
 use super::budget::{self, InTurn};
+use super::keeping::Keeping;
 use crate::clock::Clock;
 use crate::domain::call::{Auth, ToolCall};
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
+use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
 use crate::identity::lineage::Grants;
 use crate::identity::manifest::{Manifest, Mode};
@@ -49,6 +51,8 @@ pub struct Run {
     pub(super) labels: BTreeMap<String, String>,
     /// Nothing of it is stored but commitments.
     pub(super) incognito: bool,
+    /// What of it is kept for a replay.
+    pub(super) keeping: Keeping,
     /// What it is found by: of an explicit run, the hash of its token.
     pub(super) token: Digest,
     /// One of its calls at a time is walked.
@@ -165,6 +169,19 @@ impl Run {
     #[must_use]
     pub fn agent(&self) -> &str {
         &self.agent.id
+    }
+
+    /// The seed that ids derive from, if it has one, and when it was opened: what its agent may take for
+    /// randomness and time.
+    #[must_use]
+    pub fn determined(&self) -> Option<(Seed, Timestamp)> {
+        self.keeping.seed().map(|seed| (seed, self.opened_at))
+    }
+
+    /// The bytes of an id for a call that its agent gave none, if the run has a seed; see `Keeping::call_id`.
+    #[must_use]
+    pub fn mint(&self, tool: &str, arguments: &[u8]) -> Option<[u8; 16]> {
+        self.keeping.call_id(tool, arguments)
     }
 
     /// Whether it is sealed or being sealed.

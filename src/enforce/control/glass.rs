@@ -51,6 +51,8 @@ struct Known {
     at: Timestamp,
     /// When it ends at the latest by a clock that cannot be set.
     until: Duration,
+    /// It was in force here, in this life or the last.
+    opened: bool,
     ended: bool,
     reviewed: bool,
 }
@@ -64,9 +66,23 @@ pub(super) struct Glass {
     /// Keys that were stopped in the last life, with the number of the order. What fell then does not rise
     /// again because a key was reinstated since.
     stops: Mutex<Vec<(u64, String)>>,
+    /// The latest time that anybody on the list had seen before this life: it is later now, whatever the
+    /// clock says.
+    seen: Mutex<Option<Timestamp>>,
 }
 
 impl Glass {
+    /// Notes a time that somebody had seen before this life.
+    pub fn saw(&self, at: Timestamp) {
+        let mut seen = self.seen.lock();
+        *seen = (*seen).max(Some(at));
+    }
+
+    /// Whether somebody saw the end of this statement in the last life already.
+    fn is_past(&self, statement: &Statement) -> bool {
+        self.seen.lock().is_some_and(|seen| seen >= statement.expires)
+    }
+
     /// Keeps the number of an order that stopped a key. Whatever is none is left out.
     pub fn remember_stop(&self, row: &Row) {
         let stops = [Action::Suspend, Action::Revoke];
@@ -105,6 +121,7 @@ impl Glass {
             open: None,
             at: row.at,
             until: Duration::ZERO,
+            opened: false,
             ended: false,
             reviewed: false,
         });
@@ -177,8 +194,20 @@ impl Road {
                         continue;
                     }
                     match self.holds(signed) {
+                        // WHY: a clock that was set back meanwhile would open it a second time.
+                        Ok(open) if self.control.glass.is_past(&open.statement) => {
+                            self.ended_before(&open.statement.nonce);
+                        }
                         Ok(open) => self.take_effect(open),
-                        Err(why) => self.never_opens(signed, &why),
+                        Err(why) => {
+                            self.never_opens(signed, &why);
+                            // Nothing but its time speaks against it: it was in force.
+                            if why.detail == "break_glass.expired"
+                                && let Ok(statement) = Statement::parse(signed.statement.as_bytes())
+                            {
+                                self.ended_before(&statement.nonce);
+                            }
+                        }
                     }
                 }
                 Some(Order::CloseGlass { nonce }) => {
@@ -212,6 +241,11 @@ impl Road {
         }
     }
 
+    /// It was in force in the last life and is not any more; whether it was reviewed is told all the same.
+    fn ended_before(&self, nonce: &str) {
+        self.control.glass.change(nonce, |one| (one.opened, one.ended) = (true, true));
+    }
+
     fn holds(&self, signed: &Signed) -> Result<Open, Refused> {
         let nobody = || {
             let message = "no break-glass signers are configured at this gate".to_owned();
@@ -228,7 +262,7 @@ impl Road {
         let nonce = open.statement.nonce.clone();
         self.control.glass.change(&nonce, |one| {
             one.ended |= !self.control.glass.stood(one.seq, &open);
-            (one.until, one.open) = (until, Some(Arc::new(open)));
+            (one.until, one.open, one.opened) = (until, Some(Arc::new(open)), true);
         });
     }
 
@@ -338,16 +372,15 @@ impl Road {
             let tools = tools.join(", ");
             format!("break-glass: agent `{agent}` needs no approver for {tools} until {expires}: {reason}")
         });
-        let late =
-            known.values().filter(|one| !one.reviewed && one.open.is_some()).filter_map(|one| {
-                let end = one.statement.as_ref()?.expires;
-                (end.plus(REVIEW_WITHIN) < now).then(|| {
-                    format!(
-                        "break-glass: order {} ended at {end} and was not reviewed within 24 hours",
-                        one.seq
-                    )
-                })
-            });
+        let late = known.values().filter(|one| !one.reviewed && one.opened).filter_map(|one| {
+            let end = one.statement.as_ref()?.expires;
+            (end.plus(REVIEW_WITHIN) < now).then(|| {
+                format!(
+                    "break-glass: order {} ended at {end} and was not reviewed within 24 hours",
+                    one.seq
+                )
+            })
+        });
         open.chain(late.take(TOLD_MAX)).collect()
     }
 }

@@ -90,6 +90,7 @@ impl Road {
     pub async fn rebuild(&self, follow: &Follow) -> Result<(), StoreError> {
         let (began, orders) = (self.clock.monotonic(), &follow.orders);
         let shown = orders.shown().await?;
+        shown.iter().for_each(|gate| self.control.glass.saw(gate.at));
         let before = shown.into_iter().find(|gate| gate.origin == follow.origin);
         let (mut switches, mut progress) = (Switches::default(), Progress::default());
         let mut obeyed = Vec::new();
@@ -98,6 +99,7 @@ impl Road {
             let full = rows.len() >= PAGE;
             for row in rows {
                 progress.seen = row.seq;
+                self.control.glass.saw(row.at);
                 if let Some(Order::Switch { action, target }) = &row.order {
                     switches.apply(*action, target, row.given.expires);
                 }
@@ -159,11 +161,6 @@ impl Road {
         tokio::join!(self.follow_list(&until), self.follow_file(&until));
     }
 
-    /// Looks at the list at once: somebody in this process put a row there.
-    pub fn look_at_orders(&self) {
-        self.control.wake.notify_one();
-    }
-
     async fn follow_list(self: &Arc<Self>, until: &CancellationToken) {
         let Some(follow) = self.control.follow.get() else { return };
         let (mut failing, mut shown) = (false, None);
@@ -186,6 +183,7 @@ impl Road {
                 () = until.cancelled() => break,
                 () = std::future::ready(()), if full => {}
                 () = self.control.wake.notified() => {}
+                () = follow.orders.put_here() => {}
                 () = tokio::time::sleep(LOOK) => {}
             }
         }

@@ -1,0 +1,94 @@
+//! One call before the judge: prepared, with everything that speaks against it gathered.
+
+use std::sync::Arc;
+
+use super::{Road, Trip};
+use crate::domain::id::ToolName;
+use crate::domain::prepared::Prepared;
+use crate::policy::{self, Bench, Judged, Resumed, Room};
+use crate::telemetry::Stage;
+use crate::tool::Cancel;
+use crate::tool::toolbox::{self, Toolbox};
+
+impl Road {
+    /// Prepares a call and has it judged. In a replay the recording says what the world beside the call was.
+    pub(super) async fn judge(
+        self: &Arc<Self>,
+        trip: Trip,
+        resumed: Option<Resumed>,
+        toolbox: &Toolbox,
+    ) -> Judged {
+        let Trip { run, call, refusals, mut facts, span, cancel, .. } = trip;
+        let tool = call.tool().clone();
+        // Before it is prepared: only then the recording knows which of its calls that is.
+        let cued = self.cued(&call).await;
+        let grant = run.grants.get(call.tool());
+        let preparing = async { toolbox::prepare(toolbox, grant, call) };
+        let prepared = self.timed(&span, Stage::Prepare, preparing).await;
+        let mut against = self.against(&run, &tool, &prepared, &cancel);
+        let (mut engine, mut now, mut resumed) =
+            (self.engine.load_full(), self.clock.now(), resumed);
+        match cued {
+            None => against.extend(refusals),
+            Some(Err(drift)) => against.push(drift),
+            Some(Ok(mut cue)) => {
+                cue.tell(&mut facts);
+                let said = |reason: &_| prepared.refusals().contains(reason);
+                against.extend(cue.refusals.into_iter().filter(|reason| !said(reason)));
+                now = cue.now;
+                resumed = cue.resumed.or(resumed);
+                engine = cue.engine.map_or(engine, |engine| Arc::new(Some(engine)));
+            }
+        }
+        let refusals = against;
+        let break_glass = self.broken(&run.agent.id, &tool);
+        let hold = self.settings.hold;
+        let apart = self.settings.judge_apart && prepared.is_ready();
+        let (most, all) = (self.settings.pending_max, self.settings.pending_all_max);
+        let road = Arc::clone(self);
+        let judging = move || {
+            let id = prepared.call().id().clone();
+            // Only for a call that is to be held: it asks every open run.
+            let room = || run.hold_place(&id, most, road.runs.held() < all);
+            let bench = Bench {
+                engine: engine.as_ref().as_ref(),
+                agent: &run.agent,
+                run: &facts,
+                refusals,
+                now,
+                hold,
+                kept: !run.incognito,
+                room: Room(&room),
+                resumed,
+                break_glass,
+            };
+            policy::judge(&bench, prepared)
+        };
+        let judging = async {
+            if apart { self.docket.evaluate(&self.clock, judging).await } else { judging() }
+        };
+        let judged = self.timed(&span, Stage::Judge, judging).await;
+        if let Some(rehearsal) = self.rehearsal.get() {
+            rehearsal.judged(&judged);
+        }
+        if let Some(open) = judged.break_glass() {
+            tracing::warn!(tool = %judged.prepared().call().tool(), nonce = %open.statement.nonce, "a call needs no approver: break-glass");
+            self.metrics.broke_glass();
+        }
+        judged
+    }
+
+    /// What switches and the gate's own test have against the call.
+    fn against(
+        &self,
+        run: &super::Run,
+        tool: &ToolName,
+        prepared: &Prepared,
+        cancel: &Cancel,
+    ) -> Vec<crate::domain::decision::Reason> {
+        let tier = prepared.tool().map(|tool| tool.tier);
+        let mut against = self.stopped(run, tool, tier, cancel);
+        against.extend(self.canary.refusal());
+        against
+    }
+}

@@ -1,0 +1,136 @@
+//! What of a run is kept for a replay: the tools its agent was shown, and a seed for what is minted for it.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+use super::answer::Fault;
+use super::{Cast, Opening, Road};
+use crate::domain::code::Code;
+use crate::domain::digest::Digest;
+use crate::domain::id::RunId;
+use crate::domain::json::Json;
+use crate::domain::seed::Seed;
+use crate::domain::time::Timestamp;
+use crate::identity::lineage::Grants;
+use crate::identity::manifest::{Keep, Manifest};
+use crate::ledger::drafts::clip;
+use crate::tool::toolbox::described;
+
+/// The mode of a run that is answered from a recording (`OpenRunRequest.mode`, `run.opened.replay.mode`).
+pub(super) const REPLAY: &str = "replay";
+
+/// How one run is kept.
+#[derive(Debug, Default)]
+pub(super) struct Keeping {
+    keep: Keep,
+    /// What it is a replay of.
+    recording: Option<Digest>,
+    seed: Option<Seed>,
+    /// The id it has to have.
+    pub run: Option<RunId>,
+    /// How often each call was given an id.
+    minted: Mutex<BTreeMap<Digest, u64>>,
+}
+
+impl Keeping {
+    /// What is minted for the run derives from it.
+    pub const fn seed(&self) -> Option<Seed> {
+        self.seed
+    }
+
+    /// The id of the run that is opened.
+    pub fn run_id(&self, drawn: impl FnOnce() -> [u8; 16]) -> RunId {
+        let seeded = || self.seed.map(|seed| RunId::from_random(seed.derive("run", &[])));
+        self.run.or_else(seeded).unwrap_or_else(|| RunId::from_random(drawn()))
+    }
+
+    /// The bytes of the id of a call that its agent gave none: which of the calls with this tool and these
+    /// arguments it is decides, so that calls side by side have the same ids again. `None`: draw them.
+    pub fn call_id(&self, tool: &str, arguments: &[u8]) -> Option<[u8; 16]> {
+        let seed = self.seed?;
+        let asked = Digest::of(&[tool.as_bytes(), &[0], arguments]);
+        let mut minted = self.minted.lock();
+        let count = minted.entry(asked).or_default();
+        *count = count.saturating_add(1);
+        Some(seed.derive("call", &[asked.as_bytes(), &count.to_be_bytes()]))
+    }
+
+    /// What `run.opened` says of it: also the time that policies and the agent are told it was opened at.
+    pub fn facts(&self, opened_at: Timestamp) -> Vec<(&'static str, Json)> {
+        let mode = match (&self.recording, self.keep) {
+            (Some(_), _) => REPLAY,
+            (None, Keep::Nothing) => return Vec::new(),
+            (None, keep) => keep.as_str(),
+        };
+        let clock = Json::from(opened_at.to_string());
+        let mut replay = vec![("mode", Json::from(mode)), ("clock", clock)];
+        replay.extend(self.recording.map(|of| ("recording", Json::from(of.prefixed()))));
+        let mut facts = vec![("replay", Json::object(replay))];
+        facts.extend(self.seed.map(|seed| ("seed", Json::from(seed.to_string()))));
+        facts
+    }
+}
+
+impl Road {
+    /// How the run that is opened is kept: as its manifest says, or more if the agent asks for it.
+    pub(super) fn keeping(
+        &self,
+        opening: &Opening,
+        manifest: &Manifest,
+        incognito: bool,
+    ) -> Result<Keeping, Fault> {
+        let refuse = |detail: &str, message: String| {
+            Err(Fault::new(Code::RequestMalformed, message).detail(detail))
+        };
+        let asked = match Keep::parse(&opening.replay) {
+            Some(keep) => keep,
+            None if opening.replay.is_empty() => Keep::Nothing,
+            None => {
+                let word = clip(&opening.replay, 32);
+                return refuse(
+                    "run.replay",
+                    format!("replay `{word}` is neither `record` nor `deterministic`"),
+                );
+            }
+        };
+        if let Some(rehearsal) = self.rehearsal.get() {
+            let (named, recording) = (&opening.recording, rehearsal.recording());
+            if !named.is_empty() && Digest::parse(named) != Some(recording) {
+                return refuse(
+                    "run.recording",
+                    format!("this gate replays `{}` and no other", recording.prefixed()),
+                );
+            }
+            let Cast { seed, run } = rehearsal.opened();
+            let recording = Some(recording);
+            return Ok(Keeping { recording, seed, run, ..Keeping::default() });
+        }
+        if opening.mode == REPLAY || !opening.recording.is_empty() {
+            let message = "this gate replays nothing; `wicketgate replay` starts one that does";
+            return refuse("run.mode", message.to_owned());
+        }
+        let keep = asked.max(manifest.replay.keep);
+        if keep != Keep::Nothing && incognito {
+            let message = "a run of which nothing is stored cannot be recorded";
+            return refuse("run.replay", message.to_owned());
+        }
+        let seed = (keep == Keep::Deterministic).then(|| {
+            let mut bytes = [0_u8; 8];
+            self.entropy.fill(&mut bytes);
+            Seed::from_random(bytes)
+        });
+        Ok(Keeping { keep, seed, ..Keeping::default() })
+    }
+
+    /// The tools that the agent of a run is shown, for the recording of it: canonical JSON. `None`: the run
+    /// is not recorded.
+    pub(super) fn kept_tools(&self, keeping: &Keeping, grants: &Grants) -> Option<Vec<u8>> {
+        if keeping.keep == Keep::Nothing {
+            return None;
+        }
+        let toolbox = self.toolbox.load();
+        let granted = grants.all().iter().filter_map(|grant| toolbox.get(&grant.name));
+        Some(described::write(granted))
+    }
+}

@@ -1,0 +1,111 @@
+//! What a gate that replays a recording knows of a call before it is judged: the road is the same, and the
+//! world beside it is the recorded one.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::Road;
+use crate::domain::call::ToolCall;
+use crate::domain::decision::Reason;
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, RunId};
+use crate::domain::outcome::Outcome;
+use crate::domain::seed::Seed;
+use crate::domain::time::Timestamp;
+use crate::policy::input::{Left, RunFacts};
+use crate::policy::{Judged, PolicyEngine, Resumed};
+
+/// The run that is opened at a replaying gate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cast {
+    /// The seed of the recorded run, if it had one.
+    pub seed: Option<Seed>,
+    /// The recorded run: its id is that of the first run that is opened. Later ones have their own.
+    pub run: Option<RunId>,
+}
+
+/// What a policy was told of the run when the call was recorded.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Told {
+    /// `input.run.calls`.
+    pub calls: u64,
+    /// `input.run.errors`.
+    pub errors: u64,
+    /// `input.history.denied`.
+    pub denied: u64,
+    /// `input.run.cost`.
+    pub cost: u64,
+    /// `input.pools`.
+    pub pools: Vec<Left>,
+    /// `input.context.attested`.
+    pub attested: std::collections::BTreeMap<String, String>,
+}
+
+/// One recorded call, as it is brought before the judge again.
+#[derive(Debug)]
+pub struct Cue {
+    /// The time the policy is told.
+    pub now: Timestamp,
+    /// What it was told of the run; `None` if no policy was asked.
+    pub told: Option<Told>,
+    /// What limits, switches and executors said against the call, or approvers.
+    pub refusals: Vec<Reason>,
+    /// Who approved it, if it was held.
+    pub resumed: Option<Resumed>,
+    /// The bundle that decided, if it is not the one in force.
+    pub engine: Option<Arc<dyn PolicyEngine>>,
+}
+
+/// The port to a recording that is replayed. Nothing is lost if it is never told an end: it only waits.
+#[async_trait]
+pub trait Rehearsal: Send + Sync + 'static {
+    /// SHA-256 of the recording.
+    fn recording(&self) -> Digest;
+
+    /// A run is opened.
+    fn opened(&self) -> Cast;
+
+    /// Finds the recorded call this one is. Waits while calls that ended before it in the recording are
+    /// being answered.
+    ///
+    /// # Errors
+    /// Why it is none: the call is refused.
+    async fn cue(&self, call: &ToolCall) -> Result<Box<Cue>, Reason>;
+
+    /// A decision was made; it is not on the books yet.
+    fn judged(&self, judged: &Judged);
+
+    /// The call is over, and how it ended if it ran. Told again, it changes nothing.
+    fn over(&self, run: &RunId, call: &CallId, outcome: Option<&Outcome>);
+}
+
+impl Cue {
+    /// What the policy is told of the run, as it was recorded.
+    pub(super) fn tell(&mut self, facts: &mut RunFacts) {
+        let Some(told) = self.told.take() else { return };
+        let Told { calls, errors, denied, cost, pools, attested } = told;
+        (facts.calls, facts.errors, facts.denied, facts.cost) = (calls, errors, denied, cost);
+        (facts.pools, facts.attested) = (pools, attested);
+    }
+}
+
+impl Road {
+    /// Replays this recording from now on. The first that is given stays.
+    pub fn rehearse(&self, rehearsal: Arc<dyn Rehearsal>) {
+        drop(self.rehearsal.set(rehearsal));
+    }
+
+    /// What the recording says of this call; `None`: nothing is replayed here.
+    pub(super) async fn cued(&self, call: &ToolCall) -> Option<Result<Box<Cue>, Reason>> {
+        let rehearsal = self.rehearsal.get()?;
+        Some(rehearsal.cue(call).await)
+    }
+
+    /// Tells a recording that is replayed how a call ended.
+    pub(super) fn played(&self, run: &RunId, call: &CallId, outcome: Option<&Outcome>) {
+        if let Some(rehearsal) = self.rehearsal.get() {
+            rehearsal.over(run, call, outcome);
+        }
+    }
+}

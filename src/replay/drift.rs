@@ -1,0 +1,230 @@
+//! Where an agent did something else than it did when it was recorded.
+
+use std::collections::BTreeSet;
+
+use crate::domain::json::Json;
+
+/// Paths of one difference at most; more are counted.
+const CHANGES_MAX: usize = 64;
+
+/// What kind of difference it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// A recorded call was not made.
+    Missing,
+    /// A call was made that is not recorded, or more often than it was.
+    Extra,
+    /// A call was made before one whose answer it had when it was recorded.
+    Reordered,
+    /// The same tool with other arguments.
+    Arguments,
+    /// The policy decided otherwise.
+    Decision,
+    /// The agent was given another result.
+    Result,
+}
+
+impl Kind {
+    /// The word in reports, and in codes: `replay.<word>`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Extra => "extra",
+            Self::Reordered => "reordered",
+            Self::Arguments => "arguments",
+            Self::Decision => "decision",
+            Self::Result => "result",
+        }
+    }
+}
+
+/// One value that is another now.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Change {
+    /// JSON pointer; empty for the whole value.
+    pub path: String,
+    /// What was recorded; none if there was nothing.
+    pub recorded: Option<Json>,
+    /// What is there now; none if there is nothing.
+    pub now: Option<Json>,
+}
+
+impl Change {
+    fn to_json(&self) -> Json {
+        let mut members = vec![("path", Json::from(self.path.as_str()))];
+        members.extend(self.recorded.clone().map(|value| ("recorded", value)));
+        members.extend(self.now.clone().map(|value| ("now", value)));
+        Json::object(members)
+    }
+}
+
+/// One difference.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Drift {
+    /// What kind.
+    pub kind: Kind,
+    /// The recorded step it is about: of a call that is not recorded, the one that was expected; none if
+    /// nothing was expected any more.
+    pub step: Option<u64>,
+    /// The tool that was called, or should have been.
+    pub tool: String,
+    /// The id of the call in the replay; none if there was no call.
+    pub call: Option<String>,
+    /// What happened, for a person.
+    pub message: String,
+    /// What differs, path by path.
+    pub changes: Vec<Change>,
+}
+
+impl Drift {
+    /// For machines.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        let mut members = vec![
+            ("kind", Json::from(self.kind.as_str())),
+            ("tool", Json::from(self.tool.as_str())),
+            ("message", Json::from(self.message.as_str())),
+        ];
+        members.extend(self.step.map(|step| ("step", Json::from(step))));
+        members.extend(self.call.as_deref().map(|call| ("call", Json::from(call))));
+        let changes: Vec<Json> = self.changes.iter().map(Change::to_json).collect();
+        members.extend((!changes.is_empty()).then(|| ("changes", Json::from(changes))));
+        Json::object(members)
+    }
+}
+
+/// Every place where two values differ, in the order of paths.
+#[must_use]
+pub fn differences(recorded: &Json, now: &Json) -> Vec<Change> {
+    let mut changes = Vec::new();
+    compare(recorded, now, &mut String::new(), &mut changes);
+    changes.truncate(CHANGES_MAX);
+    changes
+}
+
+fn compare(recorded: &Json, now: &Json, path: &mut String, changes: &mut Vec<Change>) {
+    if recorded == now || changes.len() >= CHANGES_MAX {
+        return;
+    }
+    let length = path.len();
+    match (recorded, now) {
+        (Json::Object(a), Json::Object(b)) => {
+            for name in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
+                path.push('/');
+                path.push_str(&name.replace('~', "~0").replace('/', "~1"));
+                each(a.get(name), b.get(name), path, changes);
+                path.truncate(length);
+            }
+        }
+        (Json::Array(a), Json::Array(b)) => {
+            for at in 0..a.len().max(b.len()) {
+                path.push_str(&format!("/{at}"));
+                each(a.get(at), b.get(at), path, changes);
+                path.truncate(length);
+            }
+        }
+        _ => each_changed(Some(recorded), Some(now), path, changes),
+    }
+}
+
+fn each(recorded: Option<&Json>, now: Option<&Json>, path: &mut String, changes: &mut Vec<Change>) {
+    match (recorded, now) {
+        (Some(recorded), Some(now)) => compare(recorded, now, path, changes),
+        _ => each_changed(recorded, now, path, changes),
+    }
+}
+
+fn each_changed(
+    recorded: Option<&Json>,
+    now: Option<&Json>,
+    path: &str,
+    changes: &mut Vec<Change>,
+) {
+    let (recorded, now) = (recorded.cloned(), now.cloned());
+    changes.push(Change { path: path.to_owned(), recorded, now });
+}
+
+/// The value without what these JSON pointers name.
+#[must_use]
+pub fn without(value: &Json, pointers: &[String]) -> Json {
+    let mut value = value.clone();
+    for pointer in pointers {
+        let parts: Vec<String> = pointer
+            .split('/')
+            .skip(1)
+            .map(|part| part.replace("~1", "/").replace("~0", "~"))
+            .collect();
+        forget(&mut value, &parts);
+    }
+    value
+}
+
+fn forget(value: &mut Json, parts: &[String]) {
+    let Some((first, rest)) = parts.split_first() else { return };
+    match value {
+        Json::Object(members) if rest.is_empty() => drop(members.remove(first)),
+        Json::Object(members) => {
+            if let Some(inner) = members.get_mut(first) {
+                forget(inner, rest);
+            }
+        }
+        Json::Array(items) => {
+            let at = first.parse::<usize>().ok();
+            if let Some(item) = at.and_then(|at| items.get_mut(at)) {
+                // The others keep their places.
+                if rest.is_empty() { *item = Json::Null } else { forget(item, rest) }
+            }
+        }
+        Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) | Json::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::json::Limits;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
+    }
+
+    #[test]
+    fn differences_are_named_by_their_paths() {
+        let recorded = json(r#"{"a":1,"b":{"c/d":[1,2,3],"e":"x"},"g":true}"#);
+        let now = json(r#"{"a":1,"b":{"c/d":[1,5],"e":"x"},"h":null,"g":"true"}"#);
+        let found = differences(&recorded, &now);
+        let shown: Vec<_> = found
+            .iter()
+            .map(|c| (c.path.as_str(), c.recorded.is_some(), c.now.is_some()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("/b/c~1d/1", true, true),
+                ("/b/c~1d/2", true, false),
+                ("/g", true, true),
+                ("/h", false, true)
+            ]
+        );
+        assert!(differences(&recorded, &recorded).is_empty());
+        let other = differences(&json("[1]"), &json("{}"));
+        assert_eq!(other.len(), 1);
+        assert_eq!(other[0].path, "");
+    }
+
+    #[test]
+    fn what_is_volatile_is_left_out_and_what_stands_beside_it_stays() {
+        let value =
+            json(r#"{"id":"a","list":[{"at":1,"v":2},{"at":3,"v":4}],"a/b":{"~":1,"c":2}}"#);
+        let pointers = ["/id", "/list/0/at", "/a~1b/~0", "/list/1", "/none/x"];
+        let left = without(&value, &pointers.map(str::to_owned));
+        assert_eq!(left, json(r#"{"list":[{"v":2},null],"a/b":{"c":2}}"#));
+    }
+
+    #[test]
+    fn no_more_paths_are_named_than_can_be_read() {
+        let many = |from: i64| Json::Array((0..1000).map(|n| Json::Int(n + from)).collect());
+        assert_eq!(differences(&many(0), &many(1)).len(), CHANGES_MAX);
+    }
+}

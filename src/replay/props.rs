@@ -1,0 +1,94 @@
+//! What stands in for the world: tools that answer from the recording and reach nothing, and its clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::player::Player;
+use super::recording::Recording;
+use crate::clock::{Clock, SystemClock};
+use crate::domain::call::ToolCall;
+use crate::domain::decision::Reason;
+use crate::domain::effect::Effect;
+use crate::domain::json::Json;
+use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::prepared::{Finding, Hold};
+use crate::domain::time::Timestamp;
+use crate::ledger::permit::Permit;
+use crate::tool::ToolExecutor;
+use crate::tool::scrub::Scrub;
+use crate::tool::toolbox::{Toolbox, described};
+
+/// The wall clock of a recording: it stands at the latest call that was asked for again.
+#[derive(Debug)]
+pub struct RecordedClock {
+    wall: AtomicI64,
+    monotonic: SystemClock,
+}
+
+impl RecordedClock {
+    /// It stands at this time.
+    #[must_use]
+    pub fn at(time: Timestamp) -> Self {
+        Self { wall: AtomicI64::new(time.millis()), monotonic: SystemClock::new() }
+    }
+
+    /// It is this late now; never earlier than it was.
+    pub fn advance(&self, to: Timestamp) {
+        self.wall.fetch_max(to.millis(), Ordering::AcqRel);
+    }
+}
+
+impl Clock for RecordedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.wall.load(Ordering::Acquire))
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.monotonic.monotonic()
+    }
+}
+
+/// The one executor behind every tool of a replay.
+struct Prop {
+    player: Arc<Player>,
+}
+
+#[async_trait]
+impl ToolExecutor for Prop {
+    fn prepare(&self, call: &ToolCall) -> Result<(Effect, Hold), Vec<Reason>> {
+        let step = self.player.step_of(call.run(), call.id());
+        let input = step.as_ref().and_then(|step| step.input.as_ref());
+        let effect = input.and_then(|input| input.get("effect")).cloned();
+        let Some(effect) = effect else { return Ok((Effect::None, Box::new(()))) };
+        let text = |found: &Json, name: &str| {
+            found.get(name).and_then(Json::as_str).map(str::to_owned).unwrap_or_default()
+        };
+        let findings = input.and_then(|input| input.get("findings")).and_then(Json::as_array);
+        let findings = findings.unwrap_or_default().iter();
+        let findings = findings.map(|f| Finding { kind: text(f, "kind"), path: text(f, "path") });
+        Ok((Effect::Recorded { effect, findings: findings.collect() }, Box::new(())))
+    }
+
+    async fn execute(&self, permit: &Permit) -> Outcome {
+        let call = permit.call();
+        let step = self.player.step_of(call.run(), call.id());
+        step.and_then(|step| step.outcome()).unwrap_or_else(|| Outcome::Failed {
+            class: FailureClass::NotStarted,
+            started: false,
+            message: "the recording has no outcome of this call".into(),
+        })
+    }
+}
+
+/// The tools that the agent was shown, answering from the recording.
+///
+/// # Errors
+/// The recording has a tool that is none.
+pub fn toolbox(recording: &Recording, player: &Arc<Player>) -> Result<Toolbox, String> {
+    let prop: Arc<dyn ToolExecutor> = Arc::new(Prop { player: Arc::clone(player) });
+    let tools = described::read(&recording.tools, &prop)?;
+    Ok(Toolbox::of(tools, Scrub::new(&[])))
+}

@@ -1,0 +1,161 @@
+//! What a replay found, for people, for machines, and for what reads results of tests.
+
+use super::drift::Drift;
+use super::player::Played;
+use super::recording::Header;
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+
+/// Version of the JSON report.
+pub const VERSION: &str = "wicketgate/replay/1";
+/// Bytes of one value in a text.
+const VALUE_MAX: usize = 120;
+
+/// How a replay ended.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report<'a> {
+    /// What was replayed.
+    pub header: &'a Header,
+    /// SHA-256 of the recording.
+    pub recording: Digest,
+    /// Names of the steps' tools, in order.
+    pub tools: Vec<&'a str>,
+    /// How far it was played.
+    pub played: Played,
+    /// Why nothing can be said, if so: the agent's command failed, or never came.
+    pub unsure: Option<String>,
+}
+
+impl Report<'_> {
+    /// Whether the agent did what it did, as far as can be told.
+    #[must_use]
+    pub const fn same(&self) -> bool {
+        self.played.drifts.is_empty() && self.unsure.is_none()
+    }
+
+    fn count(n: usize) -> Json {
+        Json::from(u64::try_from(n).unwrap_or(u64::MAX))
+    }
+
+    /// One object.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let verdict = match (self.played.drifts.is_empty(), &self.unsure) {
+            (false, _) => "drift",
+            (true, Some(_)) => "unknown",
+            (true, None) => "same",
+        };
+        let drifts: Vec<Json> = self.played.drifts.iter().map(Drift::to_json).collect();
+        let mut members = vec![
+            ("v", Json::from(VERSION)),
+            ("verdict", Json::from(verdict)),
+            ("run", Json::from(self.header.run.to_string())),
+            ("agent", Json::from(self.header.agent.as_str())),
+            ("recording", Json::from(self.recording.prefixed())),
+            ("steps", Self::count(self.played.steps)),
+            ("asked", Self::count(self.played.asked)),
+            ("drifts", drifts.into()),
+        ];
+        members.extend(self.unsure.as_deref().map(|why| ("why", Json::from(why))));
+        canonical::text(&Json::object(members))
+    }
+
+    /// Lines for a person.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let Played { steps, asked, drifts, .. } = &self.played;
+        let mut lines = Vec::new();
+        for drift in drifts {
+            lines.push(format!("{}: {}", drift.kind.as_str(), drift.message));
+            for change in &drift.changes {
+                let shown = |value: &Option<Json>| {
+                    value
+                        .as_ref()
+                        .map_or_else(|| "nothing".to_owned(), |v| clipped(&canonical::text(v)))
+                };
+                let (was, is) = (shown(&change.recorded), shown(&change.now));
+                lines.push(format!("  {}: recorded {was}, now {is}", path(&change.path)));
+            }
+        }
+        let end = match (drifts.len(), &self.unsure) {
+            (0, None) => format!("no drift: {asked} of {steps} steps replayed"),
+            (0, Some(why)) => format!("cannot tell: {why}; {asked} of {steps} steps replayed"),
+            (1, _) => format!("1 drift: {asked} of {steps} steps replayed"),
+            (n, _) => format!("{n} drifts: {asked} of {steps} steps replayed"),
+        };
+        lines.push(end);
+        lines.join("\n")
+    }
+
+    /// One test case a step, and one for what belongs to none: a failure where there is a drift.
+    #[must_use]
+    pub fn to_junit(&self) -> String {
+        let mut cases = String::new();
+        let mut failures: usize = 0;
+        let mut case = |name: &str, drifts: &[&Drift]| {
+            cases.push_str(&format!(
+                "  <testcase classname=\"wicketgate.replay\" name=\"{}\">\n",
+                escaped(name)
+            ));
+            failures = failures.saturating_add(usize::from(!drifts.is_empty()));
+            for drift in drifts {
+                cases.push_str(&format!(
+                    "    <failure type=\"{}\" message=\"{}\">{}</failure>\n",
+                    drift.kind.as_str(),
+                    escaped(&drift.message),
+                    escaped(&canonical::text(&drift.to_json()))
+                ));
+            }
+            cases.push_str("  </testcase>\n");
+        };
+        for (number, tool) in (1_u64..).zip(&self.tools) {
+            let about = self.played.drifts.iter().filter(|d| d.step == Some(number));
+            case(&format!("step {number} {tool}"), &about.collect::<Vec<_>>());
+        }
+        let beyond: Vec<_> = self.played.drifts.iter().filter(|d| d.step.is_none()).collect();
+        case("nothing after the last step", &beyond);
+        let tests = self.tools.len().saturating_add(1);
+        let mut errors: usize = 0;
+        if let Some(why) = &self.unsure {
+            errors = 1;
+            cases.push_str(&format!(
+                "  <testcase classname=\"wicketgate.replay\" name=\"the command\">\n    \
+                 <error message=\"{}\"/>\n  </testcase>\n",
+                escaped(why)
+            ));
+        }
+        let tests = tests.saturating_add(errors);
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"{}\" tests=\"{tests}\" \
+             failures=\"{failures}\" errors=\"{errors}\">\n{cases}</testsuite>\n",
+            escaped(&format!("replay of {}", self.header.run))
+        )
+    }
+}
+
+fn path(path: &str) -> &str {
+    if path.is_empty() { "/" } else { path }
+}
+
+fn clipped(text: &str) -> String {
+    let clipped = crate::ledger::drafts::clip(text, VALUE_MAX);
+    if clipped.len() < text.len() { format!("{clipped}…") } else { clipped }
+}
+
+/// Text as XML 1.0 can carry it, in elements and in attributes.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' | '\t' => out.push(' '),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
