@@ -13,6 +13,8 @@ use crate::ledger::verify::Line;
 
 /// Members of the policy's input that say something about the arguments.
 const OF_ARGUMENTS: [&str; 3] = ["args", "effect", "findings"];
+/// Members of a pre-image that say something about a file, which the arguments named.
+const OF_FILES: [&str; 3] = ["after", "before", "path"];
 
 /// How much of the payloads of one role is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,7 +44,17 @@ impl Redactions {
             let form =
                 || format!("`{text}`: expected a role and members, such as `args:iban,note`");
             let (role, members) = text.split_once(':').ok_or_else(form)?;
-            if !["args", "result", "policy_input", "approval", "message", "raw"].contains(&role) {
+            const ROLES: [&str; 8] = [
+                "args",
+                "result",
+                "policy_input",
+                "approval",
+                "message",
+                "raw",
+                "pre_image",
+                "tools",
+            ];
+            if !ROLES.contains(&role) {
                 return Err(format!("`{text}`: no such role"));
             }
             let members: BTreeSet<String> =
@@ -58,6 +70,8 @@ impl Redactions {
         if parts.contains_key("args") {
             let all = OF_ARGUMENTS.into_iter().map(str::to_owned).collect();
             parts.entry("policy_input".to_owned()).or_insert(Part::Hide(all));
+            let before = OF_FILES.into_iter().map(str::to_owned).collect();
+            parts.entry("pre_image".to_owned()).or_insert(Part::Hide(before));
         }
         Ok(Self(parts))
     }

@@ -27,7 +27,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::ledger::entry::{Draft, Kind};
-use crate::ledger::fleet::Fleet;
+use crate::ledger::fleet::{Fleet, FleetParts};
 use crate::ledger::retention::Records;
 use crate::ledger::schema;
 use crate::ledger::store::{ChainRow, LedgerReader};
@@ -45,6 +45,41 @@ impl Recorder for Fleet {
     async fn record(&self, draft: Draft) -> Result<(), crate::ledger::Error> {
         Self::record(self, draft).await.map(drop)
     }
+}
+
+/// The fleet log, opened when there is something to record and closed after it: until then nobody else is
+/// kept out of it. It records once.
+#[derive(Debug)]
+pub struct Later(parking_lot::Mutex<Option<FleetParts>>);
+
+impl Later {
+    /// Nothing is opened yet.
+    #[must_use]
+    pub const fn of(parts: FleetParts) -> Self {
+        Self(parking_lot::Mutex::new(Some(parts)))
+    }
+}
+
+#[async_trait]
+impl Recorder for Later {
+    async fn record(&self, draft: Draft) -> Result<(), crate::ledger::Error> {
+        let parts = self.0.lock().take().ok_or(crate::ledger::Error::Unknown)?;
+        let opened = Fleet::open(parts).await;
+        let fleet = opened.map_err(|e| crate::ledger::Error::Unavailable(e.to_string()))?;
+        let recorded = fleet.record(draft).await;
+        // What was recorded is durable, however the log is closed.
+        drop(fleet.close().await);
+        recorded.map(drop)
+    }
+}
+
+/// SHA-256 of this program's own file, in hex; empty where it cannot be read. Reads tens of megabytes.
+#[must_use]
+pub fn program() -> String {
+    std::fs::File::open("/proc/self/exe")
+        .and_then(Digest::of_reader)
+        .map(|d| d.hex())
+        .unwrap_or_default()
 }
 
 /// What to export, from where, to where, signed by whom.

@@ -11,12 +11,16 @@ pub mod approvals;
 #[cfg(feature = "gate")]
 pub mod artifacts;
 #[cfg(feature = "gate")]
+pub mod backtest;
+#[cfg(feature = "gate")]
 pub mod bucket;
 pub mod bundle;
 pub mod command;
 pub mod controls;
 #[cfg(feature = "gate")]
 pub mod disclosed;
+#[cfg(feature = "gate")]
+pub mod erasure;
 #[cfg(feature = "gate")]
 pub mod export;
 #[cfg(feature = "gate")]

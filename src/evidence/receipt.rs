@@ -2,9 +2,10 @@
 //! so. Signed, and checked without the ledger.
 
 use crate::crypto::dsse;
-use crate::crypto::keys::{PublicKey, SecretKey};
+use crate::crypto::keys::PublicKey;
 use crate::crypto::merkle::{Prover, leaf_hash, verifies_inclusion};
 use crate::crypto::note::Checkpoint;
+use crate::crypto::signer::Signer;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
@@ -30,13 +31,13 @@ pub struct Told {
 /// Makes a receipt of these entries of the fleet log.
 ///
 /// # Errors
-/// The log cannot be read, or is not what its checkpoint says.
+/// The log cannot be read, is not what its checkpoint says, or the key cannot sign.
 pub async fn make(
     reader: &dyn LedgerReader,
     fleet: &str,
     seqs: &[Seq],
     told: &Told,
-    key: &SecretKey,
+    key: &dyn Signer,
 ) -> Result<Vec<u8>, StoreError> {
     let odd = |why: &str| StoreError::Broken(format!("{fleet}: {why}"));
     let chains = reader.chains().await?;
@@ -67,7 +68,8 @@ pub async fn make(
         ("residue", Json::from(told.residue)),
         ("store", Json::from(told.store)),
     ]));
-    Ok(dsse::sign(PAYLOAD_TYPE, &text, &[key]))
+    dsse::sign_by(PAYLOAD_TYPE, &text, key)
+        .map_err(|why| StoreError::Unavailable(format!("the evidence key cannot sign: {why}")))
 }
 
 /// What a receipt proves.

@@ -14,6 +14,7 @@ use miniz_oxide::inflate::core::inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUT
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
 use super::bundle::{BYTES_MAX, FILE_BYTES_MAX, FILES_MAX, Files, plain};
+use crate::domain::crc32::crc32;
 use crate::ledger::verify::Damage;
 
 const LOCAL: u32 = 0x0403_4b50;
@@ -368,19 +369,4 @@ impl Fields<'_> {
 
 fn to_u64(size: usize) -> u64 {
     u64::try_from(size).unwrap_or(u64::MAX)
-}
-
-/// CRC-32 as zip has it (reflected 0xEDB88320).
-fn crc32(bytes: &[u8]) -> u32 {
-    static TABLE: std::sync::OnceLock<Vec<u32>> = std::sync::OnceLock::new();
-    let table = TABLE.get_or_init(|| {
-        let step = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 };
-        (0..=255_u32).map(|byte| (0..8).fold(byte, |crc, _| step(crc))).collect()
-    });
-    let all = bytes.iter().fold(u32::MAX, |crc, byte| {
-        let [low, ..] = crc.to_le_bytes();
-        let known = table.get(usize::from(low ^ byte)).copied().unwrap_or_default();
-        (crc >> 8) ^ known
-    });
-    !all
 }

@@ -1,0 +1,136 @@
+//! What a bundle says of a recorded input, asked as the gate asks.
+
+use std::time::Duration;
+
+use super::change::Outcome;
+use crate::domain::canonical;
+use crate::domain::decision::{Course, Verdict};
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::domain::tier::Tier;
+use crate::domain::time::Timestamp;
+use crate::policy::bundle::Bundle;
+use crate::policy::fault::Error;
+use crate::policy::rego::RegoEngine;
+use crate::policy::{self, PolicyEngine as _, input};
+
+/// One evaluation here. Longer than the gate's own: a machine that does nothing but evaluate is slow, and a
+/// decision may not flip for that.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// A bundle that is asked about the past.
+#[derive(Debug)]
+pub struct Candidate {
+    engine: RegoEngine,
+    /// `name` of its `bundle.json`.
+    pub name: String,
+    /// `version` of its `bundle.json`.
+    pub version: String,
+    /// What it would tell of layers that count approvers (`input.quorum`).
+    quorum: Json,
+}
+
+/// A recorded input that is one this build understands.
+#[derive(Debug)]
+pub(super) struct Input {
+    /// Its bytes, canonical.
+    pub body: Vec<u8>,
+    /// The same, read.
+    pub json: Json,
+    /// When the policy was asked.
+    at: Timestamp,
+    /// `None`: no tier that is known, which is the worst one.
+    tier: Option<Tier>,
+}
+
+impl Input {
+    /// Takes up what was read.
+    pub(super) fn of(body: Vec<u8>, json: Json) -> Option<Self> {
+        let text = |part: &str, name| json.get(part)?.get(name)?.as_str();
+        let at = text("time", "rfc3339").and_then(Timestamp::parse)?;
+        let tier = text("tool", "tier").and_then(Tier::parse);
+        Some(Self { body, json, at, tier })
+    }
+
+    fn glass_is_broken(&self) -> bool {
+        let glass = self.json.get("break_glass");
+        glass.and_then(|glass| glass.get("open")).and_then(Json::as_bool) == Some(true)
+    }
+}
+
+impl Candidate {
+    /// Prepares a bundle.
+    ///
+    /// # Errors
+    /// The engine refuses it.
+    pub fn new(bundle: &Bundle) -> Result<Self, Error> {
+        let engine = RegoEngine::new(bundle, DEADLINE)?;
+        let quorum = input::quorum_json(engine.by_hand());
+        let (name, version) = (bundle.name().to_owned(), bundle.version().to_string());
+        Ok(Self { engine, name, version, quorum })
+    }
+
+    /// Digest of the bundle, composition library included.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.engine.digest()
+    }
+
+    /// As a statement names it.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        Json::object([
+            ("digest", Json::from(self.digest().prefixed())),
+            ("name", Json::from(self.name.as_str())),
+            ("version", Json::from(self.version.as_str())),
+        ])
+    }
+
+    /// What it says.
+    ///
+    /// With glass broken the gate asks twice, and the second answer counts only if it turns a wait into an
+    /// allow; so does this.
+    pub(super) fn decide(&self, input: &Input) -> Outcome {
+        if !input.glass_is_broken() {
+            return self.ask(input, None);
+        }
+        let whole = self.ask(input, Some(&input::break_glass_json(None)));
+        if whole.course == Course::Wait {
+            let broken = self.ask(input, None);
+            if broken.verdict == Verdict::Allow {
+                return broken;
+            }
+        }
+        whole
+    }
+
+    fn ask(&self, input: &Input, glass: Option<&Json>) -> Outcome {
+        let layers = match input.tier {
+            Some(Tier::T0 | Tier::T1 | Tier::T2) => self.engine.observing(input.at),
+            Some(Tier::T3) | None => Vec::new(),
+        };
+        let observe: Json =
+            layers.iter().map(|(layer, _)| Json::from(*layer)).collect::<Vec<_>>().into();
+        let own =
+            [("observe", Some(&observe)), ("quorum", Some(&self.quorum)), ("break_glass", glass)];
+        let own = own.into_iter().filter_map(|(name, value)| value.map(|value| (name, value)));
+        let other: Vec<(&str, &Json)> =
+            own.filter(|(name, value)| input.json.get(name) != Some(value)).collect();
+        let retold = (!other.is_empty()).then(|| retold(&input.json, &other));
+        let body = retold.as_deref().unwrap_or(&input.body);
+        let answered = policy::ask(&self.engine, body, !layers.is_empty());
+        let fault = answered.as_ref().err().map(|e| format!("{}: {e}", e.detail()));
+        Outcome::now(&policy::or_denial(answered), fault)
+    }
+}
+
+/// The canonical bytes of the document with these members in the place of its own.
+fn retold(json: &Json, other: &[(&str, &Json)]) -> Vec<u8> {
+    let mut json = json.clone();
+    if let Json::Object(members) = &mut json {
+        for (name, value) in other {
+            members.insert((*name).to_owned(), (*value).clone());
+        }
+    }
+    canonical::bytes(&json)
+}

@@ -1,0 +1,311 @@
+//! One decision of the books, judged again.
+
+use std::sync::Arc;
+
+use super::change::{Change, Outcome};
+use super::decide::Input;
+use super::{Against, Bench};
+use crate::domain::commitment::opens;
+use crate::domain::decision::Verdict;
+use crate::domain::digest::Digest;
+use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
+use crate::ledger::drafts::STORED_MAX;
+use crate::ledger::entry::Entry;
+use crate::ledger::store::PayloadRow;
+use crate::ledger::vault::{self, Vault};
+use crate::policy::input::VERSION;
+
+/// One deciding entry, with what is kept of the input it was made about.
+#[derive(Debug)]
+pub(super) struct Item {
+    /// The log it is in.
+    pub log: Arc<str>,
+    /// The entry.
+    pub entry: Entry,
+    /// The agent of its run, if the run's opening was seen.
+    pub agent: Option<Arc<str>>,
+    /// Whose it has to be, where only the input can tell.
+    pub only: Option<Arc<str>>,
+    /// Whether nothing of its run is kept.
+    pub incognito: bool,
+    /// The input, if it is kept.
+    pub input: Option<PayloadRow>,
+}
+
+/// Why a decision cannot be judged.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Left {
+    /// No bundle was in force, so that no input was made.
+    NoPolicy,
+    /// Nothing of its run is kept.
+    Incognito,
+    /// Inputs over 1 MiB are not kept.
+    TooLarge,
+    /// The input was erased, or has expired.
+    Gone,
+    /// The input lies encrypted, and its key was not given.
+    Sealed,
+    /// What is kept is not what the entry commits to.
+    OtherBytes,
+    /// The input is of another version.
+    Version(String),
+    /// The input is not one this build understands.
+    Malformed,
+    /// The entry cannot be read.
+    Unread,
+    /// Whose agent it was cannot be told: the opening of its run is gone.
+    Agent,
+}
+
+impl Left {
+    /// For a person, and the key in JSON.
+    #[must_use]
+    pub fn told(&self) -> String {
+        match self {
+            Self::NoPolicy => "no policy was in force, so no input was recorded".to_owned(),
+            Self::Incognito => "the run was incognito: its inputs are not kept".to_owned(),
+            Self::TooLarge => "the input is over 1 MiB and is not kept".to_owned(),
+            Self::Gone => "the input was erased or has expired".to_owned(),
+            Self::Sealed => "the input is encrypted, and its key was not given".to_owned(),
+            Self::OtherBytes => "the kept input is not what the entry commits to".to_owned(),
+            Self::Version(found) => {
+                let found: String = found.chars().take(64).filter(|c| !c.is_control()).collect();
+                format!("the input is of version `{found}`, this build judges `{VERSION}`")
+            }
+            Self::Malformed => "the input is not a document this build understands".to_owned(),
+            Self::Unread => "the entry cannot be read".to_owned(),
+            Self::Agent => {
+                "whose agent it was is not known: the opening of its run is gone".to_owned()
+            }
+        }
+    }
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(super) enum Became {
+    /// Judged, and the same.
+    Same,
+    /// Judged, and not the same.
+    Changed(Box<(Change, Outcome, Outcome)>),
+    /// No policy was asked: something before it refused.
+    NotAsked,
+    /// It is another agent's than was asked for.
+    Foreign,
+    /// It cannot be judged.
+    Left(Left),
+}
+
+/// One judged decision, as it is counted.
+#[derive(Debug)]
+pub(super) struct Judged {
+    pub log: Arc<str>,
+    pub entry: Place,
+    pub agent: Option<Arc<str>>,
+    pub result: Became,
+    /// What went wrong in the engine now.
+    pub fault: Option<String>,
+}
+
+/// What examples name of an entry.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub seq: u64,
+    pub at: Timestamp,
+    pub run: Option<String>,
+    pub call: Option<String>,
+    pub tool: String,
+    pub policy: Option<Digest>,
+}
+
+impl Place {
+    fn of(entry: &Entry) -> Self {
+        let draft = &entry.draft;
+        Self {
+            seq: entry.seq,
+            at: entry.ts,
+            run: entry.run.as_ref().map(|link| link.run.to_string()),
+            call: draft.call.as_ref().map(ToString::to_string),
+            tool: draft.tool.as_ref().map(ToString::to_string).unwrap_or_default(),
+            policy: draft.policy,
+        }
+    }
+}
+
+/// Judges one.
+pub(super) fn judge(bench: &Bench<'_>, mut item: Item) -> Judged {
+    let (mut fault, place) = (None, Place::of(&item.entry));
+    let result = match read(bench.vault, &mut item) {
+        Err(result) => result,
+        Ok(input) => {
+            let old = match &bench.old {
+                Against::Recorded => Outcome::recorded(&item.entry),
+                Against::Bundle(old) => Some(old.decide(&input)),
+            };
+            let new = bench.new.decide(&input);
+            fault.clone_from(&new.fault);
+            match old {
+                None => Became::Left(Left::Unread),
+                Some(old) => match Change::between(&old, &new) {
+                    None => Became::Same,
+                    Some(change) => Became::Changed(Box::new((change, old, new))),
+                },
+            }
+        }
+    };
+    let Item { log, agent, .. } = item;
+    Judged { log, entry: place, agent, result, fault }
+}
+
+/// The input, or what is to be said where there is none.
+fn read(vault: Option<&Vault>, item: &mut Item) -> Result<Input, Became> {
+    let left = |why| Err(Became::Left(why));
+    let draft = &item.entry.draft;
+    let Some(said) = draft.commit.iter().find(|c| c.role == "policy_input") else {
+        let reasons = draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();
+        let none = |reason: &Json| reason.get("detail").and_then(Json::as_str) == Some("no_policy");
+        // Whoever refused it stands before any policy, and would refuse it again.
+        let asked = draft.verdict != Some(Verdict::Deny) || reasons.iter().any(none);
+        return if asked { left(Left::NoPolicy) } else { Err(Became::NotAsked) };
+    };
+    let Some(row) = item.input.take() else {
+        if item.only.is_some() {
+            return left(Left::Agent);
+        }
+        let large = usize::try_from(said.len).is_ok_and(|len| len > STORED_MAX);
+        return left(match (item.incognito, large) {
+            (true, _) => Left::Incognito,
+            (false, true) => Left::TooLarge,
+            (false, false) => Left::Gone,
+        });
+    };
+    let row = match vault::open(vault, &item.entry.chain, row) {
+        Ok(row) => row,
+        Err(vault::Error::NoKey(_)) => return left(Left::Sealed),
+        Err(vault::Error::Changed(_) | vault::Error::Key { .. }) => return left(Left::OtherBytes),
+    };
+    if opens(&said.c, &row.salt, &row.body).is_none() {
+        return left(Left::OtherBytes);
+    }
+    let Ok(json) = Json::parse(&row.body, &Limits::FILE) else { return left(Left::Malformed) };
+    match json.get("v").and_then(Json::as_str) {
+        Some(VERSION) => {}
+        other => return left(Left::Version(other.unwrap_or("none").to_owned())),
+    }
+    let agent = json.get("agent").and_then(|agent| agent.get("id")).and_then(Json::as_str);
+    if item.only.as_deref().is_some_and(|only| agent != Some(only)) {
+        return Err(Became::Foreign);
+    }
+    Input::of(row.body, json).map_or_else(|| left(Left::Malformed), Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::commitment::commit;
+    use crate::domain::id::ChainId;
+    use crate::domain::time::Timestamp;
+    use crate::evidence::backtest::Candidate;
+    use crate::ledger::entry::{Commitment, Draft, Kind};
+    use crate::policy::bundle::Bundle;
+
+    const INPUT: &str = r#"{"agent":{"id":"a"},"args":{},"time":{"rfc3339":"2026-11-20T10:00:00.000Z"},"tool":{"name":"t","tier":"T0"},"v":"wicketgate/input/1"}"#;
+
+    /// A denial of this reason about this input; `kept`: what is stored of it.
+    fn item(detail: &str, input: Option<&str>, kept: Option<&str>) -> Item {
+        let data = format!(
+            r#"{{"reasons":[{{"code":"policy.denied","detail":"{detail}","message":"m","rule":"r"}}],"obligations":[]}}"#
+        );
+        let data = Json::parse(data.as_bytes(), &Limits::ENTRY).unwrap();
+        let salt = [7; 32];
+        let of = |text: &str| commit(&salt, text.as_bytes());
+        let said = |text: &str| Commitment {
+            c: of(text),
+            len: u64::try_from(text.len()).unwrap(),
+            role: "policy_input".into(),
+        };
+        let draft = Draft {
+            verdict: Some(Verdict::Deny),
+            commit: input.map(said).into_iter().collect(),
+            ..Draft::of(Kind::CallDenied, data)
+        };
+        let entry = Entry {
+            chain: ChainId::from_bytes([1; 16]),
+            epoch: 1,
+            seq: 9,
+            prev: Digest::of(&[]),
+            ts: Timestamp::from_millis(0),
+            boot: "b".into(),
+            mono: 0,
+            run: None,
+            draft,
+        };
+        let row = |text: &str| PayloadRow {
+            commitment: of(input.unwrap_or_default()),
+            salt,
+            role: "policy_input".into(),
+            media_type: "application/json".into(),
+            body: text.as_bytes().to_vec(),
+        };
+        let (log, agent) = ("log".into(), None);
+        Item { log, entry, agent, only: None, incognito: false, input: kept.map(row) }
+    }
+
+    fn judged(item: Item) -> Became {
+        let meta = r#"{"name":"t","version":"1.0.0"}"#;
+        let rules = "package wicketgate.agent\nimport rego.v1\nallow if input.tool.name == \"t\"\n";
+        let files = [("bundle.json", meta), ("agent/main.rego", rules)];
+        let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
+        let new = Candidate::new(&Bundle::of_files(files.into()).unwrap()).unwrap();
+        let bench = Bench { new: &new, old: Against::Recorded, vault: None, jobs: 1 };
+        judge(&bench, item).result
+    }
+
+    fn left(item: Item) -> Left {
+        let became = judged(item);
+        let Became::Left(why) = became else { panic!("{became:?}") };
+        why
+    }
+
+    #[test]
+    fn a_kept_input_is_judged_and_what_flips_is_a_change() {
+        let became = judged(item("d", Some(INPUT), Some(INPUT)));
+        let Became::Changed(changed) = became else { panic!("{became:?}") };
+        assert_eq!(changed.0, Change::DenyToAllow);
+    }
+
+    #[test]
+    fn every_reason_not_to_judge_is_told_apart() {
+        assert!(matches!(judged(item("schema.required", None, None)), Became::NotAsked));
+        assert_eq!(left(item("no_policy", None, None)), Left::NoPolicy);
+        assert_eq!(left(item("d", Some(INPUT), None)), Left::Gone);
+        let other = INPUT.replace("\"T0\"", "\"T1\"");
+        assert_eq!(left(item("d", Some(INPUT), Some(&other))), Left::OtherBytes);
+        let newer = INPUT.replace("input/1", "input/2");
+        let version = Left::Version("wicketgate/input/2".into());
+        assert_eq!(left(item("d", Some(&newer), Some(&newer))), version);
+        let timeless = INPUT.replace("rfc3339", "when");
+        assert_eq!(left(item("d", Some(&timeless), Some(&timeless))), Left::Malformed);
+        assert_eq!(left(item("d", Some("[1"), Some("[1"))), Left::Malformed);
+        let mut large = item("d", Some(INPUT), None);
+        large.entry.draft.commit[0].len = 2 << 20;
+        assert_eq!(left(large), Left::TooLarge);
+        let mut hidden = item("d", Some(INPUT), None);
+        hidden.incognito = true;
+        assert_eq!(left(hidden), Left::Incognito);
+    }
+
+    #[test]
+    fn where_only_the_input_tells_whose_call_it_was_it_is_asked() {
+        let mut foreign = item("d", Some(INPUT), Some(INPUT));
+        foreign.only = Some("b".into());
+        assert!(matches!(judged(foreign), Became::Foreign));
+        let mut own = item("d", Some(INPUT), Some(INPUT));
+        own.only = Some("a".into());
+        assert!(matches!(judged(own), Became::Changed(_)));
+        let mut unknown = item("d", Some(INPUT), None);
+        unknown.only = Some("a".into());
+        assert_eq!(left(unknown), Left::Agent);
+    }
+}

@@ -1,0 +1,328 @@
+//! The decisions of the books that a query is about, in order, with the inputs that are kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::mpsc::Sender;
+
+use super::judged::Item;
+use super::{Error, Log, Watch};
+use crate::crypto::merkle::leaf_hash;
+use crate::domain::digest::Digest;
+use crate::domain::id::{ChainId, RunId, ToolName};
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+use crate::enforce::CANARY_TOOL;
+use crate::ledger::drafts::STORED_MAX;
+use crate::ledger::entry::{Entry, Kind};
+use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PAYLOADS_MAX, PayloadRow};
+
+/// Entries read at once.
+const PAGE: u32 = 512;
+/// Decisions evaluated by one thread at once.
+const ITEMS_MAX: usize = 64;
+/// Bytes of inputs in one batch, unless a single one is larger.
+const BYTES_MAX: u64 = 2 << 20;
+
+/// Which decisions are judged.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Query {
+    /// Not those before.
+    pub since: Option<Timestamp>,
+    /// Not those from then on.
+    pub until: Option<Timestamp>,
+    /// Only those of this tenant's logs.
+    pub tenant: Option<String>,
+    /// Only those of this agent.
+    pub agent: Option<String>,
+    /// Only those about this tool.
+    pub tool: Option<ToolName>,
+    /// Only those of this run.
+    pub run: Option<RunId>,
+    /// At most so many, the oldest of the first log first.
+    pub limit: Option<u64>,
+}
+
+impl Query {
+    /// As a statement names it; what was not asked for is not there.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        let mut members = Vec::new();
+        let text = |name, value: Option<String>| value.map(|value| (name, Json::from(value)));
+        members.extend(text("since", self.since.map(|at| at.to_string())));
+        members.extend(text("until", self.until.map(|at| at.to_string())));
+        members.extend(text("tenant", self.tenant.clone()));
+        members.extend(text("agent", self.agent.clone()));
+        members.extend(text("tool", self.tool.as_ref().map(ToString::to_string)));
+        members.extend(text("run", self.run.map(|run| run.to_string())));
+        members.extend(self.limit.map(|limit| ("limit", Json::from(limit))));
+        Json::object(members)
+    }
+}
+
+/// Some decisions, to be judged by one thread.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// Its place in the order of the books.
+    pub number: u64,
+    /// The decisions.
+    pub items: Vec<Item>,
+}
+
+/// What is known of a run that is still open where the reading is.
+#[derive(Clone, Debug)]
+struct Opened {
+    agent: Arc<str>,
+    incognito: bool,
+}
+
+/// Where the reading is.
+struct Reading<'a> {
+    reader: &'a dyn LedgerReader,
+    query: &'a Query,
+    watch: &'a dyn Watch,
+    send: Sender<Batch>,
+    /// Entries there are to read.
+    all: u64,
+    number: u64,
+    taken: u64,
+    read: u64,
+    inputs: u64,
+    items: Vec<Item>,
+    bytes: u64,
+    chain: ChainId,
+    log: Arc<str>,
+    /// Runs that are open here: no more of them than there ever were at once.
+    runs: BTreeMap<RunId, Opened>,
+    said: Said,
+}
+
+/// What reading says beside the decisions.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// The logs, up to the heads they had when they were listed.
+    pub logs: Vec<Log>,
+    /// Whether the query's limit ended it.
+    pub limited: bool,
+    /// Entries that are gone and may have been decisions of the range.
+    pub pruned: u64,
+    /// Decisions that cannot be read: how many, and the first of them.
+    pub unread: Vec<(Arc<str>, u64)>,
+}
+
+/// Reads every log the query is about up to its head and sends the decisions on.
+///
+/// # Errors
+/// A log cannot be read, or is not what its head is of.
+pub(super) async fn every(
+    reader: &dyn LedgerReader,
+    query: &Query,
+    watch: &dyn Watch,
+    send: Sender<Batch>,
+) -> Result<Said, Error> {
+    let mut chains = reader.chains().await?;
+    if let Some(tenant) = &query.tenant {
+        chains.retain(|row| row.tenant == *tenant);
+    }
+    if let Some(run) = &query.run {
+        let found = reader.find_run(run).await?;
+        chains.retain(|row| Some(row.chain) == found);
+        if chains.is_empty() {
+            return Err(Error::NoRun(run.to_string()));
+        }
+    }
+    let mut reading = Reading {
+        reader,
+        query,
+        watch,
+        send,
+        all: chains.iter().map(|row| row.head.size).fold(0, u64::saturating_add),
+        number: 0,
+        taken: 0,
+        read: 0,
+        inputs: 0,
+        items: Vec::new(),
+        bytes: 0,
+        chain: ChainId::from_bytes([0; 16]),
+        log: "".into(),
+        runs: BTreeMap::new(),
+        said: Said::default(),
+    };
+    for row in &chains {
+        (reading.chain, reading.log) = (row.chain, row.origin.as_str().into());
+        reading.runs.clear();
+        match &query.run {
+            Some(run) => reading.run(row, run).await?,
+            None => reading.log(row).await?,
+        }
+        reading.said.logs.push(Log {
+            origin: row.origin.clone(),
+            tenant: row.tenant.clone(),
+            size: row.head.size,
+            head: row.head.hash,
+        });
+        reading.flush().await?;
+        if reading.is_full() {
+            break;
+        }
+    }
+    reading.said.limited = reading.is_full();
+    Ok(reading.said)
+}
+
+impl Reading<'_> {
+    fn is_full(&self) -> bool {
+        self.query.limit.is_some_and(|limit| self.taken >= limit)
+    }
+
+    fn damaged(&self, seq: u64, what: &'static str) -> Error {
+        Error::Damaged { log: self.log.to_string(), seq, what }
+    }
+
+    /// Reads one log to the head it had when it was listed.
+    async fn log(&mut self, row: &ChainRow) -> Result<(), Error> {
+        let (mut from, mut before): (u64, Option<Digest>) = (0, None);
+        while from < row.head.size {
+            let page = self.reader.entries(&row.chain, from, PAGE).await?;
+            if page.is_empty() {
+                return Err(self.damaged(from, "the log ends before its head"));
+            }
+            for entry in page.into_iter().filter(|entry| entry.seq < row.head.size) {
+                if entry.seq != from {
+                    self.gone(entry.seq.saturating_sub(from), &entry);
+                    before = None;
+                }
+                if before.is_some_and(|before| before != entry.prev) {
+                    return Err(self.damaged(entry.seq, "it does not follow the one before"));
+                }
+                (from, before) = (entry.seq.saturating_add(1), Some(entry.leaf));
+                self.entry(&entry).await?;
+                if self.is_full() {
+                    return Ok(());
+                }
+            }
+            self.watch.at(self.read, self.all, self.inputs);
+        }
+        let ended = before.is_none_or(|before| before == row.head.hash);
+        if ended { Ok(()) } else { Err(self.damaged(from, "the log does not end in its head")) }
+    }
+
+    /// Reads one run of a log.
+    async fn run(&mut self, row: &ChainRow, run: &RunId) -> Result<(), Error> {
+        let rows = self.reader.run_entries(&row.chain, run).await?;
+        self.all = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+        for entry in rows.iter().filter(|entry| entry.seq < row.head.size) {
+            self.entry(entry).await?;
+            if self.is_full() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Entries before this one are gone. They matter unless all of them are older than what is asked for.
+    fn gone(&mut self, entries: u64, next: &EntryRow) {
+        let older = |since: Timestamp| Entry::parse(&next.body).is_ok_and(|next| next.ts < since);
+        if !self.query.since.is_some_and(older) {
+            self.said.pruned = self.said.pruned.saturating_add(entries);
+        }
+    }
+
+    async fn entry(&mut self, row: &EntryRow) -> Result<(), Error> {
+        self.read = self.read.saturating_add(1);
+        if leaf_hash(&row.body) != row.leaf {
+            return Err(self.damaged(row.seq, "its bytes are not those of its hash"));
+        }
+        // The index beside the bytes is not hashed: it may not hide a decision.
+        let named = format!(r#""kind":"{}""#, row.kind);
+        if !row.body.windows(named.len()).any(|part| part == named.as_bytes()) {
+            return Err(self.damaged(row.seq, "the index says another kind than its bytes"));
+        }
+        let one_of = |kinds: &[Kind]| kinds.iter().any(|kind| kind.as_str() == row.kind);
+        let decides = one_of(&[Kind::CallAuthorized, Kind::CallDenied, Kind::CallHeld]);
+        if !decides && !one_of(&[Kind::RunOpened, Kind::RunSealed]) {
+            return Ok(());
+        }
+        let Ok(entry) = Entry::parse(&row.body) else {
+            self.said.unread.push((Arc::clone(&self.log), row.seq));
+            return Ok(());
+        };
+        let run = entry.run.as_ref().map(|link| link.run);
+        if decides {
+            return if self.wants(&entry) { self.take(entry).await } else { Ok(()) };
+        }
+        let data = &entry.draft.data;
+        if entry.draft.kind == Kind::RunOpened {
+            let agent = data.get("agent").and_then(Json::as_str).unwrap_or_default().into();
+            let incognito = data.get("incognito").and_then(Json::as_bool) == Some(true);
+            self.runs.extend(run.map(|run| (run, Opened { agent, incognito })));
+        } else if let Some(run) = run {
+            self.runs.remove(&run);
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, entry: Entry) -> Result<(), Error> {
+        let opened = entry.run.as_ref().and_then(|link| self.runs.get(&link.run)).cloned();
+        let said = entry.draft.commit.iter().find(|c| c.role == "policy_input");
+        let stored = |len: &u64| usize::try_from(*len).is_ok_and(|len| len <= STORED_MAX);
+        let weight = said.map(|c| c.len).filter(stored).unwrap_or_default();
+        if self.bytes.saturating_add(weight) > BYTES_MAX {
+            self.flush().await?;
+        }
+        self.bytes = self.bytes.saturating_add(weight);
+        self.taken = self.taken.saturating_add(1);
+        let incognito = opened.as_ref().is_some_and(|opened| opened.incognito);
+        let only = self.query.agent.as_deref().filter(|_| opened.is_none()).map(Arc::from);
+        let (log, agent) = (Arc::clone(&self.log), opened.map(|opened| opened.agent));
+        self.items.push(Item { log, entry, agent, only, incognito, input: None });
+        if self.items.len() >= ITEMS_MAX.min(PAYLOADS_MAX) {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the query is about this decision, as far as its entry tells.
+    fn wants(&self, entry: &Entry) -> bool {
+        let Query { since, until, agent, tool, run, .. } = self.query;
+        let of = entry.run.as_ref().map(|link| link.run);
+        let opened = of.and_then(|of| self.runs.get(&of)).map(|opened| &*opened.agent);
+        let named = entry.draft.tool.as_ref();
+        // What the gate asked itself is no call of an agent.
+        named.is_none_or(|tool| tool.as_str() != CANARY_TOOL)
+            && since.is_none_or(|since| entry.ts >= since)
+            && until.is_none_or(|until| entry.ts < until)
+            && tool.as_ref().is_none_or(|tool| named == Some(tool))
+            && run.is_none_or(|run| of == Some(run))
+            // Whose it was is looked for in the input where the opening is gone.
+            && agent.as_ref().is_none_or(|agent| opened.is_none_or(|opened| opened == agent))
+    }
+
+    /// Fetches what is kept of the inputs, and sends them on.
+    async fn flush(&mut self) -> Result<(), Error> {
+        if self.items.is_empty() {
+            return Ok(());
+        }
+        let mut items = std::mem::take(&mut self.items);
+        let said = |item: &Item| {
+            item.entry.draft.commit.iter().find(|c| c.role == "policy_input").map(|c| c.c)
+        };
+        let list: Vec<Digest> = items.iter().filter_map(said).collect();
+        let rows = if list.is_empty() {
+            Vec::new()
+        } else {
+            self.reader.payloads(&self.chain, &list).await?
+        };
+        let mut rows: BTreeMap<Digest, PayloadRow> =
+            rows.into_iter().map(|row| (row.commitment, row)).collect();
+        for item in &mut items {
+            item.input = said(item).and_then(|c| rows.remove(&c));
+        }
+        self.inputs = self.inputs.saturating_add(u64::try_from(items.len()).unwrap_or(u64::MAX));
+        let batch = Batch { number: self.number, items };
+        (self.number, self.bytes) = (self.number.saturating_add(1), 0);
+        // Nobody is left to judge only if their threads are gone, and then so is this one's scope.
+        let _ = self.send.send(batch).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! A backtest's result as evidence of a change: signed, and checked without the ledger.
+//!
+//! A DSSE envelope (`application/vnd.in-toto+json`) over an in-toto statement whose subject is the new bundle.
+//! It says what was read (logs and heads, the range), what was compared, the counts, and the SHA-256 of the
+//! list of changes. Who has the ledger and the bundles can make it again.
+
+use super::{Against, Bench, Found, Log, Query};
+use crate::crypto::dsse;
+use crate::crypto::keys::{PublicKey, SecretKey};
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
+use crate::evidence::statement::{PAYLOAD_TYPE, STATEMENT};
+use crate::policy::rego::ENGINE;
+
+/// `predicateType` of the statement.
+pub const PREDICATE: &str = "https://wicketgate.dev/policy-backtest/v1";
+
+/// Why a statement is not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The envelope does not hold.
+    #[error(transparent)]
+    Envelope(#[from] dsse::Error),
+    /// What was signed is no such statement.
+    #[error("what was signed is no policy backtest: {0}")]
+    Shape(&'static str),
+    /// It is about another bundle.
+    #[error("it is about bundle {found}, not {expected}")]
+    OtherBundle {
+        /// What the statement names.
+        found: String,
+        /// What was given.
+        expected: String,
+    },
+    /// The list of changes is another one.
+    #[error("the list of changes has the SHA-256 {found}, the statement says {expected}")]
+    OtherList {
+        /// Of the file.
+        found: String,
+        /// Of the statement.
+        expected: String,
+    },
+}
+
+/// What was found, as `--json` prints it and the statement carries it.
+#[must_use]
+pub fn predicate(query: &Query, bench: &Bench<'_>, found: &Found, at: Timestamp) -> Json {
+    let log = |log: &Log| {
+        Json::object([
+            ("origin", Json::from(log.origin.as_str())),
+            ("tenant", Json::from(log.tenant.as_str())),
+            ("size", Json::from(log.size)),
+            ("head", Json::from(log.head.hex())),
+        ])
+    };
+    let against = match bench.old {
+        Against::Recorded => Json::from("recorded"),
+        Against::Bundle(old) => old.to_json(),
+    };
+    Json::object([
+        ("at", Json::from(at.to_string())),
+        ("program", Json::from(concat!("wicketgate ", env!("CARGO_PKG_VERSION")))),
+        ("engine", Json::from(ENGINE)),
+        ("bundle", bench.new.to_json()),
+        ("against", against),
+        ("query", query.to_json()),
+        ("ledger", found.logs.iter().map(log).collect::<Vec<_>>().into()),
+        ("limited", Json::from(found.limited)),
+        ("result", found.tally.to_json()),
+    ])
+}
+
+/// Signs a predicate about the bundle of this digest.
+#[must_use]
+pub fn sign(predicate: Json, bundle: &Digest, key: &SecretKey) -> Vec<u8> {
+    let subject = Json::object([
+        ("name", Json::from("policy-bundle")),
+        ("digest", Json::object([("sha256", Json::from(bundle.hex()))])),
+    ]);
+    let statement = canonical::bytes(&Json::object([
+        ("_type", Json::from(STATEMENT)),
+        ("predicateType", Json::from(PREDICATE)),
+        ("predicate", predicate),
+        ("subject", vec![subject].into()),
+    ]));
+    dsse::sign(PAYLOAD_TYPE, &statement, &[key])
+}
+
+/// A statement that somebody trusted signed.
+#[derive(Debug)]
+pub struct Verified {
+    /// Ids of the trusted keys that signed, sorted.
+    pub signers: Vec<String>,
+    /// What it says.
+    pub predicate: Json,
+}
+
+/// Opens an envelope: signed by one of these keys, about this bundle and this list where they are given.
+///
+/// # Errors
+/// See [`Error`].
+pub fn verify(
+    envelope: &[u8],
+    trusted: &[PublicKey],
+    bundle: Option<&Digest>,
+    list: Option<&Digest>,
+) -> Result<Verified, Error> {
+    let dsse::Verified { payload, signers } = dsse::open(envelope, PAYLOAD_TYPE, trusted, 1)?;
+    let json = Json::parse(&payload, &Limits::FILE).map_err(|_| Error::Shape("not strict JSON"))?;
+    let text = |name| json.get(name).and_then(Json::as_str);
+    if text("_type") != Some(STATEMENT) || text("predicateType") != Some(PREDICATE) {
+        return Err(Error::Shape("another statement"));
+    }
+    let subjects = json.get("subject").and_then(Json::as_array).unwrap_or_default();
+    let [subject] = subjects else { return Err(Error::Shape("not one subject")) };
+    let digest = subject.get("digest").and_then(|d| d.get("sha256")).and_then(Json::as_str);
+    let digest = digest.ok_or(Error::Shape("a subject without a digest"))?;
+    let predicate = json.get("predicate").ok_or(Error::Shape("no predicate"))?;
+    let named = predicate.get("bundle").and_then(|b| b.get("digest")).and_then(Json::as_str);
+    if named != Some(format!("sha256:{digest}").as_str()) {
+        return Err(Error::Shape("subject and predicate name two bundles"));
+    }
+    if let Some(bundle) = bundle.filter(|bundle| bundle.hex() != digest) {
+        return Err(Error::OtherBundle {
+            found: format!("sha256:{digest}"),
+            expected: bundle.prefixed(),
+        });
+    }
+    let said = predicate.get("result").and_then(|r| r.get("list_sha256")).and_then(Json::as_str);
+    let said = said.ok_or(Error::Shape("no result"))?;
+    if let Some(list) = list.filter(|list| list.hex() != said) {
+        return Err(Error::OtherList { found: list.hex(), expected: said.to_owned() });
+    }
+    Ok(Verified { signers, predicate: predicate.clone() })
+}

@@ -1,0 +1,247 @@
+//! The counts: which decisions change, by rule, and which could not be judged.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest as _, Sha256};
+
+use super::change::{Change, Outcome};
+use super::judged::{Became, Judged, Left, Place};
+use crate::domain::canonical;
+use crate::domain::json::Json;
+
+/// Entries named for each group.
+const EXAMPLES: usize = 3;
+/// Groups that are told apart; what comes after is counted together.
+const GROUPS_MAX: usize = 1000;
+/// What stands for the groups beyond.
+const OTHERS: &str = "(other rules)";
+
+/// One decision of a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Example {
+    /// The log.
+    pub log: String,
+    /// The entry.
+    pub seq: u64,
+    /// The run, if it is known.
+    pub run: String,
+    /// The call.
+    pub call: String,
+    /// The tool.
+    pub tool: String,
+}
+
+/// Decisions with something in common.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Group {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub examples: Vec<Example>,
+}
+
+/// Change, the rule that decided and the rule that would.
+pub type Key = (Change, String, String);
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Decisions judged.
+    pub judged: u64,
+    /// Those that stay as they are.
+    pub same: u64,
+    /// Those that change.
+    pub changes: BTreeMap<Change, u64>,
+    /// The same by rule.
+    pub groups: BTreeMap<Key, Group>,
+    /// What goes wrong in the engine under the new bundle, by what it says; each counts as a denial.
+    pub faults: BTreeMap<String, Group>,
+    /// Refused before any policy was asked: no policy changes that.
+    pub not_asked: u64,
+    /// What could not be judged, by why.
+    pub left: BTreeMap<Left, Group>,
+    /// Decisions judged, by the bundle that was in force.
+    pub under: BTreeMap<String, u64>,
+    /// Entries in the range that are no longer in the ledger.
+    pub pruned: u64,
+    list: Sha256,
+}
+
+fn more(count: &mut u64) {
+    *count = count.saturating_add(1);
+}
+
+impl Group {
+    fn take(&mut self, log: &str, place: &Place) {
+        more(&mut self.count);
+        if self.examples.len() < EXAMPLES {
+            self.examples.push(Example {
+                log: log.to_owned(),
+                seq: place.seq,
+                run: place.run.clone().unwrap_or_default(),
+                call: place.call.clone().unwrap_or_default(),
+                tool: place.tool.clone(),
+            });
+        }
+    }
+
+    fn to_json(&self) -> Json {
+        let example = |example: &Example| {
+            Json::object([
+                ("log", Json::from(example.log.as_str())),
+                ("seq", Json::from(example.seq)),
+                ("run", Json::from(example.run.as_str())),
+                ("call", Json::from(example.call.as_str())),
+                ("tool", Json::from(example.tool.as_str())),
+            ])
+        };
+        self.examples.iter().map(example).collect::<Vec<_>>().into()
+    }
+}
+
+/// The group of this key; beyond the limit, the one of the others.
+fn group<K: Ord>(groups: &mut BTreeMap<K, Group>, key: K, others: impl Fn() -> K) -> &mut Group {
+    let full = groups.len() >= GROUPS_MAX && !groups.contains_key(&key);
+    groups.entry(if full { others() } else { key }).or_default()
+}
+
+impl Tally {
+    /// Counts one; the line of the list of changes, if it is one.
+    pub(super) fn take(&mut self, judged: Judged) -> Option<Vec<u8>> {
+        let Judged { log, entry, agent, result, fault } = judged;
+        match &result {
+            Became::Foreign => return None,
+            Became::NotAsked => {
+                more(&mut self.not_asked);
+                return None;
+            }
+            Became::Left(why) => {
+                // The version is somebody's text.
+                let others = || Left::Version("several others".to_owned());
+                group(&mut self.left, why.clone(), others).take(&log, &entry);
+                return None;
+            }
+            Became::Same | Became::Changed(_) => {}
+        }
+        more(&mut self.judged);
+        let policy = entry.policy.map(|policy| policy.prefixed()).unwrap_or_default();
+        let full = self.under.len() >= GROUPS_MAX && !self.under.contains_key(&policy);
+        more(self.under.entry(if full { OTHERS.to_owned() } else { policy }).or_default());
+        if let Some(fault) = fault {
+            group(&mut self.faults, fault, || OTHERS.to_owned()).take(&log, &entry);
+        }
+        let Became::Changed(changed) = result else {
+            more(&mut self.same);
+            return None;
+        };
+        let (change, old, new) = *changed;
+        more(self.changes.entry(change).or_default());
+        let others = || (change, OTHERS.to_owned(), OTHERS.to_owned());
+        group(&mut self.groups, (change, old.label(), new.label()), others).take(&log, &entry);
+        let mut line =
+            canonical::bytes(&listed(&log, &entry, agent.as_deref(), change, (&old, &new)));
+        line.push(b'\n');
+        self.list.update(&line);
+        Some(line)
+    }
+
+    /// Counts a decision whose entry cannot be read.
+    pub(super) fn unread(&mut self, log: &str, seq: u64) {
+        let group = self.left.entry(Left::Unread).or_default();
+        more(&mut group.count);
+        if group.examples.len() < EXAMPLES {
+            let [run, call, tool] = [const { String::new() }; 3];
+            group.examples.push(Example { log: log.to_owned(), seq, run, call, tool });
+        }
+    }
+
+    /// Decisions that flip: changes but those of reasons alone.
+    #[must_use]
+    pub fn flips(&self) -> u64 {
+        let flips = self.changes.iter().filter(|(change, _)| change.flips());
+        flips.map(|(_, count)| *count).fold(0, u64::saturating_add)
+    }
+
+    /// Decisions in the range that could not be judged; entries that are gone may have been some.
+    #[must_use]
+    pub fn unjudged(&self) -> u64 {
+        self.left.values().map(|group| group.count).fold(self.pruned, u64::saturating_add)
+    }
+
+    /// SHA-256 of the list of changes, in hex.
+    #[must_use]
+    pub fn list_sha256(&self) -> String {
+        hex::encode(self.list.clone().finalize())
+    }
+
+    /// As `--json` prints it and a statement carries it.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        let count = |change: &Change| {
+            (change.as_str(), Json::from(self.changes.get(change).copied().unwrap_or_default()))
+        };
+        let group = |((change, old, new), group): (&Key, &Group)| {
+            Json::object([
+                ("change", Json::from(change.as_str())),
+                ("old", Json::from(old.as_str())),
+                ("new", Json::from(new.as_str())),
+                ("count", Json::from(group.count)),
+                ("examples", group.to_json()),
+            ])
+        };
+        let counted = |(what, group): (String, &Group)| {
+            Json::object([
+                ("what", Json::from(what)),
+                ("count", Json::from(group.count)),
+                ("examples", group.to_json()),
+            ])
+        };
+        let under = self.under.iter().map(|(digest, n)| (digest.as_str(), Json::from(*n)));
+        let faults = self.faults.iter().map(|(what, group)| counted((what.clone(), group)));
+        let left = self.left.iter().map(|(why, group)| counted((why.told(), group)));
+        Json::object([
+            ("judged", Json::from(self.judged)),
+            ("same", Json::from(self.same)),
+            ("flips", Json::from(self.flips())),
+            ("changes", Json::object(Change::ALL.iter().map(count))),
+            ("groups", self.sorted().into_iter().map(group).collect::<Vec<_>>().into()),
+            ("faults", faults.collect::<Vec<_>>().into()),
+            ("not_asked", Json::from(self.not_asked)),
+            ("unjudged", left.collect::<Vec<_>>().into()),
+            ("pruned_entries", Json::from(self.pruned)),
+            ("decided_under", Json::object(under)),
+            ("list_sha256", Json::from(self.list_sha256())),
+        ])
+    }
+
+    /// By change, and in each the most frequent first.
+    #[must_use]
+    pub fn sorted(&self) -> Vec<(&Key, &Group)> {
+        let mut groups: Vec<_> = self.groups.iter().collect();
+        groups.sort_by_key(|(key, group)| (key.0, std::cmp::Reverse(group.count), *key));
+        groups
+    }
+}
+
+/// One line of the list of changes.
+fn listed(
+    log: &str,
+    place: &Place,
+    agent: Option<&str>,
+    change: Change,
+    (old, new): (&Outcome, &Outcome),
+) -> Json {
+    let mut members = vec![
+        ("log", Json::from(log)),
+        ("seq", Json::from(place.seq)),
+        ("at", Json::from(place.at.to_string())),
+        ("tool", Json::from(place.tool.as_str())),
+        ("change", Json::from(change.as_str())),
+        ("old", old.to_json()),
+        ("new", new.to_json()),
+    ];
+    members.extend(agent.map(|agent| ("agent", Json::from(agent))));
+    members.extend(place.run.as_deref().map(|run| ("run", Json::from(run))));
+    members.extend(place.call.as_deref().map(|call| ("call", Json::from(call))));
+    Json::object(members)
+}
