@@ -15,7 +15,7 @@
 //! # The layers, left may not know right (a test reads the paths)
 //!
 //! `domain, clock, telemetry < crypto, yaml, mcp < identity, catalog, firewall, limits, approval < policy < ledger <
-//! control < tool < enforce, evidence < serve, operator, witness < config, app, cli`
+//! control < tool < enforce, evidence, replay < serve, operator, witness < config, app, cli`
 //!
 //! - `domain` values, strict JSON, the one canonical form · `crypto` keys, DSSE, notes, Merkle trees
 //! - `mcp` framing, names and headers of the Model Context Protocol
@@ -23,12 +23,14 @@
 //! - `approval` what an approver signs · `control` what operators tell the gates
 //! - `policy` bundles, the engine, `judge` · `ledger` tokens, entries, the sequencer, three stores
 //! - `tool` `prepare` and `run`, one file per kind, the one outbound connector in `tool::net`
-//! - `enforce` the whole road on one screen · `evidence` export and offline verification
+//! - `enforce` the whole road on one screen · `evidence` export and offline verification · `replay` runs again
 //! - `serve` gRPC and the operator's door · `operator` who may see and order what · `witness` cosigns heads of logs, and asks others to · `app` the composition root · `cli` the commands
 //!
 //! Without the feature `gate` only what verifies is left: `clock`, `crypto`, `domain`, `firewall`,
 //! `yaml`, and of `policy`, `ledger` and `evidence` what reads bytes. Then no database, network or async runtime is linked.
 
+// The schema of the configuration is one literal document.
+#![recursion_limit = "256"]
 #![cfg_attr(
     not(feature = "gate"),
     allow(dead_code, unused_imports, reason = "what only the gate uses stays in shared files")
@@ -62,6 +64,8 @@ pub mod mcp;
 #[cfg(feature = "gate")]
 pub mod operator;
 pub mod policy;
+#[cfg(feature = "gate")]
+pub mod replay;
 #[cfg(feature = "gate")]
 pub mod serve;
 #[cfg(feature = "gate")]

@@ -1,15 +1,16 @@
 //! Whose approvals count: the signed list, read anew for each word, so that who was taken off it counts no
 //! more, and keys that an operator revoked.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use super::checked::Checked;
+use crate::approval::approvers::Purpose;
 use crate::approval::{self, Approvers};
 use crate::crypto::keys::PublicKey;
 use crate::crypto::sshsig::SshSig;
 use crate::enforce::{Checker, Counts, Parties, Refused, Road, Said};
-use crate::evidence::artifacts::Artifacts;
+use crate::evidence::artifacts::{Artifacts, SignedList};
 use crate::ledger::hold::Hold;
 
 /// The list in its file, and who may sign it.
@@ -46,16 +47,26 @@ pub(super) fn signed(checked: &Checked, road: &Arc<Road>) -> Option<List> {
     })
 }
 
+/// A list for this purpose, and its text with its envelope, if enough of these keys signed it.
+pub(super) fn read(
+    purpose: Purpose,
+    file: &Path,
+    trusted: (&[PublicKey], usize),
+) -> Result<(Approvers, SignedList), String> {
+    let bytes = |file: &Path| std::fs::read(file).map_err(|e| format!("`{}`: {e}", file.display()));
+    let mut envelope = file.to_owned().into_os_string();
+    envelope.push(".sig.json");
+    let (text, envelope) = (bytes(file)?, bytes(Path::new(&envelope))?);
+    let list = Approvers::open_for(purpose, &text, &envelope, trusted)
+        .map_err(|e| format!("`{}`: {e}", file.display()))?;
+    Ok((list, (text, envelope)))
+}
+
 impl List {
     /// The list as it is now, without the keys that were revoked; it is kept for evidence.
     pub(super) fn open(&self) -> Result<Approvers, String> {
-        let read =
-            |file: &PathBuf| std::fs::read(file).map_err(|e| format!("`{}`: {e}", file.display()));
-        let mut envelope = self.file.clone().into_os_string();
-        envelope.push(".sig.json");
-        let (text, envelope) = (read(&self.file)?, read(&envelope.into())?);
-        let list = Approvers::open(&text, &envelope, &self.trusted, self.threshold)
-            .map_err(|e| format!("`{}`: {e}", self.file.display()))?;
+        let (list, (text, envelope)) =
+            read(Purpose::Approval, &self.file, (&self.trusted, self.threshold))?;
         self.artifacts.put_approvers(list.digest(), &text, &envelope).map_err(|e| e.to_string())?;
         let road = self.road.upgrade().ok_or("the gate has stopped")?;
         let keys = list.signers().iter().map(|signer| signer.key.fingerprint());

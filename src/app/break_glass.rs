@@ -1,10 +1,10 @@
 //! Whose break-glass statements hold: the signed list, read anew for each, without keys that were revoked and
 //! without any key that approves calls too.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-use super::{checked, fleet, operators};
+use super::{approvers, checked, fleet, operators};
 use crate::approval::Approvers;
 use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{self, Open, Signed, Terms};
@@ -85,32 +85,25 @@ pub(super) fn office(
 impl List {
     /// The list as it is now, and its envelope.
     fn open(&self) -> Result<(Approvers, SignedList), String> {
-        let shown = self.file.display();
-        let mut envelope = self.file.clone().into_os_string();
-        envelope.push(".sig.json");
-        let (text, envelope) = (read(&self.file)?, read(Path::new(&envelope))?);
         let trusted = (self.trusted.as_slice(), self.threshold);
-        let list = Approvers::open_for(Purpose::BreakGlass, &text, &envelope, trusted);
-        let list = list.map_err(|e| format!("`{shown}`: {e}"))?;
-        if let Some(approvers) = &self.approvers {
+        let (list, signed) = approvers::read(Purpose::BreakGlass, &self.file, trusted)?;
+        if let Some(of_calls) = &self.approvers {
             // A list of approvers that cannot be read approves nothing.
-            let approvers = read(approvers).ok().and_then(|text| Approvers::parse(&text).ok());
+            let of_calls = std::fs::read(of_calls).ok();
+            let of_calls = of_calls.and_then(|text| Approvers::parse(&text).ok());
             let shared = list.signers().iter().find(|signer| {
-                approvers.as_ref().is_some_and(|list| list.signer(&signer.key).is_some())
+                of_calls.as_ref().is_some_and(|list| list.signer(&signer.key).is_some())
             });
             if let Some(shared) = shared {
                 let key = shared.key.fingerprint();
+                let shown = self.file.display();
                 return Err(format!(
                     "`{shown}`: {key} approves calls too: break-glass has keys of its own"
                 ));
             }
         }
-        Ok((list, (text, envelope)))
+        Ok((list, signed))
     }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|e| format!("`{}`: {e}", path.display()))
 }
 
 impl Breaker for Gate {

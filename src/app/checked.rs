@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::enrolment::Enrolled;
 use super::tools::{self, Tools};
-use super::{Error, bounds, versions};
+use super::{Error, Stage, bounds, versions};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
 use crate::crypto::keys::{PublicKey, SecretKey};
@@ -12,8 +13,10 @@ use crate::crypto::signer::{self, Signer};
 use crate::evidence::artifacts::Artifacts;
 use crate::identity::callers::{Callers, Trust};
 use crate::identity::token::RunTokens;
+use crate::ledger::enrolment::{Certifier, Local};
 use crate::operator::staff::Staff;
 use crate::policy::activation;
+use crate::replay::props::RecordedClock;
 use crate::telemetry::metrics::Metrics;
 
 /// Everything that is checked before anything is started.
@@ -24,11 +27,13 @@ pub(super) struct Checked {
     pub tokens: Arc<RunTokens>,
     pub callers: Arc<Callers>,
     pub artifacts: Artifacts,
-    pub enrolment: Arc<dyn Signer>,
+    pub enrolment: Arc<dyn Certifier>,
     pub metrics: Arc<Metrics>,
     pub policy_trust: activation::Trust,
     pub approver_keys: Vec<PublicKey>,
     pub staff: Staff,
+    /// What is replayed, if anything is.
+    pub stage: Option<Stage>,
 }
 
 impl Checked {
@@ -44,8 +49,11 @@ pub(super) fn host() -> String {
 }
 
 /// Loads and checks everything the configuration names; reports all that is wrong.
-pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+pub(super) fn check(config: Config, stage: Option<Stage>) -> Result<(Checked, Tools), Error> {
+    let clock: Arc<dyn Clock> = match &stage {
+        Some(stage) => Arc::<RecordedClock>::clone(&stage.clock),
+        None => Arc::new(SystemClock::new()),
+    };
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     private_dir(&config.state)?;
     let tokens = RunTokens::open(&config.state, &*entropy).map(Arc::new);
@@ -57,7 +65,10 @@ pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
     let socket = config.listen.socket.as_deref();
     let trust = Trust { keys: &manifest_keys, threshold: config.trust.manifest_threshold, socket };
     let callers = Callers::load(&config.agents, &trust, &tokens, clock.now());
-    let tools = tools::open(&config);
+    let tools = match &stage {
+        Some(stage) => tools::recorded(stage),
+        None => tools::open(&config),
+    };
     let (callers, tools) = match (callers, tools) {
         (Ok(callers), Ok(tools)) if wrong.is_empty() => (callers, tools),
         (callers, tools) => {
@@ -84,7 +95,7 @@ pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
     let names = names.collect::<Vec<_>>();
     let metrics = Arc::new(Metrics::new(names, env!("CARGO_PKG_VERSION"), "source"));
     let checked = Checked {
-        enrolment: enrolment_key(&config, &*entropy)?,
+        enrolment: certifier(&config, &clock, &*entropy)?,
         policy_trust: activation::Trust {
             keys: policy_keys,
             threshold: config.trust.policy_threshold,
@@ -98,6 +109,7 @@ pub(super) fn check(config: Config) -> Result<(Checked, Tools), Error> {
         callers: Arc::new(callers),
         artifacts,
         metrics,
+        stage,
     };
     Ok((checked, tools))
 }
@@ -139,10 +151,31 @@ pub(super) fn enrolment_key(
     }
     let key = signer::open(&path, &crate::config::environment);
     let key = key.map_err(|e| Error::System(format!("enrolment key: {e}")))?;
+    pin(state, &key.public())?;
+    Ok(key)
+}
+
+/// Who certifies this machine's epoch keys: its own enrolment key, or the hub.
+fn certifier(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    entropy: &dyn Entropy,
+) -> Result<Arc<dyn Certifier>, Error> {
+    let Some(enrolment) = &config.enrolment else {
+        return Ok(Arc::new(Local(enrolment_key(config, entropy)?)));
+    };
+    let enrolled = Enrolled::of(enrolment, super::fleet::tenant(config), clock);
+    let enrolled = enrolled.map_err(|why| Error::Config(vec![why]))?;
+    pin(&config.state, &enrolled.public())?;
+    Ok(Arc::new(enrolled))
+}
+
+/// Puts the public half where verifiers find it.
+fn pin(state: &Path, key: &PublicKey) -> Result<(), Error> {
     // Each time: a process killed between the two files must not leave verifiers without theirs.
-    let (public, pem) = (state.join("enrolment.key.pub"), key.public().to_pem());
+    let (public, pem) = (state.join("enrolment.key.pub"), key.to_pem());
     if std::fs::read_to_string(&public).ok().as_deref() != Some(pem.as_str()) {
         std::fs::write(public, pem).map_err(|e| Error::System(format!("state directory: {e}")))?;
     }
-    Ok(key)
+    Ok(())
 }

@@ -55,6 +55,11 @@ impl Keys {
              one, then set `fleet: {key: keys/fleet.pem}`"
                 .to_owned()
         })?;
+        if config.enrolment.is_some() {
+            let why = "this machine is enrolled by a hub (`enrolment`) and has no enrolment key: do this \
+                       where `fleet.enrolment_key` is";
+            return Err(why.to_owned());
+        }
         let key = open(key)?;
         let previous = config.fleet.previous_key.as_ref().map(&open).transpose()?;
         Ok(Self { key, previous, enrolment: open(&enrolment_key(config))? })

@@ -11,10 +11,12 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::reaper::Reaper;
-use super::{Ended, Error, Signals, checked, fleet, operators};
+use super::{Ended, Error, Signals, checked, enrolment, fleet, operators};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
+use crate::config::enrolment::Registry;
 use crate::config::{self, Config};
 use crate::control;
+use crate::ledger::enrolment::Local;
 use crate::ledger::postgres::{self, Postgres, PostgresReader, PostgresReaper};
 use crate::ledger::spool::{LeaseFile, Spool};
 use crate::ledger::store::{LedgerStore, StoreError};
@@ -47,6 +49,10 @@ pub fn hub(config: Config, json_logs: bool) -> Result<Ended, Error> {
 
 async fn run(config: Config) -> Result<Ended, Error> {
     let mut signals = Signals::install().map_err(|e| Error::System(e.to_string()))?;
+    if config.enrolment.is_some() {
+        let why = "enrolment: a hub certifies others and itself: it needs `fleet.enrolment_key`";
+        return Err(Error::Config(vec![why.into()]));
+    }
     let staff = Staff::load(&config.operators).map_err(Error::Config)?;
     if staff.is_empty() {
         return Err(Error::Config(vec!["operators: nobody may ask this hub anything".into()]));
@@ -56,16 +62,21 @@ async fn run(config: Config) -> Result<Ended, Error> {
     let desk = Desk::of(&config, &metrics)?;
     let (ledger, writer) = books(&config, &desk)?;
     let reader = reader(&config).await?;
+    let enrols = Arc::<PostgresReader>::clone(&reader);
     let office = Arc::new(office(&config, staff, &ledger, (&desk, &reader)).await?);
     let stop = CancellationToken::new();
     let reaping = reaper(&config, &desk, reader, &office)?;
     let reaping = tokio::spawn(Arc::new(reaping).run(stop.clone()));
     let (ready_out, readiness) = watch::channel(Readiness::default());
-    let settings = door::Settings { addr: config.operator.listen, ..door::Settings::default() };
+    let settings = config.operator.door().map_err(|why| Error::Config(vec![why]))?;
+    let tls = settings.tls.is_some();
     let view = door::View { readiness, metrics };
+    let parts = |registry: &Registry| enrolling(registry, &desk, (&ledger, enrols));
+    let registry = config.hub.enrolment.as_ref();
+    let registry = enrolment::registry(registry, view.clone(), parts, stop.clone())?;
     let door = door::serve_with(settings, view, Some(Arc::clone(&office)), stop.clone());
     let door = door.map_err(|e: serve::Error| Error::System(e.to_string()))?;
-    tracing::info!(place = %door.address(), "operators look here");
+    tracing::info!(place = %door.address(), tls, "operators look here");
     let (recovered_out, _recovered) = oneshot::channel();
     let mut writing = tokio::spawn(writer.run(stop.clone(), recovered_out));
     let telling = hook.map(|hook| tokio::spawn(hook.run(office, stop.clone())));
@@ -90,8 +101,28 @@ async fn run(config: Config) -> Result<Ended, Error> {
     }
     // A slot that is being closed is closed, or left to the next visit; nobody waits long for it.
     drop(tokio::time::timeout(Duration::from_secs(5), reaping).await);
-    drop(tokio::task::spawn_blocking(move || door.join()).await);
+    let closing = move || std::iter::once(door).chain(registry).for_each(door::Running::join);
+    drop(tokio::task::spawn_blocking(closing).await);
     Ok(ended)
+}
+
+/// What the registrar works with.
+fn enrolling(
+    registry: &Registry,
+    desk: &Desk,
+    (ledger, reader): (&Ledger, Arc<PostgresReader>),
+) -> operator::enrolment::Parts {
+    let counted = Arc::clone(&desk.metrics);
+    operator::enrolment::Parts {
+        pools: registry.pools(),
+        term: registry.term(),
+        signer: Arc::clone(&desk.signer),
+        books: ledger.clone(),
+        reader,
+        clock: Arc::clone(&desk.clock),
+        reject: Arc::new(move |code| counted.rejected(code.as_str())),
+        tenant: desk.settings.tenant.clone(),
+    }
 }
 
 /// A hub is ready when it can record what it is told.
@@ -165,7 +196,7 @@ fn books(
     let parts = Parts {
         store: Arc::clone(&desk.store),
         clock: Arc::clone(&desk.clock),
-        signer: Arc::clone(&desk.signer),
+        signer: Arc::new(Local(Arc::clone(&desk.signer))),
         entropy: Arc::clone(&desk.entropy),
         log_key: None,
         journal: Box::new(spool),
@@ -210,6 +241,9 @@ async fn office(
     if let Some(glass) = super::break_glass::office(config, &desk.metrics)? {
         office.allow_break_glass(glass);
     }
+    if let Some(evidence) = super::evidence::office(config)? {
+        office.allow_evidence(evidence);
+    }
     Ok(office)
 }
 
@@ -241,7 +275,7 @@ fn reaper(
 }
 
 /// The text of a file that only its owner may read.
-fn secret(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
+pub(super) fn secret(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
     use std::os::unix::fs::MetadataExt as _;
     let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
     let mode = std::fs::metadata(path).map_err(failed)?.mode() & 0o777;

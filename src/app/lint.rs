@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::approval::Approvers;
+use super::checked;
+use crate::approval::approvers::Purpose;
+use crate::approval::{Approvers, NAMESPACE, ROLE};
 use crate::config::Config;
 use crate::domain::tier::Tier;
 use crate::identity::manifest::Manifest;
@@ -27,19 +29,35 @@ pub fn tiers(
     bound.into_iter().map(strict).collect()
 }
 
-/// Subjects on the configured list of approvers, if it can be read.
-fn approvers(config: &Config) -> usize {
-    let Some(file) = &config.approvals.signers else { return 0 };
-    let list = std::fs::read(file).ok().and_then(|text| Approvers::parse(&text).ok());
-    let subjects: BTreeSet<String> = list
-        .iter()
-        .flat_map(|list| list.signers().iter().map(|signer| signer.subject.clone()))
-        .collect();
-    subjects.len()
+/// Different people who may approve held calls, by a list as it is signed.
+#[must_use]
+pub fn approvers(list: &Approvers) -> usize {
+    let approves = |roles: &[String]| roles.iter().any(|role| role == ROLE);
+    let signers = list.signers().iter();
+    let signers = signers.filter(|one| one.signs(NAMESPACE) && approves(&one.roles));
+    signers.map(|one| one.subject.as_str()).collect::<BTreeSet<_>>().len()
 }
 
-/// What the lints find in a bundle, as this configuration would use it. Reads files.
-pub fn of(bundle: &Bundle, config: &Config, tools: &[(String, Tier)]) -> Vec<Finding> {
-    let (approvers, webhook) = (approvers(config), config.approvals.webhook.is_some());
+/// As [`approvers`], of the list this configuration names; nobody, if that cannot be used.
+#[must_use]
+pub fn configured_approvers(config: &Config) -> usize {
+    let open = || {
+        let file = config.approvals.signers.as_ref()?;
+        let trusted = checked::keys(&config.trust.approver_keys, &mut Vec::new());
+        let trusted = (trusted.as_slice(), config.trust.approver_threshold);
+        super::approvers::read(Purpose::Approval, file, trusted).ok()
+    };
+    open().map_or(0, |(list, ..)| approvers(&list))
+}
+
+/// What the lints find in a bundle, as this configuration would use it with so many approvers.
+#[must_use]
+pub fn of(
+    bundle: &Bundle,
+    config: &Config,
+    tools: &[(String, Tier)],
+    approvers: usize,
+) -> Vec<Finding> {
+    let webhook = config.approvals.webhook.is_some();
     lint(bundle, &Surroundings { tools, approvers, webhook })
 }

@@ -53,8 +53,8 @@ pub(super) async fn listen(
     let bound = grpc::bind(settings).await.map_err(|e| Error::System(e.to_string()))?;
     let stop = CancellationToken::new();
     let view = operator::View { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };
-    let settings =
-        operator::Settings { addr: config.operator.listen, ..operator::Settings::default() };
+    let settings = config.operator.door().map_err(|why| Error::Config(vec![why]))?;
+    let tls = settings.tls.is_some();
     let office = office(checked, running).await?;
     let telling = match (webhook(&checked.config)?, &office) {
         (Some(hook), Some(office)) => {
@@ -68,7 +68,7 @@ pub(super) async fn listen(
     for place in &places {
         tracing::info!(%place, "agents connect here");
     }
-    tracing::info!(place = %operators.address(), "operators look here");
+    tracing::info!(place = %operators.address(), tls, "operators look here");
     let faces = Faces {
         road: Arc::clone(&running.road),
         identify: identify(checked),

@@ -5,12 +5,15 @@
 //! answer `not_ready` until a slot is held, its chain recovered and a policy in force.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
+use crate::replay::player::Player;
+use crate::replay::props::RecordedClock;
 use crate::serve::Readiness;
 use crate::telemetry::trace;
 
@@ -23,6 +26,8 @@ mod canary;
 mod checked;
 mod constitution;
 mod control;
+mod enrolment;
+mod evidence;
 pub mod fleet;
 mod hub;
 pub mod lint;
@@ -30,6 +35,7 @@ mod listen;
 mod operators;
 mod policy;
 mod reaper;
+pub mod rehearse;
 mod running;
 mod tools;
 mod versions;
@@ -64,6 +70,15 @@ pub enum Ended {
     Broken,
 }
 
+/// What stands in for the world when a recording is replayed.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// Says of every call which recorded one it is.
+    pub player: Arc<Player>,
+    /// The recorded time.
+    pub clock: Arc<RecordedClock>,
+}
+
 /// What is asked of the running gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ask {
@@ -93,8 +108,25 @@ impl Gate {
     /// # Errors
     /// It did not start; nothing is served.
     pub async fn start(config: Config) -> Result<Self, Error> {
-        let checking = tokio::task::spawn_blocking(|| checked::check(config));
+        Self::start_with(config, None).await
+    }
+
+    /// The same, but its tools, its clock and what its calls are held against come from a recording. What the
+    /// configuration says of tools is not even looked at.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn replay(config: Config, stage: Stage) -> Result<Self, Error> {
+        Self::start_with(config, Some(stage)).await
+    }
+
+    async fn start_with(config: Config, stage: Option<Stage>) -> Result<Self, Error> {
+        let checking = tokio::task::spawn_blocking(|| checked::check(config, stage));
         let checked = checking.await.map_err(|e| Error::System(e.to_string()))??;
+        let unfit = tools::look(&checked.1).await;
+        if !unfit.is_empty() {
+            return Err(Error::Config(unfit));
+        }
         let (asks, asked) = mpsc::channel(ASKS);
         let started = running::start(checked, asked).await?;
         let running::Started { readiness, agents, operators, supervised } = started;

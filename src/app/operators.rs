@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Error;
 use super::checked::Checked;
+use super::control::List;
 use super::running::Running;
 use crate::config::{self, Config};
-use crate::control;
 use crate::crypto::signer;
 use crate::domain::code::Code;
 use crate::ledger::sqlite::SqliteReader;
@@ -22,12 +22,13 @@ pub(super) async fn office(
         tracing::warn!("{unheard}");
     }
     let config::Ledger::Sqlite(sqlite) = &checked.config.ledger else { return Ok(None) };
+    let List::Sqlite(followed) = &running.list else { return Ok(None) };
     if checked.staff.is_empty() && checked.config.approvals.webhook.is_none() {
         return Ok(None);
     }
     let system = |e: crate::ledger::store::StoreError| Error::System(format!("ledger: {e}"));
     let reader = SqliteReader::open(&sqlite.path).await.map_err(system)?;
-    let orders = control::sqlite::Sqlite::open(&sqlite.path).await.map_err(system)?;
+    let orders = followed.beside(&sqlite.path).await.map_err(system)?;
     let (road, metrics) = (Arc::clone(&running.road), Arc::clone(&checked.metrics));
     let reject = move |code: Code| match road.get() {
         Some(road) => road.reject(code),
@@ -47,6 +48,9 @@ pub(super) async fn office(
     });
     if let Some(glass) = glass {
         office.allow_break_glass(glass);
+    }
+    if let Some(evidence) = super::evidence::office(&checked.config)? {
+        office.allow_evidence(evidence);
     }
     Ok(Some(Arc::new(office)))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::checked::Checked;
 use super::running::Running;
-use super::{PAUSE, lint, versions};
+use super::{PAUSE, approvers, lint, versions};
 use crate::config::Lint;
 use crate::enforce::{Basis, Road};
 use crate::ledger;
@@ -66,18 +66,21 @@ async fn try_load(
 /// Reads, verifies, tries and lints what lies in a directory; puts nothing in force.
 pub(super) async fn examine(
     checked: &Arc<Checked>,
-    road: &Road,
+    road: &Arc<Road>,
     dir: PathBuf,
 ) -> Result<(Candidate, Vec<Finding>), String> {
     let (trust, now) = (checked.policy_trust.clone(), checked.clock.now());
     let deadline = Duration::from_millis(checked.config.policy.deadline_ms);
     let tools = lint::tiers(road.tool_tiers(), checked.callers.manifests());
-    let config = checked.config.clone();
+    let (config, list) = (checked.config.clone(), approvers::signed(checked, road));
     // Blocks for the trial in a child process.
     let loading = tokio::task::spawn_blocking(move || {
         let loaded = load_signed(&dir, &trust, now, Path::new("/proc/self/exe"), deadline);
         let loaded = loaded.map_err(|e| e.to_string())?;
-        let findings = lint::of(&loaded.bundle, &config, &tools);
+        // Whose approval would count: on the list as it is signed, with a key that nobody revoked.
+        let list = list.and_then(|list| list.open().ok());
+        let approvers = list.as_ref().map_or(0, lint::approvers);
+        let findings = lint::of(&loaded.bundle, &config, &tools, approvers);
         Ok::<_, String>((loaded, findings))
     });
     let (candidate, findings) = loading.await.map_err(|_| "loading panicked".to_owned())??;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, Entropy, random32};
 use crate::domain::id::ChainId;
+use crate::ledger::enrolment::Local;
 use crate::ledger::entry::{Entry, Kind};
 use crate::ledger::postgres::PostgresReaper;
 use crate::ledger::reap::{self, Abandoned, Closed, Watch};
@@ -163,7 +164,7 @@ impl Reaper {
             store: Arc::clone(&self.store),
             clock: Arc::clone(&self.clock),
             entropy: Arc::clone(&self.entropy),
-            signer: Arc::clone(&self.signer),
+            signer: Arc::new(Local(Arc::clone(&self.signer))),
             log_key: None,
             // What is written here is nothing this machine has to remember: the slot is not its own.
             journal: Box::new(spool::NoJournal),

@@ -27,6 +27,7 @@ use crate::config::Amendments;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, RecoveredRun, Status};
+use crate::replay::player::Player;
 use crate::serve::Readiness;
 use crate::tool::mcp::{Upstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
@@ -192,17 +193,7 @@ async fn open_gate(
         bounds: bounds::bounds(&checked).await?,
         ..enforce::Settings::default()
     };
-    let road = Road::new(
-        settings,
-        enforce::Parts {
-            ledger: running.ledger.clone(),
-            toolbox,
-            tokens: Arc::clone(&checked.tokens),
-            clock: Arc::clone(&checked.clock),
-            entropy: Arc::clone(&checked.entropy),
-            metrics: Arc::clone(&checked.metrics),
-        },
-    );
+    let road = road(&checked, &running, settings, toolbox);
     for manifest in checked.callers.manifests() {
         while let Err(error) = road.bind_manifest(manifest).await {
             if !running.passes(&error) {
@@ -245,6 +236,28 @@ async fn open_gate(
     canary::follow(&checked, &running, &road);
     running.tell();
     Ok(())
+}
+
+/// The road over these parts, on its stage if something is replayed.
+fn road(
+    checked: &Checked,
+    running: &Running,
+    settings: enforce::Settings,
+    toolbox: Toolbox,
+) -> Arc<Road> {
+    let parts = enforce::Parts {
+        ledger: running.ledger.clone(),
+        toolbox,
+        tokens: Arc::clone(&checked.tokens),
+        clock: Arc::clone(&checked.clock),
+        entropy: Arc::clone(&checked.entropy),
+        metrics: Arc::clone(&checked.metrics),
+    };
+    let road = Road::new(settings, parts);
+    if let Some(stage) = &checked.stage {
+        road.rehearse(Arc::<Player>::clone(&stage.player));
+    }
+    road
 }
 
 /// A second request to end. Nobody left to ask is no request.

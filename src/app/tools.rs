@@ -8,10 +8,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::Stage;
 use super::checked::Checked;
 use super::running::Running;
 use crate::catalog::lock;
 use crate::config::{self, Config};
+use crate::replay::props;
 use crate::tool::mcp::Upstreams;
 use crate::tool::toolbox::Toolbox;
 
@@ -29,6 +31,13 @@ pub(super) fn open(config: &Config) -> Result<Tools, Vec<String>> {
     open_after(config, &Upstreams::default())
 }
 
+/// The tools of a recording: none of them reaches anything.
+pub(super) fn recorded(stage: &Stage) -> Result<Tools, Vec<String>> {
+    let toolbox = props::toolbox(stage.player.recording(), &stage.player);
+    let toolbox = toolbox.map_err(|why| vec![format!("the recording: {why}")])?;
+    Ok(Tools { toolbox, upstreams: Upstreams::default() })
+}
+
 /// The same; servers that did not change keep their connections.
 fn open_after(config: &Config, before: &Upstreams) -> Result<Tools, Vec<String>> {
     let bound = config.bindings(&config::environment)?;
@@ -37,6 +46,15 @@ fn open_after(config: &Config, before: &Upstreams) -> Result<Tools, Vec<String>>
     let toolbox = Toolbox::build(bound.bindings, &upstreams)
         .map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     Ok(Tools { toolbox, upstreams })
+}
+
+/// Looks at what the tools reach, all at the same time, and says what must not be used.
+pub(super) async fn look(tools: &Tools) -> Vec<String> {
+    let looking = tools.toolbox.iter().map(|tool| async {
+        let looked = tool.executor.look().await;
+        looked.err().map(|why| format!("tool `{}`: {why}", tool.facts.name))
+    });
+    futures_util::future::join_all(looking).await.into_iter().flatten().collect()
 }
 
 /// What tells one state of a file from another without reading it.
@@ -69,6 +87,10 @@ fn mark(path: &Path) -> Mark {
 /// Reads the files again and puts in force what they say now. Gives back what was read, to be compared
 /// with what comes next; `None`: the books could not take it, so it is to be tried again.
 pub(super) async fn reload(checked: &Checked, running: &Running) -> Option<Files> {
+    if checked.stage.is_some() {
+        // No file describes what is replayed.
+        return Some(Files::of(&checked.config));
+    }
     let before = running.upstreams.load_full();
     let config = checked.config.clone();
     let reading = tokio::task::spawn_blocking(move || read_again(&config, &before));

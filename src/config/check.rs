@@ -39,6 +39,9 @@ pub(super) fn check(
     check.tools();
     check.lock();
     check.encryption();
+    for (at, message) in super::tls::check(&document.value, "/operator/tls") {
+        check.add(&at, message);
+    }
     for (at, message) in super::operators::check(&document.value) {
         check.add(&at, message);
     }
@@ -47,7 +50,13 @@ pub(super) fn check(
             check.add(&at, message);
         }
     }
+    for (at, message) in super::evidence::check(&document.value) {
+        check.add(&at, message);
+    }
     for (at, message) in super::hub::check(&document.value) {
+        check.add(&at, message);
+    }
+    for (at, message) in super::enrolment::check(&document.value) {
         check.add(&at, message);
     }
     for (at, message) in super::pools::check(&document.value) {
@@ -79,7 +88,15 @@ impl Check<'_> {
                     self.add(pointer, format!("`{text}` is not an address like `127.0.0.1:7300`"));
                 }
                 Ok(address) if !address.ip().is_loopback() => {
-                    let why = "this build has no TLS and listens on loopback only";
+                    let why = match pointer {
+                        "/operator/listen"
+                            if self.document.value.pointer("/operator/tls").is_some() =>
+                        {
+                            continue;
+                        }
+                        "/operator/listen" => "beyond loopback operators need `operator.tls`",
+                        _ => "agents are served without TLS, on loopback only",
+                    };
                     self.add(pointer, format!("`{text}` is not a loopback address: {why}"));
                 }
                 Ok(_) => {}

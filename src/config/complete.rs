@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{break_glass, fleet, operators};
+use super::{break_glass, enrolment, evidence, fleet, operators, tls};
 
 /// Puts in what the file leaves out: the schema's defaults, and what hangs on the state directory.
 pub(super) fn complete(value: &mut Value, schema: &Value, env: &dyn Fn(&str) -> Option<String>) {
@@ -105,8 +105,11 @@ pub(super) fn resolve(value: &mut Value, base: &Path) {
             .for_each(one);
     }
     operators::resolve(value, &one);
+    tls::resolve(value, "/operator/tls", &one);
+    enrolment::resolve(value, &one);
     break_glass::resolve(value, &one);
     fleet::resolve(value, base);
+    evidence::resolve(value, base);
     for agent in value.pointer_mut("/agents").and_then(Value::as_array_mut).into_iter().flatten() {
         agent.get_mut("manifest").map(one);
         let callers = agent.get_mut("callers").and_then(Value::as_array_mut);

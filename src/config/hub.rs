@@ -16,6 +16,9 @@ pub struct Hub {
     /// Seconds a slot lies abandoned before the hub closes it; see [`Self::grace`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reap_after_seconds: Option<u64>,
+    /// Where sidecars are enrolled; absent: nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enrolment: Option<super::enrolment::Registry>,
 }
 
 /// Seconds a slot lies abandoned before it is closed, unless the configuration says otherwise.
@@ -38,6 +41,7 @@ pub(super) fn schema(path: &dyn Fn(&str) -> Value) -> Value {
         "reap_after_seconds": {"type": "integer", "minimum": 2, "maximum": 86_400,
             "x-error": "expected a whole number from 2 to 86400",
             "description": "seconds after the end of its lease until the slot of a dead sidecar is closed: not less than `ledger.postgres.lease_seconds`; default 60, or the lease if that is longer"},
+        "enrolment": super::enrolment::registry(path),
     }})
 }
 

@@ -24,15 +24,21 @@ use crate::yaml::{self, Document};
 pub mod break_glass;
 mod check;
 mod complete;
+mod each;
+pub mod enrolment;
+pub mod evidence;
 pub mod fleet;
 pub mod hub;
 pub mod operators;
 mod overrides;
+mod own;
 pub mod pools;
 mod retention;
 mod schema;
+pub mod tls;
 
 use complete::{complete, resolve};
+pub use operators::Operator;
 pub use overrides::{names, stray};
 pub use retention::{Encryption, Retention, duration};
 pub use schema::schema;
@@ -62,10 +68,15 @@ pub struct Config {
     pub approvals: operators::Approvals,
     /// What only the hub needs.
     pub hub: hub::Hub,
+    /// Who certifies this sidecar's writer; absent: an enrolment key of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enrolment: Option<enrolment::Enrolment>,
     /// Where entries go.
     pub ledger: Ledger,
     /// The log of logs, and who sees its heads.
     pub fleet: fleet::Fleet,
+    /// What operators need to export and to erase.
+    pub evidence: evidence::Evidence,
     /// Whose signatures count.
     pub trust: Trust,
     /// What decides.
@@ -111,14 +122,6 @@ pub struct Listen {
     pub socket: Option<PathBuf>,
     /// A loopback address for agents with tokens; off unless set.
     pub tcp: Option<SocketAddr>,
-}
-
-/// `operator`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Operator {
-    /// Health, readiness and metrics; a loopback address.
-    pub listen: SocketAddr,
 }
 
 /// `ledger`: exactly one store.
@@ -417,11 +420,10 @@ impl Config {
     ) -> Result<Bound, Vec<String>> {
         let list = Value::Array(self.tools.clone());
         let tools = catalog::Config::deserialize(list).map_err(|e| vec![format!("tools: {e}")])?;
-        let mut forbidden = vec![self.state.clone()];
-        forbidden.extend(self.policy.bundle.clone());
-        forbidden.extend(self.server_list()?.secret_files(&self.base));
+        let forbidden = own::forbidden(self, &self.server_list()?);
         let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden };
-        let (tools, servers) = (tools.check(&around).map_err(|all| lines(&all)), self.servers(env));
+        let tools = tools.check(&around).map(|all| own::shield(self, all));
+        let (tools, servers) = (tools.map_err(|all| lines(&all)), self.servers(env));
         let (tools, servers, lock) = match (tools, servers, lock) {
             (Ok(tools), Ok(servers), Ok(lock)) => (tools, servers, lock),
             (tools, servers, lock) => {
@@ -440,8 +442,10 @@ impl Config {
         &self,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Vec<Arc<Server>>, Vec<String>> {
-        let around = Surroundings { base_dir: &self.base, env, forbidden: &[] };
-        self.server_list()?.check(&around).map_err(|all| lines(&all))
+        let list = self.server_list()?;
+        let forbidden = own::kept_from_servers(self, &list);
+        let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden };
+        list.check(&around).map_err(|all| lines(&all))
     }
 
     fn server_list(&self) -> Result<server::config::Config, Vec<String>> {

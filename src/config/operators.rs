@@ -1,13 +1,41 @@
-//! `operators` and `approvals`: who may order what, and how held calls are brought to people.
+//! `operator`, `operators` and `approvals`: where people come in, who may order what, and how held calls are
+//! brought to them.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::tls::Tls;
 use crate::identity::callers::read_token;
 use crate::operator::staff::{Member, Role};
+use crate::serve::operator::Settings;
+
+/// `operator`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operator {
+    /// Health, readiness and metrics; a loopback address, unless there is `tls`.
+    pub listen: SocketAddr,
+    /// TLS; in the clear without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+}
+
+impl Operator {
+    /// Where operators come in.
+    ///
+    /// # Errors
+    /// What is wrong with the files of TLS.
+    pub fn door(&self) -> Result<Settings, String> {
+        let tls = self.tls.as_ref().map(Tls::open).transpose();
+        let tls = tls.map_err(|wrong| format!("operator.tls.{}: {wrong}", wrong.field))?;
+        let rest = Settings::default();
+        Ok(Settings { addr: self.listen, tls, ..rest })
+    }
+}
 
 /// `approvals`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -62,7 +90,7 @@ pub(super) fn operators(path: &dyn Fn(&str) -> Value) -> Value {
     json!({"type": "array", "maxItems": 256, "default": [],
     "description": "who may see runs and held calls, approve, and stop",
     "items": {"type": "object", "additionalProperties": false,
-        "required": ["subject", "roles", "token_file"], "properties": {
+        "required": ["subject", "roles"], "properties": {
         "subject": {"type": "string", "pattern": "^[A-Za-z0-9_.@+-]{1,128}$",
             "x-error": "expected a subject: [A-Za-z0-9_.@+-]{1,128}",
             "description": "the name in entries"},
@@ -70,6 +98,9 @@ pub(super) fn operators(path: &dyn Fn(&str) -> Value) -> Value {
             "items": {"enum": roles, "x-error": format!("expected one of {}", roles.join(", "))},
             "description": "what the subject may do"},
         "token_file": path("file of mode 0600 with the token: at least 43 printable characters (256 bits)"),
+        "certificate": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$",
+            "x-error": "expected `sha256:` and 64 hex digits: `openssl x509 -in FILE -outform DER | sha256sum`",
+            "description": "instead of a token: the thumbprint of the subject's client certificate, under `operator.tls.client_ca`"},
     }}})
 }
 
@@ -118,7 +149,7 @@ pub(super) fn resolve(value: &mut Value, one: &dyn Fn(&mut Value)) {
 /// What the schema cannot say, each with its place.
 pub(super) fn check(value: &Value) -> Vec<(String, String)> {
     let members = value.pointer("/operators").and_then(Value::as_array);
-    let (mut seen, mut wrong) = (BTreeSet::new(), Vec::new());
+    let (mut seen, mut certificates, mut wrong) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     for (i, member) in members.into_iter().flatten().enumerate() {
         // What the schema refused is reported already.
         let Ok(member) = Member::deserialize(member) else { continue };
@@ -126,8 +157,20 @@ pub(super) fn check(value: &Value) -> Vec<(String, String)> {
             let message = format!("subject `{}` is there twice", member.subject);
             wrong.push((format!("/operators/{i}/subject"), message));
         }
-        if let Err(message) = read_token(&member.token_file) {
+        if let Some(Err(message)) = member.token_file.as_deref().map(read_token) {
             wrong.push((format!("/operators/{i}/token_file"), message));
+        }
+        if member.token_file.is_some() == member.certificate.is_some() {
+            let message = "expected exactly one of `token_file` and `certificate`";
+            wrong.push((format!("/operators/{i}"), message.to_owned()));
+        }
+        if member.certificate.as_ref().is_some_and(|one| !certificates.insert(one.clone())) {
+            let message = "the certificate is another operator's";
+            wrong.push((format!("/operators/{i}/certificate"), message.to_owned()));
+        }
+        if member.certificate.is_some() && value.pointer("/operator/tls/client_ca").is_none() {
+            let message = "no certificate can be shown without `operator.tls.client_ca`";
+            wrong.push((format!("/operators/{i}/certificate"), message.to_owned()));
         }
     }
     wrong

@@ -13,7 +13,8 @@ use crate::ledger::retention::{BACKUP_DAYS, Clocks};
 use crate::ledger::vault::{self, Vault};
 
 /// Roles of payloads.
-const ROLES: [&str; 6] = ["args", "result", "policy_input", "approval", "message", "raw"];
+const ROLES: [&str; 8] =
+    ["args", "result", "policy_input", "approval", "message", "raw", "pre_image", "tools"];
 
 /// `encryption`.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]

@@ -22,13 +22,16 @@ pub fn schema() -> Value {
             })),
             "operator": section(&json!({
                 "listen": {"type": "string", "default": "127.0.0.1:7301",
-                    "description": "loopback address of health, readiness, metrics and the operators' requests"},
+                    "description": "address of health, readiness, metrics and the operators' requests: a loopback one, unless there is `tls`"},
+                "tls": super::tls::schema(&|text| described(path(), text), true),
             })),
             "operators": super::operators::operators(&|text| described(path(), text)),
             "approvals": super::operators::approvals(&|text| described(path(), text)),
             "hub": super::hub::schema(&|text| described(path(), text)),
+            "enrolment": super::enrolment::schema(&|text| described(path(), text)),
             "ledger": ledger(),
             "fleet": super::fleet::schema(&|text| described(path(), text)),
+            "evidence": super::evidence::schema(&|text| described(path(), text)),
             "trust": trust(),
             "policy": section(&json!({
                 "bundle": {"type": ["string", "null"], "minLength": 1, "default": null,
@@ -52,11 +55,7 @@ pub fn schema() -> Value {
             "control": section(&json!({
                 "switch_file": described(path(), "file that stops calls while it is there; default switch in the state directory"),
             })),
-            "self_test": section(&json!({
-                "every_seconds": number(3600, 10, 86_400, "seconds between two calls of the gate itself that have to be denied"),
-                "at_start": {"type": "boolean", "default": true, "x-error": "expected `true` or `false`",
-                    "description": "whether the first of them has to pass before the gate is ready"},
-            })),
+            "self_test": self_test(),
             "limits": limits(),
             "pools": super::pools::schema(),
             "retention": super::retention::retention(),
@@ -74,6 +73,14 @@ pub fn schema() -> Value {
                 "additionalProperties": {"type": "string", "maxLength": 256, "x-error": "expected text of at most 256 characters"}},
         },
     })
+}
+
+fn self_test() -> Value {
+    section(&json!({
+        "every_seconds": number(3600, 10, 86_400, "seconds between two calls of the gate itself that have to be denied"),
+        "at_start": {"type": "boolean", "default": true, "x-error": "expected `true` or `false`",
+            "description": "whether the first of them has to pass before the gate is ready"},
+    }))
 }
 
 fn described(mut schema: Value, text: &str) -> Value {
@@ -164,6 +171,7 @@ fn server() -> Value {
             "credentials": {"type": "array", "maxItems": 64, "items": closed(json!(["env"]), json!({
                 "env": text(), "file": path(), "from_env": text(), "value": {}}))},
             "cwd": path(),
+            "sandbox": super::own::sandbox(&|text| described(path(), text)),
         }),
     );
     let http = closed(

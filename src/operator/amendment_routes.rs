@@ -7,12 +7,11 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
-use http::header::HeaderMap;
 
+use super::credential::Shown;
 use super::http::{
-    BUNDLE_BODY_MAX, admit, answer, body, body_of, malformed, optional, sent_answer,
+    BUNDLE_BODY_MAX, admit, answer, body, body_of, malformed, optional, sent_answer, signed,
 };
-use crate::domain::json::Json;
 use crate::operator::Office;
 use crate::operator::staff::Right;
 
@@ -24,21 +23,17 @@ pub(super) fn router() -> Router<Arc<Office>> {
         .route("/v1/amendments/{bundle}/activate", axum::routing::post(activate))
 }
 
-async fn list(State(office): State<Arc<Office>>, headers: HeaderMap) -> Response {
+async fn list(State(office): State<Arc<Office>>, shown: Shown) -> Response {
     let said = async {
-        admit(&office, &headers, Right::Study)?;
+        office.admit(&shown, Right::Study)?;
         Ok((StatusCode::OK, office.amendments().await?))
     };
     answer(said.await)
 }
 
-async fn show(
-    State(office): State<Arc<Office>>,
-    bundle: Path<String>,
-    headers: HeaderMap,
-) -> Response {
+async fn show(State(office): State<Arc<Office>>, bundle: Path<String>, shown: Shown) -> Response {
     let said = async {
-        admit(&office, &headers, Right::Study)?;
+        office.admit(&shown, Right::Study)?;
         Ok((StatusCode::OK, office.amendment(&bundle.0).await?))
     };
     answer(said.await)
@@ -46,7 +41,7 @@ async fn show(
 
 async fn propose(State(office): State<Arc<Office>>, request: Request) -> Response {
     let said = async {
-        let who = admit(&office, request.headers(), Right::Propose)?;
+        let who = admit(&office, &request, Right::Propose)?;
         let names = ["files", "base", "reason"];
         let body = body_of(&office, request, &names, BUNDLE_BODY_MAX).await?;
         let files = body.get("files").ok_or_else(|| {
@@ -66,13 +61,9 @@ async fn publish(
     request: Request,
 ) -> Response {
     let said = async {
-        let who = admit(&office, request.headers(), Right::Publish)?;
-        let body = body(&office, request, &["statement", "signature"]).await?;
-        let text = |name: &str| body.get(name).and_then(Json::as_str).map(str::to_owned);
-        let (Some(statement), Some(signature)) = (text("statement"), text("signature")) else {
-            return Err(malformed(&office, "expected `statement` and `signature`, both text"));
-        };
-        let sent = office.publish(&who, &bundle.0, (statement, signature)).await?;
+        let who = admit(&office, &request, Right::Publish)?;
+        let signed = signed(&office, request).await?;
+        let sent = office.publish(&who, &bundle.0, signed).await?;
         Ok(sent_answer(&sent))
     };
     answer(said.await)
@@ -84,7 +75,7 @@ async fn activate(
     request: Request,
 ) -> Response {
     let said = async {
-        let who = admit(&office, request.headers(), Right::Publish)?;
+        let who = admit(&office, &request, Right::Publish)?;
         body(&office, request, &[]).await?;
         let sent = office.activate(&who, &bundle.0).await?;
         Ok(sent_answer(&sent))

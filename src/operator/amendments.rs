@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::orders::Sent;
 use super::staff::Who;
-use super::{AMENDED_WITHIN, LOOK, Office, REPORTS_WITHIN, unavailable};
+use super::{AMENDED_WITHIN, Office, REPORTS_WITHIN, unavailable};
 use crate::approval::Word;
 use crate::approval::amendment::Pending;
 use crate::clock::random16;
 use crate::control::amendments::{Proposal, obeyed, text};
-use crate::control::answer::ENDED;
+use crate::control::answer::{ENDED, Patience};
 use crate::control::{Order, Presence, Report, Row};
 use crate::domain::canonical;
 use crate::domain::code::Code;
@@ -24,8 +24,6 @@ use crate::serve::problem::Problem;
 const ENDS_AFTER: std::time::Duration = std::time::Duration::from_secs(7 * 24 * 3600);
 /// Rows that are read at once: each may carry a bundle.
 const PAGE: usize = 16;
-/// Bytes of a statement and of a signature.
-const SIGNED_MAX: usize = 8 * 1024;
 
 /// One proposal and everything that came after it.
 struct Told {
@@ -137,7 +135,7 @@ impl Office {
 
     /// What is in force at every gate that is there, once they have obeyed everything on the list.
     async fn base(&self) -> Result<Digest, Problem> {
-        let until = self.clock.monotonic().saturating_add(REPORTS_WITHIN);
+        let patience = Patience::of(REPORTS_WITHIN);
         let last = self.last_amendment().await?;
         loop {
             let gates = self.orders.shown().await.map_err(|e| unavailable(&e))?;
@@ -150,10 +148,10 @@ impl Office {
                 Err(why) => why,
             };
             // A gate tells what is in force there within a second.
-            if self.clock.monotonic() >= until {
+            if patience.is_over() {
                 return Err(self.refuse(Problem::new(Code::NotReady, "amendment.base", why)));
             }
-            tokio::time::sleep(LOOK).await;
+            patience.pause().await;
         }
     }
 
@@ -248,18 +246,15 @@ impl Office {
         let ours = [Word::Approve, Word::Refuse]
             .into_iter()
             .any(|word| pending.statement(word).bytes() == statement.as_bytes());
-        let (detail, message) = match () {
-            () if !ours => ("amendment.other", "the statement is not about this proposal"),
-            () if signature.len() > SIGNED_MAX => {
-                ("approval.signature", "the signature is too long")
-            }
-            () => {
-                let bundle = told.proposal.bundle;
-                let order = Order::Publish { bundle, statement, signature };
-                return self.order_within(who, &order, ("", None), (None, AMENDED_WITHIN)).await;
-            }
-        };
-        Err(self.refuse(Problem::new(Code::RequestMalformed, detail, message)))
+        if !ours {
+            let message = "the statement is not about this proposal";
+            let problem = Problem::new(Code::RequestMalformed, "amendment.other", message);
+            return Err(self.refuse(problem));
+        }
+        self.armored(&signature)?;
+        let bundle = told.proposal.bundle;
+        let order = Order::Publish { bundle, statement, signature };
+        self.order_within(who, &order, ("", None), (None, AMENDED_WITHIN)).await
     }
 
     /// Has the gates put an approved bundle in force.

@@ -166,16 +166,21 @@ impl Office {
             let problem = Problem::new(Code::RequestMalformed, "approval.statement", message);
             return Err(self.refuse(problem));
         }
-        let armored = signature.starts_with("-----BEGIN SSH SIGNATURE-----")
-            && signature.trim_end().ends_with("-----END SSH SIGNATURE-----");
-        if !armored || signature.len() > SIGNATURE_MAX {
-            let message = "the signature is no armored SSH signature";
-            let problem = Problem::new(Code::RequestMalformed, "approval.signature", message);
-            return Err(self.refuse(problem));
-        }
+        self.armored(&signature)?;
         let (run, call) = named(run, call).ok_or_else(|| self.not_held())?;
         let order = Order::Word { run, call, statement, signature };
         self.to_holder(who, &order, "").await
+    }
+
+    /// Whether this looks like a signature; whoever acts on it checks whether it is one.
+    pub(super) fn armored(&self, signature: &str) -> Result<(), Problem> {
+        let armored = signature.starts_with("-----BEGIN SSH SIGNATURE-----")
+            && signature.trim_end().ends_with("-----END SSH SIGNATURE-----");
+        if armored && signature.len() <= SIGNATURE_MAX {
+            return Ok(());
+        }
+        let message = "the signature is no armored SSH signature";
+        Err(self.refuse(Problem::new(Code::RequestMalformed, "approval.signature", message)))
     }
 
     /// Has a held call asked again with other arguments; what is asked then is judged as any call is.

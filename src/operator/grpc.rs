@@ -13,7 +13,8 @@ use axum::response::Response as HttpResponse;
 use serde_json::Value;
 use tonic::{Request, Response, Status};
 
-use super::http::{ROUTES, bearer, malformed, order};
+use super::credential::Shown;
+use super::http::{ROUTES, malformed, order};
 use super::staff::{Right, Who};
 use super::{Office, Sent};
 use crate::domain::code::Code;
@@ -91,7 +92,8 @@ impl Desk {
         let Some(right) = right(method) else {
             return Err(Status::unimplemented("no such method"));
         };
-        self.office.admit(bearer(&headers), right).map_err(|problem| problem.status())
+        let shown = Shown::of(&headers, request.extensions());
+        self.office.admit(&shown, right).map_err(|problem| problem.status())
     }
 
     fn text(&self, name: &str, bytes: Vec<u8>) -> Result<String, Status> {

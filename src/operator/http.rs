@@ -8,12 +8,14 @@ use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::Response;
 use axum::routing::get;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderName, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::Value;
 
 use super::approvals::SHOWN_MAX;
+use super::credential::Shown;
+use super::enrolment::Registrar;
 use super::staff::{Right, Who};
 use super::{Office, Sent};
 use crate::approval::break_glass::Signed;
@@ -31,7 +33,7 @@ pub(super) const BUNDLE_BODY_MAX: usize = 1024 * 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// A route of the office and what it needs.
-pub const ROUTES: [(&str, Right); 18] = [
+pub const ROUTES: [(&str, Right); 24] = [
     ("GET /v1/amendments", Right::Study),
     ("POST /v1/amendments", Right::Propose),
     ("GET /v1/amendments/{bundle}", Right::Study),
@@ -48,7 +50,13 @@ pub const ROUTES: [(&str, Right); 18] = [
     ("GET /v1/control", Right::Look),
     ("POST /v1/control", Right::Switch),
     ("GET /v1/control/{seq}", Right::Look),
+    ("GET /v1/erasures", Right::Custody),
+    ("POST /v1/erasures", Right::Erase),
+    ("GET /v1/erasures/{seq}", Right::Custody),
+    ("POST /v1/exports", Right::Export),
     ("GET /v1/fleet", Right::Look),
+    ("GET /v1/holds", Right::Custody),
+    ("POST /v1/holds", Right::Hold),
     ("GET /v1/runs", Right::Look),
 ];
 
@@ -56,6 +64,7 @@ pub const ROUTES: [(&str, Right); 18] = [
 pub fn router(office: Arc<Office>) -> Router {
     Router::new()
         .merge(super::amendment_routes::router())
+        .merge(super::evidence_routes::router())
         .route("/v1/approvals", get(list))
         .route("/v1/approvals/{run}/{call}", get(show).post(word))
         .route("/v1/approvals/{run}/{call}/modify", axum::routing::post(modify))
@@ -67,6 +76,29 @@ pub fn router(office: Arc<Office>) -> Router {
         .route("/v1/fleet", get(fleet))
         .route("/v1/runs", get(runs))
         .with_state(office)
+}
+
+/// The one route of the registrar.
+pub const ENROLMENT: &str = "POST /v1/enrol";
+/// Bytes of a request to be enrolled.
+const ENROLMENT_MAX: usize = 16 * 1024;
+
+/// The router of [`ENROLMENT`].
+pub fn enrolment(registrar: Arc<Registrar>) -> Router {
+    Router::new().route("/v1/enrol", axum::routing::post(enrol)).with_state(registrar)
+}
+
+async fn enrol(State(registrar): State<Arc<Registrar>>, request: Request) -> Response {
+    let said = async {
+        let shown = Shown::of(request.headers(), request.extensions());
+        // Whoever is not known is not read any further.
+        let pool = registrar.admit(&shown)?;
+        let read = read_body(request, &["request", "proof"], ENROLMENT_MAX).await;
+        let body = read.map_err(|problem| registrar.refuse(problem))?;
+        let text = |name: &str| body.get(name).and_then(Json::as_str).unwrap_or_default();
+        Ok((StatusCode::OK, registrar.enrol(&pool, text("request"), text("proof")).await?))
+    };
+    answer(said.await)
 }
 
 pub(super) type Answer = Result<(StatusCode, Value), Problem>;
@@ -83,16 +115,9 @@ pub(super) fn answer(said: Answer) -> Response {
     response
 }
 
-/// The one credential of a request, without its scheme.
-pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let mut all = headers.get_all(AUTHORIZATION).iter();
-    let (one, more) = (all.next()?, all.next());
-    let (scheme, token) = one.to_str().ok().filter(|_| more.is_none())?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then_some(token)
-}
-
-pub(super) fn admit(office: &Office, headers: &HeaderMap, right: Right) -> Result<Who, Problem> {
-    office.admit(bearer(headers), right)
+/// Who sends this request, if that person may.
+pub(super) fn admit(office: &Office, request: &Request, right: Right) -> Result<Who, Problem> {
+    office.admit(&Shown::of(request.headers(), request.extensions()), right)
 }
 
 /// What a client asked for in the query: known names only, each at most once, numbers only.
@@ -115,19 +140,19 @@ type Named = Path<(String, String)>;
 async fn list(
     State(office): State<Arc<Office>>,
     RawQuery(query): RawQuery,
-    headers: HeaderMap,
+    shown: Shown,
 ) -> Response {
     let said = async {
-        admit(&office, &headers, Right::Look)?;
+        office.admit(&shown, Right::Look)?;
         let most = most(number(&office, query.as_deref(), "limit", 100)?);
         Ok((StatusCode::OK, office.held(most).await?))
     };
     answer(said.await)
 }
 
-async fn show(State(office): State<Arc<Office>>, path: Named, headers: HeaderMap) -> Response {
+async fn show(State(office): State<Arc<Office>>, path: Named, shown: Shown) -> Response {
     let said = async {
-        admit(&office, &headers, Right::Read)?;
+        office.admit(&shown, Right::Read)?;
         let Path((run, call)) = path;
         Ok((StatusCode::OK, office.show(&run, &call).await?))
     };
@@ -136,22 +161,27 @@ async fn show(State(office): State<Arc<Office>>, path: Named, headers: HeaderMap
 
 async fn word(State(office): State<Arc<Office>>, path: Named, request: Request) -> Response {
     let said = async {
-        let who = admit(&office, request.headers(), Right::Word)?;
-        let body = body(&office, request, &["statement", "signature"]).await?;
-        let text = |name: &str| body.get(name).and_then(Json::as_str).map(str::to_owned);
-        let (Some(statement), Some(signature)) = (text("statement"), text("signature")) else {
-            return Err(malformed(&office, "expected `statement` and `signature`, both text"));
-        };
+        let who = admit(&office, &request, Right::Word)?;
+        let signed = signed(&office, request).await?;
         let Path((run, call)) = path;
-        let sent = office.word(&who, (&run, &call), (statement, signature)).await?;
+        let sent = office.word(&who, (&run, &call), signed).await?;
         Ok(sent_answer(&sent))
     };
     answer(said.await)
 }
 
+/// A body that is a statement and one signature over it.
+pub(super) async fn signed(office: &Office, request: Request) -> Result<(String, String), Problem> {
+    let body = body(office, request, &["statement", "signature"]).await?;
+    let text = |name: &str| body.get(name).and_then(Json::as_str).map(str::to_owned);
+    text("statement")
+        .zip(text("signature"))
+        .ok_or_else(|| malformed(office, "expected `statement` and `signature`, both text"))
+}
+
 async fn modify(State(office): State<Arc<Office>>, path: Named, request: Request) -> Response {
     let said = async {
-        let who = admit(&office, request.headers(), Right::Word)?;
+        let who = admit(&office, &request, Right::Word)?;
         let body = body(&office, request, &["arguments", "reason"]).await?;
         let Some(arguments) = body.get("arguments").and_then(Json::as_str) else {
             return Err(malformed(&office, "expected `arguments`: text that is a JSON object"));
@@ -166,7 +196,7 @@ async fn modify(State(office): State<Arc<Office>>, path: Named, request: Request
 
 async fn switch(State(office): State<Arc<Office>>, request: Request) -> Response {
     let said = async {
-        let who = admit(&office, request.headers(), Right::Switch)?;
+        let who = admit(&office, &request, Right::Switch)?;
         let names = ["action", "target", "name", "reason", "expires"];
         let body = body(&office, request, &names).await?;
         let (order, reason, expires) = order(&office, &body)?;
@@ -223,9 +253,9 @@ pub(super) fn optional<'a>(
     }
 }
 
-async fn glass(State(office): State<Arc<Office>>, headers: HeaderMap) -> Response {
+async fn glass(State(office): State<Arc<Office>>, shown: Shown) -> Response {
     let said = async {
-        admit(&office, &headers, Right::Look)?;
+        office.admit(&shown, Right::Look)?;
         Ok((StatusCode::OK, office.glass().await?))
     };
     answer(said.await)
@@ -233,7 +263,7 @@ async fn glass(State(office): State<Arc<Office>>, headers: HeaderMap) -> Respons
 
 async fn open_glass(State(office): State<Arc<Office>>, request: Request) -> Response {
     let said = async {
-        let who = admit(&office, request.headers(), Right::Switch)?;
+        let who = admit(&office, &request, Right::Switch)?;
         let body = body(&office, request, &["statement", "signatures"]).await?;
         let signed = Signed::of(&body).ok_or_else(|| {
             malformed(&office, "expected `statement`, text, and `signatures`, at most 16 texts")
@@ -249,7 +279,7 @@ async fn close_glass(
     request: Request,
 ) -> Response {
     let said = async {
-        let who = admit(&office, request.headers(), Right::Switch)?;
+        let who = admit(&office, &request, Right::Switch)?;
         let body = body(&office, request, &["reason"]).await?;
         let reason = optional(&office, &body, "reason")?.unwrap_or_default();
         Ok(sent_answer(&office.close_glass(&who, &nonce, reason).await?))
@@ -263,7 +293,7 @@ async fn review_glass(
     request: Request,
 ) -> Response {
     let said = async {
-        let who = admit(&office, request.headers(), Right::Review)?;
+        let who = admit(&office, &request, Right::Review)?;
         let body = body(&office, request, &["note"]).await?;
         let note = optional(&office, &body, "note")?.unwrap_or_default();
         Ok(sent_answer(&office.review_glass(&who, &nonce, note).await?))
@@ -274,23 +304,19 @@ async fn review_glass(
 async fn rows(
     State(office): State<Arc<Office>>,
     RawQuery(query): RawQuery,
-    headers: HeaderMap,
+    shown: Shown,
 ) -> Response {
     let said = async {
-        admit(&office, &headers, Right::Look)?;
+        office.admit(&shown, Right::Look)?;
         let since = number(&office, query.as_deref(), "since", 0)?;
         Ok((StatusCode::OK, office.rows(since).await?))
     };
     answer(said.await)
 }
 
-async fn row(
-    State(office): State<Arc<Office>>,
-    path: Path<String>,
-    headers: HeaderMap,
-) -> Response {
+async fn row(State(office): State<Arc<Office>>, path: Path<String>, shown: Shown) -> Response {
     let said = async {
-        admit(&office, &headers, Right::Look)?;
+        office.admit(&shown, Right::Look)?;
         let seq = path.0.parse().ok().filter(|seq| *seq > 0);
         let seq = seq.ok_or_else(|| malformed(&office, "the number of an order is 1 or more"))?;
         Ok((StatusCode::OK, office.row(seq).await?))
@@ -298,9 +324,9 @@ async fn row(
     answer(said.await)
 }
 
-async fn fleet(State(office): State<Arc<Office>>, headers: HeaderMap) -> Response {
+async fn fleet(State(office): State<Arc<Office>>, shown: Shown) -> Response {
     let said = async {
-        admit(&office, &headers, Right::Look)?;
+        office.admit(&shown, Right::Look)?;
         Ok((StatusCode::OK, office.fleet().await?))
     };
     answer(said.await)
@@ -309,10 +335,10 @@ async fn fleet(State(office): State<Arc<Office>>, headers: HeaderMap) -> Respons
 async fn runs(
     State(office): State<Arc<Office>>,
     RawQuery(query): RawQuery,
-    headers: HeaderMap,
+    shown: Shown,
 ) -> Response {
     let said = async {
-        admit(&office, &headers, Right::Look)?;
+        office.admit(&shown, Right::Look)?;
         let most = most(number(&office, query.as_deref(), "limit", 100)?);
         Ok((StatusCode::OK, office.runs(most).await?))
     };
@@ -339,10 +365,20 @@ pub(super) async fn body_of(
     names: &[&str],
     most: usize,
 ) -> Result<Json, Problem> {
+    read_body(request, names, most).await.map_err(|problem| office.refuse(problem))
+}
+
+/// As [`body`], of at most so many bytes, and counted by nobody.
+pub(super) async fn read_body(
+    request: Request,
+    names: &[&str],
+    most: usize,
+) -> Result<Json, Problem> {
+    let malformed = |message: &str| Problem::new(Code::RequestMalformed, "", message);
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
     if !kind.trim().eq_ignore_ascii_case("application/json") {
-        return Err(malformed(office, "the body is `application/json`"));
+        return Err(malformed("the body is `application/json`"));
     }
     let read = Limited::new(request.into_body(), most).collect();
     let read = tokio::time::timeout(BODY_WITHIN, read).await;
@@ -350,20 +386,19 @@ pub(super) async fn body_of(
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(_)) => {
             let message = format!("the body is at most {} KiB", most / 1024);
-            return Err(malformed(office, &message));
+            return Err(malformed(&message));
         }
-        Err(_late) => return Err(malformed(office, "the body did not arrive in time")),
+        Err(_late) => return Err(malformed("the body did not arrive in time")),
     };
-    let json = Json::parse(&bytes, &Limits::ARGUMENTS).map_err(|error| {
-        office.refuse(Problem::new(Code::RequestMalformed, error.code, error.message))
-    })?;
+    let json = Json::parse(&bytes, &Limits::ARGUMENTS)
+        .map_err(|error| Problem::new(Code::RequestMalformed, error.code, error.message))?;
     let Some(members) = json.as_object() else {
-        return Err(malformed(office, "expected an object"));
+        return Err(malformed("expected an object"));
     };
     match members.keys().find(|name| !names.contains(&name.as_str())) {
         Some(unknown) => {
             let message = format!("`{}` is not known here", super::visible(unknown));
-            Err(malformed(office, &message))
+            Err(malformed(&message))
         }
         None => Ok(json),
     }
@@ -376,25 +411,4 @@ pub(crate) fn guards() -> [(HeaderName, HeaderValue); 2] {
         (http::header::CONTENT_SECURITY_POLICY, nothing),
         (http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_bearer_credential_counts_and_nothing_else() {
-        let headers = |all: &[&str]| {
-            let mut headers = HeaderMap::new();
-            for value in all {
-                headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
-            }
-            bearer(&headers).map(str::to_owned)
-        };
-        assert_eq!(headers(&["Bearer abc"]).as_deref(), Some("abc"));
-        assert_eq!(headers(&["bearer abc"]).as_deref(), Some("abc"));
-        for other in [&["Basic abc"][..], &["abc"], &[], &["Bearer a", "Bearer b"]] {
-            assert_eq!(headers(other), None, "{other:?}");
-        }
-    }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio_util::task::TaskTracker;
 
 use crate::clock::{Clock, Entropy};
 use crate::control::Orders;
@@ -24,8 +25,14 @@ mod amendment_routes;
 mod amendments;
 mod approvals;
 pub mod break_glass;
+pub mod credential;
 pub mod desk;
+pub mod enrolment;
+mod erasures;
 mod escape;
+pub mod evidence;
+mod evidence_routes;
+mod exports;
 pub mod grpc;
 pub mod http;
 mod logins;
@@ -37,6 +44,7 @@ pub mod webhook;
 pub use escape::visible;
 pub use orders::Sent;
 
+use credential::Shown;
 use desk::{Chain, Desk};
 use logins::Logins;
 use staff::{Right, Staff, Who};
@@ -45,8 +53,6 @@ use staff::{Right, Staff, Who};
 const REPORTS_WITHIN: Duration = Duration::from_secs(2);
 /// The same for an amendment: every gate tries the bundle in a child process, up to ten seconds.
 const AMENDED_WITHIN: Duration = Duration::from_secs(12);
-/// Between two looks at the reports.
-const LOOK: Duration = Duration::from_millis(25);
 /// A gate that did not show itself for this long refuses T2 and T3 by itself, and is not waited for.
 const FRESH: Duration = Duration::from_secs(5);
 
@@ -95,6 +101,9 @@ pub struct Office {
     logins: Mutex<Logins>,
     desk: tokio::sync::Mutex<Desk>,
     glass: std::sync::OnceLock<break_glass::Glass>,
+    evidence: std::sync::OnceLock<Arc<evidence::Room>>,
+    /// What goes on when nobody waits for its answer any more.
+    tasks: TaskTracker,
 }
 
 impl std::fmt::Debug for Office {
@@ -110,7 +119,7 @@ impl Office {
         let Parts { staff, reader, orders, books, vault, clock, entropy, reject, tenant } = parts;
         let logins = Mutex::new(Logins::default());
         let desk = tokio::sync::Mutex::new(Desk::default());
-        let glass = std::sync::OnceLock::new();
+        let (glass, evidence) = (std::sync::OnceLock::new(), std::sync::OnceLock::new());
         Self {
             staff,
             reader,
@@ -124,17 +133,23 @@ impl Office {
             logins,
             desk,
             glass,
+            evidence,
+            tasks: TaskTracker::new(),
         }
     }
 
-    /// Who shows this credential, if that person may do this. `credential` is what stands after
-    /// `Bearer`; every way of not being known is answered alike.
+    /// Waits until everything that was begun is done: bundles sent, erasures deleted.
+    pub async fn finished(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Who shows this, if that person may do this; every way of not being known is answered alike.
     ///
     /// # Errors
     /// `identity.missing`, `operator.forbidden`, or `limit.exceeded` once too many were refused.
-    pub fn admit(&self, credential: Option<&str>, right: Right) -> Result<Who, Problem> {
-        let now = self.clock.now();
-        let Some(who) = credential.and_then(|shown| self.staff.identify(shown, now)) else {
+    pub fn admit(&self, shown: &Shown, right: Right) -> Result<Who, Problem> {
+        let Some(who) = self.staff.identify(shown, self.clock.now()) else {
             return Err(self.turned_away());
         };
         if who.may(right) {
@@ -148,14 +163,7 @@ impl Office {
     /// keep operators from their switches by guessing.
     fn turned_away(&self) -> Problem {
         let wait = self.logins.lock().failed(self.clock.monotonic());
-        self.refuse(match wait {
-            None => Problem::new(Code::IdentityMissing, "", "no credential that is known"),
-            Some(wait) => {
-                let message = "too many unknown credentials were shown";
-                let problem = Problem::new(Code::LimitExceeded, "operator.logins", message);
-                Problem { retry_after: Some(wait), ..problem }
-            }
-        })
+        self.refuse(unknown(wait))
     }
 
     /// Counts what is refused.
@@ -186,6 +194,18 @@ impl Office {
         let looked = desk.look(&*self.reader, &self.tenant, self.vault.as_deref()).await;
         looked.map_err(|error| unavailable(&error))?;
         Ok(desk)
+    }
+}
+
+/// Somebody nobody knows, who has to wait if there were too many of that kind.
+fn unknown(wait: Option<Duration>) -> Problem {
+    match wait {
+        None => Problem::new(Code::IdentityMissing, "", "no credential that is known"),
+        Some(wait) => {
+            let message = "too many unknown credentials were shown";
+            let problem = Problem::new(Code::LimitExceeded, "operator.logins", message);
+            Problem { retry_after: Some(wait), ..problem }
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::desk::Desk;
 use super::staff::Who;
-use super::{FRESH, LOOK, Office, REPORTS_WITHIN, unavailable};
-use crate::control::answer::ENDED;
+use super::{FRESH, Office, REPORTS_WITHIN, unavailable};
+use crate::control::answer::{ENDED, Patience};
 use crate::control::{Given, Order, Presence, Report, Row};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
@@ -108,7 +108,7 @@ impl Office {
         let given = Given {
             subject: who.subject.clone(),
             roles: who.role_names(),
-            auth: who.auth.to_owned(),
+            auth: who.auth.clone(),
             reason: clip(reason, REASON_MAX),
             expires,
         };
@@ -132,16 +132,15 @@ impl Office {
         seq: u64,
         (only, within): (Option<&str>, Duration),
     ) -> Result<(Vec<Report>, Vec<(String, Timestamp)>), Problem> {
-        let until = self.clock.monotonic().saturating_add(within);
+        let patience = Patience::of(within);
         loop {
             let reports = self.orders.reports(seq).await.map_err(|e| unavailable(&e))?;
             let missing = self.missing(&reports, only).await?;
             let fresh = |seen: &Timestamp| !self.is_silent(*seen);
-            let over = self.clock.monotonic() >= until;
-            if over || !missing.iter().any(|(_, seen)| fresh(seen)) {
+            if patience.is_over() || !missing.iter().any(|(_, seen)| fresh(seen)) {
                 return Ok((reports, missing));
             }
-            tokio::time::sleep(LOOK).await;
+            patience.pause().await;
         }
     }
 

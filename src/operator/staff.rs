@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
+use super::credential::Shown;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::identity::callers::read_token;
@@ -19,7 +20,7 @@ const TOKEN_CHARS_MIN: usize = 43;
 pub enum Role {
     /// Sees runs, gates, orders and which calls are held, but no arguments.
     Viewer,
-    /// Stops and reinstates.
+    /// Stops and reinstates; erases payloads that nobody holds.
     Operator,
     /// Sees held calls with their arguments, and gives a word about them.
     Approver,
@@ -27,7 +28,8 @@ pub enum Role {
     PolicyAuthor,
     /// Approves bundles that others proposed, and has them put in force.
     PolicyPublisher,
-    /// Sees everything, changes nothing; records what it looked at.
+    /// Sees everything, changes nothing; records what it looked at, takes evidence away, and holds
+    /// payloads against erasing.
     Auditor,
 }
 
@@ -69,6 +71,14 @@ pub enum Right {
     Switch,
     /// To record that somebody looked at what was done under break-glass.
     Review,
+    /// To take evidence away, as a bundle.
+    Export,
+    /// To erase payloads. Whoever may hold them may not.
+    Erase,
+    /// To hold payloads against erasing, and to lift that. Whoever may erase them may not.
+    Hold,
+    /// To see what was erased and what is held.
+    Custody,
     /// To see which bundles are proposed, with their files.
     Study,
     /// To propose a bundle.
@@ -84,7 +94,9 @@ impl Right {
             Self::Read => &[Role::Approver, Role::Auditor],
             Self::Word => &[Role::Approver],
             Self::Switch => &[Role::Operator],
-            Self::Review => &[Role::Operator, Role::Auditor],
+            Self::Review | Self::Custody => &[Role::Operator, Role::Auditor],
+            Self::Export | Self::Hold => &[Role::Auditor],
+            Self::Erase => &[Role::Operator],
             Self::Study => &Role::ALL,
             Self::Propose => &[Role::PolicyAuthor],
             Self::Publish => &[Role::PolicyPublisher],
@@ -108,7 +120,53 @@ pub struct Member {
     /// What that person may do.
     pub roles: BTreeSet<Role>,
     /// A file of mode 0600 with the token, at least 43 printable characters (256 bits).
-    pub token_file: PathBuf,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+    /// Instead of a token: `sha256:…` of the DER bytes of the one client certificate.
+    ///
+    /// WHY: not a name in it. Names are what an authority may give to somebody else tomorrow; these bytes it
+    /// can only give once, and whoever reads the configuration sees exactly who gets in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
+}
+
+/// How one operator logs in.
+#[derive(Clone, Debug)]
+enum Login {
+    /// SHA-256 of the token.
+    Token(Digest),
+    /// Thumbprint of the certificate.
+    Certificate(Digest),
+}
+
+impl Member {
+    /// The one way this member logs in.
+    fn login(&self) -> Result<Login, String> {
+        match (&self.token_file, &self.certificate) {
+            (Some(file), None) => {
+                let token = read_token(file)?;
+                let shown = file.display();
+                if token.len() < TOKEN_CHARS_MIN {
+                    return Err(format!(
+                        "token file `{shown}` needs at least {TOKEN_CHARS_MIN} characters: 256 bits in \
+                         base64url, as `head -c 32 /dev/urandom | basenc --base64url` prints them"
+                    ));
+                }
+                Ok(Login::Token(Digest::of(&[token.as_bytes()])))
+            }
+            (None, Some(text)) => {
+                let thumbprint = text.starts_with("sha256:").then(|| Digest::parse(text)).flatten();
+                thumbprint.map(Login::Certificate).ok_or_else(|| {
+                    "`certificate` is `sha256:` and 64 hex digits, the thumbprint of a client certificate: \
+                     `openssl x509 -in FILE -outform DER | sha256sum`"
+                        .to_owned()
+                })
+            }
+            (Some(_), Some(_)) | (None, None) => {
+                Err("expected exactly one of `token_file` and `certificate`".to_owned())
+            }
+        }
+    }
 }
 
 /// An operator who has proved who it is.
@@ -118,8 +176,8 @@ pub struct Who {
     pub subject: String,
     /// What that person may do.
     pub roles: BTreeSet<Role>,
-    /// How: `token`.
-    pub auth: &'static str,
+    /// How, as entries show it: `token`, or `certificate sha256:…` with the thumbprint.
+    pub auth: String,
 }
 
 impl Who {
@@ -138,7 +196,7 @@ impl Who {
 
 #[derive(Clone, Debug)]
 struct Badge {
-    sha256: Digest,
+    login: Login,
     who: Who,
 }
 
@@ -176,21 +234,21 @@ impl Staff {
         if member.roles.is_empty() {
             return Err("a subject without a role may do nothing: leave it out".into());
         }
-        let token = read_token(&member.token_file)?;
-        let shown = member.token_file.display();
-        if token.len() < TOKEN_CHARS_MIN {
-            let message = format!(
-                "token file `{shown}` needs at least {TOKEN_CHARS_MIN} characters: 256 bits in \
-                 base64url, as `head -c 32 /dev/urandom | basenc --base64url` prints them"
-            );
-            return Err(message);
+        let login = member.login()?;
+        if self.badges.iter().any(|badge| badge.login.is(&login)) {
+            return Err(match &member.token_file {
+                Some(file) => {
+                    format!("the token in `{}` is another operator's", file.display())
+                }
+                None => "the certificate is another operator's".to_owned(),
+            });
         }
-        let sha256 = Digest::of(&[token.as_bytes()]);
-        if self.badges.iter().any(|badge| badge.sha256 == sha256) {
-            return Err(format!("the token in `{shown}` is another operator's"));
-        }
+        let auth = match &login {
+            Login::Token(_) => "token".to_owned(),
+            Login::Certificate(thumbprint) => format!("certificate {}", thumbprint.prefixed()),
+        };
         let (subject, roles) = (member.subject.clone(), member.roles.clone());
-        self.badges.push(Badge { sha256, who: Who { subject, roles, auth: "token" } });
+        self.badges.push(Badge { login, who: Who { subject, roles, auth } });
         Ok(())
     }
 
@@ -200,29 +258,58 @@ impl Staff {
         self.badges.is_empty()
     }
 
-    /// Who shows this. Looks at every token, so that time tells nothing about where a match stands.
+    /// Who shows this, now. Looks at every operator, so that time tells nothing about where a match stands.
     #[must_use]
-    pub fn identify(&self, shown: &str, _now: Timestamp) -> Option<Who> {
-        let hash = Digest::of(&[shown.as_bytes()]);
-        let found = self.badges.iter().fold(None, |found, badge| {
-            let same = bool::from(badge.sha256.as_bytes().ct_eq(hash.as_bytes()));
-            if same { Some(badge) } else { found }
-        });
+    pub fn identify(&self, shown: &Shown, now: Timestamp) -> Option<Who> {
+        let login = match shown {
+            Shown::Nothing => return None,
+            Shown::Token(token) => Login::Token(Digest::of(&[token.as_bytes()])),
+            Shown::Certificate(certificate) if now <= certificate.not_after => {
+                Login::Certificate(certificate.thumbprint)
+            }
+            Shown::Certificate(_) => return None,
+        };
+        let found = self
+            .badges
+            .iter()
+            .fold(None, |found, badge| if badge.login.is(&login) { Some(badge) } else { found });
         found.map(|badge| badge.who.clone())
+    }
+}
+
+impl Login {
+    /// Whether this is the same login, in constant time.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Token(one), Self::Token(two))
+            | (Self::Certificate(one), Self::Certificate(two)) => {
+                bool::from(one.as_bytes().ct_eq(two.as_bytes()))
+            }
+            (Self::Token(_), Self::Certificate(_)) | (Self::Certificate(_), Self::Token(_)) => {
+                false
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::Arc;
 
     use super::*;
+    use crate::operator::credential::ClientCertificate;
 
     fn member(dir: &std::path::Path, subject: &str, token: &str, roles: &[Role]) -> Member {
         let token_file = dir.join(format!("{subject}-{}.token", token.len()));
         std::fs::write(&token_file, token).unwrap();
         std::fs::set_permissions(&token_file, std::fs::Permissions::from_mode(0o600)).unwrap();
-        Member { subject: subject.into(), roles: roles.iter().copied().collect(), token_file }
+        let (subject, roles) = (subject.into(), roles.iter().copied().collect());
+        Member { subject, roles, token_file: Some(token_file), certificate: None }
+    }
+
+    fn shows(token: &str) -> Shown {
+        Shown::Token(zeroize::Zeroizing::new(token.to_owned()))
     }
 
     #[test]
@@ -238,11 +325,11 @@ mod tests {
         ];
         let staff = Staff::load(&members).unwrap();
         let rights = |c: char| {
-            let who = staff.identify(&token(c), Timestamp::from_millis(0)).unwrap();
+            let who = staff.identify(&shows(&token(c)), Timestamp::from_millis(0)).unwrap();
             [Right::Look, Right::Read, Right::Word, Right::Switch].map(|right| who.may(right))
         };
         let amends = |c: char| {
-            let who = staff.identify(&token(c), Timestamp::from_millis(0)).unwrap();
+            let who = staff.identify(&shows(&token(c)), Timestamp::from_millis(0)).unwrap();
             [Right::Study, Right::Propose, Right::Publish].map(|right| who.may(right))
         };
         for c in ['v', 'o', 'a', 'u'] {
@@ -254,8 +341,8 @@ mod tests {
         assert_eq!(rights('a'), [true, true, true, false]);
         assert_eq!(rights('p'), [false, false, false, false]);
         assert_eq!(rights('u'), [true, true, false, false]);
-        assert_eq!(staff.identify(&token('x'), Timestamp::from_millis(0)), None);
-        assert_eq!(staff.identify("", Timestamp::from_millis(0)), None);
+        assert_eq!(staff.identify(&shows(&token('x')), Timestamp::from_millis(0)), None);
+        assert_eq!(staff.identify(&shows(""), Timestamp::from_millis(0)), None);
         assert!(!format!("{staff:?}").contains(&token('v')));
     }
 
@@ -275,7 +362,49 @@ mod tests {
         assert!(wrong(&twice).contains("operators[0] already"));
         let open = member(dir.path(), "bert", &"d".repeat(46), &[Role::Viewer]);
         let mode = std::fs::Permissions::from_mode(0o640);
-        std::fs::set_permissions(&open.token_file, mode).unwrap();
+        std::fs::set_permissions(open.token_file.as_ref().unwrap(), mode).unwrap();
         assert!(wrong(&open).contains("mode 640"));
+    }
+
+    #[test]
+    fn a_certificate_is_known_by_all_of_its_bytes_until_it_ends_and_shared_with_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = Timestamp::from_millis;
+        let (of, other) = (Digest::of(&[b"anna"]), Digest::of(&[b"bert"]));
+        let token = member(dir.path(), "otto", &"o".repeat(43), &[Role::Operator]);
+        let anna = Member {
+            token_file: None,
+            certificate: Some(of.prefixed()),
+            ..member(dir.path(), "anna", &"a".repeat(43), &[Role::Viewer])
+        };
+        let staff = Staff::load(&[token.clone(), anna.clone()]).unwrap();
+        let shown = |thumbprint| {
+            let certificate = ClientCertificate { thumbprint, not_after: at(10) };
+            Shown::Certificate(Arc::new(certificate))
+        };
+        let who = staff.identify(&shown(of), at(10)).unwrap();
+        assert_eq!(
+            (who.subject.as_str(), who.auth),
+            ("anna", format!("certificate sha256:{}", of.hex()))
+        );
+        assert_eq!(staff.identify(&shown(of), at(11)), None, "it has ended");
+        assert_eq!(staff.identify(&shown(other), at(0)), None);
+        assert_eq!(staff.identify(&shows(&of.prefixed()), at(0)), None, "a thumbprint is no token");
+        let wrong = |member: Member| Staff::load(&[anna.clone(), member]).unwrap_err().join("\n");
+        let with = |certificate: &str, token_file: Option<PathBuf>| Member {
+            token_file,
+            certificate: Some(certificate.to_owned()),
+            ..token.clone()
+        };
+        let both = with(&other.prefixed(), token.token_file.clone());
+        assert!(wrong(both).contains("exactly one of"));
+        let none = Member { token_file: None, ..token.clone() };
+        assert!(wrong(none).contains("exactly one of"));
+        assert!(wrong(with(&of.prefixed(), None)).contains("another operator's"));
+        for odd in
+            [other.hex(), other.prefixed().to_uppercase(), "sha256:12".into(), "CN=anna".into()]
+        {
+            assert!(wrong(with(&odd, None)).contains("64 hex digits"), "{odd}");
+        }
     }
 }

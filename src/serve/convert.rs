@@ -44,8 +44,13 @@ pub(super) fn opening(
     let texts = request.instructions_sha256.iter().chain(&request.tools);
     let labels = request.labels.iter().flat_map(|(key, value)| [key, value]);
     let parent = [&request.parent_run, &request.parent_token, &request.delegate];
-    let short =
-        [&request.model, &request.mode].into_iter().chain(parent).chain(texts).chain(labels);
+    let replay = [&request.replay, &request.recording];
+    let short = [&request.model, &request.mode]
+        .into_iter()
+        .chain(parent)
+        .chain(replay)
+        .chain(texts)
+        .chain(labels);
     let too_long = short.into_iter().any(|text| text.len() > TEXT_BYTES_MAX);
     if too_long
         || request.instructions_sha256.len() > INSTRUCTIONS_MAX
@@ -66,6 +71,8 @@ pub(super) fn opening(
         labels: request.labels.into_iter().collect(),
         traceparent,
         incognito: request.incognito,
+        replay: request.replay,
+        recording: request.recording,
     })
 }
 
@@ -91,6 +98,8 @@ pub(super) fn opened(opened: Opened) -> pb::OpenRunResponse {
         expires: opened.expires.map(|at| at.to_string()).unwrap_or_default(),
         binding: opened.binding.to_owned(),
         receipt: Some(receipt(&opened.receipt)),
+        seed: opened.determined.map(|(seed, _)| seed.to_string()).unwrap_or_default(),
+        clock: opened.determined.map(|(_, clock)| clock.to_string()).unwrap_or_default(),
     }
 }
 

@@ -238,8 +238,12 @@ impl GateService for Gate {
         let road = self.road()?;
         let opened = Box::pin(road.open_run(&caller, opening)).await;
         let opened = opened.map_err(told)?;
-        let receipt = opened.receipt.clone();
-        Ok(stamped(convert::opened(opened), &receipt))
+        let (receipt, determined) = (opened.receipt.clone(), opened.determined);
+        let mut response = stamped(convert::opened(opened), &receipt);
+        if let Some(seed) = determined.and_then(|(seed, _)| seed.to_string().parse().ok()) {
+            response.metadata_mut().insert(super::SEED, seed);
+        }
+        Ok(response)
     }
 
     async fn list_tools(

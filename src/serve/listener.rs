@@ -15,9 +15,11 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::Sleep;
+use tokio_rustls::server::TlsStream;
 
 use super::Error;
 use super::framing::{Framing, HEAD_WITHIN};
+use super::tls::Tls;
 use crate::identity::Peer;
 
 const BACKLOG: i32 = 1024;
@@ -214,9 +216,24 @@ pub struct Stream {
 enum Wire {
     Socket(UnixStream),
     Tcp(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
+    /// The same TCP connection after a handshake within 10 seconds, and the certificate (DER) the client
+    /// showed, if it did: it leads to the authority of `tls`.
+    ///
+    /// # Errors
+    /// What was wrong with the handshake. No byte of a request was read.
+    pub(super) async fn secured(self, tls: &Tls) -> io::Result<(Self, Option<Vec<u8>>)> {
+        let Wire::Tcp(tcp) = self.wire else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let handshake = tokio::time::timeout(PREFACE_WITHIN, tls.acceptor.accept(tcp)).await;
+        let stream = handshake.map_err(|_late| io::Error::from(io::ErrorKind::TimedOut))??;
+        let certificates = stream.get_ref().1.peer_certificates();
+        let shown = certificates.and_then(<[_]>::first).map(|first| first.to_vec());
+        Ok((Self::new(Wire::Tls(Box::new(stream)), PREFACE_WITHIN), shown))
+    }
+
     fn new(wire: Wire, within: Duration) -> Self {
         Self {
             wire,
@@ -299,6 +316,7 @@ impl AsyncRead for Stream {
         ready!(match &mut self.wire {
             Wire::Socket(stream) => Pin::new(stream).poll_read(cx, buf),
             Wire::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Wire::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
         })?;
         self.look(buf, before);
         Poll::Ready(Ok(()))
@@ -314,6 +332,7 @@ impl AsyncWrite for Stream {
         let written = match &mut self.wire {
             Wire::Socket(stream) => Pin::new(stream).poll_write(cx, buf),
             Wire::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
+            Wire::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
         };
         self.unless_stalled(cx, written)
     }
@@ -326,6 +345,7 @@ impl AsyncWrite for Stream {
         let written = match &mut self.wire {
             Wire::Socket(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
             Wire::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Wire::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
         };
         self.unless_stalled(cx, written)
     }
@@ -338,6 +358,7 @@ impl AsyncWrite for Stream {
         match &mut self.wire {
             Wire::Socket(stream) => Pin::new(stream).poll_flush(cx),
             Wire::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Wire::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -345,6 +366,7 @@ impl AsyncWrite for Stream {
         match &mut self.wire {
             Wire::Socket(stream) => Pin::new(stream).poll_shutdown(cx),
             Wire::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Wire::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

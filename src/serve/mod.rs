@@ -28,8 +28,12 @@ pub mod operator;
 pub mod pb;
 pub mod problem;
 mod timeout;
+pub mod tls;
 
 pub(crate) use edge::misread;
+
+/// The header and the gRPC metadata that carry the seed of a deterministic run.
+pub const SEED: &str = "x-wicketgate-seed";
 
 /// How a peer and the credential it shows become a caller; built by the composition root.
 pub type Identify = Arc<dyn Fn(&Peer, Option<&str>) -> Result<Caller, Fault> + Send + Sync>;

@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use http::{Method, StatusCode};
 use hyper_util::service::TowerToHyperService;
@@ -22,11 +22,14 @@ use tokio_util::sync::CancellationToken;
 use tonic_health::pb::health_server::{Health, HealthServer};
 
 use super::driver::{self, Limits};
-use super::listener::{self, Listener};
+use super::listener::{self, Listener, Stream};
 use super::problem::Problem;
+use super::tls::Tls;
 use super::{Error, Readiness, edge, grpc, pb};
 use crate::domain::code::Code;
 use crate::operator::Office;
+use crate::operator::credential::ClientCertificate;
+use crate::operator::enrolment::Registrar;
 use crate::operator::http::guards;
 use crate::telemetry::metrics::Metrics;
 
@@ -41,12 +44,14 @@ pub struct Settings {
     pub hosts: Vec<String>,
     /// Connections at the same time. More are closed at once.
     pub connections_max: usize,
+    /// TLS; in the clear without, which is for loopback addresses.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let addr = SocketAddr::from(([127, 0, 0, 1], 7301));
-        Self { addr, hosts: Vec::new(), connections_max: 64 }
+        Self { addr, hosts: Vec::new(), connections_max: 64, tls: None }
     }
 }
 
@@ -121,6 +126,37 @@ pub fn serve_with(
     office: Option<Arc<Office>>,
     shutdown: CancellationToken,
 ) -> Result<Running, Error> {
+    let behind = office.map_or(Behind::Nobody, Behind::Office);
+    bind(settings, view, behind, shutdown)
+}
+
+/// A listener like [`serve`]'s, with the registrar behind it: sidecars, that are no operators, have an
+/// address of their own.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_enrolment(
+    settings: Settings,
+    view: View,
+    registrar: Arc<Registrar>,
+    shutdown: CancellationToken,
+) -> Result<Running, Error> {
+    bind(settings, view, Behind::Registrar(registrar), shutdown)
+}
+
+/// Who answers what is not open to everybody.
+enum Behind {
+    Nobody,
+    Office(Arc<Office>),
+    Registrar(Arc<Registrar>),
+}
+
+fn bind(
+    settings: Settings,
+    view: View,
+    behind: Behind,
+    shutdown: CancellationToken,
+) -> Result<Running, Error> {
     let failed = |source| Error::Bind { place: settings.addr.to_string(), source };
     let bound = std::net::TcpListener::bind(settings.addr).map_err(failed)?;
     let address = bound.local_addr().map_err(failed)?;
@@ -131,7 +167,7 @@ pub fn serve_with(
     drop(entered);
     let thread = std::thread::Builder::new()
         .name("operator".into())
-        .spawn(move || runtime.block_on(open(listener, &settings, (view, office), shutdown)))
+        .spawn(move || runtime.block_on(open(listener, &settings, (view, behind), shutdown)))
         .map_err(Error::Thread)?;
     Ok(Running { address, thread })
 }
@@ -139,17 +175,57 @@ pub fn serve_with(
 async fn open(
     listener: Listener,
     settings: &Settings,
-    (view, office): (View, Option<Arc<Office>>),
+    (view, behind): (View, Behind),
     shutdown: CancellationToken,
 ) {
     let limits = Limits { connections: settings.connections_max, drain: DRAIN };
     let (health, service) = tonic_health::server::health_reporter();
     let reporting = grpc::report(health, &SERVICES, view.readiness.clone(), shutdown.clone());
-    let router = router(view, office, settings, service);
-    let serve = move |stream, _, closing| {
-        driver::either(stream, TowerToHyperService::new(router.clone()), closing)
+    let begun = match &behind {
+        Behind::Office(office) => Some(Arc::clone(office)),
+        Behind::Nobody | Behind::Registrar(_) => None,
     };
+    let router = router(view, behind, settings, service);
+    let tls = settings.tls.clone();
+    let serve =
+        move |stream, _, closing| connection(stream, router.clone(), (tls.clone(), closing));
     tokio::join!(driver::run(listener, limits, shutdown, serve), reporting);
+    if let Some(office) = begun {
+        // What was begun is finished, or by whoever asks next.
+        drop(tokio::time::timeout(DRAIN, office.finished()).await);
+    }
+}
+
+/// Drives one connection; where there is TLS, nothing is read of it before the handshake is done, and
+/// its requests carry the client's certificate.
+async fn connection(
+    stream: Stream,
+    router: Router,
+    (tls, closing): (Option<Tls>, CancellationToken),
+) {
+    let Some(tls) = tls else {
+        return driver::either(stream, TowerToHyperService::new(router), closing).await;
+    };
+    let secured = tokio::select! {
+        biased;
+        () = closing.cancelled() => return,
+        secured = stream.secured(&tls) => secured,
+    };
+    let (stream, router) = match secured {
+        Ok((stream, None)) => (stream, router),
+        Ok((stream, Some(der))) => {
+            let Some(certificate) = ClientCertificate::read(&der) else {
+                tracing::info!("a client's certificate cannot be read");
+                return;
+            };
+            (stream, router.layer(Extension(Arc::new(certificate))))
+        }
+        Err(error) => {
+            tracing::info!(%error, "a TLS handshake failed");
+            return;
+        }
+    };
+    driver::either(stream, TowerToHyperService::new(router), closing).await;
 }
 
 /// What operators are answered over gRPC.
@@ -175,19 +251,23 @@ fn served(office: Arc<Office>, health: HealthServer<impl Health>) -> Router {
 
 fn router(
     view: View,
-    office: Option<Arc<Office>>,
+    behind: Behind,
     settings: &Settings,
     health: HealthServer<impl Health>,
 ) -> Router {
-    let names = Names { hosts: settings.hosts.clone().into(), addr: settings.addr };
-    let open = Router::new()
-        .route("/livez", get(livez))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .with_state(view);
-    let all = match office {
-        Some(office) => open.merge(served(office, health)),
-        None => open,
+    let certified = settings.tls.iter().flat_map(Tls::names);
+    let hosts = settings.hosts.iter().chain(certified).cloned().collect();
+    let names = Names { hosts, addr: settings.addr };
+    let open = Router::new().route("/livez", get(livez)).route("/readyz", get(readyz));
+    let metrics = Router::new().route("/metrics", get(metrics));
+    let all = match behind {
+        Behind::Nobody => open.merge(metrics).with_state(view),
+        Behind::Office(office) => {
+            open.merge(metrics).with_state(view).merge(served(office, health))
+        }
+        Behind::Registrar(registrar) => {
+            open.with_state(view).merge(crate::operator::http::enrolment(registrar))
+        }
     };
     all.layer(middleware::from_fn_with_state(names, guard))
 }

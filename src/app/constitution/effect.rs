@@ -4,15 +4,13 @@ use std::collections::BTreeSet;
 
 use super::Constitution;
 use super::rows::{Refusal, refuse};
-use crate::app::lint::tiers;
 use crate::app::policy::unfit;
-use crate::approval::NAMESPACE;
 use crate::domain::decision::LayerDigest;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::ledger::drafts::clip;
 use crate::policy::bundle::Bundle;
-use crate::policy::lint::{Finding, Level, Surroundings, lint};
+use crate::policy::lint::{Finding, Level};
 
 /// Agents and findings that one entry names; there may be more.
 const NAMED_MAX: usize = 64;
@@ -92,8 +90,8 @@ fn changed(old: &[LayerDigest], new: &[LayerDigest]) -> Vec<String> {
 }
 
 impl Constitution {
-    /// What this bundle would change here.
-    pub(super) fn effect(&self, bundle: &Bundle) -> Result<Effect, Refusal> {
+    /// What this bundle would change here, and what was found in it.
+    pub(super) fn effect(&self, bundle: &Bundle, found: Vec<Finding>) -> Result<Effect, Refusal> {
         let Some(road) = self.road.upgrade() else {
             return refuse("amendment.bundle", "the gate has stopped");
         };
@@ -106,23 +104,7 @@ impl Constitution {
         let agents = self.checked.callers.manifests().iter().map(|manifest| manifest.name.clone());
         let agents: BTreeSet<String> = agents.filter(binds).collect();
         let mut findings = unfit(&self.checked, bundle);
-        let tools = tiers(road.tool_tiers(), self.checked.callers.manifests());
-        let around = Surroundings {
-            tools: &tools,
-            approvers: self.approvers(),
-            webhook: self.checked.config.approvals.webhook.is_some(),
-        };
-        findings.extend(lint(bundle, &around));
+        findings.extend(found);
         Ok(Effect { changed, agents: agents.into_iter().collect(), findings })
-    }
-
-    /// People who may approve held calls.
-    fn approvers(&self) -> usize {
-        let list = self.publishers().and_then(|list| list.open());
-        let Ok(list) = list else { return 0 };
-        let approves = |roles: &[String]| roles.iter().any(|role| role == "approver");
-        let signers = list.signers().iter();
-        let signers = signers.filter(|one| one.signs(NAMESPACE) && approves(&one.roles));
-        signers.map(|one| one.subject.as_str()).collect::<BTreeSet<_>>().len()
     }
 }

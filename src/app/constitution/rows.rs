@@ -13,6 +13,7 @@ use crate::policy::activation::{self, InForce};
 use crate::policy::bundle::Bundle;
 use crate::policy::carried::Carried;
 use crate::policy::fault::Error;
+use crate::policy::lint::Finding;
 
 /// Why a row is not obeyed.
 #[derive(Debug)]
@@ -105,8 +106,8 @@ impl Constitution {
         };
         let proposal = Proposal::of(row).ok_or_else(malformed)?;
         let now = self.based_on(&proposal)?;
-        let bundle = self.tried(&proposal, &now).await?;
-        let effect = self.effect(&bundle)?;
+        let (bundle, found) = self.tried(&proposal, &now).await?;
+        let effect = self.effect(&bundle, found)?;
         effect.passes()?;
         self.record_proposal(&proposal, &bundle, &effect).await?;
         let done = effect.to_json(&proposal.bundle, bundle.version().to_string());
@@ -127,8 +128,12 @@ impl Constitution {
         }
     }
 
-    /// The proposed bundle, read, verified and tried as any other.
-    async fn tried(&self, proposal: &Proposal, now: &InForce) -> Result<Bundle, Refusal> {
+    /// The proposed bundle, read, verified and tried as any other, and what the lints found in it.
+    async fn tried(
+        &self,
+        proposal: &Proposal,
+        now: &InForce,
+    ) -> Result<(Bundle, Vec<Finding>), Refusal> {
         let road = self.road.upgrade();
         let Some(road) = road else { return refuse("amendment.bundle", "the gate has stopped") };
         let files = files(proposal).or_else(|why| refuse("amendment.bytes", why))?;
@@ -136,7 +141,7 @@ impl Constitution {
         let written = files.write(&dir);
         written.or_else(|e| refuse("amendment.bundle", format!("`{}`: {e}", dir.display())))?;
         let candidate = examine(&self.checked, &road, dir).await;
-        let (candidate, _) = candidate.or_else(|why| refuse("amendment.bundle", why))?;
+        let (candidate, found) = candidate.or_else(|why| refuse("amendment.bundle", why))?;
         let bundle = candidate.bundle;
         if let Err(error) = activation::follows(&bundle, now) {
             let code = match &error {
@@ -156,7 +161,7 @@ impl Constitution {
             };
             return refuse(code, error.to_string());
         }
-        Ok(bundle)
+        Ok((bundle, found))
     }
 
     async fn hear(&self, inner: &mut Inner, row: &Row) -> Result<Json, Refusal> {
@@ -221,8 +226,8 @@ impl Constitution {
             return refuse("amendment.unapproved", why);
         }
         let now = self.based_on(&open.proposal)?;
-        let new = self.tried(&open.proposal, &now).await?;
-        self.effect(&new)?.passes()?;
+        let (new, found) = self.tried(&open.proposal, &now).await?;
+        self.effect(&new, found)?.passes()?;
         let put = self.put(self.kept(bundle), BasisKind::Amendment, Some(now.digest)).await;
         put.or_else(|why| refuse("amendment.bundle", why))?;
         tracing::info!(digest = %bundle.prefixed(), "an amendment was put in force");

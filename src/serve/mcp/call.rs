@@ -115,7 +115,7 @@ async fn called(exchange: &Exchange, manner: &Manner, ask: &Request) -> Result<R
     let holds = &exchange.shared.holds;
     let call = match wanted_id(ask, manner.style.modern)? {
         Some(id) => id,
-        None => holds.find(&key).unwrap_or_else(|| minted(exchange)),
+        None => holds.find(&key).unwrap_or_else(|| minted(exchange, &run, &asked)),
     };
     let request = CallRequest {
         tool: asked.tool.clone(),
@@ -178,7 +178,7 @@ fn passed_on(
     run: &Arc<Run>,
     method: &str,
 ) -> Result<Asked, Refused> {
-    let shown = Shown::new(exchange.road.list_tools(run)?, &exchange.view);
+    let shown = Shown::new(exchange.road.list_tools(run)?, &exchange.view, run.determined());
     let Some(server) = shown.server() else {
         return Err(Refused::method(method).counted(Code::ToolNotGranted));
     };
@@ -206,8 +206,11 @@ fn wanted_id(ask: &Request, modern: bool) -> Result<Option<String>, Refused> {
     Ok(Some(id.as_str().to_owned()))
 }
 
-fn minted(exchange: &Exchange) -> String {
-    format!("m-{}", hex::encode(random16(&*exchange.shared.faces.entropy)))
+/// An id for a call whose caller gives it none.
+fn minted(exchange: &Exchange, run: &Run, asked: &Asked) -> String {
+    let seeded = run.mint(&asked.tool, &asked.arguments);
+    let drawn = || random16(&*exchange.shared.faces.entropy);
+    format!("m-{}", hex::encode(seeded.unwrap_or_else(drawn)))
 }
 
 /// What the agent is told when there is no result.

@@ -47,7 +47,7 @@ impl Exchange {
     /// What the agent is shown here.
     pub(super) async fn shown(&self, thread: &Thread, ask: &Request) -> Result<Shown, Refused> {
         let run = self.run(thread, ask).await?;
-        Ok(Shown::new(self.road.list_tools(&run)?, &self.view))
+        Ok(Shown::new(self.road.list_tools(&run)?, &self.view, run.determined()))
     }
 
     /// Who asks, for comparing with who asked before.

@@ -134,7 +134,8 @@ async fn initialize(exchange: &Exchange, ask: &Request) -> Result<Answer, Refuse
         return Err(Refused::turned(Problem::new(Code::Overloaded, "sessions", message)));
     };
     let result = shown.initialized(version);
-    let mut answer = reply::json(StatusCode::OK, rpc::result(&ask.id, &result));
+    let answer = reply::json(StatusCode::OK, rpc::result(&ask.id, &result));
+    let mut answer = shown.seeded(answer);
     if let Ok(value) = HeaderValue::from_str(&session.id) {
         answer.headers_mut().insert(HeaderName::from_static(SESSION), value);
     }

@@ -1,14 +1,18 @@
 //! What an agent is shown: its tools, and what else the face offers to it.
 
+use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
 use super::ask::Request;
-use super::reply::Refused;
+use super::reply::{Answer, Refused};
 use super::view::View;
 use crate::catalog::server::METHODS;
+use crate::domain::seed::Seed;
+use crate::domain::time::Timestamp;
 use crate::enforce::ToolView;
-use crate::mcp::Version;
 use crate::mcp::raw::{Members, Writer, quoted};
+use crate::mcp::{META_CLOCK, META_SEED, Version};
+use crate::serve::SEED;
 
 /// Tools of one page.
 const PAGE: usize = 200;
@@ -34,13 +38,41 @@ pub(super) fn server_info() -> Value {
 pub(super) struct Shown {
     tools: Vec<ToolView>,
     view: View,
+    determined: Option<(Seed, Timestamp)>,
 }
 
 impl Shown {
-    /// Of these tools, what the view shows.
-    pub(super) fn new(mut tools: Vec<ToolView>, view: &View) -> Self {
+    /// Of these tools, what the view shows; of a deterministic run, with its seed and clock.
+    pub(super) fn new(
+        mut tools: Vec<ToolView>,
+        view: &View,
+        determined: Option<(Seed, Timestamp)>,
+    ) -> Self {
         tools.retain(|tool| view.outward(&tool.name).is_some());
-        Self { tools, view: view.clone() }
+        Self { tools, view: view.clone(), determined }
+    }
+
+    /// The answer, with the run's seed as a header if it has one.
+    pub(super) fn seeded(&self, mut answer: Answer) -> Answer {
+        let seed = self.determined.map(|(seed, _)| seed.to_string());
+        if let Some(value) = seed.and_then(|seed| HeaderValue::from_str(&seed).ok()) {
+            answer.headers_mut().insert(HeaderName::from_static(SEED), value);
+        }
+        answer
+    }
+
+    /// `_meta` of what is told once: who answers, if that is said there, and what a deterministic run may
+    /// take for randomness and time.
+    fn meta(&self, modern: bool) -> Map<String, Value> {
+        let mut meta = Map::new();
+        if modern {
+            meta.insert(META_SERVER.into(), server_info());
+        }
+        if let Some((seed, clock)) = self.determined {
+            meta.insert(META_SEED.into(), seed.to_string().into());
+            meta.insert(META_CLOCK.into(), clock.to_string().into());
+        }
+        meta
     }
 
     /// The tool of this governed name.
@@ -95,12 +127,16 @@ impl Shown {
 
     /// The result of `initialize`.
     pub(super) fn initialized(&self, version: Version) -> Vec<u8> {
-        let result = json!({
+        let mut result = json!({
             "protocolVersion": version.as_str(),
             "capabilities": self.capabilities(),
             "serverInfo": server_info(),
             "instructions": INSTRUCTIONS,
         });
+        let meta = self.meta(false);
+        if let (false, Some(members)) = (meta.is_empty(), result.as_object_mut()) {
+            members.insert("_meta".into(), meta.into());
+        }
         result.to_string().into_bytes()
     }
 
@@ -113,7 +149,7 @@ impl Shown {
             "instructions": INSTRUCTIONS,
             "ttlMs": LIST_TTL_MS,
             "cacheScope": "private",
-            "_meta": {META_SERVER: server_info()},
+            "_meta": self.meta(true),
         });
         result.to_string().into_bytes()
     }
@@ -143,12 +179,14 @@ impl Shown {
             result = result.text("nextCursor", &hex::encode(last));
         }
         if modern {
-            let meta = json!({META_SERVER: server_info()}).to_string();
             result = result
                 .text("resultType", "complete")
                 .member("ttlMs", LIST_TTL_MS.to_string().as_bytes())
-                .text("cacheScope", "private")
-                .member("_meta", meta.as_bytes());
+                .text("cacheScope", "private");
+        }
+        let meta = self.meta(modern);
+        if !meta.is_empty() {
+            result = result.member("_meta", Value::Object(meta).to_string().as_bytes());
         }
         Ok(result.end())
     }

@@ -61,7 +61,10 @@ async fn requested(
     let thread = exchange.run_name.clone().map_or(Thread::Caller, Thread::Named);
     let complete = |result: Vec<u8>| reply::json(StatusCode::OK, rpc::result(&ask.id, &result));
     match ask.method.as_str() {
-        "server/discover" => Ok(complete(exchange.shown(&thread, &ask).await?.discovered())),
+        "server/discover" => {
+            let shown = exchange.shown(&thread, &ask).await?;
+            Ok(shown.seeded(complete(shown.discovered())))
+        }
         "tools/list" => Ok(complete(exchange.shown(&thread, &ask).await?.page(&ask, true)?)),
         "subscriptions/listen" => listen(&exchange, &ask),
         method if method == "tools/call" || METHODS.contains(&method) => {

@@ -183,6 +183,9 @@ impl Problem {
             let reasons = self.reasons.iter().map(reason_json).collect();
             meta.insert("wicketgate.dev/reasons".into(), reasons);
         }
+        if let Some(after) = self.retry_after {
+            meta.insert("wicketgate.dev/retry_after_seconds".into(), whole_seconds(after).into());
+        }
         if let Some(expires) = self.expires {
             meta.insert("wicketgate.dev/expires".into(), expires.to_string().into());
         }
@@ -222,7 +225,10 @@ impl Problem {
                 Some(after) => format!("try again in {} seconds", whole_seconds(after)),
                 None => "try again later, or go on without it".to_owned(),
             },
-            (_, Retry::SameId) => "try again in a moment".to_owned(),
+            (_, Retry::SameId) => match self.retry_after {
+                Some(after) => format!("try again in {} seconds", whole_seconds(after)),
+                None => "try again in a moment".to_owned(),
+            },
             (_, Retry::NewId) => "ask again if it is still wanted".to_owned(),
             (_, Retry::Poll) => {
                 let until = self.expires.map(|at| format!(" until {at}")).unwrap_or_default();

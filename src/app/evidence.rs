@@ -1,0 +1,73 @@
+//! What an office opens to export evidence and to erase payloads, from the configuration.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{Error, checked, fleet};
+use crate::config::{self, Config};
+use crate::crypto::signer;
+use crate::evidence::artifacts::Artifacts;
+use crate::ledger::fleet::FleetParts;
+use crate::ledger::postgres::{PostgresKeeper, PostgresReader};
+use crate::ledger::retention::PayloadKeeper;
+use crate::ledger::sqlite::{SqliteKeeper, SqliteReader};
+use crate::ledger::store::{LedgerReader, StoreError};
+use crate::operator::evidence::{Archive, Evidence};
+
+/// Bundles on their way out, below the state directory.
+const SCRATCH: &str = "exports";
+
+/// The ledger of a configuration, opened for one request at a time.
+#[derive(Debug)]
+struct Configured(Config);
+
+/// What the office needs. `None`: no evidence key is configured, and it hands out and erases nothing.
+pub(super) fn office(config: &Config) -> Result<Option<Evidence>, Error> {
+    let Some(key) = &config.evidence.key else { return Ok(None) };
+    let wrong = |why: String| Error::Config(vec![format!("evidence: {why}")]);
+    let key = signer::open(key, &config::environment).map_err(|e| wrong(e.to_string()))?;
+    let scratch = config.state.join(SCRATCH);
+    checked::private_dir(&scratch)?;
+    let postgres = matches!(config.ledger, config::Ledger::Postgres(_));
+    Ok(Some(Evidence {
+        archive: Arc::new(Configured(config.clone())),
+        key,
+        artifacts: Artifacts::at(&config.evidence.artifacts(config)),
+        scratch,
+        backups: config.retention.backups(),
+        store: if postgres { "postgres" } else { "sqlite" },
+    }))
+}
+
+#[async_trait]
+impl Archive for Configured {
+    async fn reader(&self) -> Result<Arc<dyn LedgerReader>, StoreError> {
+        match &self.0.ledger {
+            config::Ledger::Sqlite(sqlite) => Ok(Arc::new(SqliteReader::open(&sqlite.path).await?)),
+            config::Ledger::Postgres(_) => {
+                let file = self.0.hub.reader_url_file.as_ref();
+                let file = file.ok_or_else(|| unusable("`hub.reader_url_file` is not set"))?;
+                let url = super::hub::secret(file).map_err(unusable)?;
+                Ok(Arc::new(PostgresReader::connect(&url).await?))
+            }
+        }
+    }
+
+    async fn keeper(&self) -> Result<Option<Arc<dyn PayloadKeeper>>, StoreError> {
+        if let config::Ledger::Sqlite(sqlite) = &self.0.ledger {
+            return Ok(Some(Arc::new(SqliteKeeper::open(&sqlite.path).await?)));
+        }
+        let Some(file) = &self.0.evidence.eraser_url_file else { return Ok(None) };
+        let url = super::hub::secret(file).map_err(unusable)?;
+        Ok(Some(Arc::new(PostgresKeeper::connect(&url).await?)))
+    }
+
+    async fn fleet(&self) -> Result<FleetParts, String> {
+        fleet::parts(&self.0, &fleet::Keys::of(&self.0)?).await
+    }
+}
+
+fn unusable(why: impl Into<String>) -> StoreError {
+    StoreError::Unavailable(why.into())
+}

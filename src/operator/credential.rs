@@ -1,0 +1,129 @@
+//! What a request shows of who asks: a token, or the certificate of its TLS connection.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use der::Decode as _;
+use http::Extensions;
+use http::header::{AUTHORIZATION, HeaderMap};
+use http::request::Parts;
+use zeroize::Zeroizing;
+
+use crate::domain::digest::Digest;
+use crate::domain::time::Timestamp;
+
+/// A client's certificate that leads to the configured authority: the TLS listener checked it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClientCertificate {
+    /// SHA-256 of its DER bytes.
+    pub thumbprint: Digest,
+    /// It counts until then, however long its connection lives.
+    pub not_after: Timestamp,
+}
+
+impl ClientCertificate {
+    /// Reads the DER bytes of a certificate that was checked; `None` if this reader cannot.
+    #[must_use]
+    pub fn read(der: &[u8]) -> Option<Self> {
+        let certificate = x509_cert::Certificate::from_der(der).ok()?;
+        let not_after = certificate.tbs_certificate().validity().not_after.to_unix_duration();
+        let not_after = Timestamp::from_millis(i64::try_from(not_after.as_millis()).ok()?);
+        Some(Self { thumbprint: Digest::of(&[der]), not_after })
+    }
+}
+
+/// What one request shows.
+#[derive(Clone, Default)]
+pub enum Shown {
+    /// Nothing that could be known; two credentials at once are none.
+    #[default]
+    Nothing,
+    /// What stands after `Bearer`.
+    Token(Zeroizing<String>),
+    /// The certificate of its connection, and no token.
+    Certificate(Arc<ClientCertificate>),
+}
+
+impl std::fmt::Debug for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "Nothing",
+            Self::Token(_) => "Token",
+            Self::Certificate(_) => "Certificate",
+        })
+    }
+}
+
+impl Shown {
+    /// What a request with these headers shows; `extensions` are the listener's own words about it.
+    #[must_use]
+    pub fn of(headers: &HeaderMap, extensions: &Extensions) -> Self {
+        let certificate = extensions.get::<Arc<ClientCertificate>>();
+        match (headers.contains_key(AUTHORIZATION), certificate) {
+            (false, Some(certificate)) => Self::Certificate(Arc::clone(certificate)),
+            (true, None) => match bearer(headers) {
+                Some(token) => Self::Token(Zeroizing::new(token.to_owned())),
+                None => Self::Nothing,
+            },
+            // WHY: with two, whoever adds one to another's connection could choose who is asking.
+            (true, Some(_)) | (false, None) => Self::Nothing,
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Shown {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(Self::of(&parts.headers, &parts.extensions))
+    }
+}
+
+/// The one bearer credential of a request, without its scheme.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut all = headers.get_all(AUTHORIZATION).iter();
+    let (one, more) = (all.next()?, all.next());
+    let (scheme, token) = one.to_str().ok().filter(|_| more.is_none())?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn headers(all: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in all {
+            headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn one_bearer_credential_counts_and_nothing_else() {
+        let shown = |all: &[&str]| match Shown::of(&headers(all), &Extensions::new()) {
+            Shown::Token(token) => Some(token.as_str().to_owned()),
+            Shown::Nothing | Shown::Certificate(_) => None,
+        };
+        assert_eq!(shown(&["Bearer abc"]).as_deref(), Some("abc"));
+        assert_eq!(shown(&["bearer abc"]).as_deref(), Some("abc"));
+        for other in [&["Basic abc"][..], &["abc"], &[], &["Bearer a", "Bearer b"]] {
+            assert_eq!(shown(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_counts_alone_and_with_a_token_neither_does() {
+        let thumbprint = Digest::of(&[b"der"]);
+        let certificate = ClientCertificate { thumbprint, not_after: Timestamp::from_millis(1) };
+        let mut extensions = Extensions::new();
+        extensions.insert(Arc::new(certificate));
+        assert!(matches!(Shown::of(&headers(&[]), &extensions), Shown::Certificate(_)));
+        for all in [&["Bearer abc"][..], &["Basic abc"]] {
+            assert!(matches!(Shown::of(&headers(all), &extensions), Shown::Nothing), "{all:?}");
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! The registrar of the hub: certifies the keys of writers with the enrolment key, so that no sidecar has it.
+//!
+//! A sidecar shows a token that stands for one pool of slots, and proves that it holds the key it names. It
+//! is certified for the epoch its slot is in now, once: the same request again has the same answer, and
+//! another key for that epoch is refused. Each certificate is on the books of the hub before it is given.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use subtle::ConstantTimeEq as _;
+
+use super::credential::Shown;
+use super::logins::Logins;
+use super::{Reject, unavailable};
+use crate::clock::Clock;
+use crate::crypto::keys::PublicKey;
+use crate::domain::code::Code;
+use crate::domain::digest::Digest;
+use crate::domain::id::{ChainId, Epoch, Seq};
+use crate::domain::json::Json;
+use crate::identity::callers::read_token;
+use crate::ledger::Ledger;
+use crate::ledger::drafts::Written;
+use crate::ledger::enrolment::Request;
+use crate::ledger::entry::{Draft, Entry, Kind};
+use crate::ledger::store::{ChainRow, LedgerReader, StoreError};
+use crate::ledger::writer_key::{Certificate, Signer};
+use crate::serve::problem::Problem;
+
+/// The pool of the hubs' own slots, whose chains tell what was enrolled. Nobody is enrolled into it.
+pub const HUBS: &str = "hub";
+/// Entries that are read at once.
+const BATCH: u32 = 512;
+/// Characters of what a certificate says of its pod and image.
+const TEXT_MAX: usize = 256;
+
+/// A pool, and who may be enrolled into it.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    /// `local`, or `<namespace>/<service account>`: its slots are `<pool>/<number>`.
+    pub pool: String,
+    /// The token of its sidecars; read for each request, so that a changed file counts at once.
+    pub token_file: PathBuf,
+}
+
+/// What the registrar works with.
+pub struct Parts {
+    /// Who may be enrolled where.
+    pub pools: Vec<Pool>,
+    /// How long a certificate lasts at most.
+    pub term: Duration,
+    /// The enrolment key.
+    pub signer: Arc<dyn Signer>,
+    /// Where each certificate is recorded.
+    pub books: Ledger,
+    /// Where slots and what hubs recorded are read.
+    pub reader: Arc<dyn LedgerReader>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Where refusals are counted.
+    pub reject: Reject,
+    /// Whose slots these are.
+    pub tenant: String,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").field("tenant", &self.tenant).finish_non_exhaustive()
+    }
+}
+
+/// Certifies writers.
+pub struct Registrar {
+    parts: Parts,
+    logins: Mutex<Logins>,
+    /// One at a time: what was recorded is known to the next.
+    known: tokio::sync::Mutex<Known>,
+}
+
+impl std::fmt::Debug for Registrar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registrar").field("pools", &self.parts.pools).finish_non_exhaustive()
+    }
+}
+
+/// What hubs recorded, as far as it was read.
+#[derive(Debug, Default)]
+struct Known {
+    read: BTreeMap<ChainId, Seq>,
+    /// The certificate of the latest epoch, by the log of the slot.
+    enrolled: BTreeMap<String, Certificate>,
+}
+
+impl Registrar {
+    /// A registrar that has read nothing yet.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let (logins, known) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { parts, logins, known }
+    }
+
+    /// The enrolment key's public half.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        self.parts.signer.public()
+    }
+
+    /// Counts what is refused.
+    pub(super) fn refuse(&self, problem: Problem) -> Problem {
+        (self.parts.reject)(problem.code);
+        problem
+    }
+
+    /// The pool whose token this is. Looks at every pool.
+    ///
+    /// # Errors
+    /// `identity.missing` for anything nobody knows, `limit.exceeded` once there was too much of that.
+    pub fn admit(&self, shown: &Shown) -> Result<String, Problem> {
+        let shown = match shown {
+            Shown::Token(token) => Some(Digest::of(&[token.as_bytes()])),
+            Shown::Nothing | Shown::Certificate(_) => None,
+        };
+        let mut found = None;
+        for pool in &self.parts.pools {
+            let known = match read_token(&pool.token_file) {
+                Ok(token) => Digest::of(&[token.as_bytes()]),
+                Err(why) => {
+                    tracing::warn!(pool = pool.pool, why, "nobody can be enrolled into this pool");
+                    continue;
+                }
+            };
+            let same =
+                shown.is_some_and(|shown| bool::from(shown.as_bytes().ct_eq(known.as_bytes())));
+            if same {
+                found = Some(pool.pool.clone());
+            }
+        }
+        found.ok_or_else(|| {
+            let wait = self.logins.lock().failed(self.parts.clock.monotonic());
+            self.refuse(super::unknown(wait))
+        })
+    }
+
+    /// Certifies what a sidecar of this pool asks for.
+    ///
+    /// # Errors
+    /// `request.malformed` for a proof that does not hold, `operator.forbidden` for a slot, epoch or key that
+    /// is not to be enrolled, `ledger.unavailable` if it cannot be recorded. Nothing was certified then.
+    pub async fn enrol(&self, pool: &str, body: &str, proof: &str) -> Result<Value, Problem> {
+        let Some(asked) = Request::open(body, proof) else {
+            let message = "no request that is signed by the key it names";
+            let problem = Problem::new(Code::RequestMalformed, "enrolment.proof", message);
+            return Err(self.refuse(problem));
+        };
+        if asked.tenant != self.parts.tenant || !is_slot_of(pool, &asked.certificate.slot) {
+            let message = "the token is for the slots of another pool";
+            return Err(self.forbid("enrolment.pool", message));
+        }
+        self.certified(pool, asked).await
+    }
+
+    fn forbid(&self, detail: &str, message: &str) -> Problem {
+        self.refuse(Problem::new(Code::OperatorForbidden, detail, message))
+    }
+
+    async fn certified(&self, pool: &str, asked: Request) -> Result<Value, Problem> {
+        let Request { log, certificate: wanted, .. } = asked;
+        let mut known = self.known.lock().await;
+        let behind = |error: StoreError| self.refuse(unavailable(&error));
+        let chains = self.parts.reader.chains().await.map_err(behind)?;
+        let ours = |row: &&ChainRow| row.tenant == self.parts.tenant;
+        let of_slot = chains.iter().filter(ours).filter(|row| row.slot == wanted.slot);
+        let now = latest(of_slot.map(|row| (row.origin.as_str(), row.epoch)));
+        if now != Some((log.as_str(), wanted.epoch)) {
+            let message = "the slot is not in this epoch of this log";
+            return Err(self.forbid("enrolment.epoch", message));
+        }
+        for row in chains.iter().filter(ours).filter(|row| is_slot_of(HUBS, &row.slot)) {
+            known.read_on(&*self.parts.reader, row.chain, row.head.size).await.map_err(behind)?;
+        }
+        let before = known.enrolled.get(&log).filter(|before| before.epoch == wanted.epoch);
+        if let Some(before) = before {
+            let what = |of: &Certificate| (of.key, of.pod.clone(), of.image_digest.clone());
+            if what(before) != what(&wanted) {
+                let message = "another key is certified for this epoch of the slot";
+                return Err(self.forbid("enrolment.taken", message));
+            }
+            return self.issue(before);
+        }
+        let certificate = self.bounded(wanted)?;
+        let entry = Written::bare(Draft::of(Kind::WriterEnrolled, data(pool, &log, &certificate)));
+        self.parts.books.record(entry).await.map_err(|error| {
+            let message = format!("the enrolment cannot be recorded: {error}");
+            self.refuse(Problem::new(Code::LedgerUnavailable, "", message))
+        })?;
+        let Certificate { epoch, pod, .. } = &certificate;
+        tracing::info!(log, epoch, pod, "a writer was enrolled");
+        let answer = self.issue(&certificate);
+        known.note(log, certificate);
+        answer
+    }
+
+    /// What may be certified of this: for the term at most, and nothing that is not one line.
+    fn bounded(&self, wanted: Certificate) -> Result<Certificate, Problem> {
+        let now = self.parts.clock.now();
+        let not_after = wanted.not_after.min(now.plus(self.parts.term));
+        let fits = |text: &str| text.len() <= TEXT_MAX && !text.chars().any(char::is_control);
+        if not_after > now && fits(&wanted.pod) && fits(&wanted.image_digest) {
+            return Ok(Certificate { not_after, ..wanted });
+        }
+        let message = "the certificate would have ended, or says too much of its pod or image";
+        Err(self.refuse(Problem::new(Code::RequestMalformed, "enrolment.request", message)))
+    }
+
+    fn issue(&self, certificate: &Certificate) -> Result<Value, Problem> {
+        let issued = certificate.issue(&*self.parts.signer).map_err(|why| {
+            tracing::error!(why, "the enrolment key cannot sign");
+            let message = "the enrolment key cannot sign now";
+            self.refuse(Problem::new(Code::NotReady, "enrolment.key", message))
+        })?;
+        Ok(json!({"certificate": issued.to_serde()}))
+    }
+}
+
+impl Known {
+    async fn read_on(
+        &mut self,
+        reader: &dyn LedgerReader,
+        chain: ChainId,
+        size: Seq,
+    ) -> Result<(), StoreError> {
+        let mut next = match self.read.get(&chain) {
+            Some(next) => *next,
+            None => {
+                let kinds = [Kind::WriterEnrolled.as_str()];
+                for row in reader.entries_of(&chain, &kinds).await? {
+                    self.take(&row.body);
+                }
+                size
+            }
+        };
+        while next < size {
+            let rows = reader.entries(&chain, next, BATCH).await?;
+            let Some(last) = rows.last() else { break };
+            next = last.seq.saturating_add(1);
+            rows.iter().for_each(|row| self.take(&row.body));
+        }
+        self.read.insert(chain, next);
+        Ok(())
+    }
+
+    /// Takes an entry, if it enrols somebody. The first one of an epoch counts.
+    fn take(&mut self, body: &[u8]) {
+        let Ok(entry) = Entry::parse(body) else { return };
+        if entry.draft.kind != Kind::WriterEnrolled {
+            return;
+        }
+        let data = &entry.draft.data;
+        let log = data.get("log").and_then(Json::as_str);
+        if let (Some(log), Some(certificate)) = (log, Certificate::of(data)) {
+            self.note(log.to_owned(), certificate);
+        }
+    }
+
+    fn note(&mut self, log: String, certificate: Certificate) {
+        let known = self.enrolled.get(&log).map(|known| known.epoch);
+        if known.is_none_or(|known| known < certificate.epoch) {
+            self.enrolled.insert(log, certificate);
+        }
+    }
+}
+
+/// The data of `writer.enrolled`.
+fn data(pool: &str, log: &str, certificate: &Certificate) -> Json {
+    let mut members = certificate.members();
+    members.push(("log", Json::from(log)));
+    members.push(("pool", Json::from(pool)));
+    members.push(("auth", Json::from("token")));
+    Json::object(members)
+}
+
+/// The log that is written in a slot now, and its epoch: the one with the highest number at the end of its
+/// name. The others were lost, and nobody writes them any more.
+fn latest<'a>(logs: impl Iterator<Item = (&'a str, Epoch)>) -> Option<(&'a str, Epoch)> {
+    let number = |log: &str| log.rsplit('/').next().and_then(|n| n.parse::<u64>().ok());
+    logs.max_by_key(|(log, _)| number(log))
+}
+
+/// Whether this is a slot of the pool: its name and a number.
+fn is_slot_of(pool: &str, slot: &str) -> bool {
+    let number = slot.strip_prefix(pool).and_then(|rest| rest.strip_prefix('/'));
+    number.is_some_and(|number| {
+        (1..=9).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::keys::SecretKey;
+    use crate::domain::time::Timestamp;
+
+    #[test]
+    fn of_the_logs_of_a_slot_only_the_last_one_is_written() {
+        let logs = [("w/t/local/0/9", 4), ("w/t/local/0/10", 1), ("w/t/local/0/2", 7)];
+        assert_eq!(latest(logs.into_iter()), Some(("w/t/local/0/10", 1)));
+        assert_eq!(latest(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn of_a_log_the_first_key_of_the_latest_epoch_is_known() {
+        let mut known = Known::default();
+        let of = |epoch, seed: u8| Certificate {
+            slot: "local/0".into(),
+            epoch,
+            key: SecretKey::from_seed(&[seed; 32]).public(),
+            pod: "pod".into(),
+            image_digest: "none".into(),
+            not_after: Timestamp::from_millis(0),
+        };
+        for certificate in [of(2, 1), of(1, 2), of(2, 3)] {
+            known.note("log".into(), certificate);
+        }
+        assert_eq!(known.enrolled.get("log"), Some(&of(2, 1)));
+        known.note("log".into(), of(3, 4));
+        known.note("other".into(), of(1, 5));
+        assert_eq!((known.enrolled.get("log"), known.enrolled.len()), (Some(&of(3, 4)), 2));
+    }
+
+    #[test]
+    fn a_pool_has_its_own_slots_and_no_others() {
+        for slot in ["local/0", "local/17"] {
+            assert!(is_slot_of("local", slot), "{slot}");
+        }
+        assert!(is_slot_of("ns/agents", "ns/agents/3"));
+        for slot in [
+            "local",
+            "local/",
+            "local/x",
+            "local/0/1",
+            "localx/0",
+            "other/0",
+            "local/-1",
+            "local/ 1",
+        ] {
+            assert!(!is_slot_of("local", slot), "{slot}");
+        }
+        assert!(!is_slot_of("ns", "ns/agents/3"), "a pool of a namespace is not the namespace");
+    }
+}

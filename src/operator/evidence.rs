@@ -1,0 +1,119 @@
+//! What the office hands out evidence with, and erases payloads with.
+//!
+//! Everything is opened for one request and closed after it, so that an export that takes long holds up no
+//! order. Both are recorded in the tenant's fleet log, under the name of whoever asked.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::staff::Who;
+use super::{Office, exports};
+use crate::crypto::signer::Signer;
+use crate::domain::code::Code;
+use crate::evidence::artifacts::Artifacts;
+use crate::ledger::fleet::FleetParts;
+use crate::ledger::retention::PayloadKeeper;
+use crate::ledger::store::{LedgerReader, StoreError};
+use crate::serve::problem::Problem;
+
+/// When somebody else is to ask again.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Where the office finds the ledger that it exports from and erases in.
+#[async_trait]
+pub trait Archive: Send + Sync {
+    /// Opens the ledger for reading; closed when it is dropped.
+    async fn reader(&self) -> Result<Arc<dyn LedgerReader>, StoreError>;
+
+    /// Opens the payloads for deleting. `None`: this process may not.
+    async fn keeper(&self) -> Result<Option<Arc<dyn PayloadKeeper>>, StoreError>;
+
+    /// With what the fleet log is written; it is not opened yet.
+    ///
+    /// # Errors
+    /// A key or the store cannot be used.
+    async fn fleet(&self) -> Result<FleetParts, String>;
+}
+
+/// What the office works with.
+pub struct Evidence {
+    /// The ledger.
+    pub archive: Arc<dyn Archive>,
+    /// The evidence key: signs bundles and receipts.
+    pub key: Arc<dyn Signer>,
+    /// Policy bundles and manifests by digest.
+    pub artifacts: Artifacts,
+    /// A private directory that is this process's alone, for a bundle until it is sent.
+    pub scratch: PathBuf,
+    /// How long backups keep what was erased.
+    pub backups: Duration,
+    /// `sqlite` or `postgres`.
+    pub store: &'static str,
+}
+
+impl std::fmt::Debug for Evidence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Evidence").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// The same, and who works with it at the moment.
+#[derive(Debug)]
+pub(super) struct Room {
+    pub(super) evidence: Evidence,
+    /// One export at a time: each holds its bundle in memory while it is made.
+    exporting: Arc<Semaphore>,
+    /// One erasure or hold at a time: each holds the fleet log.
+    erasing: Arc<Semaphore>,
+}
+
+impl Office {
+    /// From now on evidence is handed out and payloads are erased. Said once; later words change nothing.
+    pub fn allow_evidence(&self, evidence: Evidence) {
+        // A bundle in the clear is not to lie there until somebody exports again.
+        if let Err(error) = exports::sweep(&evidence.scratch) {
+            tracing::warn!(%error, "what an export left cannot be removed");
+        }
+        let one = || Arc::new(Semaphore::new(1));
+        let room = Room { evidence, exporting: one(), erasing: one() };
+        drop(self.evidence.set(Arc::new(room)));
+    }
+
+    pub(super) fn evidence(&self) -> Result<Arc<Room>, Problem> {
+        self.evidence.get().map(Arc::clone).ok_or_else(|| {
+            let message = "no evidence key is configured here (`evidence.key`)";
+            self.refuse(Problem::new(Code::RequestMalformed, "evidence.none", message))
+        })
+    }
+
+    /// The only place to export.
+    pub(super) fn export_place(&self, room: &Room) -> Result<OwnedSemaphorePermit, Problem> {
+        self.place(&room.exporting, "export.busy", "another export is being made or sent")
+    }
+
+    /// The only place to erase and to hold.
+    pub(super) fn erasure_place(&self, room: &Room) -> Result<OwnedSemaphorePermit, Problem> {
+        self.place(&room.erasing, "erasure.busy", "another erasure or hold is being recorded")
+    }
+
+    fn place(
+        &self,
+        room: &Arc<Semaphore>,
+        detail: &str,
+        message: &str,
+    ) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(room).try_acquire_owned().map_err(|_taken| {
+            let problem = Problem::new(Code::LimitExceeded, detail, message);
+            self.refuse(Problem { retry_after: Some(RETRY), ..problem })
+        })
+    }
+}
+
+/// Who asked, as the fleet log and bundles name them: proved by a credential, unlike what a command says.
+pub(super) fn by(who: &Who) -> String {
+    format!("operator:{}", who.subject)
+}

@@ -1,0 +1,306 @@
+//! Exports over the door: made beside everything else, put on the books, and only then sent.
+//!
+//! One at a time: a bundle is made in memory. It is written to a file that has no name any more when its
+//! first byte leaves, so nothing is left behind whatever happens.
+
+use std::io::Seek as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use serde_json::json;
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Office;
+use super::evidence::{Room, by};
+use super::staff::Who;
+use crate::clock::{Clock, random16};
+use crate::domain::code::Code;
+use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
+use crate::domain::json::Json;
+use crate::evidence::disclosed::Redactions;
+use crate::evidence::export::{self, Exported, Later, Order};
+use crate::evidence::query::Query;
+use crate::evidence::{Error, scope};
+use crate::ledger::vault::Vault;
+use crate::serve::problem::Problem;
+
+/// Members of a request.
+pub(super) const MEMBERS: [&str; 5] = ["query", "since", "payloads", "redact", "disclose"];
+/// SHA-256 of the archive (RFC 9530).
+const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
+/// What is in the archive, as one line of JSON.
+pub const SUMMARY: HeaderName = HeaderName::from_static("wicketgate-export");
+/// Logs and missing files that the summary names.
+const NAMED_MAX: usize = 16;
+/// Bytes that are sent at once.
+const PIECE: usize = 64 * 1024;
+/// A client that takes nothing for so long has left.
+const STALLED: Duration = Duration::from_secs(30);
+/// Heads that one export proves consistency from, and members it hides or opens.
+const LIST_MAX: usize = 64;
+
+/// What is asked for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    query: Query,
+    since: Vec<Seq>,
+    payloads: bool,
+    redactions: Redactions,
+}
+
+/// A bundle that is on the books, in a file without a name.
+#[derive(Debug)]
+pub(super) struct Made {
+    file: std::fs::File,
+    bytes: u64,
+    digest: Digest,
+    exported: Exported,
+    place: OwnedSemaphorePermit,
+}
+
+/// Why there is no bundle.
+#[derive(Debug)]
+enum Failed {
+    /// Nobody waits for it any more.
+    Left,
+    /// The fleet log or the evidence key cannot be used.
+    Unusable(String),
+    /// The file of the bundle.
+    Scratch(std::io::Error),
+    Export(Error),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Export(error)
+    }
+}
+
+/// Everything one export needs, so that it can go on beside the door.
+struct Job {
+    room: Arc<Room>,
+    place: OwnedSemaphorePermit,
+    asked: Asked,
+    tenant: String,
+    requester: String,
+    vault: Option<Arc<Vault>>,
+    clock: Arc<dyn Clock>,
+    name: String,
+}
+
+impl Office {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn export_asked(&self, body: &Json) -> Result<Asked, Problem> {
+        let wrong = |detail: &str, why: String| {
+            self.refuse(Problem::new(Code::RequestMalformed, detail, why))
+        };
+        let query = body.get("query").and_then(Query::from_json).ok_or_else(|| {
+            let message = "`query` is {scope: run, run}, {scope: range, log, from, to} or {scope: \
+                population} with since, until, agent, tool, verdict and chains, times as \
+                2026-11-21T20:05:03.123Z";
+            wrong("export.query", message.to_owned())
+        })?;
+        let list = |name: &str| -> Result<&[Json], Problem> {
+            let items = body.get(name).map(|list| list.as_array().unwrap_or(&[Json::Null]));
+            let items = items.unwrap_or_default();
+            let most = || format!("`{name}` has at most {LIST_MAX} items");
+            if items.len() > LIST_MAX { Err(wrong("export.options", most())) } else { Ok(items) }
+        };
+        let texts = |name: &str| -> Result<Vec<String>, Problem> {
+            let text = |item: &Json| item.as_str().map(str::to_owned);
+            let texts: Option<Vec<String>> = list(name)?.iter().map(text).collect();
+            texts.ok_or_else(|| wrong("export.options", format!("`{name}` is a list of texts")))
+        };
+        let since: Option<Vec<Seq>> = list("since")?.iter().map(Json::as_u64).collect();
+        let since = since.ok_or_else(|| {
+            wrong("export.options", "`since` is a list of sizes of a log".to_owned())
+        })?;
+        let payloads = match body.get("payloads") {
+            None => false,
+            Some(said) => said.as_bool().ok_or_else(|| {
+                wrong("export.options", "`payloads` is `true` or `false`".to_owned())
+            })?,
+        };
+        let redactions = Redactions::parse(&texts("redact")?, &texts("disclose")?);
+        let redactions = redactions.map_err(|why| wrong("export.options", why))?;
+        // Of one run they always are.
+        let payloads = payloads || query.scope() == scope::Scope::Run;
+        Ok(Asked { query, since, payloads, redactions })
+    }
+
+    /// Makes a bundle and puts it on the books. Dropped before that, nothing is recorded.
+    ///
+    /// # Errors
+    /// Another is being made, what is asked for is not there, or it cannot be recorded.
+    pub(super) async fn export(&self, who: &Who, asked: Asked) -> Result<Made, Problem> {
+        let room = self.evidence()?;
+        let place = self.export_place(&room)?;
+        let (tenant, requester) = (self.tenant.clone(), by(who));
+        let (vault, clock) = (self.vault.clone(), Arc::clone(&self.clock));
+        let name = format!("{}.zip", hex::encode(random16(&*self.entropy)));
+        let job = Job { room, place, asked, tenant, requester, vault, clock, name };
+        let gone = CancellationToken::new();
+        let _leaving = gone.clone().drop_guard();
+        let runtime = tokio::runtime::Handle::current();
+        // WHY: hashing and packing take seconds, and whoever stops an agent shares this thread.
+        let working = tokio::task::spawn_blocking(move || {
+            runtime.block_on(async move {
+                tokio::select! {
+                    biased;
+                    () = gone.cancelled() => Err(Failed::Left),
+                    made = Box::pin(job.run()) => made,
+                }
+            })
+        });
+        let made = working.await.map_err(|_panicked| Failed::Unusable("it ended early".into()));
+        made.and_then(|made| made).map_err(|failed| self.refuse(problem(&failed)))
+    }
+}
+
+impl Job {
+    async fn run(self) -> Result<Made, Failed> {
+        let Self { room, place, asked, tenant, requester, vault, clock, name } = self;
+        let evidence = &room.evidence;
+        sweep(&evidence.scratch).map_err(Failed::Scratch)?;
+        let reader = evidence.archive.reader().await.map_err(Error::Store)?;
+        let recorder = Later::of(evidence.archive.fleet().await.map_err(Failed::Unusable)?);
+        let out = evidence.scratch.join(name);
+        let order = Order {
+            reader: reader.as_ref(),
+            tenant: &tenant,
+            query: &asked.query,
+            artifacts: &evidence.artifacts,
+            key: &*evidence.key,
+            out: &out,
+            clock: &*clock,
+            version: env!("CARGO_PKG_VERSION"),
+            program: &export::program(),
+            requester: &requester,
+            since: &asked.since,
+            payloads: asked.payloads,
+            vault: vault.as_deref(),
+            redactions: &asked.redactions,
+            recorder: &recorder,
+        };
+        let exported = export::export(&order).await?;
+        let mut file = std::fs::File::open(&out).map_err(Failed::Scratch)?;
+        std::fs::remove_file(&out).map_err(Failed::Scratch)?;
+        let bytes = file.metadata().map_err(Failed::Scratch)?.len();
+        let digest = Digest::of_reader(&mut file).map_err(Failed::Scratch)?;
+        file.rewind().map_err(Failed::Scratch)?;
+        Ok(Made { file, bytes, digest, exported, place })
+    }
+}
+
+/// Removes what an export left that was killed in the middle: this process makes one at a time.
+pub(super) fn sweep(scratch: &Path) -> std::io::Result<()> {
+    for left in std::fs::read_dir(scratch)? {
+        std::fs::remove_file(left?.path())?;
+    }
+    Ok(())
+}
+
+fn problem(failed: &Failed) -> Problem {
+    let unwritten = |why: &dyn std::fmt::Display| {
+        tracing::error!(%why, "an export was not made");
+        let message = "the bundle cannot be made here: the log says why";
+        Problem::new(Code::NotReady, "export.failed", message)
+    };
+    let error = match failed {
+        Failed::Left => return Problem::new(Code::CallCancelled, "export.left", "nobody waits"),
+        Failed::Unusable(why) => return unwritten(why),
+        Failed::Scratch(why) => return unwritten(why),
+        Failed::Export(error) => error,
+    };
+    let (code, detail) = match error {
+        Error::Store(_) | Error::Unrecorded(_) => (Code::LedgerUnavailable, ""),
+        Error::Ledger { .. } => (Code::LedgerUnavailable, "export.damaged"),
+        Error::NoRun(_) => (Code::RunUnknown, ""),
+        Error::NoLog(_) => (Code::RequestMalformed, "export.log"),
+        Error::NoSpan { .. } => (Code::RequestMalformed, "export.span"),
+        Error::Pruned { .. } | Error::Gone { .. } => (Code::CallResultUnavailable, "export.pruned"),
+        Error::Io { .. }
+        | Error::Unsigned(_)
+        | Error::Occupied(_)
+        | Error::Artifact { .. }
+        | Error::Trust { .. } => return unwritten(error),
+    };
+    Problem::new(code, detail, error.to_string())
+}
+
+impl Made {
+    /// The answer: the archive, its digest, and what is in it.
+    pub(super) fn response(self, tasks: &TaskTracker) -> http::Response<Body> {
+        let digest = format!("sha-256=:{}:", STANDARD.encode(self.digest.as_bytes()));
+        let headers = [
+            (CONTENT_TYPE, Some(HeaderValue::from_static("application/zip"))),
+            (
+                CONTENT_DISPOSITION,
+                Some(HeaderValue::from_static("attachment; filename=\"evidence.zip\"")),
+            ),
+            (CONTENT_LENGTH, Some(HeaderValue::from(self.bytes))),
+            (CONTENT_DIGEST, HeaderValue::try_from(digest).ok()),
+            (SUMMARY, HeaderValue::try_from(self.summary().to_string()).ok()),
+        ];
+        let (out, pieces) = mpsc::channel(2);
+        tasks.spawn(self.send(out));
+        let mut response = http::Response::new(Body::from_stream(ReceiverStream::new(pieces)));
+        for (name, value) in headers {
+            if let Some(value) = value {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        response
+    }
+
+    fn summary(&self) -> serde_json::Value {
+        let Exported { files, entries, logs, runs, sealed, missing, manifest, .. } = &self.exported;
+        let named = |(log, size): &(String, Seq)| json!({"log": log, "size": size});
+        json!({
+            "files": files, "entries": entries, "runs": runs, "sealed_runs": sealed,
+            "sealed": sealed == runs, "manifest": manifest.hex(), "bytes": self.bytes,
+            "logs": logs.iter().take(NAMED_MAX).map(named).collect::<Vec<_>>(),
+            "logs_count": logs.len(),
+            "missing": missing.iter().take(NAMED_MAX).map(Digest::prefixed).collect::<Vec<_>>(),
+            "missing_count": missing.len(),
+        })
+    }
+
+    /// Sends the file. The next export waits for it; for a client that takes nothing it does not.
+    async fn send(self, out: mpsc::Sender<std::io::Result<Bytes>>) {
+        let mut file = tokio::fs::File::from_std(self.file);
+        loop {
+            let mut piece = vec![0; PIECE];
+            let read = file.read(&mut piece).await;
+            let over = read.is_err();
+            let piece = match read {
+                Ok(0) => break,
+                Ok(count) => {
+                    piece.truncate(count);
+                    Ok(Bytes::from(piece))
+                }
+                Err(error) => Err(error),
+            };
+            // Cut short, the answer is shorter than its length says.
+            let taken = tokio::time::timeout(STALLED, out.send(piece)).await;
+            if over || !matches!(taken, Ok(Ok(()))) {
+                tracing::warn!("an export was not taken to its end");
+                break;
+            }
+        }
+        drop(self.place);
+    }
+}
