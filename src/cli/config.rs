@@ -7,6 +7,7 @@ use clap::Subcommand;
 
 use super::{Exit, complain, say};
 use crate::catalog::Bound;
+use crate::catalog::binding::Kind;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config};
 use crate::crypto::keys::PublicKey;
@@ -14,6 +15,7 @@ use crate::identity::callers::{Callers, Trust};
 use crate::identity::manifest::Manifest;
 use crate::identity::token::RunTokens;
 use crate::operator::staff::Staff;
+use crate::tool::sandbox::Levels;
 
 /// Check and show the configuration.
 #[derive(clap::Args, Debug)]
@@ -122,10 +124,29 @@ fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
                 warnings.extend(ungranted(manifest, &bound));
             }
             warnings.extend(callers.strangers());
-            Vec::new()
+            isolation(&bound)
         }
         (callers, bound) => callers.err().into_iter().chain(bound.err()).flatten().collect(),
     }
+}
+
+/// Commands and servers that this machine cannot isolate as they must be.
+fn isolation(bound: &Bound) -> Vec<String> {
+    let levels = Levels::default();
+    let mut missing = Vec::new();
+    for binding in &bound.bindings {
+        if let Kind::Command(command) = &binding.kind
+            && let Err(why) = levels.check(command.level)
+        {
+            missing.push(format!("tool `{}`: {why}", binding.name));
+        }
+    }
+    for server in &bound.servers {
+        if let Some(Err(why)) = server.level().map(|level| levels.check(level)) {
+            missing.push(format!("server `{}`: {why}", server.name));
+        }
+    }
+    missing
 }
 
 /// Grants that come to nothing: of tools that nobody bound, or from a lock that another key signed.

@@ -1,13 +1,16 @@
-//! The operator's door, from outside: one request, with the operator's token.
+//! The operator's door, from outside: one request, with the operator's token or certificate.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use hyper::body::Incoming;
 use serde_json::Value;
 
 use super::control::told;
 use super::{Exit, complain, say};
 use crate::identity::callers::read_token;
 use crate::operator::visible;
+use crate::tool::net::Identity;
 use crate::witness::Remote;
 
 /// Bytes of an answer.
@@ -20,14 +23,34 @@ pub struct Desk {
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7301")]
     url: String,
     /// Your token: a file of mode 0600
-    #[arg(long, value_name = "FILE")]
-    token_file: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "cert", conflicts_with = "cert")]
+    token_file: Option<PathBuf>,
+    /// Your certificate (PEM) instead of a token, over https
+    #[arg(long, value_name = "FILE", requires = "cert_key")]
+    cert: Option<PathBuf>,
+    /// The private key of your certificate (PEM): a file of mode 0600
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    cert_key: Option<PathBuf>,
     /// Authorities for https (PEM) instead of the public ones
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Print the answer as one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+impl Desk {
+    /// A desk that other options name: asked with a token, or with a certificate and its key.
+    #[must_use]
+    pub fn of(
+        url: String,
+        token_file: Option<PathBuf>,
+        cert: Option<(PathBuf, PathBuf)>,
+        ca: Option<PathBuf>,
+    ) -> Self {
+        let (cert, cert_key) = cert.unzip();
+        Self { url, token_file, cert, cert_key, ca, json: false }
+    }
 }
 
 /// What was answered.
@@ -56,14 +79,7 @@ impl Desk {
         if (200..300).contains(&answered.status) {
             return Ok(answered);
         }
-        let text = |name: &str| answered.body.get(name).and_then(Value::as_str).unwrap_or_default();
-        let (code, cause) = (visible(text("code")), visible(text("cause")));
-        let cause = if cause.is_empty() { String::new() } else { format!("/{cause}") };
-        complain(format!(
-            "error: {} ({code}{cause}, {})",
-            visible(text("detail")),
-            answered.status
-        ));
+        complain(answered.refusal());
         Err(Exit::Invalid)
     }
 
@@ -82,32 +98,81 @@ impl Desk {
         Ok(if complete { Exit::Ok } else { Exit::Invalid })
     }
 
+    /// The office, and what is shown to it before anything is asked.
+    fn remote(&self) -> Result<Remote, String> {
+        let read =
+            |path: &PathBuf| std::fs::read(path).map_err(|e| format!("`{}`: {e}", path.display()));
+        let ca = self.ca.as_ref().map(read).transpose()?;
+        let identity = match (&self.cert, &self.cert_key) {
+            (Some(cert), Some(key)) => {
+                Some(Identity::load(cert, key).map_err(|wrong| wrong.to_string())?)
+            }
+            (Some(_) | None, _) => None,
+        };
+        Remote::presenting(&self.url, ca.as_deref(), identity.as_ref())
+            .map_err(|why| format!("`{}`: {why}", self.url))
+    }
+
     async fn try_ask(
         &self,
         method: http::Method,
         path: &str,
         body: Option<&Value>,
     ) -> Result<Answered, String> {
-        let ca = self
-            .ca
-            .as_ref()
-            .map(|path| std::fs::read(path).map_err(|e| format!("`{}`: {e}", path.display())));
-        let remote = Remote::new(&self.url, ca.transpose()?.as_deref())
-            .map_err(|why| format!("`{}`: {why}", self.url))?;
-        let token = read_token(&self.token_file)?;
-        let bearer = zeroize::Zeroizing::new(format!("Bearer {}", &*token));
-        let mut header = http::HeaderValue::from_str(&bearer).map_err(|e| e.to_string())?;
-        header.set_sensitive(true);
-        let mut request =
-            http::Request::builder().method(method).header(http::header::AUTHORIZATION, header);
-        if body.is_some() {
-            request = request.header(http::header::CONTENT_TYPE, "application/json");
-        }
-        let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let (remote, request, bytes) = self.request(method, body)?;
         let answer = remote.send(request, path, bytes, ANSWER_MAX).await;
         let answer = answer.map_err(|why| format!("`{}`: {why}", self.url))?;
         let body = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
         Ok(Answered { status: answer.status.as_u16(), body })
+    }
+
+    /// Asks once for something that takes long; the answer's body is not read yet.
+    ///
+    /// # Errors
+    /// Nobody answered.
+    pub async fn open(
+        &self,
+        method: http::Method,
+        path: &str,
+        body: Option<&Value>,
+        begins_within: Duration,
+    ) -> Result<http::Response<Incoming>, String> {
+        let (remote, request, bytes) = self.request(method, body)?;
+        let answer = remote.open(request, path, bytes, begins_within).await;
+        answer.map_err(|why| format!("`{}`: {why}", self.url))
+    }
+
+    /// The one place that makes a request of ours: to whom, and with which credential.
+    fn request(
+        &self,
+        method: http::Method,
+        body: Option<&Value>,
+    ) -> Result<(Remote, http::request::Builder, Vec<u8>), String> {
+        let remote = self.remote()?;
+        let mut request = http::Request::builder().method(method);
+        if let Some(file) = &self.token_file {
+            let token = read_token(file)?;
+            let bearer = zeroize::Zeroizing::new(format!("Bearer {}", &*token));
+            let mut header = http::HeaderValue::from_str(&bearer).map_err(|e| e.to_string())?;
+            header.set_sensitive(true);
+            request = request.header(http::header::AUTHORIZATION, header);
+        }
+        if body.is_some() {
+            request = request.header(http::header::CONTENT_TYPE, "application/json");
+        }
+        let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        Ok((remote, request, bytes))
+    }
+}
+
+impl Answered {
+    /// What a refusal says, for a person.
+    #[must_use]
+    pub fn refusal(&self) -> String {
+        let text = |name: &str| self.body.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (code, cause) = (visible(text("code")), visible(text("cause")));
+        let cause = if cause.is_empty() { String::new() } else { format!("/{cause}") };
+        format!("error: {} ({code}{cause}, {})", visible(text("detail")), self.status)
     }
 }
 

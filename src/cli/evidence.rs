@@ -2,25 +2,24 @@
 
 use std::path::PathBuf;
 
+use super::office::{self, Away};
 use super::payload::Disclosure;
 use super::reader::{self, Source};
-use super::recorder::{FleetArgs, Recording};
+use super::recorder::{self, FleetArgs, Recording};
 use super::{Exit, block_on, complain, say};
 use crate::clock::SystemClock;
 use crate::crypto::signer;
 use crate::domain::canonical;
 use crate::domain::decision::Verdict;
-use crate::domain::digest::Digest;
 use crate::domain::id::{RunId, Seq};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::evidence::artifacts::Artifacts;
 pub(super) use crate::evidence::command::run_id;
 use crate::evidence::command::{self, End};
-use crate::evidence::export::{self, Exported, Order, Recorder};
+use crate::evidence::export::{self, Exported, Later, Order};
 use crate::evidence::query::{Filter, Query, verdict_of};
 use crate::evidence::scope::Span;
-use crate::ledger::entry::Draft;
 
 /// Export runs as evidence, and verify such evidence offline.
 #[derive(Debug, clap::Args)]
@@ -40,9 +39,17 @@ enum Command {
 
 /// `evidence export`.
 #[derive(Debug, clap::Args)]
+#[command(
+    mut_group("Source", |group| group.required(false)),
+    group = clap::ArgGroup::new("from")
+        .required(true)
+        .args(["config", "sqlite", "postgres_url_file", "hub"]),
+)]
 struct Export {
     #[command(flatten)]
     source: Source,
+    #[command(flatten)]
+    away: Away,
     #[command(flatten)]
     asked: Asked,
     #[command(flatten)]
@@ -50,12 +57,12 @@ struct Export {
     /// Directory to write, which may not exist or has to be empty, or a file that ends in `.zip`
     #[arg(long, value_name = "PATH")]
     out: PathBuf,
-    /// The evidence key: a PKCS#8 PEM file of mode 0600
-    #[arg(long, value_name = "FILE")]
-    key: PathBuf,
-    /// Policy bundles and manifests kept by the sidecar: `artifacts` below its state directory
-    #[arg(long, value_name = "DIR")]
-    artifacts: PathBuf,
+    /// The evidence key: a PKCS#8 PEM file of mode 0600; with `--config`, `evidence.key` of the configuration unless named
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["hub", "config"], conflicts_with = "hub")]
+    key: Option<PathBuf>,
+    /// Policy bundles and manifests kept by the sidecar: `artifacts` below its state directory; with `--config`, those of the configuration unless named
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["hub", "config"], conflicts_with = "hub")]
+    artifacts: Option<PathBuf>,
     /// Prove that the log extends its head of this size, for an auditor who pinned it (may be given
     /// several times); of a population also the time of the first entries
     #[arg(long, value_name = "SIZE|TIME")]
@@ -66,7 +73,7 @@ struct Export {
     #[command(flatten)]
     disclosure: Disclosure,
     /// Who asks for it, as it will stand in the fleet log and in the bundle; without, `uid:<number>`
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "hub")]
     requester: Option<String>,
     #[command(flatten)]
     fleet: FleetArgs,
@@ -110,6 +117,9 @@ struct Narrowed {
     chain: Vec<String>,
 }
 
+/// The last number that JSON carries exactly: no log is as long.
+const SEQ_MAX: Seq = (1 << 53) - 1;
+
 /// A size that somebody pinned, or the time at which a population begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Since {
@@ -145,7 +155,7 @@ fn range(text: &str) -> Result<(String, Span), String> {
     let (log, span) = text.rsplit_once(':').ok_or_else(bad)?;
     let (from, to) = span.split_once("..").ok_or_else(bad)?;
     let from: Seq = from.parse().map_err(|_| bad())?;
-    let to: Seq = if to.is_empty() { Seq::MAX } else { to.parse().map_err(|_| bad())? };
+    let to: Seq = if to.is_empty() { SEQ_MAX } else { to.parse().map_err(|_| bad())? };
     if log.is_empty() || from >= to {
         return Err(bad().to_owned());
     }
@@ -155,11 +165,8 @@ fn range(text: &str) -> Result<(String, Span), String> {
 /// Runs the command. Only an export needs a runtime; verifying touches no network.
 pub fn run(args: &Args) -> Exit {
     match &args.command {
-        Command::Export(export) => match block_on(write(export)) {
-            Ok(Ok(exported)) => {
-                print_exported(&exported, export.json);
-                Exit::Ok
-            }
+        Command::Export(export) => match block_on(written(export)) {
+            Ok(Ok(exit)) => exit,
             Ok(Err((exit, why))) => {
                 complain(format!("error: {why}"));
                 exit
@@ -196,6 +203,23 @@ impl Export {
         }
     }
 
+    /// The evidence key and the artifacts: what is named here comes before what the configuration says.
+    fn means(&self) -> Result<(PathBuf, PathBuf), String> {
+        let config = match &self.source.config {
+            Some(path) => Some(recorder::load(path)?),
+            None => None,
+        };
+        let of_config = config.as_ref().map(|config| (config, &config.evidence));
+        let key = self.key.clone().or_else(|| of_config?.1.key.clone());
+        let artifacts = of_config.map(|(config, evidence)| evidence.artifacts(config));
+        Ok((
+            key.ok_or(
+                "name the evidence key: `--key FILE`, or `evidence.key` in the configuration",
+            )?,
+            self.artifacts.clone().or(artifacts).ok_or("name the artifacts: `--artifacts DIR`")?,
+        ))
+    }
+
     fn pinned(&self) -> Vec<Seq> {
         let sizes = self.since.iter().filter_map(|since| match since {
             Since::Size(size) => Some(*size),
@@ -205,19 +229,41 @@ impl Export {
     }
 }
 
-async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
+async fn written(command: &Export) -> Result<Exit, (Exit, String)> {
     let usage = |why: String| (Exit::Usage, why);
     let query = command.query().map_err(usage)?;
+    let Some(desk) = command.away.desk() else {
+        let exported = write(command, query).await?;
+        print_exported(&exported, command.json);
+        return Ok(Exit::Ok);
+    };
+    let theirs = [
+        ("the fleet's options", command.fleet != FleetArgs::default()),
+        ("`--encryption-key`", command.disclosure.has_keys()),
+    ];
+    command.away.alone(&theirs).map_err(usage)?;
+    let mut asked = command.disclosure.asked();
+    if let Some(members) = asked.as_object_mut() {
+        members.insert("query".into(), query.to_json().to_serde());
+        members.insert("since".into(), command.pinned().into());
+        members.insert("payloads".into(), command.payloads.into());
+    }
+    office::export(&desk, &asked, &command.out, command.json).await
+}
+
+async fn write(command: &Export, query: Query) -> Result<Exported, (Exit, String)> {
+    let usage = |why: String| (Exit::Usage, why);
+    let (key, artifacts) = command.means().map_err(usage)?;
     // Tens of megabytes to be hashed, while the ledger is opened.
-    let program = tokio::task::spawn_blocking(program);
-    let key = signer::open(&command.key, &crate::config::environment);
+    let program = tokio::task::spawn_blocking(export::program);
+    let key = signer::open(&key, &crate::config::environment);
     let key = key.map_err(|e| usage(e.to_string()))?;
     let recording = Recording::prepare(&command.source, &command.fleet).await.map_err(usage)?;
     let reader = reader::open_reader(&command.source)
         .await
         .map_err(|e| (Exit::Unverifiable, e.to_string()))?;
     let tenant = recording.tenant.clone();
-    let recorder = Later { recording: parking_lot::Mutex::new(Some(recording)) };
+    let recorder = Later::of(recording.parts());
     let whole_run = matches!(query, Query::Run(_));
     // A name would be personal data in a log that nobody can erase from.
     let uid = || format!("uid:{}", rustix::process::getuid().as_raw());
@@ -228,7 +274,7 @@ async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
         reader: reader.as_ref(),
         tenant: &tenant,
         query: &query,
-        artifacts: &Artifacts::at(&command.artifacts),
+        artifacts: &Artifacts::at(&artifacts),
         key: &*key,
         out: &command.out,
         clock: &SystemClock::new(),
@@ -261,34 +307,6 @@ async fn write(command: &Export) -> Result<Exported, (Exit, String)> {
         };
         (code, error.to_string())
     })
-}
-
-/// The fleet log, opened when there is something to record and closed after it: until then nobody
-/// else is kept out of it.
-struct Later {
-    recording: parking_lot::Mutex<Option<Recording>>,
-}
-
-#[async_trait::async_trait]
-impl Recorder for Later {
-    async fn record(&self, draft: Draft) -> Result<(), crate::ledger::Error> {
-        let recording = self.recording.lock().take();
-        let recording = recording.ok_or(crate::ledger::Error::Unknown)?;
-        let opened = recording.open().await;
-        let fleet = opened.map_err(|e| crate::ledger::Error::Unavailable(e.to_string()))?;
-        fleet.record(draft).await?;
-        // What was recorded is durable, however the log is closed.
-        drop(fleet.close().await);
-        Ok(())
-    }
-}
-
-/// SHA-256 of this program's own file, in hex; empty where it cannot be read.
-fn program() -> String {
-    std::fs::File::open("/proc/self/exe")
-        .and_then(Digest::of_reader)
-        .map(|d| d.hex())
-        .unwrap_or_default()
 }
 
 fn print_exported(exported: &Exported, json: bool) {
@@ -368,6 +386,10 @@ mod tests {
         };
         assert!(parse(&["--sqlite", "l.db"]).is_ok());
         assert!(parse(&[]).is_err());
+        let bare = ["evidence", "export", "--run", &id, "--out", "o"];
+        let alone = |more: &[&str]| Line::try_parse_from(bare.iter().chain(more));
+        assert!(alone(&["--config", "c.yaml"]).is_ok(), "the configuration says the rest");
+        assert!(alone(&["--sqlite", "l.db"]).is_err());
         assert!(parse(&["--sqlite", "l.db", "--config", "c.yaml"]).is_err());
         assert!(Line::try_parse_from(["evidence", "verify", "dir"]).is_err());
         assert!(

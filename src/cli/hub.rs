@@ -12,6 +12,7 @@ use crate::app;
     URL of the role that gives orders (`ledger migrate --operator`) in `ledger.postgres`. It serves no agent\n\
     and runs no tool; while it is down, running calls do not notice. Slots of dead sidecars are closed after\n\
     `hub.reap_after_seconds`, with the enrolment key that certified their writers (`fleet.enrolment_key`).\n\
+    With `hub.enrolment` it certifies the writers of sidecars that have `enrolment` instead of that key.\n\
     SIGTERM ends it. Ends with 75 when another process took its place, 78 when the configuration is wrong.")]
 pub struct Args {
     /// The configuration file

@@ -52,7 +52,10 @@ pub fn run(args: &Args) -> Exit {
     if args.json {
         say(canonical::text(&told(&bundle, &findings, ok)));
     } else {
-        findings.iter().for_each(|finding| say(finding.to_string()));
+        for finding in &findings {
+            say(finding.to_string());
+            say(format!("    {}", finding.hint()));
+        }
         if findings.is_empty() {
             say(format!("{} {}: nothing found", bundle.name(), bundle.version()));
         }
@@ -66,13 +69,14 @@ fn configured(bundle: &Bundle, file: &std::path::Path) -> Result<Vec<Finding>, V
     let bound = config.bindings(&config::environment)?;
     let named = bound.bindings.iter().map(|binding| (binding.name.to_string(), binding.tier));
     let tools = lint::tiers(named, callers.manifests());
-    Ok(lint::of(bundle, &config, &tools))
+    Ok(lint::of(bundle, &config, &tools, lint::configured_approvers(&config)))
 }
 
 fn told(bundle: &Bundle, findings: &[Finding], ok: bool) -> Json {
     let one = |finding: &Finding| {
         Json::object([
             ("code", Json::from(finding.code)),
+            ("hint", Json::from(finding.hint())),
             ("level", Json::from(finding.level.as_str())),
             ("message", Json::from(finding.message.as_str())),
             ("place", Json::from(finding.place.as_str())),

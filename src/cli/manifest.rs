@@ -104,7 +104,6 @@ fn refuse(error: &Error, json: bool) -> Exit {
         Error::Io { .. } | Error::Key(_) => Exit::Unverifiable,
         Error::Format(_)
         | Error::Schema(_)
-        | Error::LimitNotEnforced(_)
         | Error::Signature { .. }
         | Error::Threshold { .. }
         | Error::Algorithm { .. }

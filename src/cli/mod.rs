@@ -30,6 +30,7 @@ mod lint;
 mod manifest;
 mod mcp;
 mod observed;
+mod office;
 mod payload;
 mod policy;
 mod prune;
@@ -37,6 +38,8 @@ mod quickstart;
 pub mod reader;
 pub mod recorder;
 mod recover;
+mod replay;
+mod rollback;
 mod serve;
 mod size;
 mod suggest;
@@ -109,12 +112,16 @@ enum Command {
     Policy(policy::PolicyArgs),
     /// Check and show the configuration.
     Config(config::Args),
-    /// Look at MCP servers, and sign what their tools are.
+    /// Look at every tool, and sign what those of MCP servers are.
     Tools(tools::Args),
     /// Export runs as evidence, and verify such evidence offline.
     Evidence(evidence::Args),
     /// Read, verify and set up ledgers.
     Ledger(ledger::Args),
+    /// Look back at a run: put back what it wrote to files.
+    Run(rollback::Args),
+    /// Run an agent again on what was recorded, and say where it does something else.
+    Replay(replay::Args),
     /// List, erase and expire what calls carried, and hold it against both.
     Payload(payload::Args),
     /// See held calls, and approve or refuse them with an SSH key.
@@ -134,6 +141,11 @@ enum Command {
 /// Runs the command line `args` (the program's name first).
 #[must_use]
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    // Before anything else is done: this process becomes a command, and is no command of people.
+    if let Some(end) = crate::tool::sandbox::role(&args) {
+        return end;
+    }
     let parsed = Cli::command().try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m));
     let cli = match parsed {
         Ok(cli) => cli,
@@ -156,6 +168,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Policy(args) => return policy::run(&args),
         Command::Evidence(args) => evidence::run(&args),
         Command::Ledger(args) => ledger::run(&args),
+        Command::Run(args) => rollback::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Payload(args) => payload::run(&args),
         Command::Approval(args) => approval::run(&args),
         Command::Control(args) => control::run(&args),

@@ -37,13 +37,13 @@ pub struct Args {
 
 /// From when on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Since {
+pub(super) enum Since {
     At(Timestamp),
     Ago(std::time::Duration),
 }
 
 impl Since {
-    fn instant(self, now: Timestamp) -> Timestamp {
+    pub(super) fn instant(self, now: Timestamp) -> Timestamp {
         match self {
             Self::At(at) => at,
             Self::Ago(long) => {
@@ -54,7 +54,8 @@ impl Since {
     }
 }
 
-fn since(text: &str) -> Result<Since, String> {
+/// Reads a time or a duration.
+pub(super) fn since(text: &str) -> Result<Since, String> {
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
         return Ok(Since::At(Timestamp::from_millis(at.as_millisecond())));
     }
@@ -231,7 +232,7 @@ fn verdict(draft: &Draft) -> &'static str {
 }
 
 /// What a policy wrote may not steer the terminal.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
 }
 

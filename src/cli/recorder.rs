@@ -15,7 +15,7 @@ use crate::ledger::sqlite::Sqlite;
 use crate::ledger::store::LedgerStore;
 
 /// With what the fleet log is written, where the configuration does not say it.
-#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
 pub struct FleetArgs {
     /// The fleet key, which signs the fleet log: a PKCS#8 PEM file of mode 0600
     #[arg(long, value_name = "FILE")]
@@ -58,6 +58,12 @@ impl Recording {
             parts.tenant.clone_from(tenant);
         }
         Ok(Self { tenant: parts.tenant.clone(), parts })
+    }
+
+    /// With what the fleet log is written.
+    #[must_use]
+    pub fn parts(self) -> FleetParts {
+        self.parts
     }
 
     /// Takes the fleet log's slot.
@@ -109,7 +115,8 @@ fn plain(
     })
 }
 
-fn load(path: &Path) -> Result<Config, String> {
+/// Reads a configuration file; an error names it.
+pub(super) fn load(path: &Path) -> Result<Config, String> {
     reader::configuration(path).map_err(|why| format!("`{}`: {why}", path.display()))
 }
 

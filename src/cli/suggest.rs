@@ -120,7 +120,7 @@ async fn study(args: &Args) -> Result<Study, Failure> {
 }
 
 /// The input document a decision was made about, if it is kept.
-async fn input_of(
+pub(super) async fn input_of(
     reader: &dyn LedgerReader,
     chain: &ChainId,
     decided: &Entry,

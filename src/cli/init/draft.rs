@@ -76,6 +76,11 @@ impl Draft {
     #[must_use]
     pub fn config(&self, said: &Value) -> Value {
         let (kind, reach) = &self.reach;
+        let mut reach = reach.clone();
+        if let (&"stdio", Value::Object(members)) = (kind, &mut reach) {
+            // What a stranger's program reads, writes and connects to is not known: to be said by a person.
+            members.insert("sandbox".to_owned(), json!({"level": "none"}));
+        }
         json!({"name": self.name, *kind: reach, "tier": "T2", "tools": said})
     }
 }

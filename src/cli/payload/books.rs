@@ -8,8 +8,9 @@ use crate::cli::Exit;
 use crate::cli::reader::{self, Place, Source};
 use crate::config::{self, Config};
 use crate::domain::id::ChainId;
+use crate::evidence::erasure::{self, Shelf};
 use crate::ledger::postgres::{PostgresKeeper, PostgresReader};
-use crate::ledger::retention::{Kept, PayloadKeeper};
+use crate::ledger::retention::PayloadKeeper;
 use crate::ledger::sqlite::SqliteKeeper;
 use crate::ledger::store::{ChainRow, LedgerReader};
 
@@ -55,17 +56,10 @@ impl Books {
         Ok(Self { reader, keeper, chains, config, store })
     }
 
-    /// Every stored payload of this tenant, with its chain.
-    ///
-    /// # Errors
-    /// The ledger cannot be read.
-    pub async fn kept(&self, tenant: &str) -> Result<Vec<(&ChainRow, Kept)>, Failure> {
-        let kept = self.keeper.kept().await.map_err(unreadable)?;
-        let with_chain = |kept: Kept| {
-            let row = self.chains.get(&kept.chain).filter(|row| row.tenant == tenant);
-            row.map(|row| (row, kept))
-        };
-        Ok(kept.into_iter().filter_map(with_chain).collect())
+    /// To erase in, for this tenant.
+    pub fn shelf<'a>(&'a self, tenant: &'a str) -> Shelf<'a> {
+        let (reader, keeper) = (self.reader.as_ref(), self.keeper.as_ref());
+        Shelf { reader, keeper, chains: &self.chains, tenant }
     }
 }
 
@@ -104,4 +98,16 @@ pub fn tenant(named: Option<&String>, config: Option<&Config>) -> String {
 /// The ledger cannot be read.
 pub fn unreadable(error: impl std::fmt::Display) -> Failure {
     (Exit::Unverifiable, error.to_string())
+}
+
+/// How a command ends that erased or held nothing.
+pub fn refused(error: &erasure::Error) -> Failure {
+    let exit = match error {
+        erasure::Error::Store(_) | erasure::Error::Unrecorded(_) => Exit::Unverifiable,
+        erasure::Error::NoRun(_)
+        | erasure::Error::NoLog(_)
+        | erasure::Error::Held { .. }
+        | erasure::Error::NotHeld(_) => Exit::Invalid,
+    };
+    (exit, error.to_string())
 }

@@ -31,6 +31,18 @@ impl Disclosure {
         Redactions::parse(&self.redact, &self.disclose)
     }
 
+    /// What was said, as an office is asked for it.
+    #[must_use]
+    pub fn asked(&self) -> serde_json::Value {
+        serde_json::json!({"redact": self.redact, "disclose": self.disclose})
+    }
+
+    /// Whether keys were named.
+    #[must_use]
+    pub const fn has_keys(&self) -> bool {
+        !self.encryption_key.is_empty()
+    }
+
     /// The keys, if there are any.
     ///
     /// # Errors

@@ -1,57 +1,50 @@
 //! Holds: entries of the fleet log that erasing and expiring heed.
 
-use super::books::{configuration, unreadable};
+use serde_json::json;
+
+use super::books::{configuration, refused, unreadable};
 use super::{Failure, Hold};
 use crate::cli::reader;
-use crate::cli::recorder::Recording;
-use crate::cli::{Exit, say};
-use crate::ledger::entry::Kind;
-use crate::ledger::retention::{Records, hold};
+use crate::cli::recorder::{FleetArgs, Recording};
+use crate::cli::{Exit, office, say};
+use crate::evidence::erasure::{HoldOn, HoldSet, log_of, set_hold};
 
 pub async fn run(command: &Hold, place: bool) -> Result<Exit, Failure> {
     let usage = |why: String| (Exit::Usage, why);
+    if let Some(desk) = command.away.desk() {
+        let theirs = [("the fleet's options", command.fleet != FleetArgs::default())];
+        command.away.alone(&theirs).map_err(usage)?;
+        let asked = match (&command.log, &command.run) {
+            (Some(log), _) => json!({"log": log, "reason": command.reason, "lift": !place}),
+            (None, run) => {
+                let run = run.map(|run| run.to_string());
+                json!({"run": run, "reason": command.reason, "lift": !place})
+            }
+        };
+        return office::hold(&desk, &asked).await;
+    }
     configuration(&command.source).map_err(usage)?;
     let recording = Recording::prepare(&command.source, &command.fleet).await.map_err(usage)?;
     let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
     let tenant = recording.tenant.clone();
-    let chains = reader.chains().await.map_err(unreadable)?;
-    let run = command.run.as_ref();
-    let log = match (&command.log, run) {
-        (Some(log), _) => chains.iter().find(|row| row.origin == *log),
-        (None, Some(run)) => {
-            let chain = reader.find_run(run).await.map_err(unreadable)?;
-            chains.iter().find(|row| Some(row.chain) == chain)
-        }
-        (None, None) => None,
+    let on = match (&command.log, &command.run) {
+        (Some(log), _) => HoldOn::Log(log.clone()),
+        (None, Some(run)) => HoldOn::Run(*run),
+        (None, None) => return Err(usage("name a run or a log".to_owned())),
     };
-    let what = || match (&command.log, run) {
-        (Some(log), _) => format!("log {log}"),
-        (None, Some(run)) => format!("run {run}"),
-        (None, None) => "nothing".to_owned(),
-    };
-    let log = log.filter(|row| row.tenant == tenant);
-    let log = log.ok_or_else(|| (Exit::Invalid, format!("there is no {}", what())))?;
-    // Open, nobody else records in the fleet log: what is read now still holds when it is written.
+    // What is not there is said before the fleet log is opened.
+    log_of(reader.as_ref(), &tenant, &on).await.map_err(|e| refused(&e))?;
     let fleet = recording.open().await.map_err(unreadable)?;
-    let done = async {
-        let records = Records::read(reader.as_ref(), &tenant).await.map_err(unreadable)?;
-        let exact =
-            |h: &&crate::ledger::retention::Hold| h.log == log.origin && h.run.as_ref() == run;
-        let now = records.holds.iter().find(exact);
-        match (place, now) {
-            (true, Some(now)) => Ok(format!("already held: {now}")),
-            (false, None) => Err((Exit::Invalid, format!("no hold on {}", what()))),
-            (true, None) | (false, Some(_)) => {
-                let kind = if place { Kind::HoldPlaced } else { Kind::HoldLifted };
-                let draft = hold(kind, &log.origin, run, &command.reason, &command.by);
-                let receipt = fleet.record(draft).await.map_err(unreadable)?;
-                let did = if place { "held" } else { "released" };
-                Ok(format!("{did}: {} (entry {} of {})", what(), receipt.seq, fleet.origin()))
-            }
-        }
-    };
-    let done = done.await;
+    let why = (command.reason.as_str(), command.by.as_deref().unwrap_or_default());
+    let done = set_hold(reader.as_ref(), &fleet, (&tenant, &on, place), why).await;
+    let origin = fleet.origin().to_owned();
     fleet.close().await.map_err(unreadable)?;
-    say(done?);
+    match done.map_err(|e| refused(&e))? {
+        HoldSet::Already(now) => say(format!("already held: {now}")),
+        HoldSet::Recorded(receipt) => {
+            let did = if place { "held" } else { "released" };
+            say(format!("{did}: {on} (entry {} of {origin})", receipt.seq));
+        }
+    }
     Ok(Exit::Ok)
 }

@@ -2,19 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::{Books, tenant, unreadable};
+use super::books::{Books, refused, tenant, unreadable};
 use super::{Failure, List};
 use crate::cli::{Exit, say};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
-use crate::ledger::retention::{Hold, Records, commitments_of};
+use crate::ledger::retention::{Hold, commitments_of};
 
 pub async fn run(command: &List) -> Result<Exit, Failure> {
     let books = Books::open(&command.access).await?;
     let tenant = tenant(None, books.config.as_ref());
-    let records = Records::read(books.reader.as_ref(), &tenant).await.map_err(unreadable)?;
-    let mut kept = books.kept(&tenant).await?;
+    let shelf = books.shelf(&tenant);
+    let records = shelf.records().await.map_err(|e| refused(&e))?;
+    let mut kept = shelf.kept().await.map_err(|e| refused(&e))?;
     if let Some(run) = &command.run {
         let chain = books.reader.find_run(run).await.map_err(unreadable)?;
         let chain = chain.ok_or_else(|| (Exit::Invalid, format!("no run {run}")))?;

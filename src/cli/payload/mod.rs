@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::office::Away;
 use super::reader::Source;
 use super::recorder::FleetArgs;
 use super::{Exit, block_on, complain};
@@ -71,10 +72,18 @@ struct Access {
 
 /// `payload erase`.
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["run", "commitment", "resume"]))]
+#[command(
+    mut_group("Source", |group| group.required(false)),
+    group = clap::ArgGroup::new("what").required(true).args(["run", "commitment", "resume"]),
+    group = clap::ArgGroup::new("from")
+        .required(true)
+        .args(["config", "sqlite", "postgres_url_file", "hub"]),
+)]
 struct Erase {
     #[command(flatten)]
     access: Access,
+    #[command(flatten)]
+    away: Away,
     #[command(flatten)]
     fleet: FleetArgs,
     /// Every payload of this run
@@ -87,13 +96,14 @@ struct Erase {
     #[arg(long, value_name = "HEX", value_parser = digest, num_args = 1..)]
     commitment: Vec<Digest>,
     /// Only finish what an erasure before left undone
-    #[arg(long)]
+    #[arg(long, conflicts_with = "hub")]
     resume: bool,
     /// Why: the legal basis or the reason
     #[arg(long, value_name = "TEXT", required_unless_present = "resume")]
     basis: Option<String>,
-    /// Who erases: it stands in the fleet log for good, so a role or a ticket rather than a name
-    #[arg(long, value_name = "WHO", required_unless_present = "resume")]
+    /// Who erases: it stands in the fleet log for good, so a role or a ticket rather than a name; an
+    /// office knows who asks
+    #[arg(long, value_name = "WHO", required_unless_present_any = ["resume", "hub"], conflicts_with = "hub")]
     by: Option<String>,
     /// The request it follows, such as a ticket
     #[arg(long, value_name = "ID")]
@@ -109,7 +119,7 @@ struct Erase {
 #[derive(Debug, clap::Args)]
 struct After {
     /// Write a signed receipt to this file; it may not exist
-    #[arg(long, value_name = "FILE", requires = "key")]
+    #[arg(long, value_name = "FILE")]
     receipt: Option<PathBuf>,
     /// The evidence key, which signs the receipt: a PKCS#8 PEM file of mode 0600
     #[arg(long, value_name = "FILE")]
@@ -144,10 +154,18 @@ struct Expire {
 
 /// `payload hold` and `payload release`.
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("held").required(true).args(["run", "log"]))]
+#[command(
+    mut_group("Source", |group| group.required(false)),
+    group = clap::ArgGroup::new("held").required(true).args(["run", "log"]),
+    group = clap::ArgGroup::new("from")
+        .required(true)
+        .args(["config", "sqlite", "postgres_url_file", "hub"]),
+)]
 struct Hold {
     #[command(flatten)]
     source: Source,
+    #[command(flatten)]
+    away: Away,
     #[command(flatten)]
     fleet: FleetArgs,
     /// This run
@@ -159,9 +177,9 @@ struct Hold {
     /// Why, as it will stand in the fleet log
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// Who says so, as it will stand in the fleet log
-    #[arg(long, value_name = "WHO")]
-    by: String,
+    /// Who says so, as it will stand in the fleet log; an office knows who asks
+    #[arg(long, value_name = "WHO", required_unless_present = "hub", conflicts_with = "hub")]
+    by: Option<String>,
 }
 
 /// `payload receipt`.
@@ -190,6 +208,19 @@ struct Keygen {
 }
 
 type Failure = (Exit, String);
+
+impl After {
+    /// Refuses a receipt that nobody signs.
+    fn signed(&self) -> Result<(), Failure> {
+        if self.receipt.is_some() && self.key.is_none() {
+            return Err((
+                Exit::Usage,
+                "a receipt is signed: name the evidence key (`--key`)".into(),
+            ));
+        }
+        Ok(())
+    }
+}
 
 /// Runs the command.
 pub fn run(args: &Args) -> Exit {

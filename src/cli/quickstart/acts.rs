@@ -1,4 +1,4 @@
-//! The agent's part: a run, five calls, one of them approved by two people, the seal. Each act says what has to happen and fails if it does not.
+//! The agent's part: a run, seven calls, one of them approved by two people, the seal. Each act says what has to happen and fails if it does not.
 
 use serde_json::{Value, json};
 
@@ -13,6 +13,11 @@ use crate::domain::digest::Digest;
 const MODEL: &str = "gpt-5-mini";
 /// The call that is held.
 const HELD: &str = "pay-2500";
+
+/// The tools behind the HTTP server.
+const HTTP: [&str; 3] = ["crm.search", "payments.transfer", "tickets.create"];
+/// The call that needs a sandbox.
+const COUNT: &str = "count-1";
 
 /// What has to become of a call.
 enum Fate {
@@ -30,7 +35,7 @@ struct Act {
     fate: Fate,
 }
 
-fn acts() -> [Act; 5] {
+fn acts() -> [Act; 7] {
     let allowed = |holds, hides, because| Fate::Allowed { holds, hides, because };
     [
         Act {
@@ -47,6 +52,26 @@ fn acts() -> [Act; 5] {
                 "[REDACTED:email]",
                 "anna.berg@",
                 "the policy masked the address; the tool got a credential the agent never saw",
+            ),
+        },
+        Act {
+            id: "paid-1",
+            tool: "invoices.of",
+            arguments: json!({"customer": "C-1042"}),
+            fate: allowed(
+                "R-7",
+                "R-9",
+                "the statement is the operator's and reads one SQLite file; the agent gave one value",
+            ),
+        },
+        Act {
+            id: COUNT,
+            tool: "text.count",
+            arguments: json!({"text": "invoice R-7 was paid twice"}),
+            fate: allowed(
+                "\"stdout\":\"5\\n\"",
+                "",
+                "/usr/bin/wc, pinned by its digest, ran in a sandbox: no shell, no network, no files",
             ),
         },
         Act {
@@ -81,7 +106,7 @@ fn acts() -> [Act; 5] {
 }
 
 /// Opens the run; another model is refused first. The run's id.
-pub async fn open(agent: &mut Agent, story: &mut Story) -> Result<String, String> {
+pub async fn open(agent: &mut Agent, desk: &Desk, story: &mut Story) -> Result<String, String> {
     let hash = Digest::of(&[INSTRUCTIONS.as_bytes()]).hex();
     let other = match agent.open("some-other-model", &hash).await {
         Err(refused) if refused.code == "manifest.mismatch" => refused,
@@ -91,8 +116,9 @@ pub async fn open(agent: &mut Agent, story: &mut Story) -> Result<String, String
     let opened = agent.open(MODEL, &hash).await.map_err(|r| format!("no run: {r}"))?;
     let tools = agent.tools().await.map_err(|r| format!("no tools: {r}"))?;
     let names: Vec<_> = tools.iter().map(|tool| format!("{} {}", tool.name, tool.tier)).collect();
-    if tools.len() != 4 {
-        return Err(format!("the agent sees {} tools and not four", tools.len()));
+    let all = if desk.has_command() { 6 } else { 5 };
+    if tools.len() != all {
+        return Err(format!("the agent sees {} tools and not {all}", tools.len()));
     }
     let line = format!("`support-agent` opened run {}", opened.run_id);
     let facts = json!({"run": opened.run_id, "binding": opened.binding, "other_model": other.code,
@@ -107,7 +133,7 @@ pub async fn open(agent: &mut Agent, story: &mut Story) -> Result<String, String
 
 /// Plays every call.
 pub async fn calls(agent: &mut Agent, desk: &Desk, story: &mut Story) -> Result<(), String> {
-    for act in acts() {
+    for act in acts().into_iter().filter(|act| act.id != COUNT || desk.has_command()) {
         let answer = agent.call(act.id, act.tool, &act.arguments).await;
         told(&act, answer, desk, story).map_err(|why| format!("call `{}`: {why}", act.id))?;
     }
@@ -179,7 +205,7 @@ pub async fn approve(
 /// Holds what the tool server counted to what was allowed or approved.
 pub async fn count(tools: &mut ToolServer, story: &mut Story) -> Result<(), String> {
     let ran = |act: &Act| matches!(act.fate, Fate::Allowed { .. }) || act.id == HELD;
-    let is = |act: &&Act| act.tool != "handbook.read" && ran(act);
+    let is = |act: &&Act| HTTP.contains(&act.tool) && ran(act);
     let allowed = u64::try_from(acts().iter().filter(is).count()).unwrap_or(0);
     let hits = tools.hits().await?;
     if hits.get("all") != Some(&json!(allowed)) {

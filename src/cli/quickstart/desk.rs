@@ -56,6 +56,11 @@ const EXAMPLE_ADDRESS: &str = "127.0.0.1:7400";
 const EXAMPLE_UID: &str = "uid: 1000";
 const EXAMPLE_WITNESS: &str = "http://127.0.0.1:7302";
 const EXAMPLE_WITNESS_KEY: &str = "witness.example/1+00000000+BA==";
+/// Where the last tool of the example begins.
+const EXAMPLE_COMMAND: &str = "  - name: text.count";
+/// Who was sent which invoice.
+const INVOICES: &str = "CREATE TABLE invoices (number TEXT PRIMARY KEY, customer TEXT, amount INTEGER, paid INTEGER);
+INSERT INTO invoices VALUES ('R-7', 'C-1042', 250, 2), ('R-8', 'C-1042', 90, 1), ('R-9', 'C-2001', 10, 0);";
 /// The name of the auditor's witness.
 pub const WITNESS: &str = "auditor.example/witness";
 const EXAMPLE_FROM: &str = "2026-11-01T00:00:00Z";
@@ -67,11 +72,12 @@ const DAY: Duration = Duration::from_secs(86_400);
 pub struct Desk {
     dir: PathBuf,
     token: String,
+    command: bool,
 }
 
 impl Desk {
-    /// Makes the directory, for this user alone.
-    pub fn make(wanted: Option<&Path>) -> Result<Self, String> {
+    /// Makes the directory, for this user alone. `command`: the play has its command.
+    pub fn make(wanted: Option<&Path>, command: bool) -> Result<Self, String> {
         let random = hex::encode(random32(&SystemEntropy));
         let name = random.get(..8).unwrap_or_default();
         let dir = match wanted {
@@ -91,7 +97,7 @@ impl Desk {
             }
         }
         let dir = dir.canonicalize().map_err(failed)?;
-        Ok(Self { dir, token: hex::encode(random32(&SystemEntropy)) })
+        Ok(Self { dir, token: hex::encode(random32(&SystemEntropy)), command })
     }
 
     /// The key of the fleet log, and what the auditor's witness needs to know of it.
@@ -150,7 +156,12 @@ impl Desk {
         let config = fill(CONFIG, EXAMPLE_ADDRESS, tools)?;
         let config = fill(&config, EXAMPLE_UID, &format!("uid: {uid}"))?;
         let config = fill(&config, EXAMPLE_WITNESS, witness)?;
-        let config = fill(&config, EXAMPLE_WITNESS_KEY, &self.witness_key()?)?;
+        let mut config = fill(&config, EXAMPLE_WITNESS_KEY, &self.witness_key()?)?;
+        if !self.command {
+            let at = config.find(EXAMPLE_COMMAND).ok_or("the example has no command")?;
+            config.truncate(at);
+        }
+        self.invoices().map_err(|e| format!("the invoices: {e}"))?;
         self.write("wicketgate.yaml", &config, 0o644)?;
 
         let bundle = Bundle::load(&self.path("policy"));
@@ -158,6 +169,11 @@ impl Desk {
         self.write_bytes("policy/bundle.sig.json", &bundle.sign(&[&policy]), 0o644)?;
         self.trust(&bundle)?;
         Ok(Value::Object(ids))
+    }
+
+    /// What one of the tools asks: a database of its own.
+    fn invoices(&self) -> rusqlite::Result<()> {
+        rusqlite::Connection::open(self.path("invoices.db"))?.execute_batch(INVOICES)
     }
 
     /// The auditor's own directory: what they were given by hand, before anything happened.
@@ -230,6 +246,11 @@ impl Desk {
         self.path("state/agent.sock")
     }
 
+    /// Whether the play has its command.
+    pub const fn has_command(&self) -> bool {
+        self.command
+    }
+
     /// The credential that one of the tools asks for.
     pub fn tool_token(&self) -> &str {
         &self.token
@@ -259,9 +280,9 @@ mod tests {
     #[test]
     fn a_directory_with_something_in_it_is_not_used() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(Desk::make(Some(dir.path())).is_ok());
+        assert!(Desk::make(Some(dir.path()), true).is_ok());
         std::fs::write(dir.path().join("x"), "").unwrap();
-        assert!(Desk::make(Some(dir.path())).is_err_and(|why| why.contains("is not empty")));
+        assert!(Desk::make(Some(dir.path()), true).is_err_and(|why| why.contains("is not empty")));
         assert!(fill("a", "b", "c").is_err());
     }
 }

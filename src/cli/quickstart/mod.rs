@@ -19,6 +19,7 @@ mod desk;
 mod gate;
 mod own;
 mod proof;
+mod sandbox;
 mod story;
 pub mod tools;
 mod witness;
@@ -71,7 +72,8 @@ async fn play(args: &Args, story: &mut Story) -> Result<(), String> {
     let clock = SystemClock::new();
     story.begin();
     let own = Own::new()?;
-    let desk = Desk::make(args.dir.as_deref())?;
+    let left_out = sandbox::missing();
+    let desk = Desk::make(args.dir.as_deref(), left_out.is_none())?;
     let mut tools = ToolServer::start(&own, desk.tool_token()).await?;
     desk.introduce()?;
     let mut witness = Witness::start(&own, &desk).await?;
@@ -81,6 +83,11 @@ async fn play(args: &Args, story: &mut Story) -> Result<(), String> {
     let facts = json!({"process": tools.process(), "address": tools.address()});
     let line = format!("an HTTP server, process {}, at {}", tools.process(), tools.address());
     story.step("tools", "tools", &line, &facts);
+    story.more("a directory of pages, a SQLite file, and a program for the sandbox");
+    if let Some(why) = left_out {
+        let line = format!("text.count, a command: {why}");
+        story.step("sandbox", "left out", &line, &json!({"tool": "text.count", "why": why}));
+    }
 
     let began = clock.monotonic();
     let mut gate = Gate::start(&own, &desk)?;
@@ -92,7 +99,7 @@ async fn play(args: &Args, story: &mut Story) -> Result<(), String> {
 
     let pinned = proof::pin(&own, &desk, story).await?;
     let mut agent = Agent::connect(&desk.socket()).await?;
-    let run = acts::open(&mut agent, story).await?;
+    let run = acts::open(&mut agent, &desk, story).await?;
     acts::calls(&mut agent, &desk, story).await?;
     let at = (run.as_str(), gate.operators_at()?);
     acts::approve(&own, &desk, (at.0, &at.1), &mut agent, story).await?;

@@ -58,7 +58,9 @@ impl Story {
     /// The first lines.
     pub fn begin(&self) {
         if !self.json {
-            say("An agent, four tools, and the gate between them. Nothing leaves this machine.\n");
+            say(
+                "An agent, six tools of four kinds, and the gate between them. Nothing leaves this machine.\n",
+            );
         }
     }
 

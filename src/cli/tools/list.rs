@@ -13,10 +13,12 @@ use crate::catalog::{Bound, lock::Lock};
 use crate::cli::{Exit, complain, say};
 use crate::config;
 use crate::domain::json::{Json, Limits};
+use crate::tool::sandbox::Levels;
 
 /// What the servers show now; nothing if nobody asked.
 struct Live {
     servers: BTreeMap<String, Result<LockedServer, String>>,
+    levels: Levels,
 }
 
 pub(super) fn run(at: &Where, probe: bool) -> Result<Exit, Refused> {
@@ -49,7 +51,7 @@ fn ask(at: &Where, bound: &Bound) -> Result<Live, Refused> {
         let answer = answer.map(|probed| locked(&server, probed).0);
         servers.insert(server.name.clone(), answer);
     }
-    Ok(Live { servers })
+    Ok(Live { servers, levels: Levels::default() })
 }
 
 /// Tools that servers show and no lock pins.
@@ -74,6 +76,10 @@ struct Row<'a> {
     standing: &'static str,
     drift: Option<Drift>,
     changes: Vec<String>,
+    /// What a command or a server must run in; `none` for a server that runs without.
+    level: Option<&'static str>,
+    /// Why this machine cannot give that.
+    missing: Option<String>,
 }
 
 impl<'a> Row<'a> {
@@ -84,15 +90,26 @@ impl<'a> Row<'a> {
             standing: "configured",
             drift: None,
             changes: Vec::new(),
+            level: None,
+            missing: None,
         };
+        if let Kind::Command(command) = &binding.kind {
+            row.level = Some(command.level.as_str());
+            row.missing = live.and_then(|live| live.levels.check(command.level).err());
+            row.standing = if row.missing.is_some() { "unavailable" } else { row.standing };
+        }
         let Kind::Mcp(mcp) = &binding.kind else { return row };
         row.server = Some(&mcp.server.name);
+        row.level = mcp.server.isolation();
         row.standing = "pinned";
         match live.and_then(|live| live.servers.get(&mcp.server.name)) {
             None => {}
             Some(Err(_)) => row.standing = "unreached",
             Some(Ok(server)) => row.compare(mcp, server),
         }
+        let missing = |live: &Live| live.levels.check(mcp.server.level()?).err();
+        row.missing = live.and_then(missing);
+        row.standing = if row.missing.is_some() { "unavailable" } else { row.standing };
         row
     }
 
@@ -115,11 +132,17 @@ impl<'a> Row<'a> {
 
     fn text(&self) {
         let Binding { name, tier, definition, kind, .. } = self.binding;
-        let kind = self.server.map_or_else(|| kind.as_str().to_owned(), |s| format!("mcp:{s}"));
+        let kind = match (self.server, self.level) {
+            (Some(server), Some(level)) => format!("mcp:{server}:{level}"),
+            (Some(server), None) => format!("mcp:{server}"),
+            (None, Some(level)) => format!("{}:{level}", kind.as_str()),
+            (None, None) => kind.as_str().to_owned(),
+        };
         let definition = definition.hex().chars().take(12).collect::<String>();
         let standing = self.standing;
         say(format!("{:<40} {tier}  {kind:<16} {definition}  {standing}", name.as_str()));
         self.changes.iter().for_each(|change| say(format!("    {change}")));
+        self.missing.iter().for_each(|why| say(format!("    {why}")));
     }
 
     fn value(&self) -> Value {
@@ -134,6 +157,8 @@ impl<'a> Row<'a> {
             "definition": binding.definition.prefixed(),
             "standing": self.standing,
             "changes": self.changes,
+            "sandbox": self.level,
+            "missing": self.missing,
         })
     }
 }
@@ -144,6 +169,7 @@ fn value(bound: &Bound, rows: &[Row<'_>], unlocked: &[String], failed: &[&String
         json!({
             "name": server.name,
             "reached": reached(server),
+            "sandbox": server.isolation(),
             "binding": server.binding.prefixed(),
             "locked": pins(&server.name).is_some(),
             "protocol": pins(&server.name).map(|locked| locked.protocol.as_str()),
@@ -154,6 +180,7 @@ fn value(bound: &Bound, rows: &[Row<'_>], unlocked: &[String], failed: &[&String
         .as_ref()
         .map(|lock| json!({"signers": lock.signers.to_vec(), "digest": lock.digest.prefixed()}));
     let broken = rows.iter().any(|row| matches!(row.drift, Some(Drift::Breaking(_))));
+    let broken = broken || rows.iter().any(|row| row.missing.is_some());
     let warnings: Vec<String> = bound.warnings.iter().map(|w| printable(w)).collect();
     json!({
         "ok": !broken && failed.is_empty(),

@@ -1,4 +1,4 @@
-//! `wicketgate tools`: what MCP servers offer, what of it is locked, and how far they have moved.
+//! `wicketgate tools`: how every tool stands, what MCP servers offer, and what of it is locked.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,11 +13,14 @@ use crate::catalog::server::Server;
 use crate::config::{self, Config};
 use crate::tool::mcp::{Probed, Upstreams};
 
+mod descriptors;
 mod list;
 mod lock;
+mod offer;
+mod picture;
 mod probe;
 
-/// Look at MCP servers, and sign what their tools are.
+/// Look at every tool, and sign what those of MCP servers are.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -45,24 +48,49 @@ enum Command {
     #[command(
         after_help = "Examples:\n  wicketgate tools list\n  wicketgate tools list --probe --json\n\n\
         With --probe it ends with 1 if a locked tool has become another one, with 2 if a server\n\
-        cannot be reached."
+        cannot be reached or this machine lacks the sandbox level that a command demands."
     )]
     List {
         #[command(flatten)]
         at: Where,
-        /// Start every server and compare what it shows with the lock.
+        /// Start every server and compare what it shows with the lock; try out the sandbox of commands.
         #[arg(long)]
         probe: bool,
     },
-    /// Start MCP servers and show what they offer. Calls no tool, writes nothing.
-    #[command(after_help = "Example:\n  wicketgate tools probe --server github")]
+    /// Look at every tool: is all there that it needs, and as it should be. Calls none, writes nothing.
+    ///
+    /// http, fetch, model: connects to what is bound and sends nothing. sql: connects, looks at the role,
+    /// tries to leave a read-only transaction. command: hashes the program, tries to break out of the
+    /// sandbox. file: opens the root. mcp: starts the server and compares what it shows with the lock.
+    #[command(
+        after_help = "Examples:\n  wicketgate tools probe\n  wicketgate tools probe --kind sql --json\n  \
+        wicketgate tools probe --server github\n\n\
+        Ends with 0 if nothing stands against any of them; with 1 if one is blocked, untrusted, unfit,\n\
+        drifted or missing; else with 2 if one cannot be reached or this machine lacks the sandbox it\n\
+        demands; with 78 if the gate would not start with this configuration: what can be looked at is\n\
+        shown all the same."
+    )]
     Probe {
         #[command(flatten)]
         at: Where,
-        /// Only this server; several may be named.
+        /// Only this tool; several may be named.
+        #[arg(long = "tool", value_name = "NAME")]
+        tools: Vec<String>,
+        /// Only tools of this kind (http, sql, mcp, ...); several may be named.
+        #[arg(long = "kind", value_name = "KIND")]
+        kinds: Vec<String>,
+        /// Only this MCP server, with everything it offers; several may be named.
         #[arg(long = "server", value_name = "NAME")]
         servers: Vec<String>,
     },
+    /// Ask a gRPC server for its descriptors, by reflection, and write them to a file. Calls no method.
+    #[command(
+        after_help = "Examples:\n  wicketgate tools descriptors --from https://orders.example.com \\\n    \
+        --service shop.v1.Orders --write orders.pb\n  wicketgate tools descriptors --from http://127.0.0.1:50051 \\\n    \
+        --private-address 127.0.0.1/32 --write orders.pb\n\nA gate reads the file once, when it starts \
+        (`grpc.descriptor_set`), and asks no server."
+    )]
+    Descriptors(descriptors::Order),
     /// Pin what the MCP servers show now: write the lock and sign it.
     #[command(after_help = "Examples:\n  wicketgate tools lock --key keys/lock.pem\n  \
         wicketgate tools lock --key keys/lock.pem --server github --yes\n\n\
@@ -86,7 +114,10 @@ enum Command {
 pub fn run(args: &Args) -> Exit {
     let done = match &args.command {
         Command::List { at, probe } => list::run(at, *probe),
-        Command::Probe { at, servers } => probe::run(at, servers),
+        Command::Probe { at, tools, kinds, servers } => {
+            probe::run(at, &picture::Filter { tools, kinds, servers })
+        }
+        Command::Descriptors(order) => descriptors::run(order),
         Command::Lock { at, keys, servers, yes } => {
             lock::run(at, &lock::Order { keys, servers, yes: *yes })
         }
@@ -138,33 +169,34 @@ impl Where {
 
     /// Starts these servers, asks each what it offers, and ends them.
     fn ask(&self, servers: &[Arc<Server>]) -> Result<Vec<Asked>, Refused> {
+        block_on(self.asking(servers)).map_err(|exit| self.refuse(exit, Vec::new()))
+    }
+
+    /// The same, within a runtime.
+    async fn asking(&self, servers: &[Arc<Server>]) -> Vec<Asked> {
         let wait = Duration::from_secs(self.wait);
-        let asked = block_on(async {
-            let upstreams = Upstreams::new(servers);
-            let asking = servers.iter().map(async |server| {
-                let Some(upstream) = upstreams.get(&server.name) else {
-                    return Err(format!("server `{}`: is not there", server.name));
-                };
-                match tokio::time::timeout(wait, upstream.probe()).await {
-                    Ok(answer) => answer.map_err(|error| error.to_string()),
-                    Err(_elapsed) => {
-                        let waited = wait.as_secs();
-                        let why = upstream.standing().error.unwrap_or_default();
-                        let name = &server.name;
-                        Err(format!("server `{name}`: nothing within {waited} seconds {why}"))
-                    }
+        let upstreams = Upstreams::new(servers);
+        let asking = servers.iter().map(async |server| {
+            let Some(upstream) = upstreams.get(&server.name) else {
+                return Err(format!("server `{}`: is not there", server.name));
+            };
+            match tokio::time::timeout(wait, upstream.probe()).await {
+                Ok(answer) => answer.map_err(|error| error.to_string()),
+                Err(_elapsed) => {
+                    let waited = wait.as_secs();
+                    let why = upstream.standing().error.unwrap_or_default();
+                    let name = &server.name;
+                    Err(format!("server `{name}`: nothing within {waited} seconds {why}"))
                 }
-            });
-            let answers = join_all(asking).await;
-            upstreams.close().await;
-            answers
+            }
         });
-        let answers = asked.map_err(|exit| self.refuse(exit, Vec::new()))?;
+        let answers = join_all(asking).await;
+        upstreams.close().await;
         let of = |(server, answer): (&Arc<Server>, Result<Probed, String>)| Asked {
             server: Arc::clone(server),
             answer: answer.map_err(|why| why.trim_end().to_owned()),
         };
-        Ok(servers.iter().zip(answers).map(of).collect())
+        servers.iter().zip(answers).map(of).collect()
     }
 }
 

@@ -1,82 +1,210 @@
-//! `wicketgate tools probe`.
+//! `wicketgate tools probe`: the one picture of every tool.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
-use super::{Asked, Refused, Where, locked, reached};
-use crate::catalog::lock::{LockedServer, printable};
-use crate::cli::{Exit, complain, say};
-use crate::domain::json::Json;
+use super::picture::{Filter, Picture, Row};
+use super::{Asked, Refused, Where, locked, offer, reached};
+use crate::catalog::binding::Binding;
+use crate::catalog::lock::printable;
+use crate::cli::{Exit, block_on, complain, say};
+use crate::tool::net::System;
+use crate::tool::probe::{Around, Point, State, probe};
 
-pub(super) fn run(at: &Where, only: &[String]) -> Result<Exit, Refused> {
+/// Tools that are looked at at the same time.
+const AT_ONCE: usize = 16;
+/// How long a tool that is no server's gets, whatever `--wait` says.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+/// How often somebody who waits is told for what.
+const TELL: Duration = Duration::from_secs(5);
+/// Names in one such line.
+const TOLD_MAX: usize = 4;
+
+/// One server and how it was found.
+struct Seen {
+    point: Point,
+    value: Value,
+}
+
+pub(super) fn run(at: &Where, filter: &Filter<'_>) -> Result<Exit, Refused> {
     let config = at.load()?;
-    let servers = at.servers(&config, only)?;
-    let mut shown = Vec::new();
-    let mut exit = Exit::Ok;
-    for Asked { server, answer } in at.ask(&servers)? {
-        let how = reached(&server);
-        match answer {
-            Ok(probed) => {
-                let (locked, left_out) = locked(&server, probed);
-                if !at.json {
-                    text(&locked, &how, &left_out);
-                }
-                shown.push(value(&locked, &how, &left_out));
-            }
-            Err(why) => {
-                exit = Exit::Unverifiable;
-                if !at.json {
-                    complain(format!("error: {why}"));
-                }
-                shown.push(json!({"name": server.name, "reached": how, "error": why}));
-            }
-        }
+    let mut picture = Picture::read(at, &config, filter)?;
+    let looked = block_on(look(at, &mut picture)).map_err(|exit| at.refuse(exit, Vec::new()))?;
+    let (mut rows, asked) = looked;
+    let whole = !filter.servers.is_empty() && !at.json;
+    let mut servers = Vec::new();
+    for asked in asked {
+        let (seen, more) = server(&mut picture, asked, (whole, filter.tools.is_empty()));
+        servers.push(seen);
+        rows.extend(more);
     }
+    let exit = verdict(&picture, &rows, &servers);
     if at.json {
-        say(json!({"ok": exit == Exit::Ok, "servers": shown}).to_string());
-    } else if servers.is_empty() {
-        say("no servers are configured");
+        say(value(&picture, &rows, servers, exit).to_string());
+    } else {
+        text(&picture, &rows, &servers);
     }
     Ok(exit)
 }
 
-/// `name version`, as the server says of itself.
-fn calls_itself(locked: &LockedServer) -> String {
-    let part = |name: &str| locked.server_info.get(name).and_then(Json::as_str).map(printable);
-    let parts = [part("name"), part("version")];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
-}
-
-fn text(locked: &LockedServer, how: &str, left_out: &[String]) {
-    say(format!("{} ({how})", locked.name));
-    say(format!("  says it is  {}", calls_itself(locked)));
-    say(format!("  protocol    {}", locked.protocol));
-    say(format!("  methods     {}", locked.methods.join(", ")));
-    say(format!("  tools       {}", locked.tools.len()));
-    for (own, tool) in &locked.tools {
-        let line = description(tool);
-        say(format!("    {:<32} {line}", printable(own)));
+/// Looks at everything at the same time, and tells who waits what for.
+async fn look(at: &Where, picture: &mut Picture) -> (Vec<Row>, Vec<Asked>) {
+    let wait = Duration::from_secs(at.wait).min(WAIT_MAX);
+    let around = Around { resolve: Arc::new(System), levels: Arc::default() };
+    let (slots, pending) = (Semaphore::new(AT_ONCE), Mutex::new(BTreeSet::new()));
+    let own = std::mem::take(&mut picture.own).into_iter();
+    let own = own.map(async |(row, binding): (Row, Option<Binding>)| {
+        let Some(binding) = binding else { return row };
+        // Nobody closes it.
+        let _slot = slots.acquire().await;
+        pending.lock().insert(row.name.clone());
+        let points = tokio::time::timeout(wait, probe(binding, &around)).await;
+        pending.lock().remove(&row.name);
+        Row { points: points.unwrap_or_else(|_elapsed| vec![late(wait)]), ..row }
+    });
+    let servers = async {
+        let names = || picture.servers.iter().map(|server| format!("server {}", server.name));
+        pending.lock().extend(names());
+        let asked = at.asking(&picture.servers).await;
+        let mut pending = pending.lock();
+        for name in names() {
+            pending.remove(&name);
+        }
+        asked
+    };
+    let all = join(join_all(own), servers);
+    tokio::pin!(all);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut all => return done,
+            () = tokio::time::sleep(TELL) => {
+                if !at.json {
+                    complain(waiting(&pending.lock()));
+                }
+            }
+        }
     }
-    for why in left_out {
-        say(format!("  left out    {why}"));
+}
+
+fn late(wait: Duration) -> Point {
+    let found = format!("nothing within {} seconds", wait.as_secs());
+    Point::wrong("look", State::Unreached, found, "see what it waits for, or say a longer --wait")
+}
+
+fn waiting(pending: &BTreeSet<String>) -> String {
+    let some: Vec<&str> = pending.iter().take(TOLD_MAX).map(String::as_str).collect();
+    let more = pending.len().saturating_sub(some.len());
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("waiting for {}{more}", some.join(", "))
+}
+
+/// What became of one server, and the rows of its tools. `whole`: everything it offers is printed;
+/// `new`: what nobody pinned is a row too.
+fn server(picture: &mut Picture, asked: Asked, (whole, new): (bool, bool)) -> (Seen, Vec<Row>) {
+    let Asked { server, answer } = asked;
+    let (name, how, sandbox) = (server.name.clone(), reached(&server), server.isolation());
+    let what = format!("server {name} ({how})");
+    match answer {
+        Ok(probed) => {
+            let (live, left_out) = locked(&server, probed);
+            if whole {
+                offer::text(&live, (&how, sandbox), &left_out);
+            }
+            let (itself, tools) = (offer::calls_itself(&live), live.tools.len());
+            let found = format!("says it is {itself}, protocol {}, {tools} tools", live.protocol);
+            let value = offer::value(&live, (&how, sandbox), &left_out);
+            (Seen { point: Point::ready(what, found), value }, picture.compared(&live, new))
+        }
+        Err(why) => {
+            let todo = "start it by hand as the gate does, and read what it says";
+            let point = Point::wrong(what, State::Unreached, printable(&why), todo);
+            let state = point.state.as_str();
+            let value = json!({"name": name, "state": state, "reached": how, "sandbox": sandbox,
+                "error": why});
+            (Seen { point, value }, picture.unreached(&name))
+        }
     }
 }
 
-/// The first line of its description.
-fn description(tool: &Json) -> String {
-    let text = tool.get("description").and_then(Json::as_str).unwrap_or_default();
-    printable(text.lines().next().unwrap_or_default())
+/// How the command ends.
+fn verdict(picture: &Picture, rows: &[Row], servers: &[Seen]) -> Exit {
+    let points = rows.iter().flat_map(|row| &row.points);
+    let points = points.chain(servers.iter().map(|seen| &seen.point));
+    let states: Vec<State> = points.map(|point| point.state).collect();
+    if !picture.errors.is_empty() {
+        Exit::Config
+    } else if states.iter().any(|state| !state.is_fine() && !state.is_unknown()) {
+        Exit::Invalid
+    } else if states.iter().any(|state| state.is_unknown()) {
+        Exit::Unverifiable
+    } else {
+        Exit::Ok
+    }
 }
 
-fn value(locked: &LockedServer, how: &str, left_out: &[String]) -> Value {
-    let tools: Vec<Value> = locked.tools.values().map(Json::to_serde).collect();
+fn text(picture: &Picture, rows: &[Row], servers: &[Seen]) {
+    for row in rows {
+        let kind = match (&row.server, row.sandbox) {
+            (Some(server), _) => format!("{}:{server}", row.kind),
+            (None, Some(level)) => format!("{}:{level}", row.kind),
+            (None, None) => row.kind.clone(),
+        };
+        let tier = row.tier.map_or("--", |tier| tier.as_str());
+        say(format!("{:<40} {tier}  {kind:<16} {}", row.name, row.state().as_str()));
+        row.points.iter().for_each(told);
+    }
+    for seen in servers.iter().filter(|seen| !seen.point.state.is_fine()) {
+        told(&seen.point);
+    }
+    // What is wrong with a tool stands in its row.
+    let others = picture.errors.iter().filter(|error| !error.starts_with("tools["));
+    others.for_each(|error| complain(format!("error: {error}")));
+    picture.warnings.iter().for_each(|warning| complain(format!("warning: {warning}")));
+    let fine = rows.iter().filter(|row| row.state().is_fine()).count();
+    match rows.len() {
+        0 => say("no tools are bound"),
+        all => say(format!("{fine} of {all} tools have nothing against them")),
+    }
+    if !picture.errors.is_empty() {
+        say("the gate does not start with this configuration: wicketgate config check");
+    }
+}
+
+fn told(point: &Point) {
+    say(format!("    {}: {}", point.what, point.found));
+    point.todo.iter().for_each(|todo| say(format!("      do: {todo}")));
+}
+
+fn value(picture: &Picture, rows: &[Row], servers: Vec<Seen>, exit: Exit) -> Value {
+    let point = |point: &Point| {
+        json!({"what": point.what, "state": point.state.as_str(), "found": point.found,
+            "todo": point.todo})
+    };
+    let row = |row: &Row| {
+        json!({
+            "name": row.name,
+            "kind": row.kind,
+            "tier": row.tier.map(|tier| tier.as_str()),
+            "server": row.server,
+            "sandbox": row.sandbox,
+            "definition": row.definition,
+            "state": row.state().as_str(),
+            "points": row.points.iter().map(point).collect::<Vec<_>>(),
+        })
+    };
+    let warnings: Vec<String> = picture.warnings.iter().map(|w| printable(w)).collect();
     json!({
-        "name": locked.name,
-        "reached": how,
-        "binding": locked.binding.prefixed(),
-        "protocol": locked.protocol.as_str(),
-        "server_info": locked.server_info.to_serde(),
-        "methods": locked.methods,
-        "tools": tools,
-        "left_out": left_out,
+        "ok": exit == Exit::Ok,
+        "tools": rows.iter().map(row).collect::<Vec<_>>(),
+        "servers": servers.into_iter().map(|seen| seen.value).collect::<Vec<_>>(),
+        "errors": picture.errors,
+        "warnings": warnings,
     })
 }

@@ -1,5 +1,9 @@
-//! `wicketgate policy check | lint | sign | eval | observed | suggest`, and amendments.
+//! `wicketgate policy`: rules from the first draft to what is in force; one file per subcommand.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its answer")]
+
+mod backtest;
+mod bundles;
+mod diff;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,17 +11,26 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::{amend, lint, observed, suggest};
+
+pub mod archive;
+pub mod bar;
+pub mod eval;
+pub mod init;
+pub mod inputs;
+pub mod mutate;
+pub mod schema;
+pub mod test;
+
 use crate::approval::Word;
 use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::keys::SecretKey;
 use crate::domain::canonical;
-use crate::domain::decision::{Obligation, Reason, Verdict};
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::policy::bundle::Bundle;
 use crate::policy::fault::LoadError;
 use crate::policy::rego::{DEADLINE, RegoEngine};
-use crate::policy::{Answer, PolicyEngine as _, selftest};
+use crate::policy::selftest;
 
 /// Checks, signs and tries policy bundles.
 #[derive(Args, Debug)]
@@ -59,16 +72,43 @@ enum Command {
         version: Option<String>,
     },
     /// Decides about one input document, as the gate would; exits 0 only for allow
-    Eval {
-        /// The bundle's directory
-        dir: PathBuf,
-        /// The input document (JSON)
-        #[arg(long)]
-        input: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    #[command(
+        after_help = "Examples:\n  wicketgate policy eval policy --input input.json --explain\n  \
+        wicketgate policy eval policy --sqlite ledger.db --entry 42 --explain\n  \
+        wicketgate policy eval policy --config wicketgate.yaml --call tickets.create --args '{\"title\": \"x\"}'"
+    )]
+    Eval(eval::Args),
+    /// Runs the tests and decision tables of bundles
+    ///
+    /// Rules named `test_…` of `*_test.rego` pass if they are true, as under `opa test`; `todo_test_…` are
+    /// skipped and said. `tests/*.yaml` and `*.json` of the directory are decision tables, `tests/fixtures/x.json`
+    /// is `data.fixtures.x`. Ends with 1 if one fails, or there is none.
+    #[command(
+        after_help = "Example:\n  wicketgate policy test policy --coverage-min 100 --junit report.xml"
+    )]
+    Test(test::Args),
+    /// Drops, nulls, retypes and empties each place of inputs that are not allowed
+    ///
+    /// A mutant that is allowed is a failure: some rule counts on a member that may be missing, or be of
+    /// another type. Ends with 1 if there is one.
+    #[command(after_help = "Example:\n  wicketgate policy mutate policy --below input.args")]
+    Mutate(mutate::Args),
+    /// Prints the JSON Schema (2020-12) of the input document
+    #[command(after_help = "Example:\n  wicketgate policy schema > tests/schema/input.json")]
+    Schema(schema::Args),
+    /// Writes a bundle to start from: rules, their tests, a decision table, the schema of the input
+    #[command(
+        after_help = "Example:\n  wicketgate policy init policy && wicketgate policy test policy"
+    )]
+    Init(init::Args),
+    /// Writes a bundle as stock OPA reads it, `bundle.tar.gz`, for `opa test`, `opa eval` and editors
+    #[command(
+        after_help = "Example:\n  wicketgate policy build policy -o bundle.tar.gz && opa test -b bundle.tar.gz"
+    )]
+    Build(archive::Build),
+    /// Writes the directory of a `bundle.tar.gz`
+    #[command(after_help = "Example:\n  wicketgate policy unpack bundle.tar.gz -o policy")]
+    Unpack(archive::Unpack),
     /// Say what enforcement would have refused while layers only observe, rule by rule
     Observed(observed::Args),
     /// Write least-privilege rules from what a run really did
@@ -76,6 +116,8 @@ enum Command {
     /// Calls that completed are allowed, also those that no rule allowed while a layer only observed.
     /// Calls that a rule spoke against are listed and not allowed.
     Suggest(suggest::Args),
+    Backtest(backtest::Args),
+    Diff(diff::Args),
     Propose(amend::Propose),
     Amendments(amend::Amendments),
     /// Sign that a proposed bundle may be put in force, and send that
@@ -100,10 +142,18 @@ pub fn run(args: &PolicyArgs) -> ExitCode {
         Command::Sign { dir, key, name, version } => {
             sign(dir, key, name.as_deref().zip(version.as_deref()))
         }
-        Command::Eval { dir, input, json } => eval(dir, input, *json),
+        Command::Eval(args) => return eval::run(args).into(),
+        Command::Test(args) => return test::run(args).into(),
+        Command::Mutate(args) => return mutate::run(args).into(),
+        Command::Schema(args) => return schema::run(args).into(),
+        Command::Init(args) => return init::run(args).into(),
+        Command::Build(args) => return archive::build(args).into(),
+        Command::Unpack(args) => return archive::unpack_into(args).into(),
         Command::Lint(args) => return lint::run(args).into(),
         Command::Observed(args) => return observed::run(args).into(),
         Command::Suggest(args) => return suggest::run(args).into(),
+        Command::Backtest(args) => return backtest::run(args).into(),
+        Command::Diff(args) => return diff::run(args).into(),
         Command::Propose(args) => return amend::propose(args).into(),
         Command::Amendments(args) => return amend::amendments(args).into(),
         Command::Approve(args) => return amend::give(Word::Approve, args).into(),
@@ -221,58 +271,6 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<(), String> {
             Err(format!("`{shown}` says otherwise; change it there"))
         }
         Err(e) => Err(format!("`{shown}`: {e}")),
-    }
-}
-
-fn eval(dir: &Path, input: &Path, json: bool) -> Result<ExitCode, String> {
-    let bundle = Bundle::load(dir).map_err(|errors| lines(&errors))?;
-    let engine = RegoEngine::new(&bundle, DEADLINE).map_err(|e| e.to_string())?;
-    let shown = input.display();
-    let text = std::fs::read(input).map_err(|e| format!("`{shown}`: {e}"))?;
-    let text = Json::parse(&text, &Limits::ARGUMENTS).map_err(|e| format!("`{shown}`: {e}"))?;
-    let answer = engine.decide(&canonical::bytes(&text)).map_err(|e| format!("denied: {e}"))?;
-    if json {
-        print_json(&answer_json(&answer, &bundle));
-    } else {
-        let how = if answer.enforced { "" } else { " (not enforced: observe mode)" };
-        println!("{}{how}", answer.verdict.as_str());
-        for reason in &answer.reasons {
-            println!("  {}: {} ({})", reason.detail, reason.message, reason.rule);
-        }
-        for obligation in &answer.obligations {
-            println!("  obligation: {}", canonical::text(&obligation_json(obligation)));
-        }
-    }
-    let allowed = answer.verdict == Verdict::Allow;
-    Ok(if allowed { ExitCode::SUCCESS } else { ExitCode::from(1) })
-}
-
-fn answer_json(answer: &Answer, bundle: &Bundle) -> Json {
-    let reason = |reason: &Reason| {
-        Json::object([
-            ("code", Json::from(reason.detail.as_str())),
-            ("message", Json::from(reason.message.as_str())),
-            ("rule", Json::from(reason.rule.as_str())),
-        ])
-    };
-    Json::object([
-        ("enforced", Json::from(answer.enforced)),
-        ("obligations", answer.obligations.iter().map(obligation_json).collect::<Vec<_>>().into()),
-        ("policy", Json::from(bundle.digest().prefixed())),
-        ("reasons", answer.reasons.iter().map(reason).collect::<Vec<_>>().into()),
-        ("verdict", Json::from(answer.verdict.as_str())),
-    ])
-}
-
-fn obligation_json(obligation: &Obligation) -> Json {
-    match obligation {
-        Obligation::Redact { kinds } => {
-            let kinds: Vec<Json> = kinds.iter().map(|kind| Json::from(kind.as_str())).collect();
-            Json::object([("kinds", kinds.into()), ("type", Json::from("redact"))])
-        }
-        Obligation::CapBytes { bytes } => {
-            Json::object([("bytes", Json::from(*bytes)), ("type", Json::from("cap_bytes"))])
-        }
     }
 }
 

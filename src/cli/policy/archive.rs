@@ -1,0 +1,99 @@
+//! `wicketgate policy build` and `policy unpack`: the form that stock OPA reads.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::cli::{Exit, complain, say};
+use crate::domain::json::Json;
+use crate::policy::bundle::Bundle;
+use crate::policy::opa::{pack, unpack};
+use crate::policy::testing;
+
+/// `policy build`.
+#[derive(clap::Args, Debug)]
+pub struct Build {
+    /// The bundle's directory
+    dir: PathBuf,
+    /// The file to write; it may not exist
+    #[arg(long, short, value_name = "FILE", default_value = "bundle.tar.gz")]
+    output: PathBuf,
+    /// Leave out `*_test.rego` and the fixtures
+    #[arg(long)]
+    no_tests: bool,
+}
+
+/// `policy unpack`.
+#[derive(clap::Args, Debug)]
+pub struct Unpack {
+    /// A `bundle.tar.gz`, of `policy build` or of `opa build`
+    file: PathBuf,
+    /// The directory to write; it may not exist, or has to be empty
+    #[arg(long, short, value_name = "DIR")]
+    output: PathBuf,
+    /// The bundle's name, where the archive does not say it
+    #[arg(long, requires = "version")]
+    name: Option<String>,
+    /// The bundle's version, where the archive does not say it
+    #[arg(long, requires = "name")]
+    version: Option<String>,
+}
+
+/// Writes the archive.
+pub fn build(args: &Build) -> Exit {
+    let made = Bundle::load(&args.dir).map_err(|errors| super::lines(&errors)).and_then(|bundle| {
+        let fixtures = testing::fixtures(&args.dir).map_err(|errors| super::lines(&errors))?;
+        let bytes = pack(&bundle, fixtures.as_ref(), !args.no_tests).map_err(|e| e.to_string())?;
+        crate::cli::write_new(&args.output, &bytes)
+    });
+    match made {
+        Ok(()) => {
+            say(format!("wrote {}", args.output.display()));
+            Exit::Ok
+        }
+        Err(why) => failed(&why),
+    }
+}
+
+/// Writes the directory.
+pub fn unpack_into(args: &Unpack) -> Exit {
+    let meta = args.name.as_deref().zip(args.version.as_deref()).map(|(name, version)| {
+        Json::object([("name", Json::from(name)), ("version", Json::from(version))])
+    });
+    let read = std::fs::read(&args.file).map_err(|e| format!("`{}`: {e}", args.file.display()));
+    let done = read.and_then(|bytes| unpack(&bytes, meta).map_err(|e| e.to_string()));
+    let done = done.and_then(|unpacked| {
+        write_all(&args.output, &unpacked.files)?;
+        Ok(unpacked.own_library)
+    });
+    match done {
+        Ok(own) => {
+            if !own {
+                complain(
+                    "note: the archive was made with another composition library; this build's is used",
+                );
+            }
+            say(format!("wrote {}", args.output.display()));
+            Exit::Ok
+        }
+        Err(why) => failed(&why),
+    }
+}
+
+fn failed(why: &str) -> Exit {
+    complain(format!("error: {why}"));
+    Exit::Invalid
+}
+
+/// Writes files into a directory that is empty or not there yet.
+pub fn write_all(dir: &Path, files: &BTreeMap<String, Vec<u8>>) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("`{}`: {e}", dir.display());
+    if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(format!("`{}` is not empty", dir.display()));
+    }
+    for (name, bytes) in files {
+        let path = dir.join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(dir)).map_err(failed)?;
+        crate::cli::write_new(&path, bytes)?;
+    }
+    Ok(())
+}

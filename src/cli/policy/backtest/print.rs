@@ -1,0 +1,105 @@
+//! A backtest's result for a person: what opens first.
+
+use crate::cli::observed::plain;
+use crate::cli::say;
+use crate::evidence::backtest::change::Change;
+use crate::evidence::backtest::tally::{Group, Tally};
+use crate::evidence::backtest::{Against, Bench, Found};
+
+/// Prints the whole of it.
+pub(super) fn report(bench: &Bench<'_>, found: &Found) {
+    let Found { logs, limited, tally } = found;
+    let new = bench.new;
+    say(format!("{} {} {}", new.name, new.version, new.digest().prefixed()));
+    match bench.old {
+        Against::Recorded => say("against what was decided then"),
+        Against::Bundle(old) => {
+            say(format!("against {} {} {}", old.name, old.version, old.digest().prefixed()));
+        }
+    }
+    let logs_told = if logs.len() == 1 { "log" } else { "logs" };
+    say(format!(
+        "{} decisions of {} {logs_told} judged: {} flip, {} stay{}",
+        tally.judged,
+        logs.len(),
+        tally.flips(),
+        tally.same,
+        words(tally)
+    ));
+    if *limited {
+        say("stopped at the limit: there may be more");
+    }
+    let many = logs.len() > 1;
+    changes(tally, many);
+    section("ENGINE FAULTS under the new bundle: each is a denial", tally.faults.iter(), many);
+    if tally.not_asked > 0 {
+        say(format!(
+            "\n{} more were refused before any policy was asked: no policy changes that",
+            tally.not_asked
+        ));
+    }
+    if tally.unjudged() > 0 {
+        let left: Vec<_> = tally.left.iter().map(|(why, group)| (why.told(), group)).collect();
+        section("NOT JUDGED", left.iter().map(|(why, group)| (why, *group)), many);
+        if tally.pruned > 0 {
+            say(format!("{:>8}  entries were pruned; some may have been decisions", tally.pruned));
+        }
+    }
+}
+
+fn words(tally: &Tally) -> String {
+    match tally.changes.get(&Change::Reasons) {
+        None => String::new(),
+        Some(words) => format!(", {words} for other reasons"),
+    }
+}
+
+const fn title(change: Change) -> &'static str {
+    match change {
+        Change::DenyToAllow => "DENY -> ALLOW",
+        Change::HoldToAllow => "HOLD -> ALLOW",
+        Change::AllowToDeny => "ALLOW -> DENY",
+        Change::HoldToDeny => "HOLD -> DENY",
+        Change::AllowToHold => "ALLOW -> HOLD",
+        Change::DenyToHold => "DENY -> HOLD",
+        Change::Obligations => "OTHER OBLIGATIONS",
+        Change::Reasons => "same, for other reasons",
+    }
+}
+
+fn changes(tally: &Tally, many: bool) {
+    let mut last = None;
+    for ((change, old, new), group) in tally.sorted() {
+        if last != Some(*change) {
+            let count = tally.changes.get(change).copied().unwrap_or_default();
+            say(format!("\n{}: {count}", title(*change)));
+            last = Some(*change);
+        }
+        say(format!("{:>8}  {} -> {}", group.count, plain(old), plain(new)));
+        examples(group, many);
+    }
+}
+
+fn section<'a>(title: &str, groups: impl Iterator<Item = (&'a String, &'a Group)>, many: bool) {
+    for (index, (what, group)) in groups.enumerate() {
+        if index == 0 {
+            say(format!("\n{title}"));
+        }
+        say(format!("{:>8}  {}", group.count, plain(what)));
+        examples(group, many);
+    }
+}
+
+/// `          work.do entry 14, work.do entry 17, …`
+fn examples(group: &Group, many: bool) {
+    let named = group.examples.iter().map(|example| {
+        let log = if many { format!(" of {}", example.log) } else { String::new() };
+        let tool =
+            if example.tool.is_empty() { String::new() } else { format!("{} ", example.tool) };
+        format!("{tool}entry {}{log}", example.seq)
+    });
+    let named: Vec<String> = named.collect();
+    let listed = u64::try_from(named.len()).unwrap_or(u64::MAX);
+    let more = if group.count > listed { ", ..." } else { "" };
+    say(format!("          {}{more}", named.join(", ")));
+}

@@ -1,0 +1,101 @@
+//! `policy backtest --verify`: whether a signed result is what it seems to be.
+
+use std::path::Path;
+
+use super::{Args, Failure, runtime, unjudged};
+use crate::cli::policy::bundles;
+use crate::cli::reader::{self, Source};
+use crate::cli::{Exit, say};
+use crate::crypto::keys::PublicKey;
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::evidence::backtest::statement::{self, Verified};
+
+/// Checks the envelope, and against it what else was given.
+pub(super) fn run(args: &Args, file: &Path) -> Result<Exit, Failure> {
+    let envelope =
+        std::fs::read(file).map_err(|e| unjudged(format!("`{}`: {e}", file.display())))?;
+    let mut trusted = Vec::new();
+    for path in &args.trust {
+        trusted.extend(PublicKey::load_all(path).map_err(unjudged)?);
+    }
+    let bundle = args.bundle.as_deref().map(bundles::read).transpose().map_err(unjudged)?;
+    let bundle = bundle.map(|bundle| bundle.digest());
+    let list = args.flips.as_deref().map(digest_of).transpose()?;
+    let verified = statement::verify(&envelope, &trusted, bundle.as_ref(), list.as_ref())
+        .map_err(|e| (Exit::Invalid, e.to_string()))?;
+    let source = args.source();
+    if source.place().is_some() {
+        heads(&source, &verified.predicate)?;
+    }
+    if args.json {
+        let signers = verified.signers.iter().map(|id| Json::from(id.as_str()));
+        say(canonical::text(&Json::object([
+            ("ok", Json::from(true)),
+            ("signers", signers.collect::<Vec<_>>().into()),
+            ("predicate", verified.predicate),
+        ])));
+    } else {
+        told(&verified);
+    }
+    Ok(Exit::Ok)
+}
+
+fn digest_of(path: &Path) -> Result<Digest, Failure> {
+    let read = std::fs::File::open(path).and_then(Digest::of_reader);
+    read.map_err(|e| unjudged(format!("`{}`: {e}", path.display())))
+}
+
+/// Whether the ledger still has, at the place of every head that was read, the entry that was the head.
+fn heads(source: &Source, predicate: &Json) -> Result<(), Failure> {
+    let runtime = runtime()?;
+    let reader = runtime.block_on(reader::open_reader(source)).map_err(unjudged)?;
+    let chains = runtime.block_on(reader.chains()).map_err(unjudged)?;
+    for log in predicate.get("ledger").and_then(Json::as_array).unwrap_or_default() {
+        let text = |name| log.get(name).and_then(Json::as_str).unwrap_or_default();
+        let (origin, head) = (text("origin"), text("head"));
+        let size = log.get("size").and_then(Json::as_u64).unwrap_or_default();
+        let Some(seq) = size.checked_sub(1) else { continue };
+        let row = chains.iter().find(|row| row.origin == origin);
+        let row =
+            row.ok_or_else(|| (Exit::Invalid, format!("this ledger has no log `{origin}`")))?;
+        if row.head.size < size {
+            let why = format!("`{origin}` has {} entries here, {size} were read", row.head.size);
+            return Err((Exit::Invalid, why));
+        }
+        let entries = runtime.block_on(reader.entries(&row.chain, seq, 1)).map_err(unjudged)?;
+        let there = entries.first().filter(|entry| entry.seq == seq);
+        let there = there.map(|entry| crate::ledger::entry::Entry::leaf(&entry.body).hex());
+        match there {
+            Some(leaf) if leaf == head => {}
+            Some(_) => {
+                let why = format!("entry {seq} of `{origin}` is not the head that was read");
+                return Err((Exit::Invalid, why));
+            }
+            None => {
+                return Err(unjudged(format!("entry {seq} of `{origin}` is not here any more")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn told(Verified { signers, predicate }: &Verified) {
+    let text = |part: &str, name: &str| {
+        let value = predicate.get(part).and_then(|p| p.get(name)).and_then(Json::as_str);
+        crate::cli::observed::plain(value.unwrap_or_default())
+    };
+    let number = |name| {
+        let count = predicate.get("result").and_then(|r| r.get(name)).and_then(Json::as_u64);
+        count.unwrap_or_default()
+    };
+    say(format!(
+        "{} {} {}",
+        text("bundle", "name"),
+        text("bundle", "version"),
+        text("bundle", "digest")
+    ));
+    say(format!("  {} decisions judged, {} flip", number("judged"), number("flips")));
+    signers.iter().for_each(|signer| say(format!("  signed by {signer}")));
+}

@@ -1,0 +1,152 @@
+//! `wicketgate policy diff`: what differs between two bundles, whatever they look like.
+
+use std::path::PathBuf;
+
+use super::bundles;
+use crate::cli::observed::plain;
+use crate::cli::{Exit, complain, say};
+use crate::domain::canonical;
+use crate::domain::json::Json;
+use crate::policy::bundle::Bundle;
+use crate::policy::diff::{Diff, NamedEdit, RuleEdit, ValueEdit};
+
+/// Characters of a value that are shown to a person.
+const SHOWN_MAX: usize = 60;
+
+/// Say what differs between two bundles: rules, data, builtins, and what `bundle.json` says
+///
+/// Rules are compared by what they say: blanks, comments, their order and the file they stand in are no
+/// difference. Files of tests are listed and do not count.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 nothing differs, 1 something does, 2 a bundle does not load.\n\n\
+    Example:\n  wicketgate policy diff policy new-policy"
+)]
+pub struct Args {
+    /// The old bundle: its directory, or its archive
+    old: PathBuf,
+    /// The new bundle
+    new: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Exit {
+    let (old, new) = match (bundles::read(&args.old), bundles::read(&args.new)) {
+        (Ok(old), Ok(new)) => (old, new),
+        (old, new) => {
+            for why in [old.err(), new.err()].into_iter().flatten() {
+                complain(format!("error: {why}"));
+            }
+            return Exit::Unverifiable;
+        }
+    };
+    let diff = Diff::between(&old, &new);
+    if args.json {
+        say(canonical::text(&to_json(&old, &new, &diff)));
+    } else {
+        print(&old, &new, &diff);
+    }
+    if diff.is_empty() { Exit::Ok } else { Exit::Invalid }
+}
+
+fn described(bundle: &Bundle) -> Json {
+    Json::object([
+        ("digest", Json::from(bundle.digest().prefixed())),
+        ("name", Json::from(bundle.name())),
+        ("version", Json::from(bundle.version().to_string())),
+    ])
+}
+
+fn to_json(old: &Bundle, new: &Bundle, diff: &Diff) -> Json {
+    let named = |list: &[NamedEdit]| -> Json {
+        let one = |edit: &NamedEdit| {
+            Json::object([
+                ("name", Json::from(edit.name.as_str())),
+                ("edit", Json::from(edit.edit.as_str())),
+            ])
+        };
+        list.iter().map(one).collect::<Vec<_>>().into()
+    };
+    let values = |list: &[ValueEdit]| -> Json {
+        let one = |edit: &ValueEdit| {
+            let mut members = vec![("at", Json::from(edit.at.as_str()))];
+            members.extend(edit.old.clone().map(|old| ("old", old)));
+            members.extend(edit.new.clone().map(|new| ("new", new)));
+            Json::object(members)
+        };
+        list.iter().map(one).collect::<Vec<_>>().into()
+    };
+    let rule = |edit: &RuleEdit| {
+        let mut members = vec![
+            ("rule", Json::from(edit.rule.as_str())),
+            ("kind", Json::from(edit.kind)),
+            ("edit", Json::from(edit.edit.as_str())),
+            ("text", Json::from(edit.text.as_str())),
+        ];
+        members.extend(edit.old.as_deref().map(|old| ("old", Json::from(old))));
+        members.extend(edit.new.as_deref().map(|new| ("new", Json::from(new))));
+        Json::object(members)
+    };
+    Json::object([
+        ("v", Json::from("wicketgate/policy-diff/1")),
+        ("old", described(old)),
+        ("new", described(new)),
+        ("same", Json::from(diff.is_empty())),
+        ("layers", named(&diff.layers)),
+        ("packages", named(&diff.packages)),
+        ("rules", diff.rules.iter().map(rule).collect::<Vec<_>>().into()),
+        ("description", values(&diff.description)),
+        ("data", values(&diff.data)),
+        ("builtins", named(&diff.builtins)),
+        ("tests", named(&diff.tests)),
+    ])
+}
+
+fn print(old: &Bundle, new: &Bundle, diff: &Diff) {
+    for (sign, bundle) in [("---", old), ("+++", new)] {
+        let (name, version) = (bundle.name(), bundle.version());
+        say(format!("{sign} {name} {version} {}", bundle.digest().prefixed()));
+    }
+    for RuleEdit { rule, kind, edit, old, new, text } in &diff.rules {
+        let place = match (old, new) {
+            (Some(old), Some(new)) => format!("{old} -> {new}"),
+            (Some(one), None) | (None, Some(one)) => one.clone(),
+            (None, None) => String::new(),
+        };
+        // What an allow says is what is granted.
+        let kind = if *kind == "allow" { "allow (a grant)" } else { kind };
+        say(format!("{:<8} {kind} {rule} {place}\n           {}", edit.as_str(), plain(text)));
+    }
+    named("package", &diff.packages);
+    named("builtin", &diff.builtins);
+    values("bundle.json", &diff.description);
+    values("data", &diff.data);
+    named("test file", &diff.tests);
+    if diff.is_empty() {
+        let other = old.digest() != new.digest();
+        say(if other { "other bytes, the same rules and data" } else { "the same bundle" });
+    }
+}
+
+fn named(what: &str, list: &[NamedEdit]) {
+    for NamedEdit { name, edit } in list {
+        say(format!("{:<8} {what} {name}", edit.as_str()));
+    }
+}
+
+fn values(what: &str, list: &[ValueEdit]) {
+    let shown = |value: &Option<Json>| {
+        let text = value.as_ref().map_or_else(|| "(nothing)".to_owned(), canonical::text);
+        let mut short: String = text.chars().take(SHOWN_MAX).collect();
+        if short.len() < text.len() {
+            short.push_str("...");
+        }
+        plain(&short)
+    };
+    for ValueEdit { at, old, new } in list {
+        say(format!("{what} {}: {} -> {}", plain(at), shown(old), shown(new)));
+    }
+}

@@ -1,0 +1,174 @@
+//! `wicketgate policy eval`: what a bundle says about one input, and why.
+
+use std::path::PathBuf;
+
+use super::inputs::{self, Ledger};
+use crate::app::rehearse;
+use crate::cli::{Exit, block_on, complain, say};
+use crate::domain::canonical;
+use crate::domain::decision::{Obligation, Reason, Verdict};
+use crate::domain::json::{Json, Limits};
+use crate::policy::bundle::Bundle;
+use crate::policy::explain::{Explained, explain};
+use crate::policy::rego::{DEADLINE, RegoEngine};
+use crate::policy::{Answer, PolicyEngine as _};
+
+/// `policy eval`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The bundle's directory
+    dir: PathBuf,
+    /// The input document (JSON)
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["entry", "call"])]
+    input: Option<PathBuf>,
+    /// The recorded input of this entry of a ledger
+    #[arg(long, value_name = "SEQ", conflicts_with = "input")]
+    entry: Option<u64>,
+    /// The chain of that entry, if the ledger has several
+    #[arg(long, value_name = "ID", requires = "entry")]
+    chain: Option<String>,
+    /// A call of this tool of the configuration (`--config`), prepared as the gate would and not run
+    #[arg(long, value_name = "TOOL", conflicts_with_all = ["input", "entry"], requires = "config")]
+    call: Option<String>,
+    /// Its arguments (a JSON object)
+    #[arg(long, value_name = "JSON", default_value = "{}", requires = "call")]
+    args: String,
+    /// The agent that asks: the name of its manifest, if the configuration has several
+    #[arg(long, value_name = "NAME", requires = "call")]
+    agent: Option<String>,
+    #[command(flatten)]
+    ledger: Ledger,
+    /// Also say which rules fired, and at which condition the others stopped, with the values they read
+    #[arg(long)]
+    explain: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Decides and prints; 0 only for allow.
+pub fn run(args: &Args) -> Exit {
+    match evaluate(args) {
+        Ok(exit) => exit,
+        Err((exit, why)) => {
+            complain(format!("error: {why}"));
+            exit
+        }
+    }
+}
+
+type Failure = (Exit, String);
+
+fn evaluate(args: &Args) -> Result<Exit, Failure> {
+    let wrong = |why: String| (Exit::Invalid, why);
+    let bundle = Bundle::load(&args.dir).map_err(|errors| wrong(super::lines(&errors)))?;
+    let engine = RegoEngine::new(&bundle, DEADLINE).map_err(|e| wrong(e.to_string()))?;
+    let input = canonical::bytes(&input(args, &engine)?);
+    let explained = if args.explain {
+        Some(explain(&bundle, &input).map_err(|e| wrong(e.to_string()))?)
+    } else {
+        None
+    };
+    let answer = match engine.decide(&input) {
+        Ok(answer) => answer,
+        Err(why) => {
+            match (&explained, args.json) {
+                (Some(explained), true) => {
+                    let why = [("denied", Json::from(why.to_string()))];
+                    say(canonical::text(&with(Json::object(why), explained)));
+                }
+                (Some(explained), false) => explained.lines().iter().for_each(say),
+                (None, _) => {}
+            }
+            return Err(wrong(format!("denied: {why}")));
+        }
+    };
+    if args.json {
+        let told = answer_json(&answer, &bundle);
+        let told = match &explained {
+            Some(explained) => with(told, explained),
+            None => told,
+        };
+        say(canonical::text(&told));
+    } else {
+        print(&answer, explained.as_ref());
+    }
+    Ok(if answer.verdict == Verdict::Allow { Exit::Ok } else { Exit::Invalid })
+}
+
+/// The document that is judged.
+fn input(args: &Args, engine: &RegoEngine) -> Result<Json, Failure> {
+    if let Some(file) = &args.input {
+        return inputs::file(file).map_err(|why| (Exit::Invalid, why));
+    }
+    if let Some(seq) = args.entry {
+        let nowhere = "name the ledger: `--config`, `--sqlite` or `--postgres-url-file`";
+        let source = args.ledger.source().ok_or_else(|| (Exit::Usage, nowhere.to_owned()))?;
+        let read = block_on(inputs::entry(&source, seq, args.chain.as_deref()));
+        let read = read.map_err(|exit| (exit, "no runtime".to_owned()))?;
+        return read.map_err(|why| (Exit::Unverifiable, why));
+    }
+    let (Some(call), Some(file)) = (&args.call, &args.ledger.config) else {
+        return Err((Exit::Usage, "name an input: `--input`, `--entry` or `--call`".to_owned()));
+    };
+    let given = Json::parse(args.args.as_bytes(), &Limits::ARGUMENTS);
+    let given = given.map_err(|e| (Exit::Usage, format!("`--args`: {e}")))?;
+    let config = crate::cli::config::load(file).map_err(|all| (Exit::Config, all.join("\n")))?;
+    let callers = crate::cli::config::manifests(&config);
+    let callers = callers.map_err(|all| (Exit::Config, all.join("\n")))?;
+    let asked = rehearse::Asked { tool: call, args: given, agent: args.agent.as_deref() };
+    rehearse::input(&config, callers.manifests(), &asked, engine.by_hand())
+        .map_err(|why| (Exit::Invalid, why))
+}
+
+/// The decision and the explanation in one object.
+fn with(told: Json, explained: &Explained) -> Json {
+    let Json::Object(mut members) = told else { return told };
+    members.insert("explained".to_owned(), explained.to_json());
+    Json::Object(members)
+}
+
+fn print(answer: &Answer, explained: Option<&Explained>) {
+    let how = if answer.enforced { "" } else { " (not enforced: observe mode)" };
+    let by = explained.map(|all| format!(" by {}", all.layer)).unwrap_or_default();
+    say(format!("{}{how}{by}", answer.verdict.as_str()));
+    for reason in &answer.reasons {
+        say(format!("  {}: {} ({})", reason.detail, reason.message, reason.rule));
+    }
+    for obligation in &answer.obligations {
+        say(format!("  obligation: {}", canonical::text(&obligation_json(obligation))));
+    }
+    if let Some(explained) = explained {
+        say("");
+        explained.lines().iter().for_each(say);
+    }
+}
+
+fn answer_json(answer: &Answer, bundle: &Bundle) -> Json {
+    let reason = |reason: &Reason| {
+        Json::object([
+            ("code", Json::from(reason.detail.as_str())),
+            ("message", Json::from(reason.message.as_str())),
+            ("rule", Json::from(reason.rule.as_str())),
+        ])
+    };
+    Json::object([
+        ("enforced", Json::from(answer.enforced)),
+        ("obligations", answer.obligations.iter().map(obligation_json).collect::<Vec<_>>().into()),
+        ("policy", Json::from(bundle.digest().prefixed())),
+        ("reasons", answer.reasons.iter().map(reason).collect::<Vec<_>>().into()),
+        ("verdict", Json::from(answer.verdict.as_str())),
+    ])
+}
+
+fn obligation_json(obligation: &Obligation) -> Json {
+    match obligation {
+        Obligation::Redact { kinds } => {
+            let kinds: Vec<Json> = kinds.iter().map(|kind| Json::from(kind.as_str())).collect();
+            Json::object([("kinds", kinds.into()), ("type", Json::from("redact"))])
+        }
+        Obligation::CapBytes { bytes } => {
+            Json::object([("bytes", Json::from(*bytes)), ("type", Json::from("cap_bytes"))])
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `wicketgate policy init`: a bundle to start from, with tests.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::archive::write_all;
+use super::schema;
+use crate::cli::{Exit, complain, say};
+use crate::domain::canonical;
+use crate::domain::json::Json;
+
+/// `policy init`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The directory to write; it may not exist, or has to be empty
+    dir: PathBuf,
+    /// The bundle's name
+    #[arg(long, default_value = "policy")]
+    name: String,
+}
+
+/// What is written as it is.
+const FILES: [(&str, &str); 6] = [
+    ("agent/main.rego", include_str!("../../../policies/init/agent/main.rego")),
+    ("agent/main_test.rego", include_str!("../../../policies/init/agent/main_test.rego")),
+    ("org/guard.rego", include_str!("../../../policies/init/org/guard.rego")),
+    ("org/guard_test.rego", include_str!("../../../policies/init/org/guard_test.rego")),
+    ("data/tools.json", include_str!("../../../policies/init/tools.json")),
+    ("tests/decisions.yaml", include_str!("../../../policies/init/tests/decisions.yaml")),
+];
+
+/// Writes it.
+pub fn run(args: &Args) -> Exit {
+    let meta =
+        Json::object([("name", Json::from(args.name.as_str())), ("version", Json::from("1.0.0"))]);
+    let mut files: BTreeMap<String, Vec<u8>> =
+        FILES.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect();
+    files.insert("bundle.json".to_owned(), canonical::bytes(&meta));
+    files.insert(
+        "tests/schema/input.json".to_owned(),
+        format!("{}\n", schema::pretty()).into_bytes(),
+    );
+    if let Err(why) = write_all(&args.dir, &files) {
+        complain(format!("error: {why}"));
+        return Exit::Invalid;
+    }
+    let dir = args.dir.display();
+    files.keys().for_each(|name| say(format!("wrote {dir}/{name}")));
+    say(format!("next: wicketgate policy test {dir} --coverage"));
+    Exit::Ok
+}

@@ -1,0 +1,154 @@
+//! `wicketgate policy mutate`.
+
+use std::path::PathBuf;
+
+use super::bar::Bar;
+use super::inputs::{self, Ledger};
+use crate::cli::{Exit, block_on, complain, say};
+use crate::domain::canonical;
+use crate::domain::json::Json;
+use crate::policy::bundle::Bundle;
+use crate::policy::mutate::{NewAllow, Places, Tried, mutate};
+use crate::policy::rego::{DEADLINE, RegoEngine};
+use crate::policy::testing;
+
+/// `policy mutate`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The bundle's directory
+    dir: PathBuf,
+    /// An input document (JSON); repeat it for more. Without one, and without a ledger: the inputs of the
+    /// bundle's decision tables
+    #[arg(long, value_name = "FILE")]
+    input: Vec<PathBuf>,
+    #[command(flatten)]
+    ledger: Ledger,
+    /// Recorded inputs to try, the newest of each chain
+    #[arg(long, value_name = "NUMBER", default_value_t = 200)]
+    last: usize,
+    /// Try only this place and what is below it (`input.args`); repeat it for more
+    #[arg(long, value_name = "PLACE")]
+    below: Vec<String>,
+    /// Leave out this place and what is below it: it is meant to allow by its absence (`input.findings`)
+    #[arg(long, value_name = "PLACE")]
+    except: Vec<String>,
+    /// Fail only for mutants that a gate could make: those still of the input's schema
+    #[arg(long)]
+    possible: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Everything that was tried.
+#[derive(Default)]
+struct Found {
+    denied: usize,
+    mutants: u64,
+    /// The input's name and what went wrong with it.
+    failures: Vec<(String, NewAllow)>,
+    cut: bool,
+}
+
+/// Tries the mutants; 1 if one of them is a new allow.
+pub fn run(args: &Args) -> Exit {
+    match found(args) {
+        Ok((total, found)) => {
+            tell(args, total, &found);
+            if found.failures.is_empty() { Exit::Ok } else { Exit::Invalid }
+        }
+        Err((exit, why)) => {
+            complain(format!("error: {why}"));
+            exit
+        }
+    }
+}
+
+fn found(args: &Args) -> Result<(usize, Found), (Exit, String)> {
+    let wrong = |why: String| (Exit::Invalid, why);
+    let bundle = Bundle::load(&args.dir).map_err(|errors| wrong(super::lines(&errors)))?;
+    let engine = RegoEngine::new(&bundle, DEADLINE).map_err(|e| wrong(e.to_string()))?;
+    let inputs = gather(args, &bundle)?;
+    if inputs.is_empty() {
+        let why = "there is no input: give `--input`, a ledger, or decision tables in `tests/`";
+        return Err((Exit::Usage, why.to_owned()));
+    }
+    let wanted = Places { below: args.below.clone(), except: args.except.clone() };
+    let mut all = Found::default();
+    let mut bar = Bar::new("inputs", inputs.len());
+    for (name, input) in &inputs {
+        let Tried { verdict, mutants, new_allows, cut } = mutate(&engine, input, &wanted);
+        all.denied = all
+            .denied
+            .saturating_add(usize::from(verdict != crate::domain::decision::Verdict::Allow));
+        all.mutants = all.mutants.saturating_add(mutants);
+        all.cut |= cut;
+        let bad = new_allows.into_iter().filter(|one| one.possible || !args.possible);
+        all.failures.extend(bad.map(|one| (name.clone(), one)));
+        bar.step();
+    }
+    Ok((inputs.len(), all))
+}
+
+/// Inputs by their names, or how the command ends and why.
+type Gathered = Result<Vec<(String, Json)>, (Exit, String)>;
+
+fn gather(args: &Args, bundle: &Bundle) -> Gathered {
+    let mut all = Vec::new();
+    for path in &args.input {
+        let input = inputs::file(path).map_err(|why| (Exit::Invalid, why))?;
+        all.push((path.display().to_string(), input));
+    }
+    if let Some(source) = args.ledger.source() {
+        let read =
+            block_on(inputs::recorded(&source, args.last)).map_err(|e| (e, String::new()))?;
+        let recorded = read.map_err(|why| (Exit::Unverifiable, why))?;
+        if recorded.missing > 0 {
+            complain(format!("note: the inputs of {} decisions are not kept", recorded.missing));
+        }
+        all.extend(recorded.inputs);
+    } else if args.input.is_empty() {
+        let tables = testing::inputs(bundle, &args.dir);
+        all.extend(tables.map_err(|errors| (Exit::Invalid, super::lines(&errors)))?);
+    }
+    Ok(all)
+}
+
+fn tell(args: &Args, total: usize, found: &Found) {
+    let Found { denied, mutants, failures, cut } = found;
+    let number = |count: usize| Json::from(u64::try_from(count).unwrap_or(u64::MAX));
+    if args.json {
+        let one = |(input, one): &(String, NewAllow)| {
+            let rules = one.rules.iter().map(|rule| Json::from(rule.as_str())).collect::<Vec<_>>();
+            Json::object([
+                ("input", Json::from(input.as_str())),
+                ("place", Json::from(one.place.as_str())),
+                ("change", Json::from(one.change.as_str())),
+                ("rules", rules.into()),
+                ("possible", Json::from(one.possible)),
+            ])
+        };
+        say(canonical::text(&Json::object([
+            ("v", Json::from("wicketgate/mutants/1")),
+            ("ok", Json::from(failures.is_empty())),
+            ("inputs", number(total)),
+            ("not_allowed", number(*denied)),
+            ("mutants", Json::from(*mutants)),
+            ("new_allows", failures.iter().map(one).collect::<Vec<_>>().into()),
+        ])));
+        return;
+    }
+    for (input, one) in failures {
+        let odd = if one.possible { "" } else { " (no gate makes this input)" };
+        let change = one.change.as_str();
+        say(format!("new allow: {change} {} of {input}{odd}", one.place));
+        one.rules.iter().for_each(|rule| say(format!("    no longer speaks: {rule}")));
+    }
+    if *cut {
+        complain("note: an input has more than 4096 places; the first of them were tried");
+    }
+    let count = failures.len();
+    say(format!(
+        "{total} inputs, {denied} of them not allowed, {mutants} mutants, {count} new allows"
+    ));
+}

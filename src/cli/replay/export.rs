@@ -1,0 +1,126 @@
+//! `wicketgate replay export`.
+
+use std::path::PathBuf;
+
+use super::{Exit, block_on, complain, say};
+use crate::cli::reader::{self, Place, Source};
+use crate::domain::canonical;
+use crate::domain::id::RunId;
+use crate::domain::json::Json;
+use crate::evidence::artifacts::Artifacts;
+use crate::ledger::vault::Vault;
+use crate::replay::Error;
+use crate::replay::export::{self, Exported, Order};
+
+/// Write a sealed run that was recorded as a file that replays anywhere.
+///
+/// The run has to have been recorded: `replay.mode` of its manifest, or `replay` of its opening. The file
+/// holds its manifest, its policy bundles, what the agent was shown, and every call with its arguments,
+/// decision and result as they are stored: what was masked or scrubbed then is not in it. Credentials are
+/// not in it. If a payload is not there any more, or never was stored, the export is refused and says which.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Example:\n  wicketgate replay export 0b9f… --config wicketgate.yaml --out run.recording\n\n\
+    Ends with 1 if the run cannot be replayed, 2 if the ledger cannot be read."
+)]
+pub struct Args {
+    /// The run.
+    #[arg(value_name = "RUN", value_parser = run_id)]
+    run: RunId,
+    #[command(flatten)]
+    source: Source,
+    /// The file to make; it may not exist.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Where manifests and policies are kept; with --config, the configuration's.
+    #[arg(long, value_name = "DIR")]
+    artifacts: Option<PathBuf>,
+    /// Whose chains; with --config, the configuration's.
+    #[arg(long, value_name = "NAME")]
+    tenant: Option<String>,
+    /// The key payloads are encrypted with; several times for older ones; with --config, the configuration's.
+    #[arg(long, value_name = "FILE")]
+    encryption_key: Vec<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn run_id(text: &str) -> Result<RunId, String> {
+    RunId::parse(text).ok_or_else(|| "a run is a lowercase UUID".to_owned())
+}
+
+/// Writes it.
+pub(super) fn run(args: &Args) -> Exit {
+    match block_on(write(args)) {
+        Ok(Ok(exported)) => {
+            tell(args, &exported);
+            Exit::Ok
+        }
+        Ok(Err((exit, why))) => {
+            complain(format!("error: {why}"));
+            exit
+        }
+        Err(exit) => exit,
+    }
+}
+
+async fn write(args: &Args) -> Result<Exported, (Exit, String)> {
+    let usage = |why: String| (Exit::Usage, why);
+    let config = match args.source.place() {
+        Some(Place::Config(path)) => Some(reader::configuration(path).map_err(usage)?),
+        Some(Place::Sqlite(_) | Place::PostgresUrlFile(_)) | None => None,
+    };
+    let artifacts = match (&args.artifacts, &config) {
+        (Some(dir), _) => dir.clone(),
+        (None, Some(config)) => config.state.join("artifacts"),
+        (None, None) => return Err(usage("name `--artifacts`".into())),
+    };
+    let tenant = match (&args.tenant, &config) {
+        (Some(tenant), _) => tenant.clone(),
+        (None, Some(config)) => crate::app::fleet::tenant(config),
+        (None, None) => "default".to_owned(),
+    };
+    let vault = match (args.encryption_key.split_first(), &config) {
+        (Some((first, others)), _) => {
+            let vault = Vault::load(first, others).map_err(|e| usage(e.to_string()))?;
+            Some(std::sync::Arc::new(vault))
+        }
+        (None, Some(config)) => config.vault().map_err(|e| usage(e.to_string()))?,
+        (None, None) => None,
+    };
+    let reader = reader::open_reader(&args.source).await;
+    let reader = reader.map_err(|e| (Exit::Unverifiable, e.to_string()))?;
+    let order = Order {
+        reader: reader.as_ref(),
+        tenant: &tenant,
+        run: &args.run,
+        artifacts: &Artifacts::at(&artifacts),
+        vault: vault.as_deref(),
+        out: &args.out,
+        program: concat!("wicketgate ", env!("CARGO_PKG_VERSION")),
+    };
+    export::export(&order).await.map_err(|error| {
+        let exit = match &error {
+            Error::File { .. } => Exit::Usage,
+            Error::Recording { .. } | Error::Run { .. } => Exit::Invalid,
+            Error::Ledger(_) => Exit::Unverifiable,
+        };
+        (exit, error.to_string())
+    })
+}
+
+fn tell(args: &Args, exported: &Exported) {
+    let Exported { steps, bytes, digest } = exported;
+    if args.json {
+        say(canonical::text(&Json::object([
+            ("file", Json::from(args.out.display().to_string())),
+            ("recording", Json::from(digest.prefixed())),
+            ("steps", Json::from(*steps)),
+            ("bytes", Json::from(*bytes)),
+        ])));
+    } else {
+        let file = args.out.display();
+        say(format!("wrote {file}: {steps} steps, {bytes} bytes, {}", digest.prefixed()));
+    }
+}

@@ -1,0 +1,103 @@
+//! `wicketgate replay`: an agent on what was recorded, and `replay export`, which makes the recording.
+
+use std::path::PathBuf;
+
+use super::{Exit, block_on, complain, say};
+use crate::domain::canonical;
+use crate::domain::json::Json;
+use crate::replay::recording::Recording;
+
+mod export;
+mod play;
+mod stage;
+
+/// Run an agent again on what was recorded, and say where it does something else.
+///
+/// Starts a gate that answers from the recording and reaches no tool and no network, with a ledger of its
+/// own, then the command with these variables in its environment: WICKETGATE_SOCKET (gRPC and MCP on a Unix
+/// socket), WICKETGATE_URL and WICKETGATE_MCP_URL (the same on loopback), WICKETGATE_TOKEN (the agent's
+/// credential there) and WICKETGATE_REPLAY (the recording's digest). Every call walks the same road as
+/// always: it is matched to the recorded call with the same tool and arguments, decided again, written down,
+/// and answered as it was.
+#[derive(clap::Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Examples:\n  wicketgate replay export RUN --config wicketgate.yaml --out run.recording\n  \
+    wicketgate replay run.recording -- python agent.py\n  \
+    wicketgate replay run.recording --report --junit replay.xml -- python agent.py\n  \
+    wicketgate replay run.recording --bundle policy -- python agent.py\n\n\
+    Without --report the first drift ends it: that call and all later ones are refused.\n\
+    Ends with 0 if nothing drifted, 1 if something did, 2 if that cannot be told: the recording is not\n\
+    whole, or the command failed or opened no run."
+)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    play: Option<play::Play>,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    /// Write a sealed run that was recorded as a file that replays anywhere.
+    Export(export::Args),
+    /// Check that a recording is whole, and say what it is of.
+    Check(CheckArgs),
+}
+
+/// Check a recording.
+///
+/// Every line is read, every payload held against its commitment, the whole against its digest.
+#[derive(clap::Args, Debug)]
+struct CheckArgs {
+    /// The recording.
+    file: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> Exit {
+    match (&args.command, &args.play) {
+        (Some(Command::Export(args)), _) => export::run(args),
+        (Some(Command::Check(args)), _) => check(args),
+        (None, Some(args)) => play::run(args),
+        (None, None) => {
+            complain("error: name a recording and a command");
+            Exit::Usage
+        }
+    }
+}
+
+fn check(args: &CheckArgs) -> Exit {
+    let recording = match Recording::open(&args.file) {
+        Ok(recording) => recording,
+        Err(error) => {
+            complain(format!("error: {error}"));
+            return Exit::Unverifiable;
+        }
+    };
+    let header = &recording.header;
+    let steps = recording.places.len();
+    if args.json {
+        say(canonical::text(&Json::object([
+            ("recording", Json::from(recording.digest.prefixed())),
+            ("run", Json::from(header.run.to_string())),
+            ("agent", Json::from(header.agent.as_str())),
+            ("manifest", Json::from(header.manifest.prefixed())),
+            ("opened_at", Json::from(header.opened_at.to_string())),
+            ("steps", Json::from(u64::try_from(steps).unwrap_or(u64::MAX))),
+        ])));
+    } else {
+        say(format!(
+            "{steps} steps of run {} of agent `{}`, opened {}; {}",
+            header.run,
+            header.agent,
+            header.opened_at,
+            recording.digest.prefixed()
+        ));
+    }
+    Exit::Ok
+}

@@ -1,0 +1,155 @@
+//! The directory of one replay: the recorded manifest and policy, signed by keys that live as long as it,
+//! and the configuration of a gate with a ledger of its own.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::clock::{SystemEntropy, random32};
+use crate::config::Config;
+use crate::crypto::keys::SecretKey;
+use crate::domain::digest::Digest;
+use crate::identity;
+use crate::policy::PolicyEngine;
+use crate::policy::bundle::Bundle;
+use crate::policy::rego::RegoEngine;
+use crate::replay::recording::Recording;
+
+/// One evaluation here: the gate's own deadline is shorter and was on another machine.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// The directory. Gone when it is dropped.
+pub(super) struct Desk {
+    dir: PathBuf,
+    /// What the agent shows on loopback.
+    pub token: String,
+}
+
+/// The bundles of a recording, or the one that decides instead.
+pub(super) struct Policies {
+    /// By digest.
+    pub engines: BTreeMap<Digest, Arc<dyn PolicyEngine>>,
+    /// What decides everything, if not the recorded ones.
+    pub now: Option<Arc<dyn PolicyEngine>>,
+    /// What the gate puts in force.
+    in_force: Bundle,
+}
+
+impl Policies {
+    /// Reads the recorded bundles, and the one in `dir`.
+    pub fn of(recording: &Recording, dir: Option<&Path>) -> Result<Self, String> {
+        let mut engines = BTreeMap::new();
+        let mut last = None;
+        for (name, tar) in recording.files.iter().filter(|(name, _)| name.starts_with("policy/")) {
+            let bad = |e: &dyn std::fmt::Display| format!("`{name}` of the recording: {e}");
+            let bundle = Bundle::from_tar(tar).map_err(|e| bad(&e))?;
+            engines.insert(bundle.digest(), engine(&bundle).map_err(|e| bad(&e))?);
+            last = Some(bundle);
+        }
+        let (now, in_force) = match dir {
+            None => (None, last),
+            Some(dir) => {
+                let bundle = Bundle::load(dir).map_err(|errors| {
+                    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+                })?;
+                (Some(engine(&bundle)?), Some(bundle))
+            }
+        };
+        let in_force = in_force.ok_or("the recording carries no policy")?;
+        Ok(Self { engines, now, in_force })
+    }
+}
+
+fn engine(bundle: &Bundle) -> Result<Arc<dyn PolicyEngine>, String> {
+    let engine = RegoEngine::new(bundle, DEADLINE).map_err(|e| e.to_string())?;
+    Ok(Arc::new(engine))
+}
+
+impl Desk {
+    /// Makes the directory, for this user alone.
+    pub fn make() -> Result<Self, String> {
+        let random = hex::encode(random32(&SystemEntropy));
+        let (name, token) = random.split_at(8);
+        let dir = std::env::temp_dir().join(format!("wg-replay-{name}"));
+        let failed = |e: std::io::Error| format!("`{}`: {e}", dir.display());
+        std::fs::DirBuilder::new().mode(0o700).create(&dir).map_err(failed)?;
+        Ok(Self { dir: dir.clone(), token: token.to_owned() })
+    }
+
+    /// Where the agent connects on this machine alone.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("agent.sock")
+    }
+
+    /// Writes everything, and reads it as a gate would.
+    pub fn furnish(
+        &self,
+        recording: &Recording,
+        policies: &Policies,
+        tcp: Option<&str>,
+    ) -> Result<Config, String> {
+        let manifest = recording.files.get("agent.yaml").ok_or("the recording has no manifest")?;
+        // WHY: whose signature the manifest had then is on the books of then. Here somebody decides to
+        // replay it, and signs the very same bytes for as long as that takes.
+        let (key, other) =
+            (SecretKey::generate(&SystemEntropy), SecretKey::generate(&SystemEntropy));
+        let signed = identity::sign(manifest, "agent.yaml", &[&key]).map_err(|e| e.to_string())?;
+        self.write("agent.yaml", manifest)?;
+        self.write("agent.yaml.sig.json", &signed)?;
+        for (name, bytes) in policies.in_force.as_written() {
+            self.write(&format!("policy/{name}"), bytes)?;
+        }
+        let bundle = Bundle::load(&self.dir.join("policy")).map_err(|errors| {
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        })?;
+        self.write("policy/bundle.sig.json", &bundle.sign(&[&other]))?;
+        self.write("key.pub", key.public().to_pem().as_bytes())?;
+        // Nobody signs both.
+        self.write("other.pub", other.public().to_pem().as_bytes())?;
+        self.write("token", self.token.as_bytes())?;
+        let uid = rustix::process::getuid().as_raw();
+        let mut listen = json!({"socket": "agent.sock"});
+        if let (Some(tcp), Some(listen)) = (tcp, listen.as_object_mut()) {
+            listen.insert("tcp".into(), tcp.into());
+        }
+        let config = json!({
+            "state": "state",
+            "listen": listen,
+            "operator": {"listen": "127.0.0.1:0"},
+            "ledger": {"sqlite": {}},
+            "trust": {"manifest_keys": ["key.pub"], "policy_keys": ["other.pub"]},
+            "policy": {"bundle": "policy", "lint": "warn"},
+            "self_test": {"at_start": false},
+            "telemetry": {"log": "warn"},
+            "agents": [{"manifest": "agent.yaml", "callers": [{"uid": uid}, {"token_file": "token"}]}],
+        });
+        let read = Config::read(config.to_string().as_bytes(), "replay", &self.dir, &|_| None);
+        read.map_err(|wrong| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+        use std::io::Write as _;
+        let path = self.dir.join(name);
+        let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+        }
+        std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| file.write_all(bytes))
+            .map_err(failed)
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.dir));
+    }
+}

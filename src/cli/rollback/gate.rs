@@ -1,0 +1,110 @@
+//! The gate, from an agent's side: one run, labelled with the run it undoes.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+use tonic_types::StatusExt as _;
+
+use crate::domain::id::RunId;
+use crate::serve::pb::gate_client::GateClient;
+use crate::serve::pb::{ExecuteToolRequest, OpenRunRequest, SealRunRequest};
+
+/// How long one answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The label of the run: which one it undoes.
+const LABEL: &str = "rollback_of";
+
+/// An open run of the operator's own.
+pub(super) struct Gate {
+    gate: GateClient<Channel>,
+    token: MetadataValue<Ascii>,
+    /// Its id.
+    pub run: String,
+}
+
+/// What the gate said to one call.
+pub(super) enum Answer {
+    /// It ran; where that is on the books.
+    Ran(u64),
+    /// It waits for an approval.
+    Held(String),
+    /// It did not run, or not well.
+    Refused { detail: String, why: String },
+}
+
+impl Gate {
+    /// Opens the run.
+    pub async fn open(
+        socket: &Path,
+        token: Option<&str>,
+        (model, instructions): (&str, &[String]),
+        undone: &RunId,
+    ) -> Result<Self, String> {
+        let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display()));
+        let endpoint = endpoint.map_err(|e| e.to_string())?.timeout(PATIENCE);
+        let unreachable = |e| format!("the gate does not answer at `{}`: {e}", socket.display());
+        let mut gate = GateClient::new(endpoint.connect().await.map_err(unreachable)?);
+        let mut request = Request::new(OpenRunRequest {
+            model: model.to_owned(),
+            instructions_sha256: instructions.to_vec(),
+            labels: [(LABEL.to_owned(), undone.to_string())].into_iter().collect(),
+            ..OpenRunRequest::default()
+        });
+        if let Some(token) = token {
+            request.metadata_mut().insert("authorization", bearer(token)?);
+        }
+        let opened = gate.open_run(request).await.map_err(|status| told(&status).1)?.into_inner();
+        Ok(Self { gate, token: bearer(&opened.run_token)?, run: opened.run_id })
+    }
+
+    fn with<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.metadata_mut().insert("authorization", self.token.clone());
+        request
+    }
+
+    /// Asks for one call.
+    pub async fn call(&mut self, id: &str, tool: &str, arguments: &Value) -> Answer {
+        let request = self.with(ExecuteToolRequest {
+            tool: tool.to_owned(),
+            arguments: arguments.to_string().into_bytes(),
+            call_id: id.to_owned(),
+            wait_ms: 0,
+        });
+        match self.gate.execute_tool(request).await {
+            Ok(answer) => Answer::Ran(answer.into_inner().receipt.map_or(0, |r| r.seq)),
+            Err(status) => match told(&status) {
+                ((code, _), why) if code == "call.held" => Answer::Held(why),
+                ((_, detail), why) => Answer::Refused { detail, why },
+            },
+        }
+    }
+
+    /// Ends the run.
+    pub async fn seal(&mut self) -> Result<(), String> {
+        let request = self.with(SealRunRequest {});
+        self.gate.seal_run(request).await.map(|_| ()).map_err(|status| told(&status).1)
+    }
+}
+
+fn bearer(token: &str) -> Result<MetadataValue<Ascii>, String> {
+    format!("Bearer {token}").parse().map_err(|_| "the token is not plain text".to_owned())
+}
+
+/// Code and detail of a refusal, and its words.
+fn told(status: &Status) -> ((String, String), String) {
+    let info = status.get_details_error_info();
+    let code = info.as_ref().map(|info| info.reason.clone()).unwrap_or_default();
+    let fact = |name: &str| info.as_ref().and_then(|info| info.metadata.get(name)).cloned();
+    let detail = fact("detail").unwrap_or_default();
+    let why = if code.is_empty() {
+        status.message().to_owned()
+    } else {
+        format!("{code}: {}", status.message())
+    };
+    ((code, detail), why)
+}

@@ -1,0 +1,222 @@
+//! `wicketgate run rollback`: what a run wrote to files is undone, each file by one governed call.
+//!
+//! There is no second way to a file: the ledger says what was there before, and the same tool is asked to
+//! put it back, in a run of the operator's own. Policy judges it, the books hold it, and the tool itself
+//! refuses if the file is not what the run left. So it can be repeated, and undone as any other run.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::reader::{self, Source};
+use super::{Exit, block_on, complain, say};
+use crate::catalog::binding::{Kind, Root};
+use crate::config::{self, Config};
+use crate::domain::digest::Digest;
+use crate::domain::id::RunId;
+use crate::operator::visible;
+use gate::{Answer, Gate};
+use plan::{Decision, Undo};
+
+mod gate;
+mod plan;
+
+/// Look back at runs.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Put back what the file.write calls of tier T1 of a run changed
+    #[command(
+        after_help = "Examples:\n  wicketgate run rollback RUN --dry-run\n  wicketgate run rollback RUN --model operator --json\n\n\
+        Run it where the gate runs. It asks as whoever the caller is for the gate: give that caller a manifest\n\
+        with the tools that wrote, and a policy that allows it. Ends with 1 if a file could not be put back."
+    )]
+    Rollback(Rollback),
+}
+
+/// `run rollback`.
+#[derive(Debug, clap::Args)]
+struct Rollback {
+    /// The run
+    #[arg(value_name = "RUN", value_parser = super::evidence::run_id)]
+    run: RunId,
+    /// The gate's configuration: it names the ledger, the tools and the agent socket
+    #[arg(long, value_name = "FILE", default_value = "wicketgate.yaml")]
+    config: PathBuf,
+    /// Only say what would be put back; asks the gate nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// The agent socket of the gate, if it is another than the configuration's
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// The caller's token, for callers that are known by one: a file of mode 0600
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The model to claim: one that the caller's manifest names
+    #[arg(long, value_name = "NAME", default_value = "operator")]
+    model: String,
+    /// SHA-256 of instructions to claim, if the caller's manifest names any
+    #[arg(long, value_name = "HEX")]
+    instructions: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+type Failure = (Exit, String);
+
+/// What became of one file.
+struct Told {
+    root: String,
+    path: String,
+    tool: String,
+    outcome: &'static str,
+    detail: String,
+    entry: Option<u64>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Exit {
+    let Command::Rollback(command) = &args.command;
+    match block_on(rollback(command)) {
+        Ok(Ok(exit)) | Err(exit) => exit,
+        Ok(Err((exit, why))) => {
+            complain(format!("error: {why}"));
+            exit
+        }
+    }
+}
+
+async fn rollback(command: &Rollback) -> Result<Exit, Failure> {
+    let config = reader::configuration(&command.config).map_err(|why| (Exit::Config, why))?;
+    let roots = roots(&config)?;
+    let source =
+        Source { config: Some(command.config.clone()), sqlite: None, postgres_url_file: None };
+    let opened = reader::open_reader(&source).await;
+    let reader = opened.map_err(|e| (Exit::Unverifiable, e.to_string()))?;
+    let vault = config.vault().map_err(|e| (Exit::Config, e.to_string()))?;
+    let undo = plan::of_run(reader.as_ref(), vault.as_deref(), &command.run).await?;
+    let mut told = Vec::new();
+    let mut wanted = Vec::new();
+    // The last written first.
+    for file in undo.iter().rev() {
+        match decide(file, &roots) {
+            Ok(now) => wanted.push((file, now)),
+            Err((outcome, detail)) => told.push(Told::of(file, outcome, detail)),
+        }
+    }
+    let mut ours = None;
+    if command.dry_run {
+        let would = |(file, _): &(&Undo, _)| Told::of(file, "would_restore", String::new());
+        told.extend(wanted.iter().map(would));
+    } else if !wanted.is_empty() {
+        let mut gate = open(command, &config).await?;
+        ours = Some(gate.run.clone());
+        for (file, now) in &wanted {
+            told.push(restore(&mut gate, file, now.as_ref()).await);
+        }
+        // A held call would be cancelled by the seal.
+        if !told.iter().any(|one| one.outcome == "held") {
+            gate.seal().await.map_err(|why| (Exit::Unverifiable, why))?;
+        }
+    }
+    report(command, ours.as_deref(), &told);
+    let fine = |one: &Told| matches!(one.outcome, "restored" | "unchanged" | "would_restore");
+    Ok(if told.iter().all(fine) { Exit::Ok } else { Exit::Invalid })
+}
+
+/// The root of each tool that writes, by the tool's name.
+fn roots(config: &Config) -> Result<Vec<(String, Root)>, Failure> {
+    let bound = config.bindings(&config::environment);
+    let bound = bound.map_err(|all| (Exit::Config, all.join("\n")))?;
+    let root = |binding: crate::catalog::Binding| {
+        let Kind::FileWrite(writing) = binding.kind else { return None };
+        Some((binding.name.to_string(), writing.root))
+    };
+    Ok(bound.bindings.into_iter().filter_map(root).collect())
+}
+
+/// What is there now, if the file is to be put back; else what it is instead.
+fn decide(file: &Undo, roots: &[(String, Root)]) -> Result<Option<Digest>, (&'static str, String)> {
+    if let Some(why) = &file.lost {
+        return Err(("lost", why.clone()));
+    }
+    let root = roots.iter().find(|(tool, root)| *tool == file.tool && root.name == file.root);
+    let Some((_, root)) = root else {
+        let why = format!("no tool `{}` with root `{}` is bound", file.tool, file.root);
+        return Err(("conflict", why));
+    };
+    let now = crate::tool::file::digest(root, &file.path).map_err(|why| ("conflict", why))?;
+    match file.decide(now.as_ref()) {
+        Decision::Restore => Ok(now),
+        Decision::Unchanged => Err(("unchanged", "it is as it was before the run".into())),
+        Decision::Conflict(why) => Err(("conflict", why.into())),
+    }
+}
+
+async fn open(command: &Rollback, config: &Config) -> Result<Gate, Failure> {
+    let socket = command.socket.clone().or_else(|| config.listen.socket.clone());
+    let no_socket = || (Exit::Usage, "the configuration has no agent socket: `--socket`".into());
+    let socket = socket.ok_or_else(no_socket)?;
+    let token = command.token_file.as_deref().map(crate::identity::callers::read_token);
+    let token = token.transpose().map_err(|why| (Exit::Usage, why))?;
+    let claims = (command.model.as_str(), command.instructions.as_slice());
+    Gate::open(&socket, token.as_deref().map(String::as_str), claims, &command.run)
+        .await
+        .map_err(|why| (Exit::Invalid, why))
+}
+
+async fn restore(gate: &mut Gate, file: &Undo, now: Option<&Digest>) -> Told {
+    match gate.call(&format!("rollback-{}", file.first), &file.tool, &file.arguments(now)).await {
+        Answer::Ran(entry) => {
+            Told { entry: Some(entry), ..Told::of(file, "restored", String::new()) }
+        }
+        Answer::Held(why) => Told::of(file, "held", why),
+        // What it was when it was looked at a moment ago is over.
+        Answer::Refused { detail, why } if detail == "file.changed" || detail == "changed" => {
+            Told::of(file, "conflict", why)
+        }
+        Answer::Refused { why, .. } => Told::of(file, "refused", why),
+    }
+}
+
+impl Told {
+    fn of(file: &Undo, outcome: &'static str, detail: String) -> Self {
+        let (root, path, tool) = (file.root.clone(), file.path.clone(), file.tool.clone());
+        Self { root, path, tool, outcome, detail, entry: None }
+    }
+}
+
+fn report(command: &Rollback, ours: Option<&str>, told: &[Told]) {
+    if command.json {
+        let one = |one: &Told| {
+            json!({"root": one.root, "path": one.path, "tool": one.tool, "outcome": one.outcome,
+                "detail": one.detail, "entry": one.entry})
+        };
+        let files: Vec<Value> = told.iter().map(one).collect();
+        let all = json!({"run": command.run.to_string(), "rollback_run": ours,
+            "dry_run": command.dry_run, "files": files});
+        return say(all.to_string());
+    }
+    for one in told {
+        let entry = one.entry.map(|entry| format!(" (entry {entry})")).unwrap_or_default();
+        let detail =
+            if one.detail.is_empty() { String::new() } else { format!(": {}", one.detail) };
+        let (path, detail) = (visible(&one.path), visible(&detail));
+        say(format!("{:<13} {}:{path}{entry}{detail}", one.outcome, one.root));
+    }
+    if told.is_empty() {
+        say("the run changed no file that can be put back");
+    }
+    if let Some(ours) = ours {
+        say(format!("recorded as run {ours}"));
+    }
+    if told.iter().any(|one| one.outcome == "held") {
+        say("held calls run once they are approved; then run this again");
+    }
+}

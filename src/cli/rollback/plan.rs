@@ -1,0 +1,277 @@
+//! What a run did to files, read off its entries and pre-images, and what follows for each file.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::Failure;
+use crate::cli::Exit;
+use crate::domain::commitment::opens;
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, ChainId, RunId};
+use crate::domain::json::{Json, Limits};
+use crate::ledger::entry::{Commitment, Entry, Kind};
+use crate::ledger::store::{LedgerReader, StoreError};
+use crate::ledger::vault::{self, Vault};
+
+/// The role of the payload that undoes a call.
+const ROLE: &str = "pre_image";
+/// The version of it that this build reads.
+const VERSION: &str = "wicketgate/pre-image/1";
+
+/// One file that the run changed, and everything the run did to it.
+#[derive(Debug)]
+pub(super) struct Undo {
+    /// Name of the root.
+    pub root: String,
+    /// Path below it.
+    pub path: String,
+    /// The tool that changed it last.
+    pub tool: String,
+    /// Place in the chain of the first authorisation.
+    pub first: u64,
+    /// Why nobody knows any more what was there.
+    pub lost: Option<String>,
+    steps: Vec<Step>,
+    /// What was there before the run: the member of a write that holds it.
+    content: Option<(&'static str, String)>,
+}
+
+/// One call that changed it, or may have.
+#[derive(Debug)]
+struct Step {
+    before: Option<Digest>,
+    after: Option<Digest>,
+    /// It is on the books that it did.
+    sure: bool,
+}
+
+/// What follows for one file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Decision {
+    /// It is what the run left.
+    Restore,
+    /// It is what it was.
+    Unchanged,
+    /// It is something else, and that is not to be lost.
+    Conflict(&'static str),
+}
+
+impl Undo {
+    /// What follows if this is there now.
+    pub fn decide(&self, now: Option<&Digest>) -> Decision {
+        let Some(first) = self.steps.first() else { return Decision::Unchanged };
+        if first.before.as_ref() == now {
+            return Decision::Unchanged;
+        }
+        let left = |step: &Step, found: Option<&Digest>| {
+            found == step.after.as_ref() || (!step.sure && found == step.before.as_ref())
+        };
+        let mut pairs = self.steps.iter().zip(self.steps.iter().skip(1));
+        if !pairs.all(|(step, next)| left(step, next.before.as_ref())) {
+            return Decision::Conflict("somebody else changed it between two calls of the run");
+        }
+        match self.steps.last() {
+            Some(last) if left(last, now) => Decision::Restore,
+            Some(_) | None => Decision::Conflict("it is not what the run left"),
+        }
+    }
+
+    /// The arguments of the call that puts it back, if this is there now.
+    pub fn arguments(&self, now: Option<&Digest>) -> Value {
+        let mut arguments = match &self.content {
+            None => json!({"path": self.path, "mode": "delete"}),
+            Some((member, content)) => {
+                let mode = if now.is_some() { "replace" } else { "create" };
+                json!({"path": self.path, "mode": mode, *member: content})
+            }
+        };
+        if let (Some(now), Some(members)) = (now, arguments.as_object_mut()) {
+            members.insert("if_match".into(), now.hex().into());
+        }
+        arguments
+    }
+}
+
+/// How a call ended, as far as its file is concerned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Done,
+    Maybe,
+    Never,
+}
+
+/// Everything the run did to files, in the order in which it first touched them.
+pub(super) async fn of_run(
+    reader: &dyn LedgerReader,
+    vault: Option<&Vault>,
+    run: &RunId,
+) -> Result<Vec<Undo>, Failure> {
+    let unreadable = |e: StoreError| (Exit::Unverifiable, e.to_string());
+    let found = reader.find_run(run).await.map_err(unreadable)?;
+    let no_run = || (Exit::Usage, format!("no run `{run}` in this ledger"));
+    let chain = found.ok_or_else(no_run)?;
+    let rows = reader.run_entries(&chain, run).await.map_err(unreadable)?;
+    let mut kept: Vec<(Entry, Commitment)> = Vec::new();
+    let mut ends: BTreeMap<CallId, End> = BTreeMap::new();
+    for row in &rows {
+        let entry = Entry::parse(&row.body).map_err(|e| (Exit::Unverifiable, e.to_string()))?;
+        if let Some((call, end)) = end(&entry) {
+            ends.insert(call, end);
+        }
+        let said = entry.draft.commit.iter().find(|said| said.role == ROLE).cloned();
+        kept.extend(said.map(|said| (entry, said)));
+    }
+    let mut undo: Vec<Undo> = Vec::new();
+    for (entry, said) in kept {
+        let Some(call) = entry.draft.call.clone() else { continue };
+        let sure = match ends.get(&call) {
+            Some(End::Done) => true,
+            Some(End::Maybe) => false,
+            Some(End::Never) => continue,
+            None => {
+                let why = format!("call `{call}` of the run has not ended yet");
+                return Err((Exit::Invalid, why));
+            }
+        };
+        let image = image(reader, vault, &chain, &said).await;
+        add(&mut undo, &entry, sure, image);
+    }
+    Ok(undo)
+}
+
+/// How this entry ends its call, if it does.
+fn end(entry: &Entry) -> Option<(CallId, End)> {
+    let (call, kind) = (entry.draft.call.clone()?, entry.draft.kind);
+    let started = entry.draft.data.get("started") == Some(&Json::Bool(true));
+    // What is done may still be followed by a result that could not be released.
+    let maybe = kind == Kind::CallUnknown || (kind == Kind::CallFailed && started);
+    let end = if kind == Kind::CallCompleted {
+        End::Done
+    } else if maybe {
+        End::Maybe
+    } else if kind.ends_call() {
+        End::Never
+    } else {
+        return None;
+    };
+    Some((call, end))
+}
+
+/// The pre-image, if it is there and is what the entry commits to.
+async fn image(
+    reader: &dyn LedgerReader,
+    vault: Option<&Vault>,
+    chain: &ChainId,
+    said: &Commitment,
+) -> Result<Json, String> {
+    let row = reader.payload(chain, &said.c).await.map_err(|e| e.to_string())?;
+    let row = row.ok_or_else(|| "its pre-image was erased".to_owned())?;
+    let row = vault::open(vault, chain, row).map_err(|e| e.to_string())?;
+    if opens(&said.c, &row.salt, &row.body).is_none() {
+        return Err("its pre-image is not what the entry commits to".into());
+    }
+    let image = Json::parse(&row.body, &Limits::FILE).map_err(|e| e.to_string())?;
+    match image.get("v").and_then(Json::as_str) {
+        Some(VERSION) => Ok(image),
+        _ => Err("its pre-image is of another version".into()),
+    }
+}
+
+/// Adds one call to what the run did to its file.
+fn add(undo: &mut Vec<Undo>, entry: &Entry, sure: bool, image: Result<Json, String>) {
+    let tool = entry.draft.tool.as_ref().map(ToString::to_string).unwrap_or_default();
+    let lost = |why: String| Undo {
+        root: tool.clone(),
+        path: format!("(call {})", entry.draft.call.as_ref().map_or("", CallId::as_str)),
+        tool: tool.clone(),
+        first: entry.seq,
+        lost: Some(why),
+        steps: Vec::new(),
+        content: None,
+    };
+    let image = match image {
+        Ok(image) => image,
+        Err(why) => return undo.push(lost(why)),
+    };
+    let text = |name: &str| image.get(name).and_then(Json::as_str).map(str::to_owned);
+    let (Some(root), Some(path), Some(before), Some(after)) =
+        (text("root"), text("path"), state(image.get("before")), state(image.get("after")))
+    else {
+        return undo.push(lost("its pre-image cannot be read".into()));
+    };
+    let step = Step { before, after, sure };
+    if let Some(file) = undo.iter_mut().find(|file| file.root == root && file.path == path) {
+        file.tool = tool;
+        return file.steps.push(step);
+    }
+    let held = |name| image.get("before").and_then(|before| before.get(name)?.as_str());
+    let content = held("text").map(|text| ("content", text.to_owned()));
+    let content =
+        content.or_else(|| held("base64").map(|text| ("content_base64", text.to_owned())));
+    let first = entry.seq;
+    undo.push(Undo { root, path, tool, first, lost: None, steps: vec![step], content });
+}
+
+/// What was or is there: nothing, or a file of this digest.
+fn state(said: Option<&Json>) -> Option<Option<Digest>> {
+    let said = said?;
+    let exists = said.get("exists")?;
+    if *exists == Json::Bool(false) {
+        return Some(None);
+    }
+    let digest = said.get("sha256")?.as_str().and_then(Digest::parse)?;
+    (*exists == Json::Bool(true)).then_some(Some(digest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn undo(steps: &[(&str, &str, bool)]) -> Undo {
+        let state = |text: &str| (!text.is_empty()).then(|| Digest::of(&[text.as_bytes()]));
+        let step = |(before, after, sure): &(&str, &str, bool)| Step {
+            before: state(before),
+            after: state(after),
+            sure: *sure,
+        };
+        Undo {
+            root: "r".into(),
+            path: "p".into(),
+            tool: "t".into(),
+            first: 0,
+            lost: None,
+            steps: steps.iter().map(step).collect(),
+            content: None,
+        }
+    }
+
+    #[test]
+    fn only_what_the_run_left_is_put_back() {
+        let state = |text: &str| (!text.is_empty()).then(|| Digest::of(&[text.as_bytes()]));
+        let conflict = Decision::Conflict;
+        let (foreign, between) = (
+            conflict("it is not what the run left"),
+            conflict("somebody else changed it between two calls of the run"),
+        );
+        let sure = &[("a", "b", true), ("b", "c", true)][..];
+        let lost_last = &[("a", "b", true), ("b", "c", false)][..];
+        for (steps, now, wanted) in [
+            (sure, "c", Decision::Restore),
+            (sure, "a", Decision::Unchanged),
+            (sure, "b", foreign),
+            (sure, "", foreign),
+            (lost_last, "c", Decision::Restore),
+            (lost_last, "b", Decision::Restore),
+            (lost_last, "x", foreign),
+            (&[("a", "b", true), ("x", "c", true)][..], "c", between),
+            (&[("a", "b", false), ("a", "c", true)][..], "c", Decision::Restore),
+            (&[("", "b", true)][..], "b", Decision::Restore),
+            (&[("", "b", true)][..], "", Decision::Unchanged),
+            (&[("a", "", true)][..], "", Decision::Restore),
+            (&[("a", "b", true), ("b", "a", true)][..], "a", Decision::Unchanged),
+        ] {
+            assert_eq!(undo(steps).decide(state(now).as_ref()), wanted, "{steps:?} {now}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `wicketgate tools descriptors`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::Refused;
+use crate::catalog::address::Cidr;
+use crate::catalog::host::Origin;
+use crate::catalog::lock::printable;
+use crate::cli::{Exit, block_on, say};
+use crate::domain::digest::Digest;
+use crate::tool::grpc::reflect::Server;
+use crate::tool::net::System;
+
+/// Which server, and where its description goes.
+#[derive(clap::Args, Debug)]
+pub(super) struct Order {
+    /// Scheme, host and port of the server; `http` is HTTP/2 in clear.
+    #[arg(long, value_name = "URL")]
+    from: String,
+    /// The file to write. One that is there is written over with `--yes` only.
+    #[arg(long, value_name = "FILE")]
+    write: PathBuf,
+    /// Full name of a service; several may be named. All if none is.
+    #[arg(long = "service", value_name = "NAME")]
+    services: Vec<String>,
+    /// An address range outside the public Internet that the server may be reached at; several may be given.
+    #[arg(long = "private-address", value_name = "CIDR")]
+    private_addresses: Vec<String>,
+    /// PEM file of the only certificate authorities to trust.
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// Write over a file that is there.
+    #[arg(long)]
+    yes: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(order: &Order) -> Result<Exit, Refused> {
+    let refuse = |exit: Exit, why: String| Refused {
+        exit,
+        why: vec![format!("error: {}", printable(&why))],
+        json: order.json,
+    };
+    let usage = |why: String| refuse(Exit::Usage, why);
+    let (origin, path) =
+        Origin::parse(&order.from).map_err(|why| usage(format!("`--from`: {why}")))?;
+    if path != "/" {
+        return Err(usage("`--from` has no path".to_owned()));
+    }
+    let ranges = order.private_addresses.iter().map(|range| Cidr::parse(range));
+    let ranges = ranges.collect::<Result<Vec<Cidr>, _>>();
+    let ranges = ranges.map_err(|why| usage(format!("`--private-address`: {why}")))?;
+    if order.write.exists() && !order.yes {
+        let file = order.write.display();
+        return Err(usage(format!("`{file}` is there; `--yes` writes over it")));
+    }
+    let ca = order.ca_file.as_ref().map(std::fs::read).transpose();
+    let ca = ca.map_err(|error| usage(format!("`--ca-file`: {error}")))?;
+    let server = Server::new(origin, &ranges, ca.as_deref(), Arc::new(System));
+    let server = server.map_err(|why| usage(format!("`--ca-file`: {why}")))?;
+    let asked = block_on(server.describe(&order.services));
+    let described = asked
+        .map_err(|exit| refuse(exit, "no runtime".to_owned()))?
+        .map_err(|why| refuse(Exit::Unverifiable, format!("`{}`: {why}", order.from)))?;
+    std::fs::write(&order.write, &described.bytes)
+        .map_err(|error| usage(format!("`{}`: {error}", order.write.display())))?;
+    let digest = Digest::of(&[&described.bytes]).hex();
+    if order.json {
+        let services = &described.services;
+        say(json!({"ok": true, "services": services, "sha256": digest}).to_string());
+    } else {
+        described.services.iter().for_each(|name| say(printable(name)));
+        say(format!("{} ({} bytes)", order.write.display(), described.bytes.len()));
+        say(format!("sha256 {digest}"));
+    }
+    Ok(Exit::Ok)
+}
