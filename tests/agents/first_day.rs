@@ -96,8 +96,7 @@ fn three_commands_govern_a_strangers_servers_the_first_denial_names_its_rule_and
 
     // The second and the third: evidence, and its check by somebody who has only the bundle and whom to trust.
     let run = run_of(dir, &governed, 1);
-    let key =
-        ["--key", "wicketgate/keys/evidence.pem", "--artifacts", "wicketgate/state/artifacts"];
+    let key = ["--key", "wicketgate/keys/evidence.pem"];
     let export = ["evidence", "export", "--run", &run, "--out", "evidence"];
     wicketgate(dir, &[&export[..], &config, &key].concat());
     let trust = ["--trust", "wicketgate/auditor/trust.txt", "--run", &run];

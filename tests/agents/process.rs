@@ -57,6 +57,16 @@ impl Process {
         Self { child, input, out: Lines::of(out), err: Lines::of(err) }
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The same, to send signals to.
+    pub fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.child)
+    }
+
     /// Everything it wrote to standard error until now.
     pub fn said(&self) -> String {
         self.err.all.lock().clone()

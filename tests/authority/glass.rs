@@ -1,7 +1,6 @@
 //! Break-glass in front of the built program: what opens it, what it lets through, and what is left of it.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -16,7 +15,7 @@ use crate::sidecar::{Estate, Sidecar, run};
 use crate::tool::Tool;
 
 /// What waits, what is denied, what no rule allows, and what counts approvers for itself.
-const RULES: &str = "package wicketgate.agent\nimport rego.v1\n\
+pub const RULES: &str = "package wicketgate.agent\nimport rego.v1\n\
     allow if {\n startswith(input.tool.name, \"work.\")\n not input.args.unknown\n }\n\
     deny contains \"never\" if input.args.evil\n\
     require_approval contains {\"code\": \"two\", \"message\": \"two people\", \"approvers\": 2} if input.args.hold\n\
@@ -44,8 +43,44 @@ fn list(people: &People, names: &[&str]) {
     run(&dir, &["break-glass", "sign-signers", "glass", "--key", "glass.pem"]);
 }
 
-/// Makes the keys and says so in the configuration.
-fn configure(people: &People, config: &mut Value) {
+/// Makes the keys of those who hold them, and signs the list.
+pub fn hand_out(people: &People) {
+    for name in ["harry", "iris", "jack"] {
+        openssh::store(&SecretKey::generate(&SystemEntropy), &people.path(name), name).unwrap();
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(people.path(name), mode).unwrap();
+    }
+    let token = people.path("aude.token");
+    std::fs::write(&token, "a".repeat(48)).unwrap();
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+    run(&people.path("."), &["keygen", "--out", "glass.pem"]);
+    list(people, &["harry", "iris"]);
+}
+
+/// A statement about this tool, for this long.
+pub fn request(people: &People, name: &str, tool: &str, minutes: &str) {
+    let args = ["break-glass", "request", "--agent", "test-agent", "--tool", tool, "--reason"];
+    let rest = ["nobody answers", "--minutes", minutes, "--out", name];
+    run(&people.path("."), &[&args[..], &rest].concat());
+}
+
+/// Somebody signs it with our command; the name of the signature.
+pub fn signs(people: &People, who: &str, statement: &str) -> String {
+    let out = format!("{statement}.{who}.sig");
+    let args = ["break-glass", "sign", statement, "--key", who, "--out", &out];
+    run(&people.path("."), &args);
+    out
+}
+
+/// What a statement is good for once.
+pub fn nonce(people: &People, name: &str) -> String {
+    let text = std::fs::read(people.path(name)).unwrap();
+    let said: Value = serde_json::from_slice(&text).unwrap();
+    said["nonce"].as_str().unwrap().to_owned()
+}
+
+/// Says so in the configuration.
+pub fn configure(people: &People, config: &mut Value) {
     people.configure(config, true);
     let shown = |name: &str| people.path(name).display().to_string();
     config["trust"]["break_glass"] =
@@ -61,16 +96,7 @@ impl Desk {
 
     async fn with(change: impl FnOnce(&mut Value)) -> Desk {
         let (people, tool) = (People::new(), Tool::start().await);
-        for name in ["harry", "iris", "jack"] {
-            openssh::store(&SecretKey::generate(&SystemEntropy), &people.path(name), name).unwrap();
-            let mode = std::fs::Permissions::from_mode(0o600);
-            std::fs::set_permissions(people.path(name), mode).unwrap();
-        }
-        let token = people.path("aude.token");
-        std::fs::write(&token, "a".repeat(48)).unwrap();
-        std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
-        run(&people.path("."), &["keygen", "--out", "glass.pem"]);
-        list(&people, &["harry", "iris"]);
+        hand_out(&people);
         let estate = Estate::sqlite(&tool);
         estate.bundle("1.0.1", RULES, "policy");
         estate.configure(|config| {
@@ -92,20 +118,13 @@ impl Desk {
     }
 
     /// A statement about this tool, for this long.
-    fn request(&self, name: &str, tool: &str, minutes: &str) -> PathBuf {
-        let out = self.people.path(name);
-        let args = ["break-glass", "request", "--agent", "test-agent", "--tool", tool, "--reason"];
-        let rest = ["nobody answers", "--minutes", minutes, "--out", name];
-        run(&self.people.path("."), &[&args[..], &rest].concat());
-        out
+    fn request(&self, name: &str, tool: &str, minutes: &str) {
+        request(&self.people, name, tool, minutes);
     }
 
     /// Somebody signs it with our command; the name of the signature.
     fn signs(&self, who: &str, statement: &str) -> String {
-        let out = format!("{statement}.{who}.sig");
-        let args = ["break-glass", "sign", statement, "--key", who, "--out", &out];
-        run(&self.people.path("."), &args);
-        out
+        signs(&self.people, who, statement)
     }
 
     /// Somebody signs it with stock OpenSSH.
@@ -139,9 +158,7 @@ impl Desk {
     }
 
     fn nonce(&self, name: &str) -> String {
-        let text = std::fs::read(self.people.path(name)).unwrap();
-        let said: Value = serde_json::from_slice(&text).unwrap();
-        said["nonce"].as_str().unwrap().to_owned()
+        nonce(&self.people, name)
     }
 
     #[track_caller]

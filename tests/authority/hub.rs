@@ -94,7 +94,8 @@ impl Hub {
         let line = said.lines().find(|line| line.contains("operators look here")).unwrap();
         let at = &line[line.find("127.0.0.1:").unwrap()..];
         let end = at.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
-        format!("http://{}", &at[..end.unwrap_or(at.len())])
+        let scheme = if line.contains("tls=true") { "https" } else { "http" };
+        format!("{scheme}://{}", &at[..end.unwrap_or(at.len())])
     }
 }
 

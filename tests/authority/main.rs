@@ -28,12 +28,21 @@ mod tool;
 mod alone;
 mod amend;
 mod amend_fleet;
+mod custody;
+mod elsewhere;
+mod enrol;
+mod example;
 mod glass;
+mod glass_fleet;
 mod hub;
 mod people;
 mod reaper;
+mod refused;
 mod table;
+mod tls;
 
+#[path = "../support/ca.rs"]
+mod ca;
 #[path = "../support/mod.rs"]
 mod support;
 

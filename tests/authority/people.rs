@@ -114,6 +114,20 @@ impl People {
         (done.status.code(), String::from_utf8(said).unwrap())
     }
 
+    /// Somebody asks the office for what others do beside a ledger.
+    pub fn asks(&self, who: &str, url: &str, args: &[&str]) -> (Option<i32>, String) {
+        let token = self.shown(&format!("{who}.token"));
+        let done =
+            typed(self.dir.path(), &[args, &["--hub", url, "--token-file", &token]].concat());
+        let said = [done.stdout, done.stderr].concat();
+        (done.status.code(), String::from_utf8(said).unwrap())
+    }
+
+    /// The token of somebody.
+    pub fn token(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(&format!("{name}.token"))).unwrap()
+    }
+
     /// Somebody approves or refuses a call with their key.
     pub fn says(
         &self,
@@ -157,4 +171,24 @@ pub fn done(told: &Value) -> (String, String) {
     let gate = gates.iter().find(|gate| gate["done"].get("call").is_some());
     let gate = gate.unwrap_or_else(|| panic!("{told}"));
     (text(gate, "call"), text(gate, "detail"))
+}
+
+/// One request to an office: status, head and body.
+pub async fn ask(door: &str, token: &str, line: &str, body: &Value) -> (u16, String, Value) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let address = door.trim_start_matches("http://");
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let body = body.to_string();
+    let request = format!(
+        "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+    let body = serde_json::from_slice(&answer[end + 4..]).unwrap_or(Value::Null);
+    (head[9..12].parse().unwrap(), head, body)
 }

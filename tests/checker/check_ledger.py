@@ -33,12 +33,12 @@ DEPTH_MAX = 6
 ARRAY_MAX = 256
 REQUIRED = {"v", "chain", "epoch", "seq", "prev", "ts", "boot", "mono", "kind", "data"}
 OPTIONAL = {"run", "run_seq", "run_prev", "call", "tool", "verdict", "rule", "policy", "commit"}
-ROLES = {"args", "result", "policy_input", "approval", "message", "raw", "principal"}
+ROLES = {"args", "result", "policy_input", "approval", "message", "raw", "pre_image", "tools", "principal"}
 KINDS_OF_NO_CALL = {
     "chain.genesis", "writer.started", "writer.stopped", "heartbeat", "clock.step", "key.rotated", "key.revoked",
     "config.changed", "policy.activated", "posture.observed", "manifest.bound", "manifest.refused", "request.rejected",
     "run.opened", "run.sealed", "violation", "payload.erased", "retention.pruned", "anchor.observed",
-    "enforcement.tested", "evidence.exported", "health.changed", "ledger.gap", "ledger.recovered", "chain.retired",
+    "enforcement.tested", "writer.enrolled", "evidence.exported", "health.changed", "ledger.gap", "ledger.recovered", "chain.retired",
 }
 # State of a call, then the kind of its next entry, then the state after it.
 AUTOMATON = {

@@ -1,16 +1,20 @@
 //! The built program on real files: what it says about wrong ones, and how it ends.
 
 #![allow(
+    dead_code,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "tests may stop at the first surprise"
+    reason = "tests may stop at the first surprise, and share what not all of them use"
 )]
 
+#[path = "../support/ca.rs"]
+mod ca;
 mod config;
 mod desk;
 mod manifest;
+mod probe;
 mod tools;
 
 use desk::Desk;

@@ -125,11 +125,7 @@ fn what_is_no_strict_yaml_is_refused_with_its_place_before_it_is_signed() {
             "agent.yaml:31:5: spec.limits.calls: duplicate key",
         ),
         ("calls: 500", "call: 500", "spec.limits.call: unknown field (manifest.schema)"),
-        (
-            "calls: 500",
-            "tokens: 5",
-            "spec.limits.tokens: this build does not enforce this limit: it runs no model calls that have tokens",
-        ),
+        ("calls: 500", "tokens: 0", "spec.limits.tokens: expected a whole number"),
         (
             "name: repo.read_file, tier: T0",
             "server: github",

@@ -27,6 +27,7 @@ mod cut_off;
 mod desk;
 mod file;
 mod fleet;
+mod glass;
 mod kill;
 mod road;
 mod selftest;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -35,18 +35,24 @@ use wicketgate::tool::ToolExecutor;
 use wicketgate::tool::scrub::Scrub;
 use wicketgate::tool::toolbox::{Tool, Toolbox};
 
-/// The machine's clock, whose monotonic hand can be put forward.
-pub struct Hands(SystemClock, AtomicU64);
+/// The machine's clock, whose monotonic hand can be put forward, and whose time of day can be set.
+pub struct Hands(SystemClock, AtomicU64, AtomicI64);
 
 impl Hands {
     pub fn forward(&self, by: Duration) {
         self.1.fetch_add(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
+
+    /// So many seconds after the machine's time of day, or before it.
+    pub fn set(&self, seconds: i64) {
+        self.2.store(seconds * 1000, Ordering::SeqCst);
+    }
 }
 
 impl Clock for Hands {
     fn now(&self) -> Timestamp {
-        self.0.now()
+        let set = self.2.load(Ordering::SeqCst);
+        Timestamp::from_millis(self.0.now().millis() + set)
     }
 
     fn monotonic(&self) -> Duration {
@@ -166,6 +172,7 @@ pub fn granting(which: impl Fn(&str) -> bool) -> Arc<Manifest> {
         model_names: vec!["m".into()],
         instructions: Vec::new(),
         delegates: Vec::new(),
+        replay: wicketgate::identity::manifest::Replay::default(),
         policy_agent: None,
         tools: TOOLS.into_iter().filter(|(name, ..)| which(name)).map(grant).collect(),
         limits: Limits::default(),
@@ -176,6 +183,14 @@ pub fn granting(which: impl Fn(&str) -> bool) -> Arc<Manifest> {
         envelope: Vec::new(),
         signers: vec!["one".into(), "two".into()],
     })
+}
+
+/// What a road begins with.
+pub struct Before {
+    /// Where its time of day stands, as [`Hands::set`] says it.
+    pub clock: i64,
+    pub breaker: Option<Arc<dyn enforce::Breaker>>,
+    pub engine: Arc<dyn PolicyEngine>,
 }
 
 /// A road that serves, until it is dropped.
@@ -199,7 +214,21 @@ impl Serving {
         settings: enforce::Settings,
         list: impl FnOnce(&Leased) -> Arc<dyn Orders>,
     ) -> Serving {
-        let clock = Arc::new(Hands(SystemClock::new(), AtomicU64::new(0)));
+        let layer = LayerDigest { layer: "agent".into(), digest: Digest::of(&[b"allow"]) };
+        let before = Before { clock: 0, breaker: None, engine: Arc::new(AllowAll([layer])) };
+        Self::start_with(store, bench, settings, list, before).await
+    }
+
+    /// As [`Self::start`], with these before any call is taken.
+    pub async fn start_with(
+        store: Arc<dyn LedgerStore>,
+        bench: &Arc<Bench>,
+        settings: enforce::Settings,
+        list: impl FnOnce(&Leased) -> Arc<dyn Orders>,
+        before: Before,
+    ) -> Serving {
+        let clock = Arc::new(Hands(SystemClock::new(), AtomicU64::new(0), AtomicI64::new(0)));
+        clock.set(before.clock);
         let metrics = Arc::new(Metrics::new(Vec::new(), "0", "test"));
         let parts = ledger::Parts {
             store,
@@ -237,12 +266,14 @@ impl Serving {
             writer: "test".into(),
             told: Arc::new(Vec::new),
         };
+        if let Some(breaker) = before.breaker {
+            road.trust_breakers(breaker);
+        }
         road.rebuild(&follow).await.unwrap();
         road.resume(runs, &[manifest()]);
         road.catch_up().await;
         tokio::spawn(Arc::clone(&road).follow_orders(stop.clone()));
-        let layer = LayerDigest { layer: "agent".into(), digest: Digest::of(&[b"allow"]) };
-        road.activate(Arc::new(AllowAll([layer])), "test", "1").await.unwrap();
+        road.activate(before.engine, "test", "1").await.unwrap();
         Serving { road, clock, stop }
     }
 

@@ -1,6 +1,7 @@
 //! The three lists: what they share, and what Postgres alone promises.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use wicketgate::control::memory::Memory;
@@ -64,7 +65,7 @@ async fn lease(db: &TestDb, n: u8) -> Leased {
         previous: None,
         secret: [n; 32],
         chain: ChainId::from_bytes([n; 16]),
-        term: std::time::Duration::from_secs(600),
+        term: Duration::from_secs(600),
     };
     store.lease(&request).await.unwrap()
 }
@@ -329,4 +330,19 @@ async fn an_order_of_a_later_build_is_read_as_one_that_is_not_known() {
     run(&db.operator_url, put).await.unwrap();
     let rows = list(&db.writer_url).await.since(0, 9).await.unwrap();
     assert_eq!((rows.len(), &rows[0].order), (1, &None));
+}
+
+#[tokio::test]
+async fn who_follows_the_list_of_a_file_hears_of_what_is_put_beside_it_in_this_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ledger.db");
+    file_ledger::Sqlite::open(&path).await.unwrap().close().await.unwrap();
+    let followed = Sqlite::open(&path).await.unwrap();
+    let operators = followed.beside(&path).await.unwrap();
+    let nothing = tokio::time::timeout(Duration::from_millis(50), followed.put_here()).await;
+    assert!(nothing.is_err(), "nothing was put yet");
+    operators.put(at(1), &given("x"), &kill("a")).await.unwrap();
+    // Also who asks only afterwards, and once.
+    tokio::time::timeout(PATIENCE, followed.put_here()).await.unwrap();
+    assert_eq!(followed.since(0, 10).await.unwrap().len(), 1);
 }

@@ -22,7 +22,7 @@ const RULES: &str = r#"package wicketgate.agent
 import rego.v1
 
 allow if input.tool.name in {"work.do", "work.fail", "work.large", "policy.extra", "work.unbound"}
-allow if { input.tool.name == "policy.error"; not bad(input.args.n) }
+allow if { input.tool.name == "policy.error"; is_number(input.args.n); not bad(input.args.n) }
 bad(n) if 1 / n == 1
 allow if { input.tool.name == "policy.loop"; endless(1) }
 endless(_) if {

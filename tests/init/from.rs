@@ -90,8 +90,6 @@ fn proven(desk: &Desk, run: &str) {
         "evidence",
         "--key",
         &at("keys/evidence.pem"),
-        "--artifacts",
-        &at("state/artifacts"),
     ];
     desk.run(&export).ends(0);
     let trust = at("auditor/trust.txt");
@@ -192,6 +190,7 @@ fn a_variable_of_the_environment_stays_a_reference() {
     desk.run_with(&["init", "--from", ".cursor/mcp.json"], &env).ends(0);
     let yaml = desk.read("wicketgate/wicketgate.yaml");
     assert!(yaml.contains("{env: NOTES_TOKEN, from_env: MY_PAT}"), "{yaml}");
+    assert!(yaml.contains("sandbox: {level: none}"), "what it runs in is said: {yaml}");
     assert!(yaml.contains("NOTES_MODE: slow") && !yaml.contains(SECRET), "{yaml}");
     assert!(!desk.path("wicketgate/credentials").exists());
 }

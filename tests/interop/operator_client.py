@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A gRPC client of `wicketgate.v1.Approvals` and `.Control` that shares no code with the product: stubs are made from the proto at run time.
 
-    operator_client.py HOST:PORT SERVICE METHOD JSON [--token-file FILE]
+    operator_client.py HOST:PORT SERVICE METHOD JSON [--token-file FILE] [--ca FILE [--cert FILE --cert-key FILE]]
 
 JSON is the request in protobuf's own JSON mapping (bytes are base64). Prints one JSON object. Exit status: 0 answered, 3 refused.
 """
@@ -52,6 +52,19 @@ def refusal(error):
     return out
 
 
+def channel(given):
+    """In the clear, or over TLS, showing a certificate if there is one."""
+    options = [("grpc.enable_http_proxy", 0)]
+    if not given.ca:
+        return grpc.insecure_channel(given.target, options=options)
+    files = []
+    for name in (given.ca, given.cert_key, given.cert):
+        if name:
+            with open(name, "rb") as file:
+                files.append(file.read())
+    return grpc.secure_channel(given.target, grpc.ssl_channel_credentials(*files), options=options)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target")
@@ -59,6 +72,9 @@ def main():
     parser.add_argument("method")
     parser.add_argument("request")
     parser.add_argument("--token-file")
+    parser.add_argument("--ca")
+    parser.add_argument("--cert")
+    parser.add_argument("--cert-key")
     given = parser.parse_args()
     pb, services = stubs()
     method = pb.DESCRIPTOR.services_by_name[given.service].methods_by_name[given.method]
@@ -67,8 +83,8 @@ def main():
     if given.token_file:
         with open(given.token_file, encoding="ascii") as file:
             metadata.append(("authorization", f"Bearer {file.read().strip()}"))
-    with grpc.insecure_channel(given.target, options=[("grpc.enable_http_proxy", 0)]) as channel:
-        stub = getattr(services, f"{given.service}Stub")(channel)
+    with channel(given) as connection:
+        stub = getattr(services, f"{given.service}Stub")(connection)
         try:
             answer = getattr(stub, given.method)(request, metadata=metadata, timeout=30)
             shown = MessageToDict(answer, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)

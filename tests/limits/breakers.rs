@@ -104,23 +104,6 @@ async fn a_limit_of_cost_is_kept_across_a_restart_and_needs_a_price_on_every_too
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_manifest_that_limits_tokens_is_refused_because_nobody_would_count_them() {
-    let tool = Tool::start().await;
-    let estate = Estate::sqlite(&tool);
-    limits(&estate, r#"{"calls": 3}"#);
-    let text = std::fs::read_to_string(estate.path("agent.yaml")).unwrap();
-    std::fs::write(estate.path("agent.yaml"), text.replace("\"calls\"", "\"tokens\"")).unwrap();
-    let done = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-        .args(["manifest", "sign", "agent.yaml", "--key", &crate::sidecar::key("manifest")])
-        .current_dir(estate.path("."))
-        .output()
-        .unwrap();
-    assert!(!done.status.success());
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(said.contains("spec.limits.tokens") && said.contains("no model calls"), "{said}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_with_too_many_denials_is_suspended_once_and_stays_so_after_a_restart() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);

@@ -30,7 +30,7 @@ pub fn bind(estate: &Estate, name: &str, value: &Value) {
     });
 }
 
-/// Entries of this kind in the SQLite file of an estate: their `data`.
+/// Entries of this kind in the SQLite file of an estate.
 pub fn entries(estate: &Estate, kind: &str) -> Vec<Value> {
     let Books::Sqlite(path) = &estate.books else { panic!("not a file") };
     let script = "import sqlite3, sys, json\n\

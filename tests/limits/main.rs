@@ -28,6 +28,7 @@ mod batches;
 mod breakers;
 mod desk;
 mod floods;
+mod models;
 mod order;
 mod pools;
 mod road;

@@ -217,6 +217,7 @@ fn manifest() -> Manifest {
         model_names: vec!["m".into()],
         instructions: Vec::new(),
         delegates: Vec::new(),
+        replay: wicketgate::identity::manifest::Replay::default(),
         policy_agent: None,
         tools: TOOLS.iter().map(|(name, _)| Grant::of(ToolName::parse(name).unwrap())).collect(),
         limits: Limits::default(),

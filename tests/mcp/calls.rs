@@ -185,3 +185,23 @@ async fn many_calls_at_once_get_their_own_answers() {
     let summary = gate.checked().await;
     assert_eq!(calls(&summary, "completed"), 64, "{summary}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_that_has_room_again_by_itself_says_when_and_one_that_has_not_does_not() {
+    for (limit, retry) in [("calls_per_minute", Some(60)), ("calls", None)] {
+        let Gate { tool, estate, mut sidecar, .. } = Gate::start().await;
+        sidecar.stop().await;
+        let limits = format!("\"limits\": {{\"{limit}\": 1}}, \"tools\":");
+        estate.manifest("1.0.1", "manifest", |text| text.replacen("\"tools\":", &limits, 1));
+        let gate = Gate::again(tool, estate).await;
+        let session = gate.session().await;
+        session.call("work.do", json!({"n": 1})).await.result();
+        let denied = session.call("work.do", json!({"n": 2})).await.result();
+        let meta = &denied["_meta"];
+        assert_eq!(meta["wicketgate.dev/code"], "limit.exceeded", "{denied}");
+        assert_eq!(meta["wicketgate.dev/retry_after_seconds"].as_u64(), retry, "{denied}");
+        let said = text(&denied).contains("try again in 60 seconds");
+        assert_eq!(said, retry.is_some(), "{denied}");
+        assert_eq!(gate.tool.count(), 1);
+    }
+}

@@ -96,6 +96,17 @@ impl Gate {
 
     /// The same with this `spec.mode` in the agent's manifest.
     pub fn of_mode(mode: &str, enforcement: &str, files: &[(&str, &str)]) -> Self {
+        Self::around(mode, enforcement, files, &[], &[])
+    }
+
+    /// The same with these files beside its configuration, and these tools more, as it lists them.
+    pub fn around(
+        mode: &str,
+        enforcement: &str,
+        files: &[(&str, &str)],
+        beside: &[(&str, &str)],
+        more: &[Value],
+    ) -> Self {
         let dir = tempfile::Builder::new().prefix("wgo").tempdir().unwrap();
         let (child, operator, said) = (None, String::new(), None);
         let mut gate = Self { dir, tool: Tool::start(), child, operator, said };
@@ -105,7 +116,8 @@ impl Gate {
         gate.write("root/src/a.rs", "fn a() {}");
         gate.write("root/src/b.rs", "fn b() {}");
         gate.write("root/secret.txt", "secret");
-        gate.furnish(mode);
+        beside.iter().for_each(|(name, text)| gate.write(name, text));
+        gate.furnish(mode, more);
         gate.write(
             "bundle/bundle.json",
             &format!(r#"{{"name":"main","version":"1.4.2","enforcement":{enforcement}}}"#),
@@ -120,10 +132,11 @@ impl Gate {
         gate
     }
 
-    fn furnish(&self, mode: &str) {
+    fn furnish(&self, mode: &str, more: &[Value]) {
         let tools = [("fs.read", "T0"), ("work.do", "T1"), ("work.pay", "T3")];
-        let granted: Vec<Value> =
-            tools.iter().map(|(name, tier)| json!({"name": name, "tier": tier})).collect();
+        let own = tools.iter().map(|(name, tier)| json!({"name": name, "tier": tier}));
+        let others = more.iter().map(|tool| json!({"name": tool["name"], "tier": tool["tier"]}));
+        let granted: Vec<Value> = own.chain(others).collect();
         let manifest = json!({
             "apiVersion": "wicketgate.dev/v1", "kind": "AgentManifest",
             "metadata": {"name": "observed-agent", "version": "1.0.0", "owner": "tests@example.com"},
@@ -139,6 +152,10 @@ impl Gate {
                 "http": {"method": "POST", "url": format!("http://127.0.0.1:{}/do", self.tool.port),
                     "body": "args", "private_addresses": ["127.0.0.0/8"]}})
         };
+        let read = json!({"name": "fs.read", "description": "reads", "kind": "file.read", "tier": "T0",
+            "read_only": true, "file": {"root": "root", "name": "repo"}});
+        let own = [read, http("work.do", "T1"), http("work.pay", "T3")];
+        let tools: Vec<Value> = own.into_iter().chain(more.iter().cloned()).collect();
         let config = json!({
             "state": "state", "listen": {"socket": "agent.sock"}, "operator": {"listen": "127.0.0.1:0"},
             "ledger": {"sqlite": {}}, "fleet": {"key": "fleet"},
@@ -149,11 +166,7 @@ impl Gate {
             "self_test": {"at_start": false},
             "agents": [{"manifest": "agent.yaml",
                 "callers": [{"uid": rustix::process::getuid().as_raw()}]}],
-            "tools": [
-                {"name": "fs.read", "description": "reads", "kind": "file.read", "tier": "T0",
-                    "read_only": true, "file": {"root": "root", "name": "repo"}},
-                http("work.do", "T1"), http("work.pay", "T3"),
-            ],
+            "tools": tools,
         });
         self.write("wicketgate.yaml", &config.to_string());
     }

@@ -9,8 +9,11 @@
     reason = "tests may stop at the first surprise"
 )]
 
+mod backtest;
+mod diff;
 mod gate;
 mod suggest;
+mod why;
 
 use std::time::{Duration, SystemTime};
 

@@ -10,7 +10,7 @@ const TEAM: &str =
 const AGENT: &str = r#"deny contains {"code": "secret", "message": "no secrets"} if input.args.path == "secret.txt""#;
 
 /// An agent that nobody wrote rules for yet, and what it did.
-async fn played() -> (Gate, String) {
+pub async fn played() -> (Gate, String) {
     let gate = Gate::start(&observing(), &[("agent/main.rego", AGENT), ("team/main.rego", TEAM)]);
     let agent = gate.open("").await;
     for (tool, id, args) in [

@@ -70,9 +70,30 @@ async fn a_role_may_do_what_is_its_own_and_a_client_cannot_widen_it() {
     for (route, right) in ROUTES {
         for (who, rights) in [
             ("vera", &[Right::Look, Right::Study][..]),
-            ("otto", &[Right::Look, Right::Switch, Right::Review, Right::Study]),
+            (
+                "otto",
+                &[
+                    Right::Look,
+                    Right::Switch,
+                    Right::Review,
+                    Right::Study,
+                    Right::Erase,
+                    Right::Custody,
+                ],
+            ),
             ("anna", &[Right::Look, Right::Read, Right::Word, Right::Study]),
-            ("aude", &[Right::Look, Right::Read, Right::Review, Right::Study]),
+            (
+                "aude",
+                &[
+                    Right::Look,
+                    Right::Read,
+                    Right::Review,
+                    Right::Study,
+                    Right::Export,
+                    Right::Hold,
+                    Right::Custody,
+                ],
+            ),
             ("paul", &[Right::Study, Right::Propose]),
             ("pia", &[Right::Study, Right::Publish]),
         ] {

@@ -142,6 +142,7 @@ impl Hall {
             addr: SocketAddr::from(([127, 0, 0, 1], 0)),
             hosts: Vec::new(),
             connections_max: 64,
+            tls: None,
         };
         let view = View { readiness, metrics };
         let closing = CancellationToken::new();
@@ -391,7 +392,7 @@ fn people(dir: &Path) -> Vec<Member> {
         std::fs::write(&token_file, token(name)).unwrap();
         std::fs::set_permissions(&token_file, std::fs::Permissions::from_mode(0o600)).unwrap();
         let roles: BTreeSet<Role> = roles.iter().copied().collect();
-        Member { subject: name.to_owned(), roles, token_file }
+        Member { subject: name.to_owned(), roles, token_file: Some(token_file), certificate: None }
     };
     PEOPLE.into_iter().map(member).collect()
 }

@@ -23,6 +23,7 @@ mod sidecar;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod backtest;
 mod desk;
 mod tool;
 

@@ -5,17 +5,24 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stderr,
     reason = "tests may stop at the first surprise"
 )]
 
+mod archive;
+mod conformance;
 mod corpus;
 mod examples;
+mod explain;
 mod faults;
 mod lints;
+mod mutants;
 mod observe;
 mod quorum;
 mod refusals;
 mod signing;
+mod suite;
+mod traps;
 
 use std::path::Path;
 use std::time::Duration;
@@ -57,6 +64,19 @@ fn decide(bundle: &Bundle, input: &str) -> Result<Answer, EngineError> {
 /// The codes of everything wrong.
 fn codes(loaded: Result<Bundle, Vec<LoadError>>) -> Vec<&'static str> {
     loaded.map_or_else(|errors| errors.iter().map(|e| e.code).collect(), |_| Vec::new())
+}
+
+/// `wicketgate policy …`: exit code, standard output and standard error.
+fn policy(args: &[&str]) -> (i32, String, String) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"));
+    let done = command.arg("policy").args(args).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
+}
+
+/// The one JSON object a command prints.
+fn told(out: &str) -> serde_json::Value {
+    serde_json::from_str(out).unwrap_or_else(|e| panic!("{e}: {out}"))
 }
 
 fn shipped() -> std::path::PathBuf {

@@ -17,18 +17,30 @@ mod stage;
 use serde_json::json;
 use stage::Stage;
 
-const STEPS: [&str; 21] = [
-    "files", "tools", "gate", "pin", "run", "call", "call", "call", "call", "call", "approve",
-    "approve", "count", "seal", "tail", "anchor", "export", "verify", "tamper", "ledger", "end",
+const STEPS: [&str; 23] = [
+    "files", "tools", "gate", "pin", "run", "call", "call", "call", "call", "call", "call", "call",
+    "approve", "approve", "count", "seal", "tail", "anchor", "export", "verify", "tamper",
+    "ledger", "end",
 ];
+
+/// The steps of this play: where there is no sandbox, the command is said to be left out.
+fn steps(played: &stage::Played) -> Vec<&'static str> {
+    let mut steps = STEPS.to_vec();
+    if played.names().contains(&"sandbox".to_owned()) {
+        eprintln!("not tested here: the command of the play: {}", played.step("sandbox")["why"]);
+        steps.insert(2, "sandbox");
+        steps.remove(6);
+    }
+    steps
+}
 
 #[test]
 fn every_step_goes_as_told_nothing_is_left_running_and_it_can_be_played_again() {
     let stage = Stage::new();
     let first = stage.play(&["quickstart", "--json"]).ends(0);
-    assert_eq!(first.names(), STEPS);
+    assert_eq!(first.names(), steps(&first));
     let again = stage.play(&["quickstart", "--json"]).ends(0);
-    assert_eq!(again.names(), STEPS);
+    assert_eq!(again.names(), steps(&again));
     assert_ne!(first.step("end")["dir"], again.step("end")["dir"]);
     assert_ne!(first.step("files")["keys"], again.step("files")["keys"]);
     assert_eq!(stage.processes(), Vec::<String>::new());
@@ -40,15 +52,42 @@ fn every_step_goes_as_told_nothing_is_left_running_and_it_can_be_played_again() 
 fn the_tools_counted_exactly_the_calls_that_were_allowed() {
     let stage = Stage::new();
     let played = stage.play(&["quickstart", "--json", "--dir", "demo"]).ends(0);
-    let verdicts: Vec<_> = played.calls().map(|call| call["verdict"].clone()).collect();
-    assert_eq!(verdicts, ["allowed", "allowed", "allowed", "denied", "held"]);
-    let http =
-        |call: &serde_json::Value| call["verdict"] == "allowed" && call["tool"] != "handbook.read";
+    let verdicts: Vec<_> = played
+        .calls()
+        .filter(|call| call["tool"] != "text.count")
+        .map(|call| call["verdict"].clone())
+        .collect();
+    assert_eq!(verdicts, ["allowed", "allowed", "allowed", "allowed", "denied", "held"]);
+    let http = |call: &serde_json::Value| {
+        let own = ["handbook.read", "invoices.of", "text.count"];
+        call["verdict"] == "allowed" && !own.iter().any(|name| call["tool"] == *name)
+    };
     // And the one that two people approved.
     let allowed = played.calls().filter(http).count() + 1;
     let hits = &played.step("count")["hits"];
     assert_eq!(*hits, json!({"all": allowed, "customers": 1, "tickets": 0, "transfers": 2}));
     assert_eq!(played.step("run")["other_model"], "manifest.mismatch");
+}
+
+#[test]
+fn files_a_database_a_sandboxed_command_and_http_are_behind_one_gate() {
+    let stage = Stage::new();
+    let played = stage.play(&["quickstart", "--json", "--dir", "demo"]).ends(0);
+    let result = |tool: &str| -> Option<serde_json::Value> {
+        let call = played.calls().find(|call| call["tool"] == tool)?;
+        Some(serde_json::from_str(call["result"].as_str().unwrap()).unwrap())
+    };
+    let invoices = result("invoices.of").unwrap();
+    assert_eq!(invoices["rows"], json!([["R-7", 250, 2], ["R-8", 90, 1]]));
+    assert_eq!(invoices["tables_queried"], json!(["invoices"]));
+    let Some(counted) = result("text.count") else {
+        eprintln!("not tested here: the command of the play: {}", played.step("sandbox")["why"]);
+        return;
+    };
+    assert_eq!((&counted["stdout"], &counted["sandbox"]), (&json!("5\n"), &json!("S1")));
+    // What it ran in is on the books, in the evidence that the auditor checked.
+    let entries = std::fs::read_to_string(stage.path("demo/evidence/ledger/entries.jsonl"));
+    assert!(entries.unwrap().contains(r#""observed":{"sandbox":"S1""#));
 }
 
 #[test]

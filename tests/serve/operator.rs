@@ -20,7 +20,7 @@ fn serve(connections_max: usize) -> Served {
     let (faces, tell, _) = faces();
     let addr = SocketAddr::from(([127, 0, 0, 1], 0));
     let hosts = vec!["gate.example".to_owned()];
-    let settings = Settings { addr, hosts, connections_max };
+    let settings = Settings { addr, hosts, connections_max, tls: None };
     let shutdown = CancellationToken::new();
     let view = View { readiness: faces.readiness, metrics: faces.metrics };
     let running = operator::serve(settings, view, shutdown.clone()).unwrap();

@@ -346,6 +346,7 @@ fn manifest(wall_seconds: Option<u64>) -> Manifest {
         model_names: vec!["m".into()],
         instructions: Vec::new(),
         delegates: vec![helper_digest()],
+        replay: wicketgate::identity::manifest::Replay::default(),
         policy_agent: None,
         tools: ["t.read", "t.write", "t.ghost"].map(grant).into(),
         limits: Limits { wall_seconds, ..Limits::default() },

@@ -7,7 +7,8 @@ use std::process::Command;
 use wicketgate::evidence::bundle::{ENTRIES, Files};
 
 use crate::stage::{
-    bundle, demo, noted_head, python, replace, resign, resign_with, said, witnesses, written,
+    bundle, calls, demo, noted_head, python, replace, resign, resign_with, said, sealed, witnesses,
+    written,
 };
 
 /// The steps of the guide that need nothing but Python and OpenSSL, and those that need packages.
@@ -74,9 +75,7 @@ fn an_auditor_with_the_guide_python_and_openssl_alone_can_check_the_quickstart()
     let env = [("HEAD", head.as_ref()), ("WITNESSES", trusted.as_ref())];
     let (fine, told) = run(&script, &demo().join("evidence"), &env);
     assert!(fine, "{told}");
-    for part in
-        ["files match", "extends the head you noted", "is sealed, 14 entries, 5 calls", "all here"]
-    {
+    for part in ["files match", "extends the head you noted", &sealed(), "all here"] {
         assert!(told.contains(part), "`{part}` is not in:\n{told}");
     }
     let (fine, told) = run(&script, &demo().join("evidence-tampered"), &[]);
@@ -167,11 +166,16 @@ fn every_program_the_guide_names_accepts_the_quickstart() {
         [("PYTHON", python.as_os_str()), ("HEAD", head.as_ref()), ("WITNESSES", trusted.as_ref())];
     let (fine, told) = run(&script, &demo().join("evidence"), &env);
     assert!(fine, "{told}");
+    let again = format!(
+        "{} decisions made again by OPA: the same verdicts, reasons and obligations",
+        calls() + 1
+    );
+    let alone = format!("aics-tlog: ledger: {} proofs that stand on their own", calls() + 3);
     for part in [
-        "6 decisions made again by OPA: the same verdicts, reasons and obligations",
+        again.as_str(),
+        alone.as_str(),
         "securesystemslib and in-toto-attestation: ",
         "aics-tlog: ledger extends the head you noted",
-        "aics-tlog: ledger: 8 proofs that stand on their own",
         "rfc8785, aics-tlog, scitt-cose: ledger: ",
         "aics-tlog: ledger/checkpoint.txt at ",
         "aics-tlog: fleet/checkpoint.txt at ",

@@ -28,6 +28,17 @@ pub fn demo() -> &'static Path {
     DEMO.get_or_init(|| dir.path().join("demo").canonicalize().unwrap())
 }
 
+/// Calls of the play: one less where no sandbox keeps its command.
+pub fn calls() -> usize {
+    let config = std::fs::read_to_string(demo().join("wicketgate.yaml")).unwrap();
+    if config.contains("kind: command") { 7 } else { 6 }
+}
+
+/// What the guide says of the run: a call has a decision and an end.
+pub fn sealed() -> String {
+    format!("is sealed, {} entries, {} calls", 4 + 2 * calls(), calls())
+}
+
 pub fn said(done: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     format!("{}{}", text(&done.stdout), text(&done.stderr))

@@ -242,6 +242,7 @@ fn manifest(tools: Vec<Grant>) -> Manifest {
         model_names: vec!["m".into()],
         instructions: Vec::new(),
         delegates: Vec::new(),
+        replay: wicketgate::identity::manifest::Replay::default(),
         policy_agent: None,
         tools,
         limits: Limits::default(),

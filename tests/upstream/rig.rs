@@ -12,7 +12,7 @@ use wicketgate::catalog::address::Cidr;
 use wicketgate::catalog::binding::{Credential, Place};
 use wicketgate::catalog::host::Origin;
 use wicketgate::catalog::secret::Secret;
-use wicketgate::catalog::server::{self, Server, Transport};
+use wicketgate::catalog::server::{self, Isolation, Server, Transport};
 use wicketgate::domain::digest::Digest;
 
 /// A credential of the server's.
@@ -63,6 +63,8 @@ pub fn named(name: &str, behaviours: &[&str], timeout: Duration) -> Server {
         env: vec![("LANG".to_owned(), "C.UTF-8".to_owned())],
         secrets: vec![("TOKEN".to_owned(), Secret::parse(TOKEN).unwrap(), "env:T".to_owned())],
         cwd: PathBuf::from("/"),
+        isolation: Isolation::None { said: true },
+        path: None,
     };
     server(name, Transport::Stdio(stdio), timeout)
 }

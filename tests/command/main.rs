@@ -1,0 +1,37 @@
+//! Sandboxed commands through the built program: what works in there, and what nothing gets out of.
+//!
+//! Judged by what is there afterwards: files, connections, processes.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
+)]
+
+use std::time::Duration;
+
+mod benign;
+mod escape;
+mod estate;
+mod limits;
+mod others;
+mod servers;
+mod start;
+mod workspace;
+
+#[path = "../faults/agent.rs"]
+mod agent;
+#[path = "../agents/home.rs"]
+mod home;
+#[path = "../agents/process.rs"]
+mod process;
+#[path = "../support/waiting.rs"]
+mod waiting;
+
+/// How long anything may take that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,43 @@
+//! Files behind the gate, through the built program: read, listed, written, and put back. What happened is
+//! read off the file system, never off what the gate says of itself.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
+)]
+
+use std::time::Duration;
+
+#[path = "../faults/agent.rs"]
+mod agent;
+#[path = "../faults/checker.rs"]
+mod checker;
+#[path = "../payload/desk.rs"]
+mod desk;
+#[path = "../faults/sidecar.rs"]
+mod sidecar;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../support/waiting.rs"]
+mod waiting;
+
+mod tool;
+mod yard;
+
+mod faults;
+mod list;
+mod names;
+mod races;
+mod rollback;
+mod write;
+
+use waiting::{pause, until};
+
+/// How long anything may take that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,0 +1,202 @@
+//! Paths and names that nobody is given, whatever the tool, the policy or the file system.
+
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use crate::yard::Yard;
+
+const OUTSIDE: &[&str] = &[
+    "../outside/canary",
+    "a/../../outside/canary",
+    "/etc/passwd",
+    "/proc/self/environ",
+    "‥/outside/canary",
+    "．．/outside/canary",
+    "..／outside／canary",
+    "..\\outside\\canary",
+    "sub//../x",
+    "./ok.txt",
+    "ok.txt/",
+    "ok.txt\u{200b}",
+    "ok\u{202e}txt",
+    "ok\ntxt",
+    "CON",
+    "nul.txt",
+    "ok.txt ",
+    "ok.txt.",
+    "~/x",
+    "ok.txt:stream",
+    "e\u{301}.txt",
+];
+
+const PROTECTED: &[&str] = &[
+    ".env",
+    ".ENV.production",
+    "sub/.env.local",
+    ".git/config",
+    ".git/hooks/post-checkout",
+    ".Git/config",
+    "GIT~1/config",
+    ".ßh/authorized_keys",
+    ".ssh/authorized_keys",
+    ".aws/credentials",
+    ".cursor/mcp.json",
+    ".claude/settings.json",
+    ".mcp.json",
+    "CLAUDE.md",
+    "sub/agents.md",
+    ".bashrc",
+    ".github/workflows/ci.yml",
+    "server.pem",
+    "tls/Site.KEY",
+    "id_rsa",
+    "．ｅｎｖ",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_spelling_of_a_path_leads_out_of_the_root() {
+    let yard = Yard::new().await;
+    yard.put("ok.txt", "fine");
+    let (sidecar, agent) = yard.serve().await;
+    let long = ["a/".repeat(65) + "x", "x".repeat(256), "y/".repeat(2048) + "z"];
+    let paths = OUTSIDE.iter().map(|path| (*path).to_owned()).chain(long);
+    for path in paths {
+        for (tool, args) in [
+            ("fs.read", json!({"path": path})),
+            ("fs.list", json!({"path": path})),
+            ("fs.write", json!({"path": path, "content": "OWNED"})),
+            ("fs.deep", json!({"path": path, "content": "OWNED"})),
+        ] {
+            let refused = yard.call(&agent, tool, args).await.expect_err(&path);
+            let detail = refused.detail.as_str();
+            assert!(detail == "file.path" || detail.starts_with("schema."), "{path}: {refused:?}");
+        }
+    }
+    let nul = r#"{"path":"ok.txt\u0000.md","content":"OWNED"}"#;
+    assert!(agent.call("fs.write", "nul", nul).await.is_err());
+    assert_eq!(std::fs::read_dir(yard.path("")).unwrap().count(), 1, "only what was there");
+    assert_eq!(yard.text("ok.txt"), "fine");
+    yard.end(sidecar, &agent).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn protected_names_are_denied_in_every_spelling_also_before_they_exist() {
+    let yard = Yard::new().await;
+    std::fs::create_dir(yard.path(".git")).unwrap();
+    yard.put(".git/config", "[core]");
+    let (sidecar, agent) = yard.serve().await;
+    for path in PROTECTED {
+        for (tool, args) in [
+            ("fs.read", json!({"path": path})),
+            ("fs.list", json!({"path": path})),
+            ("fs.write", json!({"path": path, "content": "{}"})),
+            ("fs.write", json!({"path": path, "mode": "delete"})),
+            ("fs.deep", json!({"path": path, "content": "{}"})),
+            ("fs.heavy", json!({"path": path, "content": "{}"})),
+        ] {
+            let detail = yard.denied(&agent, tool, args).await;
+            assert_eq!(detail, "file.protected_name", "{tool} {path}");
+        }
+    }
+    // What a build machine runs may be read and not written.
+    yard.put(".gitlab-ci.yml", "stages: []");
+    yard.call(&agent, "fs.read", json!({"path": ".gitlab-ci.yml"})).await.unwrap();
+    let write = json!({"path": ".gitlab-ci.yml", "content": "evil"});
+    assert_eq!(yard.denied(&agent, "fs.write", write).await, "file.protected_name");
+    assert_eq!(yard.text(".gitlab-ci.yml"), "stages: []");
+    let names: Vec<_> = std::fs::read_dir(yard.path("")).unwrap().collect();
+    assert_eq!(names.len(), 2, "nothing was made: {names:?}");
+    yard.end(sidecar, &agent).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_root_protects_more_names_and_excepts_exact_paths_only() {
+    let yard = Yard::with(|config| {
+        for tool in config["tools"].as_array_mut().unwrap() {
+            tool["file"]["protect"] = json!(["Payroll"]);
+            tool["file"]["allow"] = json!([".env.example"]);
+        }
+    })
+    .await;
+    std::fs::create_dir(yard.path("payroll")).unwrap();
+    yard.put("payroll/may.csv", "1");
+    let (sidecar, agent) = yard.serve().await;
+    for path in ["payroll/may.csv", "PAYROLL/may.csv", ".env", "sub/.env.example", ".ENV.example"] {
+        let detail = yard.denied(&agent, "fs.write", json!({"path": path, "content": "x"})).await;
+        assert_eq!(detail, "file.protected_name", "{path}");
+    }
+    yard.write(&agent, ".env.example", "KEY=").await;
+    assert_eq!(yard.text(".env.example"), "KEY=");
+    assert_eq!(yard.text("payroll/may.csv"), "1");
+    yard.end(sidecar, &agent).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gates_own_files_are_not_given_even_where_a_root_holds_them() {
+    let yard = Yard::with(|config| {
+        config["agents"][0]["manifest"] = "work/agent.yaml".into();
+        for tool in config["tools"].as_array_mut().unwrap() {
+            tool["file"]["allow"] = json!(["agent.yaml"]);
+        }
+    })
+    .await;
+    for name in ["agent.yaml", "agent.yaml.sig.json"] {
+        std::fs::copy(yard.desk.path(name), yard.path(name)).unwrap();
+    }
+    let before = yard.text("agent.yaml");
+    let (sidecar, agent) = yard.serve().await;
+    // Under another name it is the same file.
+    std::fs::rename(yard.path("agent.yaml"), yard.path("renamed")).unwrap();
+    for path in ["agent.yaml", "AGENT.yaml", "agent.yaml.sig.json", "renamed"] {
+        for (tool, args) in [
+            ("fs.read", json!({"path": path})),
+            ("fs.write", json!({"path": path, "content": "spec: {}"})),
+            ("fs.write", json!({"path": path, "mode": "delete"})),
+        ] {
+            assert_eq!(yard.denied(&agent, tool, args).await, "file.protected_name", "{path}");
+        }
+    }
+    assert_eq!(yard.text("renamed"), before);
+    yard.end(sidecar, &agent).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_symbolic_link_is_followed_at_any_place_of_a_path() {
+    let yard = Yard::new().await;
+    std::fs::create_dir_all(yard.path("a/b")).unwrap();
+    yard.put("a/b/file", "inside");
+    symlink(yard.desk.path("outside"), yard.path("out")).unwrap();
+    symlink(yard.desk.path("outside/canary"), yard.path("a/b/link")).unwrap();
+    symlink("file", yard.path("a/b/inner")).unwrap();
+    symlink("a", yard.path("alias")).unwrap();
+    symlink("/proc/self/root", yard.path("magic")).unwrap();
+    symlink("/nowhere", yard.path("dangling")).unwrap();
+    let (sidecar, agent) = yard.serve().await;
+    for path in [
+        "out/canary",
+        "out/new",
+        "a/b/link",
+        "a/b/inner",
+        "alias/b/file",
+        "alias/b/new",
+        "magic/etc/passwd",
+        "dangling",
+    ] {
+        for (tool, args) in [
+            ("fs.read", json!({"path": path})),
+            ("fs.write", json!({"path": path, "content": "OWNED"})),
+            ("fs.write", json!({"path": path, "mode": "delete"})),
+            ("fs.deep", json!({"path": path, "content": "OWNED"})),
+        ] {
+            assert_eq!(yard.denied(&agent, tool, args).await, "file.symlink", "{tool} {path}");
+        }
+    }
+    for path in ["out", "alias", "magic"] {
+        let detail = yard.denied(&agent, "fs.list", json!({"path": path})).await;
+        assert_eq!(detail, "file.symlink", "{path}");
+    }
+    assert_eq!(yard.text("a/b/file"), "inside");
+    assert!(yard.path("a/b/link").is_symlink() && yard.path("dangling").is_symlink());
+    yard.end(sidecar, &agent).await;
+}

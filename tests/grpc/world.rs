@@ -1,0 +1,201 @@
+//! A gate with gRPC tools, and the service behind them as its owner sees it.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::agent::{Agent, Refused};
+use crate::checker::{Books, python};
+use crate::desk::Desk;
+use crate::sidecar::Sidecar;
+
+/// What the service is sent, and nobody else.
+pub const SECRET: &str = "grpc-secret-0123456789abcdef";
+
+const RULES: &str = r#"package wicketgate.agent
+import rego.v1
+
+allow if {
+	startswith(input.tool.name, "orders.")
+	input.effect.kind == "grpc"
+	input.effect.service == "shop.v1.Orders"
+	input.effect.method in {"Echo", "Act", "Change", "Open"}
+	input.effect.host in {"127.0.0.1", "localhost"}
+}
+deny contains "only small messages are sent here" if {
+	input.tool.name == "orders.small"
+	input.effect.request_bytes > 8
+}
+deny contains "nothing is changed here" if {
+	input.tool.name == "orders.judged"
+	input.effect.method == "Change"
+}
+"#;
+
+/// A service of grpcio; it ends when dropped.
+pub struct Service {
+    child: Child,
+    dir: TempDir,
+    pub port: u16,
+}
+
+impl Service {
+    pub fn start() -> Service {
+        Self::with(&[])
+    }
+
+    /// Over TLS with this certificate and key.
+    pub fn secure(cert: &Path, key: &Path) -> Service {
+        Self::with(&[cert, key])
+    }
+
+    fn with(more: &[&Path]) -> Service {
+        let dir = tempfile::tempdir().unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/grpc/service.py");
+        let mut child = Command::new(python())
+            .arg("-B")
+            .arg(script)
+            .arg(dir.path())
+            .args(more)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim().strip_prefix("port ").expect("the service starts").parse().unwrap();
+        Service { child, dir, port }
+    }
+
+    /// The descriptor set that protoc made.
+    pub fn descriptors(&self) -> PathBuf {
+        self.dir.path().join("shop.pb")
+    }
+
+    /// What reached it.
+    pub fn seen(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.dir.path().join("seen.jsonl")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// How many times this was noted: `inside`, `gone`, ….
+    pub fn noted(&self, act: &str) -> usize {
+        self.seen().iter().filter(|event| event["act"] == act).count()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A tool of kind `grpc`.
+pub fn tool(name: &str, port: u16, method: &str) -> Value {
+    json!({"name": name, "description": "asks the orders", "kind": "grpc", "tier": "T0", "read_only": true,
+        "timeout_ms": 8000, "result_bytes_max": 65536,
+        "grpc": {"url": format!("http://127.0.0.1:{port}"), "descriptor_set": "shop.pb",
+            "service": "shop.v1.Orders", "method": method, "private_addresses": ["127.0.0.0/8"]}})
+}
+
+/// The same, changing something.
+pub fn writer(name: &str, port: u16, method: &str) -> Value {
+    let mut tool = tool(name, port, method);
+    tool["read_only"] = json!(false);
+    tool["tier"] = json!("T1");
+    tool
+}
+
+/// Everything of one test.
+pub struct World {
+    pub desk: Desk,
+    pub sidecar: Sidecar,
+    pub agent: Agent,
+    calls: std::sync::atomic::AtomicU32,
+}
+
+impl World {
+    /// A gate before this service, with a tool for each method.
+    pub async fn before(service: &Service) -> World {
+        let port = service.port;
+        let mut keyed = tool("orders.keyed", port, "Act");
+        keyed["credentials"] =
+            json!([{"header": "authorization", "prefix": "Bearer ", "file": "secret"}]);
+        keyed["grpc"]["metadata"] = json!({"x-tenant": "acme"});
+        let mut brief = tool("orders.brief", port, "Act");
+        brief["timeout_ms"] = json!(700);
+        let mut brief_change = writer("orders.brief_change", port, "Change");
+        brief_change["timeout_ms"] = json!(700);
+        let mut narrow = tool("orders.narrow", port, "Act");
+        narrow["grpc"]["request_bytes_max"] = json!(64);
+        let tools = vec![
+            tool("orders.echo", port, "Echo"),
+            tool("orders.act", port, "Act"),
+            tool("orders.open", port, "Open"),
+            tool("orders.small", port, "Act"),
+            tool("orders.judged", port, "Change"),
+            writer("orders.change", port, "Change"),
+            keyed,
+            brief,
+            brief_change,
+            narrow,
+        ];
+        Self::with(&service.descriptors(), tools).await
+    }
+
+    /// With these tools.
+    pub async fn with(descriptors: &Path, tools: Vec<Value>) -> World {
+        let desk = Self::desk(descriptors, tools).await;
+        let sidecar = desk.estate.serve().await;
+        let agent = sidecar.open().await;
+        World { desk, sidecar, agent, calls: 0.into() }
+    }
+
+    /// The files of a gate with these tools.
+    pub async fn desk(descriptors: &Path, tools: Vec<Value>) -> Desk {
+        let desk = Desk::sqlite().await;
+        std::fs::copy(descriptors, desk.path("shop.pb")).unwrap();
+        std::fs::write(desk.path("secret"), SECRET).unwrap();
+        let granted: Vec<Value> =
+            tools.iter().map(|tool| json!({"name": tool["name"], "tier": "T0"})).collect();
+        desk.estate.manifest("1.0.1", "manifest", |text| {
+            let mut manifest: Value = serde_json::from_str(&text).unwrap();
+            manifest["spec"]["tools"] = json!(granted);
+            serde_json::to_string_pretty(&manifest).unwrap()
+        });
+        desk.estate.bundle("1.0.1", RULES, "policy");
+        desk.estate.configure(|config| config["tools"] = json!(tools));
+        desk
+    }
+
+    /// One call.
+    pub async fn call(&self, tool: &str, args: Value) -> Result<Value, Refused> {
+        let number = self.calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let answer = self.agent.call(tool, &format!("c{number}"), &args.to_string()).await;
+        answer.map(|text| serde_json::from_str(&text).unwrap())
+    }
+
+    /// One order to the service.
+    pub async fn act(&self, tool: &str, act: &str, message: &str) -> Result<Value, Refused> {
+        self.call(tool, json!({"act": act, "message": message})).await
+    }
+
+    /// Ends the gate in order; the books hold.
+    pub async fn close(mut self) -> Value {
+        self.sidecar.stop().await;
+        let Books::Sqlite(path) = &self.desk.estate.books else { unreachable!() };
+        let given = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(given.path(), self.desk.estate.receipts.lines().join("\n")).unwrap();
+        let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut checker = Command::new(python());
+        checker.arg("-B").arg(top.join("tests/checker/check_ledger.py")).arg("--sqlite").arg(path);
+        let done = checker.arg("--acknowledged").arg(given.path()).output().unwrap();
+        let out = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success(), "{out}{}", String::from_utf8_lossy(&done.stderr));
+        serde_json::from_str(&out).unwrap()
+    }
+}

@@ -1,0 +1,347 @@
+//! Models as governed tools, against scripted servers: what is sent, what is counted, what is refused.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::agent::Agent;
+use crate::desk::{entries, limits};
+use crate::sidecar::Estate;
+use crate::tool::Tool;
+
+const QUESTION: &str =
+    r#"{"model":"small","messages":[{"role":"user","content":"hello"}],"max_output_tokens":100}"#;
+const SECRET: &str = "sk-test-0123456789abcdef";
+
+/// A server of models that answers what it was told to, the last answer again and again.
+#[derive(Clone)]
+struct Server {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    answers: Mutex<VecDeque<(u16, String)>>,
+    seen: Mutex<Vec<(HeaderMap, Value)>>,
+}
+
+impl Server {
+    async fn start(answers: &[(u16, Value)]) -> Self {
+        let shared = Arc::new(Shared::default());
+        shared.answers.lock().extend(answers.iter().map(|(code, body)| (*code, body.to_string())));
+        let routes = Router::new()
+            .route("/v1/chat/completions", post(answer))
+            .route("/api/chat", post(answer))
+            .with_state(Arc::clone(&shared));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+        Self { port, shared }
+    }
+
+    fn seen(&self) -> usize {
+        self.shared.seen.lock().len()
+    }
+
+    fn asked(&self, at: usize) -> (HeaderMap, Value) {
+        self.shared.seen.lock()[at].clone()
+    }
+}
+
+async fn answer(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    body: String,
+) -> (StatusCode, [(&'static str, &'static str); 1], String) {
+    shared.seen.lock().push((headers, serde_json::from_str(&body).unwrap()));
+    let mut answers = shared.answers.lock();
+    let next = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
+    let (code, body) = next.unwrap();
+    (StatusCode::from_u16(code).unwrap(), [("content-type", "application/json")], body)
+}
+
+fn completion(text: &str, input: u64, output: u64) -> Value {
+    json!({"id": "x", "object": "chat.completion", "model": "small-2026", "choices": [{"index": 0,
+        "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+        "usage": {"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output}})
+}
+
+fn place(name: &str, port: u16) -> Value {
+    json!({"name": name, "api": "openai", "url": format!("http://127.0.0.1:{port}/v1"),
+        "models": {"small": "small-2026"}, "private_addresses": ["127.0.0.0/8"]})
+}
+
+/// An estate whose `work.do` is a model at these places.
+async fn estate(places: Value) -> Estate {
+    let estate = Estate::sqlite(&Tool::start().await);
+    estate.configure(|config| {
+        config["tools"][0] = json!({"name": "work.do", "description": "asks a model", "kind": "model",
+            "tier": "T1", "model": {"output_tokens_max": 200, "upstreams": places}});
+    });
+    estate
+}
+
+fn usages(estate: &Estate, kind: &str) -> Vec<Value> {
+    entries(estate, kind)
+        .into_iter()
+        .map(|entry| entry["data"]["observed"]["usage"].clone())
+        .collect()
+}
+
+async fn ask(agent: &Agent, id: &str) -> Result<Value, crate::agent::Refused> {
+    let answer = agent.call("work.do", id, QUESTION).await?;
+    Ok(serde_json::from_str(&answer).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_comes_with_what_it_used_and_that_is_on_the_books() {
+    let server = Server::start(&[(200, completion("hi", 12, 3))]).await;
+    let mut main = place("main", server.port);
+    main["price"] = json!({"input": 250_000, "output": 2_000_000});
+    let estate = estate(json!([main])).await;
+    limits(&estate, r#"{"calls": 500}"#);
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    let said = ask(&agent, "a").await.unwrap();
+    assert_eq!(said["message"], json!({"role": "assistant", "content": "hi"}));
+    assert_eq!((&said["model"], &said["upstream"]), (&json!("small-2026"), &json!("main")));
+    let used = json!({"input_tokens": 12, "output_tokens": 3, "cost_micro_usd": 9});
+    assert_eq!(said["usage"], used);
+    let (_, sent) = server.asked(0);
+    assert_eq!(
+        sent,
+        json!({"model": "small-2026", "messages": [{"role": "user", "content": "hello"}],
+            "max_tokens": 100, "n": 1, "stream": false})
+    );
+    sidecar.stop().await;
+    let mut booked = used;
+    booked["upstream"] = json!("main");
+    assert_eq!(usages(&estate, "call.completed"), [booked]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_place_is_asked_if_one_does_not_work_and_never_after_it_answered() {
+    let unreachable = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let busy = Server::start(&[(429, json!({})), (503, json!({})), (400, json!({}))]).await;
+    let good = Server::start(&[(200, completion("hi", 5, 5))]).await;
+    let places =
+        json!([place("off", unreachable), place("busy", busy.port), place("good", good.port)]);
+    let estate = estate(places).await;
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    for id in ["a", "b"] {
+        assert_eq!(ask(&agent, id).await.unwrap()["upstream"], "good");
+    }
+    // 400: it works, and says that the question is wrong.
+    assert_eq!(ask(&agent, "c").await.unwrap_err().code, "tool.failed");
+    assert_eq!((busy.seen(), good.seen()), (3, 2));
+    sidecar.stop().await;
+    let failed = usages(&estate, "call.failed");
+    assert_eq!(failed, [json!({"upstream": "busy", "input_tokens": 0, "output_tokens": 0})]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_never_pass_the_manifests_limit_and_a_restart_forgets_none() {
+    // Each call reads 70 and writes 30; before it is asked, its bytes and 100 are set aside.
+    let server = Server::start(&[(200, completion("hi", 70, 30))]).await;
+    let estate = estate(json!([place("main", server.port)])).await;
+    let bound = u64::try_from(QUESTION.len()).unwrap() + 100;
+    limits(&estate, &format!(r#"{{"tokens": {}}}"#, 300 + bound));
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    for id in ["a", "b", "c"] {
+        ask(&agent, id).await.unwrap();
+    }
+    sidecar.kill();
+    let mut sidecar = estate.serve().await;
+    ask(&agent, "d").await.unwrap();
+    let refused = ask(&agent, "e").await.unwrap_err();
+    assert_eq!(
+        (refused.code.as_str(), refused.detail.as_str()),
+        ("limit.exceeded", "limit.tokens")
+    );
+    // A tool that is no model has no tokens.
+    agent.call("work.held", "f", "{}").await.unwrap_err();
+    assert_eq!(server.seen(), 4);
+    sidecar.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_at_once_take_no_more_than_their_pool_of_tokens_has() {
+    let server = Server::start(&[(200, completion("hi", 70, 30))]).await;
+    let estate = estate(json!([place("main", server.port)])).await;
+    estate.configure(|config| {
+        config["pools"] = json!([{"name": "all", "unit": "tokens", "per": "none", "size": 1000}]);
+    });
+    let mut sidecar = estate.serve().await;
+    let agent = Arc::new(sidecar.open().await);
+    let calls = (0..50).map(|i| {
+        let agent = Arc::clone(&agent);
+        tokio::spawn(async move { ask(&agent, &format!("c{i}")).await })
+    });
+    let mut answered = 0;
+    for call in calls.collect::<Vec<_>>() {
+        match call.await.unwrap() {
+            Ok(_) => answered += 1,
+            // The store was asked by many at once: nothing ran, and it may be asked again.
+            Err(refused) if refused.code == "ledger.unavailable" => {}
+            Err(refused) => {
+                let said = (refused.code.as_str(), refused.detail.as_str());
+                assert_eq!(said, ("limit.exceeded", "limit.pool.all"));
+            }
+        }
+    }
+    // One after the other, what each gave back is there for the next: until no question fits any more.
+    for i in 0.. {
+        match ask(&agent, &format!("d{i}")).await {
+            Ok(_) => answered += 1,
+            Err(refused) if refused.code == "ledger.unavailable" => {}
+            Err(_) => break,
+        }
+    }
+    let bound = u64::try_from(QUESTION.len()).unwrap() + 100;
+    assert!(answered * 100 <= 1000 && (answered * 100 + bound) > 1000, "{answered}");
+    assert_eq!(server.seen(), usize::try_from(answered).unwrap());
+    sidecar.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_provider_would_do_on_its_own_is_denied_and_nothing_is_sent() {
+    let server = Server::start(&[(200, completion("hi", 1, 1))]).await;
+    let estate = estate(json!([place("main", server.port)])).await;
+    let sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    for (id, more, detail) in [
+        ("a", r#""tools":[{"type":"web_search"}]"#, "model.hosted_tool"),
+        ("b", r#""web_search_options":{}"#, "schema.additional_properties"),
+        ("c", r#""stream":true"#, "schema.additional_properties"),
+        ("d", r#""max_output_tokens":201"#, "schema.maximum"),
+    ] {
+        let question =
+            format!(r#"{{"model":"small","messages":[{{"role":"user","content":"x"}}],{more}}}"#);
+        let refused = agent.call("work.do", id, &question).await.unwrap_err();
+        assert_eq!(
+            (refused.code.as_str(), refused.detail.as_str()),
+            ("policy.denied", detail),
+            "{more}"
+        );
+    }
+    let image = r#"{"model":"small","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}"#;
+    assert_eq!(agent.call("work.do", "e", image).await.unwrap_err().detail, "model.remote_content");
+    let other = QUESTION.replace("small", "large");
+    assert_eq!(agent.call("work.do", "f", &other).await.unwrap_err().detail, "schema.enum");
+    assert_eq!(server.seen(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_credential_reaches_the_model_and_comes_back_to_nobody() {
+    let server = Server::start(&[(200, completion(&format!("your key is {SECRET}"), 1, 1))]).await;
+    let mut main = place("main", server.port);
+    main["credentials"] =
+        json!([{"header": "authorization", "prefix": "Bearer ", "file": "model.key"}]);
+    let estate = estate(json!([main])).await;
+    std::fs::write(estate.path("model.key"), SECRET).unwrap();
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    let said = ask(&agent, "a").await.unwrap();
+    assert_eq!(said["message"]["content"], "your key is [REDACTED:credential]");
+    let (headers, sent) = server.asked(0);
+    assert_eq!(headers["authorization"], format!("Bearer {SECRET}"));
+    assert!(!sent.to_string().contains(SECRET));
+    sidecar.stop().await;
+    assert!(!sidecar.said().contains(SECRET));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_lost_may_have_cost_all_that_was_possible() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // The question is read, and there is no answer.
+            let _ = stream.readable().await;
+            let _ = stream.try_read(&mut [0; 65_536]);
+        }
+    });
+    let good = Server::start(&[(200, completion("hi", 5, 5))]).await;
+    let estate = estate(json!([place("lost", port), place("good", good.port)])).await;
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    assert_eq!(ask(&agent, "a").await.unwrap_err().code, "tool.failed");
+    assert_eq!(good.seen(), 0, "it may have been answered");
+    sidecar.stop().await;
+    let read = QUESTION.len();
+    let canonical =
+        json!({"upstream": "lost", "input_tokens": read, "output_tokens": 100, "estimated": true});
+    assert_eq!(usages(&estate, "call.failed"), [canonical]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ollama_server_is_asked_in_its_own_words() {
+    let answer = json!({"model": "llama", "message": {"role": "assistant", "content": "hi"}, "done": true,
+        "done_reason": "stop", "prompt_eval_count": 7, "eval_count": 2});
+    let server = Server::start(&[(200, answer)]).await;
+    let mut local = place("local", server.port);
+    local["api"] = json!("ollama");
+    local["url"] = json!(format!("http://127.0.0.1:{}", server.port));
+    local["models"] = json!({"small": "llama"});
+    let estate = estate(json!([local])).await;
+    let mut sidecar = estate.serve().await;
+    let said = ask(&sidecar.open().await, "a").await.unwrap();
+    assert_eq!(
+        (&said["message"]["content"], &said["usage"]["output_tokens"]),
+        (&json!("hi"), &json!(2))
+    );
+    assert_eq!(server.asked(0).1["options"], json!({"num_predict": 100}));
+    sidecar.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_that_is_bound_wrongly_is_named_with_its_place_in_the_file() {
+    for (change, said) in [
+        (
+            json!({"url": "http://10.0.0.1/v1"}),
+            "model.upstreams[0].url: `10.0.0.1` is not on the public",
+        ),
+        (json!({"url": "https://{host}.test/v1"}), "model.upstreams[0].url: "),
+        (json!({"api": "bedrock"}), "model.upstreams[0].api: `bedrock` is none of"),
+        (json!({"models": {}}), "model.upstreams[0].models: are 1 to 64"),
+        (json!({"credentials": [{"query": "key", "env": "PATH"}]}), "are headers for kind `model`"),
+    ] {
+        let mut main = place("main", 1);
+        main.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let estate = estate(json!([main])).await;
+        let mut sidecar = estate.start();
+        sidecar.ends(78).await;
+        assert!(sidecar.said().contains(said), "{said}: {}", sidecar.said());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_example_is_a_binding_as_it_stands() {
+    let example: Value =
+        serde_saphyr::from_str(include_str!("../../examples/model/tools.yaml")).unwrap();
+    let estate = Estate::sqlite(&Tool::start().await);
+    estate.configure(|config| {
+        config["tools"].as_array_mut().unwrap().extend(example.as_array().unwrap().clone());
+    });
+    let check = || {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"));
+        command.args(["config", "check"]).arg(estate.path("wicketgate.yaml"));
+        command
+    };
+    let done = check().env("MODEL_API_KEY", SECRET).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let done = check().env_remove("MODEL_API_KEY").output().unwrap();
+    assert_eq!(done.status.code(), Some(78), "without its key");
+}

@@ -1,0 +1,163 @@
+//! One export at a time, beside everything else that operators do; and none for somebody who has left.
+
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use wicketgate::clock::{SystemClock, SystemEntropy};
+use wicketgate::crypto::keys::SecretKey;
+use wicketgate::evidence::artifacts::Artifacts;
+use wicketgate::ledger::entry::Kind;
+use wicketgate::ledger::fleet::FleetParts;
+use wicketgate::ledger::retention::PayloadKeeper;
+use wicketgate::ledger::spool::NoJournal;
+use wicketgate::ledger::sqlite::{Sqlite, SqliteKeeper, SqliteReader};
+use wicketgate::ledger::store::{LedgerReader, StoreError};
+use wicketgate::operator::evidence::{Archive, Evidence};
+
+use crate::hall::{Hall, run_id, token};
+
+/// A ledger that opens when the test says so, and says how often it was asked.
+struct Slow {
+    path: PathBuf,
+    key: SecretKey,
+    open: watch::Receiver<bool>,
+    asked: watch::Sender<u64>,
+}
+
+#[async_trait]
+impl Archive for Slow {
+    async fn reader(&self) -> Result<Arc<dyn LedgerReader>, StoreError> {
+        self.asked.send_modify(|asked| *asked += 1);
+        self.open.clone().wait_for(|open| *open).await.unwrap();
+        Ok(Arc::new(SqliteReader::open(&self.path).await?))
+    }
+
+    async fn keeper(&self) -> Result<Option<Arc<dyn PayloadKeeper>>, StoreError> {
+        Ok(Some(Arc::new(SqliteKeeper::open(&self.path).await?)))
+    }
+
+    async fn fleet(&self) -> Result<FleetParts, String> {
+        Ok(FleetParts {
+            store: Arc::new(Sqlite::open_fleet(&self.path).await.map_err(|e| e.to_string())?),
+            clock: Arc::new(SystemClock::new()),
+            entropy: Arc::new(SystemEntropy),
+            enrolment: Arc::new(self.key.clone()),
+            key: Arc::new(self.key.clone()),
+            previous: None,
+            anchor_file: None,
+            sights: Vec::new(),
+            journal: Box::new(NoJournal),
+            tenant: "default".to_owned(),
+        })
+    }
+}
+
+/// An office whose ledger opens at a word: the word, and how often it was asked for.
+async fn slow() -> (Hall, watch::Sender<bool>, watch::Receiver<u64>) {
+    let hall = Hall::open().await;
+    hall.open_run(run_id(1)).await;
+    let (open_in, open) = watch::channel(false);
+    let (asked, asked_out) = watch::channel(0);
+    let key = SecretKey::generate(&SystemEntropy);
+    let scratch = hall.path("exports");
+    std::fs::DirBuilder::new().mode(0o700).create(&scratch).unwrap();
+    hall.office.allow_evidence(Evidence {
+        archive: Arc::new(Slow { path: hall.path("ledger.sqlite"), key: key.clone(), open, asked }),
+        key: Arc::new(key),
+        artifacts: Artifacts::at(&hall.path("artifacts")),
+        scratch,
+        backups: Duration::from_secs(60),
+        store: "sqlite",
+    });
+    (hall, open_in, asked_out)
+}
+
+fn question() -> Value {
+    json!({"query": {"scope": "run", "run": run_id(1).to_string()}})
+}
+
+/// Asks for the run as Aude: the head of the answer and its body's bytes.
+async fn take(door: std::net::SocketAddr) -> (String, Vec<u8>) {
+    let mut stream = TcpStream::connect(door).await.unwrap();
+    let (token, body) = (token("aude"), question().to_string());
+    let request = format!(
+        "POST /v1/exports HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer \
+         {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap().to_ascii_lowercase();
+    (head, answer[end + 4..].to_vec())
+}
+
+#[tokio::test]
+async fn one_export_is_made_at_a_time_and_holds_up_no_order() {
+    let (hall, open, mut asked) = slow().await;
+    let first = tokio::spawn(take(hall.door));
+    asked.wait_for(|asked| *asked == 1).await.unwrap();
+    let (head, body) = take(hall.door).await;
+    assert!(head.starts_with("http/1.1 429") && head.contains("retry-after: 5"), "{head}");
+    assert!(String::from_utf8_lossy(&body).contains("export.busy"), "{head}");
+    let kill = json!({"action": "kill", "target": "all", "reason": "now"});
+    assert_eq!(hall.post("otto", "/v1/control", &kill).await.0, 202, "a kill waits for nobody");
+    assert!(hall.entries(Kind::EvidenceExported).await.is_empty());
+    open.send_replace(true);
+    let (head, body) = first.await.unwrap();
+    assert!(head.starts_with("http/1.1 200") && head.contains("application/zip"), "{head}");
+    assert!(head.contains("content-digest: sha-256=:") && body.starts_with(b"PK"), "{head}");
+    let (head, _) = take(hall.door).await;
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    assert_eq!(hall.entries(Kind::EvidenceExported).await.len(), 2);
+    assert_eq!(std::fs::read_dir(hall.path("exports")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn an_export_whose_client_has_left_is_given_up_and_recorded_nowhere() {
+    let (hall, open, mut asked) = slow().await;
+    let stream = TcpStream::connect(hall.door).await.unwrap();
+    let shaken =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+    let (mut sender, connection) = shaken.unwrap();
+    let driving = tokio::spawn(connection);
+    let request = http::Request::post(format!("http://{}/v1/exports", hall.door))
+        .header("authorization", format!("Bearer {}", token("aude")))
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::from(question().to_string())))
+        .unwrap();
+    let waiting = tokio::spawn(sender.send_request(request));
+    asked.wait_for(|asked| *asked == 1).await.unwrap();
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    // Its place is free once the office has heard of it: whoever asks then is not told to wait.
+    let second = tokio::spawn({
+        let door = hall.door;
+        async move {
+            loop {
+                let (head, body) = take(door).await;
+                if !head.starts_with("http/1.1 429") {
+                    return (head, body);
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    asked.wait_for(|asked| *asked == 2).await.unwrap();
+    open.send_replace(true);
+    let (head, _) = second.await.unwrap();
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    assert_eq!(hall.entries(Kind::EvidenceExported).await.len(), 1, "only what was sent");
+    driving.abort();
+}

@@ -1,0 +1,31 @@
+//! Runs recorded and replayed through the built program, by agents in processes of their own. The tools of the
+//! recorded runs are a server that counts who came: while a recording is replayed it is gone.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests may stop at the first surprise"
+)]
+
+#[path = "../agents/home.rs"]
+mod home;
+#[path = "../agents/process.rs"]
+mod process;
+
+mod house;
+mod tool;
+
+mod drifted;
+mod frameworks;
+mod opened;
+mod recorded;
+mod replayed;
+mod spoiled;
+
+/// How long anything may take that a test waits for.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);

@@ -1,0 +1,69 @@
+//! What an operator is told of databases before anybody asks them anything.
+
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, number, pg_tool};
+use crate::desk::Desk;
+use crate::support::pg::Pg;
+
+/// The picture of these tools, and how the command ended.
+fn probed(desk: &Desk, tools: &[Value]) -> (Value, i32) {
+    desk.estate.configure(|config| config["tools"] = json!(tools));
+    let ended = desk.ask(&["tools", "probe", "--json"]);
+    let picture: Value = serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{ended:?}"));
+    for secret in ["reader-password-1", "super-password-1"] {
+        assert!(!ended.out.contains(secret) && !ended.err.contains(secret), "{ended:?}");
+    }
+    (picture, ended.code)
+}
+
+fn row<'a>(picture: &'a Value, name: &str) -> &'a Value {
+    let rows = picture["tools"].as_array().unwrap();
+    rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name}: {picture}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_is_fit_is_ready_and_its_read_only_transactions_were_tried() {
+    let (desk, admin_url, _, tools) = Bench::furnished(Pg::cluster(), &[]).await;
+    let (picture, code) = probed(&desk, &tools);
+    assert_eq!(code, 0, "{picture}");
+    let pg = row(&picture, "sql.pg")["points"].to_string();
+    for part in ["without TLS", "may write to no table", "tried to leave one and could not"] {
+        assert!(pg.contains(part), "`{part}` is not in {pg}");
+    }
+    let books = row(&picture, "sql.books")["points"].to_string();
+    assert!(books.contains("it may write") && !books.contains("tried to leave"), "{books}");
+    let lite = |name| row(&picture, name)["points"].to_string();
+    assert!(lite("sql.lite").contains("for reading alone"));
+    assert!(lite("sql.lite_books").contains("for reading and writing"));
+    for sql in ["SELECT count(*) - 3 FROM orders", "SELECT count(*) FROM canary"] {
+        assert_eq!(number(&admin_url, sql).await, 0, "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_may_too_much_is_unfit_and_one_that_is_not_let_in_is_unreached() {
+    let roles = [("super", "SUPERUSER", "")];
+    let (desk, admin_url, suffix, mut tools) = Bench::furnished(Pg::cluster(), &roles).await;
+    tools.truncate(1);
+    let none = admin_url.replace("//postgres@", &format!("//none_{suffix}:reader-password-1@"));
+    std::fs::write(desk.path("none.url"), none).unwrap();
+    let closed = "postgres://none:reader-password-1@127.0.0.1:1/x?sslmode=disable";
+    std::fs::write(desk.path("closed.url"), closed).unwrap();
+    for (file, state, ends, says) in [
+        ("super.url", "unfit", 1, "is a superuser"),
+        ("writer.url", "unfit", 1, "may write to public.orders"),
+        ("none.url", "unreached", 2, "does not exist"),
+        ("closed.url", "unreached", 2, "does not answer"),
+    ] {
+        let mut both = tools.clone();
+        both.push(pg_tool("sql.x", file, json!({"tables": ["public.t"]})));
+        let (picture, code) = probed(&desk, &both);
+        assert_eq!(code, ends, "{file}: {picture}");
+        let broken = row(&picture, "sql.x");
+        assert_eq!(broken["state"], state, "{file}: {broken}");
+        assert!(broken["points"].to_string().contains(says), "`{says}`: {broken}");
+        assert!(broken["points"].to_string().contains("\"todo\":\""), "{broken}");
+        assert_eq!(row(&picture, "sql.pg")["state"], "ready");
+    }
+}
