@@ -60,7 +60,7 @@ impl Open {
 }
 
 /// An entry whose canonical bytes are about `floor::ENTRY_BYTES`.
-fn entry() -> Written {
+pub fn entry() -> Written {
     let padding = "x".repeat(floor::ENTRY_BYTES - 330);
     let data = Json::object([("code", Json::from(padding))]);
     Written::bare(Draft::of(Kind::RequestRejected, data))

@@ -1,0 +1,114 @@
+//! What authority costs: releasing an approved call, polling for orders, and stopping many gates.
+//!
+//! `cargo bench --bench authority` prints one table; `-- --quick` prints it from short measurements;
+//! `-- release polling kill` measures only what is named. Nothing here asserts a time. See
+//! benches/README.md.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "a measurement may stop at the first surprise, and prints"
+)]
+
+#[path = "../../tests/faults/agent.rs"]
+mod agent;
+#[path = "../../tests/faults/checker.rs"]
+mod checker;
+#[path = "../road/floor.rs"]
+mod floor;
+#[allow(unused_imports, reason = "its tests use more")]
+#[path = "../../tests/authority/hub.rs"]
+mod hub;
+#[path = "../road/load.rs"]
+mod load;
+#[path = "../../tests/authority/people.rs"]
+mod people;
+mod polling;
+mod release;
+#[path = "../../tests/faults/sidecar.rs"]
+mod sidecar;
+#[path = "../../tests/support/mod.rs"]
+mod support;
+#[path = "../road/table.rs"]
+mod table;
+#[path = "../../tests/faults/tool.rs"]
+mod tool;
+#[path = "../../tests/support/waiting.rs"]
+mod waiting;
+
+use std::time::Duration;
+
+use table::Table;
+use waiting::{pause, until, within};
+
+/// How long anything may take that is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Which parts are measured, and for how long each.
+#[derive(Debug)]
+pub struct Plan {
+    only: Vec<String>,
+    /// One measurement.
+    pub each: Duration,
+    /// Approvals that are released, orders that are given.
+    pub times: usize,
+    /// Gates that poll.
+    pub gates: usize,
+}
+
+impl Plan {
+    fn read(args: &[String]) -> Self {
+        let quick = args.iter().any(|a| a == "--quick");
+        let (each, times, gates) = if quick { (2000, 20, 1000) } else { (10_000, 200, 1000) };
+        let part = |a: &&String| !a.starts_with('-');
+        let only = args.iter().filter(part).cloned().collect();
+        Self { only, each: Duration::from_millis(each), times, gates }
+    }
+
+    /// Whether this part is measured.
+    fn wants(&self, part: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|o| o == part)
+    }
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo test --all-targets` runs this too, without `--bench`: then there is nothing to do.
+    if !args.iter().any(|a| a == "--bench") {
+        println!("run it with: cargo bench --bench authority [-- --quick] [release polling kill]");
+        return;
+    }
+    let plan = Plan::read(&args);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(measure(&plan));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+}
+
+async fn measure(plan: &Plan) {
+    let mut table = Table::default();
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = tokio::task::spawn_blocking(support::pg::Pg::cluster).await.unwrap();
+    let database = cluster.database().await;
+    table.say(&floor::machine(dir.path(), &database.admin_url).await);
+    if plan.wants("release") {
+        release::sqlite(plan, dir.path(), &mut table).await;
+        release::postgres(plan, &cluster.database().await, &mut table).await;
+    }
+    if plan.wants("polling") {
+        polling::beside_appends(plan, &database, &mut table).await;
+    }
+    if plan.wants("kill") {
+        polling::kill(plan, &database, &mut table).await;
+    }
+    table.say(&floor::after(dir.path()));
+    table.finish();
+}

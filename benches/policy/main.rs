@@ -1,0 +1,149 @@
+//! What judging the past costs: `cargo bench --bench policy`, `-- --quick` with 20,000 inputs.
+//!
+//! A SQLite ledger beside the build (`WICKETGATE_BENCH_DIR` for another place) with 1,000,000 recorded decisions, made by a
+//! gate inside this process. Then, in the same run: the engine alone over such inputs on one thread, and
+//! `policy backtest` over all of them with one thread that evaluates and with as many as there are cores.
+//! The figure is decisions per second and core as a ratio to the engine alone; the thread that reads the
+//! ledger is not counted as a core.
+#![allow(
+    dead_code,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::cast_precision_loss,
+    reason = "a bench may stop at the first surprise, and looks at a clock"
+)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use wicketgate::enforce::Bounds;
+use wicketgate::evidence::backtest::{self, Against, Bench, Candidate, Query, Watch};
+use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
+use wicketgate::ledger::store::LedgerReader as _;
+use wicketgate::policy::PolicyEngine as _;
+use wicketgate::policy::bundle::Bundle;
+use wicketgate::policy::rego::RegoEngine;
+
+#[path = "../../tests/limits/road.rs"]
+mod road;
+
+use road::Gate;
+
+const INPUTS: usize = 1_000_000;
+const INPUTS_QUICK: usize = 20_000;
+/// How long the engine alone is measured.
+const SPAN: Duration = Duration::from_secs(5);
+const CALLERS: usize = 64;
+
+struct Nobody;
+
+impl Watch for Nobody {
+    fn at(&self, _: u64, _: u64, _: u64) {}
+}
+
+/// Fifteen rules in three layers: those of `--bench road`.
+fn bundle() -> Bundle {
+    let files = [
+        ("bundle.json", r#"{"name":"bench","version":"1.0.0"}"#),
+        ("org/main.rego", include_str!("../road/fifteen_org.rego")),
+        ("team/main.rego", include_str!("../road/fifteen_team.rego")),
+        ("agent/main.rego", include_str!("../road/fifteen_agent.rego")),
+    ];
+    let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
+    Bundle::of_files(BTreeMap::from(files)).unwrap()
+}
+
+/// Puts so many decisions on the books.
+async fn write(path: &Path, inputs: usize) {
+    let store = Arc::new(Sqlite::open(path).await.unwrap());
+    let gate = Arc::new(Gate::over(store, Bounds::default(), &Arc::new(AtomicU64::new(0))).await);
+    let run = gate.run().await;
+    let callers = (0..CALLERS).map(|caller| {
+        let (gate, run) = (Arc::clone(&gate), Arc::clone(&run));
+        tokio::spawn(async move {
+            for n in (caller..inputs).step_by(CALLERS) {
+                let args = format!(
+                    r#"{{"amount":{},"title":"ticket {n}","path":"src/module/file_{n}.rs","body":"{}"}}"#,
+                    n % 3000,
+                    "x".repeat(120)
+                );
+                gate.call_tool(&run, "t2", &args).await.unwrap();
+            }
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.await.unwrap();
+    }
+    gate.end().await;
+}
+
+/// Some of the recorded inputs.
+async fn some(reader: &SqliteReader) -> Vec<Vec<u8>> {
+    let chain = reader.chains().await.unwrap().remove(0).chain;
+    let rows = reader.entries(&chain, 0, 2000).await.unwrap();
+    let mut inputs = Vec::new();
+    for row in rows {
+        let entry = wicketgate::ledger::entry::Entry::parse(&row.body).unwrap();
+        for said in entry.draft.commit.iter().filter(|c| c.role == "policy_input") {
+            inputs.extend(reader.payload(&chain, &said.c).await.unwrap().map(|row| row.body));
+        }
+    }
+    inputs
+}
+
+/// Decisions per second of the engine alone.
+fn alone(bundle: &Bundle, inputs: &[Vec<u8>]) -> f64 {
+    let engine = RegoEngine::new(bundle, Duration::from_millis(100)).unwrap();
+    let (began, mut made) = (Instant::now(), 0_u64);
+    while began.elapsed() < SPAN {
+        for input in inputs {
+            drop(std::hint::black_box(engine.decide(input)));
+            made += 1;
+        }
+    }
+    made as f64 / began.elapsed().as_secs_f64()
+}
+
+fn main() {
+    let quick = std::env::args().any(|arg| arg == "--quick");
+    let inputs = if quick { INPUTS_QUICK } else { INPUTS };
+    let dir = std::env::var("WICKETGATE_BENCH_DIR").unwrap_or_else(|_| "target".into());
+    let dir = tempfile::tempdir_in(std::path::absolute(dir).unwrap()).unwrap();
+    let path = dir.path().join("ledger.sqlite");
+    let many = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let began = Instant::now();
+    many.block_on(write(&path, inputs));
+    println!("{inputs} decisions written in {:.0} s", began.elapsed().as_secs_f64());
+    drop(many);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let reader = runtime.block_on(SqliteReader::open(&path)).unwrap();
+    let bundle = bundle();
+    let floor = alone(&bundle, &runtime.block_on(some(&reader)));
+    println!("engine alone, one thread    {floor:>10.0} /s");
+    let candidate = Candidate::new(&bundle).unwrap();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut jobs = vec![1, cores];
+    jobs.dedup();
+    for jobs in jobs {
+        let bench = Bench { new: &candidate, old: Against::Recorded, vault: None, jobs };
+        let (began, mut sink) = (Instant::now(), std::io::sink());
+        let found =
+            backtest::run(&runtime, &reader, &Query::default(), &bench, (&Nobody, &mut sink))
+                .unwrap();
+        assert_eq!(found.tally.judged, u64::try_from(inputs).unwrap());
+        let rate = found.tally.judged as f64 / began.elapsed().as_secs_f64();
+        println!(
+            "backtest, {jobs} thread(s)      {rate:>10.0} /s   per core {:>8.0}   ratio {:.2} of the engine alone",
+            rate / jobs as f64,
+            rate / jobs as f64 / floor
+        );
+    }
+}

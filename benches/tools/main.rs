@@ -1,0 +1,37 @@
+//! What the gate adds to tools it runs itself: `cargo bench --bench tools`.
+//!
+//! One gate inside this process over a SQLite file beside the build (`WICKETGATE_BENCH_DIR` for another
+//! place), one caller. Each figure is the median of a call through the gate and of the same work without
+//! it, measured by turns in one run.
+#![allow(
+    dead_code,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::cast_precision_loss,
+    reason = "a bench may stop at the first surprise, and looks at a clock"
+)]
+
+mod asked;
+mod files;
+mod grpc;
+
+#[path = "../../tests/support/pg.rs"]
+mod pg;
+#[path = "../../tests/limits/road.rs"]
+mod road;
+
+fn main() {
+    let dir = std::env::var("WICKETGATE_BENCH_DIR").unwrap_or_else(|_| "target".into());
+    let dir = std::path::absolute(dir).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        files::measure(&dir).await;
+        grpc::measure(&dir).await;
+        asked::measure(&dir).await;
+    });
+}
