@@ -282,6 +282,7 @@ impl Made {
     /// Sends the file. The next export waits for it; for a client that takes nothing it does not.
     async fn send(self, out: mpsc::Sender<std::io::Result<Bytes>>) {
         let mut file = tokio::fs::File::from_std(self.file);
+        let (mut place, mut left) = (Some(self.place), self.bytes);
         loop {
             let mut piece = vec![0; PIECE];
             let read = file.read(&mut piece).await;
@@ -290,6 +291,9 @@ impl Made {
                 Ok(0) => break,
                 Ok(count) => {
                     piece.truncate(count);
+                    left = left.saturating_sub(count as u64);
+                    // WHY: whoever has read the last byte may ask for the next export at once.
+                    place = place.filter(|_| left > 0);
                     Ok(Bytes::from(piece))
                 }
                 Err(error) => Err(error),
@@ -301,6 +305,6 @@ impl Made {
                 break;
             }
         }
-        drop(self.place);
+        drop(place);
     }
 }
