@@ -103,10 +103,9 @@ impl Report {
             self.unread = self.unread.saturating_add(1);
             return;
         };
-        let decides = [Kind::CallAuthorized, Kind::CallDenied, Kind::CallHeld];
         // What the gate asked itself is no call of an agent.
         let canary = tool(&entry.draft) == CANARY_TOOL;
-        if !decides.contains(&entry.draft.kind) || canary || !wanted(&entry) {
+        if !entry.draft.kind.decides() || canary || !wanted(&entry) {
             return;
         }
         self.decided = self.decided.saturating_add(1);

@@ -11,7 +11,7 @@ use crate::domain::decision::{Reason, Verdict};
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::SIMULATED;
-use crate::ledger::entry::{Commitment, Entry, Kind};
+use crate::ledger::entry::{Entry, Kind};
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::policy::PolicyEngine as _;
 use crate::policy::bundle::Bundle;
@@ -125,8 +125,7 @@ pub(super) async fn input_of(
     chain: &ChainId,
     decided: &Entry,
 ) -> Result<Option<Json>, StoreError> {
-    let role = |c: &&Commitment| c.role == "policy_input";
-    let Some(said) = decided.draft.commit.iter().find(role) else { return Ok(None) };
+    let Some(said) = decided.draft.committed("policy_input") else { return Ok(None) };
     let Some(row) = reader.payload(chain, &said.c).await? else { return Ok(None) };
     let opens = opens(&said.c, &row.salt, &row.body).is_some();
     Ok(opens.then(|| Json::parse(&row.body, &Limits::FILE).ok()).flatten())

@@ -131,7 +131,7 @@ impl<'a> Material<'a> {
 /// Whether this line is a decision about a call.
 #[must_use]
 pub fn decides(line: &Line) -> bool {
-    line.is(Kind::CallAuthorized) || line.is(Kind::CallDenied) || line.is(Kind::CallHeld)
+    line.entry.draft.kind.decides()
 }
 
 /// Whether this line is a decision that was recorded and not enforced: the call ran all the same.

@@ -44,8 +44,6 @@ impl Tally {
             self.below.remove(&run);
             return;
         }
-        let decided =
-            [Kind::CallAuthorized, Kind::CallHeld, Kind::CallDenied].contains(&draft.kind);
         let (Some(below), Some(call)) = (self.below.get_mut(&run), &draft.call) else { return };
         if let (Some(usage), Some(tool)) = (usage(entry), &draft.tool) {
             let bytes = below.asked.remove(call).unwrap_or_default();
@@ -53,7 +51,7 @@ impl Tally {
                 self.used.entry(*above).or_default().spending.measured(tool, bytes, usage);
             }
         }
-        if !decided {
+        if !draft.kind.decides() {
             return;
         }
         let first = below.calls.insert(call.clone());

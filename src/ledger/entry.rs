@@ -83,6 +83,12 @@ impl Kind {
             || matches!(self, Self::ApprovalGranted | Self::ApprovalRefused)
     }
 
+    /// Whether this is what was decided about a call.
+    #[must_use]
+    pub const fn decides(self) -> bool {
+        matches!(self, Self::CallAuthorized | Self::CallDenied | Self::CallHeld)
+    }
+
     /// Whether this ends a call for good.
     #[must_use]
     pub const fn ends_call(self) -> bool {
@@ -158,6 +164,12 @@ impl Draft {
             commit: Vec::new(),
             data,
         }
+    }
+
+    /// The commitment to its payload of this role; the first, were there several.
+    #[must_use]
+    pub fn committed(&self, role: &str) -> Option<&Commitment> {
+        self.commit.iter().find(|commitment| commitment.role == role)
     }
 }
 

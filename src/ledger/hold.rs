@@ -126,7 +126,7 @@ impl Ledger {
             rows.iter().map(|row| Entry::parse(&row.body)).collect();
         let entries = entries.map_err(|e| Error::Unavailable(e.to_string()))?;
         let Some(first) = entries.first() else { return Ok(None) };
-        let Some(args) = first.draft.commit.iter().find(|c| c.role == "args") else {
+        let Some(args) = first.draft.committed("args") else {
             return Ok(None);
         };
         let opened = self.payload_row(&args.c).await?;

@@ -82,7 +82,7 @@ impl Ledger {
 
     /// The payload an entry commits to in this role, if it is there and opens the commitment.
     async fn opening(&self, entry: &Entry, role: &str) -> Result<Option<Vec<u8>>, Error> {
-        let Some(c) = entry.draft.commit.iter().find(|c| c.role == role) else { return Ok(None) };
+        let Some(c) = entry.draft.committed(role) else { return Ok(None) };
         self.payload(&c.c).await
     }
 

@@ -133,7 +133,7 @@ impl PastSpending {
 
 /// Bytes of the arguments a decision's entry commits to.
 pub(super) fn args_bytes(entry: &Entry) -> u64 {
-    entry.draft.commit.iter().find(|c| c.role == "args").map_or(0, |c| c.len)
+    entry.draft.committed("args").map_or(0, |c| c.len)
 }
 
 /// What a model used, if this is the last entry of a call that measured it.

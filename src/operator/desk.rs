@@ -75,7 +75,7 @@ impl Hold {
     /// The commitment to its payload of this role, and how long that is.
     #[must_use]
     pub fn payload(&self, role: &str) -> Option<(Digest, u64)> {
-        let found = self.entry.draft.commit.iter().find(|commitment| commitment.role == role);
+        let found = self.entry.draft.committed(role);
         found.map(|commitment| (commitment.c, commitment.len))
     }
 

@@ -330,7 +330,7 @@ fn tools(bind: &Json, body: &[u8], out: &mut Out) -> Result<BTreeMap<String, Str
 
 /// One payload of a line with what binds it to the line; or why it cannot be had.
 fn bound(payloads: &Payloads, line: &Line, role: &str) -> Result<(Json, Vec<u8>), String> {
-    let said = line.entry.draft.commit.iter().find(|said| said.role == role);
+    let said = line.entry.draft.committed(role);
     let said = said.ok_or_else(|| "was never recorded".to_owned())?;
     match payloads.0.get(&said.c) {
         Some(Payload::Opened { salt, body, .. }) => {
@@ -382,7 +382,7 @@ fn step(
     };
     let json = |body: Vec<u8>| Json::parse(&body, &Limits::FILE).map_err(|e| e.to_string());
     let args = json(take(main, "args")?)?;
-    let asked = draft.commit.iter().any(|said| said.role == "policy_input");
+    let asked = draft.committed("policy_input").is_some();
     let input = if asked { Some(json(take(main, "policy_input")?)?) } else { None };
     let result = match last.is(Kind::CallCompleted) {
         true => Some(String::from_utf8(take(last, "result")?).map_err(|e| e.to_string())?),

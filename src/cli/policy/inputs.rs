@@ -7,7 +7,7 @@ use crate::cli::suggest::input_of;
 use crate::domain::id::ChainId;
 use crate::domain::json::{Json, Limits};
 use crate::enforce::CANARY_TOOL;
-use crate::ledger::entry::{Entry, Kind};
+use crate::ledger::entry::Entry;
 use crate::ledger::store::{LedgerReader, StoreError};
 
 /// Entries read at once.
@@ -134,7 +134,6 @@ async fn read(reader: &dyn LedgerReader, most: usize) -> Result<Recorded, StoreE
 
 /// Whether an entry is the decision about a call of an agent.
 fn decides(entry: &Entry) -> bool {
-    let kinds = [Kind::CallAuthorized, Kind::CallDenied, Kind::CallHeld];
     let tool = entry.draft.tool.as_ref().map(ToString::to_string);
-    kinds.contains(&entry.draft.kind) && tool.as_deref() != Some(CANARY_TOOL)
+    entry.draft.kind.decides() && tool.as_deref() != Some(CANARY_TOOL)
 }

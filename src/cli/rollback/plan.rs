@@ -119,7 +119,7 @@ pub(super) async fn of_run(
         if let Some((call, end)) = end(&entry) {
             ends.insert(call, end);
         }
-        let said = entry.draft.commit.iter().find(|said| said.role == ROLE).cloned();
+        let said = entry.draft.committed(ROLE).cloned();
         kept.extend(said.map(|said| (entry, said)));
     }
     let mut undo: Vec<Undo> = Vec::new();

@@ -162,7 +162,7 @@ pub(super) fn judge(bench: &Bench<'_>, mut item: Item) -> Judged {
 fn read(vault: Option<&Vault>, item: &mut Item) -> Result<Input, Became> {
     let left = |why| Err(Became::Left(why));
     let draft = &item.entry.draft;
-    let Some(said) = draft.commit.iter().find(|c| c.role == "policy_input") else {
+    let Some(said) = draft.committed("policy_input") else {
         let reasons = draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();
         let none = |reason: &Json| reason.get("detail").and_then(Json::as_str) == Some("no_policy");
         // Whoever refused it stands before any policy, and would refuse it again.

@@ -238,9 +238,9 @@ impl Reading<'_> {
         if !row.body.windows(named.len()).any(|part| part == named.as_bytes()) {
             return Err(self.damaged(row.seq, "the index says another kind than its bytes"));
         }
-        let one_of = |kinds: &[Kind]| kinds.iter().any(|kind| kind.as_str() == row.kind);
-        let decides = one_of(&[Kind::CallAuthorized, Kind::CallDenied, Kind::CallHeld]);
-        if !decides && !one_of(&[Kind::RunOpened, Kind::RunSealed]) {
+        let kind = Kind::parse(&row.kind);
+        let decides = kind.is_some_and(Kind::decides);
+        if !decides && !matches!(kind, Some(Kind::RunOpened | Kind::RunSealed)) {
             return Ok(());
         }
         let Ok(entry) = Entry::parse(&row.body) else {
@@ -264,7 +264,7 @@ impl Reading<'_> {
 
     async fn take(&mut self, entry: Entry) -> Result<(), Error> {
         let opened = entry.run.as_ref().and_then(|link| self.runs.get(&link.run)).cloned();
-        let said = entry.draft.commit.iter().find(|c| c.role == "policy_input");
+        let said = entry.draft.committed("policy_input");
         let stored = |len: &u64| usize::try_from(*len).is_ok_and(|len| len <= STORED_MAX);
         let weight = said.map(|c| c.len).filter(stored).unwrap_or_default();
         if self.bytes.saturating_add(weight) > BYTES_MAX {
@@ -304,9 +304,7 @@ impl Reading<'_> {
             return Ok(());
         }
         let mut items = std::mem::take(&mut self.items);
-        let said = |item: &Item| {
-            item.entry.draft.commit.iter().find(|c| c.role == "policy_input").map(|c| c.c)
-        };
+        let said = |item: &Item| item.entry.draft.committed("policy_input").map(|c| c.c);
         let list: Vec<Digest> = items.iter().filter_map(said).collect();
         let rows = if list.is_empty() {
             Vec::new()

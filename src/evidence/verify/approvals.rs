@@ -304,7 +304,7 @@ fn told(
     given: &[Approval],
     released: bool,
 ) -> Result<bool, String> {
-    let input = line.entry.draft.commit.iter().find(|c| c.role == "policy_input");
+    let input = line.entry.draft.committed("policy_input");
     let payload = input.and_then(|input| material.payloads.0.get(&input.c));
     let Some(Payload::Opened { body, .. }) = payload else { return Ok(false) };
     let input = Json::parse(body, &Limits::FILE).map_err(|e| format!("the policy's input: {e}"))?;

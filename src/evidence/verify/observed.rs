@@ -104,7 +104,7 @@ struct JudgedAt {
 /// From the recorded input where it is opened, else from the entry's own time.
 fn judged_at(material: &Material<'_>, line: &Line) -> Result<JudgedAt, String> {
     let ts = line.entry.ts;
-    let input = line.entry.draft.commit.iter().find(|c| c.role == "policy_input");
+    let input = line.entry.draft.committed("policy_input");
     let input = input.ok_or("not enforced, and no policy was asked")?;
     let Some(Payload::Opened { body, .. }) = material.payloads.0.get(&input.c) else {
         let earliest = Timestamp::from_millis(ts.millis().saturating_sub(SKEW_MILLIS));

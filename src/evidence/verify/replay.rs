@@ -103,7 +103,7 @@ impl Replay<'_> {
         line: &Line,
     ) -> Result<Made, String> {
         let draft = &line.entry.draft;
-        let Some(input) = draft.commit.iter().find(|c| c.role == "policy_input") else {
+        let Some(input) = draft.committed("policy_input") else {
             return not_asked(line).map(|()| Made::NotAsked);
         };
         let Some(Payload::Opened { body, .. }) = material.payloads.0.get(&input.c) else {
@@ -397,7 +397,7 @@ impl Told<'_> {
     /// Whether the arguments are disclosed; if so they are those the policy was told, and what the
     /// firewall saw in them it sees again.
     fn arguments(&self) -> Result<bool, String> {
-        let args = self.line.entry.draft.commit.iter().find(|c| c.role == "args");
+        let args = self.line.entry.draft.committed("args");
         let args = args.ok_or("no arguments are committed to")?;
         let Some(Payload::Opened { salt, body, .. }) = self.material.payloads.0.get(&args.c) else {
             return Ok(false);

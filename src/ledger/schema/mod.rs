@@ -106,7 +106,7 @@ pub fn header(entry: &Entry) -> Result<(), String> {
     let kind = draft.kind;
     let of_call = kind.of_call();
     let of_run = of_call || matches!(kind, Kind::RunOpened | Kind::RunSealed);
-    let decides = matches!(kind, Kind::CallAuthorized | Kind::CallDenied | Kind::CallHeld);
+    let decides = kind.decides();
     let members = [
         ("run", entry.run.is_some(), of_run, of_run),
         ("call", draft.call.is_some(), of_call, of_call),

@@ -250,7 +250,7 @@ fn digest_fits(run: &RunId, id: &CallId, line: &Line) -> Result<(), Damage> {
         return Ok(());
     }
     let Some(said) = line.text("call_digest") else { return Ok(()) };
-    let args = draft.commit.iter().find(|c| c.role == "args").map(|c| c.c);
+    let args = draft.committed("args").map(|c| c.c);
     let expected = match (&draft.tool, args) {
         (Some(tool), Some(args)) => Some(call_digest(run, id, tool, &args)),
         (None, _) | (_, None) => None,
