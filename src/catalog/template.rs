@@ -2,6 +2,7 @@
 
 use crate::domain::canonical;
 use crate::domain::json::Json;
+use crate::domain::pointer::steps;
 
 /// Why a template cannot be filled from these arguments.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -141,10 +142,8 @@ fn push_literal(parts: &mut Vec<Part>, literal: &str, text: &str) -> Result<(), 
 }
 
 fn pointer(name: &str) -> Result<Vec<String>, String> {
-    let steps: Vec<String> = match name.strip_prefix('/') {
-        Some(rest) => rest.split('/').map(|s| s.replace("~1", "/").replace("~0", "~")).collect(),
-        None => vec![name.to_owned()],
-    };
+    let steps: Vec<String> =
+        if name.starts_with('/') { steps(name).collect() } else { vec![name.to_owned()] };
     if steps.iter().any(String::is_empty) {
         return Err("a place is `{argument}` or `{/json/pointer}`".into());
     }

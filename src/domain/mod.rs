@@ -14,6 +14,7 @@ pub mod effect;
 pub mod id;
 pub mod json;
 pub mod outcome;
+pub mod pointer;
 pub mod prepared;
 mod reader;
 pub mod seed;

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::canonical;
 use crate::domain::json::Json;
+use crate::domain::pointer;
 use crate::domain::prepared::Finding;
 
 /// Every kind of finding.
@@ -45,7 +46,7 @@ fn look(value: &Json, path: &mut String, found: &mut BTreeSet<Finding>) {
         }
         Json::Object(members) => {
             for (name, item) in members {
-                step(path, &name.replace('~', "~0").replace('/', "~1"), |path| {
+                step(path, &pointer::step(name), |path| {
                     note(name, path, found);
                     look(item, path, found);
                 });

@@ -1,10 +1,9 @@
 //! Where an agent did something else than it did when it was recorded.
 
-use std::collections::BTreeSet;
-
 use crate::domain::json::Json;
+use crate::domain::pointer::{self, Difference};
 
-/// Paths of one difference at most; more are counted.
+/// Paths of one drift at most; more are not named.
 const CHANGES_MAX: usize = 64;
 
 /// What kind of difference it is.
@@ -39,26 +38,6 @@ impl Kind {
     }
 }
 
-/// One value that is another now.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Change {
-    /// JSON pointer; empty for the whole value.
-    pub path: String,
-    /// What was recorded; none if there was nothing.
-    pub recorded: Option<Json>,
-    /// What is there now; none if there is nothing.
-    pub now: Option<Json>,
-}
-
-impl Change {
-    fn to_json(&self) -> Json {
-        let mut members = vec![("path", Json::from(self.path.as_str()))];
-        members.extend(self.recorded.clone().map(|value| ("recorded", value)));
-        members.extend(self.now.clone().map(|value| ("now", value)));
-        Json::object(members)
-    }
-}
-
 /// One difference.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Drift {
@@ -74,7 +53,7 @@ pub struct Drift {
     /// What happened, for a person.
     pub message: String,
     /// What differs, path by path.
-    pub changes: Vec<Change>,
+    pub changes: Vec<Difference>,
 }
 
 impl Drift {
@@ -88,61 +67,23 @@ impl Drift {
         ];
         members.extend(self.step.map(|step| ("step", Json::from(step))));
         members.extend(self.call.as_deref().map(|call| ("call", Json::from(call))));
-        let changes: Vec<Json> = self.changes.iter().map(Change::to_json).collect();
+        let changes: Vec<Json> = self.changes.iter().map(change).collect();
         members.extend((!changes.is_empty()).then(|| ("changes", Json::from(changes))));
         Json::object(members)
     }
 }
 
-/// Every place where two values differ, in the order of paths.
+fn change(change: &Difference) -> Json {
+    let mut members = vec![("path", Json::from(change.at.as_str()))];
+    members.extend(change.old.clone().map(|value| ("recorded", value)));
+    members.extend(change.new.clone().map(|value| ("now", value)));
+    Json::object(members)
+}
+
+/// What differs between the recorded value and the one there is now, as far as it is named.
 #[must_use]
-pub fn differences(recorded: &Json, now: &Json) -> Vec<Change> {
-    let mut changes = Vec::new();
-    compare(recorded, now, &mut String::new(), &mut changes);
-    changes.truncate(CHANGES_MAX);
-    changes
-}
-
-fn compare(recorded: &Json, now: &Json, path: &mut String, changes: &mut Vec<Change>) {
-    if recorded == now || changes.len() >= CHANGES_MAX {
-        return;
-    }
-    let length = path.len();
-    match (recorded, now) {
-        (Json::Object(a), Json::Object(b)) => {
-            for name in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
-                path.push('/');
-                path.push_str(&name.replace('~', "~0").replace('/', "~1"));
-                each(a.get(name), b.get(name), path, changes);
-                path.truncate(length);
-            }
-        }
-        (Json::Array(a), Json::Array(b)) => {
-            for at in 0..a.len().max(b.len()) {
-                path.push_str(&format!("/{at}"));
-                each(a.get(at), b.get(at), path, changes);
-                path.truncate(length);
-            }
-        }
-        _ => each_changed(Some(recorded), Some(now), path, changes),
-    }
-}
-
-fn each(recorded: Option<&Json>, now: Option<&Json>, path: &mut String, changes: &mut Vec<Change>) {
-    match (recorded, now) {
-        (Some(recorded), Some(now)) => compare(recorded, now, path, changes),
-        _ => each_changed(recorded, now, path, changes),
-    }
-}
-
-fn each_changed(
-    recorded: Option<&Json>,
-    now: Option<&Json>,
-    path: &str,
-    changes: &mut Vec<Change>,
-) {
-    let (recorded, now) = (recorded.cloned(), now.cloned());
-    changes.push(Change { path: path.to_owned(), recorded, now });
+pub fn differences(recorded: &Json, now: &Json) -> Vec<Difference> {
+    pointer::differences(recorded, now, CHANGES_MAX)
 }
 
 /// The value without what these JSON pointers name.
@@ -150,11 +91,7 @@ fn each_changed(
 pub fn without(value: &Json, pointers: &[String]) -> Json {
     let mut value = value.clone();
     for pointer in pointers {
-        let parts: Vec<String> = pointer
-            .split('/')
-            .skip(1)
-            .map(|part| part.replace("~1", "/").replace("~0", "~"))
-            .collect();
+        let parts: Vec<String> = pointer::steps(pointer).collect();
         forget(&mut value, &parts);
     }
     value
@@ -187,30 +124,6 @@ mod tests {
 
     fn json(text: &str) -> Json {
         Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
-    }
-
-    #[test]
-    fn differences_are_named_by_their_paths() {
-        let recorded = json(r#"{"a":1,"b":{"c/d":[1,2,3],"e":"x"},"g":true}"#);
-        let now = json(r#"{"a":1,"b":{"c/d":[1,5],"e":"x"},"h":null,"g":"true"}"#);
-        let found = differences(&recorded, &now);
-        let shown: Vec<_> = found
-            .iter()
-            .map(|c| (c.path.as_str(), c.recorded.is_some(), c.now.is_some()))
-            .collect();
-        assert_eq!(
-            shown,
-            [
-                ("/b/c~1d/1", true, true),
-                ("/b/c~1d/2", true, false),
-                ("/g", true, true),
-                ("/h", false, true)
-            ]
-        );
-        assert!(differences(&recorded, &recorded).is_empty());
-        let other = differences(&json("[1]"), &json("{}"));
-        assert_eq!(other.len(), 1);
-        assert_eq!(other[0].path, "");
     }
 
     #[test]

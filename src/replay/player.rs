@@ -238,7 +238,7 @@ impl Player {
         let changes = differences(&without(&recorded, pointers), &without(call.args(), pointers));
         let (number, _) = self.place(step);
         let paths: Vec<String> =
-            changes.iter().take(4).map(|change| format!("`{}`", change.path)).collect();
+            changes.iter().take(4).map(|change| format!("`{}`", change.at)).collect();
         let message =
             format!("step {number} (`{tool}`) has other arguments at {}", paths.join(", "));
         let (kind, tool) = (Kind::Arguments, tool.to_owned());

@@ -74,8 +74,8 @@ impl Report<'_> {
                         .as_ref()
                         .map_or_else(|| "nothing".to_owned(), |v| clipped(&canonical::text(v)))
                 };
-                let (was, is) = (shown(&change.recorded), shown(&change.now));
-                lines.push(format!("  {}: recorded {was}, now {is}", path(&change.path)));
+                let (was, is) = (shown(&change.old), shown(&change.new));
+                lines.push(format!("  {}: recorded {was}, now {is}", path(&change.at)));
             }
         }
         let end = match (drifts.len(), &self.unsure) {

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 mod scan;
 
+use crate::domain::pointer;
 use scan::{Places, scan};
 
 /// Bytes of one document.
@@ -126,7 +127,7 @@ fn said(
     schema: &Value,
 ) -> Vec<(String, String)> {
     use jsonschema::error::ValidationErrorKind as Kind;
-    let below = |name: &str| format!("{at}/{}", escaped(name));
+    let below = |name: &str| format!("{at}/{}", pointer::step(name));
     #[expect(clippy::wildcard_enum_match_arm, reason = "the enum is not ours and not exhaustive")]
     match error.kind() {
         Kind::AdditionalProperties { unexpected } => {
@@ -204,16 +205,9 @@ fn typed(error: &serde_saphyr::Error, places: &Places, name: &str) -> Error {
     Error { file: name.into(), line: at.0, column: at.1, key, message }
 }
 
-/// `a/b` as one step of a JSON pointer.
-#[must_use]
-pub fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
-}
-
-fn dotted(pointer: &str, value: &Value) -> String {
+fn dotted(place: &str, value: &Value) -> String {
     let (mut shown, mut here) = (String::new(), Some(value));
-    for step in pointer.split('/').skip(1) {
-        let name = step.replace("~1", "/").replace("~0", "~");
+    for name in pointer::steps(place) {
         if here.is_some_and(Value::is_array) {
             shown.push_str(&format!("[{name}]"));
             here = here.and_then(|v| v.get(name.parse::<usize>().ok()?));

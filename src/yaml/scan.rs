@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, Span};
 
-use super::{BYTES_MAX, DEPTH_MAX, Error, NODES_MAX, escaped, whole};
+use super::{BYTES_MAX, DEPTH_MAX, Error, NODES_MAX, whole};
+use crate::domain::pointer::step;
 
 #[derive(Clone, Debug)]
 pub(super) struct Place {
@@ -161,7 +162,7 @@ impl Scan<'_> {
         };
         let duplicate = !seen.insert(text.to_owned());
         *key = Some(text.to_owned());
-        let pointer = format!("{pointer}/{}", escaped(text));
+        let pointer = format!("{pointer}/{}", step(text));
         let shown = if shown.is_empty() { text.to_owned() } else { format!("{shown}.{text}") };
         let (line, column) = place;
         self.places.0.insert(pointer, Place { line, column, shown });
@@ -183,7 +184,7 @@ impl Scan<'_> {
             Some((Open::Mapping { key, .. }, pointer, shown)) => {
                 let name = key.take().unwrap_or_default();
                 let dot = if shown.is_empty() { "" } else { "." };
-                (format!("{pointer}/{}", escaped(&name)), format!("{shown}{dot}{name}"))
+                (format!("{pointer}/{}", step(&name)), format!("{shown}{dot}{name}"))
             }
         };
         let place = Place { line, column, shown: shown.clone() };

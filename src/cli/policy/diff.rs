@@ -7,8 +7,9 @@ use crate::cli::observed::plain;
 use crate::cli::{Exit, complain, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
+use crate::domain::pointer::Difference;
 use crate::policy::bundle::Bundle;
-use crate::policy::diff::{Diff, NamedEdit, RuleEdit, ValueEdit};
+use crate::policy::diff::{Diff, NamedEdit, RuleEdit};
 
 /// Characters of a value that are shown to a person.
 const SHOWN_MAX: usize = 60;
@@ -70,8 +71,8 @@ fn to_json(old: &Bundle, new: &Bundle, diff: &Diff) -> Json {
         };
         list.iter().map(one).collect::<Vec<_>>().into()
     };
-    let values = |list: &[ValueEdit]| -> Json {
-        let one = |edit: &ValueEdit| {
+    let values = |list: &[Difference]| -> Json {
+        let one = |edit: &Difference| {
             let mut members = vec![("at", Json::from(edit.at.as_str()))];
             members.extend(edit.old.clone().map(|old| ("old", old)));
             members.extend(edit.new.clone().map(|new| ("new", new)));
@@ -137,7 +138,7 @@ fn named(what: &str, list: &[NamedEdit]) {
     }
 }
 
-fn values(what: &str, list: &[ValueEdit]) {
+fn values(what: &str, list: &[Difference]) {
     let shown = |value: &Option<Json>| {
         let text = value.as_ref().map_or_else(|| "(nothing)".to_owned(), canonical::text);
         let mut short: String = text.chars().take(SHOWN_MAX).collect();
@@ -146,7 +147,7 @@ fn values(what: &str, list: &[ValueEdit]) {
         }
         plain(&short)
     };
-    for ValueEdit { at, old, new } in list {
+    for Difference { at, old, new } in list {
         say(format!("{what} {}: {} -> {}", plain(at), shown(old), shown(new)));
     }
 }

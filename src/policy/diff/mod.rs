@@ -10,6 +10,7 @@ use regorus::unstable::{Module, Ref, Rule};
 use super::bundle::Bundle;
 use super::{ast, builtins};
 use crate::domain::json::Json;
+use crate::domain::pointer::{self, Difference};
 
 mod form;
 
@@ -61,17 +62,6 @@ pub struct RuleEdit {
     pub text: String,
 }
 
-/// One value that differs.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ValueEdit {
-    /// Where: a JSON pointer (RFC 6901), `/hosts/0`.
-    pub at: String,
-    /// What was there.
-    pub old: Option<Json>,
-    /// What is there.
-    pub new: Option<Json>,
-}
-
 /// One thing that has a name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct NamedEdit {
@@ -91,9 +81,9 @@ pub struct Diff {
     /// Rules, sorted by name.
     pub rules: Vec<RuleEdit>,
     /// Values of `bundle.json`.
-    pub description: Vec<ValueEdit>,
+    pub description: Vec<Difference>,
     /// Values of data, as `data` is seen by rules.
-    pub data: Vec<ValueEdit>,
+    pub data: Vec<Difference>,
     /// Builtins that rules of the layers call.
     pub builtins: Vec<NamedEdit>,
     /// Files of tests, which are carried and not evaluated.
@@ -121,6 +111,7 @@ impl Diff {
         let (a, b) = (Sources::of(old), Sources::of(new));
         let none = || Json::Object(BTreeMap::new());
         let json = |of: &Bundle| of.description().unwrap_or_else(none);
+        let values = |old: &Json, new: &Json| pointer::differences(old, new, usize::MAX);
         Self {
             layers: named(&layers(old), &layers(new)),
             packages: named(&a.packages, &b.packages),
@@ -271,32 +262,6 @@ fn edit(old: Option<&Source>, new: Option<&Source>) -> RuleEdit {
         new: new.map(|rule| rule.place.clone()),
         text: text(|rule| &rule.text),
     }
-}
-
-/// Every smallest place at which two values differ.
-fn values(old: &Json, new: &Json) -> Vec<ValueEdit> {
-    let mut edits = Vec::new();
-    let mut todo = vec![(String::new(), Some(old), Some(new))];
-    while let Some((at, old, new)) = todo.pop() {
-        if old == new {
-            continue;
-        }
-        match (old, new) {
-            (Some(Json::Object(old)), Some(Json::Object(new))) => {
-                let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-                todo.extend(names.into_iter().rev().map(|name| {
-                    let escaped = name.replace('~', "~0").replace('/', "~1");
-                    (format!("{at}/{escaped}"), old.get(name), new.get(name))
-                }));
-            }
-            (Some(Json::Array(old)), Some(Json::Array(new))) => {
-                let all = (0..old.len().max(new.len())).rev();
-                todo.extend(all.map(|i| (format!("{at}/{i}"), old.get(i), new.get(i))));
-            }
-            (old, new) => edits.push(ValueEdit { at, old: old.cloned(), new: new.cloned() }),
-        }
-    }
-    edits
 }
 
 #[cfg(test)]
