@@ -20,3 +20,4 @@ mod reader;
 pub mod seed;
 pub mod tier;
 pub mod time;
+pub mod xml;

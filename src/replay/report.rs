@@ -6,6 +6,7 @@ use super::recording::Header;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
+use crate::domain::xml::escaped;
 
 /// Version of the JSON report.
 pub const VERSION: &str = "wicketgate/replay/1";
@@ -141,21 +142,4 @@ fn path(path: &str) -> &str {
 fn clipped(text: &str) -> String {
     let clipped = crate::ledger::drafts::clip(text, VALUE_MAX);
     if clipped.len() < text.len() { format!("{clipped}…") } else { clipped }
-}
-
-/// Text as XML 1.0 can carry it, in elements and in attributes.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' | '\t' => out.push(' '),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -1,6 +1,7 @@
 //! The report in the form that build servers read (JUnit XML).
 
 use super::{Case, Outcome, Report};
+use crate::domain::xml::escaped;
 
 /// One `testsuite` per bundle, in one document.
 #[must_use]
@@ -44,21 +45,4 @@ fn one(case: &Case) -> String {
     };
     let (message, details) = (escaped(&case.message), escaped(&case.details.join("\n")));
     format!("{open}>\n      <{tag} message=\"{message}\">{details}</{tag}>\n    </testcase>\n")
-}
-
-/// Text that means nothing to XML; what XML cannot hold at all is replaced.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' | '\t' => out.push(c),
-            c if c.is_control() || matches!(c, '\u{FFFE}' | '\u{FFFF}') => out.push('\u{FFFD}'),
-            c => out.push(c),
-        }
-    }
-    out
 }

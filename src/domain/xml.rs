@@ -1,0 +1,35 @@
+//! Text inside XML.
+
+/// Text as XML 1.0 carries it, in elements and in attributes; what XML cannot hold at all is replaced.
+///
+/// Line breaks and tabs stay as they are: readers make spaces of them in attributes.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() || matches!(c, '\u{FFFE}' | '\u{FFFF}') => out.push('\u{FFFD}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_text_is_markup_and_what_xml_cannot_hold_is_replaced() {
+        assert_eq!(escaped("<a b=\"1\">&c</a>"), "&lt;a b=&quot;1&quot;&gt;&amp;c&lt;/a&gt;");
+        assert_eq!(
+            escaped("a\nb\tc\r\u{1b}\u{7f}\u{fffe}é"),
+            "a\nb\tc\u{fffd}\u{fffd}\u{fffd}\u{fffd}é"
+        );
+    }
+}
