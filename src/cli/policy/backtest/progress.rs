@@ -1,38 +1,27 @@
-//! How far a backtest is, for a person at a terminal: one line on standard error, gone in the end.
+//! How far a backtest is, for a person at a terminal.
 
 use std::cell::Cell;
-use std::io::{Stderr, Write as _};
 use std::time::Duration;
 
 use crate::clock::{Clock as _, SystemClock};
 use crate::evidence::backtest::Watch;
+use crate::evidence::progress::Line;
 
 /// Between two writings of the line.
 const EVERY: Duration = Duration::from_millis(200);
-/// Characters that a line may have in the narrowest terminal that is usual.
-const WIDTH: usize = 79;
 /// Characters of the bar.
 const BAR: u64 = 20;
 
 /// A person who waits, if there is one.
 pub(super) struct Bar {
-    terminal: Option<Stderr>,
+    line: Line,
     clock: SystemClock,
     shown: Cell<Option<Duration>>,
 }
 
 impl Bar {
     pub(super) fn new() -> Self {
-        let terminal = Some(std::io::stderr()).filter(std::io::IsTerminal::is_terminal);
-        Self { terminal, clock: SystemClock::new(), shown: Cell::new(None) }
-    }
-
-    fn show(&self, line: &str) {
-        let Some(terminal) = &self.terminal else { return };
-        let line: String = line.chars().take(WIDTH).collect();
-        // Nobody is left to tell if the terminal is gone.
-        let _ = write!(terminal.lock(), "\r{line:<WIDTH$}\r");
-        let _ = terminal.lock().flush();
+        Self { line: Line::new(false), clock: SystemClock::new(), shown: Cell::new(None) }
     }
 }
 
@@ -40,18 +29,9 @@ impl Watch for Bar {
     fn at(&self, read: u64, all: u64, inputs: u64) {
         let now = self.clock.monotonic();
         let late = self.shown.get().is_none_or(|shown| now.saturating_sub(shown) >= EVERY);
-        if self.terminal.is_some() && late {
+        if late {
             self.shown.set(Some(now));
-            self.show(&line(read, all, inputs, now));
-        }
-    }
-}
-
-impl Drop for Bar {
-    /// The report stands where the line was.
-    fn drop(&mut self) {
-        if self.shown.get().is_some() {
-            self.show("");
+            self.line.show(&line(read, all, inputs, now));
         }
     }
 }
