@@ -122,6 +122,15 @@ pub(super) fn package(module: &Module) -> Vec<String> {
     path(&module.package.refr).map(|path| path.parts).unwrap_or_default()
 }
 
+/// What a file imports: each name it is called by there, with the path it stands for.
+pub(super) fn imports(module: &Module) -> impl Iterator<Item = (String, Vec<String>)> {
+    module.imports.iter().map(|import| {
+        let parts = path(&import.refr).map(|path| path.parts).unwrap_or_default();
+        let alias = import.r#as.as_ref().map(|span| span.text().to_owned());
+        (alias.or_else(|| parts.last().cloned()).unwrap_or_default(), parts)
+    })
+}
+
 /// The name of the file a module was read from.
 pub(super) fn file(module: &Module) -> &str {
     module.package.span.source.get_path()

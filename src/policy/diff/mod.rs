@@ -164,7 +164,7 @@ impl Sources {
 
     fn module(&mut self, module: &Ref<Module>) {
         let (file, package) = (ast::file(module), ast::package(module).join("."));
-        let imports = imports(module);
+        let imports = ast::imports(module).map(|(alias, parts)| (alias, parts.join("."))).collect();
         self.packages.insert(package.clone(), ());
         for rule in &module.policy {
             let parts = ast::parts(rule);
@@ -193,18 +193,6 @@ impl Sources {
             }
         }
     }
-}
-
-/// What the names that a file imports stand for.
-fn imports(module: &Module) -> BTreeMap<String, String> {
-    let mut imports = BTreeMap::new();
-    for import in &module.imports {
-        let parts = ast::path(&import.refr).map(|path| path.parts).unwrap_or_default();
-        let alias = import.r#as.as_ref().map(|span| span.text().to_owned());
-        let alias = alias.or_else(|| parts.last().cloned()).unwrap_or_default();
-        imports.insert(alias, parts.join("."));
-    }
-    imports
 }
 
 fn kind(rule: &Rule, local: &str) -> &'static str {

@@ -178,11 +178,7 @@ impl<'a> Teller<'a> {
 /// What a module's references can begin with: input, data, its imports and the rules of its package here.
 fn names(module: &Module) -> BTreeSet<String> {
     let mut names = BTreeSet::from(["input".to_owned(), "data".to_owned()]);
-    for import in &module.imports {
-        let alias = import.r#as.as_ref().map(|span| span.text().to_owned());
-        let last = ast::path(&import.refr).and_then(|path| path.parts.into_iter().last());
-        names.extend(alias.or(last));
-    }
+    names.extend(ast::imports(module).map(|(alias, _)| alias));
     let heads = module.policy.iter().filter_map(|rule| ast::path(ast::head(rule)));
     names.extend(heads.filter_map(|path| path.parts.into_iter().next()));
     names
@@ -217,12 +213,7 @@ fn whole(module: &Module, rule: &Rule) -> Option<Vec<String>> {
 
 /// The paths below `data` that a condition reads: of its own package, imported, or whole.
 fn asked(module: &Module, stmt: &LiteralStmt) -> Vec<Vec<String>> {
-    let mut imports = BTreeMap::new();
-    for import in &module.imports {
-        let parts = ast::path(&import.refr).map(|path| path.parts).unwrap_or_default();
-        let alias = import.r#as.as_ref().map(|span| span.text().to_owned());
-        imports.insert(alias.or_else(|| parts.last().cloned()).unwrap_or_default(), parts);
-    }
+    let imports: BTreeMap<String, Vec<String>> = ast::imports(module).collect();
     let whole = |path: ast::Path| {
         let (first, rest) = path.parts.split_first()?;
         let mut parts = match imports.get(first) {

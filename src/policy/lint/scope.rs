@@ -31,14 +31,9 @@ pub(super) struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     pub fn of(module: &'a Module, rules: &'a BTreeSet<Vec<String>>, data: &'a Json) -> Self {
-        let mut imports = BTreeMap::new();
-        for import in &module.imports {
-            let parts = ast::path(&import.refr).map(|path| path.parts).unwrap_or_default();
-            if matches!(parts.first().map(String::as_str), Some("data" | "input")) {
-                let alias = import.r#as.as_ref().map(|span| span.text().to_owned());
-                imports.insert(alias.or_else(|| parts.last().cloned()).unwrap_or_default(), parts);
-            }
-        }
+        let named =
+            |parts: &[String]| matches!(parts.first().map(String::as_str), Some("data" | "input"));
+        let imports = ast::imports(module).filter(|(_, parts)| named(parts)).collect();
         Self { package: ast::package(module), imports, rules, data }
     }
 
