@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::inputs::{self, Ledger};
+use super::inputs;
 use crate::app::rehearse;
+use crate::cli::reader::Source;
 use crate::cli::{Exit, block_on, complain, say};
 use crate::domain::canonical;
 use crate::domain::decision::{Obligation, Reason, Verdict};
@@ -15,6 +16,8 @@ use crate::policy::{Answer, PolicyEngine as _};
 
 /// `policy eval`.
 #[derive(clap::Args, Debug)]
+// A ledger may be named here, and need not be.
+#[command(mut_group("Source", |group| group.required(false)))]
 pub struct Args {
     /// The bundle's directory
     dir: PathBuf,
@@ -37,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", requires = "call")]
     agent: Option<String>,
     #[command(flatten)]
-    ledger: Ledger,
+    ledger: Option<Source>,
     /// Also say which rules fired, and at which condition the others stopped, with the values they read
     #[arg(long)]
     explain: bool,
@@ -103,12 +106,13 @@ fn input(args: &Args, engine: &RegoEngine) -> Result<Json, Failure> {
     }
     if let Some(seq) = args.entry {
         let nowhere = "name the ledger: `--config`, `--sqlite` or `--postgres-url-file`";
-        let source = args.ledger.source().ok_or_else(|| (Exit::Usage, nowhere.to_owned()))?;
-        let read = block_on(inputs::entry(&source, seq, args.chain.as_deref()));
+        let source = args.ledger.as_ref().ok_or_else(|| (Exit::Usage, nowhere.to_owned()))?;
+        let read = block_on(inputs::entry(source, seq, args.chain.as_deref()));
         let read = read.map_err(|exit| (exit, "no runtime".to_owned()))?;
         return read.map_err(|why| (Exit::Unverifiable, why));
     }
-    let (Some(call), Some(file)) = (&args.call, &args.ledger.config) else {
+    let config = args.ledger.as_ref().and_then(|source| source.config.as_ref());
+    let (Some(call), Some(file)) = (&args.call, config) else {
         return Err((Exit::Usage, "name an input: `--input`, `--entry` or `--call`".to_owned()));
     };
     let given = Json::parse(args.args.as_bytes(), &Limits::ARGUMENTS);

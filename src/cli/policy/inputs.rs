@@ -1,6 +1,6 @@
 //! Inputs of policies: from files, and from the decisions of a ledger.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::cli::reader::{self, Source};
 use crate::cli::suggest::input_of;
@@ -12,31 +12,6 @@ use crate::ledger::store::{LedgerReader, StoreError};
 
 /// Entries read at once.
 const PAGE: u32 = 1000;
-
-/// A ledger, if one is named.
-#[derive(clap::Args, Clone, Debug, Default)]
-#[group(multiple = false)]
-pub struct Ledger {
-    /// Read the ledger that this configuration file names
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Read this SQLite ledger
-    #[arg(long, value_name = "PATH")]
-    pub sqlite: Option<PathBuf>,
-    /// Read the Postgres ledger whose URL is in this file
-    #[arg(long, value_name = "FILE")]
-    pub postgres_url_file: Option<PathBuf>,
-}
-
-impl Ledger {
-    /// The ledger, as the other commands name it; `None`: nobody named one.
-    #[must_use]
-    pub fn source(&self) -> Option<Source> {
-        let Self { config, sqlite, postgres_url_file } = self.clone();
-        let source = Source { config, sqlite, postgres_url_file };
-        source.place().is_some().then_some(source)
-    }
-}
 
 /// Reads an input document from a file.
 ///

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use super::bar::Bar;
-use super::inputs::{self, Ledger};
+use super::inputs;
+use crate::cli::reader::Source;
 use crate::cli::{Exit, block_on, complain, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
@@ -14,6 +15,8 @@ use crate::policy::testing;
 
 /// `policy mutate`.
 #[derive(clap::Args, Debug)]
+// A ledger may be named here, and need not be.
+#[command(mut_group("Source", |group| group.required(false)))]
 pub struct Args {
     /// The bundle's directory
     dir: PathBuf,
@@ -22,7 +25,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     input: Vec<PathBuf>,
     #[command(flatten)]
-    ledger: Ledger,
+    ledger: Option<Source>,
     /// Recorded inputs to try, the newest of each chain
     #[arg(long, value_name = "NUMBER", default_value_t = 200)]
     last: usize,
@@ -99,9 +102,8 @@ fn gather(args: &Args, bundle: &Bundle) -> Gathered {
         let input = inputs::file(path).map_err(|why| (Exit::Invalid, why))?;
         all.push((path.display().to_string(), input));
     }
-    if let Some(source) = args.ledger.source() {
-        let read =
-            block_on(inputs::recorded(&source, args.last)).map_err(|e| (e, String::new()))?;
+    if let Some(source) = &args.ledger {
+        let read = block_on(inputs::recorded(source, args.last)).map_err(|e| (e, String::new()))?;
         let recorded = read.map_err(|why| (Exit::Unverifiable, why))?;
         if recorded.missing > 0 {
             complain(format!("note: the inputs of {} decisions are not kept", recorded.missing));
