@@ -242,7 +242,7 @@ fn made(path: &Path) -> Result<Arc<dyn Signer>, Failure> {
         key.store(path).map_err(system)?;
         let mut public = path.as_os_str().to_owned();
         public.push(".pub");
-        write_new(&PathBuf::from(public), key.public().to_pem().as_bytes()).map_err(system)?;
+        write_new(Path::new(&public), key.public().to_pem().as_bytes()).map_err(system)?;
     }
     signer::open(path, &config::environment).map_err(|e| (USAGE, e.to_string()))
 }

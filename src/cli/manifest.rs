@@ -116,7 +116,7 @@ fn refuse(error: &Error, json: bool) -> Exit {
     }
 }
 
-fn init(file: &PathBuf, name: &str) -> Exit {
+fn init(file: &Path, name: &str) -> Exit {
     let now = SystemClock::new().now();
     let day = |days: u64| {
         let at = now.plus(Duration::from_secs(days.saturating_mul(86_400))).to_string();

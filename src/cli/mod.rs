@@ -5,7 +5,8 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -203,14 +204,17 @@ fn complain(line: impl AsRef<str>) {
     let _ = writeln!(std::io::stderr(), "{}", line.as_ref());
 }
 
-/// Writes a file that must not exist yet.
-fn write_new(path: &PathBuf, bytes: &[u8]) -> Result<(), String> {
-    std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .map_err(|e| format!("{}: {e}", path.display()))
+/// Writes a file that must not exist yet, for whoever the user's mask lets read it.
+fn write_new(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    create(path, bytes, 0o666).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Writes a file that must not exist yet, of this mode, so that it outlives a crash.
+fn create(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 #[cfg(test)]

@@ -218,7 +218,7 @@ pub async fn erase(desk: &Desk, asked: &Value, receipt: Option<&Path>) -> Result
     match (receipt, envelope) {
         (Some(path), Some(envelope)) => {
             let bytes = envelope.to_string().into_bytes();
-            write_new(&path.to_owned(), &bytes).map_err(|why| (Exit::Usage, why))?;
+            write_new(path, &bytes).map_err(|why| (Exit::Usage, why))?;
             say(format!("receipt {}", path.display()));
         }
         (Some(_), None) => say("no receipt: nothing new was recorded"),

@@ -1,8 +1,7 @@
 //! The files of one governed configuration: written, signed and tried before anybody sees them.
 
-use std::io::Write as _;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use std::time::Duration;
 use super::probe::Governed;
 use super::text;
 use crate::catalog::lock::{self, Lock};
+use crate::cli::create;
 use crate::clock::{Clock as _, SystemClock, SystemEntropy, random32};
 use crate::config::{self, Config};
 use crate::crypto::keys::{SecretKey, keep_secret};
@@ -126,13 +126,7 @@ impl Stage {
         if mode == 0o600 {
             return keep_secret(&path, bytes).map_err(failed);
         }
-        std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&path)
-            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-            .map_err(failed)
+        create(&path, bytes, mode).map_err(failed)
     }
 
     /// Takes a file away again.

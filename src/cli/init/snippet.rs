@@ -1,10 +1,10 @@
 //! The client's configuration with governed servers in it: as text, or written back.
 
-use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::shape::{Shape, Source};
+use crate::cli::create;
 use crate::mcp::raw::quoted;
 
 /// Where a governed server is found by the client.
@@ -109,21 +109,16 @@ pub fn replace(source: &Source, text: &str) -> Result<PathBuf, String> {
     let kept = backup(&source.file);
     let mode = std::fs::metadata(&source.file).map_err(|e| failed(&source.file, e))?;
     let mode = mode.permissions().mode() & 0o777;
-    write(&kept, &source.text, mode).map_err(|e| failed(&kept, e))?;
+    create(&kept, source.text.as_bytes(), mode).map_err(|e| failed(&kept, e))?;
     let mut part = source.file.as_os_str().to_owned();
     part.push(".wicketgate-part");
     let part = PathBuf::from(part);
-    write(&part, text, mode).and_then(|()| std::fs::rename(&part, &source.file)).map_err(|e| {
-        // The old file is still in its place.
-        let _ = std::fs::remove_file(&part);
-        failed(&source.file, e)
-    })?;
+    create(&part, text.as_bytes(), mode)
+        .and_then(|()| std::fs::rename(&part, &source.file))
+        .map_err(|e| {
+            // The old file is still in its place.
+            let _ = std::fs::remove_file(&part);
+            failed(&source.file, e)
+        })?;
     Ok(kept)
-}
-
-fn write(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
 }

@@ -2,13 +2,14 @@
 //! `examples/quickstart` and `policies/examples`, compiled in.
 
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::approvers;
+use crate::cli::create;
 use crate::clock::{SystemEntropy, random32};
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::note::VerifierKey;
@@ -217,13 +218,7 @@ impl Desk {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(failed)?;
         }
-        std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&path)
-            .and_then(|mut file| file.write_all(bytes))
-            .map_err(failed)
+        create(&path, bytes, mode).map_err(failed)
     }
 
     /// A file or directory in it.

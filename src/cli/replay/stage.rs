@@ -2,13 +2,14 @@
 //! and the configuration of a gate with a ledger of its own.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 
+use crate::cli::create;
 use crate::clock::{SystemEntropy, random32};
 use crate::config::Config;
 use crate::crypto::keys::SecretKey;
@@ -132,19 +133,12 @@ impl Desk {
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
-        use std::io::Write as _;
         let path = self.dir.join(name);
         let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(failed)?;
         }
-        std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .and_then(|mut file| file.write_all(bytes))
-            .map_err(failed)
+        create(&path, bytes, 0o600).map_err(failed)
     }
 }
 
