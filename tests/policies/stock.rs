@@ -79,7 +79,7 @@ fn an_engine_error_points_to_what_the_author_wrote() {
     };
     let one = "allow if { input.tool.name == \"a\"; not startswith(input.args.n, \"a\") }";
     let message = place(one, r#"{"n":1}"#);
-    assert!(message.starts_with("agent/main.rego:3:38: "), "{message}");
+    assert!(message.starts_with("agent/main.rego:3:36: "), "{message}");
     let many = "allow if {\n\tnot startswith(\n\t\tinput.args.s,\n\t\t\"a\"\n\t)\n\tcount(input.args.n) == 1\n}";
     let message = place(many, r#"{"n":1,"s":"b"}"#);
     assert!(message.starts_with("agent/main.rego:8:"), "{message}");
@@ -102,7 +102,7 @@ fn fractions_are_added_as_opa_adds_them_or_not_at_all() {
     {
         assert_eq!(sum(right).unwrap().verdict, Verdict::Allow, "{right}");
     }
-    for fault in ["1 / 3 > 0", "7.5 % 2 > 0", "1 / 0 == 1", "{1} + 1 == 2"] {
+    for fault in ["1 / 3 > 0", "7.5 % 2 > 0", "1 / 0 == 1", "input.tool.name + 1 == 2"] {
         assert!(matches!(sum(fault), Err(EngineError::Evaluation(_))), "{fault}");
     }
 }
