@@ -59,6 +59,13 @@ impl Verb {
     /// What stands for the value; `None`: what our engine writes is what OPA writes.
     fn written(&self, value: &Value) -> Result<Option<String>, &'static str> {
         let plain = self.width == 0 && self.precision.is_none();
+        if let Value::Number(n) = value {
+            // What OPA writes of other numbers depends on how their text was written.
+            plain_numbers(value)?;
+            if n.as_i64().is_some_and(|n| n.unsigned_abs() > 1 << 53) {
+                return Err(ODD);
+            }
+        }
         match (self.letter, value) {
             ('s' | 'v', Value::String(text)) => {
                 let most = self.precision.unwrap_or(usize::MAX);
