@@ -30,6 +30,10 @@ pub(super) struct Parts<'a> {
     pub members: Vec<(&'a str, &'a str)>,
     /// `with` modifiers.
     pub withs: Vec<&'a WithModifier>,
+    /// Conditions, those of bodies within it too.
+    pub conditions: Vec<&'a LiteralStmt>,
+    /// Sums, differences, products and quotients.
+    pub arithmetic: Vec<&'a Expr>,
     exprs: Vec<&'a Expr>,
     queries: Vec<&'a Query>,
 }
@@ -58,6 +62,14 @@ pub(super) fn parts(rule: &Rule) -> Parts<'_> {
 pub(super) fn condition(stmt: &LiteralStmt) -> Parts<'_> {
     let mut out = Parts::default();
     out.statement(stmt);
+    out.drain();
+    out
+}
+
+/// Everything in one expression.
+pub(super) fn expression(expr: &Expr) -> Parts<'_> {
+    let mut out = Parts::default();
+    out.exprs.push(expr);
     out.drain();
     out
 }
@@ -193,6 +205,7 @@ impl<'a> Parts<'a> {
     }
 
     fn statement(&mut self, stmt: &'a LiteralStmt) {
+        self.conditions.push(stmt);
         for with in &stmt.with_mods {
             self.withs.push(with);
             self.exprs.push(&with.r#as);
@@ -245,9 +258,12 @@ impl<'a> Parts<'a> {
                 self.exprs.extend(params.iter().map(AsRef::as_ref));
             }
             Expr::UnaryExpr { expr, .. } => self.exprs.push(expr),
+            Expr::ArithExpr { lhs, rhs, .. } => {
+                self.arithmetic.push(expr);
+                self.exprs.extend([lhs.as_ref(), rhs.as_ref()]);
+            }
             Expr::BinExpr { lhs, rhs, .. }
             | Expr::BoolExpr { lhs, rhs, .. }
-            | Expr::ArithExpr { lhs, rhs, .. }
             | Expr::AssignExpr { lhs, rhs, .. } => self.exprs.extend([lhs.as_ref(), rhs.as_ref()]),
             Expr::Membership { key, value, collection, .. } => {
                 self.exprs.extend(key.iter().map(AsRef::as_ref));

@@ -10,6 +10,7 @@ use regorus::{Engine, Value};
 use super::fault::{Error, LoadError, read_engine_message};
 use super::layout::{self, META, Meta, SIGNATURE};
 use super::places::Places;
+use super::stock::{self, Moved};
 use super::{purity, tar};
 use crate::crypto::dsse;
 use crate::crypto::keys::{PublicKey, SecretKey};
@@ -43,6 +44,9 @@ pub struct Unread {
 pub struct Bundle {
     unread: Unread,
     pub(super) template: Engine,
+    pub(super) moved: Moved,
+    /// Its rules as their authors wrote them.
+    modules: Vec<Ref<Module>>,
     pub(super) places: Places,
     /// Layers that count approvers for themselves.
     pub(super) by_hand: Vec<&'static str>,
@@ -144,12 +148,17 @@ impl Unread {
     /// # Errors
     /// Everything that is wrong, with file, line and column.
     pub fn check(self) -> Result<Bundle, Vec<LoadError>> {
-        let mut template = Engine::new();
-        let mut errors = self.add_rules(&mut template);
+        let mut authored = Engine::new();
+        let mut errors = self.add_rules(&mut authored);
         if !self.files.keys().any(|name| is_rule(name) && !name.starts_with("lib/")) {
             let why = "there is no policy in `org/`, `team/` or `agent/`";
             errors.push(LoadError::file("policy.empty", ".", why));
         }
+        let modules = authored.get_modules().clone();
+        let (mut template, moved) = stock::engine(&modules).unwrap_or_else(|wrong| {
+            errors.extend(wrong);
+            (Engine::new(), Moved::default())
+        });
         match self.data() {
             Ok(data) => {
                 if let Err(e) = template.add_data(data) {
@@ -159,12 +168,11 @@ impl Unread {
             Err(wrong) => errors.extend(wrong),
         }
         let mut places = Places::default();
-        let modules = template.get_modules();
-        errors.extend(purity::check(modules));
+        errors.extend(purity::check(&modules));
         modules.iter().for_each(|module| places.note(module));
         if errors.is_empty() {
-            let by_hand = purity::by_hand(modules);
-            Ok(Bundle { unread: self, template, places, by_hand })
+            let by_hand = purity::by_hand(&modules);
+            Ok(Bundle { unread: self, template, moved, modules, places, by_hand })
         } else {
             errors.sort();
             Err(errors)
@@ -287,11 +295,10 @@ impl Bundle {
         Unread::of(files, None).and_then(Unread::check).map_err(Error::Load)
     }
 
-    /// Its rules, those of the library too, as they were parsed.
+    /// Its rules, those of the library too, as their authors wrote them.
     #[cfg(feature = "gate")]
-    pub(super) fn modules(&self) -> Vec<Ref<Module>> {
-        // The engine gives them only to who may change it.
-        self.template.clone().get_modules().clone()
+    pub(super) fn modules(&self) -> &[Ref<Module>] {
+        &self.modules
     }
 
     /// Its files by name: the library and the tests too.

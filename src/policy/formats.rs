@@ -12,8 +12,8 @@ struct Verb {
     letter: char,
 }
 
-/// The call that makes OPA's text: verbs that our engine writes otherwise have become texts. Calls with more
-/// or fewer values than verbs are left as they are.
+/// The call that makes OPA's text: verbs that our engine writes otherwise have become texts. A call with more
+/// or fewer values than verbs is refused.
 pub(super) fn meant(format: &str, values: &[Value]) -> Result<(String, Vec<Value>), &'static str> {
     let (mut out, mut list) = (String::with_capacity(format.len()), values.to_vec());
     let (mut chars, mut next) = (format.chars().peekable(), 0_usize);
@@ -39,9 +39,7 @@ pub(super) fn meant(format: &str, values: &[Value]) -> Result<(String, Vec<Value
             precision: digits.contains('.').then(|| number(precision)),
             letter,
         };
-        let Some(slot) = list.get_mut(next) else {
-            return Ok((format.to_owned(), values.to_vec()));
-        };
+        let slot = list.get_mut(next).ok_or(ODD)?;
         next = next.saturating_add(1);
         match verb.written(slot)? {
             Some(text) => {
@@ -54,14 +52,20 @@ pub(super) fn meant(format: &str, values: &[Value]) -> Result<(String, Vec<Value
             }
         }
     }
-    Ok((out, list))
+    if next == list.len() { Ok((out, list)) } else { Err(ODD) }
 }
 
 impl Verb {
-    /// What stands for the value; `None`: what our engine writes is what OPA writes, or what nobody should
-    /// write at all.
+    /// What stands for the value; `None`: what our engine writes is what OPA writes.
     fn written(&self, value: &Value) -> Result<Option<String>, &'static str> {
         let plain = self.width == 0 && self.precision.is_none();
+        if let Value::Number(n) = value {
+            // What OPA writes of other numbers depends on how their text was written.
+            plain_numbers(value)?;
+            if n.as_i64().is_some_and(|n| n.unsigned_abs() > 1 << 53) {
+                return Err(ODD);
+            }
+        }
         match (self.letter, value) {
             ('s' | 'v', Value::String(text)) => {
                 let most = self.precision.unwrap_or(usize::MAX);
@@ -71,8 +75,12 @@ impl Verb {
                 Ok(n.as_f64().and_then(exponent))
             }
             ('v', Value::Number(_)) if plain => Ok(None),
+            ('s' | 't' | 'f', Value::Number(n)) if plain && n.as_i64().is_some() => {
+                Ok(n.as_i64().map(|n| self.unfit("int64", &n.to_string())))
+            }
+            ('s', Value::Number(_)) => Err(ODD),
             ('s' | 'v', other) if plain => plain_numbers(other).map(|()| None),
-            ('s' | 'v', Value::Number(n)) if self.precision.is_none() => {
+            ('v', Value::Number(n)) if self.precision.is_none() => {
                 n.as_i64().map_or(Err(ODD), |n| self.integer(n, 10, false))
             }
             ('s' | 'v', Value::Bool(truth)) if self.precision.is_none() => {
@@ -84,7 +92,9 @@ impl Verb {
                 Ok(Some(if upper { hex.to_ascii_uppercase() } else { hex }))
             }
             ('d' | 'x' | 'X' | 'o' | 'b', Value::Number(n)) if self.precision.is_none() => {
-                let Some(n) = n.as_i64() else { return Ok(None) };
+                let Some(n) = n.as_i64() else {
+                    return if n.is_integer() { Ok(None) } else { Err(ODD) };
+                };
                 let radix = match self.letter {
                     'o' => 8,
                     'b' => 2,
@@ -98,15 +108,27 @@ impl Verb {
                     let text = format!("{:.*}", self.precision.unwrap_or(6), n.abs());
                     self.padded(if n < 0.0 { "-" } else { "" }, &text, self.zero)
                 }
-                _whole => Ok(None),
+                _whole => Err(ODD),
             },
             ('c', Value::Number(n)) if plain => {
                 let known = n.as_i64().and_then(|n| u32::try_from(n).ok()).and_then(char::from_u32);
                 known.map_or(Err(ODD), |c| Ok(Some(c.to_string())))
             }
-            ('t', Value::Bool(_)) | ('q', Value::String(_)) if plain => Ok(None),
+            ('q', Value::String(_)) if plain => Ok(None),
+            // What is neither a number nor a text is a text to OPA's `sprintf`.
+            ('d' | 't' | 'f' | 'o' | 'b' | 'c', Value::String(text)) if plain => {
+                Ok(Some(self.unfit("string", text)))
+            }
+            ('d' | 't' | 'f' | 'o' | 'b' | 'c', Value::Bool(_) | Value::Null) if plain => {
+                Ok(Some(self.unfit("string", &value.to_string())))
+            }
             _other => Err(ODD),
         }
+    }
+
+    /// `%!d(string=a)`: what OPA writes where the verb does not fit the value.
+    fn unfit(&self, kind: &str, text: &str) -> String {
+        format!("%!{}({kind}={text})", self.letter)
     }
 
     fn integer(&self, n: i64, radix: u32, upper: bool) -> Result<Option<String>, &'static str> {

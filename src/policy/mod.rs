@@ -51,6 +51,7 @@ mod resumed;
 pub mod selftest;
 #[cfg(feature = "gate")]
 mod source;
+mod stock;
 #[cfg(feature = "gate")]
 pub mod suggest;
 mod tar;

@@ -15,13 +15,15 @@ use super::bundle::Bundle;
 use super::enforcement::Enforcement;
 use super::fault::{Error, read_engine_message};
 use super::places::Places;
+use super::stock::Moved;
 use super::{Answer, EngineError, PolicyEngine, bounds, document};
 use crate::domain::decision::{LayerDigest, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 
-/// Engine and version, as entries name it.
-pub const ENGINE: &str = "regorus/0.14.1";
+/// Engine and version, as entries name it. What follows `+` is how its rules are written before it reads them
+/// (`policy::stock`): another answer to the same input needs another number.
+pub const ENGINE: &str = "regorus/0.14.1+stock.1";
 /// How long one evaluation may take unless configured otherwise.
 pub const DEADLINE: Duration = Duration::from_millis(100);
 /// The document that is read.
@@ -38,6 +40,7 @@ const STEPS: NonZeroU32 = match NonZeroU32::new(32) {
 #[derive(Debug)]
 pub struct RegoEngine {
     template: Engine,
+    moved: Moved,
     places: Places,
     deadline: Duration,
     digest: Digest,
@@ -60,6 +63,7 @@ impl RegoEngine {
     pub fn new(bundle: &Bundle, deadline: Duration) -> Result<Self, Error> {
         let refused = |text: String| {
             let (file, line, column, message) = read_engine_message(&text);
+            let (line, column) = bundle.moved.place(&file, line, column);
             Error::Engine(format!("{file}:{line}:{column}: {message}"))
         };
         let mut template = engine(bundle.template.clone(), deadline)?;
@@ -67,8 +71,9 @@ impl RegoEngine {
         template.compile_with_entrypoint(&entry).map_err(|e| refused(e.to_string()))?;
         let (digest, layers) = (bundle.digest(), bundle.layers().to_vec());
         let (places, enforcement) = (bundle.places.clone(), bundle.meta().enforcement.clone());
-        let by_hand = bundle.by_hand.clone();
-        let engine = Self { template, places, deadline, digest, layers, enforcement, by_hand };
+        let (by_hand, moved) = (bundle.by_hand.clone(), bundle.moved.clone());
+        let engine =
+            Self { template, moved, places, deadline, digest, layers, enforcement, by_hand };
         engine.assert_strict()?;
         Ok(engine)
     }
@@ -115,6 +120,7 @@ impl RegoEngine {
         if line == 0 {
             return EngineError::Evaluation(message);
         }
+        let (line, column) = self.moved.place(&file, line, column);
         EngineError::Evaluation(format!("{file}:{line}:{column}: {message}"))
     }
 }

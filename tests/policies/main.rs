@@ -21,6 +21,7 @@ mod observe;
 mod quorum;
 mod refusals;
 mod signing;
+mod stock;
 mod suite;
 mod traps;
 

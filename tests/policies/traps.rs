@@ -34,15 +34,16 @@ fn a_not_that_holds_where_nothing_is_known_is_found_where_it_lets_calls_pass() {
         "lint.negation_unknown agent/main.rego:",
         &[
             &format!("allow if {{ {name}\nnot input.args.path == \"/etc\" }}"),
-            &format!("allow if {{ {name}\nnot startswith(input.args.path, \"/etc\") }}"),
             &format!("allow if {{ {name}\nnot input.agent.labels.suspended }}"),
-            &format!("allow if {{ {name}\nnot input.effect.host in {{\"a.example\"}} }}"),
             &format!("allow if {{ {name}\nnot bad }}\nbad if input.args.path == \"/etc\""),
             &format!("allow if {{ {name}\nfine }}\nfine if not input.args.path == \"/etc\""),
             "allow if input.tool.name == \"a\"\ndeny contains \"no\" if not fine\nfine if { input.tool.name == \"a\"\nnot input.args.path == \"/etc\" }",
         ],
     );
     clean(&[
+        &format!("allow if {{ {name}\nnot startswith(input.args.path, \"/etc\") }}"),
+        &format!("allow if {{ {name}\nnot input.effect.host in {{\"a.example\"}} }}"),
+        &format!("allow if {{ {name}\nnot input.args.path != \"/etc\" }}"),
         &format!(
             "allow if {{ {name}\nis_string(input.args.path)\nnot startswith(input.args.path, \"/etc\") }}"
         ),

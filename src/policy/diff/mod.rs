@@ -156,7 +156,7 @@ struct Sources {
 impl Sources {
     fn of(bundle: &Bundle) -> Self {
         let mut all = Self::default();
-        for module in &bundle.modules() {
+        for module in bundle.modules() {
             all.module(module);
         }
         all

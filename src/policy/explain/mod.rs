@@ -77,9 +77,9 @@ pub fn explain(bundle: &Bundle, input: &[u8]) -> Result<Explained, Error> {
     let value = Value::from_json_str(&text).map_err(|e| Error::Engine(e.to_string()))?;
     let modules = bundle.modules();
     let prober = Prober::new(&rego::engine(bundle.template.clone(), DEADLINE)?, Some(&value));
-    let teller = Teller::new(&prober, &modules);
+    let teller = Teller::new(&prober, modules);
     let mut rules = Vec::new();
-    for module in layered(&modules) {
+    for module in layered(modules) {
         for rule in &module.policy {
             if decides(rule) {
                 rules.extend(teller.rule(module, rule, 0));

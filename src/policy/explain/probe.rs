@@ -5,7 +5,7 @@ use regorus::{Engine, Value};
 
 use crate::policy::ast;
 use crate::policy::fault::read_engine_message;
-use crate::policy::source;
+use crate::policy::{source, stock};
 
 /// The name of our own rule; nobody else's begins so.
 const PROBE: &str = "wicketgate_probe__";
@@ -49,6 +49,7 @@ impl Prober {
         let body = if body.trim().is_empty() { "true" } else { body };
         let heading = source::heading(module);
         let text = format!("{heading}\n{PROBE} contains [{value}] if {{\n{body}\n}}\n");
+        let text = stock::text("the probe", &text).unwrap_or(text);
         let mut engine = self.engine.clone();
         let asked = engine
             .add_policy("the probe".to_owned(), text)

@@ -156,6 +156,21 @@ impl Look<'_> {
         places
     }
 
+    /// Those of them without which a `not` holds: what a call, an operator or a bracket is given is asked
+    /// before it.
+    fn left_in(&self, stmt: &LiteralStmt) -> Vec<String> {
+        let Literal::NotExpr { expr, .. } = &stmt.literal else { return Vec::new() };
+        let sides: Vec<&Expr> = if let Expr::BoolExpr { op: BoolOp::Eq, lhs, rhs, .. }
+        | Expr::AssignExpr { op: AssignOp::Eq, lhs, rhs, .. } =
+            expr.as_ref()
+        {
+            vec![lhs, rhs]
+        } else {
+            vec![expr]
+        };
+        sides.into_iter().filter(|side| self.may_miss(side)).map(path).collect()
+    }
+
     fn may_miss(&self, expr: &Expr) -> bool {
         let Target::Input(steps) = self.known.scope.target(expr, &self.known.locals) else {
             return false;
@@ -177,7 +192,7 @@ impl Look<'_> {
         }
         let missing = |places: Vec<String>| places.into_iter().find(|place| !sure.contains(place));
         let condition = source::shown(&stmt.span);
-        if let Some(place) = missing(self.optional(stmt)) {
+        if let Some(place) = missing(self.left_in(stmt)) {
             return Some(format!("`{condition}` holds where `{place}` is missing"));
         }
         self.asked(stmt).into_iter().find_map(|rule| {

@@ -13,11 +13,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use regex::Regex;
+use regorus::unstable::{Module, Ref};
 use regorus::{Engine, Value};
 
 use super::bundle::{self, Bundle};
 use super::fault::{LoadError, read_engine_message};
-use super::{explain, layout, purity, rego};
+use super::{explain, layout, purity, rego, stock};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 
@@ -138,7 +139,7 @@ pub fn inputs(bundle: &Bundle, dir: &Path) -> Result<Vec<(String, Json)>, Vec<Lo
 pub fn run(dir: &Path, options: &Options) -> Result<Report, Vec<LoadError>> {
     let bundle = Bundle::load(dir)?;
     let own = files::read(dir)?;
-    let marks = coverage::Marks::of(&bundle.modules());
+    let marks = coverage::Marks::of(bundle.modules());
     let bench = Bench::new(&bundle, own.fixtures.as_ref(), options.coverage.then_some(&marks))?;
     let mut cases = rules::run(&bench, options);
     cases.extend(table::run(&bundle, &bench, &own, options)?);
@@ -149,8 +150,10 @@ pub fn run(dir: &Path, options: &Options) -> Result<Report, Vec<LoadError>> {
 /// The rules, tests and data of a bundle, ready to be asked.
 #[derive(Debug)]
 pub(super) struct Bench {
-    /// Everything as it is written; cloned for each test.
+    /// Everything there is, ready to be asked; cloned for each test.
     pub engine: Engine,
+    /// The rules and tests as their authors wrote them.
+    pub modules: Vec<Ref<Module>>,
     /// The same with rules that say when they fire, if that is counted.
     marked: Option<Engine>,
 }
@@ -162,9 +165,14 @@ impl Bench {
         marks: Option<&coverage::Marks>,
     ) -> Result<Self, Vec<LoadError>> {
         let data = data(bundle, fixtures)?;
-        let engine = prepared(bundle, data.clone(), None)?;
-        let marked = marks.map(|marks| prepared(bundle, data, Some(marks))).transpose()?;
-        Ok(Self { engine, marked })
+        let modules = parsed(bundle, None)?;
+        let wrong = purity::check_tests(&modules);
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+        let engine = prepared(&modules, data.clone(), None)?;
+        let marked = marks.map(|marks| prepared(&parsed(bundle, Some(marks))?, data, Some(marks)));
+        Ok(Self { engine, modules, marked: marked.transpose()? })
     }
 
     /// A fresh engine for one test.
@@ -173,28 +181,32 @@ impl Bench {
     }
 }
 
-/// Rules, tests and data, ready to be evaluated.
-fn prepared(
+/// Rules and tests, marked where that is wanted.
+fn parsed(
     bundle: &Bundle,
-    data: Value,
     marks: Option<&coverage::Marks>,
-) -> Result<Engine, Vec<LoadError>> {
-    let failed = |e: &dyn std::fmt::Display| {
-        let (file, line, column, message) = read_engine_message(&e.to_string());
-        vec![LoadError { file, line, column, code: "policy.test", message }]
-    };
+) -> Result<Vec<Ref<Module>>, Vec<LoadError>> {
     let mut engine = Engine::new();
     for (name, bytes) in bundle.files().iter().filter(|(name, _)| name.ends_with(".rego")) {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let marked = marks.filter(|_| bundle::is_rule(name)).and_then(|m| m.marked(name, &text));
         engine.add_policy(name.clone(), marked.unwrap_or(text)).map_err(|e| failed(&e))?;
     }
-    if marks.is_none() {
-        let wrong = purity::check_tests(engine.get_modules());
-        if !wrong.is_empty() {
-            return Err(wrong);
-        }
-    }
+    Ok(engine.get_modules().clone())
+}
+
+fn failed(e: &dyn std::fmt::Display) -> Vec<LoadError> {
+    let (file, line, column, message) = read_engine_message(&e.to_string());
+    vec![LoadError { file, line, column, code: "policy.test", message }]
+}
+
+/// Rules, tests and data, ready to be evaluated.
+fn prepared(
+    modules: &[Ref<Module>],
+    data: Value,
+    marks: Option<&coverage::Marks>,
+) -> Result<Engine, Vec<LoadError>> {
+    let (mut engine, _) = stock::engine(modules)?;
     engine.add_data(data).map_err(|e| failed(&e))?;
     if let Some(marks) = marks {
         marks.install(&mut engine).map_err(|e| failed(&e))?;

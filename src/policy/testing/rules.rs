@@ -35,7 +35,7 @@ impl Test<'_> {
 
 /// Runs every test rule of the bundle.
 pub(super) fn run(bench: &Bench, options: &Options) -> Vec<Case> {
-    let modules = bench.engine.clone().get_modules().clone();
+    let modules = bench.modules.as_slice();
     let mut tests: BTreeMap<(String, u32), Test<'_>> = BTreeMap::new();
     for module in modules.iter().filter(|module| !ast::file(module).starts_with("lib/")) {
         for rule in &module.policy {
@@ -44,7 +44,7 @@ pub(super) fn run(bench: &Bench, options: &Options) -> Vec<Case> {
     }
     let wanted =
         |test: &&Test<'_>| options.only.as_ref().is_none_or(|only| only.is_match(&test.shown()));
-    tests.values().filter(wanted).map(|test| one(bench, &modules, test)).collect()
+    tests.values().filter(wanted).map(|test| one(bench, modules, test)).collect()
 }
 
 fn collect<'a>(

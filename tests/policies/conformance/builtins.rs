@@ -141,7 +141,7 @@ fn cases(name: &str, kinds: &str, dice: &mut Dice) -> Vec<Value> {
 }
 
 /// A bundle whose one rule says what the call gives.
-fn calling(call: &str) -> Bundle {
+pub(super) fn calling(call: &str) -> Bundle {
     let rules = format!(
         r#"
 deny contains {{"code": "v", "message": json.marshal({{"v": {call}}})}}
@@ -155,13 +155,13 @@ else := v
 
 /// What is said of one call.
 #[derive(PartialEq, Debug)]
-enum Said {
+pub(super) enum Said {
     Value(String),
     Undefined,
     Fault(String),
 }
 
-fn ours(engine: &RegoEngine, input: &Value) -> Said {
+pub(super) fn ours(engine: &RegoEngine, input: &Value) -> Said {
     // As the gate asks: an engine that panics has not answered.
     match wicketgate::policy::ask(engine, &canonical(input), false) {
         Err(EngineError::Evaluation(why)) => Said::Fault(why),
@@ -173,7 +173,7 @@ fn ours(engine: &RegoEngine, input: &Value) -> Said {
     }
 }
 
-fn theirs(answer: &Value) -> Said {
+pub(super) fn theirs(answer: &Value) -> Said {
     if let Some(error) = answer.get("error") {
         return Said::Fault(error.to_string());
     }
@@ -187,7 +187,7 @@ fn theirs(answer: &Value) -> Said {
 }
 
 /// The same value, however its text is written.
-fn same(ours: &Said, theirs: &Said) -> bool {
+pub(super) fn same(ours: &Said, theirs: &Said) -> bool {
     match (ours, theirs) {
         (Said::Value(a), Said::Value(b)) => {
             let read = |text: &str| serde_json::from_str::<Value>(text).ok().map(|v| numbers(&v));
@@ -257,12 +257,6 @@ fn every_admitted_builtin_answers_as_opa_does_or_faults() {
             }
             if matches!(ours, Said::Fault(_)) {
                 narrower.insert(name.split('(').next().unwrap().to_owned());
-                continue;
-            }
-            // `%!s(int=0)`: OPA says itself that the verb does not fit the value.
-            if matches!(&theirs, Said::Value(text) if text.contains("%!"))
-                && name.starts_with("sprintf")
-            {
                 continue;
             }
             wrong.push(format!("{name} {args}\n    ours {ours:?}\n    OPA  {theirs:?}"));

@@ -2,6 +2,7 @@
 
 mod builtins;
 mod generated;
+mod negations;
 mod shipped;
 mod values;
 

@@ -23,12 +23,17 @@ reading if {
 
 writes if {
 	input.effect.kind == "file"
-	not input.effect.access in {"read", "list"}
+	not read_access
 }
 
 writes if {
 	input.effect.kind == "http"
-	not input.effect.method in {"GET", "HEAD"}
+	not read_method
 }
+
+# Rules of their own: `not … in …` would fail, and so deny nothing, where there is no `access`.
+read_access if input.effect.access in {"read", "list"}
+
+read_method if input.effect.method in {"GET", "HEAD"}
 
 readers := {"repo.read_file", "repo.list_files", "repo.get_diff"}
