@@ -85,7 +85,7 @@ fn every_guarantee_names_a_test_and_every_test_it_names_exists() {
 #[test]
 fn every_path_the_papers_name_exists() {
     let path = Regex::new(
-        r"`((?:tests|src|examples|policies|proto|migrations|benches|\.ci)/[\w./-]*)(?:::\w+)?`",
+        r"`((?:tests|src|examples|policies|proto|migrations|benches|deploy|\.ci)/[\w./-]*)(?:::\w+)?`",
     )
     .unwrap();
     let text = format!("{README}{SECURITY}");

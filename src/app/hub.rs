@@ -16,6 +16,7 @@ use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::enrolment::Registry;
 use crate::config::{self, Config};
 use crate::control;
+use crate::crypto::private::exposed;
 use crate::ledger::enrolment::Local;
 use crate::ledger::postgres::{self, Postgres, PostgresReader, PostgresReaper};
 use crate::ledger::spool::{LeaseFile, Spool};
@@ -276,10 +277,8 @@ fn reaper(
 
 /// The text of a file that only its owner may read.
 pub(super) fn secret(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
-    use std::os::unix::fs::MetadataExt as _;
     let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
-    let mode = std::fs::metadata(path).map_err(failed)?.mode() & 0o777;
-    if mode & 0o077 != 0 {
+    if let Some(mode) = exposed(&std::fs::metadata(path).map_err(failed)?) {
         let shown = path.display();
         return Err(format!("`{shown}` has mode {mode:o}: only its owner may read it (chmod 600)"));
     }

@@ -22,6 +22,7 @@ mod control;
 mod door;
 mod evidence;
 mod fleet;
+mod health;
 mod hub;
 mod init;
 mod key;
@@ -103,6 +104,8 @@ enum Command {
     Serve(serve::Args),
     /// Answer the operators of a tenant, in front of its Postgres ledger.
     Hub(hub::Args),
+    /// Ask a gate or a hub whether it is ready, and why not.
+    Health(health::Args),
     /// Make an ed25519 key pair for signing manifests or policy bundles.
     Keygen(keygen::Args),
     /// Show, rotate and revoke the keys of a ledger, on the books.
@@ -165,6 +168,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Config(args) => config::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Hub(args) => hub::run(&args),
+        Command::Health(args) => health::run(&args),
         Command::Tools(args) => tools::run(&args),
         Command::Policy(args) => return policy::run(&args),
         Command::Evidence(args) => evidence::run(&args),

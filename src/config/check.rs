@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize as _;
@@ -11,6 +10,7 @@ use serde_json::Value;
 
 use super::Problem;
 use crate::crypto::keys::PublicKey;
+use crate::crypto::private::exposed;
 use crate::identity::callers::{self, CallerConfig, Form};
 use crate::yaml::Document;
 
@@ -344,8 +344,7 @@ impl Check<'_> {
 
 fn secret_file(path: &Path) -> Result<String, String> {
     let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
-    let mode = std::fs::metadata(path).map_err(failed)?.mode() & 0o777;
-    if mode & 0o077 != 0 {
+    if let Some(mode) = exposed(&std::fs::metadata(path).map_err(failed)?) {
         return Err(format!(
             "`{}` has mode {mode:o}: only its owner may read it (chmod 600)",
             path.display()

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
@@ -11,6 +11,7 @@ use ed25519_dalek::pkcs8::{
 };
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 
+use super::private::exposed;
 use crate::clock::{Entropy, random32};
 use crate::domain::digest::Digest;
 
@@ -91,8 +92,7 @@ impl SecretKey {
     pub fn load(path: &Path) -> Result<Self, Error> {
         let shown = path.display().to_string();
         let io = |source| Error::Io { path: shown.clone(), source };
-        let mode = std::fs::metadata(path).map_err(io)?.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
+        if let Some(mode) = exposed(&std::fs::metadata(path).map_err(io)?) {
             return Err(Error::Mode { path: shown, mode });
         }
         let pem = zeroize::Zeroizing::new(std::fs::read_to_string(path).map_err(io)?);

@@ -14,6 +14,7 @@ pub mod merkle;
 pub mod note;
 #[cfg(feature = "gate")]
 pub mod openssh;
+pub mod private;
 pub mod range;
 pub mod signer;
 pub mod ssh;

@@ -1,7 +1,6 @@
 //! Who may be which agent: socket peers and token holders, each mapped to exactly one manifest.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use super::manifest::Manifest;
 use super::token::RunTokens;
 use super::{Caller, Peer};
 use crate::crypto::keys::PublicKey;
+use crate::crypto::private::exposed;
 use crate::domain::call::Auth;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
@@ -257,8 +257,7 @@ pub fn form(caller: &CallerConfig, default: Option<&Path>) -> Result<Form, Strin
 pub fn read_token(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
     let shown = path.display();
     let failed = |e: std::io::Error| format!("token file `{shown}`: {e}");
-    let mode = std::fs::metadata(path).map_err(failed)?.mode() & 0o777;
-    if mode & 0o077 != 0 {
+    if let Some(mode) = exposed(&std::fs::metadata(path).map_err(failed)?) {
         return Err(format!(
             "token file `{shown}` has mode {mode:o}: only its owner may read it (chmod 600)"
         ));

@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use super::store::PayloadRow;
 use crate::clock::{Entropy, random32};
 use crate::crypto::keys::keep_secret;
+use crate::crypto::private::exposed;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 
@@ -115,11 +116,8 @@ impl Vault {
 impl Key {
     /// 32 bytes in base64 or hex, in a file that only its owner may read.
     fn load(path: &Path) -> Result<Self, Error> {
-        use std::os::unix::fs::PermissionsExt;
         let bad = |why: String| Error::Key { path: path.display().to_string(), why };
-        let mode = std::fs::metadata(path).map_err(|e| bad(e.to_string()))?.permissions().mode();
-        if mode & 0o077 != 0 {
-            let mode = mode & 0o777;
+        if let Some(mode) = exposed(&std::fs::metadata(path).map_err(|e| bad(e.to_string()))?) {
             return Err(bad(format!("mode {mode:o}: only its owner may read it (chmod 600)")));
         }
         let text = std::fs::read_to_string(path).map(Zeroizing::new);

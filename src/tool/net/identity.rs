@@ -1,11 +1,12 @@
 //! A certificate with its private key: what this process shows of itself over TLS.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::crypto::private::exposed;
 
 /// What is wrong with one of the files of TLS.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -44,8 +45,7 @@ impl Identity {
         let pem = std::fs::read(cert).map_err(|e| wrong("cert", cert, e.to_string()))?;
         let chain = certificates(&pem).map_err(|why| wrong("cert", cert, why))?;
         let metadata = std::fs::metadata(key).map_err(|e| wrong("key", key, e.to_string()))?;
-        let mode = metadata.mode() & 0o777;
-        if mode & 0o077 != 0 {
+        if let Some(mode) = exposed(&metadata) {
             let why = format!("has mode {mode:o}: only its owner may read it (chmod 600)");
             return Err(wrong("key", key, why));
         }

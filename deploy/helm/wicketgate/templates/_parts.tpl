@@ -1,0 +1,157 @@
+{{/* Names and labels. */}}
+{{- define "wicketgate.name" -}}
+{{- printf "%s-%s" .Release.Name "wicketgate" | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "wicketgate.selector" -}}
+app.kubernetes.io/name: wicketgate
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .part }}
+{{- end -}}
+
+{{- define "wicketgate.labels" -}}
+{{ include "wicketgate.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end -}}
+
+{{- define "wicketgate.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}{{ .repository }}@{{ .digest }}{{- else -}}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Restricted Pod Security, in full; {uid, gid}. */}}
+{{- define "wicketgate.podSecurity" -}}
+runAsNonRoot: true
+fsGroup: {{ .gid }}
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "wicketgate.containerSecurity" -}}
+runAsNonRoot: true
+runAsUser: {{ .uid }}
+runAsGroup: {{ .gid }}
+privileged: false
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{/* What is mounted below /etc/wicketgate: {root, part, files}. Keys of a ConfigMap have no slash: they are their path's hash. */}}
+{{- define "wicketgate.configMap" -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ include "wicketgate.name" .root }}-{{ .part }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "wicketgate.labels" . | nindent 4 }}
+data:
+  {{- range $path, $text := .files }}
+  {{ sha256sum $path }}: {{ $text | quote }}
+  {{- end }}
+{{- end -}}
+
+{{/* The volumes of a gate or a hub: {root, part, of}. */}}
+{{- define "wicketgate.volumes" -}}
+- name: config
+  configMap:
+    name: {{ include "wicketgate.name" .root }}-{{ .part }}
+    items:
+      {{- range $path, $text := .of.files }}
+      - {key: {{ sha256sum $path }}, path: {{ $path | quote }}}
+      {{- end }}
+- name: secrets
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- range .of.secrets }}
+      - secret: {{- toYaml . | nindent 10 }}
+      {{- end }}
+      {{- if .of.tlsSecret }}
+      - secret:
+          name: {{ .of.tlsSecret }}
+          items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]
+      {{- end }}
+- name: state
+  emptyDir: {sizeLimit: {{ .of.stateSizeLimit }}}
+{{- end -}}
+
+{{- define "wicketgate.mounts" -}}
+- {name: config, mountPath: /etc/wicketgate, readOnly: true}
+- {name: secrets, mountPath: /run/secrets/wicketgate, readOnly: true}
+- {name: state, mountPath: /var/lib/wicketgate}
+{{- end -}}
+
+{{/* Where the pod's paths are set once, whatever the file says. */}}
+{{- define "wicketgate.env" -}}
+- {name: WICKETGATE__STATE, value: /var/lib/wicketgate}
+{{- if .of.tlsSecret }}
+- {name: WICKETGATE__OPERATOR__LISTEN, value: "0.0.0.0:7301"}
+- {name: WICKETGATE__OPERATOR__TLS__CERT, value: /run/secrets/wicketgate/tls.crt}
+- {name: WICKETGATE__OPERATOR__TLS__KEY, value: /run/secrets/wicketgate/tls.key}
+{{- end }}
+{{- end -}}
+
+{{/* Up is one thing, ready another: a database that is away keeps no pod from starting, and restarts none. */}}
+{{- define "wicketgate.probes" -}}
+{{- if .of.tlsSecret }}
+startupProbe:
+  httpGet: {path: /livez, port: 7301, scheme: HTTPS}
+  periodSeconds: 1
+  timeoutSeconds: 2
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /livez, port: 7301, scheme: HTTPS}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /readyz, port: 7301, scheme: HTTPS}
+  periodSeconds: 5
+  timeoutSeconds: 5
+  failureThreshold: 1
+{{- else }}
+startupProbe:
+  exec: {command: [/wicketgate, health, --live]}
+  periodSeconds: 1
+  timeoutSeconds: 2
+  failureThreshold: 60
+livenessProbe:
+  exec: {command: [/wicketgate, health, --live]}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  exec: {command: [/wicketgate, health]}
+  periodSeconds: 5
+  timeoutSeconds: 5
+  failureThreshold: 1
+{{- end }}
+{{- end -}}
+
+{{- define "wicketgate.scheduling" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* A service account of its own for each part, whose token nobody mounts: {root, part}. */}}
+{{- define "wicketgate.account" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ include "wicketgate.name" .root }}-{{ .part }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "wicketgate.labels" . | nindent 4 }}
+automountServiceAccountToken: false
+{{- end -}}

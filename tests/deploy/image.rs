@@ -1,0 +1,274 @@
+//! The image without an engine: what `deploy/image/Dockerfile` copies, started as Kubernetes would start
+//! it, and held to what it says.
+
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::{top, waiting};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
+/// As in the chart's values.
+const GATE: u32 = 65532;
+const AGENT: u32 = 10001;
+
+/// A root file system nobody may write to, but for the two directories the chart mounts; the process in it
+/// is not root, has no capability and can gain none.
+const CONTAINER: &str = r#"set -e
+mount --make-rprivate /
+mount --bind "$1" "$1"
+for dir in var/lib/wicketgate run/wicketgate; do mount --bind "$2/$dir" "$1/$dir"; done
+mount --rbind /proc "$1/proc"
+mount --rbind /dev "$1/dev"
+mount -o remount,bind,ro "$1"
+root=$1
+shift 2
+exec setpriv --no-new-privs chroot --userspec=65532:65532 --groups=65532 "$root" "$@"
+"#;
+
+/// Speaks to a socket as a user with these groups and prints the status line: SOCKET UID [GROUP].
+const KNOCK: &str = r#"import json, os, socket, sys
+os.setgroups([int(group) for group in sys.argv[3:]])
+os.setresgid(*[int(sys.argv[2])] * 3)
+os.setresuid(*[int(sys.argv[2])] * 3)
+body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion":
+    "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}).encode()
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Accept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
+    % (len(body), body))
+print(s.recv(4096).split(b"\r\n")[0].decode())
+"#;
+
+struct Gate(Child);
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn run(program: &str, args: &[&str], dir: &Path) -> Output {
+    Command::new(program).args(args).current_dir(dir).stdin(Stdio::null()).output().unwrap()
+}
+
+/// A directory whose group is the pod's `fsGroup`, as the kubelet makes an emptyDir.
+fn empty_dir(path: &Path) {
+    std::fs::create_dir_all(path).unwrap();
+    chown(path, Some(0), Some(GATE)).unwrap();
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o2777)).unwrap();
+}
+
+/// Files as the kubelet lays them: root's, in a directory that `..data` leads to, linked from above.
+fn volume(at: &Path, from: &Path, paths: &[String], mode: u32) {
+    let data = at.join("..2026_11_22");
+    for path in paths {
+        let to = data.join(path);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(from.join(path), &to).unwrap();
+        chown(&to, Some(0), Some(GATE)).unwrap();
+        std::fs::set_permissions(&to, PermissionsExt::from_mode(mode)).unwrap();
+        let first = path.split('/').next().unwrap();
+        if std::fs::symlink_metadata(at.join(first)).is_err() {
+            symlink(Path::new("..data").join(first), at.join(first)).unwrap();
+        }
+    }
+    symlink("..2026_11_22", at.join("..data")).unwrap();
+}
+
+/// The commands of one block of `deploy/README.md`, which begins with this.
+fn block(begins: &str) -> String {
+    let text = std::fs::read_to_string(top("deploy/README.md")).unwrap();
+    let blocks =
+        text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
+    let found = blocks.into_iter().find(|block| block.starts_with(begins));
+    found.unwrap_or_else(|| panic!("no block of deploy/README.md begins with `{begins}`"))
+}
+
+/// Runs these commands with the program in their path; what they print.
+fn commands(dir: &Path, text: &str) -> String {
+    let bin = Path::new(PROGRAM).parent().unwrap().display();
+    let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
+    let done = Command::new("bash")
+        .args(["-euc", text])
+        .current_dir(dir)
+        .env("PATH", path)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
+/// Makes what step 1 of `deploy/README.md` makes, and a secret; the paths that step 3 gives to the chart.
+fn furnish(dir: &Path) -> Vec<String> {
+    let policies = top("policies");
+    let copied = run("cp", &["-r", policies.to_str().unwrap(), "policies"], dir.parent().unwrap());
+    assert!(copied.status.success());
+    commands(dir.parent().unwrap(), &block("mkdir -p gate/keys && cd gate"));
+    let secret = "wicketgate keygen --out fleet.pem\n\
+                  echo 'fleet: {key: /run/secrets/wicketgate/fleet.pem}' >> wicketgate.yaml";
+    commands(dir, secret);
+    let install = block("kubectl create namespace");
+    let (begin, end) = (install.find("files=()").unwrap(), install.find("done\n").unwrap());
+    let given =
+        commands(dir, &format!("{}done; printf '%s\\n' \"${{files[@]}}\"", &install[begin..end]));
+    let named = given.lines().filter(|line| *line != "--set-file").map(|line| {
+        let (key, path) = line.split_once('=').unwrap();
+        assert_eq!(key.strip_prefix("gate.files.").unwrap().replace("\\.", "."), path);
+        path.to_owned()
+    });
+    named.collect()
+}
+
+/// The shared libraries the program loads, by path; the loader among them.
+fn libraries() -> Vec<PathBuf> {
+    let done = run("ldd", &[PROGRAM], Path::new("/"));
+    let said = String::from_utf8(done.stdout).unwrap();
+    let paths = said.split_whitespace().filter(|word| word.starts_with('/'));
+    paths.map(PathBuf::from).collect()
+}
+
+/// The image's root with the chart's volumes in it.
+fn image(root: &Path, files: &Path, given: &[String]) {
+    for dir in ["proc", "dev", "run/wicketgate", "var/lib/wicketgate"] {
+        std::fs::create_dir_all(root.join(dir)).unwrap();
+    }
+    std::fs::copy(PROGRAM, root.join("wicketgate")).unwrap();
+    for library in libraries() {
+        let to = root.join(library.strip_prefix("/").unwrap());
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(&library, to).unwrap();
+    }
+    let etc = root.join("etc/wicketgate");
+    std::fs::create_dir_all(&etc).unwrap();
+    volume(&etc, files, given, 0o644);
+    let secrets = root.join("run/secrets/wicketgate");
+    std::fs::create_dir_all(&secrets).unwrap();
+    volume(&secrets, files, &["fleet.pem".to_owned()], 0o440);
+}
+
+fn knock(socket: &Path, uid: u32, groups: &[u32]) -> String {
+    let numbers: Vec<_> =
+        std::iter::once(uid).chain(groups.iter().copied()).map(|n| n.to_string()).collect();
+    let python = std::env::var("WICKETGATE_TEST_DEPLOY").unwrap_or_else(|_| "python3".to_owned());
+    let mut args = vec!["-c", KNOCK, socket.to_str().unwrap()];
+    args.extend(numbers.iter().map(String::as_str));
+    let done = run(&python, &args, Path::new("/"));
+    String::from_utf8(if done.status.success() { done.stdout } else { done.stderr }).unwrap()
+}
+
+fn health(url: &str, more: &[&str]) -> (Option<i32>, String) {
+    let done = run(PROGRAM, &[&["health", "--url", url], more].concat(), Path::new("/"));
+    (done.status.code(), String::from_utf8([done.stdout, done.stderr].concat()).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_gate_runs_as_the_chart_runs_it_and_only_its_agent_is_let_in() {
+    if !rustix::process::geteuid().is_root() {
+        let why = "not tested here: the image's root: only root can make one\n";
+        drop(std::io::Write::write_all(&mut std::io::stderr(), why.as_bytes()));
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let [files, root, pod] = ["gate", "root", "pod"].map(|name| dir.path().join(name));
+    let given = furnish(&files);
+    image(&root, &files, &given);
+    empty_dir(&pod.join("var/lib/wicketgate"));
+    empty_dir(&pod.join("run/wicketgate"));
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}");
+    assert_eq!(health(&url, &["--live"]).0, Some(2), "nobody is there yet");
+    let log = dir.path().join("gate.err");
+    let child = Command::new("unshare")
+        .args([
+            "--mount",
+            "sh",
+            "-c",
+            CONTAINER,
+            "sh",
+            root.to_str().unwrap(),
+            pod.to_str().unwrap(),
+        ])
+        .args(["/wicketgate", "serve", "--config", "/etc/wicketgate/wicketgate.yaml", "--json"])
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("WICKETGATE__STATE", "/var/lib/wicketgate")
+        .env("WICKETGATE__LISTEN__SOCKET", "/run/wicketgate/agent.sock")
+        .env("WICKETGATE__OPERATOR__LISTEN", format!("127.0.0.1:{port}"))
+        .stdin(Stdio::null())
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let mut gate = Gate(child);
+    let said = || std::fs::read_to_string(&log).unwrap();
+    waiting::until("the gate to be ready", || async { health(&url, &[]).0 == Some(0) }).await;
+    assert_eq!(health(&url, &["--live"]), (Some(0), "ok\n".to_owned()));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", gate.0.id())).unwrap();
+    for fact in [
+        format!("Uid:\t{GATE}\t{GATE}"),
+        "CapEff:\t0000000000000000".into(),
+        "NoNewPrivs:\t1".into(),
+    ] {
+        assert!(status.contains(&fact), "{status}");
+    }
+
+    let socket = pod.join("run/wicketgate/agent.sock");
+    assert!(knock(&socket, AGENT, &[GATE]).contains("200"), "{}", said());
+    let other = knock(&socket, 10002, &[GATE]);
+    assert!(other.starts_with("HTTP/1.1 4"), "another user of the pod is nobody: {other}");
+    let outside = knock(&socket, AGENT, &[]);
+    assert!(outside.contains("PermissionError"), "without the pod's group: {outside}");
+
+    let pid = rustix::process::Pid::from_child(&gate.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(gate.0.wait().unwrap().code(), Some(0), "{}", said());
+    assert_eq!(health(&url, &["--live"]).0, Some(2));
+}
+
+#[test]
+fn the_program_needs_nothing_of_the_base_image_but_the_c_library_and_its_companions() {
+    let names = libraries();
+    let names = names.iter().map(|path| path.file_name().unwrap().to_str().unwrap());
+    let allowed = [
+        "libc.so.6",
+        "libm.so.6",
+        "libgcc_s.so.1",
+        "ld-linux-x86-64.so.2",
+        "ld-linux-aarch64.so.1",
+    ];
+    let foreign: Vec<_> = names.filter(|name| !allowed.contains(name)).collect();
+    assert!(foreign.is_empty(), "{foreign:?}");
+}
+
+#[test]
+fn the_image_is_the_program_alone_and_its_user_is_a_number() {
+    let text = std::fs::read_to_string(top("deploy/image/Dockerfile")).unwrap();
+    let lines = text.replace("\\\n", " ");
+    let lines: Vec<_> =
+        lines.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    let last = lines.iter().rposition(|line| line.starts_with("FROM ")).unwrap();
+    for (i, line) in lines.iter().enumerate() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        assert!(words[0] != "ADD", "{line}");
+        if words[0] == "FROM" {
+            assert!(words[1].contains(':') && !words[1].ends_with(":latest"), "pinned: {line}");
+        }
+        assert!(
+            i <= last || matches!(words[0], "COPY" | "USER" | "ENTRYPOINT" | "LABEL" | "ENV"),
+            "{line}"
+        );
+        if i > last && words[0] == "COPY" {
+            assert!(words[1].starts_with("--from=build"), "{line}");
+        }
+        for secret in ["SECRET", "TOKEN", "PASSWORD", ".pem", ".key"] {
+            assert!(!line.contains(secret), "{line}");
+        }
+    }
+    let user = lines.iter().find(|line| line.starts_with("USER ")).unwrap();
+    assert_eq!(**user, format!("USER {GATE}:{GATE}"));
+    assert!(lines.iter().any(|line| line.contains("cargo build --release --locked")), "{lines:?}");
+}
