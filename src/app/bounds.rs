@@ -58,7 +58,7 @@ pub(super) fn isolation(checked: &Checked, running: &Running) -> Isolation {
         uid: Some(rustix::process::geteuid().as_raw()),
         operators: running.bound.get().map(|(_, operators)| *operators),
         addresses: running.bound.get().map(|(agents, _)| agents.clone()).unwrap_or_default(),
-        paths: config.closed(),
+        paths: config::closed(config),
     }
 }
 

@@ -42,6 +42,7 @@ use complete::{complete, resolve};
 pub use isolation::{Isolation, Posture, SelfTest};
 pub use operators::Operator;
 pub use overrides::{names, stray};
+pub use own::closed;
 pub use retention::{Encryption, Retention, duration};
 pub use schema::schema;
 
@@ -477,12 +478,6 @@ impl Config {
     pub fn sockets(&self) -> BTreeSet<PathBuf> {
         let callers = self.agents.iter().flat_map(|agent| &agent.callers);
         callers.filter_map(|c| c.socket.clone()).chain(self.listen.socket.clone()).collect()
-    }
-
-    /// What no agent may change: the gate's own files, and the directories of its sockets.
-    #[must_use]
-    pub fn closed(&self) -> Vec<PathBuf> {
-        own::closed(self)
     }
 
     /// The effective configuration as YAML. Secrets are not part of it.

@@ -55,7 +55,8 @@ pub(super) fn kept_from_servers(config: &Config, servers: &server::config::Confi
 }
 
 /// What no agent may change: the gate's own files, and the directories of its sockets.
-pub(super) fn closed(config: &Config) -> Vec<PathBuf> {
+#[must_use]
+pub fn closed(config: &Config) -> Vec<PathBuf> {
     let sockets = config.sockets();
     let own = files(config).into_iter().filter(|path| !sockets.contains(path));
     own.chain(sockets.iter().filter_map(|path| path.parent().map(Path::to_owned))).collect()

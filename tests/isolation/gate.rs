@@ -124,3 +124,17 @@ fn where_isolation_is_advisory_an_opening_is_recorded_and_nothing_hangs_on_it() 
         },
     );
 }
+
+#[test]
+fn a_doctor_that_is_asked_to_tell_a_gate_and_finds_none_says_nothing_of_isolation() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"))
+        .args(["doctor", "--socket"])
+        .arg(folder.path().join("none.sock"))
+        .output()
+        .unwrap();
+    assert_eq!(told.status.code(), Some(2));
+    assert!(told.stdout.is_empty(), "{}", String::from_utf8_lossy(&told.stdout));
+    let err = String::from_utf8_lossy(&told.stderr);
+    assert!(err.contains("none.sock`: No such file"), "{err}");
+}

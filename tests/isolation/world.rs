@@ -49,10 +49,9 @@ pub fn run(name: &str, body: impl FnOnce()) {
     let dir = tempfile::tempdir().unwrap();
     let resolver = dir.path().join("resolv.conf");
     std::fs::write(&resolver, "nameserver 127.0.0.53\n").unwrap();
-    let begin =
-        "echo made; read -r _; exec unshare --net --mount --pid --fork --mount-proc -- \"$@\"";
+    let begin = "echo made; read -r _; exec unshare --net --mount --pid --fork --mount-proc --kill-child -- \"$@\"";
     let mut again = Command::new("unshare")
-        .args(["--user", "--kill-child", "sh", "-c", begin, "sh", "sh", "-c", &setup(), "sh"])
+        .args(["--user", "sh", "-c", begin, "sh", "sh", "-c", &setup(), "sh"])
         .arg(&resolver)
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
