@@ -254,7 +254,11 @@ impl Road {
         let recorded = self.ledger.record(Written::bare(draft)).await;
         let receipt = recorded.map_err(|error| Fault::of_ledger(&error))?;
         if failed.is_none() {
-            self.posture.0.lock().seen.insert(holder, Seen { at, failed });
+            let mut known = self.posture.0.lock();
+            // What was heard while this one was written down is newer.
+            if known.seen.get(&holder).is_none_or(|seen| seen.at <= at) {
+                known.seen.insert(holder, Seen { at, failed });
+            }
         }
         Ok(Observed { reasons, receipt })
     }

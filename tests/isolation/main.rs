@@ -33,9 +33,6 @@ mod privileges;
 mod topologies;
 mod world;
 
-#[path = "../support/mod.rs"]
-mod support;
-
 #[path = "../support/waiting.rs"]
 mod waiting;
 

@@ -17,7 +17,7 @@ fn escape(operators: SocketAddr) {
         "[2606:4700:4700::1111]:443",
         "[fd00:ec2::254]:80",
     ];
-    let tcp = tcp.iter().map(|at| at.parse().unwrap()).chain([operators]);
+    let tcp = tcp.iter().map(|at| at.parse::<SocketAddr>().unwrap()).chain([operators]);
     for at in tcp {
         let tried = TcpStream::connect_timeout(&at, Duration::from_secs(1));
         assert!(tried.is_err(), "{at} was reached");
