@@ -117,6 +117,11 @@ impl World {
         let socket = world.estate.socket();
         world.wait("the agent's socket", || socket.exists() && world.door().is_some());
         std::os::unix::fs::chown(&socket, None, Some(GROUP)).unwrap();
+        let starting = ["the gate is not open yet", "policy: no bundle"];
+        world.runtime.block_on(crate::until("the open gate", || async {
+            let told = world.sidecar.readiness().await;
+            told.is_some_and(|(_, text)| !starting.iter().any(|reason| text.contains(reason)))
+        }));
         world
     }
 
