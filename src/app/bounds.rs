@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::Error;
 use super::checked::Checked;
+use super::running::Running;
 use crate::config;
-use crate::enforce::Bounds;
+use crate::enforce::{Bounds, Isolation};
 use crate::identity::manifest::Manifest;
 use crate::ledger::postgres::{self, PostgresPools};
 use crate::ledger::sqlite::SqlitePools;
@@ -46,6 +47,19 @@ async fn store(ledger: &config::Ledger) -> Result<Arc<dyn Pools>, Error> {
             Arc::new(PostgresPools::lazy(url, options).map_err(failed)?)
         }
     })
+}
+
+/// What this gate demands of the place where its agents run, and what no agent may reach there.
+pub(super) fn isolation(checked: &Checked, running: &Running) -> Isolation {
+    let config = &checked.config;
+    Isolation {
+        enforced: config.isolation == config::Isolation::Enforced,
+        stale_after: Duration::from_secs(config.posture.stale_after_seconds),
+        uid: Some(rustix::process::geteuid().as_raw()),
+        operators: running.bound.get().map(|(_, operators)| *operators),
+        addresses: running.bound.get().map(|(agents, _)| agents.clone()).unwrap_or_default(),
+        paths: config::closed(config),
+    }
 }
 
 /// A limit of cost counts nothing for a tool that declares no cost: such a manifest is refused.

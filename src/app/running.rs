@@ -55,6 +55,8 @@ pub(super) struct Running {
     pub granted: bool,
     /// Who decides which bundle may be put in force, where amendments are required.
     pub constitution: OnceLock<Arc<Constitution>>,
+    /// Where agents with tokens, and where operators are answered.
+    pub bound: OnceLock<(Vec<SocketAddr>, SocketAddr)>,
 }
 
 /// What the holder of the gate asks; it ends when nobody holds the gate any more.
@@ -97,12 +99,14 @@ pub(super) async fn start(
         findings: Mutex::default(),
         granted: checked.callers.manifests().iter().any(|manifest| !manifest.tools.is_empty()),
         constitution: OnceLock::new(),
+        bound: OnceLock::new(),
     };
     let running = Arc::new(running);
     let upstreams = running.upstreams.load();
     upstreams.observe(&checked.metrics);
     // WHY: before the writer is started, so that a place that is taken leaves nothing behind.
     let served = listen(&checked, &running, ready.clone()).await?;
+    drop(running.bound.set((served.places.clone(), served.operators_at)));
     let writing = tokio::spawn(writer.run(running.stop.clone(), recovered_out));
     upstreams.start_all();
     let (agents, operators) = (served.places.clone(), served.operators_at);
@@ -190,6 +194,7 @@ async fn open_gate(
         incognito: checked.config.retention.incognito.iter().cloned().collect(),
         switch_file: Some(checked.config.control.switch_file.clone()),
         manifest_threshold: checked.config.trust.manifest_threshold,
+        isolation: bounds::isolation(&checked, &running),
         bounds: bounds::bounds(&checked).await?,
         ..enforce::Settings::default()
     };
@@ -397,6 +402,7 @@ impl Running {
             Some(road) => {
                 reasons.extend(road.control_reasons());
                 reasons.extend(road.canary_reasons());
+                reasons.extend(road.posture_reasons());
             }
         }
         if !self.granted {

@@ -19,6 +19,7 @@ mod bucket;
 mod check;
 mod config;
 mod control;
+mod doctor;
 mod door;
 mod evidence;
 mod fleet;
@@ -134,6 +135,8 @@ enum Command {
     Control(control::Args),
     /// Let calls of one agent go without an approver for a short time, on the word of several key holders.
     BreakGlass(break_glass::Args),
+    /// Run as the agent: try to get past the gate, and tell the gate what worked.
+    Doctor(doctor::Args),
     /// Cosign heads of other people's logs.
     Witness(witness::Args),
     /// Govern the servers of an MCP client: from its configuration to a signed one of our own.
@@ -179,6 +182,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Approval(args) => approval::run(&args),
         Command::Control(args) => control::run(&args),
         Command::BreakGlass(args) => break_glass::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Witness(args) => witness::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Mcp(args) => mcp::run(&args),

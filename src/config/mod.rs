@@ -29,6 +29,7 @@ pub mod enrolment;
 pub mod evidence;
 pub mod fleet;
 pub mod hub;
+mod isolation;
 pub mod operators;
 mod overrides;
 mod own;
@@ -38,8 +39,10 @@ mod schema;
 pub mod tls;
 
 use complete::{complete, resolve};
+pub use isolation::{Isolation, Posture, SelfTest};
 pub use operators::Operator;
 pub use overrides::{names, stray};
+pub use own::closed;
 pub use retention::{Encryption, Retention, duration};
 pub use schema::schema;
 
@@ -93,6 +96,10 @@ pub struct Config {
     pub control: Control,
     /// How it tests itself.
     pub self_test: SelfTest,
+    /// What is demanded of the place where agents run.
+    pub isolation: Isolation,
+    /// What becomes of what agents find there.
+    pub posture: Posture,
     /// What the process takes on at once.
     pub limits: Limits,
     /// What all gates share.
@@ -245,16 +252,6 @@ pub enum Lint {
     Enforce,
     /// It is put in force, and readiness says what was found.
     Warn,
-}
-
-/// `self_test`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct SelfTest {
-    /// Seconds between two calls of the gate itself that have to be denied.
-    pub every_seconds: u64,
-    /// Whether the first of them has to pass before the gate is ready.
-    pub at_start: bool,
 }
 
 /// `control`.

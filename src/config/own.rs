@@ -54,6 +54,14 @@ pub(super) fn kept_from_servers(config: &Config, servers: &server::config::Confi
     all
 }
 
+/// What no agent may change: the gate's own files, and the directories of its sockets.
+#[must_use]
+pub fn closed(config: &Config) -> Vec<PathBuf> {
+    let sockets = config.sockets();
+    let own = files(config).into_iter().filter(|path| !sockets.contains(path));
+    own.chain(sockets.iter().filter_map(|path| path.parent().map(Path::to_owned))).collect()
+}
+
 /// The `stdio` of each server.
 fn stdio(servers: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
     let servers = servers.as_array_mut().into_iter().flatten();

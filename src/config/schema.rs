@@ -55,7 +55,9 @@ pub fn schema() -> Value {
             "control": section(&json!({
                 "switch_file": described(path(), "file that stops calls while it is there; default switch in the state directory"),
             })),
-            "self_test": self_test(),
+            "self_test": super::isolation::self_test(),
+            "isolation": super::isolation::isolation(),
+            "posture": super::isolation::posture(),
             "limits": limits(),
             "pools": super::pools::schema(),
             "retention": super::retention::retention(),
@@ -75,14 +77,6 @@ pub fn schema() -> Value {
     })
 }
 
-fn self_test() -> Value {
-    section(&json!({
-        "every_seconds": number(3600, 10, 86_400, "seconds between two calls of the gate itself that have to be denied"),
-        "at_start": {"type": "boolean", "default": true, "x-error": "expected `true` or `false`",
-            "description": "whether the first of them has to pass before the gate is ready"},
-    }))
-}
-
 fn described(mut schema: Value, text: &str) -> Value {
     if let Some(members) = schema.as_object_mut() {
         members.insert("description".into(), text.into());
@@ -91,7 +85,7 @@ fn described(mut schema: Value, text: &str) -> Value {
 }
 
 /// A section that may be left out.
-fn section(properties: &Value) -> Value {
+pub(super) fn section(properties: &Value) -> Value {
     json!({"type": "object", "additionalProperties": false, "default": {}, "properties": properties})
 }
 
@@ -99,7 +93,7 @@ fn path() -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": 4096, "x-error": "expected a path"})
 }
 
-fn number(default: u64, least: u64, most: u64, text: &str) -> Value {
+pub(super) fn number(default: u64, least: u64, most: u64, text: &str) -> Value {
     json!({"type": "integer", "minimum": least, "maximum": most, "default": default,
         "description": text, "x-error": format!("expected a whole number from {least} to {most}")})
 }

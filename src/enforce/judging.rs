@@ -78,7 +78,7 @@ impl Road {
         judged
     }
 
-    /// What switches and the gate's own test have against the call.
+    /// What switches, the gate's own test and the agent's isolation have against the call.
     fn against(
         &self,
         run: &super::Run,
@@ -89,6 +89,7 @@ impl Road {
         let tier = prepared.tool().map(|tool| tool.tier);
         let mut against = self.stopped(run, tool, tier, cancel);
         against.extend(self.canary.refusal());
+        against.extend(self.posture_refusal(&run.opener.name, &run.auth));
         against
     }
 }

@@ -16,6 +16,7 @@ use super::control::Control;
 use super::docket::Docket;
 use super::implicit::Threads;
 use super::large::Large;
+use super::posture::Postures;
 use super::rejected::Rejected;
 use super::run::{Place, Run, Runs, Sealed};
 use super::{Engine, Parts, Road, Settings};
@@ -42,6 +43,7 @@ impl Road {
         Arc::new(Self {
             control,
             canary: Trust::default(),
+            posture: Postures::default(),
             salt: random32(&*entropy),
             budget: Budget::new(&settings.bounds, &clock, &*entropy),
             settings,

@@ -25,6 +25,7 @@ pub use control::{Breaker, Follow, Told};
 pub use delegate::ParentClaim;
 pub use implicit::Thread;
 pub use opening::{Opened, Opening};
+pub use posture::{Challenge, Isolation, Observed, Probe, Report};
 pub use rehearsal::{Cast, Cue, Rehearsal, Told as Recorded};
 pub use run::{Run, Sealed};
 pub use settings::{Parts, Settings};
@@ -74,6 +75,7 @@ mod large;
 mod life;
 mod lineage;
 mod opening;
+pub mod posture;
 mod recall;
 mod rehearsal;
 mod rejected;
@@ -130,6 +132,8 @@ pub struct Road {
     control: Control,
     /// Whether the gate passes its own test.
     canary: canary::Trust,
+    /// What agents found of ways past the gate.
+    posture: posture::Postures,
     budget: Budget,
     slots: Arc<Semaphore>,
     tasks: TaskTracker,

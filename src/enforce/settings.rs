@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::budget::Bounds;
+use super::posture::Isolation;
 use crate::clock::{Clock, Entropy};
 use crate::identity::token::RunTokens;
 use crate::ledger::Ledger;
@@ -41,6 +42,8 @@ pub struct Settings {
     pub switch_file: Option<PathBuf>,
     /// Trusted keys that must have signed a manifest; of those that are not revoked, too.
     pub manifest_threshold: usize,
+    /// What is demanded of the place where agents run.
+    pub isolation: Isolation,
     /// Rates, pools and turns.
     pub bounds: Bounds,
 }
@@ -61,6 +64,7 @@ impl Default for Settings {
             incognito: BTreeSet::new(),
             switch_file: None,
             manifest_threshold: 1,
+            isolation: Isolation::default(),
             bounds: Bounds::default(),
         }
     }

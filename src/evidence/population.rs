@@ -174,11 +174,16 @@ fn chain(filter: &Filter, strand: &Strand, totals: &mut BTreeMap<&'static str, u
         ("gaps", number(pulse.gaps.len())),
         ("matched", number(found.len())),
     ];
-    let tests = Tests::of(strand);
+    let tests = Tests::of(strand, Kind::EnforcementTested);
     let tested = tests.as_ref().map(|tests| {
         [("enforcement_tests", tests.count), ("enforcement_tests_failed", tests.failed)]
     });
-    for (name, count) in counts.into_iter().chain(tested.into_iter().flatten()) {
+    let postures = Tests::of(strand, Kind::PostureObserved);
+    let observed = postures
+        .as_ref()
+        .map(|tests| [("postures", tests.count), ("postures_failed", tests.failed)]);
+    let tested = tested.into_iter().chain(observed).flatten();
+    for (name, count) in counts.into_iter().chain(tested) {
         let total = totals.entry(name).or_default();
         *total = total.saturating_add(count);
     }
@@ -206,10 +211,11 @@ fn chain(filter: &Filter, strand: &Strand, totals: &mut BTreeMap<&'static str, u
         ("heartbeats", beats(&pulse)),
     ];
     members.extend(tests.map(|tests| ("enforcement_tests", tests.to_json())));
+    members.extend(postures.map(|tests| ("postures", tests.to_json())));
     Json::object(members)
 }
 
-/// Calls of the gate itself that had to be denied.
+/// Calls of the gate itself that had to be denied, or reports of agents about their isolation.
 struct Tests {
     count: u64,
     failed: u64,
@@ -218,9 +224,9 @@ struct Tests {
 
 impl Tests {
     /// Those in what was asked for; none of a chain without one.
-    fn of(strand: &Strand) -> Option<Self> {
+    fn of(strand: &Strand, kind: Kind) -> Option<Self> {
         let mut tests: Option<Self> = None;
-        for line in strand.asked().filter(|line| line.is(Kind::EnforcementTested)) {
+        for line in strand.asked().filter(|line| line.is(kind)) {
             let passed = line.entry.draft.data.get("passed").and_then(Json::as_bool);
             let all = tests.get_or_insert(Self { count: 0, failed: 0, last: line.entry.ts });
             all.count = all.count.saturating_add(1);

@@ -73,6 +73,7 @@ kinds! {
     AmendmentRefused = "amendment.refused";
     EnforcementTested = "enforcement.tested";
     WriterEnrolled = "writer.enrolled";
+    PostureObserved = "posture.observed";
 }
 
 impl Kind {

@@ -152,7 +152,8 @@ fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
         | Kind::AmendmentApproved
         | Kind::AmendmentRefused
         | Kind::EnforcementTested
-        | Kind::WriterEnrolled => return None,
+        | Kind::WriterEnrolled
+        | Kind::PostureObserved => return None,
     })
 }
 

@@ -244,7 +244,8 @@ impl Tails {
             | Kind::AmendmentApproved
             | Kind::AmendmentRefused
             | Kind::EnforcementTested
-            | Kind::WriterEnrolled => Ok(()),
+            | Kind::WriterEnrolled
+            | Kind::PostureObserved => Ok(()),
         }
     }
 

@@ -8,7 +8,9 @@ use super::pb;
 use super::problem::Problem;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
-use crate::enforce::{Opened, Opening, ParentClaim, Released, ToolView};
+use crate::enforce::{
+    Challenge, Observed, Opened, Opening, ParentClaim, Probe, Released, Report, ToolView,
+};
 use crate::ledger::permit::Receipt;
 
 /// Results up to here travel inside the answer; larger ones are read with `ReadResult`.
@@ -16,6 +18,11 @@ pub(super) const INLINE_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of one piece of a streamed result.
 pub(super) const PIECE_BYTES: usize = 64 * 1024;
+
+/// Probes of one report: with what the gate adds they fit into one entry.
+const PROBES_MAX: usize = 120;
+
+const DOCTOR_BYTES_MAX: usize = 128;
 
 const TEXT_BYTES_MAX: usize = 256;
 const INSTRUCTIONS_MAX: usize = 64;
@@ -34,6 +41,45 @@ pub(super) fn receipt(receipt: &Receipt) -> pb::Receipt {
         hash: receipt.leaf.hex(),
         run_seq: receipt.run_seq,
     }
+}
+
+/// What is to be tested, as the agent is told.
+pub(super) fn challenge(challenge: Challenge) -> pb::ChallengePostureResponse {
+    pb::ChallengePostureResponse {
+        nonce: challenge.nonce,
+        isolation: challenge.isolation.to_owned(),
+        operators: challenge.operators.map(|at| at.to_string()).unwrap_or_default(),
+        addresses: challenge.addresses.iter().map(ToString::to_string).collect(),
+        paths: challenge.paths.iter().map(|path| path.display().to_string()).collect(),
+    }
+}
+
+/// What a test of isolation found, if it is of a bearable size.
+pub(super) fn posture(request: pb::ReportPostureRequest) -> Result<Report, Box<Problem>> {
+    let pb::ReportPostureRequest { nonce, doctor, probes } = request;
+    let probe = |probe: pb::PostureProbe| {
+        let pb::PostureProbe { probe, target, outcome, detail } = probe;
+        Probe::parse(probe, target, &outcome, detail)
+    };
+    let count = probes.len();
+    let probes: Option<Vec<_>> = probes.into_iter().map(probe).collect();
+    match probes {
+        Some(probes) if count <= PROBES_MAX && doctor.len() <= DOCTOR_BYTES_MAX => {
+            Ok(Report { nonce, doctor, probes })
+        }
+        Some(_) | None => {
+            let message = "a report has at most 120 probes: names of 64 bytes, targets and details \
+                           of 128, outcomes `blocked`, `open` and `unknown`";
+            Err(Box::new(Problem::new(Code::RequestMalformed, "posture", message)))
+        }
+    }
+}
+
+/// What became of a report.
+pub(super) fn observed(observed: Observed) -> pb::ReportPostureResponse {
+    let Observed { reasons, receipt: place } = observed;
+    let receipt = Some(receipt(&place));
+    pb::ReportPostureResponse { passed: reasons.is_empty(), reasons, receipt }
 }
 
 /// What the agent claims, if it is of a bearable size.

@@ -261,6 +261,8 @@ mod tests {
         get_call(GetCallRequest) -> pb::GetCallResponse;
         read_result(ReadResultRequest) -> convert::Pieces;
         seal_run(SealRunRequest) -> pb::SealRunResponse;
+        challenge_posture(ChallengePostureRequest) -> pb::ChallengePostureResponse;
+        report_posture(ReportPostureRequest) -> pb::ReportPostureResponse;
     }
 
     #[tokio::test]

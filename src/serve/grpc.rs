@@ -22,7 +22,7 @@ use super::problem::{self, Problem};
 use super::{Error, Faces, Readiness, pb};
 use crate::domain::code::Code;
 use crate::enforce::{CallRequest, Fault, Released, Road, Run};
-use crate::identity::Peer;
+use crate::identity::{Caller, Peer};
 use crate::telemetry::trace;
 
 /// Bytes of one request message. Larger than any acceptable arguments, so that arguments of one byte
@@ -210,6 +210,14 @@ impl Gate {
         self.road()?.find_run(peer, token).map_err(|fault| self.refuse(fault))
     }
 
+    /// The agent that this peer, or the credential that is shown, is mapped to.
+    fn caller<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
+        let peer = peer(request).map_err(|problem| self.refuse(problem))?;
+        let credential = bearer(request.metadata()).map_err(|problem| self.refuse(problem))?;
+        let identify = &self.faces.identify;
+        identify(peer, credential).map_err(|fault| self.refuse(fault))
+    }
+
     async fn recorded(&self, run: &Arc<Run>, call_id: &str) -> Result<Released, Status> {
         // WHY: boxed, because the road's future is large and this one is held per request.
         Box::pin(self.road()?.call(run, call_id)).await.map_err(told)
@@ -228,10 +236,7 @@ impl GateService for Gate {
         &self,
         request: Request<pb::OpenRunRequest>,
     ) -> Result<Response<pb::OpenRunResponse>, Status> {
-        let peer = peer(&request).map_err(|problem| self.refuse(problem))?;
-        let credential = bearer(request.metadata()).map_err(|problem| self.refuse(problem))?;
-        let identify = &self.faces.identify;
-        let caller = identify(peer, credential).map_err(|fault| self.refuse(fault))?;
+        let caller = self.caller(&request)?;
         let traceparent = traceparent(request.metadata());
         let opening = convert::opening(request.into_inner(), traceparent)
             .map_err(|problem| self.refuse(problem))?;
@@ -319,6 +324,27 @@ impl GateService for Gate {
         let run_id = run.id().to_string();
         let response = pb::SealRunResponse { run_id, entries: sealed.entries, receipt };
         Ok(stamped(response, &sealed.receipt))
+    }
+
+    async fn challenge_posture(
+        &self,
+        request: Request<pb::ChallengePostureRequest>,
+    ) -> Result<Response<pb::ChallengePostureResponse>, Status> {
+        let caller = self.caller(&request)?;
+        let challenge = self.road()?.challenge_posture(&caller).map_err(|f| self.refuse(f))?;
+        Ok(Response::new(convert::challenge(challenge)))
+    }
+
+    async fn report_posture(
+        &self,
+        request: Request<pb::ReportPostureRequest>,
+    ) -> Result<Response<pb::ReportPostureResponse>, Status> {
+        let caller = self.caller(&request)?;
+        let report = convert::posture(request.into_inner()).map_err(|p| self.refuse(p))?;
+        let observing = self.road()?.observe_posture(&caller, report);
+        let observed = Box::pin(observing).await.map_err(|fault| self.refuse(fault))?;
+        let receipt = observed.receipt.clone();
+        Ok(stamped(convert::observed(observed), &receipt))
     }
 }
 

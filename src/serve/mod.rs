@@ -106,6 +106,8 @@ pub const SURFACE: &[(&str, Access)] = &[
     ("wicketgate.v1.Gate/GetCall", Access::Identified),
     ("wicketgate.v1.Gate/ReadResult", Access::Identified),
     ("wicketgate.v1.Gate/SealRun", Access::Identified),
+    ("wicketgate.v1.Gate/ChallengePosture", Access::Identified),
+    ("wicketgate.v1.Gate/ReportPosture", Access::Identified),
     ("wicketgate.v1.Approvals/List", Access::Operated),
     ("wicketgate.v1.Approvals/Show", Access::Operated),
     ("wicketgate.v1.Approvals/Approve", Access::Operated),

@@ -198,9 +198,23 @@ fn a_population_tells_how_often_the_gate_tested_itself_and_how_often_that_failed
             )),
         ));
     }
+    for passed in [true, false] {
+        let found = u64::from(!passed);
+        library.0[1].add(Draft::of(
+            Kind::PostureObserved,
+            json(&format!(
+                r#"{{"observer":"agent","agent":"a","auth":{{"method":"uds","uid":1500}},"nonce":"{}","doctor":"d","isolation":"enforced","passed":{passed},"blocked":1,"open":{found},"unknown":0,"missing":[],"probes":[]}}"#,
+                "0a".repeat(16)
+            )),
+        ));
+    }
     let files = bundle(&library, &all());
-    fine(&verify_files(&files, &trust()));
+    let report = verify_files(&files, &trust());
+    fine(&report);
+    assert!(report.not_proven.iter().any(|item| item.contains("no way past the gate")));
     let told: serde_json::Value = serde_json::from_slice(files.get(POPULATION).unwrap()).unwrap();
+    assert_eq!(told["totals"]["postures"], 2);
+    assert_eq!(told["chains"][1]["postures"]["failed"], 1);
     assert_eq!(told["totals"]["enforcement_tests"], 3);
     assert_eq!(told["totals"]["enforcement_tests_failed"], 1);
     assert_eq!(told["chains"][0]["enforcement_tests"], serde_json::Value::Null);

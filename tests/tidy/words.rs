@@ -36,7 +36,8 @@ const CONFINED: [Confined; 9] = [
         word: r"\bhyper_util::client\b|\bhyper_util::\{[^;]*\bclient\b|\bhyper::client\b|\breqwest\b|\bhyper_rustls\b|\bTcpStream::connect\b|\blookup_host\b|\bTcpSocket\b",
         realm: "src/",
         // The stdio bridge is the agent's side of the agent socket: it knows a path and no network.
-        homes: &["src/tool/net", "src/cli/mcp/exchange.rs"],
+        // The doctor runs as the agent, and tries what the agent must not be able to.
+        homes: &["src/tool/net", "src/cli/mcp/exchange.rs", "src/cli/doctor/net.rs"],
         why: "only the guarded connector reaches out",
     },
     Confined {

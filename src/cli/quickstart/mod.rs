@@ -13,7 +13,7 @@ use super::{Exit, block_on, complain};
 use crate::clock::{Clock as _, SystemClock};
 
 mod acts;
-mod agent;
+pub mod agent;
 mod approvers;
 mod desk;
 mod gate;

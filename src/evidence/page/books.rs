@@ -32,6 +32,7 @@ fn chain_row(chain: &Json) -> Markup {
     let none = Json::Null;
     let beats = chain.get("heartbeats").unwrap_or(&none);
     let tests = chain.get("enforcement_tests");
+    let postures = chain.get("postures");
     let calls: Vec<String> = list(chain, "calls")
         .iter()
         .map(|c| format!("{} {}", number(c, "v"), text(c, "k")))
@@ -45,7 +46,8 @@ fn chain_row(chain: &Json) -> Markup {
             td { (calls.join(", ")) }
             td { @if list(chain, "gaps").is_empty() { "none" } @else { pre { (pretty(chain.get("gaps").unwrap_or(&none))) } } }
             td { (number(beats, "count")) ", longest gap " (number(beats, "longest_gap_ms")) " ms of " (number(beats, "declared_ms")) " ms declared"
-                @if let Some(tests) = tests { "; tests of its own enforcement: " (number(tests, "count")) ", failed " (number(tests, "failed")) ", last " (text(tests, "last")) } }
+                @if let Some(tests) = tests { "; tests of its own enforcement: " (number(tests, "count")) ", failed " (number(tests, "failed")) ", last " (text(tests, "last")) }
+                @if let Some(told) = postures { "; agents' reports of their isolation, their own word: " (number(told, "count")) ", failed " (number(told, "failed")) ", last " (text(told, "last")) } }
         }
     }
 }

@@ -232,6 +232,12 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
     if asked.any(|line| line.is(Kind::RunOpened) && line.text("binding") == Some("claimed")) {
         say("model and instructions: they are the agent's own claim");
     }
+    let mut asked = case.strands.iter().flat_map(Strand::asked);
+    if asked.any(|line| line.is(Kind::PostureObserved)) {
+        say(
+            "that agents had no way past the gate: what is recorded of their isolation is their own word",
+        );
+    }
     let states: [(&str, Is); 6] = [
         ("they are withheld", |p| matches!(p, Payload::Withheld(Why::Unsaid))),
         ("nothing of the run was stored", |p| matches!(p, Payload::Withheld(Why::Incognito))),

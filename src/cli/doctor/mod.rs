@@ -1,0 +1,153 @@
+//! `wicketgate doctor`: run as the agent, it tries to get past the gate.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Exit, block_on, complain, say};
+use crate::enforce::posture::{Outcome, Probe};
+
+mod gate;
+mod local;
+mod net;
+mod targets;
+
+use gate::Gate;
+use targets::Target;
+
+/// Run as the agent: try to get past the gate, and tell the gate what worked.
+#[derive(clap::Args, Debug)]
+#[command(after_help = concat!(
+    "Example:\n  wicketgate doctor --socket /run/wicketgate/agent.sock\n\n",
+    "Run it as the agent runs: with its uid, in its network and mount namespaces, without privileges. Each attempt\n",
+    "takes at most 1 s, is one handshake or packet, and carries no data (DNS: a question for the root's name servers).\n",
+    "Silence counts as blocked; a host that refuses a connection was reached, and counts as open.\n\n",
+    "Tried: TCP to 93.184.216.34, 1.1.1.1, 10.0.0.1, 10.96.0.1, 172.16.0.1, 192.168.0.1, 2606:4700:4700::1111 and\n",
+    "fd00::1, port 443; metadata at 169.254.169.254 (also as ::ffff:169.254.169.254), 169.254.170.2, 100.100.100.200,\n",
+    "168.63.129.16 and fd00:ec2::254, port 80; DNS at the configured resolvers, 8.8.8.8, 1.1.1.1 and\n",
+    "2001:4860:4860::8888; ICMP echo to 1.1.1.1; raw and packet sockets; sockets of Docker, containerd, CRI-O and\n",
+    "Podman; the operators' address, answering at the gate's addresses, /proc of the gate, changing its files;\n",
+    "service account tokens; capabilities, set-uid programs, new namespaces; kernel keys of others.\n\n",
+    "Exit codes: 0 everything is blocked, 1 something is open, 2 something cannot be told.",
+))]
+pub struct Args {
+    /// The agent's socket: ask the gate what to test, and tell it what was found
+    #[arg(long, value_name = "FILE")]
+    socket: Option<PathBuf>,
+    /// Try this too: `tcp:ADDRESS:PORT`, `udp:ADDRESS:PORT` or `unix:FILE`; may be repeated
+    #[arg(long = "target", value_name = "TARGET")]
+    targets: Vec<Target>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Do it again after this many seconds, until a signal
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    every: Option<u64>,
+    /// Only try to make a user namespace: ends with 0 if that works
+    #[arg(long, hide = true)]
+    try_namespace: bool,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> Exit {
+    if args.try_namespace {
+        return if local::makes_namespaces() { Exit::Ok } else { Exit::Invalid };
+    }
+    block_on(async {
+        loop {
+            let exit = once(args).await;
+            let Some(seconds) = args.every else { return exit };
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+        }
+    })
+    .unwrap_or_else(|exit| exit)
+}
+
+/// Tries everything once.
+async fn once(args: &Args) -> Exit {
+    let mut gate = match &args.socket {
+        None => None,
+        Some(socket) => match Gate::ask(socket).await {
+            Ok(gate) => Some(gate),
+            Err(why) => {
+                complain(format!("error: {why}"));
+                return Exit::Unverifiable;
+            }
+        },
+    };
+    let surroundings = gate.as_ref().map(Gate::surroundings);
+    let mut probes = local::all(surroundings.as_ref(), namespaces());
+    probes.extend(net::all(surroundings.as_ref(), &args.targets).await);
+    probes.sort_by(|a, b| (&a.probe, &a.target).cmp(&(&b.probe, &b.target)));
+    let told = match &mut gate {
+        None => None,
+        Some(gate) => Some(gate.tell(&probes).await),
+    };
+    if args.json {
+        say(shown(&probes, told.as_ref()).to_string());
+    } else {
+        print(&probes, told.as_ref());
+    }
+    exit(&probes, told.as_ref())
+}
+
+/// What the gate made of it: what speaks against the agent's isolation, and the entry's place.
+type Told = Result<(Vec<String>, u64), String>;
+
+fn exit(probes: &[Probe], told: Option<&Told>) -> Exit {
+    let any = |outcome| probes.iter().any(|probe| probe.outcome == outcome);
+    match told {
+        _ if any(Outcome::Open) => Exit::Invalid,
+        Some(Err(_)) => Exit::Unverifiable,
+        Some(Ok(_)) | None if any(Outcome::Unknown) => Exit::Unverifiable,
+        // The gate sees what the agent cannot: whose uid it has.
+        Some(Ok((reasons, _))) if !reasons.is_empty() => Exit::Invalid,
+        Some(Ok(_)) | None => Exit::Ok,
+    }
+}
+
+fn print(probes: &[Probe], told: Option<&Told>) {
+    for Probe { probe, target, outcome, detail } in probes {
+        say(format!("{:<8} {probe:<24} {target}: {detail}", outcome.word()));
+    }
+    let count = |outcome| probes.iter().filter(|probe| probe.outcome == outcome).count();
+    let [blocked, open, unknown] = [Outcome::Blocked, Outcome::Open, Outcome::Unknown].map(count);
+    say(format!("{blocked} blocked, {open} open, {unknown} unknown"));
+    match told {
+        None => say("no gate was told: --socket"),
+        Some(Ok((reasons, seq))) => {
+            let passed = if reasons.is_empty() { "passed" } else { "failed" };
+            say(format!("the gate recorded it as entry {seq}: {passed}"));
+            reasons.iter().for_each(|why| say(format!("  {why}")));
+        }
+        Some(Err(why)) => complain(format!("error: {why}")),
+    }
+}
+
+fn shown(probes: &[Probe], told: Option<&Told>) -> Value {
+    let probes: Vec<Value> = probes
+        .iter()
+        .map(|Probe { probe, target, outcome, detail }| {
+            json!({"probe": probe, "target": target, "outcome": outcome.word(), "detail": detail})
+        })
+        .collect();
+    let told = told.map(|told| match told {
+        Ok((reasons, seq)) => json!({"passed": reasons.is_empty(), "reasons": reasons, "seq": seq}),
+        Err(why) => json!({"error": why}),
+    });
+    json!({"probes": probes, "told": told})
+}
+
+/// Whether a user namespace can be made: a process with threads, as this one, is never allowed to.
+fn namespaces() -> Result<bool, String> {
+    let mut child = Command::new("/proc/self/exe");
+    child.args(["doctor", "--try-namespace"]).stdin(Stdio::null()).stdout(Stdio::null());
+    let ended = child.stderr(Stdio::null()).status().map_err(|e| e.to_string())?;
+    match ended.code() {
+        Some(0) => Ok(true),
+        Some(1) => Ok(false),
+        Some(_) | None => Err(format!("the attempt ended with {ended}")),
+    }
+}

@@ -1,0 +1,203 @@
+//! Attempts over the network: each is one handshake or packet and takes at most a second.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketType, ipproto};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::task::JoinSet;
+
+use super::gate::Surroundings;
+use super::local::{no_gate, probe};
+use super::targets::{DNS, ECHO, SOCKETS, TCP, Target, resolvers};
+use crate::enforce::posture::{Outcome, Probe};
+
+/// How long one attempt may take.
+const WITHIN: Duration = Duration::from_secs(1);
+/// Errors of a network that does not carry what was sent.
+const BLOCKED: [i32; 9] = [
+    libc::EPERM,
+    libc::EACCES,
+    libc::ENETUNREACH,
+    libc::EHOSTUNREACH,
+    libc::ENETDOWN,
+    libc::EADDRNOTAVAIL,
+    libc::EAFNOSUPPORT,
+    libc::EPROTONOSUPPORT,
+    libc::ETIMEDOUT,
+];
+/// A question for the name servers of the root: it says nothing about who asks.
+const QUESTION: [u8; 17] = [0x57, 0x47, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
+/// An ICMP echo request without data, its checksum that of nothing else.
+const PING: [u8; 8] = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
+
+type Found = (Outcome, String);
+
+/// Tries everything at once.
+pub async fn all(around: Option<&Surroundings>, asked: &[Target]) -> Vec<Probe> {
+    let mut tries = JoinSet::new();
+    for group in TCP {
+        for address in group.addresses.iter().filter_map(|text| text.parse().ok()) {
+            tries.spawn(async move { found(group.probe, address, tcp(address).await) });
+        }
+    }
+    let named = DNS.iter().flat_map(|group| group.addresses).filter_map(|text| text.parse().ok());
+    for address in named.chain(resolvers()) {
+        let name = if address.is_ipv6() { "udp6.dns" } else { "udp.dns" };
+        tries.spawn(async move { found(name, address, udp(address).await) });
+    }
+    tries.spawn(async { probe("icmp.echo", ECHO.trim_end_matches(":0"), apart(echo).await) });
+    for path in SOCKETS {
+        tries.spawn(async move { probe("socket.unix", path, unix(Path::new(path)).await) });
+    }
+    for target in asked.iter().cloned() {
+        tries.spawn(async move {
+            match target {
+                Target::Tcp(at) => found("tcp.asked", at, tcp(at).await),
+                Target::Udp(at) => found("udp.asked", at, udp(at).await),
+                Target::Unix(path) => {
+                    probe("socket.unix", &path.display().to_string(), unix(&path).await)
+                }
+            }
+        });
+    }
+    match around {
+        None => {
+            for name in ["gate.operators", "gate.address"] {
+                tries.spawn(async move { no_gate(name) });
+            }
+        }
+        Some(around) => gate(around, &mut tries),
+    }
+    tries.join_all().await
+}
+
+fn gate(around: &Surroundings, tries: &mut JoinSet<Probe>) {
+    let Surroundings { operators, addresses, .. } = around.clone();
+    tries.spawn(async move {
+        match operators {
+            Some(at) => found("gate.operators", at, tcp(at).await),
+            None => probe("gate.operators", "none", (Outcome::Blocked, "not served".to_owned())),
+        }
+    });
+    for at in addresses.into_iter().chain(operators) {
+        tries.spawn(async move { found("gate.address", at, take(at).await) });
+    }
+}
+
+fn found(name: &str, address: SocketAddr, found: Found) -> Probe {
+    probe(name, &address.to_string(), found)
+}
+
+/// Whether a connection comes about.
+async fn tcp(address: SocketAddr) -> Found {
+    match tokio::time::timeout(WITHIN, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => (Outcome::Open, "connected".to_owned()),
+        Ok(Err(error)) => refused(address, &error),
+        Err(_late) => silence(),
+    }
+}
+
+fn silence() -> Found {
+    (Outcome::Blocked, format!("no answer within {} s", WITHIN.as_secs()))
+}
+
+/// What an error says about the way there: whoever refuses was reached, unless it is this machine.
+fn refused(address: SocketAddr, error: &io::Error) -> Found {
+    let refused = error.kind() == io::ErrorKind::ConnectionRefused;
+    let reset = error.kind() == io::ErrorKind::ConnectionReset;
+    if refused && address.ip().is_loopback() {
+        return (Outcome::Blocked, "nothing answers here".to_owned());
+    }
+    if refused || reset {
+        return (Outcome::Open, "reached: it refused".to_owned());
+    }
+    by_error(error)
+}
+
+fn by_error(error: &io::Error) -> Found {
+    let known = error.raw_os_error().is_some_and(|code| BLOCKED.contains(&code));
+    (if known { Outcome::Blocked } else { Outcome::Unknown }, error.to_string())
+}
+
+/// Whether a question is answered.
+async fn udp(address: SocketAddr) -> Found {
+    let any: SocketAddr = match address {
+        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
+    };
+    let asking = async {
+        let socket = tokio::net::UdpSocket::bind(any).await?;
+        socket.connect(address).await?;
+        socket.send(&QUESTION).await?;
+        socket.recv(&mut [0; 512]).await
+    };
+    match tokio::time::timeout(WITHIN, asking).await {
+        Ok(Ok(_)) => (Outcome::Open, "answered".to_owned()),
+        Ok(Err(error)) => refused(address, &error),
+        Err(_late) => silence(),
+    }
+}
+
+/// Whether an echo comes back.
+fn echo() -> Found {
+    let echoed = || -> io::Result<usize> {
+        let address: SocketAddr = ECHO.parse().map_err(io::Error::other)?;
+        let icmp = Some(ipproto::ICMP);
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, icmp)?;
+        rustix::net::connect(&socket, &address)?;
+        let socket = UdpSocket::from(socket);
+        socket.set_read_timeout(Some(WITHIN))?;
+        socket.send(&PING)?;
+        socket.recv(&mut [0; 64])
+    };
+    match echoed() {
+        Ok(_) => (Outcome::Open, "answered".to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => silence(),
+        Err(error) => by_error(&error),
+    }
+}
+
+/// Runs what waits by itself.
+async fn apart(work: fn() -> Found) -> Found {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|lost| (Outcome::Unknown, lost.to_string()))
+}
+
+/// Whether somebody answers on a socket.
+async fn unix(path: &Path) -> Found {
+    match tokio::time::timeout(WITHIN, UnixStream::connect(path)).await {
+        Ok(Ok(_)) => (Outcome::Open, "connected".to_owned()),
+        Ok(Err(error)) => match error.kind() {
+            io::ErrorKind::NotFound
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::NotADirectory => (Outcome::Blocked, error.to_string()),
+            _other => (Outcome::Unknown, error.to_string()),
+        },
+        Err(_late) => silence(),
+    }
+}
+
+/// Whether this uid could answer in the gate's place, while the gate starts again.
+async fn take(address: SocketAddr) -> Found {
+    match TcpListener::bind(address).await {
+        // The gate listens, so this is not its network.
+        Ok(_) => return (Outcome::Blocked, "the gate is in another network".to_owned()),
+        Err(error) if error.kind() != io::ErrorKind::AddrInUse => return by_error(&error),
+        Err(_taken) => {}
+    }
+    let served = async {
+        let listener = TcpListener::bind(SocketAddr::new(address.ip(), 0)).await?;
+        let (connected, accepted) =
+            tokio::join!(TcpStream::connect(listener.local_addr()?), listener.accept());
+        connected.and(accepted)
+    };
+    match tokio::time::timeout(WITHIN, served).await {
+        Ok(Ok(_)) => (Outcome::Open, "this uid can answer here while the gate does not".to_owned()),
+        Ok(Err(error)) => by_error(&error),
+        Err(_late) => (Outcome::Blocked, "this uid can answer nobody here".to_owned()),
+    }
+}

@@ -1,0 +1,402 @@
+//! What agents find when they try to get past the gate: `wicketgate doctor`, run as the agent.
+//!
+//! A report is the word of the caller who hands it in. An opening that it names is believed: until the same
+//! caller reports none, every call is denied where `isolation: enforced`. That there is none is a claim; it is
+//! asked for again and again, and a gate that does not hear it denies that caller's calls.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::Road;
+use super::answer::Fault;
+use crate::clock::random16;
+use crate::domain::call::Auth;
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
+use crate::domain::json::Json;
+use crate::identity::Caller;
+use crate::ledger::drafts::{self, Written};
+use crate::ledger::entry::{Draft, Kind};
+use crate::ledger::permit::Receipt;
+
+/// What a report has to have tried, each at least once.
+pub const PROBES: [&str; 20] = [
+    "tcp.public",
+    "tcp.private",
+    "tcp.metadata",
+    "tcp6.public",
+    "tcp6.private",
+    "tcp6.metadata",
+    "udp.dns",
+    "udp6.dns",
+    "icmp.echo",
+    "socket.raw",
+    "socket.unix",
+    "gate.operators",
+    "gate.address",
+    "gate.process",
+    "gate.files",
+    "credentials.token",
+    "privileges.capabilities",
+    "privileges.escalation",
+    "privileges.namespaces",
+    "kernel.keys",
+];
+
+/// How long a challenge can be answered.
+const NONCE_LASTS: Duration = Duration::from_secs(60);
+const NAME_BYTES_MAX: usize = 64;
+const TEXT_BYTES_MAX: usize = 128;
+/// Openings that are named to people.
+const NAMED_MAX: usize = 8;
+
+/// What the gate demands of the place where agents run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Isolation {
+    /// Whether calls hang on it.
+    pub enforced: bool,
+    /// How long a report holds.
+    pub stale_after: Duration,
+    /// The gate's own uid: no agent may have it. `None`: not looked at.
+    pub uid: Option<u32>,
+    /// Where operators are answered: no agent may connect there.
+    pub operators: Option<SocketAddr>,
+    /// Where agents with tokens are answered: no agent may answer there itself.
+    pub addresses: Vec<SocketAddr>,
+    /// Files and directories that no agent may change.
+    pub paths: Vec<PathBuf>,
+}
+
+impl Default for Isolation {
+    fn default() -> Self {
+        let (addresses, paths) = (Vec::new(), Vec::new());
+        let stale_after = Duration::from_secs(900);
+        Self { enforced: false, stale_after, uid: None, operators: None, addresses, paths }
+    }
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It did not get through.
+    Blocked,
+    /// It got through.
+    Open,
+    /// Nobody can tell.
+    Unknown,
+}
+
+impl Outcome {
+    const ALL: [Self; 3] = [Self::Blocked, Self::Open, Self::Unknown];
+
+    /// `blocked`, `open` or `unknown`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Blocked => "blocked",
+            Self::Open => "open",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// One attempt to get past the gate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Probe {
+    /// Which, of [`PROBES`] or one that is asked for besides.
+    pub probe: String,
+    /// At what.
+    pub target: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What happened, for a person.
+    pub detail: String,
+}
+
+impl Probe {
+    /// Reads one of a report; `None` if a part of it is too long or its outcome no word.
+    #[must_use]
+    pub fn parse(probe: String, target: String, outcome: &str, detail: String) -> Option<Self> {
+        let outcome = Outcome::ALL.into_iter().find(|one| one.word() == outcome)?;
+        let fits = probe.len() <= NAME_BYTES_MAX
+            && target.len() <= TEXT_BYTES_MAX
+            && detail.len() <= TEXT_BYTES_MAX;
+        fits.then_some(Self { probe, target, outcome, detail })
+    }
+
+    fn to_json(&self) -> Json {
+        Json::object([
+            ("probe", Json::from(self.probe.as_str())),
+            ("target", Json::from(self.target.as_str())),
+            ("outcome", Json::from(self.outcome.word())),
+            ("detail", Json::from(self.detail.as_str())),
+        ])
+    }
+}
+
+/// What a caller is to test.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Challenge {
+    /// Names the report to come.
+    pub nonce: String,
+    /// `advisory` or `enforced`.
+    pub isolation: &'static str,
+    /// See [`Isolation::operators`].
+    pub operators: Option<SocketAddr>,
+    /// See [`Isolation::addresses`].
+    pub addresses: Vec<SocketAddr>,
+    /// See [`Isolation::paths`].
+    pub paths: Vec<PathBuf>,
+}
+
+/// What a test found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// That of the challenge.
+    pub nonce: String,
+    /// Name and version of what tested.
+    pub doctor: String,
+    /// Every attempt.
+    pub probes: Vec<Probe>,
+}
+
+/// A report that is on the books.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Observed {
+    /// What speaks against the caller's isolation; nothing: it passed.
+    pub reasons: Vec<String>,
+    /// Where it is.
+    pub receipt: Receipt,
+}
+
+/// Who reports: an agent, and how it proved that it is.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Holder {
+    agent: String,
+    uid: Option<u32>,
+    token: Option<String>,
+}
+
+impl Holder {
+    fn of(agent: &str, auth: &Auth) -> Self {
+        Self { agent: agent.to_owned(), uid: auth.uid, token: auth.token.clone() }
+    }
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "agent `{}`", self.agent)?;
+        self.uid.map_or(Ok(()), |uid| write!(f, " as uid {uid}"))
+    }
+}
+
+/// What one holder said last.
+#[derive(Debug)]
+struct Seen {
+    /// On the clock that only goes forward.
+    at: Duration,
+    /// What spoke against it.
+    failed: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The open challenge of each holder, and until when it can be answered.
+    nonces: BTreeMap<Holder, (String, Duration)>,
+    seen: BTreeMap<Holder, Seen>,
+}
+
+/// What the gate knows of the places where its agents run.
+#[derive(Debug, Default)]
+pub(super) struct Postures(Mutex<Known>);
+
+impl Road {
+    /// Begins a test of this caller's isolation.
+    ///
+    /// # Errors
+    /// `overloaded`: the caller asks too often.
+    pub fn challenge_posture(&self, caller: &Caller) -> Result<Challenge, Fault> {
+        self.pace(&caller.manifest.name, &caller.auth)?;
+        let nonce = hex::encode(random16(&*self.entropy));
+        let until = self.clock.monotonic().saturating_add(NONCE_LASTS);
+        let holder = Holder::of(&caller.manifest.name, &caller.auth);
+        // One for each holder: asking again takes the place of the one before.
+        self.posture.0.lock().nonces.insert(holder, (nonce.clone(), until));
+        let Isolation { operators, addresses, paths, .. } = self.settings.isolation.clone();
+        Ok(Challenge { nonce, isolation: self.demanded(), operators, addresses, paths })
+    }
+
+    /// Puts on the books what this caller found. An opening counts at once, that there is none only once it
+    /// is on the books.
+    ///
+    /// # Errors
+    /// `identity.missing`: not the nonce this caller was given, or too late; `overloaded`; what the ledger says.
+    pub async fn observe_posture(
+        &self,
+        caller: &Caller,
+        mut report: Report,
+    ) -> Result<Observed, Fault> {
+        let holder = Holder::of(&caller.manifest.name, &caller.auth);
+        self.spend(&holder, &report.nonce)?;
+        report.probes.extend(self.own_finding(&caller.auth));
+        let missing = missing(&report);
+        let reasons = against(&report.probes, &missing);
+        let failed = (!reasons.is_empty()).then(|| reasons.join("; "));
+        let at = self.clock.monotonic();
+        if failed.is_some() {
+            self.posture.0.lock().seen.insert(holder.clone(), Seen { at, failed: failed.clone() });
+        }
+        let draft = Draft::of(Kind::PostureObserved, self.entry(caller, &report, &missing));
+        let recorded = self.ledger.record(Written::bare(draft)).await;
+        let receipt = recorded.map_err(|error| Fault::of_ledger(&error))?;
+        if failed.is_none() {
+            let mut known = self.posture.0.lock();
+            // What was heard while this one was written down is newer.
+            if known.seen.get(&holder).is_none_or(|seen| seen.at <= at) {
+                known.seen.insert(holder, Seen { at, failed });
+            }
+        }
+        Ok(Observed { reasons, receipt })
+    }
+
+    /// Takes the nonce of this holder, whatever it says: a wrong guess ends the challenge too.
+    fn spend(&self, holder: &Holder, nonce: &str) -> Result<(), Fault> {
+        let given = self.posture.0.lock().nonces.remove(holder);
+        let now = self.clock.monotonic();
+        match given {
+            Some((given, until)) if given == nonce && now < until => Ok(()),
+            Some(_) | None => {
+                let message =
+                    "the nonce is not the one this caller was given, or it is used or over";
+                Err(Fault::new(Code::IdentityMissing, message).detail("posture.nonce"))
+            }
+        }
+    }
+
+    /// What the gate sees itself: a caller with the gate's uid or root's is held by nothing.
+    fn own_finding(&self, auth: &Auth) -> Option<Probe> {
+        let (own, uid) = (self.settings.isolation.uid?, auth.uid?);
+        let same = uid == own || uid == 0;
+        let outcome = if same { Outcome::Open } else { Outcome::Blocked };
+        let detail = if same { "the gate's uid, or root" } else { "another uid than the gate's" };
+        let (probe, target) = ("gate.uid".to_owned(), format!("uid {uid}"));
+        Some(Probe { probe, target, outcome, detail: detail.to_owned() })
+    }
+
+    fn entry(&self, caller: &Caller, report: &Report, missing: &[&str]) -> Json {
+        let count = |outcome: Outcome| {
+            let found = report.probes.iter().filter(|probe| probe.outcome == outcome).count();
+            Json::from(u64::try_from(found).unwrap_or(u64::MAX))
+        };
+        let probes: Vec<Json> = report.probes.iter().map(Probe::to_json).collect();
+        let missing: Vec<Json> = missing.iter().map(|name| Json::from(*name)).collect();
+        let passed = against(&report.probes, &[]).is_empty() && missing.is_empty();
+        Json::object([
+            ("observer", Json::from("agent")),
+            ("agent", Json::from(caller.manifest.name.as_str())),
+            ("auth", drafts::auth(&caller.auth)),
+            ("nonce", Json::from(report.nonce.as_str())),
+            ("doctor", Json::from(report.doctor.as_str())),
+            ("isolation", Json::from(self.demanded())),
+            ("passed", Json::from(passed)),
+            ("blocked", count(Outcome::Blocked)),
+            ("open", count(Outcome::Open)),
+            ("unknown", count(Outcome::Unknown)),
+            ("missing", missing.into()),
+            ("probes", probes.into()),
+        ])
+    }
+
+    const fn demanded(&self) -> &'static str {
+        if self.settings.isolation.enforced { "enforced" } else { "advisory" }
+    }
+
+    /// What the agents' isolation has against a call of this agent by this caller.
+    pub(super) fn posture_refusal(&self, agent: &str, auth: &Auth) -> Option<Reason> {
+        // The gate's own calls run nothing.
+        if !self.settings.isolation.enforced || auth.method == "internal" {
+            return None;
+        }
+        let known = self.posture.0.lock();
+        let holder = Holder::of(agent, auth);
+        let (detail, message) = match known.failed().next() {
+            Some(why) => ("isolation.failed", why),
+            None => match known.seen.get(&holder) {
+                None => ("isolation.missing", format!("{holder}: no `wicketgate doctor` yet")),
+                Some(seen) if self.is_stale(seen) => (
+                    "isolation.stale",
+                    format!("{holder}: the last `wicketgate doctor` is too old"),
+                ),
+                Some(_) => return None,
+            },
+        };
+        Some(Reason {
+            code: Code::PolicyDenied,
+            detail: detail.into(),
+            message,
+            rule: detail.into(),
+        })
+    }
+
+    fn is_stale(&self, seen: &Seen) -> bool {
+        let age = self.clock.monotonic().saturating_sub(seen.at);
+        age > self.settings.isolation.stale_after
+    }
+
+    /// What keeps the gate from being ready, because of where its agents run.
+    #[must_use]
+    pub fn posture_reasons(&self) -> Vec<String> {
+        if !self.settings.isolation.enforced {
+            return Vec::new();
+        }
+        let known = self.posture.0.lock();
+        let mut reasons: Vec<String> = known
+            .failed()
+            .map(|why| format!("isolation.failed: {why}: every call is denied"))
+            .collect();
+        for manifest in self.manifests.get().into_iter().flatten() {
+            let mut own =
+                known.seen.iter().filter(|(holder, _)| holder.agent == manifest.name).peekable();
+            let agent = &manifest.name;
+            if own.peek().is_none() {
+                reasons.push(format!(
+                    "isolation.missing: agent `{agent}`: no `wicketgate doctor` yet"
+                ));
+            } else if own.all(|(_, seen)| self.is_stale(seen)) {
+                let what = "the last `wicketgate doctor` is too old";
+                reasons.push(format!("isolation.stale: agent `{agent}`: {what}"));
+            }
+        }
+        reasons
+    }
+}
+
+impl Known {
+    /// Every holder whose last report named an opening, however old that is.
+    fn failed(&self) -> impl Iterator<Item = String> {
+        self.seen
+            .iter()
+            .filter_map(|(holder, seen)| Some(format!("{holder}: {}", seen.failed.as_ref()?)))
+    }
+}
+
+/// What had to be tried and was not.
+fn missing(report: &Report) -> Vec<&'static str> {
+    let tried = |name: &str| report.probes.iter().any(|probe| probe.probe == name);
+    PROBES.into_iter().filter(|name| !tried(name)).collect()
+}
+
+/// What a report has against the isolation of its caller: doubt is an opening.
+fn against(probes: &[Probe], missing: &[&str]) -> Vec<String> {
+    let open = probes.iter().filter(|probe| probe.outcome != Outcome::Blocked);
+    let open = open.map(|p| format!("{} {} is {}", p.probe, p.target, p.outcome.word()));
+    let untried = missing.iter().map(|name| format!("{name} was not tried"));
+    let all: Vec<String> = open.chain(untried).collect();
+    let more = all.len().saturating_sub(NAMED_MAX);
+    let rest = (more > 0).then(|| format!("and {more} more"));
+    all.into_iter().take(NAMED_MAX).chain(rest).collect()
+}

@@ -1,0 +1,140 @@
+//! What the gate makes of a report: whose it is, how long it holds, and whether anything hangs on it.
+
+use serde_json::json;
+use tonic::Status;
+use wicketgate::serve::pb::gate_client::GateClient;
+use wicketgate::serve::pb::{ChallengePostureRequest, PostureProbe, ReportPostureRequest};
+
+use crate::agent::{Refused, channel};
+use crate::checker::kinds;
+use crate::world::{self, AGENT, STRANGER, TWIN, World, as_uid};
+
+/// Hands in a report under this uid: whether it passed.
+fn report(
+    world: &World,
+    uid: u32,
+    nonce: String,
+    probes: Vec<PostureProbe>,
+) -> Result<bool, Refused> {
+    let socket = world.estate.socket();
+    as_uid(uid, async move || {
+        let mut gate = GateClient::new(channel(&socket));
+        let report = ReportPostureRequest { nonce, doctor: "test".into(), probes };
+        gate.report_posture(report).await.map(|told| told.into_inner().passed)
+    })
+    .map_err(|status: Status| Refused::of(&status))
+}
+
+fn nonce(world: &World, uid: u32) -> Result<String, Refused> {
+    let socket = world.estate.socket();
+    as_uid(uid, async move || {
+        let mut gate = GateClient::new(channel(&socket));
+        let given = gate.challenge_posture(ChallengePostureRequest {}).await;
+        given.map(|given| given.into_inner().nonce)
+    })
+    .map_err(|status: Status| Refused::of(&status))
+}
+
+/// A report in which everything was tried and blocked.
+fn clean() -> Vec<PostureProbe> {
+    let probe = |name: &str| PostureProbe {
+        probe: name.to_owned(),
+        target: "somewhere".to_owned(),
+        outcome: "blocked".to_owned(),
+        detail: "refused".to_owned(),
+    };
+    wicketgate::enforce::posture::PROBES.into_iter().map(probe).collect()
+}
+
+#[test]
+fn a_report_counts_for_the_caller_who_was_asked_and_once() {
+    world::run("gate::a_report_counts_for_the_caller_who_was_asked_and_once", || {
+        let mut world = World::begin(|_| {});
+        assert_eq!(nonce(&world, STRANGER).unwrap_err().code, "identity.missing");
+        let given = nonce(&world, AGENT).unwrap();
+        let forged = report(&world, STRANGER, given.clone(), clean()).unwrap_err();
+        assert_eq!(forged.code, "identity.missing");
+        let borrowed = report(&world, TWIN, given.clone(), clean()).unwrap_err();
+        assert_eq!((&*borrowed.code, &*borrowed.detail), ("identity.missing", "posture.nonce"));
+        assert_eq!(world.call().unwrap_err().detail, "isolation.missing");
+        assert_eq!(report(&world, AGENT, given.clone(), clean()), Ok(true));
+        world.ready();
+        world.call().unwrap();
+        let again = report(&world, AGENT, given, clean()).unwrap_err();
+        assert_eq!(again.detail, "posture.nonce");
+        // The twin has said nothing, and what it says closes the gate for all.
+        let mut open = clean();
+        open[0].outcome = "open".to_owned();
+        let given = nonce(&world, TWIN).unwrap();
+        assert_eq!(report(&world, TWIN, given, open), Ok(false));
+        assert_eq!(world.call().unwrap_err().detail, "isolation.failed");
+        assert_eq!(kinds(&world.close(), "posture.observed"), 2);
+    });
+}
+
+#[test]
+fn what_was_not_tried_or_cannot_be_told_counts_as_open_and_nonsense_is_not_read() {
+    world::run(
+        "gate::what_was_not_tried_or_cannot_be_told_counts_as_open_and_nonsense_is_not_read",
+        || {
+            let world = World::begin(|_| {});
+            let mut part = clean();
+            part.pop();
+            let given = nonce(&world, AGENT).unwrap();
+            assert_eq!(report(&world, AGENT, given, part), Ok(false));
+            world.not_ready("was not tried");
+            let mut unsure = clean();
+            unsure[0].outcome = "unknown".to_owned();
+            let given = nonce(&world, AGENT).unwrap();
+            assert_eq!(report(&world, AGENT, given, unsure), Ok(false));
+            world.not_ready("is unknown");
+            let given = nonce(&world, AGENT).unwrap();
+            let mut nonsense = clean();
+            nonsense[0].outcome = "fine".to_owned();
+            let refused = report(&world, AGENT, given, nonsense).unwrap_err();
+            assert_eq!((&*refused.code, &*refused.detail), ("request.malformed", "posture"));
+            let summary = world.close();
+            assert_eq!(kinds(&summary, "posture.observed"), 2);
+        },
+    );
+}
+
+#[test]
+fn a_report_holds_for_a_bounded_time() {
+    world::run("gate::a_report_holds_for_a_bounded_time", || {
+        let world = World::begin(|config| config["posture"] = json!({"stale_after_seconds": 2}));
+        let given = nonce(&world, AGENT).unwrap();
+        assert_eq!(report(&world, AGENT, given, clean()), Ok(true));
+        world.not_ready("isolation.stale: agent `test-agent`");
+        assert_eq!(world.call().unwrap_err().detail, "isolation.stale");
+    });
+}
+
+#[test]
+fn where_isolation_is_advisory_an_opening_is_recorded_and_nothing_hangs_on_it() {
+    world::run(
+        "gate::where_isolation_is_advisory_an_opening_is_recorded_and_nothing_hangs_on_it",
+        || {
+            let mut world = World::begin(|config| config["isolation"] = json!("advisory"));
+            world.ready();
+            world.doctor(AGENT).open(&["tcp.public"]);
+            world.ready();
+            world.call().unwrap();
+            assert_eq!(kinds(&world.close(), "posture.observed"), 1);
+        },
+    );
+}
+
+#[test]
+fn a_doctor_that_is_asked_to_tell_a_gate_and_finds_none_says_nothing_of_isolation() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"))
+        .args(["doctor", "--socket"])
+        .arg(folder.path().join("none.sock"))
+        .output()
+        .unwrap();
+    assert_eq!(told.status.code(), Some(2));
+    assert!(told.stdout.is_empty(), "{}", String::from_utf8_lossy(&told.stdout));
+    let err = String::from_utf8_lossy(&told.stderr);
+    assert!(err.contains("none.sock`: No such file"), "{err}");
+}
