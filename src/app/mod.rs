@@ -26,6 +26,7 @@ mod canary;
 mod checked;
 mod constitution;
 mod control;
+mod doors;
 mod enrolment;
 mod evidence;
 pub mod fleet;

@@ -16,14 +16,16 @@ use super::anchors::Anchors;
 use super::checked::Checked;
 use super::constitution::Constitution;
 use super::control::{self, List};
+use super::doors::Doors;
 use super::listen::listen;
-use super::tools::{Files, Tools};
+use super::tools::Tools;
 use super::{
     Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, policy, tools,
     versions,
 };
 use crate::catalog::drift::Drift;
 use crate::config::Amendments;
+use crate::crypto::files::Seen;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, RecoveredRun, Status};
@@ -32,8 +34,8 @@ use crate::serve::Readiness;
 use crate::tool::mcp::{Upstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
 
-/// Between two looks at the files that describe tools and servers.
-const LOOK: Duration = Duration::from_secs(1);
+/// Between two looks at the files that describe tools and servers, and at certificates.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// What the running gate hangs together by.
 pub(super) struct Running {
@@ -55,6 +57,8 @@ pub(super) struct Running {
     pub granted: bool,
     /// Who decides which bundle may be put in force, where amendments are required.
     pub constitution: OnceLock<Arc<Constitution>>,
+    /// The certificates of its listeners.
+    pub doors: OnceLock<Doors>,
 }
 
 /// What the holder of the gate asks; it ends when nobody holds the gate any more.
@@ -97,6 +101,7 @@ pub(super) async fn start(
         findings: Mutex::default(),
         granted: checked.callers.manifests().iter().any(|manifest| !manifest.tools.is_empty()),
         constitution: OnceLock::new(),
+        doors: OnceLock::new(),
     };
     let running = Arc::new(running);
     let upstreams = running.upstreams.load();
@@ -127,7 +132,7 @@ async fn supervise(
 ) -> Result<Ended, Error> {
     let mut status = running.ledger.status();
     let mut opening = Some(opening);
-    let mut files = Some(Files::of(&checked.config));
+    let mut files = Some(tools::files(&checked.config));
     let mut anchors = Anchors::new(checked.config.fleet.anchor_file.clone());
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -145,13 +150,14 @@ async fn supervise(
             _ = looks.tick() => {
                 // Nothing is read before there is a road to put it on.
                 let due = running.road.get().is_some()
-                    && files.as_ref().is_none_or(Files::changed);
+                    && files.as_ref().is_none_or(Seen::changed);
                 if due {
                     files = tools::reload(checked, running).await;
                 }
                 if running.road.get().is_some() {
                     anchors.look(&running.ledger);
                 }
+                running.doors.get().map(Doors::look);
                 // Also what only time changes: a layer that is enforced again, a server that fails.
                 running.tell();
             }
@@ -369,7 +375,9 @@ impl Running {
         let upstreams = self.upstreams.load();
         let findings = self.findings.lock().clone();
         let amended = self.constitution.get().and_then(|constitution| constitution.note());
+        let certificates = self.doors.get().map(Doors::notes).unwrap_or_default();
         layers
+            .chain(certificates)
             .chain(findings)
             .chain(amended)
             .chain(stopped)
@@ -399,6 +407,7 @@ impl Running {
                 reasons.extend(road.canary_reasons());
             }
         }
+        reasons.extend(self.doors.get().map(Doors::reasons).unwrap_or_default());
         if !self.granted {
             reasons.push("manifests: no agent is granted a tool".to_owned());
         }
