@@ -31,10 +31,15 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Closes both and waits until nothing is served.
-    pub async fn close(self) {
+    /// Closes both and waits until nothing is served; callers that still wait lose their connections at once
+    /// when it is to `hurry`.
+    pub async fn close(mut self, hurry: &CancellationToken) {
         self.stop.cancel();
-        drop(self.agents.await);
+        tokio::select! {
+            biased;
+            () = hurry.cancelled() => self.agents.abort(),
+            _ended = &mut self.agents => {}
+        }
         if let Some(telling) = self.telling {
             drop(telling.await);
         }

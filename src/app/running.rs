@@ -57,6 +57,8 @@ pub(super) struct Running {
     pub granted: bool,
     /// Who decides which bundle may be put in force, where amendments are required.
     pub constitution: OnceLock<Arc<Constitution>>,
+    /// Ends waiting for callers that still wait for an answer.
+    pub hurry: CancellationToken,
     /// The certificates of its listeners.
     pub doors: OnceLock<Doors>,
 }
@@ -101,6 +103,7 @@ pub(super) async fn start(
         findings: Mutex::default(),
         granted: checked.callers.manifests().iter().any(|manifest| !manifest.tools.is_empty()),
         constitution: OnceLock::new(),
+        hurry: CancellationToken::new(),
         doors: OnceLock::new(),
     };
     let running = Arc::new(running);
@@ -115,7 +118,7 @@ pub(super) async fn start(
     let opening = tokio::spawn(opening);
     let supervised = tokio::spawn(async move {
         let ended = supervise(&checked, &running, opening, writing, asked).await;
-        served.close().await;
+        served.close(&running.hurry).await;
         running.upstreams.load().close().await;
         ended
     });
@@ -291,8 +294,14 @@ async fn finish(
             biased;
             () = road.drain() => {}
             // The next writer closes what is still on the road.
-            () = tokio::time::sleep(within) => tracing::warn!("drain time is over"),
-            () = asked_again(&mut asked) => tracing::warn!("asked twice to end: not waiting"),
+            () = tokio::time::sleep(within) => {
+                tracing::warn!("drain time is over");
+                running.hurry.cancel();
+            }
+            () = asked_again(&mut asked) => {
+                tracing::warn!("asked twice to end: not waiting");
+                running.hurry.cancel();
+            }
         }
     }
     control::ended(running).await;

@@ -111,7 +111,9 @@ impl Tls {
         let read = Live::read(&self.0.files);
         let refused = read.map(|live| self.0.live.store(Arc::new(live))).err();
         let refused = refused.map(|Wrong { field, why }| format!("{field}: {why}"));
-        let news = (refused != standing.refused).then(|| refused.clone().map_or(Ok(()), Err));
+        // What is refused again for the same reason was said.
+        let new = refused.is_none() || refused != standing.refused;
+        let news = new.then(|| refused.clone().map_or(Ok(()), Err));
         standing.refused = refused;
         news
     }

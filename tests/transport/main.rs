@@ -24,8 +24,10 @@ mod sidecar;
 mod tool;
 
 mod database;
+mod ending;
 mod house;
 mod mtls;
+mod quiet;
 mod swap;
 
 #[path = "../support/ca.rs"]
