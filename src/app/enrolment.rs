@@ -21,6 +21,7 @@ use crate::ledger::writer_key::{Certificate, WriterKey};
 use crate::operator::enrolment::{Parts, Registrar};
 use crate::operator::visible;
 use crate::serve::operator::{self as door, Running, View};
+use crate::serve::tls::Tls;
 use crate::witness::Remote;
 
 /// Bytes of a hub's answer.
@@ -30,21 +31,21 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Opens the registrar, if this hub enrols.
+/// Opens the registrar, if this hub enrols; with its TLS, if it has it.
 pub(super) fn registry(
     config: Option<&Registry>,
     view: View,
     parts: impl FnOnce(&Registry) -> Parts,
     stop: tokio_util::sync::CancellationToken,
-) -> Result<Option<Running>, Error> {
+) -> Result<Option<(Running, Option<Tls>)>, Error> {
     let Some(registry) = config else { return Ok(None) };
     let settings = registry.door().map_err(|why| Error::Config(vec![why]))?;
-    let tls = settings.tls.is_some();
+    let tls = settings.tls.clone();
     let registrar = Arc::new(Registrar::new(parts(registry)));
     let running = door::serve_enrolment(settings, view, registrar, stop);
     let running = running.map_err(|e| Error::System(e.to_string()))?;
-    tracing::info!(place = %running.address(), tls, "sidecars are enrolled here");
-    Ok(Some(running))
+    tracing::info!(place = %running.address(), tls = tls.is_some(), "sidecars are enrolled here");
+    Ok(Some((running, tls)))
 }
 
 /// Certified by a hub, which has the enrolment key.

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::doors::Doors;
 use super::reaper::Reaper;
 use super::{Ended, Error, Signals, checked, enrolment, fleet, operators};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
@@ -70,20 +72,25 @@ async fn run(config: Config) -> Result<Ended, Error> {
     let reaping = tokio::spawn(Arc::new(reaping).run(stop.clone()));
     let (ready_out, readiness) = watch::channel(Readiness::default());
     let settings = config.operator.door().map_err(|why| Error::Config(vec![why]))?;
-    let tls = settings.tls.is_some();
+    let tls = settings.tls.clone();
     let view = door::View { readiness, metrics };
     let parts = |registry: &Registry| enrolling(registry, &desk, (&ledger, enrols));
     let registry = config.hub.enrolment.as_ref();
     let registry = enrolment::registry(registry, view.clone(), parts, stop.clone())?;
+    let (registry, enrolled) = registry.unzip();
+    let listeners = [("operator.tls", tls.clone()), ("hub.enrolment.tls", enrolled.flatten())];
+    let doors = Doors::new(listeners, &desk.clock, &desk.metrics);
+    let mut looks = tokio::time::interval(super::running::LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let door = door::serve_with(settings, view, Some(Arc::clone(&office)), stop.clone());
     let door = door.map_err(|e: serve::Error| Error::System(e.to_string()))?;
-    tracing::info!(place = %door.address(), tls, "operators look here");
+    tracing::info!(place = %door.address(), tls = tls.is_some(), "operators look here");
     let (recovered_out, _recovered) = oneshot::channel();
     let mut writing = tokio::spawn(writer.run(stop.clone(), recovered_out));
     let telling = hook.map(|hook| tokio::spawn(hook.run(office, stop.clone())));
     let mut status = ledger.status();
     let ended = loop {
-        tell(&ready_out, &status.borrow_and_update());
+        tell(&ready_out, &status.borrow_and_update(), &doors);
         tokio::select! {
             biased;
             ending = &mut writing => break super::running::ended(ending),
@@ -94,6 +101,7 @@ async fn run(config: Config) -> Result<Ended, Error> {
                 break ending.map_or(Ended::Stopped, super::running::ended);
             },
             changed = status.changed() => if changed.is_err() { break Ended::Stopped },
+            _ = looks.tick() => drop(doors.look()),
         }
     };
     stop.cancel();
@@ -127,11 +135,19 @@ fn enrolling(
 }
 
 /// A hub is ready when it can record what it is told.
-fn tell(readiness: &watch::Sender<Readiness>, status: &Status) {
-    let ready = *status == Status::Ready;
-    let reasons = if ready { Vec::new() } else { vec![format!("ledger: {status:?}")] };
-    tracing::info!(ready, ?reasons, "readiness");
-    readiness.send_replace(Readiness { ready, reasons, notes: Vec::new() });
+fn tell(readiness: &watch::Sender<Readiness>, status: &Status, doors: &Doors) {
+    let books = (*status != Status::Ready).then(|| format!("ledger: {status:?}"));
+    let reasons: Vec<String> = books.into_iter().chain(doors.reasons()).collect();
+    let next = Readiness { ready: reasons.is_empty(), reasons, notes: doors.notes() };
+    readiness.send_if_modified(|now| {
+        let changed = *now != next;
+        if changed {
+            let Readiness { ready, reasons, notes } = &next;
+            tracing::info!(ready, ?reasons, ?notes, "readiness");
+            *now = next;
+        }
+        changed
+    });
 }
 
 fn postgres_of(config: &Config) -> Result<&config::Postgres, Error> {
@@ -214,6 +230,10 @@ async fn reader(config: &Config) -> Result<Arc<PostgresReader>, Error> {
         return Err(Error::Config(vec![why.to_owned()]));
     };
     let url = secret(file).map_err(|e| Error::Config(vec![format!("hub.reader_url_file: {e}")]))?;
+    let accepted = postgres_of(config)?.accept_unverified_server;
+    if let Some(why) = postgres::unprotected(&url).filter(|_| !accepted) {
+        return Err(Error::Config(vec![format!("hub.reader_url_file: {why}")]));
+    }
     let reader = PostgresReader::connect(&url).await;
     reader.map(Arc::new).map_err(|e| Error::System(format!("ledger: {e}")))
 }

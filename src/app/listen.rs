@@ -9,11 +9,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::checked::Checked;
+use super::doors::Doors;
 use super::operators::{office, webhook};
 use super::running::Running;
+use crate::config::tls::Tls;
 use crate::domain::code::Code;
 use crate::enforce::Fault;
 use crate::serve::{Faces, Identify, Readiness, grpc, operator};
+use crate::tool::net::identity::Wrong;
 
 /// Agents' and operators' listeners, open.
 pub(super) struct Served {
@@ -28,10 +31,15 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Closes both and waits until nothing is served.
-    pub async fn close(self) {
+    /// Closes both and waits until nothing is served; callers that still wait lose their connections at once
+    /// when it is to `hurry`.
+    pub async fn close(mut self, hurry: &CancellationToken) {
         self.stop.cancel();
-        drop(self.agents.await);
+        tokio::select! {
+            biased;
+            () = hurry.cancelled() => self.agents.abort(),
+            _ended = &mut self.agents => {}
+        }
         if let Some(telling) = self.telling {
             drop(telling.await);
         }
@@ -49,11 +57,16 @@ pub(super) async fn listen(
     let sockets = config.sockets().into_iter().map(grpc::Place::Socket);
     let all = sockets.chain(config.listen.tcp.map(grpc::Place::Tcp)).collect();
     let drain = Duration::from_secs(config.limits.drain_seconds);
-    let settings = grpc::Settings { places: all, drain, ..grpc::Settings::default() };
+    let wrong = |wrong: Wrong| Error::Config(vec![format!("listen.tls.{}: {wrong}", wrong.field)]);
+    let tls = config.listen.tls.as_ref().map(Tls::demand).transpose().map_err(wrong)?;
+    let settings =
+        grpc::Settings { places: all, drain, tls: tls.clone(), ..grpc::Settings::default() };
     let bound = grpc::bind(settings).await.map_err(|e| Error::System(e.to_string()))?;
     let stop = CancellationToken::new();
     let view = operator::View { readiness: ready.clone(), metrics: Arc::clone(&checked.metrics) };
     let settings = config.operator.door().map_err(|why| Error::Config(vec![why]))?;
+    let listeners = [("listen.tls", tls), ("operator.tls", settings.tls.clone())];
+    drop(running.doors.set(Doors::new(listeners, &checked.clock, &checked.metrics)));
     let tls = settings.tls.is_some();
     let office = office(checked, running).await?;
     let telling = match (webhook(&checked.config)?, &office) {

@@ -26,6 +26,8 @@ mod canary;
 mod checked;
 mod constitution;
 mod control;
+mod descriptors;
+mod doors;
 mod enrolment;
 mod evidence;
 pub mod fleet;
@@ -199,6 +201,7 @@ pub fn log(config: &Config, json: bool) -> Result<trace::Guard, Error> {
 /// It did not start; nothing was served.
 pub fn serve(config: Config, json_logs: bool) -> Result<Ended, Error> {
     let guard = log(&config, json_logs)?;
+    descriptors::raise(&config);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

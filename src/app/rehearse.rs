@@ -40,7 +40,7 @@ pub fn input(
 ) -> Result<Json, String> {
     let manifest = manifest(manifests, asked.agent)?;
     let run = RunId::from_random([0; 16]);
-    let auth = Auth { method: "none".to_owned(), uid: None, token: None };
+    let auth = Auth { method: "none".to_owned(), ..Auth::default() };
     let id = CallId::parse("rehearsal").ok_or("no call id")?;
     let asking = Asking { run, id, after: 0, auth, traceparent: None };
     let call = ToolCall::parse(asking, asked.tool, &canonical::bytes(&asked.args));

@@ -16,14 +16,16 @@ use super::anchors::Anchors;
 use super::checked::Checked;
 use super::constitution::Constitution;
 use super::control::{self, List};
+use super::doors::Doors;
 use super::listen::listen;
-use super::tools::{Files, Tools};
+use super::tools::Tools;
 use super::{
     Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, policy, tools,
     versions,
 };
 use crate::catalog::drift::Drift;
 use crate::config::Amendments;
+use crate::crypto::files::Seen;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, RecoveredRun, Status};
@@ -32,8 +34,8 @@ use crate::serve::Readiness;
 use crate::tool::mcp::{Upstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
 
-/// Between two looks at the files that describe tools and servers.
-const LOOK: Duration = Duration::from_secs(1);
+/// Between two looks at the files that describe tools and servers, and at certificates.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// What the running gate hangs together by.
 pub(super) struct Running {
@@ -57,6 +59,10 @@ pub(super) struct Running {
     pub constitution: OnceLock<Arc<Constitution>>,
     /// Where agents with tokens, and where operators are answered.
     pub bound: OnceLock<(Vec<SocketAddr>, SocketAddr)>,
+    /// Ends waiting for callers that still wait for an answer.
+    pub hurry: CancellationToken,
+    /// The certificates of its listeners.
+    pub doors: OnceLock<Doors>,
 }
 
 /// What the holder of the gate asks; it ends when nobody holds the gate any more.
@@ -100,6 +106,8 @@ pub(super) async fn start(
         granted: checked.callers.manifests().iter().any(|manifest| !manifest.tools.is_empty()),
         constitution: OnceLock::new(),
         bound: OnceLock::new(),
+        hurry: CancellationToken::new(),
+        doors: OnceLock::new(),
     };
     let running = Arc::new(running);
     let upstreams = running.upstreams.load();
@@ -114,7 +122,7 @@ pub(super) async fn start(
     let opening = tokio::spawn(opening);
     let supervised = tokio::spawn(async move {
         let ended = supervise(&checked, &running, opening, writing, asked).await;
-        served.close().await;
+        served.close(&running.hurry).await;
         running.upstreams.load().close().await;
         ended
     });
@@ -131,7 +139,7 @@ async fn supervise(
 ) -> Result<Ended, Error> {
     let mut status = running.ledger.status();
     let mut opening = Some(opening);
-    let mut files = Some(Files::of(&checked.config));
+    let mut files = Some(tools::files(&checked.config));
     let mut anchors = Anchors::new(checked.config.fleet.anchor_file.clone());
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -149,13 +157,14 @@ async fn supervise(
             _ = looks.tick() => {
                 // Nothing is read before there is a road to put it on.
                 let due = running.road.get().is_some()
-                    && files.as_ref().is_none_or(Files::changed);
+                    && files.as_ref().is_none_or(Seen::changed);
                 if due {
                     files = tools::reload(checked, running).await;
                 }
                 if running.road.get().is_some() {
                     anchors.look(&running.ledger);
                 }
+                running.doors.get().map(Doors::look);
                 // Also what only time changes: a layer that is enforced again, a server that fails.
                 running.tell();
             }
@@ -290,8 +299,14 @@ async fn finish(
             biased;
             () = road.drain() => {}
             // The next writer closes what is still on the road.
-            () = tokio::time::sleep(within) => tracing::warn!("drain time is over"),
-            () = asked_again(&mut asked) => tracing::warn!("asked twice to end: not waiting"),
+            () = tokio::time::sleep(within) => {
+                tracing::warn!("drain time is over");
+                running.hurry.cancel();
+            }
+            () = asked_again(&mut asked) => {
+                tracing::warn!("asked twice to end: not waiting");
+                running.hurry.cancel();
+            }
         }
     }
     control::ended(running).await;
@@ -374,7 +389,9 @@ impl Running {
         let upstreams = self.upstreams.load();
         let findings = self.findings.lock().clone();
         let amended = self.constitution.get().and_then(|constitution| constitution.note());
+        let certificates = self.doors.get().map(Doors::notes).unwrap_or_default();
         layers
+            .chain(certificates)
             .chain(findings)
             .chain(amended)
             .chain(stopped)
@@ -405,6 +422,7 @@ impl Running {
                 reasons.extend(road.posture_reasons());
             }
         }
+        reasons.extend(self.doors.get().map(Doors::reasons).unwrap_or_default());
         if !self.granted {
             reasons.push("manifests: no agent is granted a tool".to_owned());
         }

@@ -1,24 +1,30 @@
 //! The tools and servers the configuration describes, opened; and opened again when it changes.
 //!
-//! Read again on request, and when configuration file, lock or its envelope is another file than
-//! before. Only `tools`, `servers` and `lock` are taken over; whatever else changed needs a restart and
+//! Read again on request, and when configuration file, lock, its envelope or a file of authorities or of a
+//! database's address is another than before. Only `tools`, `servers` and `lock` are taken over; whatever else changed needs a restart and
 //! is said to. What is wrong is refused as a whole: the old stays in force.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::Stage;
 use super::checked::Checked;
 use super::running::Running;
 use crate::catalog::lock;
 use crate::config::{self, Config};
+use crate::crypto::files::Seen;
 use crate::replay::props;
 use crate::tool::mcp::Upstreams;
 use crate::tool::toolbox::Toolbox;
 
 /// Sections that are taken over while the gate runs.
 const TAKEN: [&str; 3] = ["tools", "servers", "lock"];
+
+/// Members of tools and servers that name a file which is read with them. Credentials follow theirs by
+/// themselves.
+const NAMED: [&str; 2] = ["url_file", "ca_file"];
 
 /// Every bound tool, and the servers behind some of them.
 pub(super) struct Tools {
@@ -57,46 +63,41 @@ pub(super) async fn look(tools: &Tools) -> Vec<String> {
     futures_util::future::join_all(looking).await.into_iter().flatten().collect()
 }
 
-/// What tells one state of a file from another without reading it.
-type Mark = Option<(i64, i64, u64, u64)>;
-
-/// The files that describe tools and servers, as they were when they were last read.
-pub(super) struct Files {
-    seen: Vec<(PathBuf, Mark)>,
+/// The files that describe tools and servers, and those they name, as they are now.
+pub(super) fn files(config: &Config) -> Seen {
+    let lock = config.lock.iter().flat_map(|lock| [lock.clone(), lock::envelope_path(lock)]);
+    let named = config.tools.iter().chain(&config.servers).flat_map(|one| named(one, &config.base));
+    Seen::of(config.file.iter().cloned().chain(lock).chain(named))
 }
 
-impl Files {
-    /// Those of this configuration, as they are now.
-    pub fn of(config: &Config) -> Self {
-        let lock = config.lock.iter().flat_map(|lock| [lock.clone(), lock::envelope_path(lock)]);
-        let all = config.file.iter().cloned().chain(lock);
-        Self { seen: all.map(|path| (path.clone(), mark(&path))).collect() }
+/// The files that a tool or server names under these words.
+fn named(value: &Value, base: &Path) -> Vec<PathBuf> {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .flat_map(|(name, member)| match member.as_str() {
+                Some(path) if NAMED.contains(&name.as_str()) => vec![base.join(path)],
+                Some(_) | None => named(member, base),
+            })
+            .collect(),
+        Value::Array(items) => items.iter().flat_map(|item| named(item, base)).collect(),
+        _ => Vec::new(),
     }
-
-    /// Whether one of them is another file now.
-    pub fn changed(&self) -> bool {
-        self.seen.iter().any(|(path, seen)| mark(path) != *seen)
-    }
-}
-
-fn mark(path: &Path) -> Mark {
-    let facts = std::fs::metadata(path).ok()?;
-    Some((facts.mtime(), facts.mtime_nsec(), facts.ino(), facts.size()))
 }
 
 /// Reads the files again and puts in force what they say now. Gives back what was read, to be compared
 /// with what comes next; `None`: the books could not take it, so it is to be tried again.
-pub(super) async fn reload(checked: &Checked, running: &Running) -> Option<Files> {
+pub(super) async fn reload(checked: &Checked, running: &Running) -> Option<Seen> {
     if checked.stage.is_some() {
         // No file describes what is replayed.
-        return Some(Files::of(&checked.config));
+        return Some(files(&checked.config));
     }
     let before = running.upstreams.load_full();
     let config = checked.config.clone();
     let reading = tokio::task::spawn_blocking(move || read_again(&config, &before));
     let (files, read) = match reading.await {
         Ok(read) => read,
-        Err(lost) => (Files::of(&checked.config), Err(vec![lost.to_string()])),
+        Err(lost) => (files(&checked.config), Err(vec![lost.to_string()])),
     };
     let Tools { toolbox, upstreams } = match read {
         Ok(tools) => tools,
@@ -123,13 +124,13 @@ pub(super) async fn reload(checked: &Checked, running: &Running) -> Option<Files
 }
 
 /// The files as they were before they were read, and what they say. Blocks.
-fn read_again(started: &Config, before: &Upstreams) -> (Files, Result<Tools, Vec<String>>) {
-    let files = Files::of(started);
-    let Some(file) = &started.file else { return (files, open_after(started, before)) };
+fn read_again(started: &Config, before: &Upstreams) -> (Seen, Result<Tools, Vec<String>>) {
+    let seen = files(started);
+    let Some(file) = &started.file else { return (seen, open_after(started, before)) };
     let next = match Config::load(file, &config::environment) {
         Ok(next) => next,
         Err(problems) => {
-            return (files, Err(problems.iter().map(ToString::to_string).collect()));
+            return (seen, Err(problems.iter().map(ToString::to_string).collect()));
         }
     };
     let restart = differing(started, &next);
@@ -139,8 +140,8 @@ fn read_again(started: &Config, before: &Upstreams) -> (Files, Result<Tools, Vec
     let Config { tools, servers, lock, .. } = next;
     let taken = Config { tools, servers, lock, ..started.clone() };
     // The lock may be another file now. Marked before it is read: what changes in between counts.
-    let files = Files { seen: [files.seen, Files::of(&taken).seen].concat() };
-    (files, open_after(&taken, before))
+    let seen = seen.and(files(&taken));
+    (seen, open_after(&taken, before))
 }
 
 /// Sections that are not as they were at the start, without those that are taken over.

@@ -9,9 +9,11 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::Problem;
+use super::tls::Tls;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::private::exposed;
 use crate::identity::callers::{self, CallerConfig, Form};
+use crate::ledger::postgres::unprotected;
 use crate::yaml::Document;
 
 /// Bytes of a Unix socket's path.
@@ -39,8 +41,12 @@ pub(super) fn check(
     check.tools();
     check.lock();
     check.encryption();
-    for (at, message) in super::tls::check(&document.value, "/operator/tls") {
-        check.add(&at, message);
+    let listeners: [(_, fn(&Tls) -> _); 2] =
+        [("/operator/tls", Tls::open), ("/listen/tls", Tls::demand)];
+    for (at, open) in listeners {
+        for (at, message) in super::tls::check(&document.value, at, open) {
+            check.add(&at, message);
+        }
     }
     for (at, message) in super::operators::check(&document.value) {
         check.add(&at, message);
@@ -88,19 +94,23 @@ impl Check<'_> {
                     self.add(pointer, format!("`{text}` is not an address like `127.0.0.1:7300`"));
                 }
                 Ok(address) if !address.ip().is_loopback() => {
-                    let why = match pointer {
-                        "/operator/listen"
-                            if self.document.value.pointer("/operator/tls").is_some() =>
-                        {
-                            continue;
+                    let (tls, why) = match pointer {
+                        "/operator/listen" => {
+                            ("/operator/tls", "beyond loopback operators need `operator.tls`")
                         }
-                        "/operator/listen" => "beyond loopback operators need `operator.tls`",
-                        _ => "agents are served without TLS, on loopback only",
+                        _ => ("/listen/tls", "beyond loopback agents need `listen.tls`"),
                     };
-                    self.add(pointer, format!("`{text}` is not a loopback address: {why}"));
+                    if self.document.value.pointer(tls).is_none() {
+                        self.add(pointer, format!("`{text}` is not a loopback address: {why}"));
+                    }
                 }
                 Ok(_) => {}
             }
+        }
+        if self.document.value.pointer("/listen/tls").is_some()
+            && self.text("/listen/tcp").is_none()
+        {
+            self.add("/listen/tls", "`listen.tcp` is off: nobody comes over TLS");
         }
         if let Some(path) = self.text("/listen/socket").map(str::to_owned) {
             self.socket("/listen/socket", &path);
@@ -235,6 +245,7 @@ impl Check<'_> {
 
     fn agents(&mut self) {
         let default = self.text("/listen/socket").map(PathBuf::from);
+        let tls = self.document.value.pointer("/listen/tls").is_some();
         let mut seen = BTreeMap::new();
         let mut wrong = Vec::new();
         for (i, agent) in self.list("/agents").iter().enumerate() {
@@ -249,8 +260,12 @@ impl Check<'_> {
                 let at = format!("/agents/{i}/callers/{j}");
                 let form = callers::form(&caller, default.as_deref());
                 let form = form.and_then(|form| {
-                    if let Form::Token(path) = &form {
-                        callers::read_token(path)?;
+                    match &form {
+                        Form::Token(path) => drop(callers::read_token(path)?),
+                        Form::Certified(_) if !tls => {
+                            return Err("without `listen.tls` nobody shows a certificate".into());
+                        }
+                        Form::Certified(_) | Form::Peer { .. } => {}
                     }
                     Ok(form)
                 });
@@ -328,6 +343,11 @@ impl Check<'_> {
         // Neither message may show the value.
         match url {
             Ok(url) if ["postgres://", "postgresql://"].iter().any(|s| url.starts_with(s)) => {
+                let accepted = format!("{at}/accept_unverified_server");
+                let accepted = self.document.value.pointer(&accepted) == Some(&Value::Bool(true));
+                if let Some(why) = unprotected(&url).filter(|_| !accepted) {
+                    self.add(pointer, why);
+                }
                 Some(zeroize::Zeroizing::new(url))
             }
             Ok(_) => {

@@ -106,6 +106,7 @@ pub(super) fn resolve(value: &mut Value, base: &Path) {
     }
     operators::resolve(value, &one);
     tls::resolve(value, "/operator/tls", &one);
+    tls::resolve(value, "/listen/tls", &one);
     enrolment::resolve(value, &one);
     break_glass::resolve(value, &one);
     fleet::resolve(value, base);

@@ -109,9 +109,9 @@ impl Enrolment {
 impl Config {
     /// Files by which this machine proves to others who it is: no tool may read them.
     pub(super) fn own_secrets(&self) -> Vec<PathBuf> {
-        let key = self.operator.tls.as_ref().map(|tls| tls.key.clone());
+        let tls = self.listen.tls.iter().chain(&self.operator.tls);
         let token = self.enrolment.as_ref().map(|enrolment| enrolment.token_file.clone());
-        key.into_iter().chain(token).collect()
+        tls.map(|tls| tls.key.clone()).chain(token).collect()
     }
 }
 
@@ -168,7 +168,7 @@ pub(super) fn resolve(value: &mut Value, one: &dyn Fn(&mut Value)) {
 
 /// What the schema cannot say, each with its place.
 pub(super) fn check(config: &Value) -> Vec<(String, String)> {
-    let mut wrong = tls::check(config, "/hub/enrolment/tls");
+    let mut wrong = tls::check(config, "/hub/enrolment/tls", Tls::open);
     // What has the wrong shape was said already.
     let at = |pointer: &str| config.pointer(pointer);
     if let Some(Ok(enrolment)) = at("/enrolment").map(Enrolment::deserialize) {

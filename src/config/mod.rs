@@ -5,7 +5,6 @@
 //! relative to the directory of the file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +29,7 @@ pub mod evidence;
 pub mod fleet;
 pub mod hub;
 mod isolation;
+mod ledger;
 pub mod operators;
 mod overrides;
 mod own;
@@ -40,6 +40,7 @@ pub mod tls;
 
 use complete::{complete, resolve};
 pub use isolation::{Isolation, Posture, SelfTest};
+pub use ledger::{Ledger, Postgres, Secret, Sqlite};
 pub use operators::Operator;
 pub use overrides::{names, stray};
 pub use own::closed;
@@ -127,72 +128,11 @@ pub struct Config {
 pub struct Listen {
     /// The agent socket; `null` switches it off.
     pub socket: Option<PathBuf>,
-    /// A loopback address for agents with tokens; off unless set.
+    /// An address for agents with tokens, or over TLS with certificates; off unless set.
     pub tcp: Option<SocketAddr>,
-}
-
-/// `ledger`: exactly one store.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Ledger {
-    /// One file on this machine.
-    Sqlite(Sqlite),
-    /// A shared database.
-    Postgres(Postgres),
-}
-
-/// `ledger.sqlite`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sqlite {
-    /// The database file.
-    pub path: PathBuf,
-}
-
-/// `ledger.postgres`: exactly one of `url` (without a password), `url_file` and `url_env`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Postgres {
-    /// A connection URL without a password.
+    /// TLS of `tcp`, with a certificate of each client; in the clear without, on loopback only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// A file of mode 0600 that holds the connection URL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub url_file: Option<PathBuf>,
-    /// An environment variable that holds the connection URL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub url_env: Option<String>,
-    /// Whose entries these are.
-    pub tenant: String,
-    /// The pool of slots this sidecar takes one of: `local`, or `<namespace>/<service account>`.
-    pub slots: String,
-    /// Directory for the exact bytes of the last batches, kept before they are acknowledged.
-    pub spool: PathBuf,
-    /// Seconds after which the slot of a sidecar that went silent may be taken over.
-    pub lease_seconds: u64,
-    /// Serve although a fail-over of this database may lose acknowledged entries.
-    pub accept_failover_loss: bool,
-    /// The connection URL, read once.
-    #[serde(skip)]
-    pub connect: Secret,
-}
-
-/// A value that is never shown, logged or printed. Zeroed when dropped.
-#[derive(Clone, Default)]
-pub struct Secret(zeroize::Zeroizing<String>);
-
-impl Secret {
-    /// The value itself, for the one place that needs it.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
+    pub tls: Option<tls::Tls>,
 }
 
 /// `trust`.
@@ -378,7 +318,7 @@ impl Config {
                 Ok(mut config) => {
                     base.clone_into(&mut config.base);
                     if let Ledger::Postgres(postgres) = &mut config.ledger {
-                        postgres.connect = Secret(connect.unwrap_or_default());
+                        postgres.connect = Secret::new(connect.unwrap_or_default());
                     }
                     return Ok(config);
                 }

@@ -18,7 +18,8 @@ pub fn schema() -> Value {
                 "socket": {"type": ["string", "null"], "minLength": 1,
                     "description": "the agent socket; default agent.sock in the state directory; null switches it off"},
                 "tcp": {"type": ["string", "null"], "default": null,
-                    "description": "loopback address for agents with tokens, such as 127.0.0.1:7300; off unless set"},
+                    "description": "address for agents with tokens, such as 127.0.0.1:7300: a loopback one, unless there is `tls`; off unless set"},
+                "tls": super::tls::schema(&|text| described(path(), text), true),
             })),
             "operator": section(&json!({
                 "listen": {"type": "string", "default": "127.0.0.1:7301",
@@ -124,6 +125,8 @@ fn ledger() -> Value {
             "lease_seconds": number(15, 2, 300, "seconds after which the slot of a sidecar that went silent may be taken over"),
             "accept_failover_loss": {"type": "boolean", "default": false, "x-error": "expected `true` or `false`",
                 "description": "serve although a fail-over may lose acknowledged entries"},
+            "accept_unverified_server": {"type": "boolean", "default": false, "x-error": "expected `true` or `false`",
+                "description": "connect beyond this machine although `sslmode` is weaker than `verify-full`"},
         }},
     }})
 }
@@ -211,7 +214,11 @@ fn agent() -> Value {
                 "socket": path(),
                 "uid": {"type": "integer", "minimum": 0, "maximum": 4_294_967_294_u64, "x-error": "expected a uid"},
                 "token_file": path(),
-                "spiffe": {}, "k8s_service_account": {},
+                "spiffe": {"type": "string", "maxLength": 2048, "x-error": "expected a SPIFFE id",
+                    "description": "the SPIFFE id in its client certificate, under `listen.tls`"},
+                "certificate": {"type": "string", "maxLength": 128, "x-error": "expected `sha256:` and 64 hex digits",
+                    "description": "the thumbprint of its client certificate, under `listen.tls`"},
+                "k8s_service_account": {},
             }}},
     }})
 }

@@ -89,7 +89,7 @@ tools: [{name: a}, {name: a}]
         "wicketgate.yaml:3:25: trust.manifest_keys[0]: key file `none.pub`",
         "wicketgate.yaml:3:58: trust.policy_threshold: 3 signatures of 1",
         "wicketgate.yaml:6:23: agents[0].callers[1]: the same caller as `agents.0.callers.0`",
-        "wicketgate.yaml:6:33: agents[0].callers[2]: `spiffe` is not supported",
+        "wicketgate.yaml:6:33: agents[0].callers[2]: `x` is not a SPIFFE id",
         "wicketgate.yaml:6:46: agents[0].callers[3]: token file `t`",
         "wicketgate.yaml:7:10: limits.in_flight_max: expected a whole number from 1 to 65536",
         "wicketgate.yaml:7:31: limits.extra: unknown field",
@@ -126,16 +126,16 @@ fn the_environment_overrides_single_values_and_is_named_when_wrong() {
 #[test]
 fn a_connection_url_is_read_by_reference_and_never_printed() {
     let desk = Desk::new();
-    desk.secret("url", "postgres://u:hunter2@h/db\n");
+    desk.secret("url", "postgres://u:hunter2@h/db?sslmode=verify-full\n");
     let text = format!("{SMALL}ledger: {{postgres: {{url_file: url}}}}\n");
     let config = desk.load(&text, &[]).unwrap();
     let Ledger::Postgres(postgres) = &config.ledger else { panic!("not postgres") };
-    assert_eq!(postgres.connect.expose(), "postgres://u:hunter2@h/db");
+    assert_eq!(postgres.connect.expose(), "postgres://u:hunter2@h/db?sslmode=verify-full");
     assert_eq!((postgres.tenant.as_str(), postgres.slots.as_str()), ("default", "local"));
     assert!(!format!("{config:?}").contains("hunter2"));
     assert!(!config.to_yaml().unwrap().contains("hunter2"));
     let text = format!("{SMALL}ledger: {{postgres: {{url_env: DB}}}}\n");
-    assert!(desk.load(&text, &[("DB", "postgres://u:hunter2@h/db")]).is_ok());
+    assert!(desk.load(&text, &[("DB", "postgres://u:hunter2@h/db?sslmode=verify-full")]).is_ok());
     assert!(desk.load(&text, &[]).unwrap_err()[0].contains("`DB` is not set"));
     let said = desk.load(&text, &[("DB", "mysql://u:hunter2@h")]).unwrap_err();
     assert!(!said[0].contains("hunter2"), "{said:?}");
@@ -144,6 +144,13 @@ fn a_connection_url_is_read_by_reference_and_never_printed() {
         let text = format!("{SMALL}ledger: {{postgres: {bad}}}\n");
         assert!(desk.load(&text, &[("DB", "postgres://h")]).is_err(), "{bad}");
     }
+    desk.secret("far", "postgres://u:hunter2@h/db");
+    let far = format!("{SMALL}ledger: {{postgres: {{url_file: far}}}}\n");
+    let said = desk.load(&far, &[]).unwrap_err();
+    assert!(said[0].contains("url_file: `sslmode` is `prefer`"), "{said:?}");
+    assert!(!said[0].contains("hunter2"), "{said:?}");
+    let accepted = far.replace("url_file: far", "url_file: far, accept_unverified_server: true");
+    assert!(desk.load(&accepted, &[]).is_ok());
     std::fs::set_permissions(desk.path("url"), std::fs::Permissions::from_mode(0o644)).unwrap();
     let text = format!("{SMALL}ledger: {{postgres: {{url_file: url}}}}\n");
     assert!(desk.load(&text, &[]).unwrap_err()[0].contains("mode 644"));
@@ -206,7 +213,7 @@ tools: [{{name: f, description: d, kind: file.read, file: {{root: open, name: o}
 #[test]
 fn what_is_printed_can_be_loaded_again() {
     let desk = Desk::new();
-    desk.secret("url", "postgres://u:p@h/db");
+    desk.secret("url", "postgres://u:p@localhost/db");
     for more in [
         "",
         "ledger: {postgres: {url_file: url}}\n",

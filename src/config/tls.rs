@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::serve::tls;
+use crate::serve::tls::{self, Clients, Files};
 use crate::tool::net::identity::Wrong;
 
-/// `operator.tls` and its like.
+/// `listen.tls`, `operator.tls` and their like.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
@@ -22,12 +22,27 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// What the listener works with.
+    /// What the listener works with; who shows no certificate may still ask what needs none.
     ///
     /// # Errors
     /// The file that cannot be used, and why.
     pub fn open(&self) -> Result<tls::Tls, Wrong> {
-        tls::Tls::load(&self.cert, &self.key, self.client_ca.as_deref())
+        self.open_for(self.client_ca.clone().map_or(Clients::Unasked, Clients::Asked))
+    }
+
+    /// The same, but nobody is served without a certificate.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; or nobody's certificate would count.
+    pub fn demand(&self) -> Result<tls::Tls, Wrong> {
+        let why = "set it: agents are known by certificates, and these are their authorities";
+        let missing = || Wrong { field: "client_ca", why: why.to_owned() };
+        self.open_for(Clients::Demanded(self.client_ca.clone().ok_or_else(missing)?))
+    }
+
+    fn open_for(&self, clients: Clients) -> Result<tls::Tls, Wrong> {
+        let (cert, key) = (self.cert.clone(), self.key.clone());
+        tls::Tls::load(Files { cert, key, clients })
     }
 }
 
@@ -56,9 +71,13 @@ pub(super) fn resolve(value: &mut Value, at: &str, one: &dyn Fn(&mut Value)) {
 }
 
 /// What the schema cannot say: files that cannot be used.
-pub(super) fn check(config: &Value, at: &str) -> Vec<(String, String)> {
+pub(super) fn check(
+    config: &Value,
+    at: &str,
+    open: fn(&Tls) -> Result<tls::Tls, Wrong>,
+) -> Vec<(String, String)> {
     // What has the wrong shape was said already.
     let read = config.pointer(at).and_then(|tls| Tls::deserialize(tls).ok());
-    let wrong = read.and_then(|tls| tls.open().err());
+    let wrong = read.and_then(|tls| open(&tls).err());
     wrong.map(|Wrong { field, why }| (format!("{at}/{field}"), why)).into_iter().collect()
 }

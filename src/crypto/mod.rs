@@ -9,6 +9,8 @@ pub mod agent;
 pub mod consistency;
 pub mod cosign;
 pub mod dsse;
+#[cfg(feature = "gate")]
+pub mod files;
 pub mod keys;
 pub mod merkle;
 pub mod note;

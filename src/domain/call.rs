@@ -9,23 +9,51 @@ use super::json::{self, Json, Limits};
 /// How the caller proved who it is, as every entry records it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Auth {
-    /// `uds`, `token`, `internal`.
+    /// `uds`, `mtls`, `token`, `internal`.
     pub method: String,
     /// The peer's uid on a Unix socket.
     pub uid: Option<u32>,
     /// Keyed hash of the token that was shown, 16 hex digits.
     pub token: Option<String>,
+    /// `sha256:` and 64 hex digits of the certificate of its TLS connection.
+    pub certificate: Option<String>,
+    /// The SPIFFE id in that certificate.
+    pub spiffe: Option<String>,
 }
 
 impl Auth {
     /// Reads what an entry records.
     #[must_use]
     pub fn read(json: &Json) -> Option<Self> {
+        let text = |name: &str| json.get(name).and_then(Json::as_str).map(str::to_owned);
         Some(Self {
             method: json.get("method")?.as_str()?.to_owned(),
             uid: json.get("uid").and_then(Json::as_u64).and_then(|uid| u32::try_from(uid).ok()),
-            token: json.get("token").and_then(Json::as_str).map(str::to_owned),
+            token: text("token"),
+            certificate: text("certificate"),
+            spiffe: text("spiffe"),
         })
+    }
+
+    /// Who holds the certificate, if there is one: its SPIFFE id, which a workload keeps while its
+    /// certificates change every hour; else the certificate itself.
+    #[must_use]
+    pub fn holder(&self) -> Option<&str> {
+        self.spiffe.as_deref().or(self.certificate.as_deref())
+    }
+
+    /// Whether a peer may go on with what this one began: on a socket the same uid, over TLS whoever holds the
+    /// same.
+    #[must_use]
+    pub fn admits(&self, peer: &Self) -> bool {
+        let same_uid = self.uid.is_none() || self.uid == peer.uid;
+        same_uid && (self.holder().is_none() || self.holder() == peer.holder())
+    }
+
+    /// What tells one caller from another: method, uid, token and who holds the certificate.
+    #[must_use]
+    pub fn identity(&self) -> (&str, Option<u32>, Option<&str>, Option<&str>) {
+        (&self.method, self.uid, self.token.as_deref(), self.holder())
     }
 }
 

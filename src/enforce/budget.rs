@@ -68,8 +68,8 @@ impl Default for Bounds {
     }
 }
 
-/// One caller: agent, way of proof, uid and token.
-type CallerKey = (String, String, Option<u32>, Option<String>);
+/// One caller: agent, way of proof, uid, token and who holds the certificate.
+type CallerKey = (String, String, Option<u32>, Option<String>, Option<String>);
 
 /// What the gate has to give.
 #[derive(Debug, Default)]
@@ -201,7 +201,9 @@ impl Road {
     /// Lets the caller ask, or tells it when it may.
     pub(super) fn pace(&self, agent: &str, auth: &Auth) -> Result<(), Fault> {
         let Some(rate) = self.settings.bounds.rate else { return Ok(()) };
-        let key = (agent.to_owned(), auth.method.clone(), auth.uid, auth.token.clone());
+        let (method, uid, token, holder) = auth.identity();
+        let [token, holder] = [token, holder].map(|text| text.map(str::to_owned));
+        let key = (agent.to_owned(), method.to_owned(), uid, token, holder);
         let now = self.clock.monotonic();
         let taken = {
             let mut callers = self.budget.callers.lock();

@@ -80,7 +80,7 @@ impl Road {
     ) -> Result<(Caller, Below), Fault> {
         let unknown = || Fault::new(Code::RunUnknown, "no such run");
         let hash = self.tokens.hash(&claim.token).ok_or_else(unknown)?;
-        let parent = self.runs.find(&hash, caller.auth.uid)?;
+        let parent = self.runs.find(&hash, &caller.auth)?;
         if parent.id.to_string() != claim.run {
             return Err(unknown());
         }
@@ -114,7 +114,8 @@ impl Road {
         }
         let refuse = |detail: &str, why: &str| identity::undelegated(detail, why.to_owned());
         // INVARIANT: the opener of a run is never one whom its own manifest or a run above did not admit.
-        if caller.auth != parent.auth || caller.manifest.digest != parent.opener.digest {
+        let same = caller.auth.identity() == parent.auth.identity();
+        if !same || caller.manifest.digest != parent.opener.digest {
             let why = "only the caller of the parent may name the manifest of a child";
             return Err(refuse("delegate.caller", why));
         }

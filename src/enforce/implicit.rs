@@ -135,18 +135,21 @@ impl Road {
         drop(ending.await);
     }
 
-    /// Two callers never share a thread: manifest, way of proof, uid and token are all part of it.
+    /// Two callers never share a thread: manifest, way of proof, uid, token and certificate are all part of it.
     fn thread_key(&self, caller: &Caller, thread: &Thread) -> Result<Digest, Fault> {
         let auth = &caller.auth;
         let uid = auth.uid.map(|uid| uid.to_string()).unwrap_or_default();
-        Ok(self.tokens.thread(&[
+        let mut parts = vec![
             caller.manifest.digest.as_bytes(),
             auth.method.as_bytes(),
             uid.as_bytes(),
             auth.token.as_deref().unwrap_or_default().as_bytes(),
             thread.as_str().as_bytes(),
             thread.name()?.as_bytes(),
-        ]))
+        ];
+        // WHY: not an empty part without one, or an upgrade would lose the threads of everybody else.
+        parts.extend(auth.holder().map(str::as_bytes));
+        Ok(self.tokens.thread(&parts))
     }
 
     /// The run of this thread that takes calls.

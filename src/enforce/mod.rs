@@ -178,7 +178,7 @@ impl Road {
     pub fn find_run(&self, peer: &Peer, token: &str) -> Result<Arc<Run>, Fault> {
         let missing = || Fault::new(Code::IdentityMissing, "no run token");
         let hash = self.tokens.hash(token).ok_or_else(missing)?;
-        self.runs.find(&hash, peer.uid)
+        self.runs.find(&hash, &peer.auth("run", None))
     }
 
     /// Walks one call down the road. The work goes on if the caller hangs up.

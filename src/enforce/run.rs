@@ -421,11 +421,11 @@ impl Runs {
         self.by_token.read().len().saturating_sub(self.sealed.lock().len())
     }
 
-    /// The run of this token, if a peer with this uid may use it: on a socket, the uid that opened it.
-    pub fn find(&self, token: &Digest, uid: Option<u32>) -> Result<Arc<Run>, Fault> {
+    /// The run of this token, if it [admits](Auth::admits) this peer.
+    pub fn find(&self, token: &Digest, peer: &Auth) -> Result<Arc<Run>, Fault> {
         let unknown = || Fault::new(Code::RunUnknown, "no such run");
         let run = self.by_token.read().get(token).cloned().ok_or_else(unknown)?;
-        if run.auth.uid.is_some() && run.auth.uid != uid {
+        if !run.auth.admits(peer) {
             return Err(unknown());
         }
         Ok(run)

@@ -1,4 +1,5 @@
-//! Who may be which agent: socket peers and token holders, each mapped to exactly one manifest.
+//! Who may be which agent: socket peers, holders of certificates and of tokens, each mapped to exactly one
+//! manifest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,13 +8,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
+use super::certificate::{is_spiffe, thumbprint};
 use super::error::{Error, IdentityError};
 use super::manifest::Manifest;
 use super::token::RunTokens;
 use super::{Caller, Peer};
 use crate::crypto::keys::PublicKey;
 use crate::crypto::private::exposed;
-use crate::domain::call::Auth;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 
@@ -33,7 +34,7 @@ pub struct Config {
     pub callers: Vec<CallerConfig>,
 }
 
-/// `agents[].callers[]`: `{uid, socket?}` or `{token_file}`.
+/// `agents[].callers[]`: `{uid, socket?}`, `{spiffe}`, `{certificate}` or `{token_file}`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CallerConfig {
@@ -46,9 +47,12 @@ pub struct CallerConfig {
     /// A file of mode 0600 with the token, at least 32 printable characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
-    /// Not supported by this build.
+    /// The SPIFFE id in its client certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spiffe: Option<String>,
+    /// `sha256:…` of the DER bytes of its one client certificate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
     /// Not supported by this build.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub k8s_service_account: Option<String>,
@@ -75,11 +79,13 @@ struct Token {
 /// The sockets of one uid, each with the agent it is there.
 type Sockets = Vec<(PathBuf, Arc<Manifest>)>;
 
-/// The map from socket peers and tokens to manifests.
+/// The map from socket peers, certificates and tokens to manifests.
 #[derive(Debug)]
 pub struct Callers {
     manifests: Vec<Arc<Manifest>>,
     peers: BTreeMap<u32, Sockets>,
+    /// By SPIFFE id or thumbprint: no text is both.
+    certified: BTreeMap<String, Arc<Manifest>>,
     tokens: Vec<Token>,
     thumbprints: Arc<RunTokens>,
 }
@@ -96,9 +102,13 @@ impl Callers {
         tokens: &Arc<RunTokens>,
         now: Timestamp,
     ) -> Result<Self, Vec<Error>> {
-        let (manifests, thumbprints) = (Vec::new(), Arc::clone(tokens));
-        let mut callers =
-            Self { manifests, peers: BTreeMap::new(), tokens: Vec::new(), thumbprints };
+        let mut callers = Self {
+            manifests: Vec::new(),
+            peers: BTreeMap::new(),
+            certified: BTreeMap::new(),
+            tokens: Vec::new(),
+            thumbprints: Arc::clone(tokens),
+        };
         let mut wrong = Vec::new();
         for (i, agent) in agents.iter().enumerate() {
             let manifest = match Manifest::load(&agent.manifest, trust.keys, trust.threshold, now) {
@@ -138,6 +148,12 @@ impl Callers {
                 }
                 here.push((socket, Arc::clone(manifest)));
             }
+            Form::Certified(name) => {
+                if self.certified.contains_key(&name) {
+                    return Err(format!("`{name}` is mapped twice"));
+                }
+                self.certified.insert(name, Arc::clone(manifest));
+            }
             Form::Token(path) => {
                 let token = read_token(&path)?;
                 let sha256 = Digest::of(&[token.as_bytes()]);
@@ -156,19 +172,29 @@ impl Callers {
     /// # Errors
     /// Any doubt: nobody, an unknown token (whatever the peer), or two different agents.
     pub fn identify(&self, peer: &Peer, bearer: Option<&str>) -> Result<Caller, IdentityError> {
-        let mapped = self.peer(peer);
+        let mapped = self.certified(peer)?.or_else(|| self.peer(peer));
         let Some(bearer) = bearer else {
             let manifest = mapped.ok_or(IdentityError::Missing)?;
-            let auth = Auth { method: "uds".to_owned(), uid: peer.uid, token: None };
-            return Ok(Caller { manifest: Arc::clone(manifest), auth });
+            let method = if peer.certificate.is_some() { "mtls" } else { "uds" };
+            return Ok(Caller { manifest: Arc::clone(manifest), auth: peer.auth(method, None) });
         };
         let token = self.token(bearer).ok_or(IdentityError::UnknownToken)?;
         if mapped.is_some_and(|manifest| manifest.digest != token.manifest.digest) {
             return Err(IdentityError::Ambiguous);
         }
-        let thumbprint = Some(token.thumbprint.clone());
-        let auth = Auth { method: "token".to_owned(), uid: peer.uid, token: thumbprint };
+        let auth = peer.auth("token", Some(token.thumbprint.clone()));
         Ok(Caller { manifest: Arc::clone(&token.manifest), auth })
+    }
+
+    /// The agent of the certificate, by its SPIFFE id and by its thumbprint: two that disagree are nobody.
+    fn certified(&self, peer: &Peer) -> Result<Option<&Arc<Manifest>>, IdentityError> {
+        let Some(shown) = &peer.certificate else { return Ok(None) };
+        let by_id = shown.spiffe.as_ref().and_then(|id| self.certified.get(id));
+        let by_print = self.certified.get(&shown.thumbprint.prefixed());
+        match (by_id, by_print) {
+            (Some(one), Some(other)) if one.digest != other.digest => Err(IdentityError::Ambiguous),
+            (one, other) => Ok(one.or(other)),
+        }
     }
 
     fn peer(&self, peer: &Peer) -> Option<&Arc<Manifest>> {
@@ -222,6 +248,8 @@ pub enum Form {
         /// Its uid.
         uid: u32,
     },
+    /// Who holds a certificate with this SPIFFE id, or the one with this thumbprint.
+    Certified(String),
     /// The holder of the token in this file.
     Token(PathBuf),
 }
@@ -231,11 +259,18 @@ pub enum Form {
 /// # Errors
 /// What is wrong with it.
 pub fn form(caller: &CallerConfig, default: Option<&Path>) -> Result<Form, String> {
-    if caller.spiffe.is_some() {
-        return Err("`spiffe` is not supported by this build".into());
-    }
     if caller.k8s_service_account.is_some() {
         return Err("`k8s_service_account` is not supported by this build".into());
+    }
+    let plain = (&caller.socket, caller.uid, &caller.token_file) == (&None, None, &None);
+    match (&caller.spiffe, &caller.certificate) {
+        (None, None) => {}
+        (Some(id), None) if plain => return spiffe(id),
+        (None, Some(print)) if plain => {
+            return thumbprint(print).map(|print| Form::Certified(print.prefixed()));
+        }
+        (Some(_), _) => return Err("`spiffe` stands alone".into()),
+        (None, Some(_)) => return Err("`certificate` stands alone".into()),
     }
     match (&caller.socket, caller.uid, &caller.token_file) {
         (None, None, Some(path)) => Ok(Form::Token(path.clone())),
@@ -245,9 +280,18 @@ pub fn form(caller: &CallerConfig, default: Option<&Path>) -> Result<Form, Strin
             Ok(Form::Peer { socket: socket.to_owned(), uid })
         }
         (Some(_), None, None) => Err("`socket` needs a `uid`".into()),
-        (None, None, None) => Err("expected `uid` (with `socket`) or `token_file`".into()),
+        (None, None, None) => {
+            Err("expected `uid` (with `socket`), `spiffe`, `certificate` or `token_file`".into())
+        }
         (_, _, Some(_)) => Err("`token_file` stands alone".into()),
     }
+}
+
+fn spiffe(id: &str) -> Result<Form, String> {
+    if is_spiffe(id) {
+        return Ok(Form::Certified(id.to_owned()));
+    }
+    Err(format!("`{id}` is not a SPIFFE id like `spiffe://example.org/ns/agents/sa/reviewer`"))
 }
 
 /// Reads a token file: mode 0600, at least 32 printable characters, one line.

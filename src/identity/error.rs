@@ -132,13 +132,13 @@ fn lines(errors: &[yaml::Error]) -> String {
 /// Why a request has no identity. The caller is told `identity.missing` and nothing more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// Neither a mapped socket peer nor a token.
+    /// Neither a mapped socket peer or certificate nor a token.
     #[error("no credential is mapped to an agent")]
     Missing,
     /// A token was shown that nobody was given.
     #[error("the token is not known")]
     UnknownToken,
-    /// Token and socket peer are mapped to different agents.
-    #[error("the token and the socket peer belong to different agents")]
+    /// Token, socket peer and certificate are not all mapped to the same agent.
+    #[error("the credentials belong to different agents")]
     Ambiguous,
 }

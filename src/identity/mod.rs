@@ -1,15 +1,18 @@
 //! Who asks: signed manifests, and callers mapped to them by listener or credential.
 //!
-//! Nothing the caller says about itself is authority. A caller is a Unix-socket peer or the holder of
-//! a token; configuration maps it to exactly one manifest; the run token continues a run.
+//! Nothing the caller says about itself is authority. A caller is a Unix-socket peer, the holder of a
+//! certificate or the holder of a token; configuration maps it to exactly one manifest; the run token continues a run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use certificate::ClientCertificate;
 
 use crate::domain::call::Auth;
 
 mod bind;
 pub mod callers;
+pub mod certificate;
 mod error;
 mod grants;
 pub mod lineage;
@@ -26,14 +29,41 @@ pub use schema::{read, schema};
 pub use sign::{PAYLOAD_TYPE, envelope_path, sign, succeeds};
 
 /// Where a request came from, as the listener saw it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Peer {
-    /// Name of the listener: `uds` or `tcp`.
+    /// Name of the listener: `uds`, `tcp` or `tls`.
     pub listener: &'static str,
     /// The peer's uid, on a Unix socket.
     pub uid: Option<u32>,
     /// The socket file it came through, as the configuration names it; `None` on TCP.
     pub socket: Option<PathBuf>,
+    /// What it showed in the handshake; `None` in the clear.
+    pub certificate: Option<Arc<ClientCertificate>>,
+}
+
+impl Peer {
+    /// Whether a page could have made a browser come here under a name of the page's choice, so that the
+    /// host of its requests has to be looked at.
+    ///
+    /// WHY: on a Unix socket there is no name to rebind, and clients make one up; over TLS the client checked
+    /// the name against the certificate before it said anything.
+    #[must_use]
+    pub fn may_be_rebound(&self) -> bool {
+        !matches!(self.listener, "uds" | "tls")
+    }
+
+    /// What an entry records of this peer, who proved itself by `method`.
+    #[must_use]
+    pub fn auth(&self, method: &str, token: Option<String>) -> Auth {
+        let certificate = self.certificate.as_deref();
+        Auth {
+            method: method.to_owned(),
+            uid: self.uid,
+            token,
+            certificate: certificate.map(|shown| shown.thumbprint.prefixed()),
+            spiffe: certificate.and_then(|shown| shown.spiffe.clone()),
+        }
+    }
 }
 
 /// This peer proved to be this agent, just now.

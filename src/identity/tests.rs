@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::callers::{CallerConfig, Callers, Config, Trust};
+use super::certificate::ClientCertificate;
 use super::manifest::{Manifest, Mode};
 use super::token::RunTokens;
 use super::{Error, IdentityError, PAYLOAD_TYPE, Peer, bind, envelope_path, sign, succeeds};
 use crate::clock::SystemEntropy;
 use crate::crypto::dsse;
 use crate::crypto::keys::SecretKey;
+use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
@@ -430,7 +432,7 @@ fn uid(uid: u32) -> CallerConfig {
 
 fn peer(socket: Option<&str>, uid: Option<u32>) -> Peer {
     let listener = if socket.is_some() { "uds" } else { "tcp" };
-    Peer { listener, uid, socket: socket.map(PathBuf::from) }
+    Peer { listener, uid, socket: socket.map(PathBuf::from), certificate: None }
 }
 
 const T1: &str = "0123456789abcdef0123456789abcdef";
@@ -476,6 +478,48 @@ fn listener_or_token_fix_the_manifest_and_any_doubt_is_nobody() {
 }
 
 #[test]
+fn a_certificate_is_one_agent_by_its_spiffe_id_or_its_thumbprint_and_nobody_if_they_disagree() {
+    let desk = Desk::new();
+    let id = |name: &str| format!("spiffe://example.org/{name}");
+    let spiffe = |name: &str| CallerConfig { spiffe: Some(id(name)), ..CallerConfig::default() };
+    let print = Digest::of(&[b"known"]);
+    let known = CallerConfig { certificate: Some(print.prefixed()), ..CallerConfig::default() };
+    let one = vec![spiffe("one"), known, desk.token("t", T1, 0o600)];
+    let agents = [
+        Config { ordered: false, manifest: desk.manifest("one"), callers: one },
+        Config { ordered: false, manifest: desk.manifest("two"), callers: vec![spiffe("two")] },
+    ];
+    let callers = desk.load(&agents).unwrap();
+    let who = |shown: Option<&str>, der: &[u8], bearer| {
+        let (thumbprint, not_after) = (Digest::of(&[der]), now());
+        let shown = ClientCertificate { thumbprint, not_after, spiffe: shown.map(id) };
+        let peer = Peer { listener: "tls", certificate: Some(Arc::new(shown)), ..Peer::default() };
+        callers.identify(&peer, bearer).map(|c| (c.manifest.name.clone(), c.auth))
+    };
+    let (agent, auth) = who(Some("two"), b"any", None).unwrap();
+    assert_eq!((agent.as_str(), auth.method.as_str()), ("two", "mtls"));
+    assert_eq!(auth.holder(), Some(id("two").as_str()));
+    assert!(auth.admits(&who(Some("two"), b"renewed", None).unwrap().1));
+    let (agent, auth) = who(None, b"known", None).unwrap();
+    assert_eq!((agent.as_str(), auth.holder()), ("one", Some(print.prefixed().as_str())));
+    assert!(!auth.admits(&who(Some("two"), b"any", None).unwrap().1));
+    assert!(!auth.admits(&Peer::default().auth("token", None)));
+    assert_eq!(who(Some("two"), b"known", None).unwrap_err(), IdentityError::Ambiguous);
+    assert_eq!(who(Some("two"), b"any", Some(T1)).unwrap_err(), IdentityError::Ambiguous);
+    assert_eq!(who(Some("three"), b"any", None).unwrap_err(), IdentityError::Missing);
+    let (agent, auth) = who(Some("one"), b"any", Some(T1)).unwrap();
+    assert_eq!((agent.as_str(), auth.method.as_str()), ("one", "token"));
+    assert_eq!(auth.spiffe, Some(id("one")));
+    let twice =
+        Config { ordered: false, manifest: desk.manifest("three"), callers: vec![spiffe("one")] };
+    let said = desk.load(&[agents[0].clone(), twice]).unwrap_err();
+    assert!(
+        said.contains("agents[1].callers[0]: `spiffe://example.org/one` is mapped twice"),
+        "{said}"
+    );
+}
+
+#[test]
 fn callers_that_are_ambiguous_unsupported_or_careless_are_refused_all_at_once() {
     let desk = Desk::new();
     let spiffe = CallerConfig { spiffe: Some("spiffe://x".into()), ..CallerConfig::default() };
@@ -505,7 +549,7 @@ fn callers_that_are_ambiguous_unsupported_or_careless_are_refused_all_at_once() 
     let said = desk.load(&agents).unwrap_err();
     let expected = [
         "agents[0].callers[1]: uid `1000` on `/run/a.sock` is mapped twice",
-        "agents[0].callers[2]: `spiffe` is not supported",
+        "agents[0].callers[2]: `spiffe://x` is not a SPIFFE id",
         "agents[0].callers[3]: `k8s_service_account` is not supported",
         "agents[0].callers[4]: `token_file` stands alone",
         "agents[0].callers[5]: expected `uid`",

@@ -252,7 +252,11 @@ pub fn word(
 pub fn auth(auth: &Auth) -> Json {
     let mut members = vec![("method", Json::from(auth.method.as_str()))];
     members.extend(auth.uid.map(|uid| ("uid", Json::from(u64::from(uid)))));
-    members.extend(auth.token.as_ref().map(|token| ("token", Json::from(token.as_str()))));
+    let texts =
+        [("token", &auth.token), ("certificate", &auth.certificate), ("spiffe", &auth.spiffe)];
+    for (name, text) in texts {
+        members.extend(text.as_ref().map(|text| (name, Json::from(text.as_str()))));
+    }
     Json::object(members)
 }
 

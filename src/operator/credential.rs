@@ -4,34 +4,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use der::Decode as _;
 use http::Extensions;
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::request::Parts;
 use zeroize::Zeroizing;
 
-use crate::domain::digest::Digest;
-use crate::domain::time::Timestamp;
-
-/// A client's certificate that leads to the configured authority: the TLS listener checked it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ClientCertificate {
-    /// SHA-256 of its DER bytes.
-    pub thumbprint: Digest,
-    /// It counts until then, however long its connection lives.
-    pub not_after: Timestamp,
-}
-
-impl ClientCertificate {
-    /// Reads the DER bytes of a certificate that was checked; `None` if this reader cannot.
-    #[must_use]
-    pub fn read(der: &[u8]) -> Option<Self> {
-        let certificate = x509_cert::Certificate::from_der(der).ok()?;
-        let not_after = certificate.tbs_certificate().validity().not_after.to_unix_duration();
-        let not_after = Timestamp::from_millis(i64::try_from(not_after.as_millis()).ok()?);
-        Some(Self { thumbprint: Digest::of(&[der]), not_after })
-    }
-}
+use crate::identity::certificate::ClientCertificate;
 
 /// What one request shows.
 #[derive(Clone, Default)]
@@ -93,6 +71,8 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
+    use crate::domain::digest::Digest;
+    use crate::domain::time::Timestamp;
 
     fn headers(all: &[&str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -118,7 +98,8 @@ mod tests {
     #[test]
     fn a_certificate_counts_alone_and_with_a_token_neither_does() {
         let thumbprint = Digest::of(&[b"der"]);
-        let certificate = ClientCertificate { thumbprint, not_after: Timestamp::from_millis(1) };
+        let not_after = Timestamp::from_millis(1);
+        let certificate = ClientCertificate { thumbprint, not_after, spiffe: None };
         let mut extensions = Extensions::new();
         extensions.insert(Arc::new(certificate));
         assert!(matches!(Shown::of(&headers(&[]), &extensions), Shown::Certificate(_)));

@@ -10,6 +10,7 @@ use super::credential::Shown;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::identity::callers::read_token;
+use crate::identity::certificate::thumbprint;
 
 /// Characters a token of an operator has at least: 256 bits in base64url.
 const TOKEN_CHARS_MIN: usize = 43;
@@ -154,14 +155,7 @@ impl Member {
                 }
                 Ok(Login::Token(Digest::of(&[token.as_bytes()])))
             }
-            (None, Some(text)) => {
-                let thumbprint = text.starts_with("sha256:").then(|| Digest::parse(text)).flatten();
-                thumbprint.map(Login::Certificate).ok_or_else(|| {
-                    "`certificate` is `sha256:` and 64 hex digits, the thumbprint of a client certificate: \
-                     `openssl x509 -in FILE -outform DER | sha256sum`"
-                        .to_owned()
-                })
-            }
+            (None, Some(text)) => thumbprint(text).map(Login::Certificate),
             (Some(_), Some(_)) | (None, None) => {
                 Err("expected exactly one of `token_file` and `certificate`".to_owned())
             }
@@ -298,7 +292,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::operator::credential::ClientCertificate;
+    use crate::identity::certificate::ClientCertificate;
 
     fn member(dir: &std::path::Path, subject: &str, token: &str, roles: &[Role]) -> Member {
         let token_file = dir.join(format!("{subject}-{}.token", token.len()));
@@ -379,7 +373,7 @@ mod tests {
         };
         let staff = Staff::load(&[token.clone(), anna.clone()]).unwrap();
         let shown = |thumbprint| {
-            let certificate = ClientCertificate { thumbprint, not_after: at(10) };
+            let certificate = ClientCertificate { thumbprint, not_after: at(10), spiffe: None };
             Shown::Certificate(Arc::new(certificate))
         };
         let who = staff.identify(&shown(of), at(10)).unwrap();

@@ -81,6 +81,9 @@ impl hyper::service::Service<http::Request<Incoming>> for Door {
     fn call(&self, mut request: http::Request<Incoming>) -> Self::Future {
         let door = self.clone();
         Box::pin(async move {
+            if door.is_outlived() {
+                return Ok(door.outlived(is_grpc(&request)));
+            }
             if Mcp::claims(request.uri().path()) {
                 let Self { edge, peer, closing } = door;
                 return Ok(edge.mcp.answer(&peer, request, closing).await);
@@ -124,13 +127,30 @@ impl Door {
     /// No face answers here.
     fn unknown(&self) -> Answer {
         let (code, message) = (Code::RequestMalformed, "there is nothing here");
-        let problem = Problem::new(code, "http.route", message);
-        self.edge.faces.reject(problem.code);
-        let mut answer = problem.response().map(|body| {
-            tonic::body::Body::new(http_body_util::Full::new(hyper::body::Bytes::from(body)))
-        });
+        let mut answer = self.plain(&Problem::new(code, "http.route", message));
         *answer.status_mut() = http::StatusCode::NOT_FOUND;
         answer
+    }
+
+    /// Whether the client's certificate has ended while its connection lived.
+    fn is_outlived(&self) -> bool {
+        let now = self.edge.faces.clock.now();
+        self.peer.certificate.as_ref().is_some_and(|shown| shown.not_after <= now)
+    }
+
+    fn outlived(&self, grpc: bool) -> Answer {
+        let (code, message) =
+            (Code::IdentityMissing, "the certificate of this connection has ended");
+        let problem = Problem::new(code, "certificate.ended", message);
+        if grpc { self.refusal(&problem) } else { self.plain(&problem) }
+    }
+
+    /// A refusal for whoever does not speak gRPC.
+    fn plain(&self, problem: &Problem) -> Answer {
+        self.edge.faces.reject(problem.code);
+        problem.response().map(|body| {
+            tonic::body::Body::new(http_body_util::Full::new(hyper::body::Bytes::from(body)))
+        })
     }
 
     fn admit(&self, request: &http::Request<Incoming>) -> Result<(), Box<Problem>> {
@@ -141,9 +161,8 @@ impl Door {
         if headers.contains_key(ORIGIN) {
             return refuse("http.origin", "browsers are not served here");
         }
-        // WHY: on a Unix socket there is no name to rebind, and clients make one up.
         let named = || one_host(request).is_some_and(|host| is_local(&host, &self.edge.hosts));
-        if self.peer.listener != "uds" && !named() {
+        if self.peer.may_be_rebound() && !named() {
             return refuse("http.host", "the host is not a name of this machine");
         }
         Ok(())

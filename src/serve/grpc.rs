@@ -16,9 +16,10 @@ use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
 use super::convert::{self, Pieces};
 use super::driver::{self, Limits};
 use super::edge::Edge;
-use super::listener::{self, Listener};
+use super::listener::{self, Listener, Stream};
 use super::pb::gate_server::{Gate as GateService, GateServer, SERVICE_NAME};
 use super::problem::{self, Problem};
+use super::tls::Tls;
 use super::{Error, Faces, Readiness, pb};
 use crate::domain::code::Code;
 use crate::enforce::{CallRequest, Fault, Released, Road, Run};
@@ -34,7 +35,7 @@ const CREDENTIAL_BYTES_MAX: usize = 4096;
 /// Where agents come in, and how many.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The Unix sockets and loopback addresses to listen on; each is bound before any is served.
+    /// The Unix sockets and addresses to listen on; each is bound before any is served.
     pub places: Vec<Place>,
     /// Connections at the same time, on each listener. More are closed at once.
     pub connections_max: usize,
@@ -44,6 +45,9 @@ pub struct Settings {
     pub drain: Duration,
     /// Names besides loopback ones that TCP clients may use for this machine.
     pub hosts: Vec<String>,
+    /// TLS of every TCP address, with a certificate of each client; in the clear without, which is for loopback
+    /// addresses.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Settings {
@@ -54,6 +58,7 @@ impl Default for Settings {
             requests_max: 1024,
             drain: Duration::from_secs(25),
             hosts: Vec::new(),
+            tls: None,
         }
     }
 }
@@ -63,7 +68,7 @@ impl Default for Settings {
 pub enum Place {
     /// A Unix socket in the file system.
     Socket(std::path::PathBuf),
-    /// A loopback address; port 0 lets the system choose.
+    /// A loopback address, or any over TLS; port 0 lets the system choose.
     Tcp(SocketAddr),
 }
 
@@ -83,7 +88,9 @@ pub async fn bind(settings: Settings) -> Result<Bound, Error> {
     for place in &settings.places {
         listeners.push(match place {
             Place::Socket(path) => listener::socket(path).await?,
-            Place::Tcp(addr) if addr.ip().is_loopback() => listener::tcp(*addr).await?,
+            Place::Tcp(addr) if addr.ip().is_loopback() || settings.tls.is_some() => {
+                listener::tcp(*addr).await?
+            }
             Place::Tcp(addr) => return Err(Error::NotLoopback(*addr)),
         });
     }
@@ -107,20 +114,40 @@ impl Bound {
         let (health, routes) = routes(&faces)?;
         // WHY: the reporter begins with "serving", which nobody has said yet.
         say(&health, &SERVICES, ServingStatus::NotServing).await;
-        let Settings { connections_max, requests_max, drain, hosts, .. } = self.settings;
+        let Settings { connections_max, requests_max, drain, hosts, tls, .. } = self.settings;
         let edge = Edge::new(routes, faces.clone(), hosts, requests_max);
         let limits = Limits { connections: connections_max, drain };
         let mut doors = tokio::task::JoinSet::new();
         for listener in self.listeners {
             let (edge, shutdown) = (edge.clone(), shutdown.clone());
+            let tls = tls.clone().filter(|_| listener.address().is_some());
             doors.spawn(driver::run(listener, limits, shutdown, move |io, peer, closing| {
-                driver::either(io, edge.at(peer, closing.clone()), closing)
+                connection(io, peer, (edge.clone(), tls.clone()), closing)
             }));
         }
         let doors = async { while doors.join_next().await.is_some() {} };
         tokio::join!(doors, report(health, &SERVICES, faces.readiness, shutdown));
         Ok(())
     }
+}
+
+/// Drives one connection; where there is TLS, nothing is read of it before the client has shown its
+/// certificate.
+async fn connection(
+    stream: Stream,
+    peer: Peer,
+    (edge, tls): (Edge, Option<Tls>),
+    closing: CancellationToken,
+) {
+    let (stream, peer) = match tls {
+        None => (stream, peer),
+        Some(tls) => {
+            let secured = tls.secured(stream, &closing).await;
+            let Some((stream, certificate @ Some(_))) = secured else { return };
+            (stream, Peer { listener: "tls", certificate, ..peer })
+        }
+    };
+    driver::either(stream, edge.at(peer, closing.clone()), closing).await;
 }
 
 /// What health speaks of on agents' listeners.

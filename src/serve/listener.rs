@@ -15,11 +15,11 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::Sleep;
+use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::Error;
 use super::framing::{Framing, HEAD_WITHIN};
-use super::tls::Tls;
 use crate::identity::Peer;
 
 const BACKLOG: i32 = 1024;
@@ -78,7 +78,7 @@ impl Listener {
                 let socket = Some(file.path.clone());
                 Ok((
                     Stream::new(Wire::Socket(stream), PREFACE_WITHIN),
-                    Peer { listener: "uds", uid, socket },
+                    Peer { listener: "uds", uid, socket, certificate: None },
                 ))
             }
             Kind::Tcp(listener) => {
@@ -86,7 +86,7 @@ impl Listener {
                 stream.set_nodelay(true)?;
                 Ok((
                     Stream::new(Wire::Tcp(stream), PREFACE_WITHIN),
-                    Peer { listener: "tcp", uid: None, socket: None },
+                    Peer { listener: "tcp", ..Peer::default() },
                 ))
             }
         }
@@ -221,13 +221,16 @@ enum Wire {
 
 impl Stream {
     /// The same TCP connection after a handshake within 10 seconds, and the certificate (DER) the client
-    /// showed, if it did: it leads to the authority of `tls`.
+    /// showed, if it did: it leads to the acceptor's authorities.
     ///
     /// # Errors
     /// What was wrong with the handshake. No byte of a request was read.
-    pub(super) async fn secured(self, tls: &Tls) -> io::Result<(Self, Option<Vec<u8>>)> {
+    pub(super) async fn secured(
+        self,
+        acceptor: &TlsAcceptor,
+    ) -> io::Result<(Self, Option<Vec<u8>>)> {
         let Wire::Tcp(tcp) = self.wire else { return Err(io::ErrorKind::InvalidInput.into()) };
-        let handshake = tokio::time::timeout(PREFACE_WITHIN, tls.acceptor.accept(tcp)).await;
+        let handshake = tokio::time::timeout(PREFACE_WITHIN, acceptor.accept(tcp)).await;
         let stream = handshake.map_err(|_late| io::Error::from(io::ErrorKind::TimedOut))??;
         let certificates = stream.get_ref().1.peer_certificates();
         let shown = certificates.and_then(<[_]>::first).map(|first| first.to_vec());

@@ -28,7 +28,6 @@ use super::tls::Tls;
 use super::{Error, Readiness, edge, grpc, pb};
 use crate::domain::code::Code;
 use crate::operator::Office;
-use crate::operator::credential::ClientCertificate;
 use crate::operator::enrolment::Registrar;
 use crate::operator::http::guards;
 use crate::telemetry::metrics::Metrics;
@@ -206,24 +205,10 @@ async fn connection(
     let Some(tls) = tls else {
         return driver::either(stream, TowerToHyperService::new(router), closing).await;
     };
-    let secured = tokio::select! {
-        biased;
-        () = closing.cancelled() => return,
-        secured = stream.secured(&tls) => secured,
-    };
-    let (stream, router) = match secured {
-        Ok((stream, None)) => (stream, router),
-        Ok((stream, Some(der))) => {
-            let Some(certificate) = ClientCertificate::read(&der) else {
-                tracing::info!("a client's certificate cannot be read");
-                return;
-            };
-            (stream, router.layer(Extension(Arc::new(certificate))))
-        }
-        Err(error) => {
-            tracing::info!(%error, "a TLS handshake failed");
-            return;
-        }
+    let Some((stream, certificate)) = tls.secured(stream, &closing).await else { return };
+    let router = match certificate {
+        None => router,
+        Some(certificate) => router.layer(Extension(certificate)),
     };
     driver::either(stream, TowerToHyperService::new(router), closing).await;
 }
@@ -255,9 +240,8 @@ fn router(
     settings: &Settings,
     health: HealthServer<impl Health>,
 ) -> Router {
-    let certified = settings.tls.iter().flat_map(Tls::names);
-    let hosts = settings.hosts.iter().chain(certified).cloned().collect();
-    let names = Names { hosts, addr: settings.addr };
+    let hosts = settings.hosts.iter().cloned().collect();
+    let names = Names { hosts, tls: settings.tls.clone(), addr: settings.addr };
     let open = Router::new().route("/livez", get(livez)).route("/readyz", get(readyz));
     let metrics = Router::new().route("/metrics", get(metrics));
     let all = match behind {
@@ -286,6 +270,7 @@ fn changes(path: &str) -> bool {
 #[derive(Clone)]
 struct Names {
     hosts: Arc<[String]>,
+    tls: Option<Tls>,
     addr: SocketAddr,
 }
 
@@ -295,7 +280,8 @@ impl Names {
         // operator opened the door to the network, addresses are taken (probes use the pod's).
         let ip = host.parse::<std::net::IpAddr>();
         let bound = ip.is_ok_and(|ip| ip == self.addr.ip() || self.addr.ip().is_unspecified());
-        bound || edge::is_local(host, &self.hosts)
+        let certified = |tls: &Tls| edge::is_local(host, &tls.names());
+        bound || edge::is_local(host, &self.hosts) || self.tls.as_ref().is_some_and(certified)
     }
 }
 

@@ -1,59 +1,189 @@
-//! TLS of a listener: what it shows of itself, and whose certificates count as somebody's.
+//! TLS of a listener: what it shows of itself, and whose certificates count as somebody's. Its files are read
+//! again when they are others; connections that are open go on with what they began with.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use rustls::ServerConfig;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
 use webpki::EndEntityCert;
 
+use super::listener::Stream;
+use crate::crypto::files::Seen;
+use crate::domain::time::Timestamp;
+use crate::identity::certificate::{ClientCertificate, not_after};
 use crate::tool::net::identity::{Identity, Wrong, authorities};
 
-/// TLS 1.2 and 1.3 for HTTP/2 and HTTP/1.1 with one certificate, and the authorities of its clients'.
+/// Who has to show a certificate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Clients {
+    /// Nobody is asked for one.
+    Unasked,
+    /// Everybody is asked; who shows none may still ask what needs no certificate. Authorities in PEM.
+    Asked(PathBuf),
+    /// Without one there is no connection. Authorities in PEM.
+    Demanded(PathBuf),
+}
+
+/// The files of a listener's TLS.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Files {
+    /// The certificate chain (PEM), the listener's own first.
+    pub cert: PathBuf,
+    /// Its private key (PEM), mode 0600.
+    pub key: PathBuf,
+    /// Whose certificates count.
+    pub clients: Clients,
+}
+
+impl Files {
+    fn all(&self) -> Vec<PathBuf> {
+        let own = [self.cert.clone(), self.key.clone()];
+        match &self.clients {
+            Clients::Unasked => own.into(),
+            Clients::Asked(ca) | Clients::Demanded(ca) => {
+                own.into_iter().chain([ca.clone()]).collect()
+            }
+        }
+    }
+}
+
+/// TLS 1.2 and 1.3 for HTTP/2 and HTTP/1.1 with one certificate, and the authorities of its clients'. Clones are
+/// the same listener's.
 #[derive(Clone)]
-pub struct Tls {
-    pub(super) acceptor: TlsAcceptor,
+pub struct Tls(Arc<Shared>);
+
+struct Shared {
+    files: Files,
+    live: ArcSwap<Live>,
+    standing: Mutex<Standing>,
+}
+
+/// What the files said when they were last good.
+struct Live {
+    acceptor: TlsAcceptor,
     names: Arc<[String]>,
+    not_after: Timestamp,
+}
+
+/// What the last look at the files found.
+#[derive(Default)]
+struct Standing {
+    seen: Seen,
+    refused: Option<String>,
 }
 
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tls").field("names", &self.names).finish_non_exhaustive()
+        f.debug_struct("Tls").field("files", &self.0.files).finish_non_exhaustive()
     }
 }
 
 impl Tls {
-    /// Reads the PEM files of a listener. With `client_ca` clients are asked for a certificate: one that
-    /// does not lead there, has ended or is for something else ends the handshake; who shows none may still
-    /// ask what needs no certificate.
+    /// Reads the PEM files of a listener. A client's certificate that does not lead to the authorities, has
+    /// ended or is for something else ends the handshake.
     ///
     /// # Errors
     /// The file that cannot be used, and why.
-    pub fn load(cert: &Path, key: &Path, client_ca: Option<&Path>) -> Result<Self, Wrong> {
+    pub fn load(files: Files) -> Result<Self, Wrong> {
+        // Marked before they are read: what changes in between counts.
+        let seen = Seen::of(files.all());
+        let live = ArcSwap::from_pointee(Live::read(&files)?);
+        let standing = Mutex::new(Standing { seen, refused: None });
+        Ok(Self(Arc::new(Shared { files, live, standing })))
+    }
+
+    /// Reads the files again if they are others than before, or if they were refused the last time. What cannot
+    /// be used is refused, and the old stays in force. `None`: nothing is new.
+    #[must_use]
+    pub fn look(&self) -> Option<Result<(), String>> {
+        let mut standing = self.0.standing.lock();
+        let again = standing.refused.is_some();
+        if !again && !standing.seen.changed() {
+            return None;
+        }
+        standing.seen = Seen::of(self.0.files.all());
+        let read = Live::read(&self.0.files);
+        let refused = read.map(|live| self.0.live.store(Arc::new(live))).err();
+        let refused = refused.map(|Wrong { field, why }| format!("{field}: {why}"));
+        // What is refused again for the same reason was said.
+        let new = refused.is_none() || refused != standing.refused;
+        let news = new.then(|| refused.clone().map_or(Ok(()), Err));
+        standing.refused = refused;
+        news
+    }
+
+    /// Why the files as they are now were refused.
+    #[must_use]
+    pub fn refused(&self) -> Option<String> {
+        self.0.standing.lock().refused.clone()
+    }
+
+    /// When the certificate in force ends: nobody believes it from then on.
+    #[must_use]
+    pub fn not_after(&self) -> Timestamp {
+        self.0.live.load().not_after
+    }
+
+    /// The DNS names of the certificate in force: under these this machine may be asked.
+    #[must_use]
+    pub fn names(&self) -> Arc<[String]> {
+        Arc::clone(&self.0.live.load().names)
+    }
+
+    /// The connection after its handshake, with the certificate that the client showed, if it did; `None`: it is
+    /// over. No byte of a request was read before.
+    pub(super) async fn secured(
+        &self,
+        stream: Stream,
+        closing: &CancellationToken,
+    ) -> Option<(Stream, Option<Arc<ClientCertificate>>)> {
+        let acceptor = self.0.live.load().acceptor.clone();
+        let secured = tokio::select! {
+            biased;
+            () = closing.cancelled() => return None,
+            secured = stream.secured(&acceptor) => secured,
+        };
+        let (stream, der) = match secured {
+            Ok(secured) => secured,
+            Err(error) => {
+                tracing::info!(%error, "a TLS handshake failed");
+                return None;
+            }
+        };
+        let Some(der) = der else { return Some((stream, None)) };
+        let Some(certificate) = ClientCertificate::read(&der) else {
+            tracing::info!("a client's certificate cannot be read");
+            return None;
+        };
+        Some((stream, Some(Arc::new(certificate))))
+    }
+}
+
+impl Live {
+    fn read(files: &Files) -> Result<Self, Wrong> {
+        let Files { cert, key, clients } = files;
         let identity = Identity::load(cert, key)?;
         let wrong = |field, why: String| Wrong { field, why };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|e| wrong("cert", e.to_string()))?;
-        let builder = match client_ca {
-            None => builder.with_no_client_auth(),
-            Some(path) => {
-                let bad = |why: String| wrong("client_ca", format!("`{}`: {why}", path.display()));
-                let pem = std::fs::read(path).map_err(|e| bad(e.to_string()))?;
-                let roots = Arc::new(authorities(&pem).map_err(bad)?);
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
-                    .allow_unauthenticated()
-                    .build()
-                    .map_err(|e| bad(e.to_string()))?;
-                builder.with_client_cert_verifier(verifier)
-            }
+        let builder = match clients {
+            Clients::Unasked => builder.with_no_client_auth(),
+            Clients::Asked(path) => builder.with_client_cert_verifier(verifier(path, false)?),
+            Clients::Demanded(path) => builder.with_client_cert_verifier(verifier(path, true)?),
         };
-        let names = names(&identity).map_err(|why| {
-            let why = format!("`{}`: {why}", cert.display());
-            wrong("cert", why)
-        })?;
+        let unusable = |why: String| wrong("cert", format!("`{}`: {why}", cert.display()));
+        let leaf = identity.chain.first().ok_or_else(|| unusable("no certificate in it".into()))?;
+        let names = names(leaf).map_err(unusable)?;
+        let not_after =
+            not_after(leaf).ok_or_else(|| unusable("its validity cannot be read".into()))?;
         let Identity { chain, key: secret } = identity;
         let mut config = builder.with_single_cert(chain, secret).map_err(|e| {
             let why = format!("`{}`: not the key of the certificate: {e}", key.display());
@@ -63,18 +193,25 @@ impl Tls {
         // WHY: a session that is taken up again is not asked for its certificate again.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), names })
-    }
-
-    /// The DNS names of the certificate: under these this machine may be asked.
-    #[must_use]
-    pub fn names(&self) -> &[String] {
-        &self.names
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), names, not_after })
     }
 }
 
-fn names(identity: &Identity) -> Result<Arc<[String]>, String> {
-    let leaf = identity.chain.first().ok_or("no certificate in it")?;
+/// Who checks clients' certificates against the authorities in this file.
+fn verifier(path: &Path, demanded: bool) -> Result<Arc<dyn ClientCertVerifier>, Wrong> {
+    let bad = |why: String| {
+        let why = format!("`{}`: {why}", path.display());
+        Wrong { field: "client_ca", why }
+    };
+    let pem = std::fs::read(path).map_err(|e| bad(e.to_string()))?;
+    let roots = Arc::new(authorities(&pem).map_err(bad)?);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
+    let builder = if demanded { builder } else { builder.allow_unauthenticated() };
+    Ok(builder.build().map_err(|e| bad(e.to_string()))?)
+}
+
+fn names(leaf: &rustls::pki_types::CertificateDer<'_>) -> Result<Arc<[String]>, String> {
     let entity = EndEntityCert::try_from(leaf).map_err(|e| format!("not usable: {e}"))?;
     // A wildcard is no name of anybody.
     Ok(entity.valid_dns_names().filter(|name| !name.contains('*')).map(str::to_owned).collect())

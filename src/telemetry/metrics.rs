@@ -96,6 +96,7 @@ pub struct Metrics {
     pool_unanswered: Counter,
     reaped: Family<Kind, Counter>,
     self_tests: Family<Passed, Counter>,
+    certificates_read: Family<Passed, Counter>,
     upstream_drift: Family<Grade, Counter>,
     upstream_restarts: Family<ServerLabel, Counter>,
     upstream_dropped: Family<Kind, Counter>,
@@ -136,6 +137,7 @@ impl Metrics {
             pool_unanswered: Counter::default(),
             reaped: Family::default(),
             self_tests: Family::default(),
+            certificates_read: Family::default(),
             upstream_drift: Family::default(),
             upstream_restarts: Family::default(),
             upstream_dropped: Family::default(),
@@ -185,6 +187,9 @@ impl Metrics {
         r.register("slots_reaped", help, self.reaped.clone());
         let help = "Canaries: calls of the gate itself that have to be denied";
         r.register("self_tests", help, self.self_tests.clone());
+        let help =
+            "Certificates of listeners whose files changed; those that failed left the old one";
+        r.register("certificates_read", help, self.certificates_read.clone());
         let help = "Pinned tools of servers found to be otherwise than signed, by grade";
         r.register("upstream_drift", help, self.upstream_drift.clone());
         let help = "Connections to servers that were made again";
@@ -287,6 +292,12 @@ impl Metrics {
     pub fn self_tested(&self, passed: bool) {
         let passed = if passed { "true" } else { "false" };
         self.self_tests.get_or_create(&Passed { passed }).inc();
+    }
+
+    /// The files of a listener's certificate changed; whether they could be used.
+    pub fn certificate_read(&self, passed: bool) {
+        let passed = if passed { "true" } else { "false" };
+        self.certificates_read.get_or_create(&Passed { passed }).inc();
     }
 
     /// A pinned tool is not what was signed: `text`, `compatible`, `breaking`.

@@ -289,7 +289,7 @@ impl Serving {
         let opening = Opening { model: "m".into(), ..Opening::default() };
         let opened = self.road.open_run(&caller, opening).await;
         let opened = opened.map_err(|f| (f.code.as_str().to_owned(), f.detail))?;
-        let peer = Peer { listener: "uds", uid: None, socket: None };
+        let peer = Peer { listener: "uds", ..Peer::default() };
         Ok(self.road.find_run(&peer, &opened.token).unwrap())
     }
 

@@ -200,14 +200,23 @@ impl Estate {
         self.start_under(&[])
     }
 
+    /// Starts the process with this file instead.
+    pub fn start_with(&self, config: &str) -> Sidecar {
+        self.launch(&[], config)
+    }
+
     /// Starts the process under another program.
     pub fn start_under(&self, before: &[&str]) -> Sidecar {
+        self.launch(before, "wicketgate.yaml")
+    }
+
+    fn launch(&self, before: &[&str], config: &str) -> Sidecar {
         let number = self.starts.fetch_add(1, Ordering::SeqCst) + 1;
         let log = self.path(&format!("stderr.{number}"));
         let words: Vec<&str> = before.iter().copied().chain([GATE]).collect();
         let child = Command::new(words[0])
             .args(&words[1..])
-            .args(["serve", "--config", "wicketgate.yaml"])
+            .args(["serve", "--config", config])
             .current_dir(self.dir.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -8,7 +8,7 @@
     gate_client.py TARGET read CALL_ID [--offset N]
     gate_client.py TARGET seal
 
-TARGET is `unix:PATH` or HOST:PORT. All but `open` need the run token: `--token`, or WICKETGATE_RUN_TOKEN in the environment.
+TARGET is `unix:PATH` or HOST:PORT, over TLS with `--ca FILE [--cert FILE --cert-key FILE]`. All but `open` need the run token: `--token`, or WICKETGATE_RUN_TOKEN in the environment.
 Prints one JSON object. Exit status: 0 answered, 3 refused with a status (printed, with the reason of its ErrorInfo).
 """
 
@@ -150,6 +150,9 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target", help="unix:PATH or HOST:PORT")
     parser.add_argument("--token", default=os.environ.get("WICKETGATE_RUN_TOKEN", ""), help="the run token")
+    parser.add_argument("--ca", help="PEM authorities: over TLS")
+    parser.add_argument("--cert", help="PEM certificate of this client")
+    parser.add_argument("--cert-key", help="its private key")
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds")
     parser.add_argument("--traceparent", default="")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -174,6 +177,18 @@ def arguments():
     return parser.parse_args()
 
 
+def channel(given, options):
+    """In the clear, or over TLS, showing a certificate if there is one."""
+    if not given.ca:
+        return grpc.insecure_channel(given.target, options=options)
+    files = []
+    for name in (given.ca, given.cert_key, given.cert):
+        if name:
+            with open(name, "rb") as file:
+                files.append(file.read())
+    return grpc.secure_channel(given.target, grpc.ssl_channel_credentials(*files), options=options)
+
+
 def main():
     given = arguments()
     pb, services = stubs()
@@ -181,9 +196,9 @@ def main():
     options = [("grpc.max_receive_message_length", 64 << 20), ("grpc.enable_http_proxy", 0)]
     # For a socket gRPC's C core would send its path, which HTTP/2 accepts as no authority.
     options.append(("grpc.default_authority", "localhost"))
-    with grpc.insecure_channel(given.target, options=options) as channel:
+    with channel(given, options) as opened:
         try:
-            print(json.dumps({"ok": ask(services.GateStub(channel), pb, given)}, sort_keys=True))
+            print(json.dumps({"ok": ask(services.GateStub(opened), pb, given)}, sort_keys=True))
             return 0
         except grpc.RpcError as error:
             print(json.dumps({"error": refusal(error)}, sort_keys=True))

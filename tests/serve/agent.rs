@@ -94,8 +94,8 @@ async fn the_listener_says_who_the_peer_is_and_the_caller_cannot() {
     assert_eq!(refused.message(), "key");
     let uid = Some(rustix::process::getuid().as_raw());
     let socket = Some(served.socket());
-    let unix = Peer { listener: "uds", uid, socket };
-    let peers = [unix, Peer { listener: "tcp", uid: None, socket: None }];
+    let unix = Peer { listener: "uds", uid, socket, certificate: None };
+    let peers = [unix, Peer { listener: "tcp", ..Peer::default() }];
     assert_eq!(*served.seen.lock(), peers);
     let counted = served.metrics.text().unwrap();
     assert!(counted.contains(r#"wicketgate_rejected_total{code="identity.missing"} 2"#));

@@ -138,7 +138,7 @@ impl World {
 
     /// The run somebody has the token or the thread of.
     async fn find(&self, life: &Life, known: &Known) -> Option<Result<Arc<Run>, Fault>> {
-        let peer = Peer { listener: "uds", uid: None, socket: None };
+        let peer = Peer { listener: "uds", ..Peer::default() };
         let Some(thread) = &known.thread else {
             return Some(life.road.find_run(&peer, &known.token));
         };

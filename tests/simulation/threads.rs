@@ -100,11 +100,14 @@ fn two_callers_never_share_a_run() {
     on_a_good_day(async |world| {
         let life = world.start(true).await;
         let mine = run(&world, &life, &Thread::Caller).await;
-        let token =
-            |print: &str| Auth { method: "token".into(), uid: None, token: Some(print.to_owned()) };
+        let token = |print: &str| Auth {
+            method: "token".into(),
+            token: Some(print.to_owned()),
+            ..Auth::default()
+        };
         let auths = [
-            Auth { method: "uds".into(), uid: Some(7), token: None },
-            Auth { method: "uds".into(), uid: Some(77), token: None },
+            Auth { method: "uds".into(), uid: Some(7), ..Auth::default() },
+            Auth { method: "uds".into(), uid: Some(77), ..Auth::default() },
             token("0123456789abcdef"),
             token("fedcba9876543210"),
         ];

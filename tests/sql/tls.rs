@@ -2,18 +2,15 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, number, own, pg_tool};
+use crate::bench::{Bench, number, pg_tool};
 use crate::ca::Ca;
 use crate::support::pg::Pg;
 use crate::until;
-
-/// The user that the tests' PostgreSQL runs as, if they are root.
-const NOBODY: u32 = 65_534;
 
 /// A cluster of its own that speaks TLS and is certified as 127.0.0.1, by this authority.
 async fn secured(ca: &Ca) -> Pg {
@@ -21,20 +18,7 @@ async fn secured(ca: &Ca) -> Pg {
     ca.called("pg", "IP:127.0.0.1");
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(ca.path(""), mode).unwrap();
-    if rustix::process::geteuid().is_root() {
-        chown(ca.path("pg.key"), Some(NOBODY), Some(NOBODY)).unwrap();
-    }
-    let admin = pg.empty_database().await.admin_url;
-    for (name, value) in [
-        ("ssl_cert_file", ca.shown("pg.pem")),
-        ("ssl_key_file", ca.shown("pg.key")),
-        ("ssl", "on".to_owned()),
-    ] {
-        own(&admin, &format!("ALTER SYSTEM SET {name} = '{value}'")).await;
-    }
-    own(&admin, "SELECT pg_reload_conf()").await;
-    let on = "SELECT (current_setting('ssl') = 'on')::int::bigint";
-    until("the server to speak TLS", || async { number(&admin, on).await == 1 }).await;
+    pg.speak_tls(&ca.path("pg.pem"), &ca.path("pg.key")).await;
     pg
 }
 

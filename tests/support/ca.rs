@@ -52,6 +52,18 @@ impl Ca {
         self.certify(name, "extendedKeyUsage = clientAuth\n", VALID)
     }
 
+    /// Certifies a workload under a SPIFFE id, and any other name: `DNS:a.example`; the thumbprint.
+    pub fn svid(&self, name: &str, names: &str) -> String {
+        let usage = format!("extendedKeyUsage = clientAuth\nsubjectAltName = {names}\n");
+        self.certify(name, &usage, VALID)
+    }
+
+    /// Certifies a server as [`Self::server`] does, whose certificate has ended.
+    pub fn ended_server(&self, name: &str) {
+        let usage = "extendedKeyUsage = serverAuth\nsubjectAltName = IP:127.0.0.1\n";
+        self.certify(name, usage, PAST);
+    }
+
     /// The same, of a certificate that has ended.
     pub fn ended(&self, name: &str) -> String {
         self.certify(name, "extendedKeyUsage = clientAuth\n", PAST)

@@ -136,6 +136,24 @@ impl Pg {
         finish(start.arg("start"));
     }
 
+    /// Has it speak TLS with this certificate and key, which become the server's.
+    pub async fn speak_tls(&self, cert: &Path, key: &Path) {
+        if root() {
+            chown(key, Some(NOBODY), Some(NOBODY)).expect("chown of the server's key");
+        }
+        let mut admin = PgConnection::connect(&self.url("postgres", "postgres")).await.unwrap();
+        let (cert, key) = (cert.display().to_string(), key.display().to_string());
+        for (name, value) in
+            [("ssl_cert_file", cert.as_str()), ("ssl_key_file", &key), ("ssl", "on")]
+        {
+            let set = AssertSqlSafe(format!("ALTER SYSTEM SET {name} = '{value}'"));
+            sqlx::raw_sql(set).execute(&mut admin).await.expect("alter system");
+        }
+        drop(admin);
+        finish(self.pg_ctl().args(["-m", "fast", "-w", "stop"]));
+        self.start();
+    }
+
     /// Stops it as a crash would.
     pub fn stop_immediate(&self) {
         finish(self.pg_ctl().args(["-m", "immediate", "-w", "stop"]));

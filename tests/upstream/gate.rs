@@ -147,7 +147,7 @@ impl Gate {
 
     /// Asks for one call within a trace.
     pub async fn traced(&self, tool: &str, arguments: Value, traceparent: Option<&str>) -> Came {
-        let peer = Peer { listener: "uds", uid: None, socket: None };
+        let peer = Peer { listener: "uds", ..Peer::default() };
         let run = self.road.find_run(&peer, &self.token).unwrap();
         let request = CallRequest {
             call_id: String::new(),

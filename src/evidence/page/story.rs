@@ -25,6 +25,15 @@ pub(super) fn about(survey: &Survey<'_>) -> Markup {
     }
 }
 
+/// How the caller proved who it is: method, uid, SPIFFE id and certificate, as far as there are any.
+fn through(auth: &Json) -> String {
+    let uid = auth.get("uid").and_then(Json::as_u64).map(|uid| format!("uid {uid}"));
+    let texts = ["method", "spiffe", "certificate"].map(|name| text(auth, name).to_owned());
+    let [method, spiffe, certificate] = texts;
+    let all = [Some(method), uid, Some(spiffe), Some(certificate)].into_iter().flatten();
+    all.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
 fn run(story: &Story) -> Markup {
     let (run, none) = (&story.run, Json::Null);
     let opening = run.get("opening").unwrap_or(&none);
@@ -54,16 +63,7 @@ fn run(story: &Story) -> Markup {
         ("Known how", binding(text(opening, "binding")).to_owned()),
         ("Manifest", text(opening, "manifest").to_owned()),
         ("Mode", text(opening, "mode").to_owned()),
-        (
-            "Asked through",
-            format!(
-                "{}{}",
-                text(auth, "method"),
-                auth.get("uid")
-                    .and_then(Json::as_u64)
-                    .map_or_else(String::new, |uid| format!(", uid {uid}"))
-            ),
-        ),
+        ("Asked through", through(auth)),
         ("Labels (claims)", labels.join(", ")),
         (
             "Delegated by",

@@ -52,9 +52,7 @@ impl Exchange {
 
     /// Who asks, for comparing with who asked before.
     pub(super) fn owner(&self) -> String {
-        let auth = &self.caller.auth;
-        let (uid, token) = (auth.uid, auth.token.as_deref().unwrap_or_default());
-        format!("{} {} {uid:?} {token}", self.caller.manifest.name, auth.method)
+        format!("{} {:?}", self.caller.manifest.name, self.caller.auth.identity())
     }
 
     /// Time since the gate began.

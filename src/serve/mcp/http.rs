@@ -60,8 +60,7 @@ pub(super) fn from_here(
     peer: &Peer,
     hosts: &[String],
 ) -> Result<(), Refused> {
-    // WHY: on a Unix socket there is no name to rebind, and clients make one up.
-    if peer.listener != "uds"
+    if peer.may_be_rebound()
         && !edge::one_host(request).is_some_and(|host| edge::is_local(&host, hosts))
     {
         let message = "the host is not a name of this machine";

@@ -1,0 +1,42 @@
+//! How many files and connections the process may have open, held against what it is configured to take on.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::config::Config;
+use crate::serve::{grpc, operator};
+
+/// The ledger, its own files, the runtime, and what a tool opens besides its connection.
+const OWN: u64 = 256;
+
+/// Descriptors of a gate that is as busy as it may be: every connection of every listener, and a connection to a
+/// tool for each call in progress.
+fn needed(config: &Config) -> u64 {
+    let listeners = config.sockets().len().saturating_add(config.listen.tcp.iter().len());
+    let agents = listeners.saturating_mul(grpc::Settings::default().connections_max);
+    let all = agents.saturating_add(operator::Settings::default().connections_max);
+    let all = u64::try_from(all).unwrap_or(u64::MAX);
+    all.saturating_add(config.limits.in_flight_max).saturating_add(OWN)
+}
+
+/// Raises the limit of this process to what it needs, as far as it may; says so if that is too little. It serves
+/// all the same: a connection too many is closed, and `accept` is tried again.
+pub(super) fn raise(config: &Config) {
+    let needed = needed(config);
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|now| now >= needed) {
+        return;
+    }
+    let wanted = maximum.map_or(needed, |most| most.min(needed));
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {
+        tracing::warn!(%error, "the limit of open files cannot be raised");
+    }
+    let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if now < needed {
+        tracing::warn!(
+            now,
+            needed,
+            "fewer files may be open than connections and calls are configured: raise `ulimit -n`, or lower \
+             `limits.in_flight_max`"
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! The certificates of listeners while they are served: files that changed are taken over, and how it stands is
+//! said.
+
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::serve::tls::Tls;
+use crate::telemetry::metrics::Metrics;
+
+/// TLS of each listener that has it.
+pub(super) struct Doors {
+    all: Vec<(&'static str, Tls)>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+}
+
+impl Doors {
+    /// Listeners by the names of their section.
+    pub fn new(
+        all: impl IntoIterator<Item = (&'static str, Option<Tls>)>,
+        clock: &Arc<dyn Clock>,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
+        let all = all.into_iter().filter_map(|(name, tls)| Some((name, tls?))).collect();
+        Self { all, clock: Arc::clone(clock), metrics: Arc::clone(metrics) }
+    }
+
+    /// Looks at the files of each; whether something is new.
+    pub fn look(&self) -> bool {
+        let mut news = false;
+        for (listener, tls) in &self.all {
+            let Some(read) = tls.look() else { continue };
+            news = true;
+            self.metrics.certificate_read(read.is_ok());
+            match read {
+                Ok(()) => tracing::info!(listener, "the certificate was read again"),
+                Err(why) => {
+                    tracing::error!(listener, %why, "the new files were refused; the old certificate stays");
+                }
+            }
+        }
+        news
+    }
+
+    /// Certificates that have ended: nobody who checks them is served any more.
+    pub fn reasons(&self) -> Vec<String> {
+        let now = self.clock.now();
+        let ended = self.all.iter().filter(|(_, tls)| tls.not_after() <= now);
+        ended
+            .map(|(name, tls)| format!("{name}: the certificate ended at {}", tls.not_after()))
+            .collect()
+    }
+
+    /// Files that were refused.
+    pub fn notes(&self) -> Vec<String> {
+        let refused = self.all.iter().filter_map(|(name, tls)| Some((name, tls, tls.refused()?)));
+        refused
+            .map(|(name, tls, why)| {
+                format!("{name}.{why}; the old certificate stays, until {}", tls.not_after())
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,69 @@
+//! Whether anybody checks which server answers at a connection URL.
+
+use std::net::IpAddr;
+
+use sqlx::postgres::PgSslMode;
+
+use super::lane::connect_options;
+
+/// Why nobody could tell which server answers at this connection URL: it may lead beyond this machine, and its
+/// `sslmode` is not `verify-full`. Shows nothing of the URL; what cannot be read is somebody else's to say.
+#[must_use]
+pub fn unprotected(url: &str) -> Option<String> {
+    // WHY: as the driver reads it, with everything it takes from elsewhere.
+    let options = connect_options(url).ok()?;
+    let near = options.get_socket().is_some() || is_near(options.get_host());
+    let mode = match options.get_ssl_mode() {
+        PgSslMode::VerifyFull => return None,
+        PgSslMode::VerifyCa => "verify-ca",
+        PgSslMode::Require => "require",
+        PgSslMode::Prefer => "prefer",
+        PgSslMode::Allow => "allow",
+        PgSslMode::Disable => "disable",
+    };
+    (!near).then(|| {
+        format!(
+            "`sslmode` is `{mode}` and the database is on another machine, so nobody checks which server \
+             answers: set `sslmode=verify-full` and `sslrootcert`, or `accept_unverified_server: true`"
+        )
+    })
+}
+
+/// Whether this host is this machine: a directory of Unix sockets, or a loopback name.
+fn is_near(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host.starts_with('/')
+        || host == "localhost"
+        || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_on_another_machine_is_reached_only_if_its_server_is_verified() {
+        for good in [
+            "postgres://u@127.0.0.1:5432/d",
+            "postgres://u@localhost/d?sslmode=disable",
+            "postgres://u@[::1]/d",
+            "postgres:///d?host=/run/postgresql",
+            "postgres://u@%2Frun%2Fpostgresql/d",
+            "postgres://u@db.example/d?sslmode=verify-full&sslrootcert=/ca.pem",
+            "postgres://u@10.0.0.7/d?sslmode=verify-full",
+        ] {
+            assert_eq!(unprotected(good), None, "{good}");
+        }
+        for bad in [
+            "postgres://u:secret@db.example/d",
+            "postgres://u:secret@10.0.0.7/d?sslmode=require",
+            "postgres://u:secret@db.example/d?sslmode=verify-ca",
+            "postgres://u:secret@[2001:db8::1]/d?ssl-mode=prefer",
+            "postgres://u:secret@localhost/d?host=db.example",
+            "postgres://u:secret@db.example/d?sslmode=verify-full&sslmode=disable",
+        ] {
+            let said = unprotected(bad).unwrap();
+            assert!(said.contains("verify-full") && !said.contains("secret"), "{said}");
+        }
+    }
+}

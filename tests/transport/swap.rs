@@ -1,0 +1,225 @@
+//! Files that are swapped under a running gate as Kubernetes does it: a directory of its own for each state, and
+//! one link `..data` that is renamed into place.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::ca::Ca;
+use crate::checker::check;
+use crate::house::{REVIEWER, initialize, listen, openssl_client, place, shows};
+use crate::sidecar::{Estate, Sidecar};
+use crate::tool::Tool;
+
+/// A mounted volume: names that lead through `..data` to the state in force.
+struct Volume {
+    at: PathBuf,
+    states: std::cell::Cell<u32>,
+}
+
+impl Volume {
+    fn new(at: PathBuf, names: &[&str]) -> Volume {
+        std::fs::create_dir(&at).unwrap();
+        for name in names {
+            symlink(Path::new("..data").join(name), at.join(name)).unwrap();
+        }
+        Volume { at, states: std::cell::Cell::new(0) }
+    }
+
+    fn shown(&self, name: &str) -> String {
+        self.at.join(name).display().to_string()
+    }
+
+    /// Puts these files in force, all at once; the state before is gone.
+    fn swap(&self, files: &[(&str, &Path)]) {
+        let number = self.states.get() + 1;
+        self.states.set(number);
+        let (name, aside) = (format!("..{number}"), self.at.join("..data_tmp"));
+        std::fs::create_dir(self.at.join(&name)).unwrap();
+        for (file, from) in files {
+            let to = self.at.join(&name).join(file);
+            std::fs::copy(from, &to).unwrap();
+            std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        symlink(&name, &aside).unwrap();
+        std::fs::rename(&aside, self.at.join("..data")).unwrap();
+        let _ = std::fs::remove_dir_all(self.at.join(format!("..{}", number - 1)));
+    }
+}
+
+/// The files of a listener's TLS as a volume.
+fn certificates(estate: &Estate, ca: &Ca, server: &str) -> Volume {
+    let volume = Volume::new(estate.path("certs"), &["tls.crt", "tls.key", "ca.crt"]);
+    put(&volume, ca, server, "ca.pem");
+    let files = ["tls.crt", "tls.key", "ca.crt"].map(|name| volume.shown(name));
+    listen(estate, files, &json!([{"spiffe": REVIEWER}]));
+    volume
+}
+
+fn put(volume: &Volume, ca: &Ca, server: &str, authority: &str) {
+    let [cert, key, authority] =
+        [format!("{server}.pem"), format!("{server}.key"), authority.to_owned()]
+            .map(|name| ca.path(&name));
+    volume.swap(&[("tls.crt", &cert), ("tls.key", &key), ("ca.crt", &authority)]);
+}
+
+/// What a client of MCP with this certificate is shown and told.
+fn asked(at: &str, of: &Ca, who: &str) -> String {
+    let shown = shows(of, who);
+    openssl_client(at, &shown.each_ref().map(String::as_str), &initialize(""))
+}
+
+/// Waits until readiness says this, ready or not.
+async fn tells(sidecar: &Sidecar, ready: bool, words: &str) {
+    crate::until(&format!("`{words}` in {}", sidecar.said()), || async {
+        sidecar.readiness().await.is_some_and(|(is, text)| is == ready && text.contains(words))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_that_is_swapped_is_shown_from_then_on_and_open_connections_go_on() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let ca = Ca::new();
+    ca.svid("reviewer", &format!("URI:{REVIEWER}"));
+    ca.server("monday");
+    ca.server("tuesday");
+    ca.ended_server("gone");
+    let volume = certificates(&estate, &ca, "monday");
+    let mut sidecar = estate.serve().await;
+    let at = place(&sidecar);
+    assert!(asked(&at, &ca, "reviewer").contains("CN = monday"), "the first");
+    // A connection that has shaken hands and says nothing yet.
+    let mut open = Command::new("openssl")
+        .args(["s_client", "-connect", &at, "-ign_eof", "-quiet"])
+        .args(shows(&ca, "reviewer"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = open.stdin.take().unwrap();
+    let request = initialize("").replace("Connection: close\r\n", "");
+    stdin.write_all(request.as_bytes()).unwrap();
+    let mut first = vec![0; 15];
+    open.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    assert_eq!(String::from_utf8_lossy(&first), "HTTP/1.1 200 OK");
+
+    put(&volume, &ca, "tuesday", "ca.pem");
+    crate::until("the second certificate", || async {
+        asked(&at, &ca, "reviewer").contains("CN = tuesday")
+    })
+    .await;
+    stdin.write_all(initialize("").as_bytes()).unwrap();
+    let mut rest = String::new();
+    open.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
+    open.wait().unwrap();
+    assert!(rest.contains("HTTP/1.1 200 OK"), "the open connection: {rest}");
+
+    // A pair that does not belong together is refused, and the one before stays.
+    let [cert, key, authority] = ["monday.pem", "tuesday.key", "ca.pem"].map(|name| ca.path(name));
+    volume.swap(&[("tls.crt", &cert), ("tls.key", &key), ("ca.crt", &authority)]);
+    tells(&sidecar, true, "listen.tls.key").await;
+    assert!(sidecar.said().contains("the new files were refused"), "{}", sidecar.said());
+    assert!(asked(&at, &ca, "reviewer").contains("CN = tuesday"), "still the second");
+    let counted = sidecar.metrics().await;
+    for line in [
+        "certificates_read_total{passed=\"true\"} 1",
+        "certificates_read_total{passed=\"false\"} 1",
+    ] {
+        assert!(counted.contains(line), "{line}: {counted}");
+    }
+    // One that has ended is taken over, and nobody is told that all is well.
+    put(&volume, &ca, "gone", "ca.pem");
+    tells(&sidecar, false, "listen.tls: the certificate ended at 2021-01-01").await;
+    put(&volume, &ca, "monday", "ca.pem");
+    sidecar.ready().await;
+    assert!(asked(&at, &ca, "reviewer").contains("CN = monday"), "the first again");
+    sidecar.stop().await;
+    check(&estate.books, &tool, &estate.receipts);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_authorities_of_clients_are_swapped_and_those_of_the_old_ones_come_in_no_more() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let (ca, next) = (Ca::new(), Ca::new());
+    ca.server("gate");
+    for of in [&ca, &next] {
+        of.svid("reviewer", &format!("URI:{REVIEWER}"));
+    }
+    let volume = certificates(&estate, &ca, "gate");
+    let mut sidecar = estate.serve().await;
+    let at = place(&sidecar);
+    assert!(asked(&at, &ca, "reviewer").contains("HTTP/1.1 200"), "before");
+    assert!(!asked(&at, &next, "reviewer").contains("HTTP/1.1"), "a stranger before");
+    let [cert, key] = ["gate.pem", "gate.key"].map(|name| ca.path(name));
+    volume.swap(&[("tls.crt", &cert), ("tls.key", &key), ("ca.crt", &next.path("ca.pem"))]);
+    crate::until("the next authority", || async {
+        asked(&at, &next, "reviewer").contains("HTTP/1.1 200")
+    })
+    .await;
+    assert!(!asked(&at, &ca, "reviewer").contains("HTTP/1.1"), "the old one after");
+    sidecar.stop().await;
+    check(&estate.books, &tool, &estate.receipts);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_configuration_and_a_bundle_that_are_swapped_are_in_force_without_a_restart() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let volume = Volume::new(estate.path("config"), &["wicketgate.yaml", "bundle"]);
+    let files = |to: &Path| {
+        std::fs::create_dir(to).unwrap();
+        std::fs::copy(estate.path("wicketgate.yaml"), to.join("wicketgate.yaml")).unwrap();
+        let copied =
+            Command::new("cp").arg("-r").arg(estate.path("bundle")).arg(to).status().unwrap();
+        assert!(copied.success());
+    };
+    let swap = |name: &str| {
+        files(&volume.at.join(name));
+        symlink(name, volume.at.join("..data_tmp")).unwrap();
+        std::fs::rename(volume.at.join("..data_tmp"), volume.at.join("..data")).unwrap();
+    };
+    // Its paths are those of the estate, wherever the file lies.
+    estate.configure(|config| {
+        let at = |name: &str| json!(estate.path(name).display().to_string());
+        config["state"] = at("state");
+        config["listen"]["socket"] = at("s/agent.sock");
+        config["policy"]["bundle"] = json!(volume.shown("bundle"));
+        config["agents"][0]["manifest"] = at("agent.yaml");
+    });
+    swap("..1");
+    let mut sidecar = estate.start_with("config/wicketgate.yaml");
+    sidecar.ready().await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    estate.configure(|config| {
+        config["tools"].as_array_mut().unwrap().retain(|tool: &Value| tool["name"] != "work.fail");
+    });
+    estate.bundle(
+        "2.0.0",
+        "package wicketgate.agent\nimport rego.v1\nallow if input.tool.name == \"work.large\"\n",
+        "policy",
+    );
+    swap("..2");
+    crate::until("the tool to be gone", || async {
+        !agent.tools().await.contains(&"work.fail".to_owned())
+    })
+    .await;
+    agent.call("work.do", "b", r#"{"n":1}"#).await.unwrap();
+    sidecar.signal(Signal::HUP);
+    crate::until("the new bundle", || async {
+        sidecar.said().matches("policy bundle activated").count() == 1
+    })
+    .await;
+    let denied = agent.call("work.do", "c", r#"{"n":1}"#).await.unwrap_err();
+    assert_eq!(denied.code, "policy.denied");
+    sidecar.stop().await;
+    check(&estate.books, &tool, &estate.receipts);
+}
