@@ -28,7 +28,10 @@ mod ending;
 mod reload;
 mod slots;
 mod syscalls;
+mod traces;
 
+#[path = "../support/ca.rs"]
+mod ca;
 #[path = "../support/mod.rs"]
 mod support;
 
