@@ -32,6 +32,8 @@ mod traces;
 
 #[path = "../support/ca.rs"]
 mod ca;
+#[path = "../support/collector.rs"]
+mod collector;
 #[path = "../support/mod.rs"]
 mod support;
 

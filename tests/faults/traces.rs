@@ -2,38 +2,15 @@
 
 use std::sync::Arc;
 
-use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
-    TraceService, TraceServiceServer,
-};
-use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTraceServiceRequest, ExportTraceServiceResponse,
-};
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
-use tonic::transport::{Identity, Server, ServerTlsConfig};
-use tonic::{Request, Response, Status};
+use tonic::transport::{Identity, ServerTlsConfig};
 
 use crate::ca::Ca;
+use crate::collector::Collector;
 use crate::sidecar::Estate;
 use crate::tool::Tool;
-
-/// Names of the spans that were sent.
-#[derive(Clone, Default)]
-struct Collector(Arc<parking_lot::Mutex<Vec<String>>>);
-
-#[tonic::async_trait]
-impl TraceService for Collector {
-    async fn export(
-        &self,
-        request: Request<ExportTraceServiceRequest>,
-    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        let scopes = request.into_inner().resource_spans.into_iter().flat_map(|r| r.scope_spans);
-        self.0.lock().extend(scopes.flat_map(|scope| scope.spans).map(|span| span.name));
-        Ok(Response::new(ExportTraceServiceResponse::default()))
-    }
-}
 
 /// A listener that counts who connects.
 async fn canary() -> (u16, Arc<parking_lot::Mutex<u32>>) {
@@ -59,15 +36,8 @@ async fn traces_go_to_the_collector_that_is_named_whatever_the_environment_says(
     let (elsewhere, seen) = canary().await;
     for secure in [false, true] {
         let collector = Collector::default();
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let mut server = Server::builder();
-        if secure {
-            let tls = ServerTlsConfig::new().identity(identity.clone());
-            server = server.tls_config(tls).unwrap();
-        }
-        let server = server.add_service(TraceServiceServer::new(collector.clone()));
-        tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+        let tls = secure.then(|| ServerTlsConfig::new().identity(identity.clone()));
+        let port = collector.serve(tls).await.port();
         let estate = Estate::sqlite(&tool);
         estate.configure(|config| {
             let scheme = if secure { "https" } else { "http" };
@@ -98,8 +68,8 @@ async fn traces_go_to_the_collector_that_is_named_whatever_the_environment_says(
         // What was not sent yet is sent when it ends.
         sidecar.signal(Signal::TERM);
         sidecar.ends(0).await;
-        let spans = collector.0.lock().clone();
-        assert!(spans.iter().any(|name| name == "execute_tool work.do"), "{secure}: {spans:?}");
+        let spans = collector.spans();
+        assert!(spans.iter().any(|one| one.name == "execute_tool work.do"), "{secure}: {spans:?}");
     }
     assert_eq!(*seen.lock(), 0);
     // It is alive: this is the first connection it sees.

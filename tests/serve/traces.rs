@@ -6,54 +6,18 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
-use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
-    TraceService, TraceServiceServer,
-};
-use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTraceServiceRequest, ExportTraceServiceResponse,
-};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
-use tokio_stream::wrappers::TcpListenerStream;
-use tonic::{Request, Response, Status};
+use tonic::Status;
 use wicketgate::catalog::address::Cidr;
 use wicketgate::catalog::host::Origin;
 use wicketgate::telemetry::Stage;
 use wicketgate::telemetry::trace::{self, Call, Dial as _, Otlp};
 use wicketgate::tool::net::{Dial, Resolve, Trust};
 
-#[derive(Clone, Default)]
-struct Collector(Arc<parking_lot::Mutex<Vec<ExportTraceServiceRequest>>>);
-
-#[tonic::async_trait]
-impl TraceService for Collector {
-    async fn export(
-        &self,
-        request: Request<ExportTraceServiceRequest>,
-    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        self.0.lock().push(request.into_inner());
-        Ok(Response::new(ExportTraceServiceResponse::default()))
-    }
-}
-
-impl Collector {
-    /// Listens on loopback.
-    async fn serve(&self) -> SocketAddr {
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let service = TraceServiceServer::new(self.clone());
-        let server = tonic::transport::Server::builder().add_service(service);
-        tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-        address
-    }
-
-    fn spans(&self) -> Vec<Span> {
-        let requests = self.0.lock();
-        let resources = requests.iter().flat_map(|request| request.resource_spans.clone());
-        resources.flat_map(|r| r.scope_spans).flat_map(|scope| scope.spans).collect()
-    }
-}
+use crate::collector::Collector;
 
 fn texts(span: &Span) -> BTreeMap<String, String> {
     let text = |value: &Option<Value>| match value {
@@ -69,7 +33,7 @@ const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_call_is_one_trace_below_the_callers_span() {
     let collector = Collector::default();
-    let dial = Arc::new(dial(&["127.0.0.1"], collector.serve().await.port(), &["127.0.0.0/8"]));
+    let dial = Arc::new(dial(&["127.0.0.1"], collector.serve(None).await.port(), &["127.0.0.0/8"]));
     let otlp = Otlp { dial, service_name: "gate-under-test".into() };
     let guard = trace::init("off", true, Some(&otlp)).unwrap();
     let call = Call {
@@ -157,7 +121,7 @@ fn said(status: &Status) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collector_is_reached_only_at_addresses_that_are_open_each_time_its_name_is_asked_for() {
     let collector = Collector::default();
-    let port = collector.serve().await.port();
+    let port = collector.serve(None).await.port();
     // Not opened: it is there and sees nothing.
     let refused = export(&dial(&["127.0.0.1"], port, &[])).await.unwrap_err();
     assert!(said(&refused).contains("an address that is not allowed"), "{refused:?}");
@@ -175,7 +139,7 @@ async fn a_collector_is_reached_only_at_addresses_that_are_open_each_time_its_na
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collector_that_points_elsewhere_is_not_followed() {
     let collector = Collector::default();
-    let elsewhere = collector.serve().await;
+    let elsewhere = collector.serve(None).await;
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let asked = Arc::new(parking_lot::Mutex::new(Vec::new()));
