@@ -89,13 +89,13 @@ fn confined(level: Level) {
         cwd: PathBuf::from("/"),
         network: false,
         serves: false,
-        limits: Limits { memory_bytes: 512 << 20, cpu_seconds: 10, pids: 8 },
+        limits: Limits { memory_bytes: 512 << 20, cpu_seconds: 10, pids: 8, together: false },
     };
     let (mut command, mut control) = sandbox::supervisor().unwrap();
     let mut child = command.spawn().unwrap();
     drop(command);
     let input = File::open("/dev/null").unwrap();
-    sandbox::hand_over(&control, &plan, file.as_fd(), input.as_fd(), None).unwrap();
+    sandbox::hand_over(&control, &plan, file.as_fd(), input.as_fd(), (None, None)).unwrap();
     let mut report = Vec::new();
     control.read_to_end(&mut report).unwrap();
     child.wait().unwrap();

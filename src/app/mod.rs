@@ -187,11 +187,12 @@ impl Gate {
 /// # Errors
 /// The level or the collector cannot be understood, or somebody else logs in this process already.
 pub fn log(config: &Config, json: bool) -> Result<trace::Guard, Error> {
-    let otlp = config.telemetry.otlp.as_ref().map(|otlp| trace::Otlp {
-        endpoint: otlp.endpoint.clone(),
-        service_name: "wicketgate".to_owned(),
+    let otlp = config.telemetry.otlp.as_ref().map(|otlp| {
+        let wrong = |(field, why)| Error::Config(vec![format!("telemetry.otlp.{field}: {why}")]);
+        let dial = Arc::new(otlp.open().map_err(wrong)?);
+        Ok::<_, Error>(trace::Otlp { dial, service_name: "wicketgate".to_owned() })
     });
-    trace::init(&config.telemetry.log, json, otlp.as_ref())
+    trace::init(&config.telemetry.log, json, otlp.transpose()?.as_ref())
         .map_err(|e| Error::System(e.to_string()))
 }
 

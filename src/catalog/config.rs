@@ -244,10 +244,14 @@ pub struct Command {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Address space of each process: 16 MiB to 64 GiB, 512 MiB if absent.
+    /// Address space of each process, and with control groups what all use together: 16 MiB to 64 GiB, 512 MiB if
+    /// absent.
     pub memory_bytes: Option<u64>,
     /// Processor time of each process: 1 to 600, the timeout rounded up if absent.
     pub cpu_seconds: Option<u64>,
-    /// Processes and threads together (`S2`): 1 to 1,024, 32 if absent.
+    /// Processes and threads together (`S2`, or control groups): 1 to 1,024, 32 if absent.
     pub pids: Option<u64>,
+    /// `available`: control groups hold these limits for all processes together where the system has them;
+    /// `required`: where it has none, the tool is refused. `available` if absent.
+    pub cgroup: Option<String>,
 }

@@ -136,13 +136,13 @@ fn isolation(bound: &Bound) -> Vec<String> {
     let mut missing = Vec::new();
     for binding in &bound.bindings {
         if let Kind::Command(command) = &binding.kind
-            && let Err(why) = levels.check(command.level)
+            && let Err(why) = levels.meet(command.demand())
         {
             missing.push(format!("tool `{}`: {why}", binding.name));
         }
     }
     for server in &bound.servers {
-        if let Some(Err(why)) = server.level().map(|level| levels.check(level)) {
+        if let Some(Err(why)) = server.demand().map(|demand| levels.meet(demand)) {
             missing.push(format!("server `{}`: {why}", server.name));
         }
     }

@@ -65,6 +65,9 @@ pub(super) fn check(
     for (at, message) in super::enrolment::check(&document.value) {
         check.add(&at, message);
     }
+    for (at, message) in super::telemetry::check(&document.value) {
+        check.add(&at, message);
+    }
     for (at, message) in super::pools::check(&document.value) {
         check.add(&at, message);
     }

@@ -85,6 +85,7 @@ pub(super) fn resolve(value: &mut Value, base: &Path) {
         "/lock",
         "/encryption/key_file",
         "/hub/reader_url_file",
+        "/telemetry/otlp/ca_file",
     ];
     for pointer in single {
         value.pointer_mut(pointer).map(one);

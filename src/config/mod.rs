@@ -36,6 +36,7 @@ mod own;
 pub mod pools;
 mod retention;
 mod schema;
+pub mod telemetry;
 pub mod tls;
 
 use complete::{complete, resolve};
@@ -46,6 +47,7 @@ pub use overrides::{names, stray};
 pub use own::closed;
 pub use retention::{Encryption, Retention, duration};
 pub use schema::schema;
+pub use telemetry::Telemetry;
 
 /// One thing wrong with the configuration, and where.
 pub type Problem = yaml::Error;
@@ -230,25 +232,6 @@ pub struct Limits {
     pub ordered_wait_ms: u64,
     /// Results of T0 tools that only read are released before their outcome is on the books.
     pub batch_t0: bool,
-}
-
-/// `telemetry`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Telemetry {
-    /// `error`, `warn`, `info`, `debug` or `trace`.
-    pub log: String,
-    /// Traces over OTLP; off unless set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub otlp: Option<Otlp>,
-}
-
-/// `telemetry.otlp`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Otlp {
-    /// URL of the collector's gRPC port.
-    pub endpoint: String,
 }
 
 /// The process environment: the one place that reads it.

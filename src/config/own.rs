@@ -117,6 +117,8 @@ pub(super) fn sandbox(path: &dyn Fn(&str) -> Value) -> Value {
         "network": {"enum": ["none", "host"], "default": "none", "x-error": "expected `none` or `host`"},
         "programs": paths("a program that it may start itself; needs S2"),
         "memory_bytes": number(16 << 20, 64 << 30, "memory that each process may write to; default 1 GiB"),
-        "pids": number(1, 1024, "processes and threads, in S2; default 128"),
+        "pids": number(1, 1024, "processes and threads, in S2 or with control groups; default 128"),
+        "cgroup": {"enum": ["available", "required"], "default": "available", "x-error": "expected `available` or `required`",
+            "description": "whether control groups must hold the limits for all its processes together, or do where there are any"},
     }})
 }

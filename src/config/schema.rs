@@ -66,10 +66,7 @@ pub fn schema() -> Value {
             "telemetry": section(&json!({
                 "log": {"enum": ["error", "warn", "info", "debug", "trace"], "type": "string", "default": "info",
                     "x-error": "expected `error`, `warn`, `info`, `debug` or `trace`"},
-                "otlp": {"type": "object", "additionalProperties": false, "required": ["endpoint"],
-                    "properties": {"endpoint": {"type": "string", "pattern": "^https?://",
-                        "x-error": "expected an http:// or https:// URL",
-                        "description": "gRPC port of an OTLP collector; off unless set"}}},
+                "otlp": super::telemetry::otlp(&|text| described(path(), text)),
             })),
             "attested": {"type": "object", "maxProperties": 64, "default": {},
                 "description": "labels policies read as input.context.attested",

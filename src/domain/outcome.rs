@@ -116,6 +116,8 @@ pub struct Ended {
 pub struct Observed {
     /// The sandbox level that really ran: `S1`, `S2` or `S3`; `none` for a child without one.
     pub sandbox: Option<String>,
+    /// What control groups held for all its processes together: `memory,pids`; absent where there were none.
+    pub cgroup: Option<String>,
     /// Relations that a statement touched, as the database or its parser names them.
     pub tables_queried: Vec<String>,
     /// What a model used, as its provider counts.

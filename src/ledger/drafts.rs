@@ -194,6 +194,7 @@ pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> Written {
 fn observed(seen: &Observed) -> Json {
     let mut members = Vec::new();
     members.extend(seen.sandbox.as_ref().map(|level| ("sandbox", Json::from(level.as_str()))));
+    members.extend(seen.cgroup.as_ref().map(|held| ("cgroup", Json::from(held.as_str()))));
     if !seen.tables_queried.is_empty() {
         let tables = seen.tables_queried.iter().take(TABLES_MAX);
         let tables = tables.map(|table| Json::from(clip(table, 256))).collect::<Vec<_>>();

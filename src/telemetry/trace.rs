@@ -5,15 +5,17 @@
 //! ever an attribute.
 
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::trace::{
     SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState, TracerProvider as _,
 };
 use opentelemetry::{Context, KeyValue};
-use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithTonicConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use tonic::transport::Channel;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::filter::{EnvFilter, FilterFn};
@@ -44,11 +46,18 @@ pub const EXECUTE_TOOL: &str = "execute_tool";
 const EXPORT_WITHIN: Duration = Duration::from_secs(5);
 const FLUSH_WITHIN: Duration = Duration::from_secs(3);
 
-/// Where traces go.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// The way to a collector: whoever opens connections makes it, nothing here does.
+pub trait Dial: Send + Sync + std::fmt::Debug {
+    /// A channel that connects when it is used, and again when the connection is lost. Asked for on the
+    /// exporter's own runtime.
+    fn dial(&self) -> Channel;
+}
+
+/// Where traces go, over OTLP/gRPC.
+#[derive(Clone, Debug)]
 pub struct Otlp {
-    /// OTLP/gRPC endpoint: `http://127.0.0.1:4317`.
-    pub endpoint: String,
+    /// The way to the collector.
+    pub dial: Arc<dyn Dial>,
     /// `service.name` of this process.
     pub service_name: String,
 }
@@ -65,13 +74,8 @@ pub enum Error {
         source: tracing_subscriber::filter::ParseError,
     },
     /// The exporter cannot be built.
-    #[error("cannot export traces to `{endpoint}`: {source}")]
-    Exporter {
-        /// Where to.
-        endpoint: String,
-        /// What is wrong with it.
-        source: opentelemetry_otlp::ExporterBuildError,
-    },
+    #[error("cannot export traces: {0}")]
+    Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
     /// The exporter's thread cannot be started.
     #[error("cannot start the exporter: {0}")]
     Runtime(#[from] io::Error),
@@ -121,10 +125,9 @@ impl Exporter {
         let entered = runtime.enter();
         let exporter = SpanExporter::builder()
             .with_tonic()
-            .with_endpoint(otlp.endpoint.clone())
+            .with_channel(otlp.dial.dial())
             .with_timeout(EXPORT_WITHIN)
-            .build()
-            .map_err(|source| Error::Exporter { endpoint: otlp.endpoint.clone(), source })?;
+            .build()?;
         drop(entered);
         let resource = Resource::builder_empty()
             .with_service_name(otlp.service_name.clone())
@@ -343,6 +346,16 @@ fn one_line(text: &str, terminal: bool) -> String {
 mod tests {
     use super::*;
 
+    /// Without the checks of the gate's own.
+    #[derive(Debug)]
+    struct Plain(String);
+
+    impl Dial for Plain {
+        fn dial(&self) -> Channel {
+            Channel::from_shared(self.0.clone()).unwrap().connect_lazy()
+        }
+    }
+
     #[test]
     fn one_event_is_one_line() {
         assert_eq!(one_line("a\nb\tc\u{1b}[2J\n", false), "a\\u{a}b\\u{9}c\\u{1b}[2J\n");
@@ -356,7 +369,8 @@ mod tests {
         let there = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let endpoint = format!("http://{}", there.local_addr().unwrap());
         drop(there);
-        let otlp = Otlp { endpoint, service_name: "test".into() };
+        let dial = Arc::new(Plain(endpoint));
+        let otlp = Otlp { dial, service_name: "test".into() };
         let exporter = Exporter::new(&otlp).unwrap();
         let tracer = exporter.provider.tracer("test");
         // Many times what the queue holds: starting and ending spans never waits for room.

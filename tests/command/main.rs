@@ -22,6 +22,7 @@ mod limits;
 mod others;
 mod servers;
 mod start;
+mod together;
 mod workspace;
 
 #[path = "../faults/agent.rs"]

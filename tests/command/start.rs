@@ -69,6 +69,18 @@ async fn a_program_that_is_exchanged_never_runs() {
     assert_eq!(estate.entries("call.completed").len(), answered + 1);
 }
 
+#[test]
+fn a_level_that_no_gate_can_vouch_for_is_refused_and_says_where_to_run_it() {
+    let estate = Estate::new(&[ls("S3")]);
+    let (ok, out, err) = estate.try_run(&["config", "check", "wicketgate.yaml"]);
+    let said = format!("{out}{err}");
+    assert!(
+        !ok && said.contains("tools[0].command.sandbox: `S3` is a kernel of its own"),
+        "{said}"
+    );
+    assert!(said.contains("bind it by its URL"), "{said}");
+}
+
 /// A gate in a user namespace in which no other can be made.
 #[test]
 fn a_level_that_is_not_there_is_refused_and_never_lowered() {

@@ -28,7 +28,12 @@ mod ending;
 mod reload;
 mod slots;
 mod syscalls;
+mod traces;
 
+#[path = "../support/ca.rs"]
+mod ca;
+#[path = "../support/collector.rs"]
+mod collector;
 #[path = "../support/mod.rs"]
 mod support;
 

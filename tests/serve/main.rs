@@ -15,6 +15,9 @@ mod sockets;
 mod surface;
 mod traces;
 
+#[path = "../support/collector.rs"]
+mod collector;
+
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;

@@ -169,9 +169,8 @@ fn readable(
 }
 
 fn isolation(raw: &config::Command, at: &str, problems: &mut Problems) -> (Level, Workspace) {
-    let level = raw.sandbox.as_deref().map_or(Ok(Level::S2), |text| {
-        Level::parse(text).ok_or_else(|| format!("`{text}` is neither `S1` nor `S2`"))
-    });
+    let level = raw.sandbox.as_deref();
+    let level = level.map_or(Ok(Level::S2), |text| Level::parse(text, "`S1`, `S2`"));
     let level = problems.take(&format!("{at}.sandbox"), level).unwrap_or(Level::S2);
     let workspace = raw.workspace.as_deref().map_or(Ok(Workspace::None), |text| {
         let none = || format!("`{text}` is none of `none`, `per_call`, `run`");
@@ -209,5 +208,15 @@ fn limits(
     let cpu = problems.take(&format!("{at}.limits.cpu_seconds"), cpu);
     let pids = bounded(raw.pids, 32, 1024);
     let pids = problems.take(&format!("{at}.limits.pids"), pids);
-    Some(Limits { memory_bytes: memory?, cpu_seconds: cpu?, pids: pids? })
+    let together = problems.take(&format!("{at}.limits.cgroup"), together(raw.cgroup.as_deref()));
+    Some(Limits { memory_bytes: memory?, cpu_seconds: cpu?, pids: pids?, together: together? })
+}
+
+/// Whether control groups are demanded.
+pub(in crate::catalog) fn together(written: Option<&str>) -> Result<bool, String> {
+    match written {
+        None | Some("available") => Ok(false),
+        Some("required") => Ok(true),
+        Some(other) => Err(format!("`{other}` is neither `available` nor `required`")),
+    }
 }

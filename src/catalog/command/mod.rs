@@ -8,7 +8,7 @@ pub mod argv;
 mod check;
 mod elf;
 
-pub(super) use check::{check, program};
+pub(super) use check::{check, program, together};
 pub use elf::{Elf, inspect};
 
 use std::path::PathBuf;
@@ -39,10 +39,20 @@ impl Level {
         }
     }
 
-    /// Reads it.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::S1, Self::S2].into_iter().find(|level| level.as_str() == text)
+    /// Reads it. `known` are the words that are right where it stands.
+    ///
+    /// # Errors
+    /// It is none of them; of `S3` why this gate has no such level.
+    pub fn parse(text: &str, known: &str) -> Result<Self, String> {
+        match text {
+            "S1" => Ok(Self::S1),
+            "S2" => Ok(Self::S2),
+            "S3" => Err(format!(
+                "`S3` is a kernel of its own (gVisor, Kata, a microVM), which this gate can neither make nor \
+                 vouch for: run the program there and bind it by its URL; here {known} are known"
+            )),
+            _ => Err(format!("`{text}` is none of {known}")),
+        }
     }
 }
 
@@ -87,15 +97,26 @@ pub struct Program {
     pub interpreter: Option<PathBuf>,
 }
 
+/// What a command or server demands of the system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Demand {
+    /// The level it runs in.
+    pub level: Level,
+    /// Whether its limits must hold for all its processes together.
+    pub together: bool,
+}
+
 /// What one run may use up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Limits {
-    /// Address space of each process, bytes.
+    /// Address space of each process, bytes; with control groups also what all of them use together.
     pub memory_bytes: u64,
     /// Processor time of each process, seconds.
     pub cpu_seconds: u64,
-    /// Processes and threads together; holds in `S2` only.
+    /// Processes and threads together; holds in `S2`, and with control groups in `S1` too.
     pub pids: u64,
+    /// Control groups are demanded, not only used where there are any.
+    pub together: bool,
 }
 
 /// A checked command.
@@ -149,7 +170,7 @@ impl Command {
         let codes = self.exit_codes.as_ref().map_or(Json::Null, |codes| {
             codes.iter().map(|code| Json::from(u64::from(*code))).collect::<Vec<_>>().into()
         });
-        Json::object([
+        let mut members = vec![
             ("program", program(&self.program)),
             ("argv", list(self.argv.iter().map(Element::to_json).collect())),
             ("stdin", self.stdin.as_deref().map_or(Json::Null, Json::from)),
@@ -163,7 +184,15 @@ impl Command {
             ("cpu_seconds", Json::from(self.limits.cpu_seconds)),
             ("pids", Json::from(self.limits.pids)),
             ("exit_codes", codes),
-        ])
+        ];
+        members.extend(self.limits.together.then(|| ("cgroup", Json::from("required"))));
+        Json::object(members)
+    }
+
+    /// What it demands of the system.
+    #[must_use]
+    pub const fn demand(&self) -> Demand {
+        Demand { level: self.level, together: self.limits.together }
     }
 }
 

@@ -74,10 +74,13 @@ pub struct Sandbox {
     /// Absolute paths of the programs it may start itself; none if absent. Needs `S2`.
     #[serde(default)]
     pub programs: Vec<PathBuf>,
-    /// Memory that each of its processes may write to: 16 MiB to 64 GiB, 1 GiB if absent.
+    /// Memory that each of its processes may write to, and with control groups all of them together: 16 MiB to
+    /// 64 GiB, 1 GiB if absent.
     pub memory_bytes: Option<u64>,
-    /// Processes and threads together (`S2`): 1 to 1,024, 128 if absent.
+    /// Processes and threads together (`S2`, or control groups): 1 to 1,024, 128 if absent.
     pub pids: Option<u64>,
+    /// `available` or `required`, as for commands; `available` if absent.
+    pub cgroup: Option<String>,
 }
 
 /// A secret in one variable of a program.

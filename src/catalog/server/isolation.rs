@@ -67,7 +67,7 @@ pub(super) fn facts(raw: Option<&config::Sandbox>, checked: &Isolation) -> Optio
     let (raw, sandbox) = (raw?, checked.sandbox()?);
     let path = |path: &PathBuf| Json::from(path.to_string_lossy().as_ref());
     let paths = |all: &[PathBuf]| Json::Array(all.iter().map(path).collect());
-    Some(Json::object([
+    let mut members = vec![
         ("level", Json::from(sandbox.level.as_str())),
         ("read", paths(&raw.read)),
         ("write", paths(&raw.write)),
@@ -76,7 +76,9 @@ pub(super) fn facts(raw: Option<&config::Sandbox>, checked: &Isolation) -> Optio
         ("programs", paths(&raw.programs)),
         ("memory_bytes", Json::from(sandbox.limits.memory_bytes)),
         ("pids", Json::from(sandbox.limits.pids)),
-    ]))
+    ];
+    members.extend(sandbox.limits.together.then(|| ("cgroup", Json::from("required"))));
+    Some(Json::object(members))
 }
 
 /// What was written, if nothing is wrong with it.
@@ -92,8 +94,7 @@ pub(super) fn check(
     if raw.level == "none" {
         return plain(raw, &at, problems);
     }
-    let level = Level::parse(&raw.level)
-        .ok_or_else(|| format!("`{}` is none of `none`, `S1`, `S2`", raw.level));
+    let level = Level::parse(&raw.level, "`none`, `S1`, `S2`");
     let level = problems.take(&format!("{at}.level"), level);
     let read = paths(&raw.read, &format!("{at}.read"), around, problems);
     let write = paths(&raw.write, &format!("{at}.write"), around, problems);
@@ -130,6 +131,7 @@ fn plain(raw: &config::Sandbox, at: &str, problems: &mut Problems) -> Option<Iso
         ("programs", !raw.programs.is_empty()),
         ("memory_bytes", raw.memory_bytes.is_some()),
         ("pids", raw.pids.is_some()),
+        ("cgroup", raw.cgroup.is_some()),
     ];
     let given: Vec<&str> =
         given.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
@@ -165,7 +167,9 @@ fn limits(raw: &config::Sandbox, at: &str, problems: &mut Problems) -> Limits {
     if !(1..=PIDS.1).contains(&pids) {
         problems.add(format!("{at}.pids"), format!("is 1 to {}", PIDS.1));
     }
-    Limits { memory_bytes, cpu_seconds: 0, pids }
+    let together = command::together(raw.cgroup.as_deref());
+    let together = problems.take(&format!("{at}.cgroup"), together).unwrap_or_default();
+    Limits { memory_bytes, cpu_seconds: 0, pids, together }
 }
 
 /// Where it runs: as it is written, if it may read that; else in the first directory it may write, or read, or in

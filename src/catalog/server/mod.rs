@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::address::Cidr;
 use super::binding::Credential;
-use super::command::Level;
+use super::command::Demand;
 use super::host::Origin;
 use super::secret::Secret;
 use crate::domain::digest::Digest;
@@ -59,11 +59,14 @@ impl Server {
             && mine.iter().zip(&theirs).all(same)
     }
 
-    /// The sandbox level that it demands.
+    /// What it demands of the system, if it has a sandbox.
     #[must_use]
-    pub fn level(&self) -> Option<Level> {
+    pub fn demand(&self) -> Option<Demand> {
         match &self.transport {
-            Transport::Stdio(stdio) => stdio.isolation.sandbox().map(|sandbox| sandbox.level),
+            Transport::Stdio(stdio) => stdio
+                .isolation
+                .sandbox()
+                .map(|sandbox| Demand { level: sandbox.level, together: sandbox.limits.together }),
             Transport::Http(_) => None,
         }
     }

@@ -130,7 +130,10 @@ fn a_program_in_a_sandbox_gets_what_is_written_and_nothing_of_the_gates() {
     assert_eq!(stdio.cwd, sandbox.read[0], "the first directory among what it is given");
     assert!(sandbox.network && sandbox.programs.is_empty());
     assert_eq!((sandbox.limits.memory_bytes, sandbox.limits.pids), (1 << 30, 128));
-    assert_eq!((server.level(), server.isolation()), (Some(Level::S1), Some("S1")));
+    assert_eq!(
+        (server.demand().map(|demand| demand.level), server.isolation()),
+        (Some(Level::S1), Some("S1"))
+    );
     let binding = |yaml: &str| one(yaml).binding;
     for (from, to) in [
         ("S1", "S2"),

@@ -95,7 +95,7 @@ impl<'a> Row<'a> {
         };
         if let Kind::Command(command) = &binding.kind {
             row.level = Some(command.level.as_str());
-            row.missing = live.and_then(|live| live.levels.check(command.level).err());
+            row.missing = live.and_then(|live| live.levels.meet(command.demand()).err());
             row.standing = if row.missing.is_some() { "unavailable" } else { row.standing };
         }
         let Kind::Mcp(mcp) = &binding.kind else { return row };
@@ -107,7 +107,7 @@ impl<'a> Row<'a> {
             Some(Err(_)) => row.standing = "unreached",
             Some(Ok(server)) => row.compare(mcp, server),
         }
-        let missing = |live: &Live| live.levels.check(mcp.server.level()?).err();
+        let missing = |live: &Live| live.levels.meet(mcp.server.demand()?).err();
         row.missing = live.and_then(missing);
         row.standing = if row.missing.is_some() { "unavailable" } else { row.standing };
         row

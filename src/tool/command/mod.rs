@@ -20,7 +20,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags};
 use self::output::{Output, read};
 pub(super) use self::probe::probe;
 use super::ToolExecutor;
-use super::sandbox::{self, Levels, Plan, Report, Scratch, WORKSPACE, Workspaces};
+use super::sandbox::{self, Cgroups, Leaf, Levels, Plan, Report, Scratch, WORKSPACE, Workspaces};
 use crate::catalog::command::{Command as Binding, Program, Workspace, argv};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
@@ -50,6 +50,7 @@ pub struct Command {
     read_only: bool,
     bytes_max: u64,
     workspaces: Arc<Workspaces>,
+    cgroups: Option<Arc<Cgroups>>,
 }
 
 /// A program as it was judged, and what it will get.
@@ -95,10 +96,11 @@ impl Command {
         levels: &Levels,
         workspaces: &Arc<Workspaces>,
     ) -> Result<Self, String> {
-        levels.check(binding.level)?;
+        levels.meet(binding.demand())?;
+        let cgroups = levels.cgroups().ok();
         let name = binding.program.path.to_string_lossy().into_owned();
         let workspaces = Arc::clone(workspaces);
-        Ok(Self { binding: Arc::new(binding), name, read_only, bytes_max, workspaces })
+        Ok(Self { binding: Arc::new(binding), name, read_only, bytes_max, workspaces, cgroups })
     }
 
     fn plan(&self, held: &Held) -> Plan {
@@ -138,13 +140,16 @@ impl Command {
         let plan = self.plan(held);
         let run = (self.binding.workspace == Workspace::Run)
             .then(|| (Arc::clone(&self.workspaces), *permit.call().run()));
-        let started = match start(plan, held, run).await {
+        let started = match start(plan, held, run, self.cgroups.clone()).await {
             Ok(started) => started,
             Err(outcome) => return outcome,
         };
-        let Started { mut child, control } = started;
+        let Started { mut child, control, leaf } = started;
         // There is no lesser one that it could run in; if it does not come to run, this is taken back.
-        permit.observe(|seen| seen.sandbox = Some(self.binding.level.as_str().to_owned()));
+        permit.observe(|seen| {
+            seen.sandbox = Some(self.binding.level.as_str().to_owned());
+            seen.cgroup = leaf.as_ref().map(|_| sandbox::TOGETHER.to_owned());
+        });
         let (output, errors) = (child.stdout.take(), child.stderr.take());
         let reading = async {
             tokio::try_join!(
@@ -166,15 +171,21 @@ impl Command {
         match Report::read(&report.bytes) {
             Some(report) => {
                 if report.refused.is_some() {
-                    permit.observe(|seen| seen.sandbox = None);
+                    permit.observe(|seen| (seen.sandbox, seen.cgroup) = (None, None));
                 }
-                self.ended(&report, &output, &errors)
+                let starved = leaf.as_ref().is_some_and(Leaf::ran_out_of_memory);
+                self.ended(&report, (&output, &errors), starved)
             }
             None => self.lost(),
         }
     }
 
-    fn ended(&self, report: &Report, output: &Output, errors: &Output) -> Outcome {
+    fn ended(
+        &self,
+        report: &Report,
+        (output, errors): (&Output, &Output),
+        starved: bool,
+    ) -> Outcome {
         let level = self.binding.level.as_str();
         if let Some(why) = &report.refused {
             tracing::error!(%why, program = %self.name, "a command could not be confined");
@@ -183,7 +194,11 @@ impl Command {
         }
         let Some(code) = report.code else {
             let signal = report.signal.unwrap_or_default();
-            let why = if signal == OUT_OF_TIME { " (its processor time is used up)" } else { "" };
+            let why = match signal {
+                OUT_OF_TIME => " (its processor time is used up)",
+                _ if starved => " (its processes used more memory together than they may)",
+                _ => "",
+            };
             let message = format!("the command was ended by signal {signal}{why} in {level}");
             return failed(FailureClass::ToolError, &message);
         };
@@ -265,6 +280,7 @@ struct Started {
     child: tokio::process::Child,
     /// Dropped, it ends the run.
     control: tokio::net::UnixStream,
+    leaf: Option<Leaf>,
 }
 
 /// Starts it, away from the threads that serve: handing over waits for the other side.
@@ -272,6 +288,7 @@ async fn start(
     plan: Plan,
     held: &Held,
     run: Option<(Arc<Workspaces>, RunId)>,
+    cgroups: Option<Arc<Cgroups>>,
 ) -> Result<Started, Outcome> {
     let not_started = |why: String| {
         tracing::error!(%why, "a command could not be started");
@@ -289,13 +306,15 @@ async fn start(
         }
         let input = standard_input(input.as_deref())?;
         let house = run.map(|(workspaces, run)| workspaces.of(&run)).transpose()?;
+        let leaf = cgroups.map(|cgroups| cgroups.leaf(&plan)).transpose()?;
         let (command, control) = sandbox::supervisor()?;
         let child = tokio::process::Command::from(command).spawn()?;
         let house = house.as_ref().map(|house| house.as_fd());
-        sandbox::hand_over(&control, &plan, program.as_fd(), input.as_fd(), house)?;
+        let beside = (house, leaf.as_ref());
+        sandbox::hand_over(&control, &plan, program.as_fd(), input.as_fd(), beside)?;
         control.set_nonblocking(true)?;
         let control = tokio::net::UnixStream::from_std(control)?;
-        Ok::<_, std::io::Error>(Some(Started { child, control }))
+        Ok::<_, std::io::Error>(Some(Started { child, control, leaf }))
     });
     match starting.await {
         Ok(Ok(Some(started))) => Ok(started),

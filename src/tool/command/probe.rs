@@ -9,7 +9,8 @@ use crate::tool::sandbox::Levels;
 /// Hashes the programs and tries to break out of the sandbox. Runs none of the programs. Blocks.
 pub fn probe(binding: &Binding, levels: &Levels) -> Vec<Point> {
     let programs = std::iter::once(&binding.program).chain(&binding.children);
-    programs.map(program).chain([sandbox(binding.level, levels)]).collect()
+    let groups = cgroups(binding.limits.together, levels);
+    programs.map(program).chain([sandbox(binding.level, levels), groups]).collect()
 }
 
 fn program(program: &Program) -> Point {
@@ -38,6 +39,22 @@ fn sandbox(level: Level, levels: &Levels) -> Point {
                 }
             };
             Point::wrong(what, State::Unavailable, why, todo)
+        }
+    }
+}
+
+fn cgroups(demanded: bool, levels: &Levels) -> Point {
+    let what = "cgroups";
+    match levels.cgroups() {
+        Ok(_) => Point::ready(what, "limits hold for all processes together: memory, pids"),
+        Err(why) if demanded => {
+            let todo =
+                "give the gate a group it may make groups in, or take `cgroup: required` out";
+            Point::wrong(what, State::Unavailable, why, todo)
+        }
+        Err(why) => {
+            let found = format!("{why}; limits hold for each process");
+            Point { what: what.into(), state: State::Skipped, found, todo: None }
         }
     }
 }

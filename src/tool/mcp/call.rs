@@ -202,7 +202,11 @@ impl ToolExecutor for McpTool {
             return failed(FailureClass::Changed, false, message);
         }
         if let Some(level) = self.mcp.server.isolation() {
-            permit.observe(|seen| seen.sandbox = Some(level.to_owned()));
+            let held = self.upstream.keeper.together();
+            permit.observe(|seen| {
+                seen.sandbox = Some(level.to_owned());
+                seen.cgroup = held.map(str::to_owned);
+            });
         }
         self.send(&link, ready, prepared.call()).await
     }

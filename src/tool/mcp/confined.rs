@@ -9,6 +9,7 @@ use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -16,7 +17,7 @@ use tokio::process::Child;
 
 use crate::catalog::command::{Level, inspect};
 use crate::catalog::server::{Sandbox, Stdio};
-use crate::tool::sandbox::{self, Plan, Scratch, host};
+use crate::tool::sandbox::{self, Cgroups, Leaf, Plan, Scratch, host};
 
 /// Scripts whose interpreters are scripts.
 const SCRIPTS_MAX: usize = 4;
@@ -33,25 +34,33 @@ pub(super) struct Started {
     pub control: UnixStream,
     /// Where the server reads.
     pub input: pipe::Sender,
+    /// What it is in with all it started, where there are control groups.
+    pub leaf: Option<Leaf>,
 }
 
 /// Starts this server in this sandbox. Blocks until the supervisor has taken it over; needs a runtime.
 ///
 /// # Errors
 /// The program cannot be found or is none, or the supervisor cannot be started.
-pub(super) fn start(stdio: &Stdio, sandbox: &Sandbox) -> Result<Started, String> {
+pub(super) fn start(
+    stdio: &Stdio,
+    sandbox: &Sandbox,
+    cgroups: Option<Arc<Cgroups>>,
+) -> Result<Started, String> {
     let found = find(stdio)?;
     let failed = |e: std::io::Error| format!("`{}` cannot be started: {e}", stdio.program);
     let (reads, writes) = std::io::pipe().map_err(failed)?;
     let program = found.file.try_clone().map_err(failed)?;
     let plan = plan(stdio, sandbox, found);
+    let leaf = cgroups.map(|cgroups| cgroups.leaf(&plan)).transpose().map_err(failed)?;
     let (command, control) = sandbox::supervisor().map_err(failed)?;
     let child = tokio::process::Command::from(command).spawn().map_err(failed)?;
-    sandbox::hand_over(&control, &plan, program.as_fd(), reads.as_fd(), None).map_err(failed)?;
+    let beside = (None, leaf.as_ref());
+    sandbox::hand_over(&control, &plan, program.as_fd(), reads.as_fd(), beside).map_err(failed)?;
     control.set_nonblocking(true).map_err(failed)?;
     let control = UnixStream::from_std(control).map_err(failed)?;
     let input = pipe::Sender::from_owned_fd(writes.into()).map_err(failed)?;
-    Ok(Started { child, control, input })
+    Ok(Started { child, control, input, leaf })
 }
 
 /// A program, and how it is begun.

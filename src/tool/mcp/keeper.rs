@@ -27,7 +27,7 @@ use crate::clock::Entropy;
 use crate::domain::json::Json;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::Resolve;
-use crate::tool::sandbox::Levels;
+use crate::tool::sandbox::{Levels, TOGETHER};
 use crate::tool::scrub::Scrub;
 
 /// How long a server may take until its handshake is done: the first start may download it.
@@ -166,6 +166,12 @@ impl Keeper {
     /// Whether this holds a secret the server was given.
     pub fn shows_secret(&self, value: &Json) -> bool {
         self.scrub.finds(value)
+    }
+
+    /// What control groups hold for the server and all it started, if there are any.
+    pub fn together(&self) -> Option<&'static str> {
+        let held = |_| self.around.levels.cgroups().is_ok().then_some(TOGETHER);
+        self.server.demand().and_then(held)
     }
 
     /// Watches one more tool.
@@ -377,10 +383,9 @@ fn begin(server: &Server, levels: &Levels) -> Result<(Process, Streams), String>
     let Transport::Stdio(stdio) = &server.transport else {
         return Err("the server is no program".to_owned());
     };
-    if let Some(level) = server.level() {
-        levels.check(level)?;
-    }
-    process::start(stdio)
+    let Some(demand) = server.demand() else { return process::start(stdio, None) };
+    levels.meet(demand)?;
+    process::start(stdio, levels.cgroups().ok())
 }
 
 impl std::fmt::Debug for Keeper {

@@ -15,7 +15,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 use super::confined::{self, Started};
 use crate::catalog::server::{Sandbox, Stdio};
-use crate::tool::sandbox::Report;
+use crate::tool::sandbox::{Cgroups, Leaf, Report};
 
 /// How long a server may take to end once its input is closed.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -32,6 +32,8 @@ pub(super) struct Process {
     exit: Exit,
     /// Of a server in a sandbox: dropped, it has the supervisor end everything.
     control: Option<OwnedWriteHalf>,
+    /// Dropped, whatever is still in it is killed.
+    _leaf: Option<Leaf>,
 }
 
 /// Tells that a server ended, without reaping it: until then its group's number cannot become
@@ -69,18 +71,25 @@ pub(super) struct Streams {
 ///
 /// # Errors
 /// What the system says.
-pub(super) fn start(stdio: &Stdio) -> Result<(Process, Streams), String> {
+pub(super) fn start(
+    stdio: &Stdio,
+    cgroups: Option<Arc<Cgroups>>,
+) -> Result<(Process, Streams), String> {
     match stdio.isolation.sandbox() {
-        Some(sandbox) => inside(stdio, sandbox),
+        Some(sandbox) => inside(stdio, sandbox, cgroups),
         None => plain(stdio),
     }
 }
 
-fn inside(stdio: &Stdio, sandbox: &Sandbox) -> Result<(Process, Streams), String> {
-    let Started { mut child, control, input } = confined::start(stdio, sandbox)?;
+fn inside(
+    stdio: &Stdio,
+    sandbox: &Sandbox,
+    cgroups: Option<Arc<Cgroups>>,
+) -> Result<(Process, Streams), String> {
+    let Started { mut child, control, input, leaf } = confined::start(stdio, sandbox, cgroups)?;
     let (report, control) = control.into_split();
     let streams = (child.stdout.take(), child.stderr.take());
-    let process = Process::of(child, Some(control));
+    let process = Process::of(child, Some(control), leaf);
     let (Some(output), Some(errors)) = streams else {
         return Err("the server has no streams".to_owned());
     };
@@ -103,7 +112,7 @@ fn plain(stdio: &Stdio) -> Result<(Process, Streams), String> {
     let mut child =
         command.spawn().map_err(|e| format!("`{}` cannot be started: {e}", stdio.program))?;
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let process = Process::of(child, None);
+    let process = Process::of(child, None, None);
     let (Some(input), Some(output), Some(errors)) = streams else {
         return Err("the server has no streams".to_owned());
     };
@@ -111,9 +120,9 @@ fn plain(stdio: &Stdio) -> Result<(Process, Streams), String> {
 }
 
 impl Process {
-    fn of(child: Child, control: Option<OwnedWriteHalf>) -> Self {
+    fn of(child: Child, control: Option<OwnedWriteHalf>, leaf: Option<Leaf>) -> Self {
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        Self { child, group, exit: Exit::of(group), control }
+        Self { child, group, exit: Exit::of(group), control, _leaf: leaf }
     }
 
     /// Tells when it ended.

@@ -6,6 +6,7 @@
 
 mod clients;
 mod connect;
+mod dial;
 mod exchange;
 pub(crate) mod identity;
 mod reach;
@@ -25,6 +26,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
 pub use clients::Clients;
 pub use connect::{Connector, Refused, Resolve, System};
+pub use dial::Dial;
 pub use exchange::{Pace, SendError, Unread, is_encoded, whole};
 pub use identity::Identity;
 pub use reach::Reached;
@@ -139,12 +141,7 @@ impl Client {
     }
 
     fn made(connector: Connector, tls: Arc<rustls::ClientConfig>, version: Version) -> Self {
-        let secure = connector.is_tls();
-        let mut https = HttpsConnector::from((connector, tls));
-        if secure {
-            https.enforce_https();
-        }
-        let connector = Limited(https);
+        let connector = Limited::over(connector, tls);
         // A request that hyper could not even begin to write on a connection the server had closed
         // is put on another one; one of which a single byte was written never is.
         let pool = Pool::builder(TokioExecutor::new())
@@ -177,6 +174,17 @@ impl Client {
 /// The connector under its deadline: TLS has none of its own.
 #[derive(Clone, Debug)]
 struct Limited(HttpsConnector<Connector>);
+
+impl Limited {
+    fn over(connector: Connector, tls: Arc<rustls::ClientConfig>) -> Self {
+        let secure = connector.is_tls();
+        let mut https = HttpsConnector::from((connector, tls));
+        if secure {
+            https.enforce_https();
+        }
+        Self(https)
+    }
+}
 
 type Connection = hyper_rustls::MaybeHttpsStream<TokioIo<tokio::net::TcpStream>>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;

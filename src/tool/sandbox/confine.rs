@@ -28,7 +28,7 @@ const FILE_BYTES: u64 = 64 << 20;
 
 pub(super) fn run() -> ExitCode {
     let Ok(mut control) = wire::control() else { return ExitCode::FAILURE };
-    let why = match wire::receive(&control) {
+    let why = match wire::receive(&control, false) {
         Ok((plan, files)) => match confined(&control, &plan, files) {
             Err(why) => why,
             Ok(never) => match never {},

@@ -13,6 +13,7 @@
 //! and executes the descriptor it was handed. Whatever cannot be taken away ends the run before the
 //! command begins: there is no lesser level to fall back to. MCP servers on standard streams run in it too.
 
+mod cgroup;
 mod confine;
 mod files;
 mod filter;
@@ -30,12 +31,13 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::cgroup::{Cgroups, Leaf};
 pub use self::house::Workspaces;
-use crate::catalog::command::{Level, Limits};
+use crate::catalog::command::{Demand, Level, Limits};
 
 /// This program, whatever its file is called by now.
 const SELF: &str = "/proc/self/exe";
@@ -49,6 +51,8 @@ const PROBE: &str = "sandbox-probe";
 const HOUSE: &str = "sandbox-house";
 /// Where a command with a workspace runs.
 pub const WORKSPACE: &str = "/workspace";
+/// What control groups hold for all processes of a run together, as entries and the command line say it.
+pub const TOGETHER: &str = "memory,pids";
 /// Uid and gid that commands of a sidecar that is root run as.
 const NOBODY: u32 = 65_534;
 
@@ -134,7 +138,8 @@ pub fn supervisor() -> io::Result<(Command, UnixStream)> {
 }
 
 /// Tells a started supervisor what to run. Blocks until it took it. From here on the run ends when
-/// `control` is dropped. `house` keeps the workspace of a plan that shares one.
+/// `control` is dropped. `house` keeps the workspace of a plan that shares one; into `leaf` goes what is run, and
+/// not the supervisor.
 ///
 /// # Errors
 /// It is gone.
@@ -143,10 +148,12 @@ pub fn hand_over(
     plan: &Plan,
     program: BorrowedFd<'_>,
     input: BorrowedFd<'_>,
-    house: Option<BorrowedFd<'_>>,
+    (house, leaf): (Option<BorrowedFd<'_>>, Option<&Leaf>),
 ) -> io::Result<()> {
-    let files = [Some(program), Some(input), house];
-    wire::send(control, plan, &files.into_iter().flatten().collect::<Vec<_>>())
+    let doors = leaf.map(Leaf::doors).transpose()?.unwrap_or_default();
+    let files = [Some(program), Some(input), house].into_iter().flatten();
+    let files: Vec<_> = files.chain(doors.iter().map(|door| door.as_fd())).collect();
+    wire::send(control, plan, &files)
 }
 
 /// The part of this program that a command line of these arguments asks for; `None`: another one.
@@ -166,9 +173,33 @@ pub fn role(args: &[std::ffi::OsString]) -> Option<ExitCode> {
 pub struct Levels {
     s1: OnceLock<Result<(), String>>,
     s2: OnceLock<Result<(), String>>,
+    cgroups: OnceLock<Result<Arc<Cgroups>, String>>,
 }
 
 impl Levels {
+    /// Whether all of this is there. Blocks some milliseconds the first time.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn meet(&self, demand: Demand) -> Result<(), String> {
+        self.check(demand.level)?;
+        if demand.together { self.cgroups().map(drop) } else { Ok(()) }
+    }
+
+    /// The control groups of this gate, made and tried out once: a process of the sandbox was put into them.
+    ///
+    /// # Errors
+    /// There are none, and why.
+    pub fn cgroups(&self) -> Result<Arc<Cgroups>, String> {
+        let missing = |why: String| format!("sandbox.unavailable: cgroups are not there: {why}");
+        let tried = || {
+            let cgroups = Cgroups::find()?;
+            probe_in(Level::S1, Some(&cgroups))?;
+            Ok(cgroups)
+        };
+        self.cgroups.get_or_init(|| tried().map_err(missing)).clone()
+    }
+
     /// Whether commands can be run in this level. Blocks some milliseconds the first time.
     ///
     /// # Errors
@@ -186,7 +217,7 @@ impl Levels {
 fn try_out(level: Level) -> Result<(), String> {
     let missing =
         |why: String| format!("sandbox.unavailable: {} is not there: {why}", level.as_str());
-    let found = probe_in(level).map_err(missing)?;
+    let found = probe_in(level, None).map_err(missing)?;
     if found.is_empty() {
         return Ok(());
     }
@@ -194,7 +225,7 @@ fn try_out(level: Level) -> Result<(), String> {
 }
 
 /// What the probe could do in this level.
-fn probe_in(level: Level) -> Result<Vec<String>, String> {
+fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>, String> {
     use std::io::Read as _;
     let said = |e: io::Error| e.to_string();
     // What the probe must not reach is there to be reached, or it would prove nothing.
@@ -222,14 +253,16 @@ fn probe_in(level: Level) -> Result<Vec<String>, String> {
         cwd: PathBuf::from("/"),
         network: false,
         serves: false,
-        limits: Limits { memory_bytes: 2 << 30, cpu_seconds: 10, pids: 8 },
+        limits: Limits { memory_bytes: 2 << 30, cpu_seconds: 10, pids: 8, together: false },
     };
+    let leaf = cgroups.map(|cgroups| cgroups.leaf(&plan)).transpose().map_err(said)?;
     let (mut command, mut control) = supervisor().map_err(said)?;
     let mut child = command.stderr(Stdio::null()).spawn().map_err(said)?;
     // The command line holds the other end of the socket.
     drop(command);
     let input = File::open("/dev/null").map_err(said)?;
-    let handed = hand_over(&control, &plan, program.as_fd(), input.as_fd(), None);
+    let beside = (None, leaf.as_ref());
+    let handed = hand_over(&control, &plan, program.as_fd(), input.as_fd(), beside);
     let mut found = Vec::new();
     if let Some(mut output) = child.stdout.take() {
         output.read_to_end(&mut found).map_err(said)?;

@@ -33,7 +33,7 @@ const COMPLAINT_MAX: usize = 4096;
 pub(super) fn run() -> ExitCode {
     close_inherited();
     let Ok(mut control) = wire::control() else { return ExitCode::FAILURE };
-    let report = match wire::receive(&control) {
+    let report = match wire::receive(&control, true) {
         Ok((plan, files)) => supervise(&control, &plan, files)
             .unwrap_or_else(|why| Report { refused: Some(why), ..Report::default() }),
         Err(error) => Report { refused: Some(format!("no plan: {error}")), ..Report::default() },
@@ -81,6 +81,14 @@ fn supervise(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Re
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .spawn()
         .map_err(|e| format!("the helper cannot be started: {e}"))?;
+    // Before it is told anything: nothing of the command runs outside of them.
+    let number = child.id().to_string();
+    for door in &files.doors {
+        if let Err(error) = rustix::io::write(door, number.as_bytes()) {
+            let _ = kill_process(Pid::from_child(&child), Signal::KILL);
+            return Err(format!("cgroup: {error}"));
+        }
+    }
     // The last to hold these is the program: that it closed them is to be seen.
     silence().map_err(said("cannot close its output"))?;
     let sent = wire::send(&ours, plan, &[files.program.as_fd(), files.input.as_fd()]);

@@ -11,20 +11,22 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-use super::Plan;
+use super::{Plan, Scratch};
 
 /// Bytes of the longest plan.
 const PLAN_BYTES_MAX: u32 = 4 << 20;
 
-/// Descriptors of one message: program, input, house.
-const FILES_MAX: usize = 3;
+/// Descriptors of one message: program, input, house, and one for each hierarchy of control groups.
+const FILES_MAX: usize = 8;
 
-/// The program, what it reads from its standard input, and what keeps its workspace.
+/// The program, what it reads from its standard input, what keeps its workspace, and where the number of a process
+/// is written that goes into the run's control groups.
 #[derive(Debug)]
 pub(super) struct Files {
     pub program: OwnedFd,
     pub input: OwnedFd,
     pub house: Option<OwnedFd>,
+    pub doors: Vec<OwnedFd>,
 }
 
 /// Takes the socket off the standard input, where there is nothing from now on.
@@ -58,7 +60,8 @@ pub(super) fn send(
     socket.write_all(&body)
 }
 
-pub(super) fn receive(mut socket: &UnixStream) -> io::Result<(Plan, Files)> {
+/// `shared`: the third is the house of a plan that shares a workspace.
+pub(super) fn receive(mut socket: &UnixStream, shared: bool) -> io::Result<(Plan, Files)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut head = [0_u8; 4];
@@ -80,10 +83,13 @@ pub(super) fn receive(mut socket: &UnixStream) -> io::Result<(Plan, Files)> {
     }
     let mut body = vec![0; usize::try_from(length).unwrap_or_default()];
     socket.read_exact(&mut body)?;
-    let plan = serde_json::from_slice(&body).map_err(io::Error::other)?;
+    let plan: Plan = serde_json::from_slice(&body).map_err(io::Error::other)?;
     let mut files = files.into_iter();
     match (files.next(), files.next()) {
-        (Some(program), Some(input)) => Ok((plan, Files { program, input, house: files.next() })),
+        (Some(program), Some(input)) => {
+            let house = if shared && plan.scratch == Scratch::Run { files.next() } else { None };
+            Ok((plan, Files { program, input, house, doors: files.collect() }))
+        }
         (_, _) => Err(io::Error::other("descriptors are missing")),
     }
 }

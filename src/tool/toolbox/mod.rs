@@ -214,8 +214,8 @@ fn tool(
         Kind::Mcp(mcp) => {
             let server = &mcp.server.name;
             let upstream = upstreams.get(server).ok_or_else(|| format!("no server `{server}`"))?;
-            if let Some(level) = mcp.server.level() {
-                levels.check(level)?;
+            if let Some(demand) = mcp.server.demand() {
+                levels.meet(demand)?;
             }
             Arc::new(McpTool::new(Arc::clone(upstream), *mcp, facts.read_only, most)?)
         }

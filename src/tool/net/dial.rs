@@ -1,0 +1,76 @@
+//! The way of a generated gRPC client: its channel connects through the one connector, and nowhere else.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tonic::transport::{Channel, Endpoint};
+
+use super::{
+    BoxError, CONNECTION_WINDOW, Connector, HEAD_BYTES_MAX, Limited, Resolve, STREAM_WINDOW, Trust,
+};
+use crate::catalog::address::Cidr;
+use crate::catalog::host::Origin;
+use crate::telemetry;
+
+/// How one origin is reached over gRPC. Connects to nothing until a channel is used.
+#[derive(Clone, Debug)]
+pub struct Dial {
+    endpoint: Endpoint,
+    connect: Fixed,
+}
+
+/// The connector, whatever it is asked for.
+#[derive(Clone, Debug)]
+struct Fixed {
+    connector: Limited,
+    /// The origin's own: with its scheme the connector knows whether TLS is spoken.
+    origin: http::Uri,
+}
+
+impl Dial {
+    /// A way to this origin; `open` are the ranges beyond the public Internet, `trust` is for HTTP/2.
+    ///
+    /// # Errors
+    /// An origin that is no URI.
+    pub fn new(
+        origin: &Origin,
+        open: &[Cidr],
+        trust: &Trust,
+        resolve: Arc<dyn Resolve>,
+    ) -> Result<Self, String> {
+        let said = |error: &dyn std::error::Error| error.to_string();
+        let authority = origin.authority();
+        let own: http::Uri =
+            format!("{}://{authority}/", origin.scheme()).parse().map_err(|e| said(&e))?;
+        // WHY: of an `https` URI the channel would make TLS itself, over the TLS of the connector.
+        let endpoint = Endpoint::from_shared(format!("http://{authority}"))
+            .map_err(|e| said(&e))?
+            .origin(own.clone())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .http2_max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX));
+        let connector = Connector::new(origin.clone(), open.to_vec(), resolve);
+        let connector = Limited::over(connector, Arc::clone(&trust.0));
+        Ok(Self { endpoint, connect: Fixed { connector, origin: own } })
+    }
+}
+
+impl telemetry::trace::Dial for Dial {
+    fn dial(&self) -> Channel {
+        self.endpoint.connect_with_connector_lazy(self.connect.clone())
+    }
+}
+
+impl tower::Service<http::Uri> for Fixed {
+    type Response = super::Connection;
+    type Error = BoxError;
+    type Future = <Limited as tower::Service<http::Uri>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.connector.poll_ready(cx)
+    }
+
+    fn call(&mut self, _: http::Uri) -> Self::Future {
+        self.connector.call(self.origin.clone())
+    }
+}

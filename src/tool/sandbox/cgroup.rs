@@ -1,0 +1,460 @@
+//! Control groups: what all processes of one run may use together, where this system lets us say so.
+//!
+//! Everything of ours lies below the group this process is in itself, so whatever holds for the gate holds
+//! for its commands too, and the gate is in none of it. A gate has one directory in each hierarchy, held by a
+//! lock that ends with the process; each run has a leaf in it. A directory that nobody holds is what a
+//! killed gate left behind, and is removed by whoever comes next.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::fs::FlockOperation;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Plan, Scratch};
+
+/// Gates at once below one group.
+const GATES_MAX: u32 = 256;
+/// What a gate's directory is called, before its number.
+const OURS: &str = "wicketgate-";
+/// Where a gate goes that is in the way of its own groups (version 2).
+const ASIDE: &str = "wicketgate";
+/// What a directory in memory may hold, bytes: memory of the run too.
+const SCRATCH_BYTES: u64 = 64 << 20;
+/// How often, and how far apart, the removal of a leaf is tried whose processes are still ending.
+const REMOVALS: u32 = 200;
+const BETWEEN: Duration = Duration::from_millis(20);
+
+/// What can be limited.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Controller {
+    Memory,
+    Pids,
+}
+
+impl Controller {
+    const ALL: [Self; 2] = [Self::Memory, Self::Pids];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Version {
+    One,
+    Two,
+}
+
+/// One hierarchy, and our place in it.
+#[derive(Debug)]
+struct Tree {
+    version: Version,
+    controllers: Vec<Controller>,
+    /// Where the leaves are.
+    dir: PathBuf,
+    /// Held for as long as this gate is there.
+    _lock: File,
+}
+
+/// The control groups of this gate.
+#[derive(Debug)]
+pub struct Cgroups {
+    trees: Vec<Tree>,
+    next: AtomicU64,
+    /// Leaves that could not be removed yet.
+    left: Mutex<Vec<PathBuf>>,
+}
+
+/// The groups of one run. Dropped, what is still in them is killed and they are removed.
+#[derive(Debug)]
+pub struct Leaf {
+    cgroups: Arc<Cgroups>,
+    dirs: Vec<(Version, PathBuf)>,
+}
+
+impl Cgroups {
+    /// Those of this process: every hierarchy it may make groups in.
+    ///
+    /// # Errors
+    /// There is none that limits both memory and processes, and why.
+    pub(super) fn find() -> Result<Arc<Self>, String> {
+        let read = |path: &str| fs::read_to_string(path).map_err(|e| format!("`{path}`: {e}"));
+        let mounts = read("/proc/self/mountinfo")?;
+        let places = places(&mounts, &read("/proc/self/cgroup")?);
+        Self::of(&places)
+    }
+
+    fn of(places: &[Place]) -> Result<Arc<Self>, String> {
+        let mut trees = Vec::new();
+        let mut why = vec!["no hierarchy is mounted".to_owned()];
+        for place in places {
+            match tree(place) {
+                Ok(tree) => trees.push(tree),
+                Err(error) => why.push(format!("`{}`: {error}", place.own.display())),
+            }
+        }
+        let cgroups = Self { trees, next: AtomicU64::new(0), left: Mutex::default() };
+        if Controller::ALL.iter().all(|one| cgroups.limits(*one)) {
+            return Ok(Arc::new(cgroups));
+        }
+        // Of several reasons the last is the most telling: the first holds where there is no other.
+        Err(why.pop().unwrap_or_default())
+    }
+
+    fn limits(&self, controller: Controller) -> bool {
+        self.trees.iter().any(|tree| tree.controllers.contains(&controller))
+    }
+
+    /// Groups for one run of this plan, with its limits. Blocks for a moment.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn leaf(self: &Arc<Self>, plan: &Plan) -> io::Result<Leaf> {
+        self.left.lock().retain(|dir| !removed(dir));
+        let name = format!("run-{}", self.next.fetch_add(1, Ordering::Relaxed));
+        let mut leaf = Leaf { cgroups: Arc::clone(self), dirs: Vec::new() };
+        for tree in &self.trees {
+            let dir = tree.dir.join(&name);
+            fs::create_dir(&dir)?;
+            leaf.dirs.push((tree.version, dir.clone()));
+            for controller in &tree.controllers {
+                limit(tree.version, *controller, &dir, plan)?;
+            }
+        }
+        Ok(leaf)
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        self.left.lock().retain(|dir| !removed(dir));
+        for tree in &self.trees {
+            let _ = fs::remove_dir(&tree.dir);
+        }
+    }
+}
+
+impl Leaf {
+    /// What puts a process into it when its number is written there.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn doors(&self) -> io::Result<Vec<OwnedFd>> {
+        let open = |(_, dir): &(Version, PathBuf)| {
+            File::options().write(true).open(dir.join("cgroup.procs")).map(OwnedFd::from)
+        };
+        self.dirs.iter().map(open).collect()
+    }
+
+    /// Whether a process in it was killed because all of them together used too much memory.
+    #[must_use]
+    pub fn ran_out_of_memory(&self) -> bool {
+        self.dirs.iter().any(|(version, dir)| {
+            let name = match version {
+                Version::One => "memory.oom_control",
+                Version::Two => "memory.events",
+            };
+            let text = fs::read_to_string(dir.join(name)).unwrap_or_default();
+            let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+            kills.is_some_and(|count| count.trim() != "0")
+        })
+    }
+}
+
+impl Drop for Leaf {
+    fn drop(&mut self) {
+        let mut left = std::mem::take(&mut self.dirs);
+        let stays = |(version, dir): &(Version, PathBuf)| {
+            end(*version, dir);
+            !removed(dir)
+        };
+        left.retain(stays);
+        if left.is_empty() {
+            return;
+        }
+        // What was killed just now takes a moment to be gone, and whoever waits here may be serving others.
+        let cgroups = Arc::clone(&self.cgroups);
+        let waiting = move || {
+            for _ in 0..REMOVALS {
+                std::thread::sleep(BETWEEN);
+                left.retain(stays);
+                if left.is_empty() {
+                    return;
+                }
+            }
+            cgroups.left.lock().extend(left.into_iter().map(|(_, dir)| dir));
+        };
+        // Without a thread they are removed by the next gate.
+        let _ = std::thread::Builder::new().name("cgroup".into()).spawn(waiting);
+    }
+}
+
+/// A hierarchy as it is mounted, and the group this process is in.
+#[derive(PartialEq, Eq, Debug)]
+struct Place {
+    version: Version,
+    /// Those of ours that it may have; of version 2 the group itself says.
+    controllers: Vec<Controller>,
+    own: PathBuf,
+}
+
+/// Every hierarchy that may be of use: mounts as in `/proc/self/mountinfo`, groups as in `/proc/self/cgroup`.
+fn places(mounts: &str, groups: &str) -> Vec<Place> {
+    let mut found: Vec<Place> = Vec::new();
+    for line in mounts.lines() {
+        let Some((mount, filesystem)) = line.split_once(" - ") else { continue };
+        let mount: Vec<&str> = mount.split(' ').collect();
+        let filesystem: Vec<&str> = filesystem.split(' ').collect();
+        let (Some(root), Some(point)) = (mount.get(3), mount.get(4)) else { continue };
+        let options = filesystem.get(2).copied().unwrap_or_default();
+        let (version, controllers) = match filesystem.first() {
+            Some(&"cgroup2") => (Version::Two, Vec::new()),
+            Some(&"cgroup") => {
+                let known = |name: &str| Controller::ALL.into_iter().find(|c| c.as_str() == name);
+                (Version::One, options.split(',').filter_map(known).collect())
+            }
+            Some(_) | None => continue,
+        };
+        if version == Version::One && controllers.is_empty() {
+            continue;
+        }
+        let group = groups.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (names, path) = (fields.next()?, fields.next()?);
+            let ours = controllers.iter().all(|one| names.split(',').any(|n| n == one.as_str()));
+            (ours && (version == Version::One) != names.is_empty()).then_some(path)
+        });
+        let Some(below) = group.and_then(|path| Path::new(path).strip_prefix(root).ok()) else {
+            continue;
+        };
+        let place = Place { version, controllers, own: Path::new(point).join(below) };
+        if !found.contains(&place) {
+            found.push(place);
+        }
+    }
+    found
+}
+
+/// Our place in a hierarchy; what nobody holds there is removed on the way.
+fn tree(place: &Place) -> io::Result<Tree> {
+    let controllers = match place.version {
+        Version::One => place.controllers.clone(),
+        Version::Two => enabled(&place.own)?,
+    };
+    sweep(place.version, &place.own);
+    let (dir, lock) = claim(&place.own)?;
+    let tree = Tree { version: place.version, controllers, dir, _lock: lock };
+    if tree.version == Version::Two && !tree.controllers.is_empty() {
+        fs::write(tree.dir.join("cgroup.subtree_control"), enabling(&tree.controllers))?;
+    }
+    Ok(tree)
+}
+
+/// Passes on to groups below what of ours the group of version 2 has. A group with processes of its own may
+/// not: this one goes aside then, and comes back if others are still there.
+fn enabled(own: &Path) -> io::Result<Vec<Controller>> {
+    let has = fs::read_to_string(own.join("cgroup.controllers"))?;
+    let all = Controller::ALL.into_iter();
+    let ours = all.filter(|one| has.split_whitespace().any(|name| name == one.as_str()));
+    let ours: Vec<Controller> = ours.collect();
+    if ours.is_empty() {
+        return Ok(ours);
+    }
+    let enable = || fs::write(own.join("cgroup.subtree_control"), enabling(&ours));
+    if enable().is_ok() {
+        return Ok(ours);
+    }
+    let (aside, me) = (own.join(ASIDE), std::process::id().to_string());
+    match fs::create_dir(&aside) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Err(_) | Ok(()) => fs::write(aside.join("cgroup.procs"), &me)?,
+    }
+    enable().map(|()| ours).inspect_err(|_| {
+        let _ = fs::write(own.join("cgroup.procs"), &me);
+        let _ = fs::remove_dir(&aside);
+    })
+}
+
+fn enabling(controllers: &[Controller]) -> String {
+    controllers.iter().map(|one| format!("+{}", one.as_str())).collect::<Vec<_>>().join(" ")
+}
+
+/// A directory of our own, and what holds it.
+fn claim(own: &Path) -> io::Result<(PathBuf, File)> {
+    for number in 0..GATES_MAX {
+        let dir = own.join(format!("{OURS}{number}"));
+        match fs::create_dir(&dir) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Err(_) => continue,
+            Ok(()) => {}
+        }
+        if let Some(lock) = held(&dir) {
+            return Ok((dir, lock));
+        }
+    }
+    Err(io::Error::other(format!("{GATES_MAX} gates are there already")))
+}
+
+/// The lock of this directory, if it is nobody's and the directory still the one of that name.
+fn held(dir: &Path) -> Option<File> {
+    let file = File::open(dir).ok()?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    let same = fs::metadata(dir).ok()?.ino() == file.metadata().ok()?.ino();
+    same.then_some(file)
+}
+
+/// Removes what gates left behind that are no more.
+fn sweep(version: Version, own: &Path) {
+    let below = |dir: &Path| {
+        let listed = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+        listed.filter(|one| one.path().is_dir()).collect::<Vec<_>>()
+    };
+    for gate in below(own) {
+        let name = gate.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(OURS));
+        if number.is_none_or(|number| number.parse::<u32>().is_err()) {
+            continue;
+        }
+        let Some(_lock) = held(&gate.path()) else { continue };
+        for leaf in below(&gate.path()) {
+            end(version, &leaf.path());
+            removed(&leaf.path());
+        }
+        removed(&gate.path());
+    }
+}
+
+/// Kills whatever is in this leaf.
+fn end(version: Version, dir: &Path) {
+    if version == Version::Two && fs::write(dir.join("cgroup.kill"), "1").is_ok() {
+        return;
+    }
+    let inside = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    for pid in inside.lines().filter_map(|pid| pid.parse().ok()).filter_map(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// Removes this group; whether it is gone.
+fn removed(dir: &Path) -> bool {
+    fs::remove_dir(dir).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |()| true)
+}
+
+fn limit(version: Version, controller: Controller, dir: &Path, plan: &Plan) -> io::Result<()> {
+    let set = |name: &str, most: u64| fs::write(dir.join(name), most.to_string());
+    let scratch = match plan.scratch {
+        Scratch::None => 0,
+        Scratch::Tmp => 1,
+        Scratch::Call | Scratch::Run => 2,
+    };
+    let memory = plan.limits.memory_bytes.saturating_add(SCRATCH_BYTES.saturating_mul(scratch));
+    // Swap is there only where the system counts it.
+    let swaps = |name: &str| dir.join(name).exists();
+    match (controller, version) {
+        (Controller::Pids, _) => set("pids.max", plan.limits.pids),
+        (Controller::Memory, Version::One) => {
+            const WITH_SWAP: &str = "memory.memsw.limit_in_bytes";
+            set("memory.limit_in_bytes", memory)?;
+            if swaps(WITH_SWAP) { set(WITH_SWAP, memory) } else { Ok(()) }
+        }
+        (Controller::Memory, Version::Two) => {
+            set("memory.max", memory)?;
+            if swaps("memory.swap.max") { set("memory.swap.max", 0) } else { Ok(()) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+        31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+        32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+        33 31 0:30 /docker/x /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+
+    #[test]
+    fn the_group_of_this_process_is_found_below_what_is_mounted() {
+        let rest = "34 31 0:31 / /sys/fs/cgroup/pids rw shared:9 - cgroup cgroup rw,pids\n\
+            35 31 0:32 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let groups = "9:name=systemd:/s\n8:pids:/a/b\n4:memory:/docker/x/y\n1:cpu:/\n0::/u\n";
+        let found = places(&format!("{MOUNTS}{rest}"), groups);
+        let place = |version, controllers: &[Controller], own: &str| Place {
+            version,
+            controllers: controllers.to_vec(),
+            own: own.into(),
+        };
+        let expected = [
+            place(Version::One, &[Controller::Memory], "/sys/fs/cgroup/memory/y"),
+            place(Version::One, &[Controller::Pids], "/sys/fs/cgroup/pids/a/b"),
+            place(Version::Two, &[], "/sys/fs/cgroup/unified/u"),
+        ];
+        assert_eq!(found, expected);
+        // A group outside of what is mounted cannot be reached from here.
+        assert!(places(MOUNTS, "4:memory:/elsewhere\n").is_empty());
+    }
+
+    #[test]
+    fn what_a_killed_gate_left_is_removed_and_what_is_held_stays() {
+        let own = tempfile::tempdir().unwrap();
+        let (first, lock) = claim(own.path()).unwrap();
+        fs::create_dir(first.join("run-0")).unwrap();
+        let left = own.path().join("wicketgate-7");
+        fs::create_dir_all(left.join("run-3")).unwrap();
+        fs::create_dir(own.path().join("wicketgate-x")).unwrap();
+        sweep(Version::One, own.path());
+        assert!(first.join("run-0").exists() && !left.exists());
+        assert!(own.path().join("wicketgate-x").exists(), "nobody knows whose it is");
+        let (second, _) = claim(own.path()).unwrap();
+        assert_ne!(first, second);
+        drop(lock);
+        sweep(Version::One, own.path());
+        assert!(!first.exists());
+    }
+
+    #[test]
+    fn both_versions_are_told_the_limits_in_their_own_words() {
+        let plan = |scratch| Plan {
+            level: crate::catalog::command::Level::S2,
+            argv: Vec::new(),
+            env: Vec::new(),
+            interpreter: None,
+            read: Vec::new(),
+            write: Vec::new(),
+            children: Vec::new(),
+            scratch,
+            cwd: "/".into(),
+            network: false,
+            serves: false,
+            limits: crate::catalog::command::Limits {
+                memory_bytes: 1 << 20,
+                cpu_seconds: 1,
+                pids: 7,
+                together: true,
+            },
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let told = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        fs::write(dir.path().join("memory.swap.max"), "max").unwrap();
+        for version in [Version::One, Version::Two] {
+            for controller in Controller::ALL {
+                limit(version, controller, dir.path(), &plan(Scratch::Call)).unwrap();
+            }
+        }
+        let most = ((1_u64 << 20) + (128 << 20)).to_string();
+        assert_eq!((told("memory.limit_in_bytes"), told("memory.max")), (most.clone(), most));
+        assert_eq!((told("pids.max"), told("memory.swap.max")), ("7".into(), "0".into()));
+        assert!(!dir.path().join("memory.memsw.limit_in_bytes").exists());
+    }
+}
