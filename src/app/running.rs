@@ -27,6 +27,7 @@ use crate::config::Amendments;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, RecoveredRun, Status};
+use crate::replay::fork::Forked;
 use crate::replay::player::Player;
 use crate::serve::Readiness;
 use crate::tool::mcp::{Upstream, Upstreams};
@@ -256,6 +257,9 @@ fn road(
     let road = Road::new(settings, parts);
     if let Some(stage) = &checked.stage {
         road.rehearse(Arc::<Player>::clone(&stage.player));
+    }
+    if let Some(forked) = &checked.forked {
+        road.fork(Arc::<Forked>::clone(forked));
     }
     road
 }
