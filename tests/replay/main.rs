@@ -21,7 +21,7 @@ mod house;
 mod tool;
 
 mod drifted;
-
+mod faults;
 mod forked;
 mod frameworks;
 mod opened;
