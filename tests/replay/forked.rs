@@ -119,6 +119,7 @@ fn the_live_part_is_decided_by_the_policy_of_now_and_counts_only_itself() {
         "{}\ndeny contains \"one look is enough\" if {{\n\tinput.tool.name == \"look.up\"\n\tinput.run.calls > 0\n}}\n",
         crate::house::RULES
     );
+    std::fs::remove_dir_all(house.path("bundle")).unwrap();
     house.bundle_of("bundle", &stricter, "1.1.0");
     // A denial that was recorded is told as it was; what was answered before is no call of this run.
     let mut more = calls.clone();
