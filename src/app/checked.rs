@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::enrolment::Enrolled;
 use super::tools::{self, Tools};
-use super::{Error, Stage, bounds, versions};
+use super::{Error, Play, Stage, bounds, versions};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
 use crate::crypto::keys::{PublicKey, SecretKey};
@@ -16,6 +16,7 @@ use crate::identity::token::RunTokens;
 use crate::ledger::enrolment::{Certifier, Local};
 use crate::operator::staff::Staff;
 use crate::policy::activation;
+use crate::replay::fork::Forked;
 use crate::replay::props::RecordedClock;
 use crate::telemetry::metrics::Metrics;
 
@@ -34,6 +35,8 @@ pub(super) struct Checked {
     pub staff: Staff,
     /// What is replayed, if anything is.
     pub stage: Option<Stage>,
+    /// What one run goes on from, if one does.
+    pub forked: Option<Arc<Forked>>,
 }
 
 impl Checked {
@@ -49,7 +52,12 @@ pub(super) fn host() -> String {
 }
 
 /// Loads and checks everything the configuration names; reports all that is wrong.
-pub(super) fn check(config: Config, stage: Option<Stage>) -> Result<(Checked, Tools), Error> {
+pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tools), Error> {
+    let (stage, forked) = match play {
+        None => (None, None),
+        Some(Play::Whole(stage)) => (Some(stage), None),
+        Some(Play::Fork(forked)) => (None, Some(forked)),
+    };
     let clock: Arc<dyn Clock> = match &stage {
         Some(stage) => Arc::<RecordedClock>::clone(&stage.clock),
         None => Arc::new(SystemClock::new()),
@@ -110,6 +118,7 @@ pub(super) fn check(config: Config, stage: Option<Stage>) -> Result<(Checked, To
         artifacts,
         metrics,
         stage,
+        forked,
     };
     Ok((checked, tools))
 }

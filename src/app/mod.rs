@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
+use crate::replay::fork::Forked;
 use crate::replay::player::Player;
 use crate::replay::props::RecordedClock;
 use crate::serve::Readiness;
@@ -81,6 +82,15 @@ pub struct Stage {
     pub clock: Arc<RecordedClock>,
 }
 
+/// How much of a recording a gate plays.
+#[derive(Debug)]
+enum Play {
+    /// All of it: nothing else is in its world.
+    Whole(Stage),
+    /// Its beginning, to one run of an ordinary gate.
+    Fork(Arc<Forked>),
+}
+
 /// What is asked of the running gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ask {
@@ -119,11 +129,19 @@ impl Gate {
     /// # Errors
     /// As [`Self::start`].
     pub async fn replay(config: Config, stage: Stage) -> Result<Self, Error> {
-        Self::start_with(config, Some(stage)).await
+        Self::start_with(config, Some(Play::Whole(stage))).await
     }
 
-    async fn start_with(config: Config, stage: Option<Stage>) -> Result<Self, Error> {
-        let checking = tokio::task::spawn_blocking(|| checked::check(config, stage));
+    /// The same as [`Self::start`], but one run goes on from a recording.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn fork(config: Config, forked: Arc<Forked>) -> Result<Self, Error> {
+        Self::start_with(config, Some(Play::Fork(forked))).await
+    }
+
+    async fn start_with(config: Config, play: Option<Play>) -> Result<Self, Error> {
+        let checking = tokio::task::spawn_blocking(|| checked::check(config, play));
         let checked = checking.await.map_err(|e| Error::System(e.to_string()))??;
         let unfit = tools::look(&checked.1).await;
         if !unfit.is_empty() {

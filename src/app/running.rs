@@ -29,6 +29,7 @@ use crate::crypto::files::Seen;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, RecoveredRun, Status};
+use crate::replay::fork::Forked;
 use crate::replay::player::Player;
 use crate::serve::Readiness;
 use crate::tool::mcp::{Upstream, Upstreams};
@@ -270,6 +271,9 @@ fn road(
     let road = Road::new(settings, parts);
     if let Some(stage) = &checked.stage {
         road.rehearse(Arc::<Player>::clone(&stage.player));
+    }
+    if let Some(forked) = &checked.forked {
+        road.fork(Arc::<Forked>::clone(forked));
     }
     road
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::prologue::Line;
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::id::CallId;
@@ -250,6 +251,16 @@ fn of_outcome(call: CallId, outcome: Outcome, receipt: Receipt) -> Answer {
             Err(Fault::new(Code::CallUnknown, message).detail(cause).about(&call).at(&receipt))
         }
         Outcome::Cancelled { reason } => Err(cancelled(&call, &reason, &receipt)),
+    }
+}
+
+/// The answer that a recording gives to a call of a run that goes on from it; `opening`: that of the run,
+/// which names the recording.
+#[must_use = "a recorded answer is somebody's answer"]
+pub fn of_recorded(call: &CallId, line: Line, opening: &Receipt) -> Answer {
+    match line {
+        Line::Ended(outcome) => of_outcome(call.clone(), outcome, opening.clone()),
+        Line::Denied(reasons) => Err(denied(call, &reasons, opening)),
     }
 }
 

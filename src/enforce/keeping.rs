@@ -1,10 +1,12 @@
 //! What of a run is kept for a replay: the tools its agent was shown, and a seed for what is minted for it.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
 use super::answer::Fault;
+use super::prologue::Fork;
 use super::{Cast, Opening, Road};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
@@ -15,10 +17,14 @@ use crate::domain::time::Timestamp;
 use crate::identity::lineage::Grants;
 use crate::identity::manifest::{Keep, Manifest};
 use crate::ledger::drafts::clip;
+use crate::ledger::permit::Receipt;
 use crate::tool::toolbox::described;
 
 /// The mode of a run that is answered from a recording (`OpenRunRequest.mode`, `run.opened.replay.mode`).
 pub(super) const REPLAY: &str = "replay";
+
+/// `run.opened.replay.mode` of a run that goes on from a recording.
+pub(super) const FORK: &str = "fork";
 
 /// How one run is kept.
 #[derive(Debug, Default)]
@@ -29,6 +35,10 @@ pub(super) struct Keeping {
     seed: Option<Seed>,
     /// The id it has to have.
     pub run: Option<RunId>,
+    /// Where it goes on from.
+    fork: Option<Fork>,
+    /// Of such a run, where its opening is on the books.
+    opening: OnceLock<Receipt>,
     /// How often each call was given an id.
     minted: Mutex<BTreeMap<Digest, u64>>,
 }
@@ -39,9 +49,38 @@ impl Keeping {
         self.seed
     }
 
+    /// That of a run that goes on from a recording.
+    pub fn forked(fork: Fork) -> Self {
+        Self { seed: fork.seed, fork: Some(fork), ..Self::default() }
+    }
+
+    /// Whether it goes on from a recording.
+    pub const fn is_fork(&self) -> bool {
+        self.fork.is_some()
+    }
+
+    /// The opening of a run that goes on from a recording is on the books.
+    pub fn put_open(&self, receipt: &Receipt) {
+        if self.is_fork() {
+            drop(self.opening.set(receipt.clone()));
+        }
+    }
+
+    /// Of a run that goes on from a recording, where its opening is on the books.
+    pub fn opening(&self) -> Option<&Receipt> {
+        self.opening.get()
+    }
+
+    /// When the agent is told that the run was opened.
+    pub fn told(&self, opened_at: Timestamp) -> Timestamp {
+        self.fork.as_ref().map_or(opened_at, |fork| fork.opened_at)
+    }
+
     /// The id of the run that is opened.
     pub fn run_id(&self, drawn: impl FnOnce() -> [u8; 16]) -> RunId {
-        let seeded = || self.seed.map(|seed| RunId::from_random(seed.derive("run", &[])));
+        // WHY: a fork has the seed of another run, and must not have its id.
+        let seed = self.seed.filter(|_| !self.is_fork());
+        let seeded = || seed.map(|seed| RunId::from_random(seed.derive("run", &[])));
         self.run.or_else(seeded).unwrap_or_else(|| RunId::from_random(drawn()))
     }
 
@@ -56,16 +95,22 @@ impl Keeping {
         Some(seed.derive("call", &[asked.as_bytes(), &count.to_be_bytes()]))
     }
 
-    /// What `run.opened` says of it: also the time that policies and the agent are told it was opened at.
+    /// What `run.opened` says of it: also the time that the agent is told it was opened at.
     pub fn facts(&self, opened_at: Timestamp) -> Vec<(&'static str, Json)> {
         let mode = match (&self.recording, self.keep) {
+            _ if self.is_fork() => FORK,
             (Some(_), _) => REPLAY,
             (None, Keep::Nothing) => return Vec::new(),
             (None, keep) => keep.as_str(),
         };
-        let clock = Json::from(opened_at.to_string());
+        let clock = Json::from(self.told(opened_at).to_string());
         let mut replay = vec![("mode", Json::from(mode)), ("clock", clock)];
         replay.extend(self.recording.map(|of| ("recording", Json::from(of.prefixed()))));
+        if let Some(Fork { recording, run, at, .. }) = &self.fork {
+            replay.push(("recording", Json::from(recording.prefixed())));
+            replay.push(("run", Json::from(run.to_string())));
+            replay.push(("at", Json::from(*at)));
+        }
         let mut facts = vec![("replay", Json::object(replay))];
         facts.extend(self.seed.map(|seed| ("seed", Json::from(seed.to_string()))));
         facts
@@ -105,6 +150,9 @@ impl Road {
             let Cast { seed, run } = rehearsal.opened();
             let recording = Some(recording);
             return Ok(Keeping { recording, seed, run, ..Keeping::default() });
+        }
+        if let Some(forking) = self.forking(opening, manifest) {
+            return forking;
         }
         if opening.mode == REPLAY || !opening.recording.is_empty() {
             let message = "this gate replays nothing; `wicketgate replay` starts one that does";

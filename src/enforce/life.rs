@@ -59,6 +59,7 @@ impl Road {
             breaker: ArcSwap::from_pointee(None),
             docket: Docket::new(),
             rehearsal: OnceLock::new(),
+            prologue: OnceLock::new(),
             turn: RwLock::new(()),
             runs: Runs::default(),
             manifests: OnceLock::new(),

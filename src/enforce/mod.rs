@@ -26,6 +26,7 @@ pub use delegate::ParentClaim;
 pub use implicit::Thread;
 pub use opening::{Opened, Opening};
 pub use posture::{Challenge, Isolation, Observed, Probe, Report};
+pub use prologue::{Fork, Line, Prologue};
 pub use rehearsal::{Cast, Cue, Rehearsal, Told as Recorded};
 pub use run::{Run, Sealed};
 pub use settings::{Parts, Settings};
@@ -76,6 +77,7 @@ mod life;
 mod lineage;
 mod opening;
 pub mod posture;
+mod prologue;
 mod recall;
 mod rehearsal;
 mod rejected;
@@ -120,6 +122,8 @@ pub struct Road {
     docket: Docket,
     /// The recording that is replayed, if one is.
     rehearsal: OnceLock<Arc<dyn Rehearsal>>,
+    /// The recording that one run goes on from, if one does.
+    prologue: OnceLock<Arc<dyn Prologue>>,
     /// Read while a decision is made and queued, written while a bundle is activated: a decision
     /// stands before the activation in the ledger if and only if it was made by the old bundle.
     turn: RwLock<()>,
@@ -189,6 +193,7 @@ impl Road {
         match self.admit(run, request) {
             Ok(Entry::Wait(waiting)) => self.wait(run, waiting).await,
             Ok(Entry::Recall(call)) => self.recall(run, &call).await,
+            Ok(Entry::Told(answer)) => self.give(run, *answer),
             Err(fault) => {
                 if fault.receipt.is_none() {
                     self.reject(fault.code);
@@ -211,16 +216,22 @@ impl Road {
         self.pace(&run.opener.name, &run.auth)?;
         let call = self.decode(run, request)?;
         self.may_ask(run, &call)?;
+        let drifted = match self.prologue(run, &call) {
+            Some(Ok(answer)) => return Ok(Entry::Told(Box::new(answer))),
+            Some(Err(drift)) => Some(drift),
+            None => None,
+        };
         let id = call.id().clone();
         let fingerprint = self.fingerprint(&call);
         // WHY: taken before admission, so that what is shed leaves no trace in the run.
         let slot = Arc::clone(&self.slots).try_acquire_owned();
         let admitted = run.admit(&call, fingerprint, &*self.clock, &self.settings.attested)?;
-        let New { sender, refusals, facts, cancel, turn } = match admitted {
+        let New { sender, mut refusals, facts, cancel, turn } = match admitted {
             Admitted::Join(waiting) => return Ok(Entry::Wait(waiting)),
             Admitted::Recall => return Ok(Entry::Recall(call)),
             Admitted::New(new) => new,
         };
+        refusals.extend(drifted);
         let Ok(slot) = slot else {
             run.forget(&id);
             let mut fault = Fault::new(Code::Overloaded, "too many calls are on the road");
@@ -457,4 +468,5 @@ fn call_span(run: &Run, call: &ToolCall) -> Span {
 enum Entry {
     Wait(Waiting),
     Recall(ToolCall),
+    Told(Box<Answer>),
 }

@@ -230,6 +230,7 @@ impl Road {
                 return Err(Fault::of_ledger(&error));
             }
         };
+        keeping.put_open(&receipt);
         let run = Arc::new(Run {
             id,
             manifest: Arc::clone(manifest),
@@ -253,6 +254,9 @@ impl Road {
             words: tokio::sync::Mutex::default(),
         });
         self.runs.insert(&run);
+        if let Some(prologue) = self.prologue.get().filter(|_| run.keeping.is_fork()) {
+            prologue.opened(&id);
+        }
         if let Some(below) = below {
             below.lodging.settle(&run);
         }

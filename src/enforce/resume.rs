@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::Road;
 use super::delegate::Proof;
-use super::keeping::Keeping;
+use super::keeping::{FORK, Keeping};
 use super::lineage::Lodging;
 use super::run::{Place, Run, State};
 use crate::domain::call::Auth;
@@ -37,6 +37,12 @@ impl Road {
         for found in in_order(recovered) {
             if text(&found, "implicit") == Some("session") {
                 left.add(found, "session_lost", None);
+                continue;
+            }
+            // WHY: which steps of its recording were answered is not known any more, and what was to be
+            // answered from there must not run.
+            if is_fork(&found) {
+                left.add(found, "recording_lost", None);
                 continue;
             }
             let above = text(&found, "parent").and_then(RunId::parse);
@@ -175,6 +181,11 @@ impl Left {
 fn in_order(mut recovered: Vec<RecoveredRun>) -> Vec<RecoveredRun> {
     recovered.sort_by_key(|found| found.opened.seq);
     recovered
+}
+
+fn is_fork(found: &RecoveredRun) -> bool {
+    let replay = found.opened.draft.data.get("replay");
+    replay.and_then(|replay| replay.get("mode")).and_then(Json::as_str) == Some(FORK)
 }
 
 fn text<'a>(found: &'a RecoveredRun, name: &str) -> Option<&'a str> {

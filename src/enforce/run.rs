@@ -175,7 +175,7 @@ impl Run {
     /// randomness and time.
     #[must_use]
     pub fn determined(&self) -> Option<(Seed, Timestamp)> {
-        self.keeping.seed().map(|seed| (seed, self.opened_at))
+        self.keeping.seed().map(|seed| (seed, self.keeping.told(self.opened_at)))
     }
 
     /// The bytes of an id for a call that its agent gave none, if the run has a seed; see `Keeping::call_id`.

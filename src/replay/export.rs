@@ -123,6 +123,7 @@ fn recorded<'a>(lines: &[&'a Line]) -> Result<&'a Line, String> {
                 .into());
         }
         Some("replay") => return Err("it is a replay itself".into()),
+        Some("fork") => return Err("it goes on from another recording".into()),
         Some(_) => {}
     }
     if data.get("parent").is_some() {

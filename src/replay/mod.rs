@@ -8,6 +8,7 @@
 
 pub mod drift;
 pub mod export;
+pub mod fork;
 mod line;
 mod matching;
 pub mod player;

@@ -114,6 +114,33 @@ impl Player {
         &self.recording
     }
 
+    /// Takes up the step of this call and has it answered at once; `None`: every step was asked for. Whoever
+    /// takes steps like this takes one at a time.
+    pub(super) fn take(&self, call: &ToolCall) -> Result<Option<usize>, Reason> {
+        let over = {
+            let state = self.state.lock();
+            !state.stopped && state.matching.left().next().is_none()
+        };
+        if over {
+            return Ok(None);
+        }
+        match self.meet(call)? {
+            Met::Step(at) => {
+                self.state.lock().matching.answer(at);
+                Ok(Some(at))
+            }
+            Met::Wait => {
+                let message = "the call waits for another one, and none is on its way";
+                Err(Reason::effect_refused("replay", "replay.stopped", message))
+            }
+        }
+    }
+
+    /// One step, if it can still be read.
+    pub(super) fn read(&self, at: usize) -> Option<Step> {
+        self.recording.step(self.recording.places.get(at)?).ok()
+    }
+
     /// The recorded call that a call is, while it is on the road.
     pub(super) fn step_of(&self, run: &RunId, call: &CallId) -> Option<Arc<Step>> {
         let state = self.state.lock();
@@ -299,9 +326,7 @@ impl Rehearsal for Player {
                 Met::Wait => told.await,
             }
         };
-        let place = self.recording.places.get(at);
-        let read = place.map(|place| self.recording.step(place));
-        let Some(Ok(step)) = read else {
+        let Some(step) = self.read(at) else {
             let message = "the recorded call cannot be read any more";
             return Err(Reason::effect_refused("replay", "replay.unreadable", message));
         };
@@ -389,7 +414,7 @@ fn codes(reasons: Option<&Json>) -> Json {
 }
 
 /// What was said against a call that no policy judged.
-fn reasons(step: &Step) -> Vec<Reason> {
+pub(super) fn reasons(step: &Step) -> Vec<Reason> {
     let text = |reason: &Json, name: &str| {
         reason.get(name).and_then(Json::as_str).map(str::to_owned).unwrap_or_default()
     };

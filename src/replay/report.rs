@@ -5,6 +5,7 @@ use super::player::Played;
 use super::recording::Header;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
+use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::xml::escaped;
 
@@ -24,6 +25,8 @@ pub struct Report<'a> {
     pub tools: Vec<&'a str>,
     /// How far it was played.
     pub played: Played,
+    /// Of a run that goes on from the recording: its first own step, and its id if it was opened.
+    pub forked: Option<(u64, Option<RunId>)>,
     /// Why nothing can be said, if so: the agent's command failed, or never came.
     pub unsure: Option<String>,
 }
@@ -58,6 +61,10 @@ impl Report<'_> {
             ("asked", Self::count(self.played.asked)),
             ("drifts", drifts.into()),
         ];
+        members.extend(self.forked.map(|(at, run)| {
+            let run = run.map_or(Json::Null, |run| Json::from(run.to_string()));
+            ("fork", Json::object([("at", Json::from(at)), ("run", run)]))
+        }));
         members.extend(self.unsure.as_deref().map(|why| ("why", Json::from(why))));
         canonical::text(&Json::object(members))
     }
@@ -86,6 +93,9 @@ impl Report<'_> {
             (n, _) => format!("{n} drifts: {asked} of {steps} steps replayed"),
         };
         lines.push(end);
+        lines.extend(self.forked.and_then(|(at, run)| {
+            Some(format!("run {} goes on from step {at} of run {}", run?, self.header.run))
+        }));
         lines.join("\n")
     }
 

@@ -461,6 +461,10 @@ class Checker:
             if entry["run_seq"] != 0 or "run_prev" in entry:
                 self.bad(where, "run", "run.opened is not the start of its run")
             simulated = entry["data"].get("mode") == "simulate"
+            origin = entry["data"].get("replay", {})
+            named = {"replay": {"recording"}, "fork": {"recording", "run", "at"}}.get(origin.get("mode"), set())
+            if origin.keys() & {"recording", "run", "at"} != named or origin.get("run") == entry["run"]:
+                self.bad(where, "run", "run.opened does not say what the run comes from")
             self.runs[entry["run"]] = {
                 "next": 1, "leaf": leaf, "sealed": False, "chain": chain.id, "simulated": simulated,
             }

@@ -164,6 +164,26 @@ class GoodLedger(unittest.TestCase):
         self.assertEqual(problems(simulated("call.cancelled", {"reason": "simulated"}).seal()), set())
         self.assertEqual(problems(simulated("call.unknown", {"cause": "writer_lost"}).seal()), set())
 
+    def test_a_run_says_all_of_where_it_goes_on_from_or_nothing(self):
+        other = {"recording": "sha256:" + "ab" * 32, "run": "00000000-0000-4000-8000-000000000007", "at": 3}
+        clock = "2026-11-21T20:05:03.123Z"
+
+        def book(**replay):
+            book = good_book()
+            opened = next(entry for entry in book.entries if entry["kind"] == "run.opened")
+            opened["data"]["replay"] = {"clock": clock} | replay
+            return problems(book.seal())
+
+        self.assertEqual(book(mode="fork", **other), set())
+        self.assertEqual(book(mode="replay", recording=other["recording"]), set())
+        self.assertEqual(book(mode="record"), set())
+        for missing in other:
+            self.assertEqual(book(mode="fork", **{k: v for k, v in other.items() if k != missing}), {"run"})
+        self.assertEqual(book(mode="record", **other), {"run"})
+        self.assertEqual(book(mode="replay"), {"run"})
+        own = next(entry["run"] for entry in good_book().entries if entry["kind"] == "run.opened")
+        self.assertEqual(book(mode="fork", **(other | {"run": own})), {"run"})
+
     def test_roots_are_those_of_the_definition(self):
         def by_definition(leaves):
             if len(leaves) == 1:

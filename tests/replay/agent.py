@@ -2,7 +2,7 @@
 
     agent.py '[[["look.up", {"name": "a"}]], …]'
 
-One list of calls a round; the calls of a round are made side by side. Where the gate is comes from the environment,
+One list of calls a round; the calls of a round are made side by side. A text is a command that runs between rounds. Where the gate is comes from the environment,
 as `wicketgate replay` sets it: WICKETGATE_MCP_URL and WICKETGATE_TOKEN.
 """
 
@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import re
+import subprocess
 import sys
 import threading
 import urllib.parse
@@ -48,6 +49,8 @@ def main(rounds):
     client = {"name": "agent.py", "version": "1"}
     begun = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": client}
     headers, answer = ask(1, "initialize", begun)
+    if "result" not in answer:
+        sys.exit(json.dumps(answer))
     session = headers["Mcp-Session-Id"]
     meta = answer["result"].get("_meta", {})
     seed, clock = meta.get("wicketgate.dev/seed"), meta.get("wicketgate.dev/clock")
@@ -55,6 +58,9 @@ def main(rounds):
     exchange("POST", {"jsonrpc": "2.0", "method": "notifications/initialized"}, session)
     number = 1
     for calls in rounds:
+        if isinstance(calls, str):
+            subprocess.run(["sh", "-c", calls], check=True, stdout=sys.stderr)
+            continue
         answers = [None] * len(calls)
 
         def call(at, number, name, arguments):

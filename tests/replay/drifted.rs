@@ -83,6 +83,38 @@ fn a_report_collects_all_and_is_understood_by_what_reads_results_of_tests() {
 }
 
 #[test]
+fn a_build_holds_an_agent_against_all_its_recordings_with_the_script_of_the_example() {
+    let house = house();
+    std::fs::create_dir(house.path("recordings")).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/replay/check.sh");
+    let check = |calls: &[(&str, Value)]| {
+        let mut command = std::process::Command::new(script);
+        command.args(["recordings", "results"]).args(agent(&rounds(calls)));
+        command.env("WICKETGATE", crate::house::GATE);
+        house.ran(command)
+    };
+    // Nothing to hold it against is no success.
+    assert_eq!(check(&three()).code, 2);
+    for name in ["one", "two"] {
+        let to = house.path("recordings").join(name).with_extension("recording");
+        std::fs::copy(house.path("run.recording"), to).unwrap();
+    }
+    let same = check(&three());
+    assert_eq!(same.code, 0, "{same:?}");
+    let mut changed = three();
+    changed[1].1 = json!({"text": "good bye", "id": "r-2"});
+    let drifted = check(&changed);
+    assert_eq!(drifted.code, 1, "{drifted:?}");
+    for name in ["one", "two"] {
+        let result = house.path("results").join(name).with_extension("xml");
+        let result = std::fs::read_to_string(result).unwrap();
+        assert!(result.contains("tests=\"4\" failures=\"1\""), "{result}");
+    }
+    std::fs::write(house.path("recordings/one.recording"), "no recording").unwrap();
+    assert_eq!(check(&three()).code, 2);
+}
+
+#[test]
 fn what_is_never_the_same_twice_need_not_be() {
     let house = house();
     let mut calls = three();

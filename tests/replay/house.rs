@@ -176,10 +176,16 @@ impl House {
     /// A signed bundle of one file.
     #[track_caller]
     pub fn bundle(&self, name: &str, rules: &str) {
+        self.bundle_of(name, rules, "1.0.0");
+    }
+
+    /// The same of this version.
+    #[track_caller]
+    pub fn bundle_of(&self, name: &str, rules: &str, version: &str) {
         std::fs::create_dir_all(self.path(name).join("agent")).unwrap();
         std::fs::write(self.path(name).join("agent/main.rego"), rules).unwrap();
         let sign = ["policy", "sign", name, "--key", "policy", "--name", "replay"];
-        self.run(&[&sign[..], &["--version", "1.0.0"]].concat());
+        self.run(&[&sign[..], &["--version", version]].concat());
     }
 
     /// A command of the program that has to succeed.
@@ -275,6 +281,8 @@ impl House {
     pub fn replay(&self, options: &[&str], words: &[String]) -> Ran {
         let mut command = Command::new(GATE);
         command.args(["replay", "run.recording"]).args(options).arg("--").args(words);
+        // Where the gate is the configured one, the agent has to show what it always shows.
+        command.env("WICKETGATE_TOKEN", TOKEN);
         self.ran(command)
     }
 }
@@ -293,6 +301,11 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Ends it in order; open runs are sealed.
     #[track_caller]
     pub fn stop(self) {

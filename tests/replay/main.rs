@@ -21,6 +21,8 @@ mod house;
 mod tool;
 
 mod drifted;
+mod faults;
+mod forked;
 mod frameworks;
 mod opened;
 mod recorded;

@@ -13,7 +13,8 @@ pub fn grpc_python() -> PathBuf {
     std::env::var_os("WICKETGATE_TEST_PYTHON").map_or_else(usual, Into::into)
 }
 
-fn opens(asked: &Value) -> Vec<String> {
+/// The words that start an agent that opens runs.
+pub fn opens(asked: &Value) -> Vec<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replay/opens.py");
     let words =
         [grpc_python().display().to_string(), script.display().to_string(), asked.to_string()];

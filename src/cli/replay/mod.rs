@@ -26,7 +26,11 @@ mod stage;
     after_help = "Examples:\n  wicketgate replay export RUN --config wicketgate.yaml --out run.recording\n  \
     wicketgate replay run.recording -- python agent.py\n  \
     wicketgate replay run.recording --report --junit replay.xml -- python agent.py\n  \
-    wicketgate replay run.recording --bundle policy -- python agent.py\n\n\
+    wicketgate replay run.recording --bundle policy -- python agent.py\n  \
+    wicketgate replay run.recording --fork-at 3 --config wicketgate.yaml -- python agent.py\n\n\
+    With --fork-at the steps before that one are answered from the recording and executed by nobody; then a\n\
+    new run of the configured gate goes on, whose opening names the recording, the run and the step.\n\
+    WICKETGATE_TOKEN is left as it is.\n\
     Without --report the first drift ends it: that call and all later ones are refused.\n\
     Ends with 0 if nothing drifted, 1 if something did, 2 if that cannot be told: the recording is not\n\
     whole, or the command failed or opened no run."

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,12 @@ use std::time::Duration;
 use super::stage::{Desk, Policies};
 use super::{Exit, block_on, complain, say};
 use crate::app::{Gate, Stage};
+use crate::cli::reader;
+use crate::domain::digest::Digest;
+use crate::domain::id::RunId;
 use crate::identity;
-use crate::replay::player::{Manner, Player};
+use crate::replay::fork::Forked;
+use crate::replay::player::{Manner, Played, Player};
 use crate::replay::props::RecordedClock;
 use crate::replay::recording::Recording;
 use crate::replay::report::Report;
@@ -34,6 +38,14 @@ pub struct Play {
     /// Arguments that do not count when calls are matched, beside those the manifest names
     #[arg(long, value_name = "TOOL:/POINTER", value_parser = volatile)]
     volatile: Vec<(String, String)>,
+    /// Answer the steps before this one from the recording, and go on from there with a new run of the
+    /// gate that --config describes: judged, recorded and executed like any other
+    #[arg(long, value_name = "STEP", requires = "config", conflicts_with_all = ["report", "bundle", "listen"],
+        value_parser = clap::value_parser!(u64).range(1..))]
+    fork_at: Option<u64>,
+    /// The configuration of the gate that goes on
+    #[arg(long, value_name = "FILE", requires = "fork_at")]
+    config: Option<PathBuf>,
     /// Listen on this loopback address; default: a port the system chooses. `off`: on the socket only
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: String,
@@ -67,7 +79,13 @@ pub(super) fn run(args: &Play) -> Exit {
         Ok(recording) => recording,
         Err(error) => return failed(error.to_string()),
     };
-    match block_on(play(args, recording)) {
+    let playing = async {
+        match args.fork_at.zip(args.config.as_deref()) {
+            Some((at, config)) => fork(args, recording, at, config).await,
+            None => play(args, recording).await,
+        }
+    };
+    match block_on(playing) {
         Ok(Ok(exit)) => exit,
         Ok(Err(why)) => failed(why),
         Err(exit) => exit,
@@ -91,36 +109,73 @@ async fn play(args: &Play, recording: Recording) -> Result<Exit, String> {
     let stage = Stage { player: Arc::clone(&player), clock };
     let gate = Gate::replay(config, stage).await;
     let mut gate = gate.map_err(|e| format!("the gate: {e}"))?;
+    let (socket, token) = (Some(desk.socket()), Some(desk.token.as_str()));
+    let place = Place { socket, token, recording: player.recording().digest };
+    let ran = beside(&mut gate, args, &place).await?;
+    tell(args, &report(player.recording(), player.finish(), ran, None))
+}
+
+/// The beginning from the recording, the rest with a gate of its own.
+async fn fork(args: &Play, recording: Recording, at: u64, config: &Path) -> Result<Exit, String> {
+    let volatile = pointers(args, &recording)?;
+    let forked = Forked::new(recording, at, volatile).map_err(|e| e.to_string())?;
+    let forked = Arc::new(forked);
+    let config = reader::configuration(config)?;
+    let socket = config.listen.socket.clone();
+    let gate = Gate::fork(config, Arc::clone(&forked)).await;
+    let mut gate = gate.map_err(|e| format!("the gate: {e}"))?;
+    // The agent's own credential, if it needs one, is in its environment already.
+    let place = Place { socket, token: None, recording: forked.recording().digest };
+    let ran = beside(&mut gate, args, &place).await?;
+    let (played, run) = (forked.finish(), forked.run());
+    tell(args, &report(forked.recording(), played, ran, Some((at, run))))
+}
+
+/// Where the command finds the gate, and what it shows there.
+struct Place<'a> {
+    socket: Option<PathBuf>,
+    token: Option<&'a str>,
+    recording: Digest,
+}
+
+/// Lets the command work beside the gate, and ends both; how the command failed, if it did.
+async fn beside(gate: &mut Gate, args: &Play, place: &Place<'_>) -> Result<Option<String>, String> {
     let ready = tokio::time::timeout(PATIENCE, gate.ready()).await;
-    if ready != Ok(true) {
+    let ran = if ready == Ok(true) {
+        command(args, place, gate.agents().first()).await
+    } else {
         let reasons = gate.readiness().borrow().reasons.join("; ");
-        return Err(format!("the gate is not ready: {reasons}"));
-    }
-    let ran = command(args, &desk, &player, gate.agents().first()).await;
+        Err(format!("the gate is not ready: {reasons}"))
+    };
     gate.stop();
     let ended = gate.wait().await.map_err(|e| format!("the gate: {e}"));
     ended?;
-    let ran = ran?;
-    let played = player.finish();
+    ran
+}
+
+fn report(
+    recording: &Recording,
+    mut played: Played,
+    ran: Option<String>,
+    forked: Option<(u64, Option<RunId>)>,
+) -> Report<'_> {
     let unsure = match (played.opened, ran) {
         (0, None) => Some("the command opened no run".to_owned()),
         (_, Some(how)) => Some(format!("the command ended with {how}")),
         (_, None) => None,
     };
-    let recording = player.recording();
-    let report = Report {
+    if played.opened == 0 {
+        // Nothing was asked because nobody came.
+        played.drifts.clear();
+    }
+    Report {
         header: &recording.header,
         recording: recording.digest,
         tools: recording.places.iter().map(|place| place.tool.as_str()).collect(),
-        // Nothing was asked because nobody came.
-        played: if played.opened == 0 {
-            crate::replay::player::Played { drifts: Vec::new(), ..played }
-        } else {
-            played
-        },
+        played,
+        forked,
         unsure,
-    };
-    tell(args, &report)
+    }
 }
 
 /// The JSON pointers that do not count: the manifest's and those of the command line.
@@ -137,16 +192,15 @@ fn pointers(args: &Play, recording: &Recording) -> Result<BTreeMap<String, Vec<S
 /// Runs the command to its end; how it failed, if it did.
 async fn command(
     args: &Play,
-    desk: &Desk,
-    player: &Player,
+    place: &Place<'_>,
     tcp: Option<&SocketAddr>,
 ) -> Result<Option<String>, String> {
     let (program, rest) = args.command.split_first().ok_or("there is no command")?;
     let mut command = tokio::process::Command::new(program);
     command.args(rest).kill_on_drop(true);
-    command.env("WICKETGATE_SOCKET", desk.socket());
-    command.env("WICKETGATE_TOKEN", &desk.token);
-    command.env("WICKETGATE_REPLAY", player.recording().digest.prefixed());
+    command.envs(place.socket.as_ref().map(|socket| ("WICKETGATE_SOCKET", socket)));
+    command.envs(place.token.map(|token| ("WICKETGATE_TOKEN", token)));
+    command.env("WICKETGATE_REPLAY", place.recording.prefixed());
     if let Some(tcp) = tcp {
         command.env("WICKETGATE_URL", format!("http://{tcp}"));
         command.env("WICKETGATE_MCP_URL", format!("http://{tcp}/mcp"));

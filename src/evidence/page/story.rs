@@ -71,6 +71,7 @@ fn run(story: &Story) -> Markup {
         ),
         ("Its manifest is known how", delegate(text(opening, "delegate")).to_owned()),
         ("Delegated to runs", runs_below.join(", ")),
+        ("Goes on from", opening.get("replay").map(forked).unwrap_or_default()),
         ("Opened", at("opened")),
         ("Sealed", at("sealed")),
         ("Ends of its calls", ended.join(", ")),
@@ -96,6 +97,18 @@ fn run(story: &Story) -> Markup {
 /// One of the runs above, the first one first.
 fn above(one: &Json) -> String {
     format!("{} {} in run {}", text(one, "id"), text(one, "version"), text(one, "run"))
+}
+
+/// The recorded run that a run goes on from; empty for any other.
+fn forked(replay: &Json) -> String {
+    match replay.get("at").and_then(Json::as_u64) {
+        Some(at) => format!(
+            "step {at} of run {}; before that its agent was answered from the recording {}, and nothing was executed",
+            text(replay, "run"),
+            text(replay, "recording")
+        ),
+        None => String::new(),
+    }
 }
 
 fn delegate(word: &str) -> &str {

@@ -15,8 +15,8 @@ use crate::evidence::scope::{Scope, Strand};
 use crate::evidence::statement::{self, Exporter, Subject};
 use crate::evidence::{controls, page};
 use crate::ledger::entry::Kind;
-use crate::ledger::verify::Damage;
 use crate::ledger::verify::amended::Amendments;
+use crate::ledger::verify::{Damage, Line};
 
 /// DSSE payload type of a manifest.
 const MANIFEST_TYPE: &str = "application/vnd.wicketgate.manifest.v1+yaml";
@@ -238,6 +238,12 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
             "that agents had no way past the gate: what is recorded of their isolation is their own word",
         );
     }
+    for (run, recording, at) in case.strands.iter().flat_map(Strand::asked).filter_map(forked) {
+        say(&format!(
+            "what its agent was answered before its first call: the run goes on from step {at} of run {run}, \
+             as told by the recording {recording}"
+        ));
+    }
     let states: [(&str, Is); 6] = [
         ("they are withheld", |p| matches!(p, Payload::Withheld(Why::Unsaid))),
         ("nothing of the run was stored", |p| matches!(p, Payload::Withheld(Why::Incognito))),
@@ -259,4 +265,11 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
         say("that no entry is dated in the future: no time was given to compare with");
     }
     report.unenforced = case.materials().iter().map(Material::unenforced_count).sum();
+}
+
+/// Of a run that goes on from another one: that run, the recording and the step.
+fn forked(line: &Line) -> Option<(&str, &str, u64)> {
+    let replay = line.entry.draft.data.get("replay")?;
+    let text = |name| replay.get(name).and_then(Json::as_str);
+    Some((text("run")?, text("recording")?, replay.get("at")?.as_u64()?))
 }

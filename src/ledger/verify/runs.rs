@@ -101,6 +101,7 @@ impl Run {
         self.prev = Some(line.leaf);
         if line.is(Kind::RunOpened) {
             self.simulated = line.text("mode") == Some(SIMULATE);
+            origin(run, line).map_err(|why| Damage::new("S3", why))?;
         }
         if line.is(Kind::RunSealed) {
             return self.seal(line);
@@ -159,6 +160,27 @@ impl Run {
         self.calls.insert(id, Call { stage, tool, unread, hold });
         Ok(())
     }
+}
+
+/// A run says of what it is a replay, or from where in another run it goes on: all of it or nothing.
+fn origin(run: &RunId, opened: &Line) -> Result<(), String> {
+    let Some(replay) = opened.entry.draft.data.get("replay") else { return Ok(()) };
+    let text = |name| replay.get(name).and_then(Json::as_str);
+    let mode = text("mode").unwrap_or_default();
+    let (recording, from) = (replay.get("recording").is_some(), text("run"));
+    let (other, at) = (from.is_some(), replay.get("at").is_some());
+    let expected = match mode {
+        "fork" => (true, true, true),
+        "replay" => (true, false, false),
+        _ => (false, false, false),
+    };
+    if (recording, other, at) != expected {
+        return Err(format!("the opening does not say what a run of the mode `{mode}` comes from"));
+    }
+    if from == Some(run.to_string().as_str()) {
+        return Err("the run goes on from itself".into());
+    }
+    Ok(())
 }
 
 fn said(call: Option<&Call>) -> &'static str {

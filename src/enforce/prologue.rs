@@ -1,0 +1,150 @@
+//! A run that goes on where a recorded one is left: what its agent is answered up to there is read from the
+//! recording and is no call of this run. From there on every call walks the road.
+//!
+//! Its opening says which recording, which run and which step, and is on the books before anything is
+//! answered. Nothing of the recording is executed, counted or decided here; what departs from it before that
+//! step is a call, and is denied.
+
+use std::sync::Arc;
+
+use super::answer::{self, Answer, Fault};
+use super::keeping::Keeping;
+use super::{Opening, Road, Run};
+use crate::domain::call::ToolCall;
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, RunId};
+use crate::domain::outcome::Outcome;
+use crate::domain::seed::Seed;
+use crate::domain::time::Timestamp;
+use crate::identity::manifest::Manifest;
+use crate::tool::Cancel;
+
+/// Where a run comes from: what its opening says of that.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fork {
+    /// SHA-256 of the recording.
+    pub recording: Digest,
+    /// The recorded run.
+    pub run: RunId,
+    /// The first step that is not answered from the recording, from 1.
+    pub at: u64,
+    /// The manifest of both runs.
+    pub manifest: Digest,
+    /// The seed of the recorded run, if it had one: what its agent does again derives from it.
+    pub seed: Option<Seed>,
+    /// What the agent may take for the time: when the recorded run was opened.
+    pub opened_at: Timestamp,
+}
+
+/// What the agent was answered when the call was recorded.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Line {
+    /// It ran, and ended like this.
+    Ended(Outcome),
+    /// It was denied, or nobody approved it.
+    Denied(Vec<Reason>),
+}
+
+/// The port to the recording that a run goes on from.
+pub trait Prologue: Send + Sync + 'static {
+    /// Where the run comes from.
+    fn fork(&self) -> Fork;
+
+    /// One run begins with it; false: another one did.
+    fn begin(&self) -> bool;
+
+    /// The run is on the books.
+    fn opened(&self, run: &RunId);
+
+    /// What the agent was answered to this call; `None`: everything before the fork was answered, and the
+    /// call is the run's own.
+    ///
+    /// # Errors
+    /// It is not what the agent did then, before the fork: the call is refused, and so is every later one.
+    fn next(&self, call: &ToolCall) -> Result<Option<Line>, Reason>;
+
+    /// What was answered to this call, if it was.
+    fn told(&self, call: &CallId) -> Option<Line>;
+}
+
+impl Road {
+    /// Lets one run go on from this recording. The first that is given stays.
+    pub fn fork(&self, prologue: Arc<dyn Prologue>) {
+        drop(self.prologue.set(prologue));
+    }
+
+    /// How the run that is opened is kept, where one run goes on from a recording: that one, or a run below
+    /// it. `None`: nothing goes on from a recording here.
+    pub(super) fn forking(
+        &self,
+        opening: &Opening,
+        manifest: &Manifest,
+    ) -> Option<Result<Keeping, Fault>> {
+        let prologue = self.prologue.get().filter(|_| opening.parent.is_none())?;
+        let fork = prologue.fork();
+        let refuse = |detail: &str, message: String| {
+            Some(Err(Fault::new(Code::RequestMalformed, message).detail(detail)))
+        };
+        let named = &opening.recording;
+        if !named.is_empty() && Digest::parse(named) != Some(fork.recording) {
+            let message = format!("this gate goes on from `{}`", fork.recording.prefixed());
+            return refuse("run.recording", message);
+        }
+        if manifest.digest != fork.manifest {
+            let message = format!(
+                "this gate goes on from a run under the manifest `{}`",
+                fork.manifest.prefixed()
+            );
+            return refuse("run.manifest", message);
+        }
+        if opening.incognito {
+            let message = "a run of which nothing is stored cannot go on from a recording";
+            return refuse("run.recording", message.to_owned());
+        }
+        if !prologue.begin() {
+            let message = "one run goes on from the recording, and it was opened already";
+            return refuse("run.recording", message.to_owned());
+        }
+        Some(Ok(Keeping::forked(fork)))
+    }
+
+    /// What the recording answers to this call of a run that goes on from it; `None`: the call is the run's
+    /// own, or on the books already.
+    pub(super) fn prologue(&self, run: &Run, call: &ToolCall) -> Option<Result<Answer, Reason>> {
+        let prologue = self.prologue.get()?;
+        let receipt = run.keeping.opening()?;
+        let (known, suspended) = {
+            let state = run.state.lock();
+            (state.calls.contains_key(call.id()), state.suspended)
+        };
+        // A run that is over says so itself.
+        let over = run.is_over() || run.expires.is_some_and(|end| end <= self.clock.now());
+        if known || over {
+            return None;
+        }
+        let mut against = self.stopped(run, call.tool(), None, &Cancel::default());
+        against.extend(self.canary.refusal());
+        against.extend(suspended.then(|| {
+            Reason::effect_refused("replay", "replay.suspended", "the run was suspended")
+        }));
+        if let Some(reason) = against.into_iter().next() {
+            return Some(Err(reason));
+        }
+        match prologue.next(call).transpose()? {
+            Ok(line) => {
+                run.touch(self.clock.monotonic());
+                Some(Ok(answer::of_recorded(call.id(), line, receipt)))
+            }
+            Err(drift) => Some(Err(drift)),
+        }
+    }
+
+    /// The same for a call that is asked about by its id.
+    pub(super) fn told(&self, run: &Run, call: &CallId) -> Option<Answer> {
+        let receipt = run.keeping.opening()?;
+        let line = self.prologue.get()?.told(call)?;
+        Some(answer::of_recorded(call, line, receipt))
+    }
+}

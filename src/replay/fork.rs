@@ -1,0 +1,157 @@
+//! A recording up to a step: what an agent was answered before it, for a run that goes on from there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::Error;
+use super::player::{Manner, Played, Player, reasons};
+use super::props::RecordedClock;
+use super::recording::{Recording, Step};
+use crate::domain::call::ToolCall;
+use crate::domain::decision::Reason;
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, RunId};
+use crate::enforce::{Fork, Line, Prologue, Rehearsal as _};
+
+#[derive(Debug, Default)]
+struct State {
+    begun: bool,
+    run: Option<RunId>,
+    /// A step could not be answered: nothing is any more, and nothing runs.
+    broken: Option<Reason>,
+    /// What was asked, and the step it was.
+    told: BTreeMap<CallId, (Digest, usize)>,
+}
+
+/// The steps of a recording before the one that is live.
+#[derive(Debug)]
+pub struct Forked {
+    player: Player,
+    at: u64,
+    state: Mutex<State>,
+}
+
+impl Forked {
+    /// The steps before `at`, counted from 1; one more than there are: all of them.
+    ///
+    /// # Errors
+    /// There is no such step, or one before it was not over when one behind it was asked: then the agent did
+    /// not come to that step with everything answered that stands before it. Or a step cannot be read.
+    pub fn new(
+        mut recording: Recording,
+        at: u64,
+        volatile: BTreeMap<String, Vec<String>>,
+    ) -> Result<Self, Error> {
+        let unfit = |why: String| Error::Run { run: recording.header.run.to_string(), why };
+        let steps = recording.places.len();
+        let before = usize::try_from(at).ok().and_then(|at| at.checked_sub(1));
+        let before = before.filter(|before| *before <= steps).ok_or_else(|| {
+            unfit(format!("it has {steps} steps: it cannot go on from step {at}"))
+        })?;
+        let (told, live) = recording.places.split_at(before);
+        let last = told.iter().max_by_key(|place| place.end);
+        let early = live.iter().find(|place| last.is_some_and(|last| place.after < last.end));
+        if let (Some(last), Some(early)) = (last, early) {
+            return Err(unfit(format!(
+                "step {} was asked before step {} was answered: it cannot go on between them",
+                early.number, last.number
+            )));
+        }
+        recording.places.truncate(before);
+        let manner = Manner { collect: false, engines: BTreeMap::new(), now: None, volatile };
+        let clock = Arc::new(RecordedClock::at(recording.header.opened_at));
+        let player = Player::new(recording, manner, clock)?;
+        Ok(Self { player, at, state: Mutex::default() })
+    }
+
+    /// What it is a part of.
+    #[must_use]
+    pub const fn recording(&self) -> &Recording {
+        self.player.recording()
+    }
+
+    /// The run that goes on, once it was opened.
+    #[must_use]
+    pub fn run(&self) -> Option<RunId> {
+        self.state.lock().run
+    }
+
+    /// How far it was answered, once nothing more is asked.
+    #[must_use]
+    pub fn finish(&self) -> Played {
+        self.player.finish()
+    }
+
+    /// What the agent was told then of this step.
+    fn line(&self, at: usize) -> Result<Line, Reason> {
+        let refuse = |why: &str| Err(Reason::effect_refused("replay", "replay.unreadable", why));
+        let Some(step) = self.player.read(at) else {
+            return refuse("the recorded call cannot be read any more");
+        };
+        line(&step).map_or_else(|| refuse("the recording does not say how the call ended"), Ok)
+    }
+}
+
+fn line(step: &Step) -> Option<Line> {
+    if let Some(outcome) = step.outcome() {
+        return Some(Line::Ended(outcome));
+    }
+    let denied = Some(reasons(step)).filter(|reasons| !reasons.is_empty());
+    denied.map(Line::Denied)
+}
+
+fn asked(call: &ToolCall) -> Digest {
+    Digest::of(&[call.tool().as_str().as_bytes(), &[0], call.canonical()])
+}
+
+impl Prologue for Forked {
+    fn fork(&self) -> Fork {
+        let recording = self.player.recording();
+        let header = &recording.header;
+        Fork {
+            recording: recording.digest,
+            run: header.run,
+            at: self.at,
+            manifest: header.manifest,
+            seed: header.seed,
+            opened_at: header.opened_at,
+        }
+    }
+
+    fn begin(&self) -> bool {
+        let mut state = self.state.lock();
+        !std::mem::replace(&mut state.begun, true)
+    }
+
+    fn opened(&self, run: &RunId) {
+        self.state.lock().run = Some(*run);
+        // Counts it.
+        self.player.opened();
+    }
+
+    fn next(&self, call: &ToolCall) -> Result<Option<Line>, Reason> {
+        // One call at a time: each is answered before the next is looked at.
+        let mut state = self.state.lock();
+        if let Some((known, at)) = state.told.get(call.id()) {
+            if *known != asked(call) {
+                let message = format!("call `{}` was asked with other bytes", call.id());
+                return Err(Reason::effect_refused("replay", "replay.call", message));
+            }
+            return self.line(*at).map(Some);
+        }
+        if let Some(why) = &state.broken {
+            return Err(why.clone());
+        }
+        let Some(at) = self.player.take(call)? else { return Ok(None) };
+        let line = self.line(at).inspect_err(|why| state.broken = Some(why.clone()))?;
+        state.told.insert(call.id().clone(), (asked(call), at));
+        Ok(Some(line))
+    }
+
+    fn told(&self, call: &CallId) -> Option<Line> {
+        let at = self.state.lock().told.get(call)?.1;
+        self.line(at).ok()
+    }
+}

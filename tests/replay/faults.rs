@@ -1,0 +1,143 @@
+//! Payloads that are gone, policies that change meanwhile, many calls at once, and a large file.
+
+use serde_json::{Value, json};
+use wicketgate::domain::commitment::commit;
+use wicketgate::domain::digest::Digest;
+
+use crate::house::{GATE, House, RULES, agent, drifts, rounds};
+
+fn two() -> [(&'static str, Value); 2] {
+    [("look.up", json!({"name": "ada"})), ("note.add", json!({"text": "hello", "id": "r-2"}))]
+}
+
+/// A recorded run that is not exported yet.
+fn worked(calls: &Value) -> House {
+    let house = House::new(&json!({"mode": "record"}));
+    let gate = house.serve();
+    house.work(&gate, &agent(calls));
+    gate.stop();
+    house
+}
+
+#[test]
+fn payloads_that_were_erased_are_named_and_nothing_is_written() {
+    let house = worked(&rounds(&two()));
+    let export = house.export();
+    house.run(&["keygen", "--out", "fleet"]);
+    let erase =
+        ["payload", "erase", "--yes", "--basis", "GDPR 17", "--by", "desk", "--role", "result"];
+    let place = ["--run", export[2], "--config", "wicketgate.yaml", "--fleet-key", "fleet"];
+    house.run(&[&erase[..], &place].concat());
+    let ran = house.try_run(&export);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    for step in
+        ["step 1: `result` of `look.up` was erased", "step 2: `result` of `note.add` was erased"]
+    {
+        assert!(ran.err.contains(step), "{ran:?}");
+    }
+    assert!(!house.path("run.recording").exists());
+}
+
+#[test]
+fn a_bundle_that_is_swapped_while_a_run_or_its_replay_goes_on_decides_what_it_decided() {
+    let mut house = House::new(&json!({"mode": "record"}));
+    let stricter =
+        format!("{RULES}\ndeny contains \"no notes\" if input.tool.name == \"note.add\"\n");
+    house.bundle_of("stricter", &stricter, "1.1.0");
+    house.bundle("lax", RULES);
+    let gate = house.serve();
+    let tail = format!("'{GATE}' ledger tail --config wicketgate.yaml --json -n 1000");
+    let swap = format!(
+        "cp -r stricter/. bundle/ && kill -HUP {} && \
+         until [ $({tail} | grep -c '\"policy.activated\"') -ge 2 ]; do sleep 0.1; done",
+        gate.pid()
+    );
+    let with = |between: &str| {
+        let [look, note] = two();
+        json!([[note], [look], between, [note], [look]])
+    };
+    let printed = house.work(&gate, &agent(&with(&swap)));
+    gate.stop();
+    house.run(&house.export());
+    house.tool.stop();
+    let answers: Vec<&str> = printed.lines().skip(1).collect();
+    assert!(answers[0].starts_with("note.add False"), "{printed}");
+    assert!(
+        answers[2].starts_with("note.add True") && answers[2].contains("no notes"),
+        "{printed}"
+    );
+    // Each step is decided by the bundle that decided it, whatever becomes of the files meanwhile.
+    let again = house.replay(&[], &agent(&with("rm -r bundle stricter")));
+    assert_eq!(again.code, 0, "{again:?}");
+    assert_eq!(again.out, printed);
+    // And by the one that is named, as it was when the replay began.
+    let swap = "printf 'package wicketgate.agent\\n' > lax/agent/main.rego";
+    let other = house.replay(&["--json", "--report", "--bundle", "lax"], &agent(&with(swap)));
+    assert_eq!(drifts(&other.json()), [("decision".to_owned(), Some(3))], "{other:?}");
+}
+
+#[test]
+fn sixty_four_calls_side_by_side_do_not_drift_by_themselves() {
+    let mut house = House::new(&json!({"mode": "deterministic"}));
+    let side: Vec<_> = (0..64).map(|n| json!(["look.up", {"name": format!("side{n}")}])).collect();
+    let calls = json!([side, [["note.add", {"text": "then"}]], side]);
+    let printed = house.record(&agent(&calls));
+    assert_eq!(house.tool.came(), 129);
+    let again = house.replay(&["--json"], &agent(&calls));
+    assert_eq!(again.code, 0, "{again:?}");
+    assert_eq!(again.json()["asked"], 129);
+    assert!(again.err.starts_with(&printed), "the agent was told something else");
+}
+
+/// Steps of the large recording, and bytes of each result.
+const LARGE: (usize, usize) = (110, 1_000_000);
+
+/// A recording with many steps made of its last one, each with another, large result.
+fn enlarged(small: &str) -> String {
+    let lines: Vec<&str> = small.lines().collect();
+    let at = lines.iter().position(|line| line.contains("\"t\":\"step\"")).unwrap();
+    let mut step: Value = serde_json::from_str(lines[at]).unwrap();
+    let mut whole: String = lines[..at].iter().map(|line| format!("{line}\n")).collect();
+    let payloads = step["payloads"].as_array().unwrap();
+    let result = payloads.iter().position(|payload| payload["role"] == "result").unwrap();
+    for n in 1..=LARGE.0 {
+        let body = format!("{{\"n\":{n},\"text\":\"{}\"}}", "x".repeat(LARGE.1));
+        let salt = [7_u8; 32];
+        step["payloads"][result]["salt"] = hex::encode(salt).into();
+        step["payloads"][result]["c"] = commit(&salt, body.as_bytes()).hex().into();
+        step["result"] = body.into();
+        (step["n"], step["after"], step["end"]) = (n.into(), (2 * n - 2).into(), (2 * n).into());
+        whole.push_str(&step.to_string());
+        whole.push('\n');
+    }
+    let digest = Digest::of(&[whole.as_bytes()]).prefixed();
+    whole.push_str(&format!("{{\"sha256\":\"{digest}\",\"steps\":{},\"t\":\"end\"}}\n", LARGE.0));
+    whole
+}
+
+/// Kilobytes of memory that a replay of two calls took at most, as its own agent reads them.
+#[track_caller]
+fn memory(house: &House, calls: &Value, code: i32) -> u64 {
+    let words = agent(calls);
+    let line =
+        format!("'{}' '{}' '{}' && grep VmHWM /proc/$PPID/status", words[0], words[1], words[2]);
+    let ran = house.replay(&["--listen", "127.0.0.1:0"], &["sh".to_owned(), "-c".to_owned(), line]);
+    assert_eq!(ran.code, code, "{}", ran.err);
+    let line = ran.out.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_recording_of_more_than_a_hundred_megabytes_is_replayed_without_holding_it() {
+    let mut house = House::new(&json!({"mode": "record"}));
+    let look = ("look.up", json!({"name": "ada"}));
+    house.record(&agent(&rounds(&[look.clone()])));
+    let small = std::fs::read_to_string(house.path("run.recording")).unwrap();
+    let before = memory(&house, &rounds(&[look.clone()]), 0);
+    let large = enlarged(&small);
+    assert!(large.len() > 100_000_000, "{}", large.len());
+    std::fs::write(house.path("run.recording"), large).unwrap();
+    // Two calls of many are made: the others are missing.
+    let after = memory(&house, &rounds(&[look.clone(), look]), 1);
+    assert!(after.saturating_sub(before) < 60_000, "{before} kB, and {after} kB");
+}
