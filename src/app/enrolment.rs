@@ -31,13 +31,16 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Opens the registrar, if this hub enrols; with its TLS, if it has it.
+/// A registrar that is open, and its TLS if it has it.
+type Open = (Running, Option<Tls>);
+
+/// Opens the registrar, if this hub enrols.
 pub(super) fn registry(
     config: Option<&Registry>,
     view: View,
     parts: impl FnOnce(&Registry) -> Parts,
     stop: tokio_util::sync::CancellationToken,
-) -> Result<Option<(Running, Option<Tls>)>, Error> {
+) -> Result<Option<Open>, Error> {
     let Some(registry) = config else { return Ok(None) };
     let settings = registry.door().map_err(|why| Error::Config(vec![why]))?;
     let tls = settings.tls.clone();

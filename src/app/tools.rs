@@ -81,7 +81,7 @@ fn named(value: &Value, base: &Path) -> Vec<PathBuf> {
             })
             .collect(),
         Value::Array(items) => items.iter().flat_map(|item| named(item, base)).collect(),
-        _ => Vec::new(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
     }
 }
 

@@ -41,12 +41,10 @@ pub(super) fn check(
     check.tools();
     check.lock();
     check.encryption();
-    let listeners: [(_, fn(&Tls) -> _); 2] =
-        [("/operator/tls", Tls::open), ("/listen/tls", Tls::demand)];
-    for (at, open) in listeners {
-        for (at, message) in super::tls::check(&document.value, at, open) {
-            check.add(&at, message);
-        }
+    let operators = super::tls::check(&document.value, "/operator/tls", Tls::open);
+    let agents = super::tls::check(&document.value, "/listen/tls", Tls::demand);
+    for (at, message) in operators.into_iter().chain(agents) {
+        check.add(&at, message);
     }
     for (at, message) in super::operators::check(&document.value) {
         check.add(&at, message);

@@ -260,7 +260,8 @@ impl Road {
         let walking = async move {
             let _counted = road.metrics.in_flight();
             let (run, id) = (Arc::clone(&trip.run), trip.call.id().clone());
-            let walking = AssertUnwindSafe(road.walk_in_turn(trip, turn, &sender)).catch_unwind();
+            let walking = Box::pin(road.walk_in_turn(trip, turn, &sender));
+            let walking = AssertUnwindSafe(walking).catch_unwind();
             if walking.await.is_err() {
                 // WHY: a panic on the road (an executor's `prepare`) must not leave the run with a
                 // call that never ends; dropping `sender` tells whoever waits.

@@ -253,16 +253,21 @@ impl Road {
             idle: Notify::new(),
             words: tokio::sync::Mutex::default(),
         });
-        self.runs.insert(&run);
+        self.put_in_force(&run, below);
+        Ok((run, receipt))
+    }
+
+    /// Lets a run that is on the books be found, and watches over it.
+    fn put_in_force(self: &Arc<Self>, run: &Arc<Run>, below: Option<Below>) {
+        self.runs.insert(run);
         if let Some(prologue) = self.prologue.get().filter(|_| run.keeping.is_fork()) {
-            prologue.opened(&id);
+            prologue.opened(&run.id);
         }
         if let Some(below) = below {
-            below.lodging.settle(&run);
+            below.lodging.settle(run);
         }
-        self.watch_wall(&run);
-        self.watch_idle(&run);
-        Ok((run, receipt))
+        self.watch_wall(run);
+        self.watch_idle(run);
     }
 
     fn may_open(&self, opening: &Opening) -> Result<(), Fault> {

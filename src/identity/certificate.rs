@@ -60,9 +60,9 @@ pub fn thumbprint(text: &str) -> Result<Digest, String> {
 /// The SPIFFE id of a certificate. One with a second URI name has none (X.509-SVID, section 2).
 fn svid(certificate: &Certificate) -> Option<String> {
     let names = certificate.tbs_certificate().get_extension::<SubjectAltName>().ok()??.1;
-    let mut uris = names.0.iter().filter_map(|name| match name {
-        GeneralName::UniformResourceIdentifier(uri) => Some(uri.as_str()),
-        _ => None,
+    let mut uris = names.0.iter().filter_map(|name| {
+        let GeneralName::UniformResourceIdentifier(uri) = name else { return None };
+        Some(uri.as_str())
     });
     let (one, more) = (uris.next()?, uris.next());
     (more.is_none() && is_spiffe(one)).then(|| one.to_owned())

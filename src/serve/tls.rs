@@ -208,7 +208,7 @@ fn verifier(path: &Path, demanded: bool) -> Result<Arc<dyn ClientCertVerifier>, 
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
     let builder = if demanded { builder } else { builder.allow_unauthenticated() };
-    Ok(builder.build().map_err(|e| bad(e.to_string()))?)
+    builder.build().map_err(|e| bad(e.to_string()))
 }
 
 fn names(leaf: &rustls::pki_types::CertificateDer<'_>) -> Result<Arc<[String]>, String> {

@@ -83,14 +83,21 @@ fn opened(path: &Path) -> (Outcome, String) {
 fn reached(tried: io::Result<()>, yes: &str) -> (Outcome, String) {
     match tried {
         Ok(()) => (Outcome::Open, yes.to_owned()),
-        Err(error) => match error.kind() {
-            io::ErrorKind::NotFound
-            | io::ErrorKind::PermissionDenied
-            | io::ErrorKind::NotADirectory
-            | io::ErrorKind::ReadOnlyFilesystem => (Outcome::Blocked, error.to_string()),
-            _other => (Outcome::Unknown, error.to_string()),
-        },
+        Err(error) => shut(&error),
     }
+}
+
+/// What an error of a path means: nothing is there, nobody answers there, or it may not be used.
+pub(super) fn shut(error: &io::Error) -> (Outcome, String) {
+    let blocked = matches!(
+        error.kind(),
+        io::ErrorKind::NotFound
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::ReadOnlyFilesystem
+    );
+    (if blocked { Outcome::Blocked } else { Outcome::Unknown }, error.to_string())
 }
 
 fn capabilities() -> (Outcome, String) {

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::JoinSet;
 
 use super::gate::Surroundings;
-use super::local::{no_gate, probe};
+use super::local::{no_gate, probe, shut};
 use super::targets::{DNS, ECHO, SOCKETS, TCP, Target, resolvers};
 use crate::enforce::posture::{Outcome, Probe};
 
@@ -170,13 +170,7 @@ async fn apart(work: fn() -> Found) -> Found {
 async fn unix(path: &Path) -> Found {
     match tokio::time::timeout(WITHIN, UnixStream::connect(path)).await {
         Ok(Ok(_)) => (Outcome::Open, "connected".to_owned()),
-        Ok(Err(error)) => match error.kind() {
-            io::ErrorKind::NotFound
-            | io::ErrorKind::PermissionDenied
-            | io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::NotADirectory => (Outcome::Blocked, error.to_string()),
-            _other => (Outcome::Unknown, error.to_string()),
-        },
+        Ok(Err(error)) => shut(&error),
         Err(_late) => silence(),
     }
 }
