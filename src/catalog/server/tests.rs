@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use super::*;
+use crate::catalog::command::Level;
 use crate::catalog::{ConfigError, Surroundings};
 
 fn env(name: &str) -> Option<String> {
