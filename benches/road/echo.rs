@@ -54,6 +54,20 @@ impl Gate for Echo {
         only_the_floor()
     }
 
+    async fn challenge_posture(
+        &self,
+        _: Request<pb::ChallengePostureRequest>,
+    ) -> Result<Response<pb::ChallengePostureResponse>, Status> {
+        only_the_floor()
+    }
+
+    async fn report_posture(
+        &self,
+        _: Request<pb::ReportPostureRequest>,
+    ) -> Result<Response<pb::ReportPostureResponse>, Status> {
+        only_the_floor()
+    }
+
     async fn list_tools(
         &self,
         _: Request<pb::ListToolsRequest>,

@@ -112,9 +112,9 @@ fn furnish(dir: &Path) -> Vec<String> {
                   echo 'fleet: {key: /run/secrets/wicketgate/fleet.pem}' >> wicketgate.yaml";
     commands(dir, secret);
     let install = block("kubectl create namespace");
-    let (begin, end) = (install.find("files=()").unwrap(), install.find("done\n").unwrap());
-    let given =
-        commands(dir, &format!("{}done; printf '%s\\n' \"${{files[@]}}\"", &install[begin..end]));
+    let (_, listing) = install.split_once("files=()").unwrap();
+    let (listing, _) = listing.split_once("done\n").unwrap();
+    let given = commands(dir, &format!("files=(){listing}done; printf '%s\\n' \"${{files[@]}}\""));
     let named = given.lines().filter(|line| *line != "--set-file").map(|line| {
         let (key, path) = line.split_once('=').unwrap();
         assert_eq!(key.strip_prefix("gate.files.").unwrap().replace("\\.", "."), path);

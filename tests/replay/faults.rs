@@ -131,9 +131,10 @@ fn memory(house: &House, calls: &Value, code: i32) -> u64 {
 fn a_recording_of_more_than_a_hundred_megabytes_is_replayed_without_holding_it() {
     let mut house = House::new(&json!({"mode": "record"}));
     let look = ("look.up", json!({"name": "ada"}));
-    house.record(&agent(&rounds(&[look.clone()])));
+    let once = rounds(std::slice::from_ref(&look));
+    house.record(&agent(&once));
     let small = std::fs::read_to_string(house.path("run.recording")).unwrap();
-    let before = memory(&house, &rounds(&[look.clone()]), 0);
+    let before = memory(&house, &once, 0);
     let large = enlarged(&small);
     assert!(large.len() > 100_000_000, "{}", large.len());
     std::fs::write(house.path("run.recording"), large).unwrap();
