@@ -122,7 +122,8 @@ fn unknown(line: &str) -> Vec<String> {
             .split("Commands:")
             .nth(1)
             .is_some_and(|rest| rest.lines().any(|l| l.split_whitespace().next() == Some(word)));
-        if is_command {
+        // Options follow the commands, and one without a letter begins its line too.
+        if is_command && !word.starts_with('-') {
             path.push(word);
             help = wicketgate(&[path.as_slice(), &["--help"]].concat());
         } else if path.is_empty() {

@@ -109,7 +109,7 @@ pub struct Decision {
     pub layers: Vec<LayerDigest>,
     /// False only in observe mode: the verdict is recorded and not enforced.
     pub enforced: bool,
-    /// Engine and version: `regorus/0.14.1`.
+    /// Engine and version: `regorus/0.14.1+stock.1`.
     pub engine: String,
     /// Canonical bytes the policy saw; absent when an earlier layer refused.
     pub input: Option<Vec<u8>>,

@@ -19,6 +19,7 @@ use wicketgate::domain::json::{Json, Limits};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::ledger::entry::{Commitment, Draft, Entry, Kind, RunLink};
 use wicketgate::ledger::store::{ChainRow, EntryRow, Head, LedgerReader, PayloadRow, StoreError};
+use wicketgate::policy::rego::ENGINE;
 
 pub const ORIGIN: &str = "wicketgate.dev/default/local/0/0";
 pub const TAR: &[u8] = b"a deterministic tar of policies";
@@ -266,7 +267,7 @@ impl Books {
         let mut draft = Draft::of(
             kind,
             json(&format!(
-                r#"{{"call_digest":"{digest}","tier":"T0","reasons":[{{"code":"policy.denied","detail":"","message":"no <b>writes</b>","rule":"r"}}],"obligations":[{{"type":"redact","kinds":["email"]}}],"layers":[],"enforced":true,"binding":"claimed","executor":"sidecar","after":0,"engine":"regorus/0.14.1","auth":{{"method":"uds"}}}}"#
+                r#"{{"call_digest":"{digest}","tier":"T0","reasons":[{{"code":"policy.denied","detail":"","message":"no <b>writes</b>","rule":"r"}}],"obligations":[{{"type":"redact","kinds":["email"]}}],"layers":[],"enforced":true,"binding":"claimed","executor":"sidecar","after":0,"engine":"{ENGINE}","auth":{{"method":"uds"}}}}"#
             )),
         );
         draft.run = Some(run);

@@ -62,6 +62,34 @@ fn a_not_that_holds_where_nothing_is_known_is_found_where_it_lets_calls_pass() {
 }
 
 #[test]
+fn a_not_that_fails_where_nothing_is_known_is_found_where_it_stops_calls() {
+    let allowed = "allow if input.tool.name == \"a\"";
+    only(
+        "lint.negation_silent agent/main.rego:",
+        &[
+            &format!(
+                "{allowed}\ndeny contains \"no\" if not input.effect.host in {{\"a.example\"}}"
+            ),
+            &format!(
+                "{allowed}\ndeny contains \"no\" if not startswith(input.args.path, \"/srv/\")"
+            ),
+            &format!(
+                "{allowed}\nrequire_approval contains \"ask\" if strange\nstrange if not input.args.amount < 5"
+            ),
+        ],
+    );
+    clean(&[
+        &format!("{allowed}\ndeny contains \"no\" if not input.args.ticket"),
+        &format!(
+            "{allowed}\ndeny contains \"no\" if not inside\ninside if startswith(input.args.path, \"/srv/\")"
+        ),
+        &format!(
+            "{allowed}\ndeny contains \"no\" if {{ is_string(input.args.path)\nnot startswith(input.args.path, \"/srv/\") }}"
+        ),
+    ]);
+}
+
+#[test]
 fn a_pattern_that_is_found_anywhere_is_found_where_it_lets_calls_pass() {
     only(
         "lint.regex_unanchored agent/main.rego:3",

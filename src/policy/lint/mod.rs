@@ -12,6 +12,7 @@
 //! | `lint.dead_rule` | error for `deny`, `require_approval` and `obligations` | the rule can never fire |
 //! | `lint.no_channel` | warning | a rule asks for an approval and nobody can give one |
 //! | `lint.negation_unknown` | warning | a `not` that lets a call pass holds where what it reads is missing |
+//! | `lint.negation_silent` | warning | a `not` that stops a call fails where what it reads is missing |
 //! | `lint.regex_unanchored` | warning | a regular expression that lets a call pass is found anywhere in a text |
 //! | `lint.glob_delimiters` | warning | the `*` of a glob that lets a call pass crosses `/` or `.` |
 //! | `lint.every_empty` | warning | an `every` that lets a call pass holds where there is nothing to look at |
@@ -78,6 +79,9 @@ impl Finding {
             "lint.no_channel" => "name who may approve (`approvals.signers`)",
             "lint.negation_unknown" => {
                 "ask first that it is there: `is_string(input.args.path)`, then `not …`"
+            }
+            "lint.negation_silent" => {
+                "give it a rule of its own: `not known`, and `known if …` without the `not`"
             }
             "lint.regex_unanchored" => "begin the pattern with `^` and end it with `$`",
             "lint.glob_delimiters" => {

@@ -98,6 +98,9 @@ impl Look<'_> {
                 }
             }
             if !more {
+                if let Some(message) = self.silent(stmt, body) {
+                    found("lint.negation_silent", &stmt.span, message);
+                }
                 continue;
             }
             match &stmt.literal {
@@ -182,14 +185,30 @@ impl Look<'_> {
         }
     }
 
+    /// Why a `not` that should stop a call does not: what it gives to a call, an operator or a bracket is
+    /// asked before it, and where that is missing the whole rule says nothing.
+    fn silent(&self, stmt: &LiteralStmt, body: &[LiteralStmt]) -> Option<String> {
+        if !matches!(stmt.literal, Literal::NotExpr { .. }) {
+            return None;
+        }
+        let (sure, left) = (self.sure(body), self.left_in(stmt));
+        let place = |place: &String| !sure.contains(place) && !left.contains(place);
+        let place = self.optional(stmt).into_iter().find(place)?;
+        let condition = source::shown(&stmt.span);
+        Some(format!("`{condition}` fails, and the rule with it, where `{place}` is missing"))
+    }
+
+    /// The optional places of the input that the other conditions of a body need.
+    fn sure(&self, body: &[LiteralStmt]) -> BTreeSet<String> {
+        let positive = || body.iter().filter(|s| !matches!(s.literal, Literal::NotExpr { .. }));
+        let asked = positive().flat_map(|other| self.asked(other));
+        let below = asked.flat_map(|rule| self.below(rule));
+        positive().flat_map(|other| self.optional(other)).chain(below).collect()
+    }
+
     /// Why a `not` holds for a call of which nothing is known.
     fn unknown(&self, stmt: &LiteralStmt, body: &[LiteralStmt]) -> Option<String> {
-        let positive = || body.iter().filter(|s| !matches!(s.literal, Literal::NotExpr { .. }));
-        let mut sure: BTreeSet<String> =
-            positive().flat_map(|other| self.optional(other)).collect();
-        for rule in positive().flat_map(|other| self.asked(other)) {
-            sure.extend(self.below(rule));
-        }
+        let sure = self.sure(body);
         let missing = |places: Vec<String>| places.into_iter().find(|place| !sure.contains(place));
         let condition = source::shown(&stmt.span);
         if let Some(place) = missing(self.left_in(stmt)) {

@@ -122,10 +122,13 @@ fn compared(plans: &[(String, Bundle)], inputs: &[Value]) -> Option<Vec<(String,
     };
     let jobs: Vec<Value> = plans.iter().map(|(_, bundle)| job(bundle)).collect();
     let answers = opa(&jobs)?;
-    let mut found = Vec::new();
+    let (mut found, mut refused) = (Vec::new(), 0);
     for ((name, bundle), answers) in plans.iter().zip(&answers) {
         // A bundle that the engine refuses is not in force and answers nothing.
-        let Ok(engine) = RegoEngine::new(bundle, DEADLINE) else { continue };
+        let Ok(engine) = RegoEngine::new(bundle, DEADLINE) else {
+            refused += 1;
+            continue;
+        };
         for (input, answer) in inputs.iter().zip(answers.as_array().unwrap()) {
             let theirs = theirs(&answer[0]);
             let refused =
@@ -136,6 +139,7 @@ fn compared(plans: &[(String, Bundle)], inputs: &[Value]) -> Option<Vec<(String,
             found.push((format!("{name} {}", input["args"]), ours(&engine, input), theirs));
         }
     }
+    assert!(refused * 10 < plans.len(), "{refused} of {} are refused", plans.len());
     Some(found)
 }
 
