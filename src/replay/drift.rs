@@ -22,6 +22,8 @@ pub enum Kind {
     Decision,
     /// The agent was given another result.
     Result,
+    /// The agent cannot be answered: something of the recorded call was left out of the recording.
+    Redacted,
 }
 
 impl Kind {
@@ -35,6 +37,7 @@ impl Kind {
             Self::Arguments => "arguments",
             Self::Decision => "decision",
             Self::Result => "result",
+            Self::Redacted => "redacted",
         }
     }
 }
