@@ -76,6 +76,12 @@ impl Redactions {
         Ok(Self(parts))
     }
 
+    /// Whether anything of the payloads of this role is hidden.
+    #[must_use]
+    pub fn names(&self, role: &str) -> bool {
+        self.0.contains_key(role)
+    }
+
     fn apply(&self, row: PayloadRow) -> Payload {
         let Some(part) = self.0.get(&row.role) else {
             return Payload::Opened {

@@ -229,7 +229,9 @@ fn scheme(scheme: Scheme) -> impl Iterator<Item = (&'static str, Json)> {
     std::iter::once(("v", Json::from(scheme.version()))).chain(members)
 }
 
-fn redacted(role: &str, parts: &Redacted) -> Json {
+/// A payload of which some members are hidden, as it is written.
+#[must_use]
+pub fn redacted(role: &str, parts: &Redacted) -> Json {
     let list = |texts: &mut dyn Iterator<Item = String>| texts.map(Json::from).collect::<Vec<_>>();
     Json::object([
         ("redacted", Json::from(true)),
@@ -240,7 +242,9 @@ fn redacted(role: &str, parts: &Redacted) -> Json {
     ])
 }
 
-fn read_redacted(told: &Json) -> Option<Payload> {
+/// The same, read.
+#[must_use]
+pub fn read_redacted(told: &Json) -> Option<Payload> {
     let texts = |name| -> Option<Vec<&str>> {
         told.get(name)?.as_array()?.iter().map(Json::as_str).collect()
     };

@@ -21,6 +21,8 @@ pub enum Kind {
     Decision,
     /// The agent was given another result.
     Result,
+    /// The agent cannot be answered: something of the recorded call was left out of the recording.
+    Redacted,
 }
 
 impl Kind {
@@ -34,6 +36,7 @@ impl Kind {
             Self::Arguments => "arguments",
             Self::Decision => "decision",
             Self::Result => "result",
+            Self::Redacted => "redacted",
         }
     }
 }

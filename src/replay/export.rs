@@ -21,7 +21,7 @@ use crate::domain::json::{Json, Limits};
 use crate::evidence::artifacts::Artifacts;
 use crate::evidence::disclosed::{Opening, Redactions, disclose};
 use crate::evidence::gather;
-use crate::evidence::payloads::{Payload, Payloads, Why};
+use crate::evidence::payloads::{self, Payload, Payloads, Why};
 use crate::evidence::projection::decides;
 use crate::ledger::entry::Kind;
 use crate::ledger::hold;
@@ -44,6 +44,8 @@ pub struct Order<'a> {
     pub run: &'a RunId,
     /// Policy bundles and manifests by digest.
     pub artifacts: &'a Artifacts,
+    /// What of payloads is left out, and only committed to.
+    pub redactions: &'a Redactions,
     /// Keys of payloads that are stored encrypted.
     pub vault: Option<&'a Vault>,
     /// The file to make; it may not exist.
@@ -90,6 +92,9 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
     let lines: Vec<&Line> = strand.lines.iter().filter(of_run).collect();
     let source = Source { order, row, records: &records };
     let unfit = |why: String| Error::Run { run: order.run.to_string(), why };
+    if order.redactions.names("tools") {
+        return Err(unfit("nothing can be left out of what its agent was shown".into()));
+    }
     let opened = recorded(&lines).map_err(unfit)?;
     let failed = |e: std::io::Error| Error::File {
         file: order.out.display().to_string(),
@@ -202,7 +207,7 @@ impl Source<'_> {
         let (mut payloads, mut missing) = (Payloads::default(), Vec::new());
         self.open(&[opened], &mut payloads).await?;
         let definitions = match bound(&payloads, opened, "tools") {
-            Ok((bind, body)) => tools(&bind, &body, out)?,
+            Ok((bind, body)) => tools(&bind, &body.unwrap_or_default(), out)?,
             Err(why) => {
                 missing.push(format!("what its agent was shown {why}"));
                 BTreeMap::new()
@@ -231,9 +236,8 @@ impl Source<'_> {
 
     /// Looks up every payload of these lines.
     async fn open(&self, lines: &[&Line], payloads: &mut Payloads) -> Result<(), Trouble> {
-        let redactions = Redactions::default();
-        let opening =
-            Opening { vault: self.order.vault, redactions: &redactions, records: self.records };
+        let Order { vault, redactions, .. } = *self.order;
+        let opening = Opening { vault, redactions, records: self.records };
         let lines = lines.iter().copied();
         disclose(self.order.reader, self.row, lines, (&opening, true), payloads)
             .await
@@ -329,8 +333,11 @@ fn tools(bind: &Json, body: &[u8], out: &mut Out) -> Result<BTreeMap<String, Str
     Ok(definitions)
 }
 
+/// What binds a payload to its line, and the payload, unless something of it is left out.
+type Bound = (Json, Option<Vec<u8>>);
+
 /// One payload of a line with what binds it to the line; or why it cannot be had.
-fn bound(payloads: &Payloads, line: &Line, role: &str) -> Result<(Json, Vec<u8>), String> {
+fn bound(payloads: &Payloads, line: &Line, role: &str) -> Result<Bound, String> {
     let said = line.entry.draft.committed(role);
     let said = said.ok_or_else(|| "was never recorded".to_owned())?;
     match payloads.0.get(&said.c) {
@@ -340,16 +347,25 @@ fn bound(payloads: &Payloads, line: &Line, role: &str) -> Result<(Json, Vec<u8>)
                 ("c", Json::from(said.c.hex())),
                 ("salt", Json::from(hex::encode(salt))),
             ]);
-            Ok((bind, body.clone()))
+            Ok((bind, Some(body.clone())))
+        }
+        Some(Payload::Redacted { parts, .. }) => {
+            let bind = Json::object([
+                ("role", Json::from(role)),
+                ("c", Json::from(said.c.hex())),
+                ("parts", payloads::redacted(role, parts)),
+            ]);
+            Ok((bind, None))
         }
         Some(Payload::Erased { log, seq }) => Err(format!("was erased (entry {seq} of `{log}`)")),
         Some(Payload::Withheld(Why::Encrypted)) => {
             Err("is encrypted, and the key is not here".into())
         }
         Some(Payload::Withheld(Why::Damaged)) => Err("was changed where it is stored".into()),
-        Some(Payload::Withheld(_) | Payload::Redacted { .. }) | None => {
-            Err(format!("was not stored ({} bytes)", said.len))
-        }
+        Some(Payload::Withheld(_)) | None => Err(format!(
+            "was not stored ({} bytes), or not in such a way that a part of it can be left out",
+            said.len
+        )),
     }
 }
 
@@ -374,21 +390,21 @@ fn step(
     if definition.is_some_and(|d| definitions.get(&tool).is_some_and(|shown| shown != d)) {
         return Err(format!("`{tool}` was changed while the run was open"));
     }
-    let mut binds = Vec::new();
-    let mut take = |line: &Line, role: &str| -> Result<Vec<u8>, String> {
+    let (mut binds, mut left_out) = (Vec::new(), Vec::new());
+    let mut take = |line: &Line, role: &'static str| -> Result<Option<Vec<u8>>, String> {
         let taken = bound(payloads, line, role);
         let (bind, body) = taken.map_err(|why| format!("`{role}` of `{tool}` {why}"))?;
         binds.push(bind);
+        left_out.extend(body.is_none().then(|| Json::from(role)));
         Ok(body)
     };
     let json = |body: Vec<u8>| Json::parse(&body, &Limits::FILE).map_err(|e| e.to_string());
-    let args = json(take(main, "args")?)?;
+    let args = take(main, "args")?.map(json).transpose()?;
     let asked = draft.committed("policy_input").is_some();
-    let input = if asked { Some(json(take(main, "policy_input")?)?) } else { None };
-    let result = match last.is(Kind::CallCompleted) {
-        true => Some(String::from_utf8(take(last, "result")?).map_err(|e| e.to_string())?),
-        false => None,
-    };
+    let input = if asked { take(main, "policy_input")? } else { None };
+    let input = input.map(json).transpose()?;
+    let result = if last.is(Kind::CallCompleted) { take(last, "result")? } else { None };
+    let result = result.map(String::from_utf8).transpose().map_err(|e| e.to_string())?;
     if main.is(Kind::CallAuthorized) && decides(last) {
         return Err(format!("`{tool}` is not over"));
     }
@@ -400,7 +416,6 @@ fn step(
         ("n", Json::from(number)),
         ("call", Json::from(draft.call.as_ref().map(ToString::to_string).unwrap_or_default())),
         ("tool", Json::from(tool.as_str())),
-        ("args", args),
         ("at", Json::from(at)),
         ("after", first.entry.draft.data.get("after").cloned().unwrap_or(Json::Int(0))),
         ("end", Json::from(run_seq)),
@@ -408,7 +423,11 @@ fn step(
         ("ended", ended(first, last)),
         ("entries", lines.iter().map(|line| place(line)).collect::<Vec<_>>().into()),
     ];
-    let held = first.is(Kind::CallHeld) && main.is(Kind::CallAuthorized);
+    // What is left out is never answered, so nobody has to know who approved it.
+    let whole = left_out.is_empty();
+    let held = whole && first.is(Kind::CallHeld) && main.is(Kind::CallAuthorized);
+    members.extend((!whole).then(|| ("redacted", Json::from(left_out))));
+    members.extend(args.map(|args| ("args", args)));
     members.extend(held.then(|| ("approved", approved(first, lines, binds.first()))));
     members.extend(input.map(|input| ("input", input)));
     members.extend(result.map(|result| ("result", Json::from(result))));

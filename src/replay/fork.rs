@@ -6,9 +6,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::Error;
-use super::player::{Manner, Played, Player, reasons};
+use super::player::{Manner, Played, Player};
 use super::props::RecordedClock;
 use super::recording::{Recording, Step};
+use super::said::reasons;
 use crate::domain::call::ToolCall;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;

@@ -15,6 +15,7 @@ pub mod player;
 pub mod props;
 pub mod recording;
 pub mod report;
+mod said;
 
 /// Why a recording cannot be written, read or replayed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -12,18 +12,20 @@ use super::drift::{Drift, Kind, differences, without};
 use super::matching::{Found, Known, Matching};
 use super::props::RecordedClock;
 use super::recording::{Place, Recording, Step};
+use super::said::{codes, otherwise, reasons, told};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
-use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::Json;
 use crate::domain::outcome::Outcome;
-use crate::enforce::{Cast, Cue, Recorded, Rehearsal};
+use crate::enforce::{Cast, Cue, Rehearsal};
 use crate::ledger::drafts;
-use crate::policy::input::Left;
 use crate::policy::{Judged, PolicyEngine, Resumed};
+
+/// The role of arguments.
+const ARGS: &str = "args";
 
 /// How a recording is played.
 #[derive(Debug)]
@@ -95,7 +97,11 @@ impl Player {
         for place in &recording.places {
             let Place { after, end, .. } = *place;
             let step = recording.step(place)?;
-            steps.push(Known { key: key(&manner, &step.tool, &step.args), after, end });
+            let known = !place.redacted.iter().any(|role| role == ARGS);
+            // What nobody knows, no call is the same as.
+            let of = |n: u64| Digest::of(&[b"redacted\0", &n.to_be_bytes()]);
+            let key = if known { key(&manner, &step.tool, &step.args) } else { of(place.number) };
+            steps.push(Known { key, after, end });
         }
         let tools = recording.tools.get("tools").and_then(Json::as_array).unwrap_or_default();
         let text =
@@ -208,6 +214,7 @@ impl Player {
             Found::Unknown => self.unknown(&mut state, call)?,
         };
         state.matching.ask(step);
+        self.whole(&mut state, step, call)?;
         if state.overtaken.remove(&step) {
             let (number, tool) = self.place(step);
             let message =
@@ -218,6 +225,24 @@ impl Player {
             self.note(&mut state, drift)?;
         }
         Ok(Met::Step(step))
+    }
+
+    /// A step of which something was left out cannot be answered.
+    fn whole(&self, state: &mut State, step: usize, call: &ToolCall) -> Result<(), Reason> {
+        let redacted = self.recording.places.get(step).map(|place| place.redacted.as_slice());
+        let Some([first, ..]) = redacted else { return Ok(()) };
+        let (number, tool) = self.place(step);
+        let message = format!(
+            "step {number} (`{tool}`) cannot be answered: something of its `{first}` was left out \
+             of the recording"
+        );
+        let (kind, call) = (Kind::Redacted, Some(call.id().to_string()));
+        let drift = Drift { kind, step: Some(number), tool, call, message, changes: Vec::new() };
+        let reason = refusal(&drift);
+        state.matching.answer(step);
+        self.changed.notify_waiters();
+        self.note(state, drift)?;
+        Err(reason)
     }
 
     /// A step was asked for, and another one, whose answer the agent had then, was not.
@@ -259,6 +284,11 @@ impl Player {
             self.note(state, drift)?;
             return Err(reason);
         };
+        let redacted = self.recording.places.get(step).map(|place| place.redacted.as_slice());
+        if redacted.is_some_and(|roles| roles.iter().any(|role| role == ARGS)) {
+            // Whether they are others nobody can tell.
+            return Ok(step);
+        }
         let pointers = self.manner.volatile.get(tool).map(Vec::as_slice).unwrap_or_default();
         let recorded = self.recording.places.get(step).map(|place| self.recording.step(place));
         let recorded = recorded.and_then(Result::ok).map_or(Json::Null, |step| step.args);
@@ -401,92 +431,4 @@ fn key(manner: &Manner, tool: &str, args: &Json) -> Digest {
 fn refusal(drift: &Drift) -> Reason {
     let detail = format!("replay.{}", drift.kind.as_str());
     Reason::effect_refused("replay", &detail, drift.message.as_str())
-}
-
-/// What counts of reasons: what they say in words names lines of files.
-fn codes(reasons: Option<&Json>) -> Json {
-    let of = |reason: &Json, name: &str| reason.get(name).cloned().unwrap_or(Json::Null);
-    let code = |reason: &Json| {
-        Json::object([("code", of(reason, "code")), ("detail", of(reason, "detail"))])
-    };
-    let list = reasons.and_then(Json::as_array).unwrap_or_default();
-    list.iter().map(code).collect::<Vec<_>>().into()
-}
-
-/// What was said against a call that no policy judged.
-pub(super) fn reasons(step: &Step) -> Vec<Reason> {
-    let text = |reason: &Json, name: &str| {
-        reason.get(name).and_then(Json::as_str).map(str::to_owned).unwrap_or_default()
-    };
-    let list = step.decided("reasons").and_then(Json::as_array).unwrap_or_default();
-    if step.ended.get("kind").and_then(Json::as_str) == Some("call.expired") {
-        let message = "nobody approved it in time".to_owned();
-        let (code, rule) = (Code::CallExpired, "approval".to_owned());
-        return vec![Reason { code, detail: String::new(), message, rule }];
-    }
-    let reason = |reason: &Json| {
-        Some(Reason {
-            code: Code::parse(&text(reason, "code"))?,
-            detail: text(reason, "detail"),
-            message: text(reason, "message"),
-            rule: text(reason, "rule"),
-        })
-    };
-    list.iter().filter_map(reason).collect()
-}
-
-/// What the policy was told of the run.
-fn told(input: &Json) -> Recorded {
-    let number = |part: &str, name: &str| {
-        input.get(part).and_then(|part| part.get(name)).and_then(Json::as_u64).unwrap_or(0)
-    };
-    let text = |pool: &Json, name: &str| {
-        pool.get(name).and_then(Json::as_str).map(str::to_owned).unwrap_or_default()
-    };
-    let amount = |pool: &Json, name: &str| pool.get(name).and_then(Json::as_u64).unwrap_or(0);
-    let pools = input.get("pools").and_then(Json::as_array).unwrap_or_default();
-    let attested = input.get("context").and_then(|context| context.get("attested"));
-    let attested = attested.and_then(Json::as_object).into_iter().flatten();
-    Recorded {
-        calls: number("run", "calls"),
-        errors: number("run", "errors"),
-        denied: number("history", "denied"),
-        cost: number("run", "cost"),
-        pools: pools
-            .iter()
-            .map(|pool| Left {
-                name: text(pool, "name"),
-                unit: text(pool, "unit"),
-                left_permille: amount(pool, "left_permille"),
-                size: amount(pool, "size"),
-            })
-            .collect(),
-        attested: attested
-            .map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned()))
-            .collect(),
-    }
-}
-
-/// What the agent is given, where it is not what it was given.
-fn otherwise(step: &Step, call: &CallId, recorded: &Outcome, now: &Outcome) -> Option<Drift> {
-    if recorded == now {
-        return None;
-    }
-    let (mut changes, mut what) = (Vec::new(), format!("ended `{}`", now.word()));
-    if let (Outcome::Completed { result: was, .. }, Outcome::Completed { result: is, .. }) =
-        (recorded, now)
-    {
-        what = "has another result".to_owned();
-        let read = |bytes: &[u8]| Json::parse(bytes, &Limits::FILE).ok();
-        changes =
-            read(was).zip(read(is)).map(|(was, is)| differences(&was, &is)).unwrap_or_default();
-    }
-    Some(Drift {
-        kind: Kind::Result,
-        step: Some(step.number),
-        tool: step.tool.clone(),
-        call: Some(call.to_string()),
-        message: format!("step {} (`{}`) {what}", step.number, step.tool),
-        changes,
-    })
 }

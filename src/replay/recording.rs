@@ -7,7 +7,7 @@
 //! hold the recording against it. The file is not signed: by itself it proves that it is whole, not who
 //! wrote it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
@@ -28,6 +28,7 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
+use crate::evidence::payloads::{self, Payload};
 
 /// Version of the form.
 pub const VERSION: &str = "wicketgate/recording/1";
@@ -58,6 +59,8 @@ pub struct Place {
     pub after: u64,
     /// `run_seq` of its last entry.
     pub end: u64,
+    /// Roles of its payloads of which something was left out: then it cannot be answered.
+    pub redacted: Vec<String>,
     offset: u64,
     length: usize,
 }
@@ -69,12 +72,14 @@ pub struct Step {
     pub number: u64,
     /// The tool.
     pub tool: String,
-    /// Its arguments.
+    /// Its arguments; nothing if something of them was left out.
     pub args: Json,
     /// The time the policy was told, or that of the entry if none was asked.
     pub at: Timestamp,
     /// The decision: `verdict`, `enforced`, `reasons`, `obligations`, `policy`.
     pub decision: Json,
+    /// Roles of payloads of which something was left out.
+    pub redacted: Vec<String>,
     /// What the policy was told; none if it was not asked.
     pub input: Option<Json>,
     /// Who approved it, if it was held and then ran.
@@ -229,6 +234,7 @@ impl Reading {
         self.places.push(Place {
             number,
             tool: step.tool,
+            redacted: step.redacted,
             after: members.number("after")?,
             end: members.number("end")?,
             offset: self.offset,
@@ -287,6 +293,15 @@ fn opened(members: Members<'_>, body: &[u8]) -> Result<(), String> {
     opened.map(drop).ok_or_else(|| format!("`{role}` is not what was recorded"))
 }
 
+/// Whether what is there and what stands for the rest is what was committed to.
+fn left_out(members: Members<'_>, role: &str) -> Result<(), String> {
+    let wrong = || format!("`{role}` is not what was recorded");
+    let read = members.0.get("parts").and_then(payloads::read_redacted);
+    let Some(Payload::Redacted { role: of, parts }) = read else { return Err(wrong()) };
+    let opened = parts.open(&members.digest("c")?).ok().filter(|_| of == role);
+    opened.map(drop).ok_or_else(wrong)
+}
+
 impl Step {
     /// Reads the object of one line.
     ///
@@ -294,13 +309,21 @@ impl Step {
     /// What is missing.
     pub fn read(json: &Json) -> Result<Self, String> {
         let members = Members(json);
+        let left_out = json.get("redacted").and_then(Json::as_array).unwrap_or_default();
+        let redacted: Vec<String> =
+            left_out.iter().filter_map(Json::as_str).map(str::to_owned).collect();
+        let args = match redacted.iter().any(|role| role == "args") {
+            true => Json::Null,
+            false => members.value("args")?.clone(),
+        };
         let approved = json.get("approved").map(|approved| Approved::read(Members(approved)));
         Ok(Self {
             number: members.number("n")?,
             tool: members.text("tool")?.to_owned(),
-            args: members.value("args")?.clone(),
+            args,
             at: members.time("at")?,
             decision: members.value("decision")?.clone(),
+            redacted,
             input: json.get("input").cloned(),
             approved: approved.transpose()?,
             ended: members.value("ended")?.clone(),
@@ -311,15 +334,23 @@ impl Step {
     /// Whether every payload is the one its entry commits to.
     fn is_bound(&self, members: Members<'_>) -> Result<(), String> {
         let mut bodies = BTreeMap::from([("args", canonical::bytes(&self.args))]);
+        let mut redacted: BTreeSet<&str> = self.redacted.iter().map(String::as_str).collect();
+        if redacted.contains("args") {
+            bodies.remove("args");
+        }
         bodies.extend(self.input.as_ref().map(|input| ("policy_input", canonical::bytes(input))));
         bodies.extend(self.result.as_ref().map(|result| ("result", result.clone().into_bytes())));
         for payload in members.list("payloads")? {
             let payload = Members(payload);
             let role = payload.text("role")?;
+            if redacted.remove(role) {
+                left_out(payload, role)?;
+                continue;
+            }
             let body = bodies.remove(role).ok_or_else(|| format!("no `{role}` is there"))?;
             opened(payload, &body)?;
         }
-        match bodies.into_keys().next() {
+        match bodies.into_keys().chain(redacted).next() {
             Some(role) => Err(format!("`{role}` is bound to no entry")),
             None => Ok(()),
         }

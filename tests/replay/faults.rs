@@ -1,10 +1,10 @@
-//! Payloads that are gone, policies that change meanwhile, many calls at once, and a large file.
+//! Payloads that are gone or left out, policies that change meanwhile, many calls at once, and a large file.
 
 use serde_json::{Value, json};
 use wicketgate::domain::commitment::commit;
 use wicketgate::domain::digest::Digest;
 
-use crate::house::{GATE, House, RULES, agent, drifts, rounds};
+use crate::house::{GATE, House, RULES, SECRET, TOKEN, agent, drifts, rounds};
 
 fn two() -> [(&'static str, Value); 2] {
     [("look.up", json!({"name": "ada"})), ("note.add", json!({"text": "hello", "id": "r-2"}))]
@@ -36,6 +36,64 @@ fn payloads_that_were_erased_are_named_and_nothing_is_written() {
         assert!(ran.err.contains(step), "{ran:?}");
     }
     assert!(!house.path("run.recording").exists());
+}
+
+#[test]
+fn what_is_left_out_stays_committed_to_and_a_replay_says_at_which_step_it_needs_it() {
+    let house = worked(&rounds(&two()));
+    let redact = ["--redact", "result:body"];
+    house.run(&[&house.export()[..], &redact].concat());
+    let text = std::fs::read_to_string(house.path("run.recording")).unwrap();
+    for line in text.lines().filter(|line| line.contains("\"t\":\"step\"")) {
+        let step: Value = serde_json::from_str(line).unwrap();
+        assert_eq!((step.get("result"), &step["redacted"]), (None, &json!(["result"])));
+        let payloads = step["payloads"].as_array().unwrap();
+        let parts = &payloads.iter().find(|payload| payload["role"] == "result").unwrap()["parts"];
+        let count = |name: &str| parts[name].as_array().unwrap().len();
+        assert!(count("disclosures") > 0 && count("hidden") == 1, "{parts}");
+    }
+    assert!(!text.contains("ann@example.com"), "what was left out is there");
+    for secret in [SECRET, TOKEN] {
+        assert!(!text.contains(secret), "a credential is there");
+    }
+    house.run(&["replay", "check", "run.recording"]);
+    let ran = house.replay(&["--json"], &agent(&rounds(&two())));
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert_eq!(drifts(&ran.json()), [("redacted".to_owned(), Some(1))], "{ran:?}");
+    let ran = house.replay(&["--json", "--report"], &agent(&rounds(&two())));
+    let both = [("redacted".to_owned(), Some(1)), ("redacted".to_owned(), Some(2))];
+    assert_eq!(drifts(&ran.json()), both, "{ran:?}");
+    // Nobody goes on from a step that cannot be answered, and nothing runs for it.
+    let came = house.tool.came();
+    let fork = ["--json", "--fork-at", "3", "--config", "wicketgate.yaml"];
+    let ran = house.replay(&fork, &agent(&rounds(&two())));
+    assert_eq!(drifts(&ran.json())[0], ("redacted".to_owned(), Some(1)), "{ran:?}");
+    assert_eq!(house.tool.came(), came);
+    // Who changes what stands for it is found out.
+    let hidden = text.find("\"hidden\":[\"").unwrap() + 11;
+    let other = if text.as_bytes()[hidden] == b'0' { "1" } else { "0" };
+    let mut spoiled = text;
+    spoiled.replace_range(hidden..=hidden, other);
+    std::fs::write(house.path("run.recording"), spoiled).unwrap();
+    let ran = house.try_run(&["replay", "check", "run.recording"]);
+    assert!(ran.code == 2 && ran.err.contains("`result` is not what was recorded"), "{ran:?}");
+}
+
+#[test]
+fn arguments_that_are_left_out_match_nothing_and_only_their_step_is_not_answered() {
+    let house = worked(&rounds(&two()));
+    house.run(&[&house.export()[..], &["--redact", "args:text"]].concat());
+    let text = std::fs::read_to_string(house.path("run.recording")).unwrap();
+    assert!(!text.contains("hello"), "what was left out is there");
+    let only = |calls: &[(&str, Value)]| house.replay(&["--json"], &agent(&rounds(calls)));
+    let ran = only(&two());
+    // What the policy was told of arguments is left out with them, of every call.
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert_eq!(drifts(&ran.json())[0].0, "redacted", "{ran:?}");
+    let what =
+        house.try_run(&[&house.export()[..6], &["other", "--redact", "tools:name"]].concat());
+    assert!(what.code == 1 && what.err.contains("nothing can be left out"), "{what:?}");
+    assert!(!house.path("other").exists());
 }
 
 #[test]

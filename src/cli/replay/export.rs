@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use super::{Exit, block_on, complain, say};
+use crate::cli::payload::Disclosure;
 use crate::cli::reader::{self, Place, Source};
 use crate::domain::canonical;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::evidence::artifacts::Artifacts;
-use crate::ledger::vault::Vault;
 use crate::replay::Error;
 use crate::replay::export::{self, Exported, Order};
 
@@ -17,7 +17,8 @@ use crate::replay::export::{self, Exported, Order};
 /// The run has to have been recorded: `replay.mode` of its manifest, or `replay` of its opening. The file
 /// holds its manifest, its policy bundles, what the agent was shown, and every call with its arguments,
 /// decision and result as they are stored: what was masked or scrubbed then is not in it. Credentials are
-/// not in it. If a payload is not there any more, or never was stored, the export is refused and says which.
+/// not in it. What --redact hides stays committed to, and a replay says at the step that it cannot be answered.
+/// If a payload is not there any more, or never was stored, the export is refused and says which.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Example:\n  wicketgate replay export 0b9f… --config wicketgate.yaml --out run.recording\n\n\
@@ -38,9 +39,8 @@ pub struct Args {
     /// Whose chains; with --config, the configuration's.
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
-    /// The key payloads are encrypted with; several times for older ones; with --config, the configuration's.
-    #[arg(long, value_name = "FILE")]
-    encryption_key: Vec<PathBuf>,
+    #[command(flatten)]
+    disclosure: Disclosure,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -81,14 +81,8 @@ async fn write(args: &Args) -> Result<Exported, (Exit, String)> {
         (None, Some(config)) => crate::app::fleet::tenant(config),
         (None, None) => "default".to_owned(),
     };
-    let vault = match (args.encryption_key.split_first(), &config) {
-        (Some((first, others)), _) => {
-            let vault = Vault::load(first, others).map_err(|e| usage(e.to_string()))?;
-            Some(std::sync::Arc::new(vault))
-        }
-        (None, Some(config)) => config.vault().map_err(|e| usage(e.to_string()))?,
-        (None, None) => None,
-    };
+    let vault = args.disclosure.vault(&args.source).map_err(usage)?;
+    let redactions = args.disclosure.redactions().map_err(usage)?;
     let reader = reader::open_reader(&args.source).await;
     let reader = reader.map_err(|e| (Exit::Unverifiable, e.to_string()))?;
     let order = Order {
@@ -96,6 +90,7 @@ async fn write(args: &Args) -> Result<Exported, (Exit, String)> {
         tenant: &tenant,
         run: &args.run,
         artifacts: &Artifacts::at(&artifacts),
+        redactions: &redactions,
         vault: vault.as_deref(),
         out: &args.out,
         program: concat!("wicketgate ", env!("CARGO_PKG_VERSION")),
