@@ -71,7 +71,7 @@ async fn encrypted_inputs_are_judged_with_the_key_and_counted_without_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_broke_then_and_what_breaks_now_are_told_apart() {
     let desk = Desk::sqlite().await;
-    let rules = "allow if not startswith(input.args.n, \"x\")\n\
+    let rules = "odd if startswith(input.args.n, \"x\")\nallow if not odd\n\
                  deny contains \"held\" if input.tool.name == \"work.held\"";
     bundle(&desk, rules);
     let (_sidecar, agent) = desk.served(0).await;

@@ -87,7 +87,7 @@ fn files_a_database_a_sandboxed_command_and_http_are_behind_one_gate() {
     assert_eq!((&counted["stdout"], &counted["sandbox"]), (&json!("5\n"), &json!("S1")));
     // What it ran in is on the books, in the evidence that the auditor checked.
     let entries = std::fs::read_to_string(stage.path("demo/evidence/ledger/entries.jsonl"));
-    assert!(entries.unwrap().contains(r#""observed":{"sandbox":"S1""#));
+    assert!(entries.unwrap().contains(r#""sandbox":"S1""#));
 }
 
 #[test]
