@@ -49,7 +49,6 @@ pub mod rego;
 mod resumed;
 #[cfg(feature = "gate")]
 pub mod selftest;
-#[cfg(feature = "gate")]
 mod source;
 mod stock;
 #[cfg(feature = "gate")]
