@@ -97,7 +97,7 @@ fn a_pattern_that_is_found_anywhere_is_found_where_it_lets_calls_pass() {
             "allow if regex.match(\"example\\\\.com\", input.effect.host)",
             "allow if regex.match(`^repo\\.`, input.tool.name)",
             "allow if regex.match(`^a$|q`, input.tool.name)",
-            "deny contains \"no\" if not regex.match(`example\\.com`, input.effect.host)",
+            "deny contains \"no\" if { is_string(input.effect.host); not regex.match(`example\\.com`, input.effect.host) }",
         ],
     );
     only(
@@ -108,7 +108,7 @@ fn a_pattern_that_is_found_anywhere_is_found_where_it_lets_calls_pass() {
         "allow if regex.match(`^([a-z]+\\.)?example\\.com$`, input.effect.host)",
         "allow if regex.match(`(?i)^(a|b)$`, input.tool.name)",
         "deny contains \"no\" if regex.match(`secret`, input.args.text)",
-        "deny contains \"no\" if not regex.match(`^example\\.com$`, input.effect.host)",
+        "deny contains \"no\" if { is_string(input.effect.host); not regex.match(`^example\\.com$`, input.effect.host) }",
     ]);
 }
 
@@ -120,7 +120,7 @@ fn a_glob_whose_star_knows_no_border_is_found_where_it_lets_calls_pass() {
             "allow if glob.match(\"*.example.com\", null, input.effect.host)",
             "allow if glob.match(\"/srv/*\", [], input.effect.path)",
             "allow if glob.match(\"/srv/*\", [\".\"], input.effect.path)",
-            "deny contains \"no\" if not glob.match(\"repo/*\", null, input.effect.path)",
+            "deny contains \"no\" if { is_string(input.effect.path); not glob.match(\"repo/*\", null, input.effect.path) }",
         ],
     );
     clean(&[
