@@ -1,7 +1,7 @@
 //! Where agents run: `wicketgate doctor` as the agent, in network namespaces with listeners that count, and a gate
 //! that believes an opening.
 //!
-//! Which test holds which row of the attack corpus on isolation: ISO-001, 002, 007, 010: `uid_rules`; ISO-012, 014,
+//! Which test holds which row of the attack corpus on isolation: ISO-001, 002, 007, 010: `topologies::under_uid_rules…`; ISO-012, 014,
 //! 018: `privileges`. ISO-022 (the agent starts after the gate is ready) and ISO-023 (it ends before) are orders of
 //! Kubernetes: they need a cluster.
 #![allow(
