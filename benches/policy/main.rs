@@ -65,10 +65,11 @@ fn bundle() -> Bundle {
 async fn write(path: &Path, inputs: usize) {
     let store = Arc::new(Sqlite::open(path).await.unwrap());
     let gate = Arc::new(Gate::over(store, Bounds::default(), &Arc::new(AtomicU64::new(0))).await);
-    let run = gate.run().await;
     let callers = (0..CALLERS).map(|caller| {
-        let (gate, run) = (Arc::clone(&gate), Arc::clone(&run));
+        let gate = Arc::clone(&gate);
         tokio::spawn(async move {
+            // A run of its own: the manifest lets one have 100,000 calls.
+            let run = gate.run().await;
             for n in (caller..inputs).step_by(CALLERS) {
                 let args = format!(
                     r#"{{"amount":{},"title":"ticket {n}","path":"src/module/file_{n}.rs","body":"{}"}}"#,
