@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use super::checked::Checked;
+use super::checked::{Checked, Live};
 use crate::approval::approvers::Purpose;
 use crate::approval::{self, Approvers};
 use crate::crypto::keys::PublicKey;
@@ -26,7 +26,7 @@ pub(super) struct List {
 
 /// The configured list. `None`: nobody may approve.
 pub(super) fn list(checked: &Checked, road: &Arc<Road>) -> Option<Arc<dyn Checker>> {
-    let list = signed(checked, road)?;
+    let list = signed(checked, &checked.live(), road)?;
     if let Err(why) = list.open() {
         // Held calls wait all the same; somebody may mend the list meanwhile.
         tracing::warn!(%why, "nobody can approve");
@@ -35,11 +35,11 @@ pub(super) fn list(checked: &Checked, road: &Arc<Road>) -> Option<Arc<dyn Checke
 }
 
 /// The configured list itself.
-pub(super) fn signed(checked: &Checked, road: &Arc<Road>) -> Option<List> {
-    let config = &checked.config;
+pub(super) fn signed(checked: &Checked, live: &Live, road: &Arc<Road>) -> Option<List> {
+    let config = &live.config;
     Some(List {
         file: config.approvals.signers.clone()?,
-        trusted: checked.approver_keys.clone(),
+        trusted: live.approver_keys.clone(),
         threshold: config.trust.approver_threshold,
         owners: config.approvals.owner_may_approve,
         artifacts: checked.artifacts.clone(),

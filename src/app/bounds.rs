@@ -19,9 +19,9 @@ use crate::tool::toolbox::Toolbox;
 /// The bounds of this gate. The ledger is open already, and with it the file pools are kept in.
 pub(super) async fn bounds(checked: &Checked) -> Result<Bounds, Error> {
     let config = &checked.config;
-    let limits = &config.limits;
+    let (limits, live) = (&config.limits, checked.live());
     let (burst, per_second) = (limits.burst, limits.requests_per_second);
-    let agents = config.agents.iter().zip(checked.callers.manifests());
+    let agents = config.agents.iter().zip(live.callers.manifests());
     let ordered = agents.filter(|(agent, _)| agent.ordered);
     let pools: Vec<_> = config.pools.iter().filter_map(config::pools::Pool::value).collect();
     Ok(Bounds {

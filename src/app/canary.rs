@@ -31,7 +31,7 @@ async fn watch(checked: Arc<Checked>, running: Weak<Running>, road: Arc<Road>) {
         if settings.at_start { (Duration::ZERO, PAUSE) } else { (every, PAUSE) };
     loop {
         tokio::time::sleep(pause).await;
-        let came = road.test_enforcement(checked.callers.manifests()).await;
+        let came = road.test_enforcement(checked.live().callers.manifests()).await;
         let Some(running) = running.upgrade() else { return };
         running.tell();
         pause = if came == Canary::Passed {

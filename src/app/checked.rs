@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arc_swap::{ArcSwap, ArcSwapOption};
+
 use super::enrolment::Enrolled;
 use super::tools::{self, Tools};
 use super::{Error, Play, Stage, bounds, versions};
@@ -10,29 +12,43 @@ use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::signer::{self, Signer};
+use crate::domain::time::Timestamp;
 use crate::evidence::artifacts::Artifacts;
 use crate::identity::callers::{Callers, Trust};
 use crate::identity::token::RunTokens;
 use crate::ledger::enrolment::{Certifier, Local};
 use crate::operator::staff::Staff;
 use crate::policy::activation;
+use crate::policy::bundle::Bundle;
 use crate::replay::fork::Forked;
 use crate::replay::props::RecordedClock;
 use crate::telemetry::metrics::Metrics;
 
+/// One state of everything that may change while the gate runs: it was checked as a whole, and whoever works
+/// with it works with all of it.
+#[derive(Clone)]
+pub(super) struct Live {
+    pub config: Config,
+    pub callers: Arc<Callers>,
+    pub policy_trust: activation::Trust,
+    pub approver_keys: Vec<PublicKey>,
+    pub staff: Staff,
+}
+
 /// Everything that is checked before anything is started.
 pub(super) struct Checked {
+    /// The configuration it was started with.
     pub config: Config,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub tokens: Arc<RunTokens>,
-    pub callers: Arc<Callers>,
+    /// What is in force of all that may change while the gate runs.
+    pub live: ArcSwap<Live>,
+    /// The bundle in force.
+    pub bundle: ArcSwapOption<Bundle>,
     pub artifacts: Artifacts,
     pub enrolment: Arc<dyn Certifier>,
     pub metrics: Arc<Metrics>,
-    pub policy_trust: activation::Trust,
-    pub approver_keys: Vec<PublicKey>,
-    pub staff: Staff,
     /// What is replayed, if anything is.
     pub stage: Option<Stage>,
     /// What one run goes on from, if one does.
@@ -44,6 +60,61 @@ impl Checked {
     pub fn writer(&self) -> String {
         format!("{}/{}", host(), std::process::id())
     }
+
+    /// What is in force now, to be looked at as one.
+    pub fn live(&self) -> Arc<Live> {
+        self.live.load_full()
+    }
+}
+
+impl Live {
+    /// Whether any agent is granted any tool.
+    pub fn granted(&self) -> bool {
+        self.callers.manifests().iter().any(|manifest| !manifest.tools.is_empty())
+    }
+
+    /// Keeps every manifest for whoever verifies evidence.
+    pub fn keep_manifests(&self, artifacts: &Artifacts) -> Result<(), String> {
+        let all = self.callers.manifests().iter();
+        all.map(|one| artifacts.put_manifest(&one.digest, &one.yaml, &one.envelope))
+            .collect::<Result<(), _>>()
+            .map_err(|e| e.to_string())
+    }
+}
+
+/// Loads and checks what may change while the gate runs, with these tools: all that is wrong, or all of it.
+pub(super) fn live(
+    config: Config,
+    tools: Result<Tools, Vec<String>>,
+    tokens: &Arc<RunTokens>,
+    now: Timestamp,
+) -> Result<(Live, Tools), Vec<String>> {
+    let mut wrong = Vec::new();
+    let manifest_keys = keys(&config.trust.manifest_keys, &mut wrong);
+    let policy_keys = keys(&config.trust.policy_keys, &mut wrong);
+    let approver_keys = keys(&config.trust.approver_keys, &mut wrong);
+    let socket = config.listen.socket.as_deref();
+    let trust = Trust { keys: &manifest_keys, threshold: config.trust.manifest_threshold, socket };
+    let callers = Callers::load(&config.agents, &trust, tokens, now);
+    let staff = Staff::load(&config.operators);
+    let (callers, tools, staff) = match (callers, tools, staff) {
+        (Ok(callers), Ok(tools), Ok(staff)) if wrong.is_empty() => (callers, tools, staff),
+        (callers, tools, staff) => {
+            wrong.extend(callers.err().into_iter().flatten().map(|e| e.to_string()));
+            wrong.extend(tools.err().into_iter().chain(staff.err()).flatten());
+            return Err(wrong);
+        }
+    };
+    let unpriced = bounds::unpriced(callers.manifests(), &tools.toolbox);
+    if !unpriced.is_empty() {
+        return Err(unpriced);
+    }
+    callers.strangers().iter().for_each(|warning| tracing::warn!("{warning}"));
+    versions::check(&config.state, &callers).map_err(|e| vec![e])?;
+    let policy_trust =
+        activation::Trust { keys: policy_keys, threshold: config.trust.policy_threshold };
+    let live = Live { config, callers: Arc::new(callers), policy_trust, approver_keys, staff };
+    Ok((live, tools))
 }
 
 /// The name of this machine.
@@ -66,55 +137,27 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
     private_dir(&config.state)?;
     let tokens = RunTokens::open(&config.state, &*entropy).map(Arc::new);
     let tokens = tokens.map_err(|e| Error::System(e.to_string()))?;
-    let mut wrong = Vec::new();
-    let manifest_keys = keys(&config.trust.manifest_keys, &mut wrong);
-    let policy_keys = keys(&config.trust.policy_keys, &mut wrong);
-    let approver_keys = keys(&config.trust.approver_keys, &mut wrong);
-    let socket = config.listen.socket.as_deref();
-    let trust = Trust { keys: &manifest_keys, threshold: config.trust.manifest_threshold, socket };
-    let callers = Callers::load(&config.agents, &trust, &tokens, clock.now());
-    let tools = match &stage {
+    let opened = match &stage {
         Some(stage) => tools::recorded(stage),
         None => tools::open(&config),
     };
-    let (callers, tools) = match (callers, tools) {
-        (Ok(callers), Ok(tools)) if wrong.is_empty() => (callers, tools),
-        (callers, tools) => {
-            wrong.extend(callers.err().into_iter().flatten().map(|e| e.to_string()));
-            wrong.extend(tools.err().into_iter().flatten());
-            return Err(Error::Config(wrong));
-        }
-    };
-    let unpriced = bounds::unpriced(callers.manifests(), &tools.toolbox);
-    if !unpriced.is_empty() {
-        return Err(Error::Config(unpriced));
-    }
-    callers.strangers().iter().for_each(|warning| tracing::warn!("{warning}"));
-    versions::check(&config.state, &callers).map_err(|e| Error::Config(vec![e]))?;
+    let (live, tools) =
+        live(config.clone(), opened, &tokens, clock.now()).map_err(Error::Config)?;
     let system = |e: String| Error::System(e);
     let artifacts = Artifacts::open(&config.state.join("artifacts"));
     let artifacts = artifacts.map_err(|e| system(e.to_string()))?;
-    for manifest in callers.manifests() {
-        artifacts
-            .put_manifest(&manifest.digest, &manifest.yaml, &manifest.envelope)
-            .map_err(|e| system(e.to_string()))?;
-    }
+    live.keep_manifests(&artifacts).map_err(system)?;
     let names = tools.toolbox.iter().map(|tool| tool.facts.name.to_string());
     let names = names.collect::<Vec<_>>();
     let metrics = Arc::new(Metrics::new(names, env!("CARGO_PKG_VERSION"), "source"));
     let checked = Checked {
         enrolment: certifier(&config, &clock, &*entropy)?,
-        policy_trust: activation::Trust {
-            keys: policy_keys,
-            threshold: config.trust.policy_threshold,
-        },
-        staff: Staff::load(&config.operators).map_err(Error::Config)?,
-        approver_keys,
+        live: ArcSwap::from_pointee(live),
+        bundle: ArcSwapOption::empty(),
         config,
         clock,
         entropy,
         tokens,
-        callers: Arc::new(callers),
         artifacts,
         metrics,
         stage,

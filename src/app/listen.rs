@@ -49,7 +49,7 @@ impl Served {
 
 /// Binds every listener and serves.
 pub(super) async fn listen(
-    checked: &Checked,
+    checked: &Arc<Checked>,
     running: &Running,
     ready: watch::Receiver<Readiness>,
 ) -> Result<Served, Error> {
@@ -69,6 +69,8 @@ pub(super) async fn listen(
     drop(running.doors.set(Doors::new(listeners, &checked.clock, &checked.metrics)));
     let tls = settings.tls.is_some();
     let office = office(checked, running).await?;
+    let known = office.as_ref().map(|office| running.office.set(Arc::clone(office)));
+    drop(known);
     let telling = match (webhook(&checked.config)?, &office) {
         (Some(hook), Some(office)) => {
             Some(tokio::spawn(hook.run(Arc::clone(office), stop.clone())))
@@ -100,10 +102,10 @@ pub(super) async fn listen(
     Ok(Served { places, operators_at, agents, operators, telling, stop })
 }
 
-fn identify(checked: &Checked) -> Identify {
-    let callers = Arc::clone(&checked.callers);
+fn identify(checked: &Arc<Checked>) -> Identify {
+    let checked = Arc::clone(checked);
     Arc::new(move |peer, bearer| {
-        callers.identify(peer, bearer).map_err(|e| {
+        checked.live.load().callers.identify(peer, bearer).map_err(|e| {
             Fault::new(Code::IdentityMissing, e.to_string()).detail("identity.unmapped")
         })
     })

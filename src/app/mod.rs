@@ -39,6 +39,7 @@ mod operators;
 mod policy;
 mod reaper;
 pub mod rehearse;
+mod reload;
 mod running;
 mod tools;
 mod versions;
@@ -182,8 +183,8 @@ impl Gate {
         self.asks.try_send(Ask::Stop).ok();
     }
 
-    /// Asks it to read policy bundle, tools and servers again. What is refused is logged, and the old
-    /// stays in force.
+    /// Asks it to read the configuration and everything it names again. What is refused is logged, and the
+    /// old state stays in force.
     pub fn reload(&self) {
         self.asks.try_send(Ask::Reload).ok();
     }

@@ -21,9 +21,10 @@ pub(super) async fn office(
     if let Some(unheard) = config::operators::unheard(&checked.config) {
         tracing::warn!("{unheard}");
     }
+    let live = checked.live();
     let config::Ledger::Sqlite(sqlite) = &checked.config.ledger else { return Ok(None) };
     let List::Sqlite(followed) = &running.list else { return Ok(None) };
-    if checked.staff.is_empty() && checked.config.approvals.webhook.is_none() {
+    if live.staff.is_empty() && checked.config.approvals.webhook.is_none() {
         return Ok(None);
     }
     let system = |e: crate::ledger::store::StoreError| Error::System(format!("ledger: {e}"));
@@ -36,7 +37,7 @@ pub(super) async fn office(
     };
     let glass = super::break_glass::office(&checked.config, &checked.metrics)?;
     let office = Office::new(Parts {
-        staff: checked.staff.clone(),
+        staff: live.staff.clone(),
         reader: Arc::new(reader),
         orders: Arc::new(orders),
         books: running.ledger.clone(),

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::checked::Checked;
+use super::checked::{Checked, Live};
 use super::running::Running;
 use super::{PAUSE, approvers, lint, versions};
 use crate::config::Lint;
 use crate::enforce::{Basis, Road};
+use crate::identity::manifest::Manifest;
 use crate::ledger;
 use crate::policy::activation::{Candidate, load_signed};
 use crate::policy::bundle::Bundle;
@@ -21,27 +22,10 @@ pub(super) async fn load(checked: &Arc<Checked>, running: &Running, road: &Arc<R
     let loaded = match running.constitution.get() {
         Some(constitution) => constitution.open().await,
         // WHY: a store that is away just now must not leave the gate shut for good.
-        None => try_load(checked, running, road, |error| running.passes(error)).await.map(drop),
+        None => try_load(checked, running, road, |error| running.passes(error)).await,
     };
     if let Err(why) = loaded {
         tracing::error!(%why, "no policy bundle is in force");
-    }
-    running.tell();
-}
-
-/// Puts the configured bundle in force again after somebody changed it.
-pub(super) async fn reload(checked: &Arc<Checked>, running: &Arc<Running>) {
-    let Some(road) = running.road.get() else { return };
-    if let Some(constitution) = running.constitution.get() {
-        constitution.look_again().await;
-        running.tell();
-        return;
-    }
-    match try_load(checked, running, road, |_| false).await {
-        Ok(digest) => tracing::info!(%digest, "policy bundle activated"),
-        Err(why) => {
-            tracing::error!(%why, "the policy bundle was refused; the old one stays in force");
-        }
     }
     running.tell();
 }
@@ -51,28 +35,29 @@ async fn try_load(
     running: &Running,
     road: &Arc<Road>,
     again: impl Fn(&ledger::Error) -> bool,
-) -> Result<String, String> {
-    let Some(dir) = checked.config.policy.bundle.clone() else {
+) -> Result<(), String> {
+    let live = checked.live();
+    let Some(dir) = live.config.policy.bundle.clone() else {
         return Err("`policy.bundle` is not set".to_owned());
     };
-    let (candidate, findings) = examine(checked, road, dir).await?;
-    let noted = linted(&findings, checked.config.policy.lint)?;
-    let digest = candidate.bundle.digest();
+    let (candidate, findings) = examine(checked, &live, road, dir).await?;
+    let noted = linted(&findings, live.config.policy.lint)?;
     put_in_force(checked, road, candidate, None, again).await?;
     *running.findings.lock() = noted;
-    Ok(digest.prefixed())
+    Ok(())
 }
 
 /// Reads, verifies, tries and lints what lies in a directory; puts nothing in force.
 pub(super) async fn examine(
     checked: &Arc<Checked>,
+    live: &Live,
     road: &Arc<Road>,
     dir: PathBuf,
 ) -> Result<(Candidate, Vec<Finding>), String> {
-    let (trust, now) = (checked.policy_trust.clone(), checked.clock.now());
-    let deadline = Duration::from_millis(checked.config.policy.deadline_ms);
-    let tools = lint::tiers(road.tool_tiers(), checked.callers.manifests());
-    let (config, list) = (checked.config.clone(), approvers::signed(checked, road));
+    let (trust, now) = (live.policy_trust.clone(), checked.clock.now());
+    let deadline = Duration::from_millis(live.config.policy.deadline_ms);
+    let tools = lint::tiers(road.tool_tiers(), live.callers.manifests());
+    let (config, list) = (live.config.clone(), approvers::signed(checked, live, road));
     // Blocks for the trial in a child process.
     let loading = tokio::task::spawn_blocking(move || {
         let loaded = load_signed(&dir, &trust, now, Path::new("/proc/self/exe"), deadline);
@@ -84,7 +69,7 @@ pub(super) async fn examine(
         Ok::<_, String>((loaded, findings))
     });
     let (candidate, findings) = loading.await.map_err(|_| "loading panicked".to_owned())??;
-    let needed = checked.policy_trust.threshold;
+    let needed = live.policy_trust.threshold;
     if candidate.signers.iter().filter(|key| !road.is_key_stopped(key)).count() < needed {
         return Err("an operator has revoked a key that signed it".to_owned());
     }
@@ -92,11 +77,11 @@ pub(super) async fn examine(
     Ok((candidate, findings))
 }
 
-/// What the configured manifests have against a bundle.
-pub(super) fn unfit(checked: &Checked, bundle: &Bundle) -> Vec<Finding> {
+/// What these manifests have against a bundle.
+pub(super) fn unfit(manifests: &[Arc<Manifest>], bundle: &Bundle) -> Vec<Finding> {
     let agent = bundle.layers().iter().find(|layer| layer.layer == "agent");
     let mut findings = Vec::new();
-    for manifest in checked.callers.manifests() {
+    for manifest in manifests {
         let mut add = |code, message| {
             let place = manifest.name.clone();
             findings.push(Finding { level: Level::Error, code, message, place });
@@ -121,11 +106,11 @@ pub(super) async fn put_in_force(
     again: impl Fn(&ledger::Error) -> bool,
 ) -> Result<(), String> {
     let Candidate { bundle, engine, signers } = candidate;
-    if let Some(finding) = unfit(checked, &bundle).into_iter().next() {
+    let live = checked.live();
+    if let Some(finding) = unfit(live.callers.manifests(), &bundle).into_iter().next() {
         return Err(finding.message);
     }
     let (name, version) = (bundle.name().to_owned(), bundle.version().to_string());
-    let state = &checked.config.state;
     checked.artifacts.put_policy(&bundle.digest(), bundle.tar()).map_err(|e| e.to_string())?;
     let on = || road.activate_on(Arc::clone(&engine), (&name, &version), basis);
     while let Err(error) = on().await {
@@ -134,8 +119,20 @@ pub(super) async fn put_in_force(
         }
         tokio::time::sleep(PAUSE).await;
     }
-    road.bundle_signed_by(signers, checked.policy_trust.threshold);
-    versions::keep_bundle(state, &bundle)
+    remember(checked, road, bundle, (signers, live.policy_trust.threshold))
+}
+
+/// Keeps what is to be known of the bundle in force: who signed it, and that nothing older may follow it.
+pub(super) fn remember(
+    checked: &Checked,
+    road: &Road,
+    bundle: Bundle,
+    (signers, needed): (Vec<String>, usize),
+) -> Result<(), String> {
+    road.bundle_signed_by(signers, needed);
+    let bundle = Arc::new(bundle);
+    checked.bundle.store(Some(Arc::clone(&bundle)));
+    versions::keep_bundle(&checked.config.state, &bundle)
 }
 
 /// What of the findings is to be known while the bundle is in force. Warnings are logged.

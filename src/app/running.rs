@@ -1,6 +1,7 @@
 //! The gate while it runs: it opens, says how it is, reloads what changed, and ends in order.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -18,17 +19,17 @@ use super::constitution::Constitution;
 use super::control::{self, List};
 use super::doors::Doors;
 use super::listen::listen;
+use super::reload::Watched;
 use super::tools::Tools;
 use super::{
-    Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, policy, tools,
-    versions,
+    Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, policy, versions,
 };
 use crate::catalog::drift::Drift;
 use crate::config::Amendments;
-use crate::crypto::files::Seen;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, RecoveredRun, Status};
+use crate::operator::Office;
 use crate::replay::fork::Forked;
 use crate::replay::player::Player;
 use crate::serve::Readiness;
@@ -55,7 +56,11 @@ pub(super) struct Running {
     /// What lints have against the bundle in force.
     pub findings: Mutex<Vec<String>>,
     /// Whether any agent is granted any tool.
-    pub granted: bool,
+    pub granted: AtomicBool,
+    /// Who answers operators here, if anybody does.
+    pub office: OnceLock<Arc<Office>>,
+    /// Why what lies in the files now is not in force.
+    pub refused: Mutex<Vec<String>>,
     /// Who decides which bundle may be put in force, where amendments are required.
     pub constitution: OnceLock<Arc<Constitution>>,
     /// Where agents with tokens, and where operators are answered.
@@ -70,7 +75,7 @@ pub(super) struct Running {
 pub(super) type Asked = mpsc::Receiver<Ask>;
 
 /// A gate nobody holds ends as one that was asked to.
-async fn next(asked: &mut Asked) -> Ask {
+pub(super) async fn next(asked: &mut Asked) -> Ask {
     asked.recv().await.unwrap_or(Ask::Stop)
 }
 
@@ -104,7 +109,9 @@ pub(super) async fn start(
         deaf: CancellationToken::new(),
         following: TaskTracker::new(),
         findings: Mutex::default(),
-        granted: checked.callers.manifests().iter().any(|manifest| !manifest.tools.is_empty()),
+        granted: AtomicBool::new(checked.live().granted()),
+        office: OnceLock::new(),
+        refused: Mutex::default(),
         constitution: OnceLock::new(),
         bound: OnceLock::new(),
         hurry: CancellationToken::new(),
@@ -140,7 +147,7 @@ async fn supervise(
 ) -> Result<Ended, Error> {
     let mut status = running.ledger.status();
     let mut opening = Some(opening);
-    let mut files = Some(tools::files(&checked.config));
+    let mut watched = Watched::new(&checked.config);
     let mut anchors = Anchors::new(checked.config.fleet.anchor_file.clone());
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -150,17 +157,13 @@ async fn supervise(
             ending = &mut writing => return Ok(ended(ending)),
             ask = next(&mut asked) => match ask {
                 Ask::Stop => break,
-                Ask::Reload => {
-                    policy::reload(checked, running).await;
-                    files = tools::reload(checked, running).await;
-                }
+                Ask::Reload => if !watched.reload(checked, running, &mut asked).await { break },
             },
             _ = looks.tick() => {
                 // Nothing is read before there is a road to put it on.
-                let due = running.road.get().is_some()
-                    && files.as_ref().is_none_or(Seen::changed);
-                if due {
-                    files = tools::reload(checked, running).await;
+                let due = running.road.get().is_some() && watched.due();
+                if due && !watched.reload(checked, running, &mut asked).await {
+                    break;
                 }
                 if running.road.get().is_some() {
                     anchors.look(&running.ledger);
@@ -209,7 +212,8 @@ async fn open_gate(
         ..enforce::Settings::default()
     };
     let road = road(&checked, &running, settings, toolbox);
-    for manifest in checked.callers.manifests() {
+    let live = checked.live();
+    for manifest in live.callers.manifests() {
         while let Err(error) = road.bind_manifest(manifest).await {
             if !running.passes(&error) {
                 return Err(Error::System(error.to_string()));
@@ -217,7 +221,7 @@ async fn open_gate(
             tokio::time::sleep(PAUSE).await;
         }
     }
-    versions::keep(&checked.config.state, &checked.callers).map_err(Error::System)?;
+    versions::keep(&checked.config.state, &live.callers).map_err(Error::System)?;
     control::read(&running, &checked, &road).await;
     if let Some(list) = approvers::list(&checked, &road) {
         road.trust_approvers(list);
@@ -232,7 +236,8 @@ async fn open_gate(
         road.trust_amender(Arc::<Constitution>::clone(&constitution));
         drop(running.constitution.set(constitution));
     }
-    road.resume(runs, checked.callers.manifests());
+    road.trust_callers(&live.callers);
+    road.resume(runs, live.callers.manifests());
     road.catch_up().await;
     control::follow(&running, &road);
     road.summarise();
@@ -392,11 +397,13 @@ impl Running {
         let stopped = self.road.get().map(|road| road.control_notes()).unwrap_or_default();
         let upstreams = self.upstreams.load();
         let findings = self.findings.lock().clone();
+        let refused = self.refused.lock().clone();
         let amended = self.constitution.get().and_then(|constitution| constitution.note());
         let certificates = self.doors.get().map(Doors::notes).unwrap_or_default();
         layers
             .chain(certificates)
             .chain(findings)
+            .chain(refused)
             .chain(amended)
             .chain(stopped)
             .chain(upstreams.iter().filter_map(|upstream| note(upstream)))
@@ -427,7 +434,7 @@ impl Running {
             }
         }
         reasons.extend(self.doors.get().map(Doors::reasons).unwrap_or_default());
-        if !self.granted {
+        if !self.granted.load(Ordering::Relaxed) {
             reasons.push("manifests: no agent is granted a tool".to_owned());
         }
         let next = Readiness { ready: reasons.is_empty(), reasons, notes: self.notes() };

@@ -9,8 +9,8 @@ use crate::config::Config;
 /// Run the gate.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  wicketgate serve --config wicketgate.yaml\n\n\
-    SIGTERM drains and ends with 0, a second one ends at once; SIGHUP reads the policy\n\
-    bundle, tools and servers again. Tools, servers and their lock are read again when they change, too.\n\
+    SIGTERM drains and ends with 0, a second one ends at once. The configuration and what it names\n\
+    are read again when they change, and on SIGHUP; what needs a restart is refused and said.\n\
     Ends with 75 when another process took its place, 78 when the configuration is wrong.")]
 pub struct Args {
     /// The configuration file.

@@ -3,18 +3,41 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+/// Files that are watched below one directory: beyond them only a directory that is swapped is noticed.
+const FILES_MAX: usize = 4_096;
+
 /// What tells one state of a file from another without reading it.
 type Mark = Option<(i64, i64, u64, u64)>;
 
 /// Files as they were when they were last read. Symbolic links are followed: a directory that is swapped by one
 /// link, as Kubernetes does with `..data`, holds other files.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Seen(Vec<(PathBuf, Mark)>);
 
 impl Seen {
     /// These files, as they are now.
     pub fn of(files: impl IntoIterator<Item = PathBuf>) -> Self {
         Self(files.into_iter().map(|path| (path.clone(), mark(&path))).collect())
+    }
+
+    /// The same files, as they are now.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self::of(self.0.iter().map(|(path, _)| path.clone()))
+    }
+
+    /// A directory and everything below it, as it is now.
+    pub fn below(dir: &Path) -> Self {
+        let mut found = vec![dir.to_owned()];
+        let mut next = 0;
+        while let Some(path) = found.get(next).cloned() {
+            next += 1;
+            let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
+            found.extend(
+                entries.map(|entry| entry.path()).take(FILES_MAX.saturating_sub(found.len())),
+            );
+        }
+        Self::of(found)
     }
 
     /// Whether one of them is another file now.

@@ -123,8 +123,8 @@ impl Road {
         let named = digest.filter(|digest| parent.manifest.delegates.contains(digest));
         let why = "the manifest of the parent does not delegate to this one";
         let named = named.ok_or_else(|| refuse("delegate.not_named", why))?;
-        let known = self.manifests.get().into_iter().flatten();
-        let found = known.into_iter().find(|manifest| manifest.digest == named);
+        let agents = self.agents.load();
+        let found = agents.manifests.iter().find(|manifest| manifest.digest == named);
         let why = "no configured agent has the manifest of the child";
         let found = found.ok_or_else(|| refuse("delegate.not_configured", why))?;
         Ok((Arc::clone(found), Proof::Claimed))

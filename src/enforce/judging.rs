@@ -88,6 +88,7 @@ impl Road {
     ) -> Vec<crate::domain::decision::Reason> {
         let tier = prepared.tool().map(|tool| tool.tier);
         let mut against = self.stopped(run, tool, tier, cancel);
+        against.extend(self.removed(run));
         against.extend(self.canary.refusal());
         against.extend(self.posture_refusal(&run.opener.name, &run.auth));
         against

@@ -62,7 +62,7 @@ impl Road {
             prologue: OnceLock::new(),
             turn: RwLock::new(()),
             runs: Runs::default(),
-            manifests: OnceLock::new(),
+            agents: ArcSwap::default(),
             threads: Threads::default(),
             rejected: Rejected::default(),
             large: Large::default(),
@@ -123,6 +123,24 @@ impl Road {
         (name, version): (&str, &str),
         basis: Option<Basis>,
     ) -> Result<Receipt, ledger::Error> {
+        let written = Self::activation(&*engine, (name, version), basis);
+        let _turn = self.turn.write().await;
+        let recorded = self.ledger.record(written).await;
+        // WHY: in doubt, the new bundle is the right one. Everything judged by it from here on stands
+        // behind the activation in the same chain, and cannot become durable without it.
+        if matches!(recorded, Ok(_) | Err(ledger::Error::Unknown)) {
+            self.engine.store(Arc::new(Some(engine)));
+            self.docket.forget();
+        }
+        recorded
+    }
+
+    /// The entry of an activation.
+    pub(super) fn activation(
+        engine: &dyn PolicyEngine,
+        (name, version): (&str, &str),
+        basis: Option<Basis>,
+    ) -> Written {
         let layers = engine.layers().iter().map(|layer| {
             Json::object([
                 ("layer", Json::from(layer.layer.as_str())),
@@ -141,16 +159,7 @@ impl Road {
         }
         let data = Json::object(data);
         let policy = Some(engine.digest());
-        let written = Written::bare(Draft { policy, ..Draft::of(Kind::PolicyActivated, data) });
-        let _turn = self.turn.write().await;
-        let recorded = self.ledger.record(written).await;
-        // WHY: in doubt, the new bundle is the right one. Everything judged by it from here on stands
-        // behind the activation in the same chain, and cannot become durable without it.
-        if matches!(recorded, Ok(_) | Err(ledger::Error::Unknown)) {
-            self.engine.store(Arc::new(Some(engine)));
-            self.docket.forget();
-        }
-        recorded
+        Written::bare(Draft { policy, ..Draft::of(Kind::PolicyActivated, data) })
     }
 
     /// Records that this manifest is the one in force for its agent.
@@ -158,13 +167,18 @@ impl Road {
     /// # Errors
     /// The ledger's.
     pub async fn bind_manifest(&self, manifest: &Manifest) -> Result<Receipt, ledger::Error> {
+        self.ledger.record(Self::binding(manifest)).await
+    }
+
+    /// The entry of a manifest that is the one in force for its agent.
+    pub(super) fn binding(manifest: &Manifest) -> Written {
         let data = Json::object([
             ("agent", Json::from(manifest.name.as_str())),
             ("version", Json::from(manifest.version.to_string())),
             ("digest", Json::from(manifest.digest.prefixed())),
             ("binding", Json::from(Binding::Claimed.as_str())),
         ]);
-        self.ledger.record(Written::bare(Draft::of(Kind::ManifestBound, data))).await
+        Written::bare(Draft::of(Kind::ManifestBound, data))
     }
 
     /// Ends the run: waits for its calls, seals the runs below it, cancels held calls, writes `run.sealed`.

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span};
 
+pub use agents::Change;
 pub use amend::{Amender, Basis, BasisKind};
 pub use answer::{Answer, Fault, Released};
 pub use approve::{Checker, Counts, Heard, Parties, Refused, Said};
@@ -39,7 +40,7 @@ use crate::domain::decision::{Course, Reason};
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::CallId;
 use crate::identity::Peer;
-use crate::identity::manifest::{Manifest, Mode};
+use crate::identity::manifest::Mode;
 use crate::identity::token::RunTokens;
 use crate::ledger::permit::{Committed, Finished};
 use crate::ledger::{self, Ledger, Pending};
@@ -50,6 +51,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::{Stage, trace};
 use crate::tool::toolbox::{self, Toolbox};
 use crate::tool::{self, Cancel, ToolExecutor};
+use agents::Agents;
 use budget::{Budget, InTurn, Spending, went};
 use control::Control;
 use docket::Docket;
@@ -59,6 +61,7 @@ use rejected::Rejected;
 use run::{Admitted, New, Place, Runs, Waiting};
 use undecided::Undecided;
 
+mod agents;
 mod amend;
 mod answer;
 mod approve;
@@ -128,8 +131,8 @@ pub struct Road {
     /// stands before the activation in the ledger if and only if it was made by the old bundle.
     turn: RwLock<()>,
     runs: Runs,
-    /// Those of all configured agents.
-    manifests: OnceLock<Vec<Arc<Manifest>>>,
+    /// Those that are configured.
+    agents: ArcSwap<Agents>,
     threads: Threads,
     rejected: Rejected,
     large: Large,

@@ -305,6 +305,7 @@ impl Road {
         claims: Option<&Opening>,
         parent: Option<&Run>,
     ) -> Result<Binding, Fault> {
+        self.current(manifest)?;
         let now = self.clock.now();
         let bound = match claims {
             Some(made) => identity::bind(manifest, &made.model, &made.instructions, &made.tools),

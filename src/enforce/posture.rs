@@ -358,7 +358,7 @@ impl Road {
             .failed()
             .map(|why| format!("isolation.failed: {why}: every call is denied"))
             .collect();
-        for manifest in self.manifests.get().into_iter().flatten() {
+        for manifest in &self.agents.load().manifests {
             let mut own =
                 known.seen.iter().filter(|(holder, _)| holder.agent == manifest.name).peekable();
             let agent = &manifest.name;

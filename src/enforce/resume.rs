@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Road;
+use super::agents::Agents;
 use super::delegate::Proof;
 use super::keeping::{FORK, Keeping};
 use super::lineage::Lodging;
@@ -32,7 +33,8 @@ impl Road {
     /// Takes up runs that were open when this writer last ended. A run whose manifest is no longer in
     /// force is sealed, and so are the runs below it.
     pub fn resume(self: &Arc<Self>, recovered: Vec<RecoveredRun>, manifests: &[Arc<Manifest>]) {
-        drop(self.manifests.set(manifests.to_vec()));
+        let callers = self.agents.load().callers.clone();
+        self.agents.store(Arc::new(Agents { manifests: manifests.to_vec(), callers }));
         let (mut taken, mut left) = (BTreeMap::new(), Left::default());
         for found in in_order(recovered) {
             if text(&found, "implicit") == Some("session") {

@@ -95,27 +95,41 @@ impl Road {
     /// The ledger's; the old tools stay in force, except after `Unknown`.
     pub async fn set_toolbox(&self, toolbox: Toolbox) -> Result<Option<Receipt>, ledger::Error> {
         let _turn = self.turn.write().await;
-        let (old, new) = (definitions(&self.toolbox.load()), definitions(&toolbox));
-        if old == new {
-            // Connections and credentials are not part of what is shown.
-            self.toolbox.store(Arc::new(toolbox));
+        let Some(entry) = self.tools_changed(&toolbox) else {
+            self.put_toolbox(toolbox, false);
             return Ok(None);
+        };
+        let recorded = self.ledger.record(entry).await;
+        // WHY: in doubt, the new tools are the right ones, as with a policy bundle.
+        if matches!(recorded, Ok(_) | Err(ledger::Error::Unknown)) {
+            self.put_toolbox(toolbox, true);
         }
-        let names = toolbox.iter().map(|tool| tool.facts.name.to_string()).collect::<Vec<_>>();
+        recorded.map(Some)
+    }
+
+    /// The entry of a change to these tools. `None`: agents are shown nothing new; connections and credentials
+    /// are not part of what is shown.
+    pub(super) fn tools_changed(&self, toolbox: &Toolbox) -> Option<Written> {
+        let (old, new) = (definitions(&self.toolbox.load()), definitions(toolbox));
+        if old == new {
+            return None;
+        }
+        let tools = toolbox.iter().count();
         let data = Json::object([
             ("what", Json::from("tools")),
             ("digest", Json::from(new.prefixed())),
-            ("tools", Json::from(u64::try_from(names.len()).unwrap_or(u64::MAX))),
+            ("tools", Json::from(u64::try_from(tools).unwrap_or(u64::MAX))),
         ]);
-        let recorded =
-            self.ledger.record(Written::bare(Draft::of(Kind::ConfigChanged, data))).await;
-        // WHY: in doubt, the new tools are the right ones, as with a policy bundle.
-        if matches!(recorded, Ok(_) | Err(ledger::Error::Unknown)) {
-            self.metrics.know(names);
-            self.toolbox.store(Arc::new(toolbox));
+        Some(Written::bare(Draft::of(Kind::ConfigChanged, data)))
+    }
+
+    /// Puts tools in the place of those in force; `shown` tells agents that there is something new.
+    pub(super) fn put_toolbox(&self, toolbox: Toolbox, shown: bool) {
+        self.metrics.know(toolbox.iter().map(|tool| tool.facts.name.to_string()));
+        self.toolbox.store(Arc::new(toolbox));
+        if shown {
             self.toolbox_version.send_modify(|version| *version = version.saturating_add(1));
         }
-        recorded.map(Some)
     }
 
     /// Every bound tool and its own tier.

@@ -15,6 +15,7 @@ use super::token::RunTokens;
 use super::{Caller, Peer};
 use crate::crypto::keys::PublicKey;
 use crate::crypto::private::exposed;
+use crate::domain::call::Auth;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 
@@ -194,6 +195,29 @@ impl Callers {
         match (by_id, by_print) {
             (Some(one), Some(other)) if one.digest != other.digest => Err(IdentityError::Ambiguous),
             (one, other) => Ok(one.or(other)),
+        }
+    }
+
+    /// Whether who proved itself like this would still be the agent of this name.
+    #[must_use]
+    pub fn still(&self, auth: &Auth, agent: &str) -> bool {
+        let is = |manifest: &Arc<Manifest>| manifest.name == agent;
+        match auth.method.as_str() {
+            "token" => {
+                let shown = auth.token.as_ref();
+                self.tokens.iter().any(|t| Some(&t.thumbprint) == shown && is(&t.manifest))
+            }
+            "mtls" => {
+                let names = [&auth.spiffe, &auth.certificate].into_iter().flatten();
+                names.filter_map(|name| self.certified.get(name)).any(is)
+            }
+            "uds" => {
+                let sockets = auth.uid.and_then(|uid| self.peers.get(&uid));
+                sockets.into_iter().flatten().any(|(_, manifest)| is(manifest))
+            }
+            // The gate itself, which no configuration names.
+            "internal" => true,
+            _ => false,
         }
     }
 

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
@@ -89,7 +90,7 @@ impl std::fmt::Debug for Parts {
 
 /// The one place operators' requests are answered from, whatever they came in by.
 pub struct Office {
-    staff: Staff,
+    staff: ArcSwap<Staff>,
     reader: Arc<dyn LedgerReader>,
     orders: Arc<dyn Orders>,
     books: Ledger,
@@ -121,7 +122,7 @@ impl Office {
         let desk = tokio::sync::Mutex::new(Desk::default());
         let (glass, evidence) = (std::sync::OnceLock::new(), std::sync::OnceLock::new());
         Self {
-            staff,
+            staff: ArcSwap::from_pointee(staff),
             reader,
             orders,
             books,
@@ -138,6 +139,11 @@ impl Office {
         }
     }
 
+    /// Knows these operators from now on, and nobody else.
+    pub fn set_staff(&self, staff: Staff) {
+        self.staff.store(Arc::new(staff));
+    }
+
     /// Waits until everything that was begun is done: bundles sent, erasures deleted.
     pub async fn finished(&self) {
         self.tasks.close();
@@ -149,7 +155,7 @@ impl Office {
     /// # Errors
     /// `identity.missing`, `operator.forbidden`, or `limit.exceeded` once too many were refused.
     pub fn admit(&self, shown: &Shown, right: Right) -> Result<Who, Problem> {
-        let Some(who) = self.staff.identify(shown, self.clock.now()) else {
+        let Some(who) = self.staff.load().identify(shown, self.clock.now()) else {
             return Err(self.turned_away());
         };
         if who.may(right) {

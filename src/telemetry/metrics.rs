@@ -97,6 +97,7 @@ pub struct Metrics {
     reaped: Family<Kind, Counter>,
     self_tests: Family<Passed, Counter>,
     certificates_read: Family<Passed, Counter>,
+    config_read: Family<Passed, Counter>,
     upstream_drift: Family<Grade, Counter>,
     upstream_restarts: Family<ServerLabel, Counter>,
     upstream_dropped: Family<Kind, Counter>,
@@ -138,6 +139,7 @@ impl Metrics {
             reaped: Family::default(),
             self_tests: Family::default(),
             certificates_read: Family::default(),
+            config_read: Family::default(),
             upstream_drift: Family::default(),
             upstream_restarts: Family::default(),
             upstream_dropped: Family::default(),
@@ -190,6 +192,8 @@ impl Metrics {
         let help =
             "Certificates of listeners whose files changed; those that failed left the old one";
         r.register("certificates_read", help, self.certificates_read.clone());
+        let help = "Times the configuration or what it names changed and was read; those that failed left the old state in force";
+        r.register("config_read", help, self.config_read.clone());
         let help = "Pinned tools of servers found to be otherwise than signed, by grade";
         r.register("upstream_drift", help, self.upstream_drift.clone());
         let help = "Connections to servers that were made again";
@@ -298,6 +302,12 @@ impl Metrics {
     pub fn certificate_read(&self, passed: bool) {
         let passed = if passed { "true" } else { "false" };
         self.certificates_read.get_or_create(&Passed { passed }).inc();
+    }
+
+    /// The configuration or what it names changed; whether the new state could be put in force.
+    pub fn config_read(&self, passed: bool) {
+        let passed = if passed { "true" } else { "false" };
+        self.config_read.get_or_create(&Passed { passed }).inc();
     }
 
     /// A pinned tool is not what was signed: `text`, `compatible`, `breaking`.

@@ -101,9 +101,10 @@ impl Constitution {
         let narrow = changed.iter().all(|layer| layer == "agent") && !changed.is_empty();
         let named = &bundle.meta().manifests;
         let binds = |agent: &String| !narrow || named.is_empty() || named.contains(agent);
-        let agents = self.checked.callers.manifests().iter().map(|manifest| manifest.name.clone());
+        let live = self.checked.live();
+        let agents = live.callers.manifests().iter().map(|manifest| manifest.name.clone());
         let agents: BTreeSet<String> = agents.filter(binds).collect();
-        let mut findings = unfit(&self.checked, bundle);
+        let mut findings = unfit(live.callers.manifests(), bundle);
         findings.extend(found);
         Ok(Effect { changed, agents: agents.into_iter().collect(), findings })
     }

@@ -140,8 +140,8 @@ impl Constitution {
 
     /// Says so if the directory holds something else than what is in force.
     fn look_at_directory(&self) {
-        let Some(dir) = &self.checked.config.policy.bundle else { return };
-        let (found, now) = (digest_of(dir), self.digest());
+        let Some(dir) = self.checked.live().config.policy.bundle.clone() else { return };
+        let (found, now) = (digest_of(&dir), self.digest());
         let stays = now.map_or_else(|| "nothing".to_owned(), |now| now.prefixed());
         let note = match found {
             Ok(found) if Some(found) == now => None,
@@ -181,7 +181,8 @@ impl Constitution {
     /// The first bundle of this chain: from the directory. Where amendments were made already, it has to be
     /// one that they led from or to.
     async fn bootstrap(&self, inner: &mut Inner) -> Result<(), String> {
-        let dir = self.checked.config.policy.bundle.clone().ok_or("`policy.bundle` is not set")?;
+        let live = self.checked.live();
+        let dir = live.config.policy.bundle.clone().ok_or("`policy.bundle` is not set")?;
         let digest = digest_of(&dir)?;
         let history = self.history().await?;
         if !history.is_empty() {
@@ -228,7 +229,7 @@ impl Constitution {
         if is(&kept) {
             return Some(kept);
         }
-        if let Some(dir) = self.checked.config.policy.bundle.clone().filter(is) {
+        if let Some(dir) = self.checked.live().config.policy.bundle.clone().filter(is) {
             Carried::read(&dir).ok()?.write(&kept).ok()?;
             return Some(kept);
         }
@@ -256,8 +257,9 @@ impl Constitution {
         let stopped = || "the gate has stopped".to_owned();
         let running = self.running.upgrade().ok_or_else(stopped)?;
         let road = self.road.upgrade().ok_or_else(stopped)?;
-        let (candidate, findings) = examine(&self.checked, &road, dir).await?;
-        let noted = linted(&findings, self.checked.config.policy.lint)?;
+        let live = self.checked.live();
+        let (candidate, findings) = examine(&self.checked, &live, &road, dir).await?;
+        let noted = linted(&findings, live.config.policy.lint)?;
         let now = InForce {
             name: candidate.bundle.name().to_owned(),
             version: candidate.bundle.version().clone(),
@@ -275,7 +277,7 @@ impl Constitution {
     /// The signed list of those who may approve.
     fn publishers(&self) -> Result<approvers::List, String> {
         let road = self.road.upgrade().ok_or("the gate has stopped")?;
-        approvers::signed(&self.checked, &road)
+        approvers::signed(&self.checked, &self.checked.live(), &road)
             .ok_or_else(|| "`approvals.signers` is not set: nobody may approve".to_owned())
     }
 

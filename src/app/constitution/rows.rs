@@ -140,7 +140,7 @@ impl Constitution {
         let dir = self.kept(&proposal.bundle);
         let written = files.write(&dir);
         written.or_else(|e| refuse("amendment.bundle", format!("`{}`: {e}", dir.display())))?;
-        let candidate = examine(&self.checked, &road, dir).await;
+        let candidate = examine(&self.checked, &self.checked.live(), &road, dir).await;
         let (candidate, found) = candidate.or_else(|why| refuse("amendment.bundle", why))?;
         let bundle = candidate.bundle;
         if let Err(error) = activation::follows(&bundle, now) {

@@ -1,0 +1,322 @@
+//! The configuration and everything it names, followed while the gate runs.
+//!
+//! Looked at every second and on request. A change is put in force whole or not at all: configuration,
+//! manifests, callers, operators, trusted keys, tools and policy bundle are read as one state, and files that
+//! change while they are read are read again. What only a start can change refuses the whole change.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde_json::Value;
+
+use super::checked::{self, Checked, Live};
+use super::running::{Asked, Running, next};
+use super::tools::{self, Tools};
+use super::{Ask, approvers, policy, versions};
+use crate::config::{self, Config};
+use crate::crypto::files::Seen;
+use crate::enforce::{Change, Road};
+use crate::identity::envelope_path;
+use crate::policy::activation::Candidate;
+use crate::tool::mcp::Upstreams;
+
+/// What is taken over while the gate runs: sections, or fields of one. Not `trust.manifest_threshold`: orders
+/// against keys are held against the one of the start.
+const TAKEN: [&str; 16] = [
+    "agents",
+    "approvals.owner_may_approve",
+    "approvals.signers",
+    "lock",
+    "operators",
+    "policy.bundle",
+    "policy.deadline_ms",
+    "policy.lint",
+    "servers",
+    "tools",
+    "trust.approver_keys",
+    "trust.approver_threshold",
+    "trust.lock_keys",
+    "trust.manifest_keys",
+    "trust.policy_keys",
+    "trust.policy_threshold",
+];
+
+/// The files that are followed.
+#[derive(Debug)]
+pub(super) struct Watched {
+    /// As they were when they were last read. `None`: they are to be read again.
+    read: Option<Seen>,
+    /// As they were at the last look, if that was not as they were read.
+    moving: Option<Seen>,
+}
+
+/// Why nothing was put in force.
+enum Unchanged {
+    /// Everything that is wrong.
+    Refused(Vec<String>),
+    /// Somebody still changes the files, or the books take nothing just now: to be tried again.
+    Later(String),
+}
+
+impl Watched {
+    /// What this configuration names, as it is now.
+    pub fn new(config: &Config) -> Self {
+        Self { read: Some(files(config)), moving: None }
+    }
+
+    /// Whether the files are others than those that were read, and have been left alone since the last look:
+    /// a file that is half written is not read.
+    pub fn due(&mut self) -> bool {
+        let Some(read) = &self.read else { return true };
+        let now = read.again();
+        let moved = now != *read;
+        let still = self.moving.as_ref() == Some(&now);
+        self.moving = moved.then_some(now);
+        moved && still
+    }
+
+    /// Reads everything again and puts it in force. False: the gate was asked to end meanwhile.
+    pub async fn reload(
+        &mut self,
+        checked: &Arc<Checked>,
+        running: &Arc<Running>,
+        asked: &mut Asked,
+    ) -> bool {
+        let Some(road) = running.road.get() else { return true };
+        if checked.stage.is_some() {
+            // No file describes what is replayed.
+            return true;
+        }
+        let reading = read_and_put(checked, running, road);
+        tokio::pin!(reading);
+        let (seen, came) = loop {
+            tokio::select! {
+                biased;
+                ask = next(asked) => if ask == Ask::Stop { return false },
+                done = &mut reading => break done,
+            }
+        };
+        self.moving = None;
+        self.read = Some(seen);
+        match came {
+            Ok(recorded) => {
+                running.refused.lock().clear();
+                checked.metrics.config_read(true);
+                tracing::info!(recorded, "the configuration is read");
+            }
+            Err(Unchanged::Later(why)) => {
+                tracing::warn!(%why, "the configuration is not in force yet");
+                self.read = None;
+            }
+            Err(Unchanged::Refused(wrong)) => {
+                checked.metrics.config_read(false);
+                for why in &wrong {
+                    tracing::error!(%why, "the configuration was refused; the old stay in force");
+                }
+                let note = |why: &String| format!("configuration: {why}; the old state stays");
+                *running.refused.lock() = wrong.iter().map(note).collect();
+            }
+        }
+        if let Some(constitution) = running.constitution.get() {
+            constitution.look_again().await;
+        }
+        running.tell();
+        true
+    }
+}
+
+/// Reads everything and puts it in force; what was read, as it was before, and how many entries say so.
+async fn read_and_put(
+    checked: &Arc<Checked>,
+    running: &Arc<Running>,
+    road: &Arc<Road>,
+) -> (Seen, Result<usize, Unchanged>) {
+    let (before, of) = (running.upstreams.load_full(), Arc::clone(checked));
+    let reading = tokio::task::spawn_blocking(move || read_again(&of, &before));
+    let (seen, read) = match reading.await {
+        Ok(read) => read,
+        Err(lost) => (files(&checked.live().config), Err(vec![lost.to_string()])),
+    };
+    let came = match read {
+        Ok((live, tools)) => put(checked, running, road, (live, tools), &seen).await,
+        Err(wrong) => Err(Unchanged::Refused(wrong)),
+    };
+    // WHY: half of one state and half of the next is no state, whether it seems right or wrong.
+    let torn = matches!(came, Err(Unchanged::Refused(_))) && seen.changed();
+    let came = if torn { Err(changing()) } else { came };
+    (seen, came)
+}
+
+fn changing() -> Unchanged {
+    Unchanged::Later("the files changed while they were read".to_owned())
+}
+
+/// The files as they were before they were read, and what they say. Blocks.
+fn read_again(checked: &Checked, before: &Upstreams) -> (Seen, Result<(Live, Tools), Vec<String>>) {
+    let live = checked.live();
+    let seen = files(&live.config);
+    let next = match &live.config.file {
+        Some(file) => match Config::load(file, &config::environment) {
+            Ok(next) => next,
+            Err(problems) => {
+                return (seen, Err(problems.iter().map(ToString::to_string).collect()));
+            }
+        },
+        None => live.config.clone(),
+    };
+    // It may name other files now. Marked before they are read: what changes in between counts.
+    let seen = seen.and(files(&next));
+    (seen, state(checked, next, before))
+}
+
+/// The state that a configuration describes.
+fn state(
+    checked: &Checked,
+    next: Config,
+    before: &Upstreams,
+) -> Result<(Live, Tools), Vec<String>> {
+    let mut restart = differing(&checked.config, &next);
+    if checked.config.sockets() != next.sockets() {
+        restart.push("agents[].callers[].socket".to_owned());
+    }
+    if restart.is_empty() {
+        let tools = tools::open_after(&next, before);
+        let (live, tools) = checked::live(next, tools, &checked.tokens, checked.clock.now())?;
+        restart.extend(ordered(checked, &live).then(|| "agents[].ordered".to_owned()));
+        restart.extend(unheard(checked, &live).then(|| "operators".to_owned()));
+        if restart.is_empty() {
+            return Ok((live, tools));
+        }
+    }
+    Err(vec![format!("needs a restart: {}", restart.join(", "))])
+}
+
+/// Whether an agent's calls would be taken in turn, or no more: which are, is said at the start.
+fn ordered(checked: &Checked, next: &Live) -> bool {
+    let of = |agents: &[crate::identity::callers::Config], path: &Path| {
+        agents.iter().any(|agent| agent.manifest == path && agent.ordered)
+    };
+    let agents = &next.config.agents;
+    agents.iter().any(|agent| agent.ordered != of(&checked.config.agents, &agent.manifest))
+}
+
+/// Whether operators are named, and no office was opened for any at the start.
+fn unheard(checked: &Checked, next: &Live) -> bool {
+    let none = checked.config.operators.is_empty() && checked.config.approvals.webhook.is_none();
+    none && !next.staff.is_empty()
+}
+
+/// Puts a state in force that was read from these files: everything, or nothing.
+async fn put(
+    checked: &Arc<Checked>,
+    running: &Running,
+    road: &Arc<Road>,
+    (live, Tools { toolbox, upstreams }): (Live, Tools),
+    seen: &Seen,
+) -> Result<usize, Unchanged> {
+    let refused = |why: String| Unchanged::Refused(vec![why]);
+    let bundle = match (&live.config.policy.bundle, running.constitution.get()) {
+        (Some(dir), None) => {
+            let examined = policy::examine(checked, &live, road, dir.clone()).await;
+            let (candidate, findings) = examined.map_err(refused)?;
+            let noted = policy::linted(&findings, live.config.policy.lint).map_err(refused)?;
+            Some((candidate, noted))
+        }
+        // What is in force is decided elsewhere, or nothing is.
+        (_, Some(_)) | (None, None) => None,
+    };
+    let in_force = checked.bundle.load_full();
+    let judged_by = bundle.as_ref().map(|(next, _)| &next.bundle).or(in_force.as_deref());
+    let unfit = judged_by.map(|bundle| policy::unfit(live.callers.manifests(), bundle));
+    if let Some(finding) = unfit.into_iter().flatten().next() {
+        return Err(refused(finding.message));
+    }
+    live.keep_manifests(&checked.artifacts).map_err(refused)?;
+    if let Some((Candidate { bundle, .. }, _)) = &bundle {
+        let kept = checked.artifacts.put_policy(&bundle.digest(), bundle.tar());
+        kept.map_err(|e| refused(e.to_string()))?;
+    }
+    if seen.changed() {
+        return Err(changing());
+    }
+    let engine = bundle.as_ref().map(|(Candidate { bundle, engine, .. }, _)| {
+        (Arc::clone(engine), bundle.name().to_owned(), bundle.version().to_string())
+    });
+    let change = Change { engine, toolbox, callers: Arc::clone(&live.callers) };
+    let recorded = match road.change(change).await {
+        Ok(recorded) => recorded,
+        Err(why) => return Err(Unchanged::Later(why.to_string())),
+    };
+    upstreams.start_all();
+    running.upstreams.store(Arc::new(upstreams));
+    let needed = live.policy_trust.threshold;
+    let kept = bundle.map(|(Candidate { bundle, signers, .. }, noted)| {
+        *running.findings.lock() = noted;
+        policy::remember(checked, road, bundle, (signers, needed))
+    });
+    let kept = kept.unwrap_or(Ok(())).and_then(|()| {
+        let state = &checked.config.state;
+        versions::keep(state, &live.callers)
+    });
+    if let Err(why) = kept {
+        tracing::error!(%why, "what is in force could not be noted down");
+    }
+    take_over(checked, running, road, live);
+    Ok(recorded)
+}
+
+/// Everything beside the road that goes by the state in force.
+fn take_over(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>, live: Live) {
+    running.granted.store(live.granted(), Ordering::Relaxed);
+    if let Some(office) = running.office.get() {
+        office.set_staff(live.staff.clone());
+    }
+    checked.live.store(Arc::new(live));
+    if let Some(list) = approvers::list(checked, road) {
+        road.trust_approvers(list);
+    }
+}
+
+/// The configuration file and everything it names that is followed, as it is now.
+fn files(config: &Config) -> Seen {
+    let agents = config.agents.iter();
+    let manifests = agents.flat_map(|one| [one.manifest.clone(), envelope_path(&one.manifest)]);
+    let callers = config.agents.iter().flat_map(|one| &one.callers);
+    let tokens = callers.filter_map(|one| one.token_file.clone());
+    let operators = config.operators.iter().filter_map(|one| one.token_file.clone());
+    let trust = &config.trust;
+    let keys = [&trust.manifest_keys, &trust.policy_keys, &trust.approver_keys, &trust.lock_keys];
+    let keys = keys.into_iter().flatten().cloned();
+    let named: Vec<PathBuf> = config.file.iter().cloned().chain(manifests).chain(tokens).collect();
+    let more = operators.chain(keys).chain(tools::files(config));
+    let bundle = config.policy.bundle.as_deref().map(Seen::below).unwrap_or_default();
+    Seen::of(named.into_iter().chain(more)).and(bundle)
+}
+
+/// Sections, or fields of those that are taken over in part, that are not as they were at the start.
+fn differing(started: &Config, next: &Config) -> Vec<String> {
+    let text = |config: &Config| serde_json::to_value(config).unwrap_or_default();
+    let (started, next) = (text(started), text(next));
+    different(&started, &next, "")
+}
+
+fn different(started: &Value, next: &Value, within: &str) -> Vec<String> {
+    let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    let (started, next) = (members(started), members(next));
+    let names: std::collections::BTreeSet<&String> = started.keys().chain(next.keys()).collect();
+    let mut found = Vec::new();
+    for name in names {
+        let (old, new) = (started.get(name), next.get(name));
+        let path = if within.is_empty() { name.clone() } else { format!("{within}.{name}") };
+        if old == new || TAKEN.contains(&path.as_str()) {
+            continue;
+        }
+        let parts = within.is_empty() && old.is_some_and(Value::is_object);
+        match (parts, old, new) {
+            (true, Some(old), Some(new)) => found.extend(different(old, new, &path)),
+            _ => found.push(path),
+        }
+    }
+    found
+}

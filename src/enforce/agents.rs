@@ -1,0 +1,133 @@
+//! Which agents there are, and putting another state of everything that is configured in force at once.
+
+use std::sync::Arc;
+
+use super::answer::Fault;
+use super::{Basis, Road, Run};
+use crate::domain::code::Code;
+use crate::domain::decision::Reason;
+use crate::identity::callers::Callers;
+use crate::identity::manifest::Manifest;
+use crate::ledger;
+use crate::policy::PolicyEngine;
+use crate::tool::toolbox::Toolbox;
+
+/// The agents that are configured.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Agents {
+    /// Their manifests.
+    pub manifests: Vec<Arc<Manifest>>,
+    /// Who may be which of them. `None`: nobody's credentials are taken away while the gate runs.
+    pub callers: Option<Arc<Callers>>,
+}
+
+/// A state that was checked as a whole, to be put in force as a whole.
+pub struct Change {
+    /// The policy bundle's engine, with the bundle's name and version. `None`: the one in force stays.
+    pub engine: Option<(Arc<dyn PolicyEngine>, String, String)>,
+    /// The tools.
+    pub toolbox: Toolbox,
+    /// The agents and their callers.
+    pub callers: Arc<Callers>,
+}
+
+impl std::fmt::Debug for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Change").field("policy", &self.engine.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Road {
+    /// Whose credentials count from now on.
+    pub fn trust_callers(&self, callers: &Arc<Callers>) {
+        let manifests = callers.manifests().to_vec();
+        self.agents.store(Arc::new(Agents { manifests, callers: Some(Arc::clone(callers)) }));
+    }
+
+    /// Puts policy, tools and agents in force together: a decision was made with all of the old state or with
+    /// all of the new one, and stands before or behind the entries of the change. Those are
+    /// `policy.activated`, `config.changed` and one `manifest.bound` for each manifest that is new, as far as
+    /// something is new. Gives back how many.
+    ///
+    /// # Errors
+    /// The ledger's, for the first entry: then the old state stays in force, except after `Unknown`. Entries
+    /// after the first are waited for, for as long as it takes; calls wait meanwhile.
+    pub async fn change(&self, change: Change) -> Result<usize, ledger::Error> {
+        let Change { engine, toolbox, callers } = change;
+        let turn = self.turn.write().await;
+        let mut entries = Vec::new();
+        if let Some((engine, name, version)) = &engine
+            && self.engine().is_none_or(|old| old.digest() != engine.digest())
+        {
+            let basis: Option<Basis> = None;
+            entries.push(Self::activation(&**engine, (name, version), basis));
+        }
+        let tools = self.tools_changed(&toolbox);
+        let shown = tools.is_some();
+        entries.extend(tools);
+        let old = self.agents.load_full();
+        let bound = |new: &&Arc<Manifest>| old.manifests.iter().any(|m| m.digest == new.digest);
+        let new = callers.manifests().iter().filter(|new| !bound(new));
+        entries.extend(new.map(|manifest| Self::binding(manifest)));
+        let recorded = entries.len();
+        let mut entries = entries.into_iter();
+        if let Some(first) = entries.next() {
+            // WHY: in doubt, the new state is the right one: everything that is judged by it stands behind
+            // this entry in the chain, and cannot become durable without it.
+            match self.ledger.record(first).await {
+                Ok(_) | Err(ledger::Error::Unknown) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for entry in entries {
+            // An error here is the end of the writer: nothing becomes durable any more.
+            self.ledger.owe(entry).await?;
+        }
+        if let Some((engine, ..)) = engine {
+            self.engine.store(Arc::new(Some(engine)));
+            self.docket.forget();
+        }
+        self.put_toolbox(toolbox, shown);
+        self.trust_callers(&callers);
+        drop(turn);
+        Ok(recorded)
+    }
+
+    /// What the configuration has against a call of an open run: its agent, one above it or the credential it
+    /// was opened with is configured no more. A manifest that was replaced by another of the same agent goes on
+    /// for the runs that were bound to it.
+    pub(super) fn removed(&self, run: &Run) -> Option<Reason> {
+        let agents = self.agents.load();
+        let callers = agents.callers.as_ref()?;
+        let mut lineage = std::iter::once(&*run).chain(run.above());
+        let gone = lineage.find(|run| {
+            !agents.manifests.iter().any(|manifest| manifest.name == run.manifest.name)
+        });
+        if let Some(gone) = gone {
+            let message = format!("agent `{}` is configured no more", gone.manifest.name);
+            return Some(reason("agent.removed", message));
+        }
+        (!callers.still(&run.auth, &run.opener.name)).then(|| {
+            let agent = &run.opener.name;
+            let message = format!("who opened the run is agent `{agent}` no more");
+            reason("agent.caller_removed", message)
+        })
+    }
+
+    /// Whether this manifest may be bound to a run: who was identified a moment ago may show one that was
+    /// replaced meanwhile.
+    pub(super) fn current(&self, manifest: &Manifest) -> Result<(), Fault> {
+        let agents = self.agents.load();
+        let known = agents.manifests.iter().any(|other| other.digest == manifest.digest);
+        if known || agents.callers.is_none() {
+            return Ok(());
+        }
+        let message = "the manifest was replaced while the run was being opened".to_owned();
+        Err(Fault::new(Code::ManifestMismatch, message).detail("manifest.replaced"))
+    }
+}
+
+fn reason(detail: &str, message: String) -> Reason {
+    let (detail, rule) = (detail.to_owned(), "agents".to_owned());
+    Reason { code: Code::ManifestMismatch, detail, message, rule }
+}
