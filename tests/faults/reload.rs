@@ -30,7 +30,7 @@ async fn a_tool_that_is_taken_away_ends_what_begins_after_it_and_nothing_before(
     let call = tokio::spawn(async move { caller.call("work.do", "a", r#"{"n":1}"#).await });
     tool.entered(1).await;
     estate.configure(|config| without(config, "work.do"));
-    says(&sidecar, "tools and servers are read").await;
+    says(&sidecar, "the configuration is read").await;
     assert!(!agent.tools().await.contains(&"work.do".to_owned()));
     let gone = agent.call("work.do", "b", r#"{"n":1}"#).await.unwrap_err();
     assert_eq!(gone.code, "tool.not_granted");
@@ -80,5 +80,61 @@ async fn whatever_else_changed_is_said_to_need_a_restart_and_is_not_taken() {
     assert!(line.contains("attested") && line.contains("limits"), "{line}");
     agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
     sidecar.stop().await;
+    check(&estate.books, &tool, &estate.receipts);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_manifest_is_bound_for_new_runs_and_open_ones_keep_theirs() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let mut sidecar = estate.serve().await;
+    let before = sidecar.open().await;
+    estate.manifest("2.0.0", "manifest", |text| text.replace("work.fail", "work.unbound"));
+    says(&sidecar, "the configuration is read").await;
+    let after = sidecar.open().await;
+    assert!(before.tools().await.contains(&"work.fail".to_owned()));
+    assert!(!after.tools().await.contains(&"work.fail".to_owned()));
+    before.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    after.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    sidecar.stop().await;
+    let summary = check(&estate.books, &tool, &estate.receipts);
+    assert_eq!(kinds(&summary, "manifest.bound"), 2, "{summary}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manifest_nobody_trusted_signed_changes_nothing_and_readiness_says_why() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    estate.manifest("2.0.0", "stranger", |text| text);
+    estate.configure(|config| without(config, "work.do"));
+    says(&sidecar, "refused; the old stay in force").await;
+    let (ready, told) = sidecar.readiness().await.unwrap();
+    assert!(ready && told.contains("agent.yaml"), "{told}");
+    assert!(sidecar.metrics().await.contains("config_read_total{passed=\"false\"}"));
+    agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    sidecar.stop().await;
+    let summary = check(&estate.books, &tool, &estate.receipts);
+    assert_eq!(kinds(&summary, "config.changed"), 0, "{summary}");
+    assert_eq!(kinds(&summary, "manifest.bound"), 1, "{summary}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_is_taken_away_opens_nothing_and_its_open_run_is_denied() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    let other = rustix::process::getuid().as_raw() + 1;
+    estate.configure(|config| config["agents"][0]["callers"] = json!([{"uid": other}]));
+    says(&sidecar, "the configuration is read").await;
+    let denied = agent.call("work.do", "b", r#"{"n":1}"#).await.unwrap_err();
+    assert_eq!(denied.code, "manifest.mismatch");
+    let opened = crate::agent::Agent::try_open(&estate.socket(), &estate.receipts).await;
+    assert!(opened.is_err(), "who is nobody opened a run");
+    sidecar.stop().await;
+    assert_eq!(tool.count(), 1);
     check(&estate.books, &tool, &estate.receipts);
 }
