@@ -15,9 +15,9 @@ use crate::clock::Clock;
 use crate::config::enrolment::{Enrolment, Registry};
 use crate::crypto::keys::PublicKey;
 use crate::domain::json::{Json, Limits};
-use crate::identity::callers::read_token;
 use crate::ledger::enrolment::{Certifier, Issued, Request};
 use crate::ledger::writer_key::{Certificate, WriterKey};
+use crate::operator::credential::showing;
 use crate::operator::enrolment::{Parts, Registrar};
 use crate::operator::visible;
 use crate::serve::operator::{self as door, Running, View};
@@ -117,12 +117,8 @@ impl Enrolled {
     async fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Value, String> {
         let mut request = http::Request::builder().method(method);
         if !body.is_empty() {
-            let token = read_token(&self.token_file)?;
-            let bearer = zeroize::Zeroizing::new(format!("Bearer {}", &*token));
-            let mut header = HeaderValue::from_str(&bearer).map_err(|e| e.to_string())?;
-            header.set_sensitive(true);
             request = request
-                .header(AUTHORIZATION, header)
+                .header(AUTHORIZATION, showing(&self.token_file)?)
                 .header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         let answer = self.remote.send(request, path, body, ANSWER_MAX).await;

@@ -12,10 +12,10 @@ use http::{Method, StatusCode};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
+use super::credential::showing;
 use super::visible;
 use crate::catalog::host::Origin;
 use crate::domain::json::{Json, Limits};
-use crate::identity::callers::read_token;
 use crate::witness::Remote;
 
 const API_VERSION: &str = "authentication.k8s.io/v1";
@@ -117,14 +117,10 @@ impl Reviewer {
 
     async fn ask(&self, token: &str) -> Result<Json, String> {
         let remote = self.cluster.remote().map_err(|(field, why)| format!("{field}: {why}"))?;
-        let own = read_token(&self.cluster.token_file)?;
-        let bearer = zeroize::Zeroizing::new(format!("Bearer {}", &*own));
-        let mut bearer = HeaderValue::from_str(&bearer).map_err(|e| e.to_string())?;
-        bearer.set_sensitive(true);
         let json = HeaderValue::from_static("application/json");
         let request = http::Request::builder()
             .method(Method::POST)
-            .header(AUTHORIZATION, bearer)
+            .header(AUTHORIZATION, showing(&self.cluster.token_file)?)
             .header(ACCEPT, &json)
             .header(CONTENT_TYPE, json);
         let body = json!({"apiVersion": API_VERSION, "kind": KIND,

@@ -1,7 +1,5 @@
 //! Sidecars without an enrolment key: a hub certifies their writers.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 use wicketgate::clock::{Clock as _, SystemClock};
 use wicketgate::crypto::keys::PublicKey;
@@ -167,18 +165,7 @@ async fn a_request_is_answered_once_for_its_own_slot_epoch_and_key_and_is_the_sa
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_wrong_with_enrolment_in_a_configuration_is_said_with_its_place() {
     let town = Town::new(false).await;
-    let refused = |change: &dyn Fn(&mut Value), words: &[&str]| {
-        let estate = town.sidecar("local");
-        estate.configure(change);
-        let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(["config", "check", "wicketgate.yaml"])
-            .current_dir(estate.path("."))
-            .output()
-            .unwrap();
-        let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
-        assert_eq!(done.status.success(), words.is_empty(), "{said}");
-        assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
-    };
+    let refused = |change: &dyn Fn(&mut Value), words: &[&str]| town.checks(change, words);
     refused(&|_| (), &[]);
     refused(
         &|config| config["fleet"] = json!({"enrolment_key": town.shown("enrolment.pem")}),

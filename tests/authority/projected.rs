@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
@@ -193,6 +192,59 @@ macro_rules! but {
     };
 }
 
+type Refused = (u16, &'static str, &'static str);
+const NOBODY: Refused = (401, "identity.missing", "");
+const UNSURE: Refused = (503, "not_ready", "enrolment.review");
+const UNBOUND: Refused = (403, "operator.forbidden", "enrolment.pod");
+
+/// Everything that is not a plain yes, and what it is told as.
+const MANNERS: [(Change, Refused); 20] = [
+    (|answer| Reply::Says(403, answer), UNSURE),
+    (|answer| Reply::Says(500, answer), UNSURE),
+    (|answer| Reply::Says(202, answer), UNSURE),
+    (
+        |_| {
+            let to = "HTTP/1.1 307 Elsewhere\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n";
+            Reply::Bytes(to.as_bytes().to_vec())
+        },
+        UNSURE,
+    ),
+    (|_| Reply::Bytes(response(201, "{\"kind\":")), UNSURE),
+    (|_| Reply::Bytes(response(201, "")), UNSURE),
+    (|_| Reply::Bytes(b"HTTP/1.1 201 Created\r\ncontent-length: 9\r\n\r\n{}".to_vec()), UNSURE),
+    (
+        |answer| {
+            let twice = answer.to_string().replacen('{', r#"{"kind":"TokenReview","#, 1);
+            Reply::Bytes(response(201, &twice))
+        },
+        UNSURE,
+    ),
+    (
+        |mut answer| {
+            answer["status"]["user"]["groups"] = json!(vec!["g".repeat(1000); 70]);
+            Reply::Says(201, answer)
+        },
+        UNSURE,
+    ),
+    (but!("/kind", "Status"), UNSURE),
+    (but!("/apiVersion", "authentication.k8s.io/v1beta1"), UNSURE),
+    (
+        |mut answer| {
+            answer["status"]["error"] = json!("cannot tell");
+            Reply::Says(201, answer)
+        },
+        UNSURE,
+    ),
+    (but!("/status/user", 1), NOBODY),
+    (but!("/status/authenticated", false), NOBODY),
+    (but!("/status/audiences", ["another-service"]), NOBODY),
+    (but!("/status/audiences", []), NOBODY),
+    (but!("/status/user/username", "system:node:node-1"), NOBODY),
+    (but!("/status/user/extra", {}), UNBOUND),
+    (but!("/status/user/extra/authentication.kubernetes.io~1pod-uid", []), UNBOUND),
+    (|_| Reply::Cut, UNSURE),
+];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_is_not_a_plain_yes_of_the_api_server_enrols_nobody() {
     let cluster = Cluster::new(false).await;
@@ -202,62 +254,10 @@ async fn whatever_is_not_a_plain_yes_of_the_api_server_enrols_nobody() {
     let (leased, mine) = (town.lease(ACCOUNT).await, key());
     let signed = request(&leased, &mine).prove(&mine).unwrap();
     let token = api.token(ACCOUNT, "gate-0");
-    let nobody = is(401, "identity.missing", "");
-    let unsure = is(503, "not_ready", "enrolment.review");
-    let unbound = is(403, "operator.forbidden", "enrolment.pod");
-    let manners: [(Change, _); 20] = [
-        (|answer| Reply::Says(403, answer), &unsure),
-        (|answer| Reply::Says(500, answer), &unsure),
-        (|answer| Reply::Says(202, answer), &unsure),
-        (
-            |_| {
-                let to =
-                    "HTTP/1.1 307 Elsewhere\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n";
-                Reply::Bytes(to.as_bytes().to_vec())
-            },
-            &unsure,
-        ),
-        (|_| Reply::Bytes(response(201, "{\"kind\":")), &unsure),
-        (|_| Reply::Bytes(response(201, "")), &unsure),
-        (
-            |_| Reply::Bytes(b"HTTP/1.1 201 Created\r\ncontent-length: 9\r\n\r\n{}".to_vec()),
-            &unsure,
-        ),
-        (
-            |answer| {
-                let twice = answer.to_string().replacen('{', r#"{"kind":"TokenReview","#, 1);
-                Reply::Bytes(response(201, &twice))
-            },
-            &unsure,
-        ),
-        (
-            |mut answer| {
-                answer["status"]["user"]["groups"] = json!(vec!["g".repeat(1000); 70]);
-                Reply::Says(201, answer)
-            },
-            &unsure,
-        ),
-        (but!("/kind", "Status"), &unsure),
-        (but!("/apiVersion", "authentication.k8s.io/v1beta1"), &unsure),
-        (
-            |mut answer| {
-                answer["status"]["error"] = json!("cannot tell");
-                Reply::Says(201, answer)
-            },
-            &unsure,
-        ),
-        (but!("/status/user", 1), &nobody),
-        (but!("/status/authenticated", false), &nobody),
-        (but!("/status/audiences", ["another-service"]), &nobody),
-        (but!("/status/audiences", []), &nobody),
-        (but!("/status/user/username", "system:node:node-1"), &nobody),
-        (but!("/status/user/extra", {}), &unbound),
-        (but!("/status/user/extra/authentication.kubernetes.io~1pod-uid", []), &unbound),
-        (|_| Reply::Cut, &unsure),
-    ];
-    for (i, (manner, expected)) in manners.into_iter().enumerate() {
+    for (i, (manner, (status, code, cause))) in MANNERS.into_iter().enumerate() {
         api.answers(manner);
-        assert_eq!(&said(town.shows(&token, &signed).await), expected, "manner {i}");
+        let shown = said(town.shows(&token, &signed).await);
+        assert_eq!(shown, is(status, code, cause), "manner {i}");
     }
     let elsewhere = api.asked().into_iter().filter(|(line, ..)| line.contains("elsewhere"));
     assert_eq!(elsewhere.count(), 0, "a redirect was followed");
@@ -268,7 +268,7 @@ async fn whatever_is_not_a_plain_yes_of_the_api_server_enrols_nobody() {
         answer["status"] = json!({"error": error});
         Reply::Says(201, answer)
     });
-    assert_eq!(said(town.shows(&token, &signed).await), nobody);
+    assert_eq!(said(town.shows(&token, &signed).await).0, NOBODY.0);
     assert!(hub.said().contains("[(the token)] is odd"), "{}", hub.said());
 
     // What is no projected token is nobody's, and the API server does not hear of it.
@@ -352,20 +352,12 @@ async fn what_is_wrong_with_a_cluster_in_a_configuration_is_said_with_its_place(
     let cluster = Cluster::new(false).await;
     let town = &cluster.town;
     let refused = |change: &dyn Fn(&mut Value), words: &[&str]| {
-        let estate = town.sidecar("local");
-        estate.configure(|config| {
+        let in_full = |config: &mut Value| {
             let mut registry = json!({"listen": "127.0.0.1:0", "kubernetes": cluster.section()});
             change(&mut registry);
             config["hub"] = json!({"enrolment": registry});
-        });
-        let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(["config", "check", "wicketgate.yaml"])
-            .current_dir(estate.path("."))
-            .output()
-            .unwrap();
-        let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
-        assert_eq!(done.status.success(), words.is_empty(), "{said}");
-        assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
+        };
+        town.checks(&in_full, words);
     };
     refused(&|_| (), &[]);
     // The example shows these fields and no others.

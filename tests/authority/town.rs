@@ -186,6 +186,21 @@ impl Town {
         (head[9..12].parse().unwrap(), serde_json::from_str(body).unwrap_or(Value::Null))
     }
 
+    /// `config check` of a sidecar whose configuration is changed so: it says these words, or finds nothing wrong
+    /// if there are none.
+    pub fn checks(&self, change: Change<'_>, words: &[&str]) {
+        let estate = self.sidecar("local");
+        estate.configure(change);
+        let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
+            .args(["config", "check", "wicketgate.yaml"])
+            .current_dir(estate.path("."))
+            .output()
+            .unwrap();
+        let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
+        assert_eq!(done.status.success(), words.is_empty(), "{said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
+    }
+
     /// The evidence of these runs verifies with the enrolment key pinned, and not with another one.
     pub async fn proves(&self, estate: &Estate, runs: &[String]) {
         let dir = estate.path(".");
