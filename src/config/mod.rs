@@ -29,6 +29,7 @@ pub mod evidence;
 pub mod fleet;
 pub mod hub;
 mod isolation;
+pub mod kubernetes;
 mod ledger;
 pub mod operators;
 mod overrides;

@@ -41,6 +41,11 @@ fn the_gate_is_a_native_sidecar_that_starts_without_its_database_and_drains_with
 }
 
 #[test]
+fn a_gate_has_a_token_for_the_hub_and_a_hub_one_to_ask_about_it_and_nobody_else_has_any() {
+    assert!(ask("tokens").contains("each token has its place"));
+}
+
+#[test]
 fn values_that_the_schema_does_not_allow_render_nothing_and_all_others_something_valid() {
     assert!(ask("fuzz").contains("refused"));
 }

@@ -98,7 +98,8 @@ def rendered(helm):
 
 
 def check(one):
-    assert one["metadata"]["namespace"] == "agents", one["metadata"]
+    everywhere = one["kind"] == "ClusterRoleBinding"
+    assert one["metadata"].get("namespace") == (None if everywhere else "agents"), one["metadata"]
     if one["kind"] not in FOREIGN:
         kubernetes_validate.validate(one, VERSION, strict=True)
 
@@ -115,7 +116,7 @@ def valid(helm):
             check(one)
             kinds.add(one["kind"])
     wanted = {"Deployment", "Job", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy",
-              "PodDisruptionBudget"} | FOREIGN
+              "PodDisruptionBudget", "ClusterRoleBinding"} | FOREIGN
     assert kinds == wanted, kinds ^ wanted
     # The check can fail.
     broken = {"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "agents"}, "spec": {"prots": []}}
@@ -189,6 +190,36 @@ def sidecar(helm):
     print(f"{count} native sidecars")
 
 
+def tokens(helm):
+    """Who has a token of Kubernetes, for whom, and who may ask about tokens."""
+    found, bound = {}, []
+    for name, all_of_it in rendered(helm).items():
+        bound += [(one["roleRef"]["name"], one["subjects"]) for one in all_of_it if one["kind"] == "ClusterRoleBinding"]
+        for one, spec in pods(all_of_it):
+            for volume in spec.get("volumes", []):
+                sources = volume.get("projected", {}).get("sources") or []
+                for token in [source["serviceAccountToken"] for source in sources if "serviceAccountToken" in source]:
+                    mounted = [container["name"] for container in spec.get("initContainers", []) + spec["containers"]
+                               if volume["name"] in [mount["name"] for mount in container["volumeMounts"]]]
+                    env = {one["name"]: one["value"] for container in spec.get("initContainers", []) + spec["containers"]
+                           if container["name"] in mounted for one in container["env"]}
+                    found[name] = (mounted, token.get("audience"), spec["serviceAccountName"], env)
+    assert set(found) == {"hub", "deployment"}, found
+    gates, audience, account, env = found["deployment"]
+    assert (gates, audience) == (["gate"], "wicketgate-hub"), found["deployment"]
+    assert env["WICKETGATE__LEDGER__POSTGRES__SLOTS"] == f"agents/{account}", env
+    assert env["WICKETGATE__ENROLMENT__TOKEN_FILE"] == "/run/secrets/wicketgate-enrolment/token", env
+    hubs, own, account, env = found["hub"]
+    assert (hubs, own) == (["hub"], None), found["hub"]
+    assert env["WICKETGATE__HUB__ENROLMENT__KUBERNETES__AUDIENCE"] == audience, env
+    assert bound == [("system:auth-delegator", [{"kind": "ServiceAccount", "name": account, "namespace": "agents"}])], bound
+    off = examples()["hub"]
+    off["hub"]["enrolment"] = False
+    text, why = helm.template(off)
+    assert text is None and "`hub.enrolment` is off" in why, why
+    print("each token has its place")
+
+
 def spoil(values, schema, dice):
     """Changes one value to what its schema does not allow, or adds one that it does not know."""
     while True:
@@ -256,4 +287,4 @@ def checkov(helm):
 
 
 if __name__ == "__main__":
-    {"valid": valid, "restricted": restricted, "sidecar": sidecar, "fuzz": fuzz, "checkov": checkov}[sys.argv[1]](Helm())
+    {"valid": valid, "restricted": restricted, "sidecar": sidecar, "tokens": tokens, "fuzz": fuzz, "checkov": checkov}[sys.argv[1]](Helm())
