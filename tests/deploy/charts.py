@@ -107,6 +107,8 @@ def fuzz(helm):
         values["gate"]["logJson"] = dice.random() < 0.5
         values["podDisruptionBudget"] = {"enabled": dice.random() < 0.5}
         values.setdefault("networkPolicy", {})["enabled"] = dice.random() < 0.5
+        labels = {dice.choice(["grafana_dashboard", "example.org/folder"]): dice.choice(["1", "", "wicket.gate"])}
+        values.setdefault("monitoring", {})["dashboard"] = {"enabled": dice.random() < 0.5, "labels": labels}
         text, why = helm.template(values)
         assert text is not None, why
         for one in manifests(text):

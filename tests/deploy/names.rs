@@ -9,7 +9,7 @@ use wicketgate::telemetry::metrics::Metrics;
 
 use crate::chart::{answer, ask};
 use crate::gate::Gate;
-use crate::waiting;
+use crate::{top, waiting};
 
 /// Every series there can be: a family is exported once something was counted.
 fn everything() -> String {
@@ -62,9 +62,29 @@ fn every_metric_and_label_that_an_alert_or_a_panel_asks_for_is_one_the_program_e
     assert!(!so && why.contains("['wicketgate_held_calls'] are exported by nobody"), "{why}");
 }
 
+#[test]
+fn every_metric_that_the_papers_name_is_one_the_program_exports() {
+    let known = labels(&everything());
+    let name = Regex::new(r"`(wicketgate_\w+)`").unwrap();
+    let mut named = 0;
+    for paper in ["README.md", "SECURITY.md", "CHANGELOG.md", "deploy/README.md"] {
+        let text = std::fs::read_to_string(top(paper)).unwrap();
+        for seen in name.captures_iter(&text) {
+            let said = &seen[1];
+            let histogram = format!("{said}_bucket");
+            assert!(known.contains_key(said) || known.contains_key(&histogram), "{paper}: {said}");
+            named += 1;
+        }
+    }
+    assert!(named > 4, "{named}");
+}
+
 const RULES: &str = r#"
 allow if input.tool.name in {"fs.read", "work.do"}
 deny contains {"code": "large", "message": "more than nine"} if input.args.n > 9
+size := 1 if input.args.broken
+size := 2 if input.args.broken
+deny contains {"code": "size", "message": "too large"} if size > 2
 "#;
 const TEAM: &str = r#"
 deny contains {"code": "never", "message": "never this"} if input.args.never
@@ -85,6 +105,8 @@ async fn the_gate_exports_those_names_with_those_labels_after_calls_of_each_kind
     assert_eq!(denied.0, "policy.denied");
     let held = agent.call("work.do", "held", r#"{"ask":true}"#).await.unwrap_err();
     assert_eq!(held.0, "call.held");
+    let broken = agent.call("work.do", "broken", r#"{"broken":true}"#).await.unwrap_err();
+    assert_eq!(broken.0, "policy.error", "two rules give two values");
     let rejected = agent.call("work.do", "not an id", "{}").await.unwrap_err();
     assert_eq!(rejected.0, "request.malformed");
 
@@ -95,12 +117,13 @@ async fn the_gate_exports_those_names_with_those_labels_after_calls_of_each_kind
     let text = gate.operator("/metrics");
     for line in [
         r#"wicketgate_calls_total{tool="work.do",verdict="allow",enforced="true"} 1"#,
-        r#"wicketgate_calls_total{tool="work.do",verdict="deny",enforced="true"} 1"#,
+        r#"wicketgate_calls_total{tool="work.do",verdict="deny",enforced="true"} 2"#,
         r#"wicketgate_calls_total{tool="work.do",verdict="require_approval",enforced="true"} 1"#,
         r#"wicketgate_unenforced_total{tool="work.do",verdict="deny"} 1"#,
         r#"wicketgate_denials_total{code="policy.denied"} 1"#,
-        "wicketgate_decision_duration_seconds_count 4",
-        "wicketgate_decision_errors_total 0",
+        r#"wicketgate_denials_total{code="policy.error"} 1"#,
+        "wicketgate_decision_duration_seconds_count 5",
+        "wicketgate_decision_errors_total 1",
         r#"wicketgate_rejected_total{code="request.malformed"} 1"#,
         r#"wicketgate_outcomes_total{tool="work.do",outcome="completed"} 2"#,
         "wicketgate_open_runs 1",
