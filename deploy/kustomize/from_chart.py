@@ -29,7 +29,7 @@ def render(values):
     for one in yaml.safe_load_all(text.replace("wicketgate-wicketgate", "wicketgate")):
         if one:
             one["metadata"].pop("namespace", None)
-            found[one["kind"], one["metadata"]["name"].removeprefix("wicketgate-")] = bare(one)
+            found[one["kind"], one["metadata"]["labels"]["app.kubernetes.io/component"]] = bare(one)
     return found
 
 
@@ -94,7 +94,7 @@ def bases():
     values = {**HUB, "image": {}, "monitoring": {}, "ca": {}}
     values["hub"] = {**HUB["hub"], "tlsSecret": "wicketgate-hub-tls", "secrets": [], "files": {"hub.yaml": ""}}
     rendered = render(values)
-    hub = [one for (kind, part), one in rendered.items() if part.split("-")[0] == "hub" and kind != "ConfigMap"]
+    hub = [one for (kind, part), one in rendered.items() if part == "hub" and kind != "ConfigMap"]
     for one in hub:
         if one["kind"] == "Deployment":
             one["spec"]["template"].setdefault("metadata", {}).pop("annotations", None)

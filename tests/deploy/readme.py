@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from apiserver import Api
-from rendering import BIN, FOREIGN, TOP, check, manifests, native_sidecar, pods, restricted_pod
+from rendering import BIN, TOP, check, manifests, native_sidecar, pods, restricted_pod
 
 README = TOP / "deploy" / "README.md"
 # What is put in front of two programs: no cluster is asked to take a release, and none knows the schemas kubectl would look up.
@@ -85,8 +85,7 @@ def main(programs):
         assert sets.keys() == {"kustomize", "demo", "hub"}, sets.keys()
         for name, all_of_it in sets.items():
             for one in all_of_it:
-                if one["kind"] not in FOREIGN and "namespace" in one["metadata"]:
-                    check(one)
+                check(one)
         for all_of_it in (sets["demo"], sets["hub"]):
             for one, spec in pods(all_of_it):
                 restricted_pod(one["metadata"]["name"], spec)
