@@ -162,8 +162,9 @@ async fn supervise(
                 if due {
                     files = tools::reload(checked, running).await;
                 }
-                if running.road.get().is_some() {
+                if let Some(road) = running.road.get() {
                     anchors.look(&running.ledger);
+                    road.count();
                 }
                 running.doors.get().map(Doors::look);
                 // Also what only time changes: a layer that is enforced again, a server that fails.

@@ -1,8 +1,11 @@
 //! One call before the judge: prepared, with everything that speaks against it gathered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Road, Trip};
+use crate::domain::code::Code;
+use crate::domain::decision::Course;
 use crate::domain::id::ToolName;
 use crate::domain::prepared::Prepared;
 use crate::policy::{self, Bench, Judged, Resumed, Room};
@@ -62,7 +65,10 @@ impl Road {
                 resumed,
                 break_glass,
             };
-            policy::judge(&bench, prepared)
+            let began = road.clock.monotonic();
+            let judged = policy::judge(&bench, prepared);
+            road.counted(&judged, road.clock.monotonic().saturating_sub(began));
+            judged
         };
         let judging = async {
             if apart { self.docket.evaluate(&self.clock, judging).await } else { judging() }
@@ -76,6 +82,21 @@ impl Road {
             self.metrics.broke_glass();
         }
         judged
+    }
+
+    /// Counts what became of a call at the judge, who took this long.
+    fn counted(&self, judged: &Judged, took: Duration) {
+        let decision = judged.decision();
+        let failed = decision.reasons.iter().any(|reason| reason.code == Code::PolicyError);
+        // Whoever was refused before was no policy's to decide.
+        if failed || decision.input.is_some() {
+            self.metrics.decision(took, failed);
+        }
+        if decision.course() == Course::Refuse
+            && let Some(reason) = decision.reasons.first()
+        {
+            self.metrics.denied(reason.code.as_str());
+        }
     }
 
     /// What switches, the gate's own test and the agent's isolation have against the call.
