@@ -9,8 +9,13 @@
 )]
 
 mod bridge;
+mod confined;
 mod desk;
 mod from;
 mod gate;
 mod starter;
 mod wrapped;
+
+#[path = "../agents/home.rs"]
+#[allow(dead_code, reason = "only where packages lie is asked here")]
+mod home;
