@@ -178,6 +178,8 @@ fn escape(bytes: &[u8]) -> Option<(char, usize)> {
         [b'\\', b'u', rest @ ..] => Some((number(rest.get(..4)?, 16)?, 6)),
         [b'\\', b'x', high, low, ..] => Some((byte(&[*high, *low])?, 4)),
         [b'\\', c @ (b'/' | b'"' | b'\'' | b'\\'), ..] => Some((char::from(*c), 2)),
+        // What breaks a line or spaces letters: which of them it is does not matter.
+        [b'\\', b'b' | b'f' | b'n' | b'r' | b't', ..] => Some((' ', 2)),
         [b'&', rest @ ..] => {
             // Entities are short; what is longer is none.
             let end = rest.iter().take(10).position(|b| *b == b';')?;

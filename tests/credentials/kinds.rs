@@ -43,10 +43,12 @@ fn question(text: &str) -> Value {
     json!({"model": "small", "messages": [{"role": "user", "content": text}], "max_output_tokens": 100})
 }
 
-/// Whether the text of this JSON holds that text, in a string or in the name of a member.
+/// Whether this JSON holds that text, in a string, in the name of a member, or in JSON that is a string.
 fn tells(value: &Value, text: &str) -> bool {
     match value {
-        Value::String(own) => own.contains(text),
+        Value::String(own) => {
+            own.contains(text) || serde_json::from_str(own).is_ok_and(|inner| tells(&inner, text))
+        }
         Value::Array(items) => items.iter().any(|item| tells(item, text)),
         Value::Object(members) => {
             members.iter().any(|(name, value)| name.contains(text) || tells(value, text))
@@ -99,6 +101,11 @@ async fn what_is_no_credential_goes_in_and_comes_out_as_it_is() {
     for (n, (name, form)) in world.forms.iter().enumerate() {
         for (tool, args) in carrying(&world, n, form).into_iter().chain(answering(&world, n)) {
             let text = world.call(tool, &args).await;
+            if tool == "argv" && form.contains(char::is_control) {
+                // No line is broken in an argument, whatever it says.
+                assert_eq!(text.unwrap_err().detail, "command.arg_not_allowed", "{name}");
+                continue;
+            }
             let text = text.unwrap_or_else(|why| panic!("{tool}, {name}: {why:?}"));
             let answer: Value = serde_json::from_str(&text).unwrap();
             assert!(!tells(&answer, "[REDACTED:"), "{tool}, {name}: {answer}");

@@ -45,16 +45,13 @@ impl Confined {
     #[must_use]
     pub fn config(&self) -> Value {
         let Some((level, grants)) = &self.inside else { return json!({"level": "none"}) };
-        let mut sandbox = json!({"level": level.as_str()});
-        for (name, paths) in [("read", &grants.read), ("write", &grants.write)] {
-            if !paths.is_empty() {
-                sandbox[name] = json!(paths);
-            }
-        }
-        if grants.network {
-            sandbox["network"] = json!("host");
-        }
-        sandbox
+        let given = [("read", &grants.read), ("write", &grants.write)];
+        let given = given.into_iter().filter(|(_, paths)| !paths.is_empty());
+        let network = grants.network.then(|| ("network", json!("host")));
+        let members = std::iter::once(("level", json!(level.as_str())))
+            .chain(given.map(|(name, paths)| (name, json!(paths))))
+            .chain(network);
+        Value::Object(members.map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
     /// The same in words.

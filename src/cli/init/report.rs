@@ -155,7 +155,9 @@ fn sandbox(one: &Governed) -> Value {
         return Value::Null;
     }
     let mut sandbox = one.draft.confined.config();
-    sandbox["why"] = json!(one.draft.confined.why);
+    if let Value::Object(members) = &mut sandbox {
+        members.insert("why".to_owned(), json!(one.draft.confined.why));
+    }
     sandbox
 }
 
