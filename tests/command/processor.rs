@@ -60,7 +60,7 @@ fn ours() -> Vec<u64> {
     let set = rustix::thread::sched_getaffinity(None).unwrap();
     (0..rustix::thread::CpuSet::MAX_CPU)
         .filter(|cpu| set.is_set(*cpu))
-        .map(|cpu| cpu as u64)
+        .map(|cpu| cpu.try_into().unwrap())
         .collect()
 }
 

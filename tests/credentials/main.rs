@@ -9,6 +9,7 @@
     clippy::indexing_slicing,
     clippy::string_slice,
     clippy::disallowed_methods,
+    clippy::print_stderr,
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
