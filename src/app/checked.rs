@@ -85,6 +85,10 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
             return Err(Error::Config(wrong));
         }
     };
+    if let Some(dir) = config.replay.recordings.as_deref().filter(|dir| !dir.is_dir()) {
+        let why = format!("`replay.recordings`: `{}` is no directory", dir.display());
+        return Err(Error::Config(vec![why]));
+    }
     let unpriced = bounds::unpriced(callers.manifests(), &tools.toolbox);
     if !unpriced.is_empty() {
         return Err(Error::Config(unpriced));

@@ -56,6 +56,10 @@ pub fn schema() -> Value {
             "control": section(&json!({
                 "switch_file": described(path(), "file that stops calls while it is there; default switch in the state directory"),
             })),
+            "replay": section(&json!({
+                "recordings": {"type": ["string", "null"], "minLength": 1, "maxLength": 4096, "default": null, "x-error": "expected a path",
+                    "description": "directory of recordings that a run may go on from (OpenRun.fork_at), each named <sha256>.recording; none by default"},
+            })),
             "self_test": super::isolation::self_test(),
             "isolation": super::isolation::isolation(),
             "posture": super::isolation::posture(),
