@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::answer::Fault;
-use super::prologue::{Fork, Prologue};
 use super::opening::claims;
+use super::prologue::{Fork, Prologue};
 use super::run::Run;
 use super::{Cast, Entrance, Opening, Road};
 use crate::domain::code::Code;

@@ -209,8 +209,7 @@ mod tests {
 
     #[test]
     fn each_run_waits_only_for_its_own_calls() {
-        let known =
-            |run, name: &str, after, end| Known { run, key: key(name), after, end };
+        let known = |run, name: &str, after, end| Known { run, key: key(name), after, end };
         let mut played =
             Matching::of(vec![known(0, "a", 0, 2), known(1, "a", 0, 2), known(0, "b", 2, 4)]);
         assert_eq!(played.find(1, &key("a")), Found::Step(1));

@@ -199,15 +199,18 @@ impl Player {
     /// Recorded children that were not opened, though the run above was.
     fn absent(&self, lineage: &Lineage) -> Vec<Drift> {
         let placed = (1_usize..).zip(&self.recording.children);
-        let absent =
-            placed.filter(|(place, child)| !lineage.is_open(*place) && lineage.is_open(child.parent));
+        let absent = placed
+            .filter(|(place, child)| !lineage.is_open(*place) && lineage.is_open(child.parent));
         let told = absent.map(|(_, child)| Drift {
             kind: Kind::MissingChild,
             step: None,
             tool: String::new(),
             run: Some(child.run),
             call: None,
-            message: format!("the child run {} of agent `{}` was not opened", child.run, child.agent),
+            message: format!(
+                "the child run {} of agent `{}` was not opened",
+                child.run, child.agent
+            ),
             changes: Vec::new(),
         });
         told.collect()
@@ -358,7 +361,6 @@ impl Player {
         self.note(state, Drift { call: id, changes, ..drift })?;
         Ok(step)
     }
-
 }
 
 /// Names tool and arguments, without what is volatile.

@@ -78,7 +78,9 @@ impl Report<'_> {
         let told = |one: &BrokenGlass| {
             let BrokenGlass { step, tool, nonce, by } = one;
             let by = by.join(", ");
-            format!("break-glass: step {step} (`{tool}`) ran without an approver, by order {nonce} of {by}")
+            format!(
+                "break-glass: step {step} (`{tool}`) ran without an approver, by order {nonce} of {by}"
+            )
         };
         let mut lines: Vec<String> = broken.iter().map(told).collect();
         for drift in drifts {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::line::Members;
-use crate::approval::break_glass::{Open, ROLE, Signed, Statement};
 use crate::approval::Approval;
+use crate::approval::break_glass::{Open, ROLE, Signed, Statement};
 use crate::domain::canonical;
 use crate::domain::commitment::opens;
 use crate::domain::digest::{Digest, Salt};
@@ -215,7 +215,12 @@ impl Broken {
         let statement = Statement::parse(signed.statement.as_bytes())?;
         let by = members.list("by")?.iter().map(|one| one.as_str().map(str::to_owned));
         let by: Option<Vec<String>> = by.collect();
-        Ok(Self { signed, statement, by: by.ok_or_else(wrong)?, signers: members.digest("signers")? })
+        Ok(Self {
+            signed,
+            statement,
+            by: by.ok_or_else(wrong)?,
+            signers: members.digest("signers")?,
+        })
     }
 
     /// The order as it was when the call ran. Nobody checks its signatures again: it stands for this call,

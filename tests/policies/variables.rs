@@ -32,14 +32,29 @@ fn a_member_that_is_never_supplied_is_found_behind_a_variable() {
     each(
         "lint.input_never_supplied agent/main.rego:",
         &[
-            ("allow if { x := input.tool; x.nam == \"a\" }", "`input.tool.nam` is never supplied; did you mean `input.tool.name`?"),
+            (
+                "allow if { x := input.tool; x.nam == \"a\" }",
+                "`input.tool.nam` is never supplied; did you mean `input.tool.name`?",
+            ),
             ("allow if { x := input; y := x.tool; y.nam == \"a\" }", "`input.tool.nam`"),
             ("allow if { y := x.tool; x := input; y.nam == \"a\" }", "`input.tool.nam`"),
-            ("allow if { input.tool.name == \"a\"\nsome f in input.findings\nf.knd == \"x\" }", "`input.findings[_].knd`"),
-            ("allow if { input.tool.name == \"a\"\nsome i\nf := input.findings[i]\nf.knd == \"x\" }", "`input.findings[_].knd`"),
-            ("allow if { input.tool.name == \"a\"\ncount(input.findings) > 0\nevery f in input.findings { f.knd == \"x\" } }", "`input.findings[_].knd`"),
+            (
+                "allow if { input.tool.name == \"a\"\nsome f in input.findings\nf.knd == \"x\" }",
+                "`input.findings[_].knd`",
+            ),
+            (
+                "allow if { input.tool.name == \"a\"\nsome i\nf := input.findings[i]\nf.knd == \"x\" }",
+                "`input.findings[_].knd`",
+            ),
+            (
+                "allow if { input.tool.name == \"a\"\ncount(input.findings) > 0\nevery f in input.findings { f.knd == \"x\" } }",
+                "`input.findings[_].knd`",
+            ),
             ("allow if ours(input.tool)\nours(tool) if tool.nam == \"a\"", "`input.tool.nam`"),
-            ("allow if { t := input.tool; ours(t, 1) }\nours(tool, n) if { tool.nam == \"a\"; n > 0 }", "`input.tool.nam`"),
+            (
+                "allow if { t := input.tool; ours(t, 1) }\nours(tool, n) if { tool.nam == \"a\"; n > 0 }",
+                "`input.tool.nam`",
+            ),
         ],
     );
     clean(&[
@@ -60,14 +75,32 @@ fn a_condition_that_cannot_hold_or_always_does_is_found_behind_a_variable() {
     each(
         "lint.dead_rule agent/main.rego:4",
         &[
-            (&format!("{allowed}deny contains \"no\" if {{ t := input.tool.tier; t == \"T9\" }}"), "`t` is never"),
-            (&format!("{allowed}deny contains \"no\" if {{ t := input.tool; t.tier == \"T1\"; input.tool.tier == \"T2\" }}"), "cannot be both"),
-            (&format!("{allowed}deny contains \"no\" if {{ t := input.tool; t.teir == \"T1\" }}"), "`input.tool.teir` is never supplied"),
+            (
+                &format!(
+                    "{allowed}deny contains \"no\" if {{ t := input.tool.tier; t == \"T9\" }}"
+                ),
+                "`t` is never",
+            ),
+            (
+                &format!(
+                    "{allowed}deny contains \"no\" if {{ t := input.tool; t.tier == \"T1\"; input.tool.tier == \"T2\" }}"
+                ),
+                "cannot be both",
+            ),
+            (
+                &format!(
+                    "{allowed}deny contains \"no\" if {{ t := input.tool; t.teir == \"T1\" }}"
+                ),
+                "`input.tool.teir` is never supplied",
+            ),
         ],
     );
     each(
         "lint.default_allow agent/main.rego:3",
-        &[("allow if { name := input.tool.name; name }", ""), ("allow if { name := input.tool.name }", "")],
+        &[
+            ("allow if { name := input.tool.name; name }", ""),
+            ("allow if { name := input.tool.name }", ""),
+        ],
     );
     clean(&[&format!("{allowed}deny contains \"no\" if {{ t := input.tool.tier; t == \"T3\" }}")]);
 }
@@ -79,20 +112,42 @@ fn a_not_over_what_may_be_missing_is_found_behind_a_variable() {
     each(
         "lint.negation_unknown agent/main.rego:",
         &[
-            (&format!("allow if {{ {name}\nargs := input.args\nnot args.path == \"/etc\" }}"), "where `input.args.path` is missing"),
-            (&format!("allow if {{ {name}\nnot bad(input.args) }}\nbad(args) if args.path == \"/etc\""), "`input.args.path`"),
-            (&format!("allow if {{ {name}\nsome file in input.args.files\nnot file.path == \"/etc\" }}"), "where `input.args.files[file].path` is missing"),
+            (
+                &format!("allow if {{ {name}\nargs := input.args\nnot args.path == \"/etc\" }}"),
+                "where `input.args.path` is missing",
+            ),
+            (
+                &format!(
+                    "allow if {{ {name}\nnot bad(input.args) }}\nbad(args) if args.path == \"/etc\""
+                ),
+                "`input.args.path`",
+            ),
+            (
+                &format!(
+                    "allow if {{ {name}\nsome file in input.args.files\nnot file.path == \"/etc\" }}"
+                ),
+                "where `input.args.files[file].path` is missing",
+            ),
         ],
     );
     each(
         "lint.negation_silent agent/main.rego:4",
-        &[(&format!("{allowed}deny contains \"no\" if {{ args := input.args; not startswith(args.path, \"/srv/\") }}"), "`input.args.path`")],
+        &[(
+            &format!(
+                "{allowed}deny contains \"no\" if {{ args := input.args; not startswith(args.path, \"/srv/\") }}"
+            ),
+            "`input.args.path`",
+        )],
     );
     clean(&[
-        &format!("allow if {{ {name}\nargs := input.args\nis_string(input.args.path)\nnot startswith(args.path, \"/etc\") }}"),
+        &format!(
+            "allow if {{ {name}\nargs := input.args\nis_string(input.args.path)\nnot startswith(args.path, \"/etc\") }}"
+        ),
         // Where there is no path there is no value, and the rule does not hold.
         &format!("allow if {{ {name}\npath := input.args.path\nnot path == \"/etc\" }}"),
-        &format!("{allowed}deny contains \"no\" if {{ path := input.args.path; not startswith(path, \"/srv/\") }}"),
+        &format!(
+            "{allowed}deny contains \"no\" if {{ path := input.args.path; not startswith(path, \"/srv/\") }}"
+        ),
         &format!("allow if {{ {name}\nsome f in input.findings\nnot f.kind == \"secret\" }}"),
     ]);
 }
@@ -101,11 +156,17 @@ fn a_not_over_what_may_be_missing_is_found_behind_a_variable() {
 fn a_pattern_is_found_where_its_variable_is_set() {
     each(
         "lint.regex_unanchored agent/main.rego:3",
-        &[("allow if { p := `example\\.com`; regex.match(p, input.effect.host) }", "`example\\.com`")],
+        &[(
+            "allow if { p := `example\\.com`; regex.match(p, input.effect.host) }",
+            "`example\\.com`",
+        )],
     );
     each(
         "lint.glob_delimiters agent/main.rego:3",
-        &[("allow if { g := \"*.example.com\"; glob.match(g, null, input.effect.host) }", "matches across")],
+        &[(
+            "allow if { g := \"*.example.com\"; glob.match(g, null, input.effect.host) }",
+            "matches across",
+        )],
     );
     clean(&[
         "allow if { p := `^example\\.com$`; regex.match(p, input.effect.host) }",

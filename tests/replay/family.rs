@@ -20,7 +20,8 @@ pub fn family(orders: &Value) -> Vec<String> {
 /// two below the lead are told apart by their labels.
 fn orders(helper: &str) -> Vec<Value> {
     let claimed = json!({"parent": "lead", "delegate": helper, "labels": {"part": "one"}});
-    let attested = json!({"parent": "lead", "socket": "WICKETGATE_SOCKET_HELPER", "labels": {"part": "two"}});
+    let attested =
+        json!({"parent": "lead", "socket": "WICKETGATE_SOCKET_HELPER", "labels": {"part": "two"}});
     vec![
         json!(["open", "lead", {}]),
         json!(["call", "lead", "look.up", {"name": "ada"}]),
@@ -67,8 +68,7 @@ fn child_runs_are_recorded_with_their_parent_and_answered_again_with_the_tools_g
     // Every entry of every call of all three runs is named at its place, and each child by its opening.
     let of_calls = entries.iter().filter(|entry| entry["call"].is_string()).count();
     let steps = lines.iter().filter(|line| line["t"] == "step");
-    let named: Vec<&Value> =
-        steps.flat_map(|line| line["entries"].as_array().unwrap()).collect();
+    let named: Vec<&Value> = steps.flat_map(|line| line["entries"].as_array().unwrap()).collect();
     assert_eq!(named.len(), of_calls);
     for place in named {
         let entry = entries.iter().find(|entry| entry["seq"] == place["seq"]).unwrap();
@@ -159,7 +159,9 @@ fn a_child_line_that_was_changed_is_refused() {
     let text = std::fs::read_to_string(house.path("run.recording")).unwrap();
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let child = lines.iter().position(|line| line.contains("\"t\":\"child\"")).unwrap();
-    let step = lines.iter().position(|line| line.contains("\"part\":\"two\"") && line.contains("\"t\":\"step\""));
+    let step = lines
+        .iter()
+        .position(|line| line.contains("\"part\":\"two\"") && line.contains("\"t\":\"step\""));
     let step = step.unwrap();
     let of = |line: &str| serde_json::from_str::<Value>(line).unwrap();
     let (first, own) = (of(&lines[child]), of(&lines[0]));
@@ -176,10 +178,22 @@ fn a_child_line_that_was_changed_is_refused() {
     let older = with(0, "wicketgate/recording/2", "wicketgate/recording/1");
     for (what, spoiled, why) in [
         ("a child twice", with(child, run, &other), "is there twice"),
-        ("a child of nobody", with(child, own["run"].as_str().unwrap(), &other), "of none that is there"),
+        (
+            "a child of nobody",
+            with(child, own["run"].as_str().unwrap(), &other),
+            "of none that is there",
+        ),
         ("no such child", sealed(dropped), "is of no run"),
-        ("the manifest of the parent", with(child, manifest, own["manifest"].as_str().unwrap()), "is of another manifest"),
-        ("a step of the parent", with(step, &format!(",\"run\":\"{other}\""), ""), "is of another manifest"),
+        (
+            "the manifest of the parent",
+            with(child, manifest, own["manifest"].as_str().unwrap()),
+            "is of another manifest",
+        ),
+        (
+            "a step of the parent",
+            with(step, &format!(",\"run\":\"{other}\""), ""),
+            "is of another manifest",
+        ),
         ("a child in the version before", older, "`wicketgate/recording/1` has no children"),
     ] {
         let text: String = spoiled.iter().map(|line| format!("{line}\n")).collect();
@@ -197,7 +211,16 @@ fn a_fork_goes_on_before_the_first_child_and_never_behind_it() {
     house.run(&house.export());
     let fork = |at: &str| {
         let mut command = std::process::Command::new(crate::house::GATE);
-        let options = ["replay", "run.recording", "--json", "--fork-at", at, "--config", "wicketgate.yaml", "--"];
+        let options = [
+            "replay",
+            "run.recording",
+            "--json",
+            "--fork-at",
+            at,
+            "--config",
+            "wicketgate.yaml",
+            "--",
+        ];
         command.args(options).args(family(&json!(orders)));
         command.env("WICKETGATE_SOCKET_HELPER", house.path("helper.sock"));
         house.ran(command)
@@ -208,7 +231,8 @@ fn a_fork_goes_on_before_the_first_child_and_never_behind_it() {
     let before = fork("2");
     assert_eq!(before.code, 0, "{before:?}");
     // The lead's first call is told, and everything of the children is live.
-    let (was, is): (Vec<&str>, Vec<&str>) = (printed.lines().collect(), before.err.lines().collect());
+    let (was, is): (Vec<&str>, Vec<&str>) =
+        (printed.lines().collect(), before.err.lines().collect());
     assert_eq!((is[1], was[1] == is[1]), (was[1], true), "{before:?}");
     assert_eq!(house.tool.came(), 7, "{before:?}");
 }

@@ -104,7 +104,10 @@ fn a_call_under_break_glass_is_replayed_as_what_it_was_and_opens_nothing() {
 #[test]
 fn under_other_rules_such_a_call_is_denied_or_needs_no_order_and_both_are_drift() {
     let (house, _, nonce) = recorded();
-    house.bundle("stricter", &format!("{RULES}\ndeny contains \"no\" if input.tool.name == \"wire.out\"\n"));
+    house.bundle(
+        "stricter",
+        &format!("{RULES}\ndeny contains \"no\" if input.tool.name == \"wire.out\"\n"),
+    );
     let denied = house.replay(&["--json", "--bundle", "stricter"], &wires(&[7]));
     let report = denied.json();
     assert_eq!(drifts(&report), [("decision".to_owned(), Some(1))], "{report}");

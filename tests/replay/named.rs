@@ -76,7 +76,8 @@ fn several_runs_go_on_from_one_recording_and_each_for_itself() {
     let (house, digest, _) = recorded();
     let [one, mut other] = ["one", "other"].map(three);
     other[1] = json!(["call", "other", "note.add", {"text": "good bye"}]);
-    let (one, other) = (of("one", &asked(&digest, 4), &one), of("other", &asked(&digest, 3), &other));
+    let (one, other) =
+        (of("one", &asked(&digest, 4), &one), of("other", &asked(&digest, 3), &other));
     let orders = [one, other].concat();
     let came = house.worked(&family(&json!(orders)));
     let refused = "refused call other policy.denied replay.";
@@ -102,13 +103,18 @@ fn a_recording_that_is_not_there_not_whole_or_of_another_manifest_is_no_beginnin
         (asked(&digest, 5), "run.recording"),
         (json!({"recording": digest, "fork_at": 2}), "run.recording"),
         (json!({"mode": "replay", "fork_at": 2}), "run.recording"),
-        (json!({"mode": "replay", "recording": digest, "fork_at": 2, "incognito": true}), "run.recording"),
+        (
+            json!({"mode": "replay", "recording": digest, "fork_at": 2, "incognito": true}),
+            "run.recording",
+        ),
         (json!({"mode": "replay", "recording": digest}), "run.mode"),
     ];
     let orders: Vec<Value> = cases.iter().map(|(ask, _)| json!(["open", "run", ask])).collect();
     let came = house.worked(&family(&json!(orders)));
-    let wanted: Vec<String> =
-        cases.iter().map(|(_, what)| format!("refused open run request.malformed {what}")).collect();
+    let wanted: Vec<String> = cases
+        .iter()
+        .map(|(_, what)| format!("refused open run request.malformed {what}"))
+        .collect();
     assert_eq!(came.lines().collect::<Vec<_>>(), wanted);
     // Another version of the manifest is another agent.
     let manifest = std::fs::read_to_string(house.path("agent.yaml")).unwrap();

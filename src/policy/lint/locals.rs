@@ -229,14 +229,12 @@ fn declares(stmt: &LiteralStmt) -> Vec<(String, From<'_>)> {
             all.extend(key.iter().map(|key| (key.text().to_owned(), From::Other)));
             all
         }
-        Literal::Expr { expr, .. } => match expr.as_ref() {
-            Expr::AssignExpr { op: AssignOp::ColEq, lhs, rhs, .. } => {
-                let from =
-                    if stmt.with_mods.is_empty() { From::Value(rhs) } else { From::Other };
-                named(lhs, from)
-            }
-            _ => Vec::new(),
-        },
+        Literal::Expr { expr, .. } => {
+            let Expr::AssignExpr { op: AssignOp::ColEq, lhs, rhs, .. } = expr.as_ref() else {
+                return Vec::new();
+            };
+            named(lhs, if stmt.with_mods.is_empty() { From::Value(rhs) } else { From::Other })
+        }
         Literal::NotExpr { .. } => Vec::new(),
     }
 }

@@ -126,11 +126,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The path of the input this reads, shown, if no input ever has it; and the name that is near.
-    pub fn never_supplied(
-        &self,
-        expr: &Expr,
-        locals: &Locals,
-    ) -> Option<(String, Option<String>)> {
+    pub fn never_supplied(&self, expr: &Expr, locals: &Locals) -> Option<(String, Option<String>)> {
         let Target::Input(steps) = self.target(expr, locals) else { return None };
         let Found::Never { at, near } = shape::find(&steps) else { return None };
         let shown = |steps: &[Step<'_>]| {

@@ -96,7 +96,8 @@ impl Look<'_> {
             if more != negated {
                 for (callee, span, params) in ast::condition(stmt).calls {
                     let name = callee.map(|path| path.parts.join(".")).unwrap_or_default();
-                    if let Some((code, message)) = patterns::trap(&name, params, &self.known.locals) {
+                    if let Some((code, message)) = patterns::trap(&name, params, &self.known.locals)
+                    {
                         found(code, span, message);
                     }
                 }

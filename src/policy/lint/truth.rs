@@ -107,7 +107,9 @@ impl Reading<'_> {
         if steps.contains(&shape::Step::Any) {
             return None;
         }
-        let before = equal.insert(self.locals.shown(place), value.clone()).filter(|before| before != value)?;
+        let before = equal
+            .insert(self.locals.shown(place), value.clone())
+            .filter(|before| before != value)?;
         Some(format!("`{}` cannot be both {before} and {value}", shown(place)))
     }
 

@@ -109,6 +109,9 @@ pub(super) fn recorded(family: &Family) -> Result<&Line, String> {
     let opened = lines.first().filter(|line| line.is(Kind::RunOpened));
     let opened = opened.ok_or("its opening is not here")?;
     let data = &opened.entry.draft.data;
+    if let Some(parent) = data.get("parent").and_then(Json::as_str) {
+        return Err(format!("it is the child of run {parent}, whose recording has it"));
+    }
     let mode = data.get("replay").and_then(|replay| replay.get("mode")).and_then(Json::as_str);
     match mode {
         None => {
@@ -119,9 +122,6 @@ pub(super) fn recorded(family: &Family) -> Result<&Line, String> {
         Some("replay") => return Err("it is a replay itself".into()),
         Some("fork") => return Err("it goes on from another recording".into()),
         Some(_) => {}
-    }
-    if let Some(parent) = data.get("parent").and_then(Json::as_str) {
-        return Err(format!("it is the child of run {parent}, whose recording has it"));
     }
     if let Some((run, _)) = family.runs.iter().find(|(_, lines)| !sealed(lines)) {
         return Err(format!("run {run} is not sealed yet"));

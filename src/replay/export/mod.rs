@@ -134,12 +134,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    async fn write(
-        &self,
-        opened: &Line,
-        family: &Family,
-        out: &mut Out,
-    ) -> Result<(), Trouble> {
+    async fn write(&self, opened: &Line, family: &Family, out: &mut Out) -> Result<(), Trouble> {
         let lines = family.lines();
         let calls = calls(&lines);
         out.line(header(self, opened))?;
@@ -271,9 +266,8 @@ fn child(
     if data.get("incognito").is_some() {
         return refused("was incognito: nothing of it is stored");
     }
-    let earlier = |call: &&Vec<&Line>| {
-        call.first().is_some_and(|line| line.entry.seq < opened.entry.seq)
-    };
+    let earlier =
+        |call: &&Vec<&Line>| call.first().is_some_and(|line| line.entry.seq < opened.entry.seq);
     let earlier = u64::try_from(calls.iter().filter(earlier).count()).unwrap_or(u64::MAX);
     let mut members = vec![
         ("t", Json::from("child")),
@@ -306,4 +300,3 @@ fn tools(bind: &Json, body: &[u8], out: &mut Out) -> Result<BTreeMap<String, Str
     ])?;
     Ok(definitions)
 }
-
