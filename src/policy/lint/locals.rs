@@ -161,7 +161,7 @@ pub(super) fn given<'a>(all: impl Iterator<Item = (&'a Module, Scope<'a>)>) -> G
         for rule in &module.policy {
             let locals = Locals::of(&scope, rule, &[]);
             for (callee, _, params) in ast::parts(rule).calls {
-                let Some(name) = callee.and_then(|path| scope.whole(path.parts)) else { continue };
+                let Some(name) = callee.and_then(|path| scope.whole(&path.parts)) else { continue };
                 let places = params.iter().map(|param| locals.place(&scope, param)).collect();
                 merge(given.entry(name), places);
             }

@@ -86,7 +86,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The whole path of the function that is called by this one; `None`: no name is there.
-    pub fn whole(&self, called: Vec<String>) -> Option<Vec<String>> {
+    pub fn whole(&self, called: &[String]) -> Option<Vec<String>> {
         let (first, rest) = called.split_first()?;
         let from = match (first.as_str(), self.imports.get(first)) {
             ("data", _) => Vec::new(),

@@ -195,7 +195,7 @@ impl Look<'_> {
         let found = match shape::find(there) {
             Found::There { shape, .. } => shape::below(shape, after),
             Found::Unknown if after.is_empty() => return false,
-            found => found,
+            found @ (Found::Unknown | Found::Never { .. }) => found,
         };
         match found {
             Found::There { always, .. } => !always,

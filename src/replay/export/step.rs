@@ -80,7 +80,7 @@ pub(super) fn step(
     let input = input.map(json).transpose()?;
     let glass = draft.data.get("break_glass");
     let glass = glass.map(|said| Ok::<_, String>((said, take(main, "approval")?))).transpose()?;
-    let glass = glass.and_then(|(said, signed)| Some(broken(said, signed?))).transpose()?;
+    let glass = glass.and_then(|(said, signed)| Some(broken(said, &signed?))).transpose()?;
     let result = if last.is(Kind::CallCompleted) { take(last, "result")? } else { None };
     let result = result.map(String::from_utf8).transpose().map_err(|e| e.to_string())?;
     if main.is(Kind::CallAuthorized) && decides(last) {
@@ -116,8 +116,8 @@ pub(super) fn step(
 }
 
 /// The break-glass order under which a call ran: what was signed, and what its entry says of that.
-fn broken(said: &Json, signed: Vec<u8>) -> Result<Json, String> {
-    let signed = Json::parse(&signed, &Limits::FILE).map_err(|e| e.to_string())?;
+fn broken(said: &Json, signed: &[u8]) -> Result<Json, String> {
+    let signed = Json::parse(signed, &Limits::FILE).map_err(|e| e.to_string())?;
     let of = |name: &str| said.get(name).cloned().unwrap_or(Json::Null);
     Ok(Json::object([("signed", signed), ("by", of("by")), ("signers", of("signers"))]))
 }
