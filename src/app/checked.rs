@@ -85,6 +85,7 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
             return Err(Error::Config(wrong));
         }
     };
+    recordings(&config)?;
     let unpriced = bounds::unpriced(callers.manifests(), &tools.toolbox);
     if !unpriced.is_empty() {
         return Err(Error::Config(unpriced));
@@ -121,6 +122,16 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
         forked,
     };
     Ok((checked, tools))
+}
+
+/// Where the recordings lie that runs may go on from has to be there.
+fn recordings(config: &Config) -> Result<(), Error> {
+    let dir = config.replay.recordings.as_deref();
+    let missing = dir.filter(|dir| !dir.is_dir());
+    missing.map_or(Ok(()), |dir| {
+        let why = format!("`replay.recordings`: `{}` is no directory", dir.display());
+        Err(Error::Config(vec![why]))
+    })
 }
 
 pub(super) fn keys(files: &[PathBuf], wrong: &mut Vec<String>) -> Vec<PublicKey> {

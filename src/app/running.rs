@@ -31,6 +31,7 @@ use crate::ledger::sequencer::Ending;
 use crate::ledger::{self, Ledger, RecoveredRun, Status};
 use crate::replay::fork::Forked;
 use crate::replay::player::Player;
+use crate::replay::shelf::Shelf;
 use crate::serve::Readiness;
 use crate::tool::mcp::{Upstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
@@ -275,6 +276,9 @@ fn road(
     }
     if let Some(forked) = &checked.forked {
         road.fork(Arc::<Forked>::clone(forked));
+    }
+    if let Some(dir) = &checked.config.replay.recordings {
+        road.offer(Arc::new(Shelf::at(dir)));
     }
     road
 }

@@ -31,8 +31,12 @@ impl Road {
         let mut against = self.against(&run, &tool, &prepared, &cancel);
         let (mut engine, mut now, mut resumed) =
             (self.engine.load_full(), self.clock.now(), resumed);
+        let mut break_glass = None;
         match cued {
-            None => against.extend(refusals),
+            None => {
+                against.extend(refusals);
+                break_glass = self.broken(&run.agent.id, &tool);
+            }
             Some(Err(drift)) => against.push(drift),
             Some(Ok(mut cue)) => {
                 cue.tell(&mut facts);
@@ -40,11 +44,11 @@ impl Road {
                 against.extend(cue.refusals.into_iter().filter(|reason| !said(reason)));
                 now = cue.now;
                 resumed = cue.resumed.or(resumed);
+                break_glass = cue.break_glass;
                 engine = cue.engine.map_or(engine, |engine| Arc::new(Some(engine)));
             }
         }
         let refusals = against;
-        let break_glass = self.broken(&run.agent.id, &tool);
         let hold = self.settings.hold;
         let apart = self.settings.judge_apart && prepared.is_ready();
         let (most, all) = (self.settings.pending_max, self.settings.pending_all_max);
@@ -76,8 +80,7 @@ impl Road {
         let judged = self.timed(&span, Stage::Judge, judging).await;
         if let Some(rehearsal) = self.rehearsal.get() {
             rehearsal.judged(&judged);
-        }
-        if let Some(open) = judged.break_glass() {
+        } else if let Some(open) = judged.break_glass() {
             tracing::warn!(tool = %judged.prepared().call().tool(), nonce = %open.statement.nonce, "a call needs no approver: break-glass");
             self.metrics.broke_glass();
         }

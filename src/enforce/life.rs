@@ -66,6 +66,7 @@ impl Road {
             docket: Docket::new(),
             rehearsal: OnceLock::new(),
             prologue: OnceLock::new(),
+            recordings: OnceLock::new(),
             turn: RwLock::new(()),
             runs: Runs::default(),
             manifests: OnceLock::new(),
