@@ -79,9 +79,10 @@ fn base32(text: &str) -> String {
     letters.collect()
 }
 
-/// The same of what is no credential but all of one except its last character.
+/// The same of what is no credential but all of one except its last two characters: half of the very last one is
+/// all that base64 and base32 have of it alone.
 pub fn near(secret: &str) -> Vec<(String, String)> {
-    forms(&secret[..secret.len() - 1])
+    forms(&secret[..secret.len() - 2])
 }
 
 /// A text as the value of a query.
