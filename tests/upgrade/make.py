@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 OUT = TOP / "tests/data/upgrade"
@@ -117,13 +116,17 @@ def work(here):
 
 
 def serve(program, here):
-    log = open(here / "stderr", "w+")
-    gate = subprocess.Popen([program, "serve", "--config", "wicketgate.yaml"], cwd=here, stderr=log)
-    began = time.monotonic()
-    while not (here / "s/agent.sock").exists():
-        if gate.poll() is not None or time.monotonic() - began > 30:
-            sys.exit("the gate is not ready: " + (here / "stderr").read_text())
-        time.sleep(0.1)
+    gate = subprocess.Popen(
+        [program, "serve", "--config", "wicketgate.yaml"], cwd=here, stderr=subprocess.PIPE, text=True
+    )
+    said = []
+    for line in gate.stderr:
+        said.append(line)
+        if "ready=true" in line:
+            break
+    else:
+        sys.exit("the gate is not ready: " + "".join(said))
+    threading.Thread(target=gate.stderr.read, daemon=True).start()
     return gate
 
 
@@ -146,7 +149,7 @@ def main():
         ledger = sqlite3.connect(here / "state/ledger.sqlite")
         ledger.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         ledger.close()
-        for name in ("s", "stderr", "manifest", "policy"):
+        for name in ("s", "manifest", "policy"):
             path = here / name
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         for name in ("ledger.sqlite-wal", "ledger.sqlite-shm"):
