@@ -44,7 +44,7 @@ fn the_gate_is_a_native_sidecar_that_starts_without_its_database_and_drains_with
 
 #[test]
 fn a_gate_has_a_token_for_the_hub_and_a_hub_one_to_ask_about_it_and_nobody_else_has_any() {
-    assert!(ask("tokens").contains("each token has its place"));
+    assert!(ask("charts.py", &["tokens"]).contains("each token has its place"));
 }
 
 #[test]
