@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Packs a release: deploy/release.py PROGRAMS OUT, after `cargo build --release --locked --bins`.
 
-Writes OUT/wicketgate-VERSION-TARGET.tar.gz (the programs, README, SECURITY, CHANGELOG, LICENSE, the SBOM), the SBOM beside it
+Writes OUT/wicketgate-VERSION-TARGET.tar.gz (the programs, their manual pages in man/man1/ and their completions in completions/, which
+the program itself makes, README, SECURITY, CHANGELOG, LICENSE, the SBOM), the SBOM beside it
 (CycloneDX 1.5: every crate that is linked, with its checksum of Cargo.lock, and those that Cargo resolves for optional parts and
 does not build) and SHA256SUMS.
 The same programs and sources give the same bytes: names are sorted, owners are 0, times are SOURCE_DATE_EPOCH (else 0).
@@ -16,10 +17,12 @@ import pathlib
 import subprocess
 import sys
 import tarfile
+import tempfile
 import tomllib
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = ("wicketgate", "wicketgate-verify")
+SHELLS = ("bash", "zsh", "fish")
 PAPERS = ("README.md", "SECURITY.md", "CHANGELOG.md", "LICENSE")
 
 
@@ -91,12 +94,24 @@ def archive(folder, files, time):
     return packed.getvalue()
 
 
+def made_by(program):
+    """What the program writes about its own command line: {name in the archive: content}."""
+    with tempfile.TemporaryDirectory() as folder:
+        orders = [["man", "--out", f"{folder}/man/man1"]]
+        orders += [["completions", shell, "--out", f"{folder}/completions"] for shell in SHELLS]
+        for order in orders:
+            subprocess.run([program, *order], check=True, stdin=subprocess.DEVNULL)
+        top = pathlib.Path(folder)
+        return {str(path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()}
+
+
 def main(programs, out):
     target = host()
     version, bom = sbom(metadata(target))
     folder = f"wicketgate-{version}-{target}"
     files = {name: ((programs / name).read_bytes(), 0o755) for name in PROGRAMS}
     files |= {name: ((TOP / name).read_bytes(), 0o644) for name in PAPERS}
+    files |= {name: (content, 0o644) for name, content in made_by(programs / "wicketgate").items()}
     files["sbom.cdx.json"] = (bom, 0o644)
     made = {f"{folder}.tar.gz": archive(folder, files, int(os.environ.get("SOURCE_DATE_EPOCH", "0"))),
             f"{folder}.cdx.json": bom}

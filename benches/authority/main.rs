@@ -21,6 +21,8 @@
 
 #[path = "../../tests/faults/agent.rs"]
 mod agent;
+#[path = "../support/bench.rs"]
+mod bench;
 #[path = "../../tests/faults/checker.rs"]
 mod checker;
 #[path = "../road/floor.rs"]
@@ -47,6 +49,7 @@ mod waiting;
 
 use std::time::Duration;
 
+use bench::Asked;
 use table::Table;
 use waiting::{pause, until, within};
 
@@ -56,7 +59,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Which parts are measured, and for how long each.
 #[derive(Debug)]
 pub struct Plan {
-    only: Vec<String>,
+    asked: Asked,
     /// One measurement.
     pub each: Duration,
     /// Approvals that are released, orders that are given.
@@ -66,31 +69,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn read(args: &[String]) -> Self {
-        let quick = args.iter().any(|a| a == "--quick");
-        let (each, times, gates) = if quick { (2000, 20, 1000) } else { (10_000, 200, 1000) };
-        let part = |a: &&String| !a.starts_with('-');
-        let only = args.iter().filter(part).cloned().collect();
-        Self { only, each: Duration::from_millis(each), times, gates }
-    }
-
-    /// Whether this part is measured.
-    fn wants(&self, part: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|o| o == part)
+    fn of(asked: Asked) -> Self {
+        let (each, times) = if asked.quick() { (2000, 20) } else { (10_000, 200) };
+        Self { asked, each: Duration::from_millis(each), times, gates: 1000 }
     }
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --all-targets` runs this too, without `--bench`: then there is nothing to do.
-    if !args.iter().any(|a| a == "--bench") {
-        println!("run it with: cargo bench --bench authority [-- --quick] [release polling kill]");
-        return;
-    }
-    let plan = Plan::read(&args);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(measure(&plan));
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    let usage = "authority [-- --quick] [release polling kill]";
+    bench::bench(usage, async |asked| measure(&Plan::of(asked)).await);
 }
 
 async fn measure(plan: &Plan) {
@@ -99,14 +86,14 @@ async fn measure(plan: &Plan) {
     let cluster = tokio::task::spawn_blocking(support::pg::Pg::cluster).await.unwrap();
     let database = cluster.database().await;
     table.say(&floor::machine(dir.path(), &database.admin_url).await);
-    if plan.wants("release") {
+    if plan.asked.wants("release") {
         release::sqlite(plan, dir.path(), &mut table).await;
         release::postgres(plan, &cluster.database().await, &mut table).await;
     }
-    if plan.wants("polling") {
+    if plan.asked.wants("polling") {
         polling::beside_appends(plan, &database, &mut table).await;
     }
-    if plan.wants("kill") {
+    if plan.asked.wants("kill") {
         polling::kill(plan, &database, &mut table).await;
     }
     table.say(&floor::after(dir.path()));

@@ -89,6 +89,7 @@ fn confined(level: Level) {
         cwd: PathBuf::from("/"),
         network: false,
         serves: false,
+        cpu: sandbox::next_cpu(),
         limits: Limits { memory_bytes: 512 << 20, cpu_seconds: 10, pids: 8, together: false },
     };
     let (mut command, mut control) = sandbox::supervisor().unwrap();

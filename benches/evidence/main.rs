@@ -17,6 +17,9 @@
     reason = "a measurement may stop at the first surprise, and prints"
 )]
 
+#[allow(dead_code, reason = "the other benches use more of it")]
+#[path = "../support/bench.rs"]
+mod bench;
 #[allow(
     dead_code,
     missing_docs,
@@ -46,12 +49,14 @@ mod writer;
 
 use std::time::Duration;
 
+use bench::Asked;
 use table::Table;
 
 /// Which parts are measured, for how long each, and how large the large ledger is.
 #[derive(Debug)]
 pub struct Plan {
-    only: Vec<String>,
+    /// What was asked for.
+    pub asked: Asked,
     /// One measurement.
     pub each: Duration,
     /// Before each measurement.
@@ -61,40 +66,18 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn read(args: &[String]) -> Self {
-        let quick = args.iter().any(|a| a == "--quick");
+    fn of(asked: Asked) -> Self {
         let (each, warm, entries) =
-            if quick { (600, 200, 20_000) } else { (4000, 1000, 1_000_000) };
-        let asked = args.iter().position(|a| a == "--entries").and_then(|at| args.get(at + 1));
-        let asked = asked.and_then(|n| n.parse().ok());
-        let part = |a: &&String| !a.starts_with('-') && a.parse::<u64>().is_err();
-        Self {
-            only: args.iter().filter(part).cloned().collect(),
-            each: Duration::from_millis(each),
-            warm: Duration::from_millis(warm),
-            entries: asked.unwrap_or(entries),
-        }
-    }
-
-    /// Whether this part is measured.
-    pub fn wants(&self, part: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|o| o == part)
+            if asked.quick() { (600, 200, 20_000) } else { (4000, 1000, 1_000_000) };
+        let entries = asked.number("--entries").unwrap_or(entries);
+        let [each, warm] = [each, warm].map(Duration::from_millis);
+        Self { asked, each, warm, entries }
     }
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --all-targets` runs this too, without `--bench`: then there is nothing to do.
-    if !args.iter().any(|a| a == "--bench") {
-        println!(
-            "run it with: cargo bench --bench evidence [-- --quick] [verify proofs export writer large result] [--entries N]"
-        );
-        return;
-    }
-    let plan = Plan::read(&args);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(measure(&plan));
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    let usage = "evidence [-- --quick] [verify proofs export writer large result] [--entries N]";
+    bench::bench(usage, async |asked| measure(&Plan::of(asked)).await);
 }
 
 async fn measure(plan: &Plan) {
@@ -102,19 +85,19 @@ async fn measure(plan: &Plan) {
     let dir = tempfile::tempdir().unwrap();
     let database = pg::Pg::cluster().database().await;
     table.say(&floor::machine(dir.path(), &database.admin_url).await);
-    if plan.wants("verify") {
+    if plan.asked.wants("verify") {
         read::verify(plan, &mut table);
     }
-    if plan.wants("proofs") || plan.wants("export") {
+    if plan.asked.wants("proofs") || plan.asked.wants("export") {
         read::large(plan, dir.path(), &mut table).await;
     }
-    if plan.wants("writer") {
+    if plan.asked.wants("writer") {
         write::batches(plan, dir.path(), &mut table).await;
     }
-    if plan.wants("large") {
+    if plan.asked.wants("large") {
         write::growth(plan, dir.path(), &mut table).await;
     }
-    if plan.wants("result") {
+    if plan.asked.wants("result") {
         write::beside_large_results(plan, dir.path(), &mut table).await;
     }
     table.say(&floor::after(dir.path()));

@@ -88,7 +88,7 @@ pub async fn large(plan: &Plan, dir: &Path, table: &mut Table) {
         store.close().await.unwrap();
         let reader = SqliteReader::open(&file).await.unwrap();
         let (head, _) = Checkpoint::parse(&row.head.checkpoint).unwrap();
-        if plan.wants("proofs") {
+        if plan.asked.wants("proofs") {
             let started = Instant::now();
             let mut proofs = 0_u32;
             while started.elapsed() < plan.each {
@@ -110,7 +110,7 @@ pub async fn large(plan: &Plan, dir: &Path, table: &mut Table) {
                 target: None,
             });
         }
-        if plan.wants("export") {
+        if plan.asked.wants("export") {
             export(plan, dir, &file, &run.to_string(), entries, table);
         }
     }

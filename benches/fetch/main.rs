@@ -14,29 +14,31 @@
     reason = "a measurement may stop at the first surprise, and prints"
 )]
 
+#[allow(dead_code, reason = "the other benches use more of it")]
+#[path = "../support/bench.rs"]
+mod bench;
 #[allow(dead_code, reason = "tests ask it more")]
 #[path = "../../tests/observe/gate.rs"]
 mod gate;
 #[allow(dead_code, reason = "the other bench uses more of it")]
 #[path = "../road/load.rs"]
 mod load;
+#[path = "../support/server.rs"]
+mod server;
 #[allow(dead_code, reason = "the other bench uses more of it")]
 #[path = "../road/table.rs"]
 mod table;
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Empty, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper::{Request, Response};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 
 use gate::{Agent, Gate};
@@ -56,23 +58,16 @@ struct Plan {
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo test --all-targets` runs this too, without `--bench`: then there is nothing to do.
-    if !args.iter().any(|a| a == "--bench") {
-        println!("run it with: cargo bench --bench fetch [-- --quick]");
-        return;
-    }
-    let quick = args.iter().any(|a| a == "--quick");
-    let (each, warm) = if quick { (1500, 500) } else { (5000, 1500) };
-    let plan = Plan { each: Duration::from_millis(each), warm: Duration::from_millis(warm) };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(measure(plan));
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    bench::bench("fetch [-- --quick]", async |asked| {
+        let (each, warm) = if asked.quick() { (1500, 500) } else { (5000, 1500) };
+        let [each, warm] = [each, warm].map(Duration::from_millis);
+        measure(Plan { each, warm }).await;
+    });
 }
 
 async fn measure(plan: Plan) {
     let mut table = Table::default();
-    let far = far();
+    let far = server::start("text/plain", &BODY);
     let url = format!("http://{far}/page");
     let gate = Gate::around("enforce", "{}", &[("agent/main.rego", RULE)], &[], &tools(far));
     for many in CALLERS {
@@ -105,28 +100,6 @@ fn tools(far: SocketAddr) -> [Value; 2] {
             "input_schema": {"type": "object"},
             "http": {"method": "GET", "url": format!("http://{far}/page"), "private_addresses": open}}),
     ]
-}
-
-/// A server that answers at once, on a thread of its own.
-fn far() -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            while let Ok((stream, _)) = listener.accept().await {
-                let _ = stream.set_nodelay(true);
-                let http = hyper::server::conn::http1::Builder::new();
-                let answer = service_fn(async |_: Request<Incoming>| {
-                    Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(&BODY))))
-                });
-                tokio::spawn(http.serve_connection(TokioIo::new(stream), answer));
-            }
-        });
-    });
-    address
 }
 
 async fn direct(plan: Plan, url: &str, many: usize) -> Seen {

@@ -25,6 +25,10 @@ use std::time::{Duration, Instant};
 use wicketgate::enforce::Bounds;
 use wicketgate::ledger::sqlite::{Sqlite, SqlitePools};
 
+#[path = "../support/bench.rs"]
+mod bench;
+#[path = "../../tests/support/inside.rs"]
+mod inside;
 #[path = "../../tests/limits/road.rs"]
 mod road;
 
@@ -101,10 +105,8 @@ async fn compare(dir: &Path, one: Way, other: Way, target: f64) {
 }
 
 fn main() {
-    let dir = std::env::var("WICKETGATE_BENCH_DIR").unwrap_or_else(|_| "target".into());
-    let dir = std::path::absolute(dir).unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    bench::bench("limits", async |_| {
+        let dir = bench::dir();
         compare(&dir, PLAIN, POOLED, 0.8).await;
         compare(&dir, PLAIN, BATCHED, 1.5).await;
         compare(&dir, ALONE, ALONE_BATCHED, 1.5).await;

@@ -16,6 +16,9 @@
     reason = "a measurement may stop at the first surprise, and prints"
 )]
 
+#[allow(dead_code, reason = "the other benches use more of it")]
+#[path = "../support/bench.rs"]
+mod bench;
 mod client;
 mod desk;
 mod far;
@@ -60,17 +63,11 @@ fn main() {
         Some("proxy") => return far::serve(word(1)),
         _ => {}
     }
-    // `cargo test --all-targets` runs this too, without `--bench`: then there is nothing to do.
-    if !args.iter().any(|a| a == "--bench") {
-        println!("run it with: cargo bench --bench mcp [-- --quick]");
-        return;
-    }
-    let quick = args.iter().any(|a| a == "--quick");
-    let (each, warm) = if quick { (1000, 300) } else { (4000, 1000) };
-    let plan = Plan { each: Duration::from_millis(each), warm: Duration::from_millis(warm) };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(measure(plan));
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    bench::bench("mcp [-- --quick]", async |asked| {
+        let (each, warm) = if asked.quick() { (1000, 300) } else { (4000, 1000) };
+        let [each, warm] = [each, warm].map(Duration::from_millis);
+        measure(Plan { each, warm }).await;
+    });
 }
 
 async fn measure(plan: Plan) {

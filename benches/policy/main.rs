@@ -1,10 +1,9 @@
 //! What judging the past costs: `cargo bench --bench policy`, `-- --quick` with 20,000 inputs.
 //!
 //! A SQLite ledger beside the build (`WICKETGATE_BENCH_DIR` for another place) with 1,000,000 recorded decisions, made by a
-//! gate inside this process. Then, in the same run: the engine alone over such inputs on one thread, and
-//! `policy backtest` over all of them with one thread that evaluates and with as many as there are cores.
-//! The figure is decisions per second and core as a ratio to the engine alone; the thread that reads the
-//! ledger is not counted as a core.
+//! gate inside this process. Then, in the same run, on one thread and on as many as there are cores: the engine
+//! alone over such inputs, and `policy backtest` over all of them. The figure is decisions per second and core as
+//! a ratio to the engine alone on as many threads; the thread that reads the ledger is not counted as a core.
 #![allow(
     dead_code,
     missing_docs,
@@ -32,6 +31,10 @@ use wicketgate::policy::PolicyEngine as _;
 use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::rego::RegoEngine;
 
+#[path = "../support/bench.rs"]
+mod bench;
+#[path = "../../tests/support/inside.rs"]
+mod inside;
 #[path = "../../tests/limits/road.rs"]
 mod road;
 
@@ -41,7 +44,8 @@ const INPUTS: usize = 1_000_000;
 const INPUTS_QUICK: usize = 20_000;
 /// How long the engine alone is measured.
 const SPAN: Duration = Duration::from_secs(5);
-const CALLERS: usize = 64;
+/// Those who ask at once share a commit.
+const CALLERS: usize = 512;
 
 struct Nobody;
 
@@ -100,24 +104,32 @@ async fn some(reader: &SqliteReader) -> Vec<Vec<u8>> {
     inputs
 }
 
-/// Decisions per second of the engine alone.
-fn alone(bundle: &Bundle, inputs: &[Vec<u8>]) -> f64 {
+/// Decisions per second and core of the engine alone, on so many threads at once: cores share caches, and a
+/// thread beside another is not as fast as one alone.
+fn alone(bundle: &Bundle, inputs: &[Vec<u8>], threads: usize) -> f64 {
     let engine = RegoEngine::new(bundle, Duration::from_millis(100)).unwrap();
-    let (began, mut made) = (Instant::now(), 0_u64);
-    while began.elapsed() < SPAN {
-        for input in inputs {
-            drop(std::hint::black_box(engine.decide(input)));
-            made += 1;
+    let began = Instant::now();
+    let one = || {
+        let mut made = 0_u64;
+        while began.elapsed() < SPAN {
+            for input in inputs {
+                drop(std::hint::black_box(engine.decide(input)));
+                made += 1;
+            }
         }
-    }
-    made as f64 / began.elapsed().as_secs_f64()
+        made as f64 / began.elapsed().as_secs_f64()
+    };
+    let rates: Vec<f64> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
+        all.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    rates.iter().sum::<f64>() / threads as f64
 }
 
 fn main() {
-    let quick = std::env::args().any(|arg| arg == "--quick");
-    let inputs = if quick { INPUTS_QUICK } else { INPUTS };
-    let dir = std::env::var("WICKETGATE_BENCH_DIR").unwrap_or_else(|_| "target".into());
-    let dir = tempfile::tempdir_in(std::path::absolute(dir).unwrap()).unwrap();
+    let Some(asked) = bench::Asked::read("policy [-- --quick]") else { return };
+    let inputs = if asked.quick() { INPUTS_QUICK } else { INPUTS };
+    let dir = tempfile::tempdir_in(bench::dir()).unwrap();
     let path = dir.path().join("ledger.sqlite");
     let many = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let began = Instant::now();
@@ -127,13 +139,14 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let reader = runtime.block_on(SqliteReader::open(&path)).unwrap();
     let bundle = bundle();
-    let floor = alone(&bundle, &runtime.block_on(some(&reader)));
-    println!("engine alone, one thread    {floor:>10.0} /s");
+    let some = runtime.block_on(some(&reader));
     let candidate = Candidate::new(&bundle).unwrap();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut jobs = vec![1, cores];
     jobs.dedup();
     for jobs in jobs {
+        let floor = alone(&bundle, &some, jobs);
+        println!("engine alone, {jobs} thread(s)  {floor:>10.0} /s and core");
         let bench = Bench { new: &candidate, old: Against::Recorded, vault: None, jobs };
         let (began, mut sink) = (Instant::now(), std::io::sink());
         let found =

@@ -14,6 +14,10 @@
     reason = "a measurement may stop at the first surprise, and prints"
 )]
 
+#[allow(dead_code, reason = "the other benches use more of it")]
+#[path = "../support/bench.rs"]
+mod bench;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -81,8 +85,8 @@ fn call(run: RunId, number: u64) -> ToolCall {
 }
 
 fn main() {
-    let quick = std::env::args().any(|arg| arg == "--quick");
-    let steps: u64 = if quick { 1_000 } else { 100_000 };
+    let Some(asked) = bench::Asked::read("replay [-- --quick]") else { return };
+    let steps: u64 = if asked.quick() { 1_000 } else { 100_000 };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.recording");
     let run = RunId::from_random([3; 16]);

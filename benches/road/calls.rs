@@ -174,14 +174,14 @@ async fn floors(plan: &Plan, desk: &Desk, admin_url: &str, table: &mut Table) ->
 pub async fn measure(plan: &Plan, desk: &Desk, database: &TestDb, table: &mut Table) {
     let tool = tool::start().await;
     let stores = [Store::Sqlite, Store::Postgres(database.writer_url.clone())];
-    if plan.wants("start") {
+    if plan.asked.wants("start") {
         for store in &stores {
             let sidecar =
                 desk.configure(&format!("start-{}", store.name()), store, "fifteen", tool);
             starts(&sidecar, store, table);
         }
     }
-    if !plan.wants("calls") {
+    if !plan.asked.wants("calls") {
         return;
     }
     let floors = floors(plan, desk, &database.admin_url, table).await;

@@ -17,6 +17,9 @@
     reason = "a measurement may stop at the first surprise, and prints"
 )]
 
+#[allow(dead_code, reason = "the other benches use more of it")]
+#[path = "../support/bench.rs"]
+mod bench;
 mod calls;
 mod decide;
 mod delay;
@@ -34,13 +37,13 @@ mod pg;
 
 use std::time::Duration;
 
+use bench::Asked;
 use table::Table;
 
 /// Which parts are measured, and for how long each.
 #[derive(Debug)]
 pub struct Plan {
-    /// Only these; all if empty.
-    only: Vec<String>,
+    asked: Asked,
     /// One measurement.
     pub each: Duration,
     /// Before each measurement.
@@ -48,19 +51,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn read(args: &[String]) -> Self {
-        let quick = args.iter().any(|a| a == "--quick");
-        let (each, warm) = if quick { (600, 200) } else { (4000, 1000) };
-        Self {
-            only: args.iter().filter(|a| !a.starts_with('-')).cloned().collect(),
-            each: Duration::from_millis(each),
-            warm: Duration::from_millis(warm),
-        }
-    }
-
-    /// Whether this part is measured.
-    pub fn wants(&self, part: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|o| o == part)
+    fn of(asked: Asked) -> Self {
+        let (each, warm) = if asked.quick() { (600, 200) } else { (4000, 1000) };
+        let [each, warm] = [each, warm].map(Duration::from_millis);
+        Self { asked, each, warm }
     }
 }
 
@@ -69,15 +63,8 @@ fn main() {
     if args.first().is_some_and(|a| a == "echo-server") {
         return echo::serve(&args[1], &args[2]);
     }
-    // `cargo test --all-targets` runs this too, without `--bench`: then there is nothing to do.
-    if !args.iter().any(|a| a == "--bench") {
-        println!("run it with: cargo bench --bench road [-- --quick] [calls writer policy start]");
-        return;
-    }
-    let plan = Plan::read(&args);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(measure(&plan));
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    let usage = "road [-- --quick] [calls writer policy start]";
+    bench::bench(usage, async |asked| measure(&Plan::of(asked)).await);
 }
 
 async fn measure(plan: &Plan) {
@@ -85,13 +72,13 @@ async fn measure(plan: &Plan) {
     let desk = desk::Desk::new();
     let database = pg::Pg::cluster().database().await;
     table.say(&floor::machine(desk.dir(), &database.admin_url).await);
-    if plan.wants("policy") {
+    if plan.asked.wants("policy") {
         decide::measure(plan, &mut table);
     }
-    if plan.wants("writer") {
+    if plan.asked.wants("writer") {
         writer::measure(plan, desk.dir(), &mut table).await;
     }
-    if plan.wants("calls") || plan.wants("start") {
+    if plan.asked.wants("calls") || plan.asked.wants("start") {
         calls::measure(plan, &desk, &database, &mut table).await;
     }
     table.say(&floor::after(desk.dir()));

@@ -2,38 +2,27 @@
 //! pooled client and the same request. The model is a scripted server that answers at once.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::Request;
+use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioExecutor;
 use sqlx::Connection as _;
-use wicketgate::catalog::Binding;
 use wicketgate::catalog::address::Cidr;
 use wicketgate::catalog::binding::{Api, Kind, Model, ModelUpstream};
 use wicketgate::catalog::host::Origin;
-use wicketgate::catalog::schema::Schema;
 use wicketgate::catalog::sql::{Asks, Named, Postgres, Sql, Statement, Target};
-use wicketgate::domain::digest::Digest;
-use wicketgate::domain::id::ToolName;
 use wicketgate::domain::tier::Tier;
-use wicketgate::enforce::Bounds;
-use wicketgate::ledger::sqlite::Sqlite;
-use wicketgate::tool::Toolbox;
-use wicketgate::tool::mcp::Upstreams;
 
 use crate::pg::Pg;
-use crate::road::Gate;
+use crate::server;
+use crate::turns::{Desk, binding};
 
-const CALLS: usize = 300;
 const SELECT: &str = "SELECT customer, total FROM orders WHERE id = $1";
 const ROWS: &str = "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT, total INTEGER);
 INSERT INTO orders VALUES (1, 'ann', 10), (2, 'bob', 20), (3, 'eve', 30);";
@@ -41,24 +30,6 @@ const SAID: &str = r#"{"model":"m","choices":[{"index":0,"finish_reason":"stop",
 
 fn loopback() -> Vec<Cidr> {
     vec![Cidr::parse("127.0.0.0/8").unwrap()]
-}
-
-/// A tool of the only name the harness grants for what only reads.
-fn binding(kind: Kind) -> Binding {
-    Binding {
-        name: ToolName::parse("t0").unwrap(),
-        description: "is asked".into(),
-        schema: Schema::parse(br#"{"type":"object","additionalProperties":true}"#).unwrap(),
-        kind,
-        tier: Tier::T0,
-        read_only: true,
-        idempotent: true,
-        timeout: Duration::from_secs(10),
-        result_bytes_max: 1 << 20,
-        cost_micro_usd: None,
-        shown: None,
-        definition: Digest::of(&[b"asked"]),
-    }
 }
 
 fn sql(target: Target, relation: &str) -> Kind {
@@ -101,61 +72,14 @@ fn model(at: SocketAddr) -> Kind {
     })
 }
 
-/// A model that always says the same, at once, on a thread of its own.
-fn scripted() -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            while let Ok((stream, _)) = listener.accept().await {
-                let _ = stream.set_nodelay(true);
-                let answer = service_fn(async |asked: Request<Incoming>| {
-                    asked.into_body().collect().await.unwrap();
-                    let answer = Response::builder().header("content-type", "application/json");
-                    let body = Full::new(Bytes::from_static(SAID.as_bytes()));
-                    Ok::<_, Infallible>(answer.body(body).unwrap())
-                });
-                let http = hyper::server::conn::http1::Builder::new();
-                tokio::spawn(http.serve_connection(TokioIo::new(stream), answer));
-            }
-        });
-    });
-    address
+/// Has a tool of this kind, and asks it and its far side by turns.
+async fn by_turns(desk: &Desk, what: &str, kind: Kind, args: &str, direct: impl AsyncFnMut()) {
+    desk.tools(vec![binding("t0", Tier::T0, kind)]).await;
+    desk.by_turns(what, "t0", args, direct).await;
 }
 
-fn median(mut all: Vec<Duration>) -> f64 {
-    all.sort();
-    all[all.len() / 2].as_secs_f64() * 1e3
-}
-
-/// Asks directly and through the gate by turns, and prints the line.
-async fn by_turns(gate: &Gate, name: &str, kind: Kind, args: &str, mut direct: impl AsyncFnMut()) {
-    let toolbox = Toolbox::build(vec![binding(kind)], &Upstreams::new(&[])).unwrap();
-    gate.road.set_toolbox(toolbox).await.unwrap();
-    let run = gate.run().await;
-    // The first connection is not what is measured.
-    direct().await;
-    gate.call_tool(&run, "t0", args).await.unwrap();
-    let (mut alone, mut through) = (Vec::new(), Vec::new());
-    for _ in 0..CALLS {
-        let began = Instant::now();
-        direct().await;
-        alone.push(began.elapsed());
-        let began = Instant::now();
-        gate.call_tool(&run, "t0", args).await.unwrap();
-        through.push(began.elapsed());
-    }
-    let (alone, through) = (median(alone), median(through));
-    println!(
-        "{name:<28} alone {alone:>7.3} ms   through the gate {through:>7.3} ms   added {:.3} ms",
-        through - alone
-    );
-}
-
-async fn lite(gate: &Gate, path: PathBuf) {
+async fn lite(desk: &Desk) {
+    let path = desk.path("orders.db");
     let file = rusqlite::Connection::open(&path).unwrap();
     file.execute_batch(ROWS).unwrap();
     let mut statement = file.prepare(SELECT).unwrap();
@@ -164,10 +88,10 @@ async fn lite(gate: &Gate, path: PathBuf) {
         assert_eq!(name, "bob");
     };
     let kind = sql(Target::Sqlite(path), "orders");
-    by_turns(gate, "sql, SQLite", kind, r#"{"id":2}"#, ask).await;
+    by_turns(desk, "sql, SQLite", kind, r#"{"id":2}"#, ask).await;
 }
 
-async fn postgres(gate: &Gate) {
+async fn postgres(desk: &Desk) {
     let pg = Pg::own_cluster();
     let admin = pg.empty_database().await.admin_url;
     let mut owner = sqlx::PgConnection::connect(&admin).await.unwrap();
@@ -191,11 +115,11 @@ async fn postgres(gate: &Gate) {
         let row = sqlx::query(SELECT).bind(2).fetch_one(&mut direct).await.unwrap();
         assert_eq!(sqlx::Row::get::<String, _>(&row, 0), "bob");
     };
-    by_turns(gate, "sql, PostgreSQL", sql(target, "public.orders"), r#"{"id":2}"#, ask).await;
+    by_turns(desk, "sql, PostgreSQL", sql(target, "public.orders"), r#"{"id":2}"#, ask).await;
 }
 
-async fn chat(gate: &Gate) {
-    let at = scripted();
+async fn chat(desk: &Desk) {
+    let at = server::start("application/json", SAID.as_bytes());
     let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
     let asked = r#"{"model":"m","messages":[{"role":"user","content":"is it so?"}]}"#;
     let ask = async || {
@@ -206,16 +130,14 @@ async fn chat(gate: &Gate) {
         let answer = client.request(request).await.unwrap();
         assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), SAID.as_bytes());
     };
-    by_turns(gate, "model, scripted", model(at), asked, ask).await;
+    by_turns(desk, "model, scripted", model(at), asked, ask).await;
 }
 
 /// Prints one line per database and one for the model.
 pub async fn measure(dir: &Path) {
-    let dir = tempfile::tempdir_in(dir).unwrap();
-    let store = Arc::new(Sqlite::open(&dir.path().join("ledger.sqlite")).await.unwrap());
-    let gate = Gate::over(store, Bounds::default(), &Arc::new(AtomicU64::new(0))).await;
-    lite(&gate, dir.path().join("orders.db")).await;
-    postgres(&gate).await;
-    chat(&gate).await;
-    gate.end().await;
+    let desk = Desk::new(dir).await;
+    lite(&desk).await;
+    postgres(&desk).await;
+    chat(&desk).await;
+    desk.gate.end().await;
 }

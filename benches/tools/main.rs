@@ -19,17 +19,22 @@
 mod asked;
 mod files;
 mod grpc;
+mod turns;
 
+#[path = "../support/bench.rs"]
+mod bench;
+#[path = "../../tests/support/inside.rs"]
+mod inside;
 #[path = "../../tests/support/pg.rs"]
 mod pg;
 #[path = "../../tests/limits/road.rs"]
 mod road;
+#[path = "../support/server.rs"]
+mod server;
 
 fn main() {
-    let dir = std::env::var("WICKETGATE_BENCH_DIR").unwrap_or_else(|_| "target".into());
-    let dir = std::path::absolute(dir).unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    bench::bench("tools", async |_| {
+        let dir = bench::dir();
         files::measure(&dir).await;
         grpc::measure(&dir).await;
         asked::measure(&dir).await;

@@ -141,6 +141,7 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
         Some(stage) => tools::recorded(stage),
         None => tools::open(&config),
     };
+    recordings(&config)?;
     let (live, tools) =
         live(config.clone(), opened, &tokens, clock.now()).map_err(Error::Config)?;
     let system = |e: String| Error::System(e);
@@ -164,6 +165,16 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
         forked,
     };
     Ok((checked, tools))
+}
+
+/// Where the recordings lie that runs may go on from has to be there.
+fn recordings(config: &Config) -> Result<(), Error> {
+    let dir = config.replay.recordings.as_deref();
+    let missing = dir.filter(|dir| !dir.is_dir());
+    missing.map_or(Ok(()), |dir| {
+        let why = format!("`replay.recordings`: `{}` is no directory", dir.display());
+        Err(Error::Config(vec![why]))
+    })
 }
 
 pub(super) fn keys(files: &[PathBuf], wrong: &mut Vec<String>) -> Vec<PublicKey> {

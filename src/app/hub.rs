@@ -124,6 +124,7 @@ fn enrolling(
     let counted = Arc::clone(&desk.metrics);
     operator::enrolment::Parts {
         pools: registry.pools(),
+        reviewer: registry.reviewer(),
         term: registry.term(),
         signer: Arc::clone(&desk.signer),
         books: ledger.clone(),

@@ -32,6 +32,7 @@ use crate::ledger::{self, Ledger, RecoveredRun, Status};
 use crate::operator::Office;
 use crate::replay::fork::Forked;
 use crate::replay::player::Player;
+use crate::replay::shelf::Shelf;
 use crate::serve::Readiness;
 use crate::tool::mcp::{Upstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
@@ -165,8 +166,9 @@ async fn supervise(
                 if due && !watched.reload(checked, running, &mut asked).await {
                     break;
                 }
-                if running.road.get().is_some() {
+                if let Some(road) = running.road.get() {
                     anchors.look(&running.ledger);
+                    road.count();
                 }
                 running.doors.get().map(Doors::look);
                 // Also what only time changes: a layer that is enforced again, a server that fails.
@@ -279,6 +281,9 @@ fn road(
     }
     if let Some(forked) = &checked.forked {
         road.fork(Arc::<Forked>::clone(forked));
+    }
+    if let Some(dir) = &checked.config.replay.recordings {
+        road.offer(Arc::new(Shelf::at(dir)));
     }
     road
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::control::told;
 use super::{Exit, complain, say};
-use crate::identity::callers::read_token;
+use crate::operator::credential::showing;
 use crate::operator::visible;
 use crate::tool::net::Identity;
 use crate::witness::Remote;
@@ -151,11 +151,7 @@ impl Desk {
         let remote = self.remote()?;
         let mut request = http::Request::builder().method(method);
         if let Some(file) = &self.token_file {
-            let token = read_token(file)?;
-            let bearer = zeroize::Zeroizing::new(format!("Bearer {}", &*token));
-            let mut header = http::HeaderValue::from_str(&bearer).map_err(|e| e.to_string())?;
-            header.set_sensitive(true);
-            request = request.header(http::header::AUTHORIZATION, header);
+            request = request.header(http::header::AUTHORIZATION, showing(file)?);
         }
         if body.is_some() {
             request = request.header(http::header::CONTENT_TYPE, "application/json");

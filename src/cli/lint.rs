@@ -14,8 +14,11 @@ use crate::policy::lint::{Finding, Level, Surroundings};
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The bundle's directory
-    #[arg(long, value_name = "DIR")]
-    bundle: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "bundle")]
+    dir: Option<PathBuf>,
+    /// The same, with its name
+    #[arg(long, value_name = "DIR", conflicts_with = "dir")]
+    bundle: Option<PathBuf>,
     /// The configuration it is for: its tools, its manifests and who may approve. Without one the lints
     /// about them are left out
     #[arg(long, value_name = "FILE")]
@@ -27,7 +30,9 @@ pub struct Args {
 
 /// Prints what was found; 1 if any of it is an error.
 pub fn run(args: &Args) -> Exit {
-    let bundle = match Bundle::load(&args.bundle) {
+    // One of them is there: clap asks for it.
+    let dir = args.dir.as_ref().or(args.bundle.as_ref()).cloned().unwrap_or_default();
+    let bundle = match Bundle::load(&dir) {
         Ok(bundle) => bundle,
         Err(errors) => {
             errors.iter().for_each(|error| complain(error.to_string()));

@@ -17,6 +17,7 @@ mod archive;
 mod break_glass;
 mod bucket;
 mod check;
+mod completions;
 mod config;
 mod control;
 mod doctor;
@@ -30,6 +31,7 @@ mod key;
 mod keygen;
 mod ledger;
 mod lint;
+mod man;
 mod manifest;
 mod mcp;
 mod observed;
@@ -143,6 +145,10 @@ enum Command {
     Init(init::Args),
     /// Be an MCP server on standard input and output, in front of the gate.
     Mcp(mcp::Args),
+    /// Print what bash, zsh or fish complete of this command line.
+    Completions(completions::Args),
+    /// Print the manual page, or write one for each command.
+    Man(man::Args),
 }
 
 /// Runs the command line `args` (the program's name first).
@@ -186,8 +192,15 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Witness(args) => witness::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Mcp(args) => mcp::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
     .into()
+}
+
+/// What a release holds, for the papers that are made of their command lines.
+fn programs() -> [clap::Command; 2] {
+    [Cli::command(), crate::evidence::command::Program::command()]
 }
 
 /// Runs one asynchronous command to its end.
@@ -207,6 +220,12 @@ fn say(line: impl AsRef<str>) {
     let _ = writeln!(std::io::stdout(), "{}", line.as_ref());
 }
 
+/// Prints a result that has its own line ends.
+fn say_bytes(bytes: &[u8]) {
+    // As above.
+    let _ = std::io::stdout().write_all(bytes);
+}
+
 /// Prints what went wrong.
 fn complain(line: impl AsRef<str>) {
     let _ = writeln!(std::io::stderr(), "{}", line.as_ref());
@@ -215,6 +234,17 @@ fn complain(line: impl AsRef<str>) {
 /// Writes a file that must not exist yet, for whoever the user's mask lets read it.
 fn write_new(path: &Path, bytes: &[u8]) -> Result<(), String> {
     create(path, bytes, 0o666).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Writes these files into a directory, which is made; files of these names are replaced.
+fn write_all(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), String> {
+    let shown = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
+    std::fs::create_dir_all(folder).map_err(|e| shown(folder, e))?;
+    for (name, bytes) in files {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).map_err(|e| shown(&path, e))?;
+    }
+    Ok(())
 }
 
 /// Writes a file that must not exist yet, of this mode, so that it outlives a crash.

@@ -81,6 +81,7 @@ pub(super) fn resolve(value: &mut Value, base: &Path) {
         "/ledger/postgres/url_file",
         "/ledger/postgres/spool",
         "/control/switch_file",
+        "/replay/recordings",
         "/policy/bundle",
         "/lock",
         "/encryption/key_file",

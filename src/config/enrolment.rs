@@ -9,12 +9,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Config;
+use super::kubernetes::{self, Kubernetes};
 use super::tls::{self, Tls};
 use crate::catalog::host::{Host, Origin};
 use crate::crypto::keys::PublicKey;
 use crate::domain::digest::Digest;
 use crate::identity::callers::read_token;
 use crate::operator::enrolment::{HUBS, Pool};
+use crate::operator::token_review::Reviewer;
 use crate::serve::operator::Settings;
 
 /// Days a certificate lasts at most, also without `days`.
@@ -31,8 +33,12 @@ pub struct Registry {
     /// TLS; in the clear without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
-    /// Who may be enrolled where.
+    /// Who may be enrolled where by a shared token.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tokens: Vec<Token>,
+    /// Who may be enrolled by the projected token of a service account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<Kubernetes>,
     /// Days a certificate lasts at most; 90 unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub days: Option<u64>,
@@ -59,12 +65,18 @@ impl Registry {
         Ok(Settings { addr: self.listen, tls, ..Settings::default() })
     }
 
-    /// Who may be enrolled where.
+    /// Who may be enrolled where by a shared token.
     #[must_use]
     pub fn pools(&self) -> Vec<Pool> {
         let pool =
             |one: &Token| Pool { pool: one.pool.clone(), token_file: one.token_file.clone() };
         self.tokens.iter().map(pool).collect()
+    }
+
+    /// Who is asked about projected tokens.
+    #[must_use]
+    pub fn reviewer(&self) -> Option<Reviewer> {
+        self.kubernetes.as_ref().map(|section| Reviewer::new(section.cluster()))
     }
 
     /// How long a certificate lasts at most.
@@ -80,7 +92,8 @@ impl Registry {
 pub struct Enrolment {
     /// Where the hub enrols.
     pub hub: String,
-    /// A file of mode 0600 with the token of this sidecar's pool; read for each request.
+    /// A file of mode 0600 with the token of this sidecar's pool, or its pod's projected token; read for each
+    /// request, since kubelet replaces that.
     pub token_file: PathBuf,
     /// The enrolment key's public half: what another key certified is not believed.
     pub public_key: PathBuf,
@@ -124,13 +137,14 @@ pub(super) fn registry(path: &dyn Fn(&str) -> Value) -> Value {
             "description": "the pool of slots, as `ledger.postgres.slots` of its sidecars"},
         "token_file": path("file of mode 0600 with the token of its sidecars: at least 43 printable characters (256 bits); read for each request"),
     }});
-    json!({"type": "object", "additionalProperties": false, "required": ["listen", "tokens"],
+    json!({"type": "object", "additionalProperties": false, "required": ["listen"],
         "description": "where the hub certifies the writers of sidecars with `fleet.enrolment_key`; off unless set",
         "properties": {
         "listen": {"type": "string", "description": "address for sidecars: a loopback one, unless there is `tls`"},
         "tls": tls::schema(path, false),
         "tokens": {"type": "array", "minItems": 1, "maxItems": 256, "items": token,
             "x-error": "expected 1 to 256 tokens, each {pool, token_file}"},
+        "kubernetes": kubernetes::schema(path),
         "days": {"type": "integer", "minimum": 1, "maximum": DAYS_MAX,
             "x-error": "expected a whole number from 1 to 90",
             "description": "days a certificate lasts at most; default 90"},
@@ -146,7 +160,7 @@ pub(super) fn schema(path: &dyn Fn(&str) -> Value) -> Value {
         "hub": {"type": "string", "pattern": "^https?://[^/]", "maxLength": 4096,
             "x-error": "expected an http:// or https:// URL",
             "description": "URL of its `hub.enrolment.listen`; http:// on loopback alone"},
-        "token_file": path("file of mode 0600 with the token of this sidecar's pool; read for each request"),
+        "token_file": path("file of mode 0600 with the token of this sidecar's pool, or its pod's projected token (0440 of root's for a gate that is not root); read for each request"),
         "public_key": path("public half of the enrolment key (PEM): what another key certified is not believed"),
         "ca_file": path("authorities for https (PEM) instead of the public ones"),
     }})
@@ -155,6 +169,7 @@ pub(super) fn schema(path: &dyn Fn(&str) -> Value) -> Value {
 /// Makes the paths absolute.
 pub(super) fn resolve(value: &mut Value, one: &dyn Fn(&mut Value)) {
     tls::resolve(value, "/hub/enrolment/tls", one);
+    kubernetes::resolve(value, one);
     for name in ["token_file", "public_key", "ca_file"] {
         if let Some(path) = value.pointer_mut(&format!("/enrolment/{name}")) {
             one(path);
@@ -189,7 +204,22 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
         }
         Some((_, Ok(_))) | None => {}
     }
-    let tokens = at("/hub/enrolment/tokens").and_then(Value::as_array);
+    let (tokens, pools) = shared(config);
+    wrong.extend(tokens);
+    wrong.extend(kubernetes::check(config, &pools));
+    if at("/hub/enrolment").is_some_and(|all| all.get("kubernetes").is_none())
+        && at("/hub/enrolment/tokens").is_none()
+    {
+        let why = "nobody can be enrolled: `tokens` and `kubernetes` are missing";
+        wrong.push(("/hub/enrolment".to_owned(), why.to_owned()));
+    }
+    wrong
+}
+
+/// What is wrong with shared tokens, and the pools that have one.
+fn shared(config: &Value) -> (Vec<(String, String)>, BTreeSet<String>) {
+    let mut wrong = Vec::new();
+    let tokens = config.pointer("/hub/enrolment/tokens").and_then(Value::as_array);
     let (mut pools, mut known) = (BTreeSet::new(), BTreeSet::new());
     for (i, token) in tokens.into_iter().flatten().enumerate() {
         let Ok(Token { pool, token_file }) = Token::deserialize(token) else { continue };
@@ -214,7 +244,7 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
             Ok(_) => {}
         }
     }
-    wrong
+    (wrong, pools)
 }
 
 fn sidecar(config: &Value, enrolment: &Enrolment) -> Vec<(String, String)> {

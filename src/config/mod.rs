@@ -29,6 +29,7 @@ pub mod evidence;
 pub mod fleet;
 pub mod hub;
 mod isolation;
+pub mod kubernetes;
 mod ledger;
 pub mod operators;
 mod overrides;
@@ -97,6 +98,8 @@ pub struct Config {
     pub lock: Option<PathBuf>,
     /// How operators stop it.
     pub control: Control,
+    /// What runs may go on from.
+    pub replay: Replay,
     /// How it tests itself.
     pub self_test: SelfTest,
     /// What is demanded of the place where agents run.
@@ -202,6 +205,15 @@ pub enum Lint {
 pub struct Control {
     /// A file that stops calls while it is there, with everything else down.
     pub switch_file: PathBuf,
+}
+
+/// `replay`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    /// A directory of recordings that agents may name when they open a run (`fork_at`), each as
+    /// `<SHA-256 of the file in hex>.recording`; none: no run goes on from a recording.
+    pub recordings: Option<PathBuf>,
 }
 
 /// `limits`.

@@ -56,6 +56,7 @@ pub fn schema() -> Value {
             "control": section(&json!({
                 "switch_file": described(path(), "file that stops calls while it is there; default switch in the state directory"),
             })),
+            "replay": replay(),
             "self_test": super::isolation::self_test(),
             "isolation": super::isolation::isolation(),
             "posture": super::isolation::posture(),
@@ -73,6 +74,14 @@ pub fn schema() -> Value {
                 "additionalProperties": {"type": "string", "maxLength": 256, "x-error": "expected text of at most 256 characters"}},
         },
     })
+}
+
+/// `replay`.
+fn replay() -> Value {
+    section(&json!({
+        "recordings": {"type": ["string", "null"], "minLength": 1, "maxLength": 4096, "default": null, "x-error": "expected a path",
+            "description": "directory of recordings that a run may go on from (OpenRun.fork_at), each named <sha256>.recording; none by default"},
+    }))
 }
 
 fn described(mut schema: Value, text: &str) -> Value {

@@ -1,7 +1,9 @@
 //! The one canonical form (RFC 8785): everything that is hashed, signed or compared comes from here.
 
+use std::borrow::Cow;
+
 use super::json::{self, Json, Limits};
-use super::reader::Spelling;
+use super::reader::{Read, Spelling};
 
 /// The canonical bytes of a value: members sorted by UTF-16 code units, no space, shortest numbers.
 #[must_use]
@@ -25,13 +27,44 @@ pub fn text(value: &Json) -> String {
 /// # Errors
 /// As `Json::parse`.
 pub fn read(text: &[u8], limits: &Limits) -> Result<Option<Json>, json::Error> {
-    let (value, spelling) = Json::parse_telling(text, limits)?;
+    let Read { value, spelling, .. } = Json::parse_telling(text, limits)?;
     let same = match spelling {
         Spelling::Canonical => true,
         Spelling::Other => false,
         Spelling::Unsure => bytes(&value) == text,
     };
     Ok(same.then_some(value))
+}
+
+/// Name and value of a member, each in canonical form.
+pub type Member<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
+
+/// Reads a strict document, and its members if it is an object, sorted by name. Of a text that is in
+/// canonical form they are parts, and nothing is written again.
+///
+/// # Errors
+/// As `Json::parse`.
+pub fn members<'a>(
+    text: &'a [u8],
+    limits: &Limits,
+) -> Result<(Json, Vec<Member<'a>>), json::Error> {
+    let Read { value, spelling, members } = Json::parse_telling(text, limits)?;
+    let members = match (&value, spelling) {
+        (_, Spelling::Canonical) => {
+            let part = |span| Cow::from(text.get(span).unwrap_or_default());
+            members.into_iter().map(|(name, value)| (part(name), part(value))).collect()
+        }
+        (Json::Object(members), Spelling::Unsure | Spelling::Other) => {
+            let written = |(name, value): (&String, &Json)| {
+                let mut quoted = Vec::new();
+                string(name, &mut quoted);
+                (Cow::from(quoted), Cow::from(bytes(value)))
+            };
+            members.iter().map(written).collect()
+        }
+        (_, Spelling::Unsure | Spelling::Other) => Vec::new(),
+    };
+    Ok((value, members))
 }
 
 /// One object written member by member, without building it first.
@@ -217,7 +250,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn members_are_the_same_however_the_document_is_spelled() {
+        let (one, other) =
+            (r#"{"a":[1,{"b":2}],"é":"x\n"}"#, r#" {"\u00e9" : "x\u000a", "a": [1, {"b": 2}]}"#);
+        let plain = r#"{"a":[1,{"b":2}],"e":null}"#;
+        let of = |text: &'static str| members(text.as_bytes(), &Limits::FILE).unwrap();
+        assert_eq!(of(one), of(other));
+        let (json, parts) = of(plain);
+        assert_eq!(bytes(&json), plain.as_bytes());
+        let [(a, first), (e, second)] = parts.as_slice() else { panic!("{parts:?}") };
+        assert_eq!((a.as_ref(), first.as_ref()), (&b"\"a\""[..], &br#"[1,{"b":2}]"#[..]));
+        assert_eq!((e.as_ref(), second.as_ref()), (&b"\"e\""[..], &b"null"[..]));
+        assert!(matches!(first, Cow::Borrowed(_)), "nothing was written again");
+        assert!(of("[1]").1.is_empty() && of("{}").1.is_empty() && of(r#"[{"a":1}]"#).1.is_empty());
+    }
+
     proptest! {
+        #[test]
+        fn members_written_and_members_cut_out_are_the_same(value in any_json()) {
+            let canonical = bytes(&value);
+            let spaced = [b" ", canonical.as_slice()].concat();
+            if let Ok(cut) = members(&canonical, &Limits::FILE) {
+                prop_assert_eq!(cut, members(&spaced, &Limits::FILE).unwrap());
+            }
+        }
+
         #[test]
         fn it_agrees_with_an_implementation_nobody_here_wrote(value in any_json()) {
             let theirs = serde_json_canonicalizer::to_string(&value.to_serde()).unwrap();

@@ -65,10 +65,18 @@ pub fn commit(salt: &Salt, payload: &[u8]) -> Digest {
 /// How this salt and these bytes open the commitment, if they do.
 #[must_use]
 pub fn opens(c: &Digest, salt: &Salt, payload: &[u8]) -> Option<Scheme> {
-    let parts = Parts::of(salt, payload).filter(|parts| parts.commitment() == *c);
-    match parts {
-        Some(parts) => Some(Scheme::Members { members: parts.members_digest() }),
-        None => (commitment(salt, payload) == *c).then_some(Scheme::Whole),
+    open(c, salt, payload).map(|(scheme, _)| scheme)
+}
+
+/// As [`opens`], with the document where it was read for that.
+#[must_use]
+pub fn open(c: &Digest, salt: &Salt, payload: &[u8]) -> Option<(Scheme, Option<Json>)> {
+    let read = Parts::read(salt, payload).filter(|(parts, _)| parts.commitment() == *c);
+    match read {
+        Some((parts, json)) => {
+            Some((Scheme::Members { members: parts.members_digest() }, Some(json)))
+        }
+        None => (commitment(salt, payload) == *c).then_some((Scheme::Whole, None)),
     }
 }
 
@@ -96,28 +104,26 @@ impl Parts {
     /// The parts of a payload, if it is a JSON object of 1 to 256 members.
     #[must_use]
     pub fn of(salt: &Salt, payload: &[u8]) -> Option<Self> {
+        Self::read(salt, payload).map(|(parts, _)| parts)
+    }
+
+    /// The same, with the object.
+    fn read(salt: &Salt, payload: &[u8]) -> Option<(Self, Json)> {
         if payload.iter().find(|b| !b.is_ascii_whitespace()) != Some(&b'{') {
             return None;
         }
-        let json = Json::parse(payload, &LIMITS).ok()?;
-        let members = json.as_object().filter(|m| (1..=MEMBERS_MAX).contains(&m.len()))?;
-        let member = |(name, value): (&String, &Json)| {
-            let salt = derived(salt, &[b"member:", name.as_bytes()]);
-            let triple = vec![
-                Json::from(URL_SAFE_NO_PAD.encode(salt)),
-                Json::from(name.as_str()),
-                value.clone(),
-            ];
-            let disclosure = URL_SAFE_NO_PAD.encode(canonical::bytes(&Json::Array(triple)));
+        let (json, written) = canonical::members(payload, &LIMITS).ok()?;
+        let names = json.as_object().filter(|m| (1..=MEMBERS_MAX).contains(&m.len()))?;
+        let member = |(name, (quoted, value)): (&String, &canonical::Member<'_>)| {
+            let disclosure = disclosure(salt, name, quoted, value);
             let digest = Digest::of(&[disclosure.as_bytes()]);
             Member { name: name.clone(), disclosure, digest }
         };
+        let members = names.keys().zip(&written).map(member).collect();
         let length = u64::try_from(payload.len()).unwrap_or(u64::MAX).to_be_bytes();
         let whole = derived(salt, &[b"whole"]);
-        Some(Self {
-            whole: Digest::of(&[b"wicketgate/whole/2\0", &whole, &length, payload]),
-            members: members.iter().map(member).collect(),
-        })
+        let whole = Digest::of(&[b"wicketgate/whole/2\0", &whole, &length, payload]);
+        Some((Self { whole, members }, json))
     }
 
     /// `B`.
@@ -192,6 +198,14 @@ impl Redacted {
             Err("the members are not those that were committed to".to_owned())
         }
     }
+}
+
+/// What discloses a member: its name, and name and value as they are written in canonical form.
+fn disclosure(salt: &Salt, name: &str, quoted: &[u8], value: &[u8]) -> String {
+    let salt = URL_SAFE_NO_PAD.encode(derived(salt, &[b"member:", name.as_bytes()]));
+    // RFC 8785 writes an array without space; base64url needs no escape.
+    let triple = [b"[\"", salt.as_bytes(), b"\",", quoted, b",", value, b"]"].concat();
+    URL_SAFE_NO_PAD.encode(triple)
 }
 
 /// Name and value of a disclosure in its one canonical form.

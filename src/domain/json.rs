@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::reader::{Reader, Spelling};
+use super::reader::{Read, Reader};
 
 /// A JSON value that every conforming parser reads the same way.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,12 +73,12 @@ impl Json {
     /// # Errors
     /// The first thing wrong with the text, with its stable code and place.
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Self, Error> {
-        Self::parse_telling(text, limits).map(|(value, _)| value)
+        Self::parse_telling(text, limits).map(|read| read.value)
     }
 
-    /// As [`Self::parse`], and tells whether the text is the value's canonical form; see
-    /// `canonical::read`.
-    pub(super) fn parse_telling(text: &[u8], limits: &Limits) -> Result<(Self, Spelling), Error> {
+    /// As [`Self::parse`], and tells whether the text is the value's canonical form, and where its
+    /// members stand; see `canonical`.
+    pub(super) fn parse_telling(text: &[u8], limits: &Limits) -> Result<Read, Error> {
         if text.len() > limits.bytes_max {
             let message =
                 format!("{} bytes, at most {} are accepted", text.len(), limits.bytes_max);

@@ -1,6 +1,7 @@
 //! The strict pass itself: see `json` for what it keeps out and why.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use super::json::{Error, INT_MAX, Json, Limits};
 
@@ -15,11 +16,25 @@ pub(super) enum Spelling {
     Other,
 }
 
+/// Where a member of the document stands in its text: the name with its quotes, and the value.
+pub(super) type Span = (Range<usize>, Range<usize>);
+
+/// What one text says.
+pub(super) struct Read {
+    /// The document.
+    pub value: Json,
+    /// How it is spelled.
+    pub spelling: Spelling,
+    /// Its members in the order of the text, if it is an object.
+    pub members: Vec<Span>,
+}
+
 /// One pass over one text.
 pub(super) struct Reader<'a> {
     source: &'a str,
     text: &'a [u8],
     spelling: Spelling,
+    members: Vec<Span>,
     at: usize,
     values: usize,
     limits: &'a Limits,
@@ -27,17 +42,18 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Reads the one document this text is, and how it is spelled.
-    pub(super) fn read(text: &'a str, limits: &'a Limits) -> Result<(Json, Spelling), Error> {
-        let spelling = Spelling::Canonical;
-        let mut reader =
-            Self { source: text, text: text.as_bytes(), spelling, at: 0, values: 0, limits };
+    pub(super) fn read(text: &'a str, limits: &'a Limits) -> Result<Read, Error> {
+        let (source, text) = (text, text.as_bytes());
+        let (spelling, members) = (Spelling::Canonical, Vec::new());
+        let mut reader = Self { source, text, spelling, members, at: 0, values: 0, limits };
         reader.space();
         let value = reader.value(0)?;
         reader.space();
         if reader.at < reader.text.len() {
             return Err(reader.error("json.trailing_data", "data after the document"));
         }
-        Ok((value, reader.spelling))
+        let Self { spelling, members, .. } = reader;
+        Ok(Read { value, spelling, members })
     }
 
     fn error(&self, code: &'static str, message: impl Into<String>) -> Error {
@@ -142,13 +158,19 @@ impl<'a> Reader<'a> {
         }
         loop {
             self.space();
+            let from = self.at;
             let name = self.name(&members, &mut folded)?;
+            let named = from..self.at;
             self.space();
             if self.next() != Some(b':') {
                 return Err(self.error("json.syntax", "expected `:`"));
             }
             self.space();
+            let from = self.at;
             let value = self.value(depth)?;
+            if depth == 1 {
+                self.members.push((named, from..self.at));
+            }
             members.insert(name, value);
             self.space();
             match self.next() {

@@ -1,8 +1,11 @@
 //! One call before the judge: prepared, with everything that speaks against it gathered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Road, Trip};
+use crate::domain::code::Code;
+use crate::domain::decision::Course;
 use crate::domain::id::ToolName;
 use crate::domain::prepared::Prepared;
 use crate::policy::{self, Bench, Judged, Resumed, Room};
@@ -28,8 +31,12 @@ impl Road {
         let mut against = self.against(&run, &tool, &prepared, &cancel);
         let (mut engine, mut now, mut resumed) =
             (self.engine.load_full(), self.clock.now(), resumed);
+        let mut break_glass = None;
         match cued {
-            None => against.extend(refusals),
+            None => {
+                against.extend(refusals);
+                break_glass = self.broken(&run.agent.id, &tool);
+            }
             Some(Err(drift)) => against.push(drift),
             Some(Ok(mut cue)) => {
                 cue.tell(&mut facts);
@@ -37,11 +44,11 @@ impl Road {
                 against.extend(cue.refusals.into_iter().filter(|reason| !said(reason)));
                 now = cue.now;
                 resumed = cue.resumed.or(resumed);
+                break_glass = cue.break_glass;
                 engine = cue.engine.map_or(engine, |engine| Arc::new(Some(engine)));
             }
         }
         let refusals = against;
-        let break_glass = self.broken(&run.agent.id, &tool);
         let hold = self.settings.hold;
         let apart = self.settings.judge_apart && prepared.is_ready();
         let (most, all) = (self.settings.pending_max, self.settings.pending_all_max);
@@ -62,7 +69,10 @@ impl Road {
                 resumed,
                 break_glass,
             };
-            policy::judge(&bench, prepared)
+            let began = road.clock.monotonic();
+            let judged = policy::judge(&bench, prepared);
+            road.counted(&judged, road.clock.monotonic().saturating_sub(began));
+            judged
         };
         let judging = async {
             if apart { self.docket.evaluate(&self.clock, judging).await } else { judging() }
@@ -70,12 +80,26 @@ impl Road {
         let judged = self.timed(&span, Stage::Judge, judging).await;
         if let Some(rehearsal) = self.rehearsal.get() {
             rehearsal.judged(&judged);
-        }
-        if let Some(open) = judged.break_glass() {
+        } else if let Some(open) = judged.break_glass() {
             tracing::warn!(tool = %judged.prepared().call().tool(), nonce = %open.statement.nonce, "a call needs no approver: break-glass");
             self.metrics.broke_glass();
         }
         judged
+    }
+
+    /// Counts what became of a call at the judge, who took this long.
+    fn counted(&self, judged: &Judged, took: Duration) {
+        let decision = judged.decision();
+        let failed = decision.reasons.iter().any(|reason| reason.code == Code::PolicyError);
+        // Whoever was refused before was no policy's to decide.
+        if failed || decision.input.is_some() {
+            self.metrics.decision(took, failed);
+        }
+        if decision.course() == Course::Refuse
+            && let Some(reason) = decision.reasons.first()
+        {
+            self.metrics.denied(reason.code.as_str());
+        }
     }
 
     /// What switches, the gate's own test and the agent's isolation have against the call.

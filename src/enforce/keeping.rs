@@ -1,13 +1,15 @@
 //! What of a run is kept for a replay: the tools its agent was shown, and a seed for what is minted for it.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use super::answer::Fault;
-use super::prologue::Fork;
-use super::{Cast, Opening, Road};
+use super::opening::claims;
+use super::prologue::{Fork, Prologue};
+use super::run::Run;
+use super::{Cast, Entrance, Opening, Road};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
@@ -36,7 +38,7 @@ pub(super) struct Keeping {
     /// The id it has to have.
     pub run: Option<RunId>,
     /// Where it goes on from.
-    fork: Option<Fork>,
+    fork: Option<(Fork, Arc<dyn Prologue>)>,
     /// Of such a run, where its opening is on the books.
     opening: OnceLock<Receipt>,
     /// How often each call was given an id.
@@ -50,8 +52,14 @@ impl Keeping {
     }
 
     /// That of a run that goes on from a recording.
-    pub fn forked(fork: Fork) -> Self {
-        Self { seed: fork.seed, fork: Some(fork), ..Self::default() }
+    pub fn forked(prologue: Arc<dyn Prologue>) -> Self {
+        let fork = prologue.fork();
+        Self { seed: fork.seed, fork: Some((fork, prologue)), ..Self::default() }
+    }
+
+    /// What it goes on from, if it does.
+    pub fn prologue(&self) -> Option<&dyn Prologue> {
+        self.fork.as_ref().map(|(_, prologue)| prologue.as_ref())
     }
 
     /// Whether it goes on from a recording.
@@ -59,10 +67,11 @@ impl Keeping {
         self.fork.is_some()
     }
 
-    /// The opening of a run that goes on from a recording is on the books.
-    pub fn put_open(&self, receipt: &Receipt) {
-        if self.is_fork() {
+    /// The opening of a run is on the books: what it goes on from is told.
+    pub fn put_open(&self, run: &RunId, receipt: &Receipt) {
+        if let Some(prologue) = self.prologue() {
             drop(self.opening.set(receipt.clone()));
+            prologue.opened(run);
         }
     }
 
@@ -73,7 +82,7 @@ impl Keeping {
 
     /// When the agent is told that the run was opened.
     pub fn told(&self, opened_at: Timestamp) -> Timestamp {
-        self.fork.as_ref().map_or(opened_at, |fork| fork.opened_at)
+        self.fork.as_ref().map_or(opened_at, |(fork, _)| fork.opened_at)
     }
 
     /// The id of the run that is opened.
@@ -106,7 +115,7 @@ impl Keeping {
         let clock = Json::from(self.told(opened_at).to_string());
         let mut replay = vec![("mode", Json::from(mode)), ("clock", clock)];
         replay.extend(self.recording.map(|of| ("recording", Json::from(of.prefixed()))));
-        if let Some(Fork { recording, run, at, .. }) = &self.fork {
+        if let Some((Fork { recording, run, at, .. }, _)) = &self.fork {
             replay.push(("recording", Json::from(recording.prefixed())));
             replay.push(("run", Json::from(run.to_string())));
             replay.push(("at", Json::from(*at)));
@@ -119,11 +128,11 @@ impl Keeping {
 
 impl Road {
     /// How the run that is opened is kept: as its manifest says, or more if the agent asks for it.
-    pub(super) fn keeping(
+    pub(super) async fn keeping(
         &self,
         opening: &Opening,
         manifest: &Manifest,
-        incognito: bool,
+        parent: Option<&Run>,
     ) -> Result<Keeping, Fault> {
         let refuse = |detail: &str, message: String| {
             Err(Fault::new(Code::RequestMalformed, message).detail(detail))
@@ -140,6 +149,9 @@ impl Road {
             }
         };
         if let Some(rehearsal) = self.rehearsal.get() {
+            if opening.fork_at > 0 {
+                return refuse("run.fork_at", "this gate replays all of the recording".to_owned());
+            }
             let (named, recording) = (&opening.recording, rehearsal.recording());
             if !named.is_empty() && Digest::parse(named) != Some(recording) {
                 return refuse(
@@ -147,19 +159,28 @@ impl Road {
                     format!("this gate replays `{}` and no other", recording.prefixed()),
                 );
             }
-            let Cast { seed, run } = rehearsal.opened();
+            let entrance = Entrance {
+                parent: parent.map(|parent| parent.id),
+                manifest: manifest.digest,
+                claims: &claims(opening),
+            };
+            let cast = rehearsal.opened(&entrance).map_err(|drift| {
+                Fault::new(Code::EffectRefused, drift.message).detail(drift.detail)
+            })?;
+            let Cast { seed, run } = cast;
             let recording = Some(recording);
             return Ok(Keeping { recording, seed, run, ..Keeping::default() });
         }
-        if let Some(forking) = self.forking(opening, manifest) {
-            return forking;
+        if let Some(forked) = self.forking(opening, manifest).await? {
+            return Ok(forked);
         }
         if opening.mode == REPLAY || !opening.recording.is_empty() {
-            let message = "this gate replays nothing; `wicketgate replay` starts one that does";
+            let message = "this gate replays no whole recording; `wicketgate replay` starts one that \
+                           does";
             return refuse("run.mode", message.to_owned());
         }
         let keep = asked.max(manifest.replay.keep);
-        if keep != Keep::Nothing && incognito {
+        if keep != Keep::Nothing && opening.incognito {
             let message = "a run of which nothing is stored cannot be recorded";
             return refuse("run.replay", message.to_owned());
         }

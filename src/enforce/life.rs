@@ -34,6 +34,12 @@ use crate::ledger::{self, Ledger, closing};
 use crate::policy::PolicyEngine;
 
 impl Road {
+    /// Tells the metrics how many runs are open, and how many of their calls wait for an approval.
+    pub fn count(&self) {
+        self.metrics.open_runs(self.runs.open().len());
+        self.metrics.held_calls(self.runs.held());
+    }
+
     /// The gate over these parts. It serves once a policy is activated and the ledger is ready.
     #[must_use]
     pub fn new(settings: Settings, parts: Parts) -> Arc<Self> {
@@ -60,6 +66,7 @@ impl Road {
             docket: Docket::new(),
             rehearsal: OnceLock::new(),
             prologue: OnceLock::new(),
+            recordings: OnceLock::new(),
             turn: RwLock::new(()),
             runs: Runs::default(),
             agents: ArcSwap::default(),

@@ -27,8 +27,8 @@ pub use delegate::ParentClaim;
 pub use implicit::Thread;
 pub use opening::{Opened, Opening};
 pub use posture::{Challenge, Isolation, Observed, Probe, Report};
-pub use prologue::{Fork, Line, Prologue};
-pub use rehearsal::{Cast, Cue, Rehearsal, Told as Recorded};
+pub use prologue::{Fork, Line, Prologue, Recordings};
+pub use rehearsal::{Cast, Cue, Entrance, Rehearsal, Told as Recorded};
 pub use run::{Run, Sealed};
 pub use settings::{Parts, Settings};
 pub use tools::ToolView;
@@ -127,6 +127,7 @@ pub struct Road {
     rehearsal: OnceLock<Arc<dyn Rehearsal>>,
     /// The recording that one run goes on from, if one does.
     prologue: OnceLock<Arc<dyn Prologue>>,
+    recordings: OnceLock<Arc<dyn Recordings>>,
     /// Read while a decision is made and queued, written while a bundle is activated: a decision
     /// stands before the activation in the ledger if and only if it was made by the old bundle.
     turn: RwLock<()>,

@@ -56,6 +56,8 @@ pub struct Opening {
     pub replay: String,
     /// The recording it is to be a replay of, `sha256:…`; empty: that of the gate, if it has one.
     pub recording: String,
+    /// The first step of `recording` that is not answered from it, from 1; 0: it is answered whole.
+    pub fork_at: u64,
 }
 
 /// A run that was opened. The token is given once and never stored.
@@ -200,7 +202,7 @@ impl Road {
         opening.incognito |= self.settings.incognito.contains(&manifest.name)
             // What a run keeps from the books, those it delegates to do too.
             || parent.as_ref().is_some_and(|parent| parent.incognito);
-        let keeping = self.keeping(&opening, manifest, opening.incognito)?;
+        let keeping = self.keeping(&opening, manifest, parent.as_deref()).await?;
         let granted = grants(manifest, parent.as_deref());
         let now = self.clock.now();
         let id = keeping.run_id(|| random16(&*self.entropy));
@@ -230,7 +232,7 @@ impl Road {
                 return Err(Fault::of_ledger(&error));
             }
         };
-        keeping.put_open(&receipt);
+        keeping.put_open(&id, &receipt);
         let run = Arc::new(Run {
             id,
             manifest: Arc::clone(manifest),
@@ -260,9 +262,6 @@ impl Road {
     /// Lets a run that is on the books be found, and watches over it.
     fn put_in_force(self: &Arc<Self>, run: &Arc<Run>, below: Option<Below>) {
         self.runs.insert(run);
-        if let Some(prologue) = self.prologue.get().filter(|_| run.keeping.is_fork()) {
-            prologue.opened(&run.id);
-        }
         if let Some(below) = below {
             below.lodging.settle(run);
         }
@@ -421,27 +420,39 @@ fn run_opened(
     expires: Option<Timestamp>,
 ) -> Vec<(&'static str, Json)> {
     let manifest = &caller.manifest;
-    let labels = opening
-        .labels
-        .iter()
-        .map(|(k, v)| Json::object([("k", Json::from(k.as_str())), ("v", Json::from(v.as_str()))]));
-    let instructions = opening.instructions.iter().take(16).map(|i| Json::from(clip(i, 80)));
     let mut data = vec![
         ("agent", Json::from(manifest.name.as_str())),
         ("version", Json::from(manifest.version.to_string())),
         ("manifest", Json::from(manifest.digest.prefixed())),
         ("mode", Json::from(mode.as_str())),
         ("binding", Json::from(binding.as_str())),
-        ("labels", labels.collect::<Vec<_>>().into()),
         ("auth", drafts::auth(&caller.auth)),
-        ("model", Json::from(clip(&opening.model, 128))),
-        ("instructions", instructions.collect::<Vec<_>>().into()),
         ("token_hash", Json::from(handle.hash().hex())),
     ];
+    data.extend(claimed(opening));
     data.extend(handle.thread_facts());
     data.extend(opening.incognito.then(|| ("incognito", Json::from(true))));
     data.extend(expires.map(|e| ("expires", Json::from(e.to_string()))));
     let trace = opening.traceparent.as_deref().filter(|t| trace::valid_traceparent(t));
     data.extend(trace.map(|t| ("traceparent", Json::from(t))));
     data
+}
+
+/// What the agent says of itself, as far as `run.opened` tells it.
+fn claimed(opening: &Opening) -> [(&'static str, Json); 3] {
+    let labels = opening
+        .labels
+        .iter()
+        .map(|(k, v)| Json::object([("k", Json::from(k.as_str())), ("v", Json::from(v.as_str()))]));
+    let instructions = opening.instructions.iter().take(16).map(|i| Json::from(clip(i, 80)));
+    [
+        ("labels", labels.collect::<Vec<_>>().into()),
+        ("model", Json::from(clip(&opening.model, 128))),
+        ("instructions", instructions.collect::<Vec<_>>().into()),
+    ]
+}
+
+/// The same as one value, by which a recorded run is found again.
+pub(super) fn claims(opening: &Opening) -> Json {
+    Json::object(claimed(opening))
 }

@@ -179,18 +179,22 @@ struct Holder {
     agent: String,
     uid: Option<u32>,
     token: Option<String>,
+    /// Its SPIFFE id, which outlives a certificate; else the certificate.
+    workload: Option<String>,
 }
 
 impl Holder {
     fn of(agent: &str, auth: &Auth) -> Self {
-        Self { agent: agent.to_owned(), uid: auth.uid, token: auth.token.clone() }
+        let workload = auth.spiffe.as_ref().or(auth.certificate.as_ref()).cloned();
+        Self { agent: agent.to_owned(), uid: auth.uid, token: auth.token.clone(), workload }
     }
 }
 
 impl std::fmt::Display for Holder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "agent `{}`", self.agent)?;
-        self.uid.map_or(Ok(()), |uid| write!(f, " as uid {uid}"))
+        self.uid.map_or(Ok(()), |uid| write!(f, " as uid {uid}"))?;
+        self.workload.as_ref().map_or(Ok(()), |name| write!(f, " as {name}"))
     }
 }
 

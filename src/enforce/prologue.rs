@@ -7,8 +7,10 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+
 use super::answer::{self, Answer, Fault};
-use super::keeping::Keeping;
+use super::keeping::{Keeping, REPLAY};
 use super::{Opening, Road, Run};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
@@ -47,8 +49,18 @@ pub enum Line {
     Denied(Vec<Reason>),
 }
 
+/// The port to the recordings that agents may name when they open a run.
+#[async_trait]
+pub trait Recordings: Send + Sync + 'static {
+    /// The steps of this recording before step `at`, for one run.
+    ///
+    /// # Errors
+    /// Why no run goes on from there, for a person.
+    async fn prologue(&self, recording: &Digest, at: u64) -> Result<Arc<dyn Prologue>, String>;
+}
+
 /// The port to the recording that a run goes on from.
-pub trait Prologue: Send + Sync + 'static {
+pub trait Prologue: Send + Sync + std::fmt::Debug + 'static {
     /// Where the run comes from.
     fn fork(&self) -> Fork;
 
@@ -75,45 +87,49 @@ impl Road {
         drop(self.prologue.set(prologue));
     }
 
-    /// How the run that is opened is kept, where one run goes on from a recording: that one, or a run below
-    /// it. `None`: nothing goes on from a recording here.
-    pub(super) fn forking(
+    /// Lets runs go on from these recordings, if their agents ask for it. The first that is given stays.
+    pub fn offer(&self, recordings: Arc<dyn Recordings>) {
+        drop(self.recordings.set(recordings));
+    }
+
+    /// How the run that is opened is kept, if it goes on from a recording: the one of the gate, or one that
+    /// its agent names. A run below another never does.
+    pub(super) async fn forking(
         &self,
         opening: &Opening,
         manifest: &Manifest,
-    ) -> Option<Result<Keeping, Fault>> {
-        let prologue = self.prologue.get().filter(|_| opening.parent.is_none())?;
-        let fork = prologue.fork();
-        let refuse = |detail: &str, message: String| {
-            Some(Err(Fault::new(Code::RequestMalformed, message).detail(detail)))
+    ) -> Result<Option<Keeping>, Fault> {
+        let at = opening.fork_at;
+        if opening.parent.is_some() {
+            return match at {
+                0 => Ok(None),
+                _ => refuse("run.fork_at", "a child run goes on from no recording"),
+            };
+        }
+        if let Some(prologue) = self.prologue.get() {
+            return begin(Arc::clone(prologue), opening, manifest).map(Some);
+        }
+        if at == 0 {
+            return Ok(None);
+        }
+        let Some(recordings) = self.recordings.get() else {
+            let message = "no run goes on from a recording here: `replay.recordings` names none";
+            return refuse("run.fork_at", message);
         };
-        let named = &opening.recording;
-        if !named.is_empty() && Digest::parse(named) != Some(fork.recording) {
-            let message = format!("this gate goes on from `{}`", fork.recording.prefixed());
+        let Some(recording) = Digest::parse(&opening.recording).filter(|_| opening.mode == REPLAY)
+        else {
+            let message = "a run goes on with mode `replay` and from the recording it names";
             return refuse("run.recording", message);
-        }
-        if manifest.digest != fork.manifest {
-            let message = format!(
-                "this gate goes on from a run under the manifest `{}`",
-                fork.manifest.prefixed()
-            );
-            return refuse("run.manifest", message);
-        }
-        if opening.incognito {
-            let message = "a run of which nothing is stored cannot go on from a recording";
-            return refuse("run.recording", message.to_owned());
-        }
-        if !prologue.begin() {
-            let message = "one run goes on from the recording, and it was opened already";
-            return refuse("run.recording", message.to_owned());
-        }
-        Some(Ok(Keeping::forked(fork)))
+        };
+        let prologue = recordings.prologue(&recording, at).await;
+        let prologue = prologue.or_else(|why| refuse("run.recording", why))?;
+        begin(prologue, opening, manifest).map(Some)
     }
 
     /// What the recording answers to this call of a run that goes on from it; `None`: the call is the run's
     /// own, or on the books already.
     pub(super) fn prologue(&self, run: &Run, call: &ToolCall) -> Option<Result<Answer, Reason>> {
-        let prologue = self.prologue.get()?;
+        let prologue = run.keeping.prologue()?;
         let receipt = run.keeping.opening()?;
         let (known, suspended) = {
             let state = run.state.lock();
@@ -144,7 +160,42 @@ impl Road {
     /// The same for a call that is asked about by its id.
     pub(super) fn told(&self, run: &Run, call: &CallId) -> Option<Answer> {
         let receipt = run.keeping.opening()?;
-        let line = self.prologue.get()?.told(call)?;
+        let line = run.keeping.prologue()?.told(call)?;
         Some(answer::of_recorded(call, line, receipt))
     }
+}
+
+/// One run begins with these steps, if it is one that may.
+fn begin(
+    prologue: Arc<dyn Prologue>,
+    opening: &Opening,
+    manifest: &Manifest,
+) -> Result<Keeping, Fault> {
+    let fork = prologue.fork();
+    let named = &opening.recording;
+    if !named.is_empty() && Digest::parse(named) != Some(fork.recording) {
+        let message = format!("this gate goes on from `{}`", fork.recording.prefixed());
+        return refuse("run.recording", message);
+    }
+    if ![0, fork.at].contains(&opening.fork_at) {
+        return refuse("run.fork_at", format!("this gate goes on from step {}", fork.at));
+    }
+    if manifest.digest != fork.manifest {
+        let under = fork.manifest.prefixed();
+        let message = format!("the recorded run is one under the manifest `{under}`");
+        return refuse("run.manifest", message);
+    }
+    if opening.incognito {
+        let message = "a run of which nothing is stored cannot go on from a recording";
+        return refuse("run.recording", message);
+    }
+    if !prologue.begin() {
+        let message = "one run goes on from the recording, and it was opened already";
+        return refuse("run.recording", message);
+    }
+    Ok(Keeping::forked(prologue))
+}
+
+fn refuse<T>(detail: &str, message: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault::new(Code::RequestMalformed, message).detail(detail))
 }

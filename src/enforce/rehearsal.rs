@@ -6,22 +6,35 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::Road;
+use crate::approval::break_glass::Open;
 use crate::domain::call::ToolCall;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
+use crate::domain::json::Json;
 use crate::domain::outcome::Outcome;
 use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
 use crate::policy::input::{Left, RunFacts};
 use crate::policy::{Judged, PolicyEngine, Resumed};
 
-/// The run that is opened at a replaying gate.
+/// A run that is to be opened at a replaying gate.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Entrance<'a> {
+    /// The run it is a child of.
+    pub parent: Option<RunId>,
+    /// SHA-256 of its manifest.
+    pub manifest: Digest,
+    /// What tells it from others under that manifest, in the words of `run.opened`.
+    pub claims: &'a Json,
+}
+
+/// The recorded run that it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cast {
     /// The seed of the recorded run, if it had one.
     pub seed: Option<Seed>,
-    /// The recorded run: its id is that of the first run that is opened. Later ones have their own.
+    /// The recorded run, whose id it has; of a run without a parent only the first has it.
     pub run: Option<RunId>,
 }
 
@@ -53,6 +66,8 @@ pub struct Cue {
     pub refusals: Vec<Reason>,
     /// Who approved it, if it was held.
     pub resumed: Option<Resumed>,
+    /// The break-glass order under which it ran. It stands for this call alone, and opens nothing.
+    pub break_glass: Option<Arc<Open>>,
     /// The bundle that decided, if it is not the one in force.
     pub engine: Option<Arc<dyn PolicyEngine>>,
 }
@@ -64,7 +79,10 @@ pub trait Rehearsal: Send + Sync + 'static {
     fn recording(&self) -> Digest;
 
     /// A run is opened.
-    fn opened(&self) -> Cast;
+    ///
+    /// # Errors
+    /// It is a child, and no recorded one: it is not opened.
+    fn opened(&self, entrance: &Entrance<'_>) -> Result<Cast, Reason>;
 
     /// Finds the recorded call this one is. Waits while calls that ended before it in the recording are
     /// being answered.

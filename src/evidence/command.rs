@@ -13,6 +13,22 @@ use crate::clock::{Clock as _, SystemClock};
 use crate::domain::canonical;
 use crate::domain::id::RunId;
 
+/// Check a bundle offline, against trust roots that are not from the bundle.
+///
+/// The same checks, output and exit codes as `wicketgate evidence verify`, in a program that links
+/// no database and no network code.
+#[derive(clap::Parser, Debug)]
+#[command(
+    name = "wicketgate-verify",
+    version,
+    after_help = "Exit codes: 0 valid, 1 invalid, 2 unverifiable or below the level, 64 usage."
+)]
+pub struct Program {
+    /// What its command line says.
+    #[command(flatten)]
+    pub options: Options,
+}
+
 /// What to verify, and against what.
 #[derive(Debug, clap::Args)]
 pub struct Options {

@@ -42,7 +42,8 @@ pub trait Certifier: Send + Sync + std::fmt::Debug + 'static {
         Ok(())
     }
 
-    /// The certificate of this key. May last shorter than wanted, and says nothing else than wanted.
+    /// The certificate of this key. May last shorter than wanted, and may name the pod as others know it; it says
+    /// nothing else than wanted.
     ///
     /// # Errors
     /// There is none now, and why. The same may be asked again.

@@ -1,14 +1,16 @@
 //! What a request shows of who asks: a token, or the certificate of its TLS connection.
 
 use std::convert::Infallible;
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use http::Extensions;
-use http::header::{AUTHORIZATION, HeaderMap};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use http::request::Parts;
 use zeroize::Zeroizing;
 
+use crate::identity::callers::read_token;
 use crate::identity::certificate::ClientCertificate;
 
 /// What one request shows.
@@ -66,10 +68,20 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(token)
 }
 
+/// The value of the `Authorization` header that shows the token in this file, as it is now.
+///
+/// # Errors
+/// What is wrong with the file; never its content.
+pub fn showing(path: &Path) -> Result<HeaderValue, String> {
+    let token = read_token(path)?;
+    let bearer = Zeroizing::new(format!("Bearer {}", &*token));
+    let mut header = HeaderValue::from_str(&bearer).map_err(|e| e.to_string())?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
     use crate::domain::digest::Digest;
     use crate::domain::time::Timestamp;

@@ -1,7 +1,7 @@
 //! The registrar of the hub: certifies the keys of writers with the enrolment key, so that no sidecar has it.
 //!
-//! A sidecar shows a token that stands for one pool of slots, and proves that it holds the key it names. It
-//! is certified for the epoch its slot is in now, once: the same request again has the same answer, and
+//! A sidecar shows a token that stands for one pool of slots, a shared one or the projected one of its pod's
+//! service account, and proves that it holds the key it names. It is certified for the epoch its slot is in now, once: the same request again has the same answer, and
 //! another key for that epoch is refused. Each certificate is on the books of the hub before it is given.
 
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::credential::Shown;
 use super::logins::Logins;
+use super::token_review::{Doubt, Reviewer, Workload, is_jwt};
 use super::{Reject, unavailable};
 use crate::clock::Clock;
 use crate::crypto::keys::PublicKey;
@@ -36,9 +37,9 @@ pub const HUBS: &str = "hub";
 /// Entries that are read at once.
 const BATCH: u32 = 512;
 /// Characters of what a certificate says of its pod and image.
-const TEXT_MAX: usize = 256;
+const TEXT_MAX: usize = 512;
 
-/// A pool, and who may be enrolled into it.
+/// A pool, and the one token of those who may be enrolled into it.
 #[derive(Clone, Debug)]
 pub struct Pool {
     /// `local`, or `<namespace>/<service account>`: its slots are `<pool>/<number>`.
@@ -49,8 +50,10 @@ pub struct Pool {
 
 /// What the registrar works with.
 pub struct Parts {
-    /// Who may be enrolled where.
+    /// Who may be enrolled where by a shared token.
     pub pools: Vec<Pool>,
+    /// Asks about projected tokens; nobody is enrolled by one without.
+    pub reviewer: Option<Reviewer>,
     /// How long a certificate lasts at most.
     pub term: Duration,
     /// The enrolment key.
@@ -71,6 +74,14 @@ impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").field("tenant", &self.tenant).finish_non_exhaustive()
     }
+}
+
+/// Who asks: for the slots of one pool, and by what that is known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Admitted {
+    pool: String,
+    /// The pod's name and uid, where a cluster vouched for them.
+    pod: Option<String>,
 }
 
 /// Certifies writers.
@@ -115,15 +126,26 @@ impl Registrar {
         problem
     }
 
-    /// The pool whose token this is. Looks at every pool.
+    /// Whose token this is: a pool's shared one, or else the projected one of a pod.
     ///
     /// # Errors
-    /// `identity.missing` for anything nobody knows, `limit.exceeded` once there was too much of that.
-    pub fn admit(&self, shown: &Shown) -> Result<String, Problem> {
-        let shown = match shown {
-            Shown::Token(token) => Some(Digest::of(&[token.as_bytes()])),
-            Shown::Nothing | Shown::Certificate(_) => None,
-        };
+    /// `identity.missing` for anything nobody knows, `limit.exceeded` once there was too much of that,
+    /// `operator.forbidden` for a service account without a pool or a pod, `overloaded` and `not_ready` where
+    /// nobody could say.
+    pub async fn admit(&self, shown: &Shown) -> Result<Admitted, Problem> {
+        let Shown::Token(token) = shown else { return Err(self.stranger()) };
+        if let Some(pool) = self.shared(token) {
+            return Ok(Admitted { pool, pod: None });
+        }
+        match self.parts.reviewer.as_ref().filter(|_| is_jwt(token)) {
+            Some(reviewer) => self.reviewed(reviewer, token).await,
+            None => Err(self.stranger()),
+        }
+    }
+
+    /// The pool whose shared token this is. Looks at every pool.
+    fn shared(&self, token: &str) -> Option<String> {
+        let shown = Digest::of(&[token.as_bytes()]);
         let mut found = None;
         for pool in &self.parts.pools {
             let known = match read_token(&pool.token_file) {
@@ -133,41 +155,78 @@ impl Registrar {
                     continue;
                 }
             };
-            let same =
-                shown.is_some_and(|shown| bool::from(shown.as_bytes().ct_eq(known.as_bytes())));
-            if same {
+            if bool::from(shown.as_bytes().ct_eq(known.as_bytes())) {
                 found = Some(pool.pool.clone());
             }
         }
-        found.ok_or_else(|| {
-            let wait = self.logins.lock().failed(self.parts.clock.monotonic());
-            self.refuse(super::unknown(wait))
-        })
+        found
     }
 
-    /// Certifies what a sidecar of this pool asks for.
+    async fn reviewed(&self, reviewer: &Reviewer, token: &str) -> Result<Admitted, Problem> {
+        let reviewed = reviewer.review(token).await;
+        let Workload { account, pod, uid } = reviewed.map_err(|doubt| self.doubted(doubt))?;
+        if !reviewer.enrols(&account) {
+            tracing::warn!(account, pod, uid, "no pool of slots is for this service account");
+            let message = "no pool of slots is for this service account";
+            return Err(self.forbid("enrolment.account", message));
+        }
+        Ok(Admitted { pool: account, pod: Some(format!("{pod}/{uid}")) })
+    }
+
+    fn doubted(&self, doubt: Doubt) -> Problem {
+        match doubt {
+            Doubt::Nobody(why) => {
+                tracing::warn!(why, "a projected token was refused");
+                self.stranger()
+            }
+            Doubt::Unbound(account) => {
+                tracing::warn!(account, "a token that is bound to no pod was refused");
+                self.forbid("enrolment.pod", "the token is bound to no pod")
+            }
+            Doubt::Unanswered(why) => {
+                tracing::warn!(why, "the API server did not say whose projected token this is");
+                let message = "nobody can say now whose token this is";
+                self.refuse(Problem::new(Code::NotReady, "enrolment.review", message))
+            }
+            Doubt::Busy => {
+                let message = "too many tokens are being reviewed";
+                self.refuse(Problem::new(Code::Overloaded, "enrolment.review", message))
+            }
+        }
+    }
+
+    fn stranger(&self) -> Problem {
+        let wait = self.logins.lock().failed(self.parts.clock.monotonic());
+        self.refuse(super::unknown(wait))
+    }
+
+    /// Certifies what a sidecar of this pool asks for. Where a cluster vouched for its pod, the certificate
+    /// names that one, whatever was asked for.
     ///
     /// # Errors
     /// `request.malformed` for a proof that does not hold, `operator.forbidden` for a slot, epoch or key that
     /// is not to be enrolled, `ledger.unavailable` if it cannot be recorded. Nothing was certified then.
-    pub async fn enrol(&self, pool: &str, body: &str, proof: &str) -> Result<Value, Problem> {
-        let Some(asked) = Request::open(body, proof) else {
+    pub async fn enrol(&self, who: &Admitted, body: &str, proof: &str) -> Result<Value, Problem> {
+        let Some(mut asked) = Request::open(body, proof) else {
             let message = "no request that is signed by the key it names";
             let problem = Problem::new(Code::RequestMalformed, "enrolment.proof", message);
             return Err(self.refuse(problem));
         };
-        if asked.tenant != self.parts.tenant || !is_slot_of(pool, &asked.certificate.slot) {
+        if asked.tenant != self.parts.tenant || !is_slot_of(&who.pool, &asked.certificate.slot) {
             let message = "the token is for the slots of another pool";
             return Err(self.forbid("enrolment.pool", message));
         }
-        self.certified(pool, asked).await
+        if let Some(pod) = &who.pod {
+            asked.certificate.pod.clone_from(pod);
+        }
+        self.certified(who, asked).await
     }
 
     fn forbid(&self, detail: &str, message: &str) -> Problem {
         self.refuse(Problem::new(Code::OperatorForbidden, detail, message))
     }
 
-    async fn certified(&self, pool: &str, asked: Request) -> Result<Value, Problem> {
+    async fn certified(&self, who: &Admitted, asked: Request) -> Result<Value, Problem> {
         let Request { log, certificate: wanted, .. } = asked;
         let mut known = self.known.lock().await;
         let behind = |error: StoreError| self.refuse(unavailable(&error));
@@ -192,7 +251,7 @@ impl Registrar {
             return self.issue(before);
         }
         let certificate = self.bounded(wanted)?;
-        let entry = Written::bare(Draft::of(Kind::WriterEnrolled, data(pool, &log, &certificate)));
+        let entry = Written::bare(Draft::of(Kind::WriterEnrolled, data(who, &log, &certificate)));
         self.parts.books.record(entry).await.map_err(|error| {
             let message = format!("the enrolment cannot be recorded: {error}");
             self.refuse(Problem::new(Code::LedgerUnavailable, "", message))
@@ -275,11 +334,11 @@ impl Known {
 }
 
 /// The data of `writer.enrolled`.
-fn data(pool: &str, log: &str, certificate: &Certificate) -> Json {
+fn data(who: &Admitted, log: &str, certificate: &Certificate) -> Json {
     let mut members = certificate.members();
     members.push(("log", Json::from(log)));
-    members.push(("pool", Json::from(pool)));
-    members.push(("auth", Json::from("token")));
+    members.push(("pool", Json::from(who.pool.as_str())));
+    members.push(("auth", Json::from(if who.pod.is_some() { "kubernetes" } else { "token" })));
     Json::object(members)
 }
 

@@ -92,11 +92,11 @@ async fn enrol(State(registrar): State<Arc<Registrar>>, request: Request) -> Res
     let said = async {
         let shown = Shown::of(request.headers(), request.extensions());
         // Whoever is not known is not read any further.
-        let pool = registrar.admit(&shown)?;
+        let who = registrar.admit(&shown).await?;
         let read = read_body(request, &["request", "proof"], ENROLMENT_MAX).await;
         let body = read.map_err(|problem| registrar.refuse(problem))?;
         let text = |name: &str| body.get(name).and_then(Json::as_str).unwrap_or_default();
-        Ok((StatusCode::OK, registrar.enrol(&pool, text("request"), text("proof")).await?))
+        Ok((StatusCode::OK, registrar.enrol(&who, text("request"), text("proof")).await?))
     };
     answer(said.await)
 }

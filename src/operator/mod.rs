@@ -39,6 +39,7 @@ pub mod http;
 mod logins;
 mod orders;
 pub mod staff;
+pub mod token_review;
 pub mod view;
 pub mod webhook;
 

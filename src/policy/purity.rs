@@ -135,15 +135,10 @@ impl Scope<'_> {
 
     fn imports(&self, module: &Module, errors: &mut Vec<LoadError>) -> Imports {
         let mut imports = Imports::new();
-        for import in &module.imports {
-            let parts = ast::path(&import.refr).map(|path| path.parts).unwrap_or_default();
+        for (import, (alias, parts)) in module.imports.iter().zip(ast::imports(module)) {
             match parts.first().map(String::as_str) {
                 Some("rego" | "future") => {}
-                Some("data" | "input") => {
-                    let alias = import.r#as.as_ref().map(|span| span.text().to_owned());
-                    let alias = alias.or_else(|| parts.last().cloned()).unwrap_or_default();
-                    imports.insert(alias, parts);
-                }
+                Some("data" | "input") => _ = imports.insert(alias, parts),
                 _ => errors.push(self.error(
                     "policy.import",
                     &import.span,

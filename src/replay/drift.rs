@@ -1,5 +1,6 @@
 //! Where an agent did something else than it did when it was recorded.
 
+use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::pointer::{self, Difference};
 
@@ -21,6 +22,10 @@ pub enum Kind {
     Decision,
     /// The agent was given another result.
     Result,
+    /// A recorded child run was not opened; its calls are not named one by one.
+    MissingChild,
+    /// A child run was to be opened that is not recorded.
+    ExtraChild,
     /// The agent cannot be answered: something of the recorded call was left out of the recording.
     Redacted,
 }
@@ -36,6 +41,8 @@ impl Kind {
             Self::Arguments => "arguments",
             Self::Decision => "decision",
             Self::Result => "result",
+            Self::MissingChild => "missing_child",
+            Self::ExtraChild => "extra_child",
             Self::Redacted => "redacted",
         }
     }
@@ -49,8 +56,10 @@ pub struct Drift {
     /// The recorded step it is about: of a call that is not recorded, the one that was expected; none if
     /// nothing was expected any more.
     pub step: Option<u64>,
-    /// The tool that was called, or should have been.
+    /// The tool that was called, or should have been; of a child run, nothing.
     pub tool: String,
+    /// The recorded child run it is of; none if it is of the run without a parent.
+    pub run: Option<RunId>,
     /// The id of the call in the replay; none if there was no call.
     pub call: Option<String>,
     /// What happened, for a person.
@@ -60,14 +69,23 @@ pub struct Drift {
 }
 
 impl Drift {
+    /// One about a recorded step, by its number and tool, of which there is no call yet.
+    #[must_use]
+    pub fn at(kind: Kind, (step, tool): (u64, String), message: String) -> Self {
+        let (run, call, changes) = (None, None, Vec::new());
+        Self { kind, step: Some(step), tool, run, call, message, changes }
+    }
+
     /// For machines.
     #[must_use]
     pub fn to_json(&self) -> Json {
         let mut members = vec![
             ("kind", Json::from(self.kind.as_str())),
-            ("tool", Json::from(self.tool.as_str())),
             ("message", Json::from(self.message.as_str())),
         ];
+        let tool = Some(self.tool.as_str()).filter(|tool| !tool.is_empty());
+        members.extend(tool.map(|tool| ("tool", Json::from(tool))));
+        members.extend(self.run.map(|run| ("run", Json::from(run.to_string()))));
         members.extend(self.step.map(|step| ("step", Json::from(step))));
         members.extend(self.call.as_deref().map(|call| ("call", Json::from(call))));
         let changes: Vec<Json> = self.changes.iter().map(change).collect();

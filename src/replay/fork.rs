@@ -8,13 +8,14 @@ use parking_lot::Mutex;
 use super::Error;
 use super::player::{Manner, Played, Player};
 use super::props::RecordedClock;
-use super::recording::{Recording, Step};
+use super::recording::Recording;
 use super::said::reasons;
+use super::step::Step;
 use crate::domain::call::ToolCall;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
-use crate::enforce::{Fork, Line, Prologue, Rehearsal as _};
+use crate::enforce::{Fork, Line, Prologue};
 
 #[derive(Debug, Default)]
 struct State {
@@ -39,7 +40,8 @@ impl Forked {
     ///
     /// # Errors
     /// There is no such step, or one before it was not over when one behind it was asked: then the agent did
-    /// not come to that step with everything answered that stands before it. Or a step cannot be read.
+    /// not come to that step with everything answered that stands before it. Or a child had been opened
+    /// before it, which nobody would be again. Or a step cannot be read.
     pub fn new(
         mut recording: Recording,
         at: u64,
@@ -53,14 +55,22 @@ impl Forked {
         })?;
         let (told, live) = recording.places.split_at(before);
         let last = told.iter().max_by_key(|place| place.end);
-        let early = live.iter().find(|place| last.is_some_and(|last| place.after < last.end));
+        let mut own = live.iter().filter(|place| place.run == 0);
+        let early = own.find(|place| last.is_some_and(|last| place.after < last.end));
         if let (Some(last), Some(early)) = (last, early) {
             return Err(unfit(format!(
                 "step {} was asked before step {} was answered: it cannot go on between them",
                 early.number, last.number
             )));
         }
+        if let Some(child) = recording.children.iter().find(|child| child.before < at) {
+            return Err(unfit(format!(
+                "its child run {} was opened before step {at}: it cannot go on from there",
+                child.run
+            )));
+        }
         recording.places.truncate(before);
+        recording.children.clear();
         let manner = Manner { collect: false, engines: BTreeMap::new(), now: None, volatile };
         let clock = Arc::new(RecordedClock::at(recording.header.opened_at));
         let player = Player::new(recording, manner, clock)?;
@@ -128,8 +138,7 @@ impl Prologue for Forked {
 
     fn opened(&self, run: &RunId) {
         self.state.lock().run = Some(*run);
-        // Counts it.
-        self.player.opened();
+        self.player.count();
     }
 
     fn next(&self, call: &ToolCall) -> Result<Option<Line>, Reason> {

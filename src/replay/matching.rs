@@ -2,7 +2,8 @@
 //! once everything is answered that had been answered before it.
 //!
 //! Only causes count, not the order in which calls side by side happen to arrive: two that ran at the same
-//! time may be asked in any order, and a call that waited for an answer has to wait for it again.
+//! time may be asked in any order, and a call that waited for an answer has to wait for it again. Each run has
+//! causes of its own: what a child and its parent did beside each other has no order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,6 +15,8 @@ const LOOKED_AT: usize = 64;
 /// What is known of one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known {
+    /// The run it is of, by its place among the recorded ones.
+    pub run: usize,
     /// Names tool and arguments, without what is volatile.
     pub key: Digest,
     /// Highest `run_seq` that had been answered when it was asked.
@@ -35,45 +38,53 @@ pub enum Found {
     Unknown,
 }
 
+/// Steps of one run, by the ends of their calls.
+#[derive(Clone, Debug, Default)]
+struct Open {
+    unasked: BTreeSet<(u64, usize)>,
+    unanswered: BTreeSet<(u64, usize)>,
+}
+
 /// The steps of a recording, and how far they were played. Steps are counted from 0.
 #[derive(Debug, Default)]
 pub struct Matching {
     steps: Vec<Known>,
-    by_key: BTreeMap<Digest, VecDeque<usize>>,
-    /// By the end of their calls.
-    unasked: BTreeSet<(u64, usize)>,
-    unanswered: BTreeSet<(u64, usize)>,
+    by_key: BTreeMap<(usize, Digest), VecDeque<usize>>,
+    by_run: BTreeMap<usize, Open>,
     left: BTreeSet<usize>,
+}
+
+/// The first of these that ended before this step was asked.
+fn cause(of: &BTreeSet<(u64, usize)>, step: &Known) -> Option<usize> {
+    of.first().filter(|(end, _)| *end <= step.after).map(|(_, at)| *at)
 }
 
 impl Matching {
     /// Nothing is played yet.
     #[must_use]
     pub fn of(steps: Vec<Known>) -> Self {
-        let mut by_key: BTreeMap<Digest, VecDeque<usize>> = BTreeMap::new();
+        let mut by_key: BTreeMap<(usize, Digest), VecDeque<usize>> = BTreeMap::new();
+        let mut by_run: BTreeMap<usize, Open> = BTreeMap::new();
         for (at, step) in steps.iter().enumerate() {
-            by_key.entry(step.key).or_default().push_back(at);
+            by_key.entry((step.run, step.key)).or_default().push_back(at);
+            let open = by_run.entry(step.run).or_default();
+            open.unasked.insert((step.end, at));
+            open.unanswered.insert((step.end, at));
         }
-        let ends: BTreeSet<(u64, usize)> =
-            steps.iter().enumerate().map(|(at, step)| (step.end, at)).collect();
         let left = (0..steps.len()).collect();
-        Self { steps, by_key, unasked: ends.clone(), unanswered: ends, left }
+        Self { steps, by_key, by_run, left }
     }
 
-    /// The first of these that ended before this step was asked.
-    fn cause(&self, of: &BTreeSet<(u64, usize)>, step: usize) -> Option<usize> {
-        let after = self.steps.get(step)?.after;
-        of.first().filter(|(end, _)| *end <= after).map(|(_, at)| *at)
-    }
-
-    /// Which step a call with this key is now.
+    /// Which step a call of this run with this key is now.
     #[must_use]
-    pub fn find(&self, key: &Digest) -> Found {
-        let Some(step) = self.by_key.get(key).and_then(|steps| steps.front()).copied() else {
+    pub fn find(&self, run: usize, key: &Digest) -> Found {
+        let step = self.by_key.get(&(run, *key)).and_then(|steps| steps.front()).copied();
+        let known = step.and_then(|step| self.steps.get(step));
+        let (Some(step), Some(known), Some(open)) = (step, known, self.by_run.get(&run)) else {
             return Found::Unknown;
         };
-        let in_flight = self.unanswered.len() > self.unasked.len();
-        match (self.cause(&self.unasked, step), self.cause(&self.unanswered, step)) {
+        let in_flight = open.unanswered.len() > open.unasked.len();
+        match (cause(&open.unasked, known), cause(&open.unanswered, known)) {
             (None, None) => Found::Step(step),
             // What is in flight may make the agent ask for the other.
             (Some(_), _) | (None, Some(_)) if in_flight => Found::Wait,
@@ -82,10 +93,20 @@ impl Matching {
         }
     }
 
-    /// Steps that could be asked for now, the first ones.
-    pub fn expected(&self) -> impl Iterator<Item = usize> {
-        let free = |step: &usize| self.cause(&self.unanswered, *step).is_none();
-        self.left.iter().copied().filter(free).take(LOOKED_AT)
+    /// Steps of a run that could be asked for now, the first ones.
+    pub fn expected(&self, run: usize) -> impl Iterator<Item = usize> {
+        let open = self.by_run.get(&run);
+        let free = move |step: &usize| {
+            let known = self.steps.get(*step).zip(open);
+            known.is_some_and(|(known, open)| cause(&open.unanswered, known).is_none())
+        };
+        self.left_of(run).filter(free).take(LOOKED_AT)
+    }
+
+    /// Steps of a run nobody asked for.
+    pub fn left_of(&self, run: usize) -> impl Iterator<Item = usize> {
+        let of_run = move |step: &usize| self.steps.get(*step).is_some_and(|s| s.run == run);
+        self.left().filter(of_run)
     }
 
     /// Steps nobody asked for.
@@ -102,9 +123,11 @@ impl Matching {
     /// The step was asked for.
     pub fn ask(&mut self, step: usize) {
         let Some(known) = self.steps.get(step) else { return };
-        self.unasked.remove(&(known.end, step));
         self.left.remove(&step);
-        if let Some(steps) = self.by_key.get_mut(&known.key) {
+        if let Some(open) = self.by_run.get_mut(&known.run) {
+            open.unasked.remove(&(known.end, step));
+        }
+        if let Some(steps) = self.by_key.get_mut(&(known.run, known.key)) {
             steps.retain(|at| *at != step);
         }
     }
@@ -112,7 +135,9 @@ impl Matching {
     /// The step was answered.
     pub fn answer(&mut self, step: usize) {
         let Some(known) = self.steps.get(step) else { return };
-        self.unanswered.remove(&(known.end, step));
+        if let Some(open) = self.by_run.get_mut(&known.run) {
+            open.unanswered.remove(&(known.end, step));
+        }
     }
 }
 
@@ -126,6 +151,7 @@ mod tests {
 
     fn steps(all: &[(&str, u64, u64)]) -> Matching {
         let known = |(name, after, end): &(&str, u64, u64)| Known {
+            run: 0,
             key: key(name),
             after: *after,
             end: *end,
@@ -134,7 +160,7 @@ mod tests {
     }
 
     fn play(matching: &mut Matching, name: &str) -> Found {
-        let found = matching.find(&key(name));
+        let found = matching.find(0, &key(name));
         if let Found::Step(step) = found {
             matching.ask(step);
         }
@@ -146,13 +172,13 @@ mod tests {
         let mut played = steps(&[("a", 0, 2), ("b", 2, 4), ("a", 4, 6)]);
         assert_eq!(play(&mut played, "a"), Found::Step(0));
         played.answer(0);
-        assert_eq!(played.find(&key("a")), Found::Early(2, 1));
+        assert_eq!(played.find(0, &key("a")), Found::Early(2, 1));
         assert_eq!(play(&mut played, "b"), Found::Step(1));
         // Nobody knows yet what the agent does with the answer.
-        assert_eq!(played.find(&key("a")), Found::Wait);
+        assert_eq!(played.find(0, &key("a")), Found::Wait);
         played.answer(1);
         assert_eq!(play(&mut played, "a"), Found::Step(2));
-        assert_eq!(played.find(&key("a")), Found::Unknown);
+        assert_eq!(played.find(0, &key("a")), Found::Unknown);
         assert_eq!(played.left().count(), 0);
     }
 
@@ -161,9 +187,9 @@ mod tests {
         let mut played = steps(&[("a", 0, 3), ("b", 0, 4), ("c", 4, 6)]);
         assert_eq!(play(&mut played, "b"), Found::Step(1));
         assert_eq!(play(&mut played, "a"), Found::Step(0));
-        assert_eq!(played.find(&key("c")), Found::Wait);
+        assert_eq!(played.find(0, &key("c")), Found::Wait);
         played.answer(1);
-        assert_eq!(played.find(&key("c")), Found::Wait);
+        assert_eq!(played.find(0, &key("c")), Found::Wait);
         played.answer(0);
         assert_eq!(play(&mut played, "c"), Found::Step(2));
     }
@@ -171,13 +197,26 @@ mod tests {
     #[test]
     fn a_call_waits_only_for_what_is_on_its_way() {
         let mut played = steps(&[("a", 0, 2), ("b", 2, 4)]);
-        assert_eq!(played.find(&key("b")), Found::Early(1, 0));
+        assert_eq!(played.find(0, &key("b")), Found::Early(1, 0));
         assert_eq!(play(&mut played, "a"), Found::Step(0));
-        assert_eq!(played.find(&key("b")), Found::Wait);
-        assert_eq!(played.expected().next(), None);
+        assert_eq!(played.find(0, &key("b")), Found::Wait);
+        assert_eq!(played.expected(0).next(), None);
         played.answer(0);
-        assert_eq!(played.expected().collect::<Vec<_>>(), [1]);
-        assert_eq!(played.find(&key("x")), Found::Unknown);
+        assert_eq!(played.expected(0).collect::<Vec<_>>(), [1]);
+        assert_eq!(played.find(0, &key("x")), Found::Unknown);
         assert_eq!(played.len(), 2);
+    }
+
+    #[test]
+    fn each_run_waits_only_for_its_own_calls() {
+        let known = |run, name: &str, after, end| Known { run, key: key(name), after, end };
+        let mut played =
+            Matching::of(vec![known(0, "a", 0, 2), known(1, "a", 0, 2), known(0, "b", 2, 4)]);
+        assert_eq!(played.find(1, &key("a")), Found::Step(1));
+        played.ask(1);
+        assert_eq!(played.find(0, &key("b")), Found::Early(2, 0));
+        assert_eq!(played.find(1, &key("a")), Found::Unknown);
+        assert_eq!(played.find(0, &key("a")), Found::Step(0));
+        assert_eq!(played.left_of(1).count(), 0);
     }
 }

@@ -1,11 +1,13 @@
 //! A run again: the agent is real, and the world beside it is what was recorded.
 //!
-//! A recording is a view of one run's entries and payloads (`export`), one file of canonical JSON lines
+//! A recording is a view of the entries and payloads of one run and the runs below it (`export`), one file of canonical JSON lines
 //! (`recording`). A gate that replays one is an ordinary gate: the same road, the same judge, a ledger of
 //! its own. Only its tools are `props`, which answer from the recording and reach nothing, its clock is the
 //! recorded one, and a `player` says which recorded call each call is. Where the agent does something else
 //! than it did, that is `drift`.
 
+pub mod children;
+mod cues;
 pub mod drift;
 pub mod export;
 pub mod fork;
@@ -16,6 +18,8 @@ pub mod props;
 pub mod recording;
 pub mod report;
 mod said;
+pub mod shelf;
+pub mod step;
 
 /// Why a recording cannot be written, read or replayed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -3,26 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Error;
+use super::children::{self, Lineage};
 use super::drift::{Drift, Kind, differences, without};
 use super::matching::{Found, Known, Matching};
 use super::props::RecordedClock;
-use super::recording::{Place, Recording, Step};
-use super::said::{codes, otherwise, reasons, told};
+use super::recording::{Place, Recording};
+use super::step::Step;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
-use crate::domain::outcome::Outcome;
-use crate::enforce::{Cast, Cue, Rehearsal};
-use crate::ledger::drafts;
-use crate::policy::{Judged, PolicyEngine, Resumed};
+use crate::policy::PolicyEngine;
 
 /// The role of arguments.
 const ARGS: &str = "args";
@@ -47,38 +44,55 @@ pub struct Played {
     pub steps: usize,
     /// Those that were asked for.
     pub asked: usize,
-    /// Runs that were opened.
+    /// Runs without a parent that were opened.
     pub opened: u64,
+    /// Calls that ran under break-glass, as they had been.
+    pub broken: Vec<BrokenGlass>,
     /// Everything that was otherwise, in the order in which it was noticed.
     pub drifts: Vec<Drift>,
+}
+
+/// A call that ran under break-glass when it was recorded, and did again. Nothing was opened for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BrokenGlass {
+    /// The step.
+    pub step: u64,
+    /// The tool.
+    pub tool: String,
+    /// The nonce of the recorded order.
+    pub nonce: String,
+    /// Who had signed it, sorted.
+    pub by: Vec<String>,
 }
 
 type Key = (RunId, CallId);
 
 #[derive(Debug, Default)]
-struct State {
-    matching: Matching,
-    asked: BTreeMap<Key, (usize, Arc<Step>)>,
-    drifts: Vec<Drift>,
+pub(super) struct State {
+    pub(super) matching: Matching,
+    pub(super) asked: BTreeMap<Key, (usize, Arc<Step>)>,
+    pub(super) drifts: Vec<Drift>,
     /// Steps that others were asked before, which had their answers.
-    overtaken: BTreeSet<usize>,
-    opened: u64,
-    stopped: bool,
+    pub(super) overtaken: BTreeSet<usize>,
+    pub(super) opened: u64,
+    pub(super) lineage: Lineage,
+    pub(super) broken: Vec<BrokenGlass>,
+    pub(super) stopped: bool,
 }
 
 /// One recording that is played.
 #[derive(Debug)]
 pub struct Player {
-    recording: Recording,
-    manner: Manner,
-    clock: Arc<RecordedClock>,
-    definitions: BTreeMap<String, Digest>,
-    state: Mutex<State>,
-    changed: Notify,
+    pub(super) recording: Recording,
+    pub(super) manner: Manner,
+    pub(super) clock: Arc<RecordedClock>,
+    pub(super) definitions: BTreeMap<String, Digest>,
+    pub(super) state: Mutex<State>,
+    pub(super) changed: Notify,
 }
 
 /// What is found of one call.
-enum Met {
+pub(super) enum Met {
     Step(usize),
     Wait,
 }
@@ -95,13 +109,13 @@ impl Player {
     ) -> Result<Self, Error> {
         let mut steps = Vec::new();
         for place in &recording.places {
-            let Place { after, end, .. } = *place;
+            let Place { run, after, end, .. } = *place;
             let step = recording.step(place)?;
             let known = !place.redacted.iter().any(|role| role == ARGS);
             // What nobody knows, no call is the same as.
             let of = |n: u64| Digest::of(&[b"redacted\0", &n.to_be_bytes()]);
             let key = if known { key(&manner, &step.tool, &step.args) } else { of(place.number) };
-            steps.push(Known { key, after, end });
+            steps.push(Known { run, key, after, end });
         }
         let tools = recording.tools.get("tools").and_then(Json::as_array).unwrap_or_default();
         let text =
@@ -159,16 +173,61 @@ impl Player {
         let mut state = self.state.lock();
         let left: Vec<usize> = state.matching.left().collect();
         let asked = state.matching.len().saturating_sub(left.len());
+        let mut drifts = Vec::new();
         if !state.stopped {
-            for step in left {
-                let drift = self.missing(step, "was not asked");
-                state.drifts.push(drift);
+            let of = |step: &usize| self.recording.places.get(*step).map_or(0, |place| place.run);
+            for step in left.iter().filter(|step| state.lineage.is_open(of(step))) {
+                let drift = self.missing(*step, "was not asked");
+                drifts.push(self.of_run(drift));
             }
+            drifts.extend(self.absent(&state.lineage));
+            state.drifts.append(&mut drifts);
             // What is told now is not told again.
             state.stopped = true;
         }
-        let (steps, opened) = (state.matching.len(), state.opened);
-        Played { steps, asked, opened, drifts: state.drifts.clone() }
+        let (steps, opened, broken) = (state.matching.len(), state.opened, state.broken.clone());
+        Played { steps, asked, opened, broken, drifts: state.drifts.clone() }
+    }
+
+    /// One more run without a parent was opened; how many there are.
+    pub(super) fn count(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.opened = state.opened.saturating_add(1);
+        state.opened
+    }
+
+    /// Recorded children that were not opened, though the run above was.
+    fn absent(&self, lineage: &Lineage) -> Vec<Drift> {
+        let placed = (1_usize..).zip(&self.recording.children);
+        let absent = placed
+            .filter(|(place, child)| !lineage.is_open(*place) && lineage.is_open(child.parent));
+        let told = absent.map(|(_, child)| Drift {
+            kind: Kind::MissingChild,
+            step: None,
+            tool: String::new(),
+            run: Some(child.run),
+            call: None,
+            message: format!(
+                "the child run {} of agent `{}` was not opened",
+                child.run, child.agent
+            ),
+            changes: Vec::new(),
+        });
+        told.collect()
+    }
+
+    /// The place of the recorded run that a run is: whatever is no recorded child is the one without a parent.
+    pub(super) fn place_of(&self, run: &RunId) -> usize {
+        children::place_of(&self.recording.children, run).map_or(0, |(place, _)| place)
+    }
+
+    /// Says which child a drift is of.
+    fn of_run(&self, drift: Drift) -> Drift {
+        let step = drift.step.and_then(|step| usize::try_from(step).ok()?.checked_sub(1));
+        let place = step.and_then(|step| self.recording.places.get(step));
+        let child = place.and_then(|place| place.run.checked_sub(1));
+        let child = child.and_then(|at| self.recording.children.get(at));
+        Drift { run: drift.run.or_else(|| child.map(|child| child.run)), ..drift }
     }
 
     fn place(&self, step: usize) -> (u64, String) {
@@ -179,14 +238,13 @@ impl Player {
     fn missing(&self, step: usize, what: &str) -> Drift {
         let (number, tool) = self.place(step);
         let message = format!("step {number} (`{tool}`) {what}");
-        let (kind, call, changes) = (Kind::Missing, None, Vec::new());
-        Drift { kind, step: Some(number), tool, call, message, changes }
+        Drift::at(Kind::Missing, (number, tool), message)
     }
 
     /// Takes note of a drift; whether the replay is over with it.
-    fn note(&self, state: &mut State, drift: Drift) -> Result<(), Reason> {
+    pub(super) fn note(&self, state: &mut State, drift: Drift) -> Result<(), Reason> {
         let reason = refusal(&drift);
-        state.drifts.push(drift);
+        state.drifts.push(self.of_run(drift));
         if self.manner.collect {
             return Ok(());
         }
@@ -196,15 +254,14 @@ impl Player {
     }
 
     /// Finds the step of this call, and takes it up.
-    fn meet(&self, call: &ToolCall) -> Result<Met, Reason> {
+    pub(super) fn meet(&self, call: &ToolCall) -> Result<Met, Reason> {
         let tool = call.tool().as_str();
         let key = key(&self.manner, tool, call.args());
         let mut state = self.state.lock();
         if state.stopped {
-            let message = "the agent has drifted from the recording, and nothing more is answered";
-            return Err(Reason::effect_refused("replay", "replay.stopped", message));
+            return Err(stopped());
         }
-        let step = match state.matching.find(&key) {
+        let step = match state.matching.find(self.place_of(call.run()), &key) {
             Found::Wait => return Ok(Met::Wait),
             Found::Step(step) => step,
             Found::Early(step, before) => {
@@ -219,10 +276,9 @@ impl Player {
             let (number, tool) = self.place(step);
             let message =
                 format!("step {number} (`{tool}`) was asked after steps that had waited for it");
-            let (kind, call) = (Kind::Reordered, Some(call.id().to_string()));
-            let drift =
-                Drift { kind, step: Some(number), tool, call, message, changes: Vec::new() };
-            self.note(&mut state, drift)?;
+            let drift = Drift::at(Kind::Reordered, (number, tool), message);
+            let call = Some(call.id().to_string());
+            self.note(&mut state, Drift { call, ..drift })?;
         }
         Ok(Met::Step(step))
     }
@@ -236,8 +292,8 @@ impl Player {
             "step {number} (`{tool}`) cannot be answered: something of its `{first}` was left out \
              of the recording"
         );
-        let (kind, call) = (Kind::Redacted, Some(call.id().to_string()));
-        let drift = Drift { kind, step: Some(number), tool, call, message, changes: Vec::new() };
+        let drift = Drift::at(Kind::Redacted, (number, tool), message);
+        let drift = Drift { call: Some(call.id().to_string()), ..drift };
         let reason = refusal(&drift);
         state.matching.answer(step);
         self.changed.notify_waiters();
@@ -262,9 +318,11 @@ impl Player {
     fn unknown(&self, state: &mut State, call: &ToolCall) -> Result<usize, Reason> {
         let (tool, id) = (call.tool().as_str(), Some(call.id().to_string()));
         let same = |step: &usize| self.place(*step).1 == tool;
-        let expected = state.matching.expected().find(same);
+        let run = self.place_of(call.run());
+        let expected = state.matching.expected(run).find(same);
         let Some(step) = expected else {
-            let first = state.matching.expected().next().or_else(|| state.matching.left().next());
+            let first = state.matching.expected(run).next();
+            let first = first.or_else(|| state.matching.left_of(run).next());
             let place = first.map(|step| self.place(step));
             let message = match &place {
                 Some((number, other)) => {
@@ -276,6 +334,7 @@ impl Player {
                 kind: Kind::Extra,
                 step: place.map(|(number, _)| number),
                 tool: tool.to_owned(),
+                run: (run > 0).then(|| *call.run()),
                 call: id,
                 message,
                 changes: Vec::new(),
@@ -298,124 +357,9 @@ impl Player {
             changes.iter().take(4).map(|change| format!("`{}`", change.at)).collect();
         let message =
             format!("step {number} (`{tool}`) has other arguments at {}", paths.join(", "));
-        let (kind, tool) = (Kind::Arguments, tool.to_owned());
-        self.note(state, Drift { kind, step: Some(number), tool, call: id, message, changes })?;
+        let drift = Drift::at(Kind::Arguments, (number, tool.to_owned()), message);
+        self.note(state, Drift { call: id, changes, ..drift })?;
         Ok(step)
-    }
-
-    fn engine(&self, step: &Step) -> Option<Arc<dyn PolicyEngine>> {
-        let policy = step.decided("policy").and_then(Json::as_str).and_then(Digest::parse);
-        let recorded = || self.manner.engines.get(&policy?).cloned();
-        self.manner.now.clone().or_else(recorded)
-    }
-
-    fn set(&self, step: &Step) -> Cue {
-        let engine = self.engine(step);
-        let layers = engine.as_ref().map(|engine| engine.layers().to_vec()).unwrap_or_default();
-        let layers: Vec<_> = layers.into_iter().map(|layer| (layer.layer, layer.digest)).collect();
-        let resumed = step.approved.as_ref().map(|approved| Resumed {
-            salt: approved.salt,
-            nonce: approved.nonce.clone(),
-            layers,
-            manifest: self.recording.header.manifest,
-            definition: self.definitions.get(&step.tool).copied(),
-            effect: approved.effect.clone(),
-            approvals: approved.by.clone(),
-        });
-        let refused = step.lapsed() || step.input.is_none();
-        Cue {
-            now: step.at,
-            told: step.input.as_ref().map(told),
-            refusals: if refused { reasons(step) } else { Vec::new() },
-            resumed,
-            engine,
-        }
-    }
-}
-
-#[async_trait]
-impl Rehearsal for Player {
-    fn recording(&self) -> Digest {
-        self.recording.digest
-    }
-
-    fn opened(&self) -> Cast {
-        let mut state = self.state.lock();
-        state.opened = state.opened.saturating_add(1);
-        let header = &self.recording.header;
-        // A second run is another run: its ids must not be those of the first.
-        let first = state.opened == 1;
-        Cast { seed: header.seed, run: first.then_some(header.run) }
-    }
-
-    async fn cue(&self, call: &ToolCall) -> Result<Box<Cue>, Reason> {
-        let at = loop {
-            let told = self.changed.notified();
-            match self.meet(call)? {
-                Met::Step(step) => break step,
-                Met::Wait => told.await,
-            }
-        };
-        let Some(step) = self.read(at) else {
-            let message = "the recorded call cannot be read any more";
-            return Err(Reason::effect_refused("replay", "replay.unreadable", message));
-        };
-        self.clock.advance(step.at);
-        let cue = self.set(&step);
-        let key = (*call.run(), call.id().clone());
-        self.state.lock().asked.insert(key, (at, Arc::new(step)));
-        Ok(Box::new(cue))
-    }
-
-    fn judged(&self, judged: &Judged) {
-        let (call, decision) = (judged.prepared().call(), judged.decision());
-        let Some(step) = self.step_of(call.run(), call.id()).filter(|step| !step.lapsed()) else {
-            return;
-        };
-        let now = Json::object([
-            ("verdict", Json::from(decision.verdict.as_str())),
-            ("enforced", Json::from(decision.enforced)),
-            ("reasons", codes(Some(&drafts::reasons(&decision.reasons)))),
-            ("obligations", drafts::obligations(&decision.obligations)),
-        ]);
-        let of = |name: &str| step.decided(name).cloned().unwrap_or(Json::Null);
-        let recorded = Json::object([
-            ("verdict", of("verdict")),
-            ("enforced", of("enforced")),
-            ("reasons", codes(step.decided("reasons"))),
-            ("obligations", of("obligations")),
-        ]);
-        let changes = differences(&recorded, &now);
-        if changes.is_empty() {
-            return;
-        }
-        let (was, is) = (of("verdict"), decision.verdict.as_str());
-        let why = decision.reasons.first().map(|reason| format!(": {}", reason.message));
-        let message = format!(
-            "step {} (`{}`) was `{}` and is `{is}`{}",
-            step.number,
-            step.tool,
-            was.as_str().unwrap_or_default(),
-            why.unwrap_or_default()
-        );
-        let (kind, tool) = (Kind::Decision, step.tool.clone());
-        let call = Some(call.id().to_string());
-        let drift = Drift { kind, step: Some(step.number), tool, call, message, changes };
-        // The call is decided as it is; only what comes after it is not answered any more.
-        drop(self.note(&mut self.state.lock(), drift));
-    }
-
-    fn over(&self, run: &RunId, call: &CallId, outcome: Option<&Outcome>) {
-        let mut state = self.state.lock();
-        let Some((at, step)) = state.asked.remove(&(*run, call.clone())) else { return };
-        if let (Some(outcome), Some(recorded)) = (outcome, step.outcome())
-            && let Some(drift) = otherwise(&step, call, &recorded, outcome)
-        {
-            drop(self.note(&mut state, drift));
-        }
-        state.matching.answer(at);
-        drop(state);
-        self.changed.notify_waiters();
     }
 }
 
@@ -428,7 +372,12 @@ fn key(manner: &Manner, tool: &str, args: &Json) -> Digest {
     Digest::of(&[tool.as_bytes(), &[0], &bytes])
 }
 
-fn refusal(drift: &Drift) -> Reason {
+pub(super) fn stopped() -> Reason {
+    let message = "the agent has drifted from the recording, and nothing more is answered";
+    Reason::effect_refused("replay", "replay.stopped", message)
+}
+
+pub(super) fn refusal(drift: &Drift) -> Reason {
     let detail = format!("replay.{}", drift.kind.as_str());
     Reason::effect_refused("replay", &detail, drift.message.as_str())
 }

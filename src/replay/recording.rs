@@ -1,13 +1,13 @@
 //! The file: one canonical JSON object a line, read without ever holding all of it.
 //!
-//! The first line says what was recorded, `file` lines carry the manifest and the policy bundles, `tools`
-//! what the agent was shown, `step` lines the calls in the order in which they were decided, and the last
-//! line the digest of everything before it. Each payload stands beside the salt that opens its commitment
+//! The first line says what was recorded, `file` lines carry the manifests and the policy bundles, `tools`
+//! what the agent was shown, `child` lines the runs below it, `step` lines the calls of all of them in the
+//! order in which they were decided, and the last line the digest of everything before it. Each payload stands beside the salt that opens its commitment
 //! and each step names its entries by their leaf hashes, so whoever has the ledger, or evidence from it, can
 //! hold the recording against it. The file is not signed: by itself it proves that it is whole, not who
 //! wrote it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
@@ -18,24 +18,27 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
 use super::Error;
+use super::children::{self, Child};
 use super::line::Members;
-use crate::approval::Approval;
+use super::step::{Step, opened};
 use crate::domain::canonical;
-use crate::domain::commitment::opens;
-use crate::domain::digest::{Digest, Salt};
+use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::{Json, Limits};
-use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
-use crate::evidence::payloads::{self, Payload};
+use crate::identity;
 
-/// Version of the form.
-pub const VERSION: &str = "wicketgate/recording/1";
+/// Version of the form that is written.
+pub const VERSION: &str = "wicketgate/recording/2";
+/// The one before: without runs below, and without calls under break-glass. It is read like the other.
+const BEFORE: &str = "wicketgate/recording/1";
 
 /// What the first line says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
+    /// Version of its form.
+    pub version: String,
     /// The recorded run.
     pub run: RunId,
     /// `metadata.name` of its manifest.
@@ -53,6 +56,8 @@ pub struct Header {
 pub struct Place {
     /// The step, from 1.
     pub number: u64,
+    /// The run it is of: 0 that of the header, then the children in their order.
+    pub run: usize,
     /// The tool that was called.
     pub tool: String,
     /// Highest `run_seq` that the agent had been answered when it asked.
@@ -63,44 +68,6 @@ pub struct Place {
     pub redacted: Vec<String>,
     offset: u64,
     length: usize,
-}
-
-/// One recorded call.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Step {
-    /// From 1, in the order of decisions.
-    pub number: u64,
-    /// The tool.
-    pub tool: String,
-    /// Its arguments; nothing if something of them was left out.
-    pub args: Json,
-    /// The time the policy was told, or that of the entry if none was asked.
-    pub at: Timestamp,
-    /// The decision: `verdict`, `enforced`, `reasons`, `obligations`, `policy`.
-    pub decision: Json,
-    /// Roles of payloads of which something was left out.
-    pub redacted: Vec<String>,
-    /// What the policy was told; none if it was not asked.
-    pub input: Option<Json>,
-    /// Who approved it, if it was held and then ran.
-    pub approved: Option<Approved>,
-    /// How it ended.
-    pub ended: Json,
-    /// What the agent was given, if it completed.
-    pub result: Option<String>,
-}
-
-/// How a held call came to run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Approved {
-    /// Who approved it.
-    pub by: Vec<Approval>,
-    /// The nonce of the hold.
-    pub nonce: String,
-    /// The salt of its arguments.
-    pub salt: Salt,
-    /// The keyed digest of its effect.
-    pub effect: Option<String>,
 }
 
 /// A recording that was read to its end once, and found whole.
@@ -114,6 +81,8 @@ pub struct Recording {
     pub files: BTreeMap<String, Vec<u8>>,
     /// What the agent was shown.
     pub tools: Json,
+    /// The runs below, in the order in which they were opened.
+    pub children: Vec<Child>,
     /// Every step, in order.
     pub places: Vec<Place>,
     file: File,
@@ -143,9 +112,25 @@ impl Recording {
         }
         let wrong = |why: String| Error::Recording { file: name.clone(), line: number, why };
         let (header, tools) = reading.whole().map_err(wrong)?;
-        let Reading { files, places, whole, .. } = reading;
+        let Reading { files, children, places, whole, .. } = reading;
         let digest = Digest::from_bytes(whole.finalize().into());
-        Ok(Self { header, digest, files, tools, places, file, name })
+        Ok(Self { header, digest, files, tools, children, places, file, name })
+    }
+
+    /// The JSON pointers, by tool, of arguments that do not count: those of its manifests.
+    ///
+    /// # Errors
+    /// A manifest that it carries cannot be read.
+    pub fn volatile(&self) -> Result<BTreeMap<String, Vec<String>>, Error> {
+        let mut volatile: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, manifest) in self.files.iter().filter(|(name, _)| name.ends_with(".yaml")) {
+            let unread = |why: String| Error::File { file: self.name.clone(), why };
+            let manifest = identity::read(manifest, name).map_err(|e| unread(e.to_string()))?;
+            for (tool, pointers) in manifest.replay.volatile {
+                volatile.entry(tool).or_default().extend(pointers);
+            }
+        }
+        Ok(volatile)
     }
 
     /// Reads one step.
@@ -167,6 +152,7 @@ struct Reading {
     header: Option<Header>,
     files: BTreeMap<String, Vec<u8>>,
     tools: Option<Json>,
+    children: Vec<Child>,
     places: Vec<Place>,
     ended: bool,
     offset: u64,
@@ -195,6 +181,7 @@ impl Reading {
                 opened(members, &canonical::bytes(tools))?;
                 self.tools = Some(tools.clone());
             }
+            "child" if self.places.is_empty() => self.child(members)?,
             "step" => self.step(&json, text.len())?,
             "end" => self.end(members)?,
             _ => return Err(format!("a line of the unknown kind `{kind}`, or one too many")),
@@ -219,6 +206,25 @@ impl Reading {
         Ok(())
     }
 
+    fn child(&mut self, members: Members<'_>) -> Result<(), String> {
+        let header = self.header.as_ref().ok_or("it is no recording")?;
+        if header.version == BEFORE {
+            return Err(format!("`{BEFORE}` has no children"));
+        }
+        let child = Child::read(members, header.run, &self.children)?;
+        self.children.push(child);
+        Ok(())
+    }
+
+    /// The place of a step's run, and its manifest.
+    fn run_of(&self, step: &Step) -> Result<(usize, Digest), String> {
+        let header = self.header.as_ref().ok_or("it is no recording")?;
+        let Some(run) = step.run else { return Ok((0, header.manifest)) };
+        let found = children::place_of(&self.children, &run);
+        let (place, child) = found.ok_or_else(|| format!("step {} is of no run", step.number))?;
+        Ok((place, child.manifest))
+    }
+
     fn step(&mut self, json: &Json, length: usize) -> Result<(), String> {
         let (members, step) = (Members(json), Step::read(json)?);
         let number = u64::try_from(self.places.len()).unwrap_or(u64::MAX).saturating_add(1);
@@ -226,13 +232,14 @@ impl Reading {
             return Err(format!("step {} stands where step {number} should", step.number));
         }
         step.is_bound(members)?;
-        let manifest = self.header.as_ref().map(|header| header.manifest.prefixed());
+        let (run, manifest) = self.run_of(&step)?;
         let told = step.input.as_ref().and_then(|input| input.get("agent")?.get("manifest"));
-        if told.is_some_and(|told| told.as_str() != manifest.as_deref()) {
+        if told.is_some_and(|told| told.as_str() != Some(&manifest.prefixed())) {
             return Err(format!("step {number} is of another manifest"));
         }
         self.places.push(Place {
             number,
+            run,
             tool: step.tool,
             redacted: step.redacted,
             after: members.number("after")?,
@@ -266,6 +273,12 @@ impl Reading {
         if Digest::of(&[manifest]) != header.manifest {
             return Err("the manifest it carries is another than it was recorded under".into());
         }
+        for child in &self.children {
+            let manifest = self.files.get(&child.file());
+            if manifest.is_none_or(|manifest| Digest::of(&[manifest]) != child.manifest) {
+                return Err(format!("it carries no manifest of its child run {}", child.run));
+            }
+        }
         let tools = self.tools.take().ok_or("it carries no tools")?;
         Ok((header, tools))
     }
@@ -273,139 +286,16 @@ impl Reading {
 
 fn header(members: Members<'_>) -> Result<Header, String> {
     let version = members.text("v")?;
-    if version != VERSION {
-        return Err(format!("it is `{version}`, this build reads `{VERSION}`"));
+    if ![VERSION, BEFORE].contains(&version) {
+        return Err(format!("it is `{version}`, this build reads `{VERSION}` and `{BEFORE}`"));
     }
     let seed = members.maybe("seed").map(|text| Seed::parse(text).ok_or("`seed` is malformed"));
     Ok(Header {
+        version: version.to_owned(),
         run: RunId::parse(members.text("run")?).ok_or("`run` is malformed")?,
         agent: members.text("agent")?.to_owned(),
         manifest: members.digest("manifest")?,
         opened_at: members.time("opened_at")?,
         seed: seed.transpose()?,
     })
-}
-
-/// Whether these bytes are what was committed to.
-fn opened(members: Members<'_>, body: &[u8]) -> Result<(), String> {
-    let role = members.maybe("role").unwrap_or("tools");
-    let opened = opens(&members.digest("c")?, &members.salt("salt")?, body);
-    opened.map(drop).ok_or_else(|| format!("`{role}` is not what was recorded"))
-}
-
-/// Whether what is there and what stands for the rest is what was committed to.
-fn left_out(members: Members<'_>, role: &str) -> Result<(), String> {
-    let wrong = || format!("`{role}` is not what was recorded");
-    let read = members.0.get("parts").and_then(payloads::read_redacted);
-    let Some(Payload::Redacted { role: of, parts }) = read else { return Err(wrong()) };
-    let opened = parts.open(&members.digest("c")?).ok().filter(|_| of == role);
-    opened.map(drop).ok_or_else(wrong)
-}
-
-impl Step {
-    /// Reads the object of one line.
-    ///
-    /// # Errors
-    /// What is missing.
-    pub fn read(json: &Json) -> Result<Self, String> {
-        let members = Members(json);
-        let left_out = json.get("redacted").and_then(Json::as_array).unwrap_or_default();
-        let redacted: Vec<String> =
-            left_out.iter().filter_map(Json::as_str).map(str::to_owned).collect();
-        let args = match redacted.iter().any(|role| role == "args") {
-            true => Json::Null,
-            false => members.value("args")?.clone(),
-        };
-        let approved = json.get("approved").map(|approved| Approved::read(Members(approved)));
-        Ok(Self {
-            number: members.number("n")?,
-            tool: members.text("tool")?.to_owned(),
-            args,
-            at: members.time("at")?,
-            decision: members.value("decision")?.clone(),
-            redacted,
-            input: json.get("input").cloned(),
-            approved: approved.transpose()?,
-            ended: members.value("ended")?.clone(),
-            result: members.maybe("result").map(str::to_owned),
-        })
-    }
-
-    /// Whether every payload is the one its entry commits to.
-    fn is_bound(&self, members: Members<'_>) -> Result<(), String> {
-        let mut bodies = BTreeMap::from([("args", canonical::bytes(&self.args))]);
-        let mut redacted: BTreeSet<&str> = self.redacted.iter().map(String::as_str).collect();
-        if redacted.contains("args") {
-            bodies.remove("args");
-        }
-        bodies.extend(self.input.as_ref().map(|input| ("policy_input", canonical::bytes(input))));
-        bodies.extend(self.result.as_ref().map(|result| ("result", result.clone().into_bytes())));
-        for payload in members.list("payloads")? {
-            let payload = Members(payload);
-            let role = payload.text("role")?;
-            if redacted.remove(role) {
-                left_out(payload, role)?;
-                continue;
-            }
-            let body = bodies.remove(role).ok_or_else(|| format!("no `{role}` is there"))?;
-            opened(payload, &body)?;
-        }
-        match bodies.into_keys().chain(redacted).next() {
-            Some(role) => Err(format!("`{role}` is bound to no entry")),
-            None => Ok(()),
-        }
-    }
-
-    /// What the decision says under this name.
-    #[must_use]
-    pub fn decided(&self, name: &str) -> Option<&Json> {
-        self.decision.get(name)
-    }
-
-    /// How it ended, if it ran: as the agent was told.
-    #[must_use]
-    pub fn outcome(&self) -> Option<Outcome> {
-        let ended = Members(&self.ended);
-        let text = |name: &str| ended.maybe(name).unwrap_or_default().to_owned();
-        match ended.maybe("kind")? {
-            "call.completed" => Some(Outcome::Completed {
-                result: self.result.clone()?.into_bytes(),
-                status: text("status"),
-            }),
-            "call.failed" => Some(Outcome::Failed {
-                class: FailureClass::parse(&text("class"))?,
-                started: self.ended.get("started").and_then(Json::as_bool).unwrap_or(true),
-                message: text("message"),
-            }),
-            "call.unknown" => Some(Outcome::Unknown { cause: text("cause") }),
-            "call.cancelled" => Some(Outcome::Cancelled { reason: text("reason") }),
-            _ => None,
-        }
-    }
-
-    /// Whether it was held and never ran: an approver refused it, or nobody came.
-    #[must_use]
-    pub fn lapsed(&self) -> bool {
-        self.ended.get("lapsed").and_then(Json::as_bool).unwrap_or(false)
-    }
-}
-
-impl Approved {
-    fn read(members: Members<'_>) -> Result<Self, String> {
-        let by = members.list("by")?.iter().map(|one| {
-            let one = Members(one);
-            let roles = one.list("roles")?.iter().filter_map(Json::as_str);
-            Ok(Approval {
-                subject: one.text("approver")?.to_owned(),
-                roles: roles.map(str::to_owned).collect(),
-                key: one.text("key")?.to_owned(),
-            })
-        });
-        Ok(Self {
-            by: by.collect::<Result<_, String>>()?,
-            nonce: members.text("nonce")?.to_owned(),
-            salt: members.salt("salt")?,
-            effect: members.maybe("effect").map(str::to_owned),
-        })
-    }
 }

@@ -1,7 +1,7 @@
 //! What a replay found, for people, for machines, and for what reads results of tests.
 
 use super::drift::Drift;
-use super::player::Played;
+use super::player::{BrokenGlass, Played};
 use super::recording::Header;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -61,6 +61,8 @@ impl Report<'_> {
             ("asked", Self::count(self.played.asked)),
             ("drifts", drifts.into()),
         ];
+        let broken: Vec<Json> = self.played.broken.iter().map(order).collect();
+        members.extend((!broken.is_empty()).then(|| ("break_glass", broken.into())));
         members.extend(self.forked.map(|(at, run)| {
             let run = run.map_or(Json::Null, |run| Json::from(run.to_string()));
             ("fork", Json::object([("at", Json::from(at)), ("run", run)]))
@@ -72,8 +74,15 @@ impl Report<'_> {
     /// Lines for a person.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let Played { steps, asked, drifts, .. } = &self.played;
-        let mut lines = Vec::new();
+        let Played { steps, asked, drifts, broken, .. } = &self.played;
+        let told = |one: &BrokenGlass| {
+            let BrokenGlass { step, tool, nonce, by } = one;
+            let by = by.join(", ");
+            format!(
+                "break-glass: step {step} (`{tool}`) ran without an approver, by order {nonce} of {by}"
+            )
+        };
+        let mut lines: Vec<String> = broken.iter().map(told).collect();
         for drift in drifts {
             lines.push(format!("{}: {}", drift.kind.as_str(), drift.message));
             for change in &drift.changes {
@@ -125,7 +134,7 @@ impl Report<'_> {
             case(&format!("step {number} {tool}"), &about.collect::<Vec<_>>());
         }
         let beyond: Vec<_> = self.played.drifts.iter().filter(|d| d.step.is_none()).collect();
-        case("nothing after the last step", &beyond);
+        case("nothing beside the steps", &beyond);
         let tests = self.tools.len().saturating_add(1);
         let mut errors: usize = 0;
         if let Some(why) = &self.unsure {
@@ -143,6 +152,17 @@ impl Report<'_> {
             escaped(&format!("replay of {}", self.header.run))
         )
     }
+}
+
+/// A call that ran under break-glass, for machines.
+fn order(broken: &BrokenGlass) -> Json {
+    let by = broken.by.iter().map(|one| Json::from(one.as_str())).collect::<Vec<_>>();
+    Json::object([
+        ("step", Json::from(broken.step)),
+        ("tool", Json::from(broken.tool.as_str())),
+        ("nonce", Json::from(broken.nonce.as_str())),
+        ("by", by.into()),
+    ])
 }
 
 fn path(path: &str) -> &str {

@@ -1,7 +1,7 @@
 //! What a recorded step says, in the words of the road.
 
 use super::drift::{Drift, Kind, differences};
-use super::recording::Step;
+use super::step::Step;
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::id::CallId;
@@ -93,12 +93,7 @@ pub(super) fn otherwise(
         changes =
             read(was).zip(read(is)).map(|(was, is)| differences(&was, &is)).unwrap_or_default();
     }
-    Some(Drift {
-        kind: Kind::Result,
-        step: Some(step.number),
-        tool: step.tool.clone(),
-        call: Some(call.to_string()),
-        message: format!("step {} (`{}`) {what}", step.number, step.tool),
-        changes,
-    })
+    let message = format!("step {} (`{}`) {what}", step.number, step.tool);
+    let drift = Drift::at(Kind::Result, (step.number, step.tool.clone()), message);
+    Some(Drift { call: Some(call.to_string()), changes, ..drift })
 }

@@ -119,6 +119,7 @@ pub(super) fn opening(
         incognito: request.incognito,
         replay: request.replay,
         recording: request.recording,
+        fork_at: request.fork_at,
     })
 }
 

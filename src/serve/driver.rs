@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulConnection;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -138,19 +139,7 @@ where
         .max_local_error_reset_streams(RESETS_MAX)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(20));
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        biased;
-        ended = connection.as_mut() => ended,
-        () = closing.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended badly");
-    }
+    to_its_end(builder.serve_connection(TokioIo::new(stream), service), closing).await;
 }
 
 /// Drives one HTTP/1.1 connection to its end.
@@ -166,7 +155,15 @@ where
 {
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_headers(HEADERS_MAX);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    to_its_end(builder.serve_connection(TokioIo::new(stream), service), closing).await;
+}
+
+/// Lets a connection end; once `closing`, what it is at is finished and nothing more is taken.
+async fn to_its_end<C>(connection: C, closing: CancellationToken)
+where
+    C: GracefulConnection,
+    C::Error: std::fmt::Display,
+{
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         biased;

@@ -79,6 +79,7 @@ pub struct Metrics {
     tools: RwLock<BTreeSet<String>>,
     calls: Family<Decided, Counter>,
     unenforced: Family<ToolVerdict, Counter>,
+    denials: Family<CodeLabel, Counter>,
     outcomes: Family<ToolOutcome, Counter>,
     call_duration: Latencies,
     decision_duration: Histogram,
@@ -121,6 +122,7 @@ impl Metrics {
             tools: RwLock::new(tools.into_iter().collect()),
             calls: Family::default(),
             unenforced: Family::default(),
+            denials: Family::default(),
             outcomes: Family::default(),
             call_duration: Latencies::new_with_constructor(latency),
             decision_duration: latency(),
@@ -157,6 +159,8 @@ impl Metrics {
         r.register("calls", "Calls that were decided and recorded", self.calls.clone());
         let help = "Calls that ran although the policy speaks against them: observe mode";
         r.register("unenforced", help, self.unenforced.clone());
+        let help = "Calls that were judged and denied, by the code of the first reason";
+        r.register("denials", help, self.denials.clone());
         r.register("outcomes", "Permitted calls by how they ended", self.outcomes.clone());
         let help = "Time of one call by stage of the road";
         r.register_with_unit("call_duration", help, Unit::Seconds, self.call_duration.clone());
@@ -219,6 +223,11 @@ impl Metrics {
         self.calls.get_or_create(&Decided { tool, verdict, enforced }).inc();
     }
 
+    /// A call was judged and is denied, first of all for this code of the contract.
+    pub fn denied(&self, code: &'static str) {
+        self.denials.get_or_create(&CodeLabel { code }).inc();
+    }
+
     /// A permitted call ended: `completed`, `failed`, `unknown`, `cancelled`.
     pub fn outcome(&self, tool: &str, outcome: &'static str) {
         let tool = self.known(tool);
@@ -274,7 +283,7 @@ impl Metrics {
 
     /// So many break-glass orders are in force.
     pub fn break_glass(&self, open: usize) {
-        self.break_glass_open.set(i64::try_from(open).unwrap_or(i64::MAX));
+        self.break_glass_open.set(gauged(open));
     }
 
     /// A call needs no approver because of break-glass.
@@ -328,13 +337,13 @@ impl Metrics {
     }
 
     /// So many runs are open.
-    pub fn open_runs(&self, runs: i64) {
-        self.open_runs.set(runs);
+    pub fn open_runs(&self, runs: usize) {
+        self.open_runs.set(gauged(runs));
     }
 
     /// So many calls wait for an approval.
-    pub fn held_calls(&self, calls: i64) {
-        self.held_calls.set(calls);
+    pub fn held_calls(&self, calls: usize) {
+        self.held_calls.set(gauged(calls));
     }
 
     /// Counts one more call on the road until the returned value is dropped.
@@ -378,6 +387,10 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.dec();
     }
+}
+
+fn gauged(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 fn latency() -> Histogram {

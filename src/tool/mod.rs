@@ -9,6 +9,7 @@ pub mod command;
 mod content;
 pub mod fetch;
 pub mod file;
+mod forms;
 pub mod grpc;
 pub mod http;
 pub mod limit;

@@ -21,7 +21,10 @@ impl Reading {
     fn of(source: &str) -> Self {
         let mut reading = Self::empty(source.len());
         for (at, c) in source.char_indices() {
-            reading.push(c, at..at.saturating_add(c.len_utf8()));
+            let from = at..at.saturating_add(c.len_utf8());
+            if let Some(c) = folded(c) {
+                reading.push(c, from);
+            }
         }
         reading
     }
@@ -85,6 +88,23 @@ impl Reading {
         })
     }
 
+    /// What else it may be read as. Each only where that could show something else.
+    fn beside(&self) -> Vec<Self> {
+        let any = |is: fn(u8) -> bool| self.text.bytes().any(is);
+        let apart = |b: u8| b <= b' ' || b":-,;".contains(&b) || (b'A'..=b'F').contains(&b);
+        let mut out = Vec::new();
+        if self.text.contains('=') {
+            out.push(self.printable());
+        }
+        if any(apart) {
+            out.push(self.digits());
+        }
+        if any(|b| b <= b' ') {
+            out.push(self.squeezed());
+        }
+        out
+    }
+
     /// Hexadecimal digits alone, lowercase, without what people write between bytes.
     fn digits(&self) -> Self {
         self.walked(|rest| match rest {
@@ -95,32 +115,42 @@ impl Reading {
     }
 }
 
-/// The readings of a text beside itself. Each looks only where it could see something else.
+/// The readings of a text beside itself: what it decodes to, layer by layer, and each of those as if it were
+/// quoted-printable, digits or broken over lines.
 pub(super) fn readings(source: &str) -> Vec<Reading> {
-    let spaced = |text: &str| text.bytes().any(|b| b <= b' ');
-    let mut out = Vec::new();
     let plain = Reading::of(source);
-    let mut layer =
-        Some(&plain).filter(|_| source.contains(['%', '\\', '&'])).and_then(Reading::unescaped);
+    let mut out = plain.beside();
+    let escapes = plain.text.contains(['%', '\\', '&']);
+    let mut layer = Some(&plain).filter(|_| escapes).and_then(Reading::unescaped);
     for _ in 0..LAYERS {
         let Some(reading) = layer else { break };
         layer = reading.unescaped();
-        if spaced(&reading.text) {
-            out.push(reading.squeezed());
-        }
+        out.extend(reading.beside());
         out.push(reading);
     }
-    if source.contains('=') {
-        out.push(plain.printable());
-    }
-    let apart = |b: u8| b <= b' ' || b":-,;".contains(&b);
-    if source.bytes().any(|b| apart(b) || (b'A'..=b'F').contains(&b)) {
-        out.push(plain.digits());
-    }
-    if spaced(source) {
-        out.push(plain.squeezed());
+    if source.chars().any(|c| folded(c) != Some(c)) {
+        out.push(plain);
     }
     out
+}
+
+/// What a person sees in a character that only looks like ASCII; nothing where they see nothing.
+fn folded(c: char) -> Option<char> {
+    let ascii = |base: u32| u32::from(c).checked_sub(base).and_then(char::from_u32);
+    match c {
+        // Soft hyphen, joiners and marks without a width, and what selects a variant.
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{180e}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2060}'..='\u{2064}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' => None,
+        '\u{ff01}'..='\u{ff5e}' => ascii(0xfee0),
+        // Tags: ASCII that nobody sees and models read.
+        '\u{e0020}'..='\u{e007e}' => ascii(0xe_0000),
+        _plain => Some(c),
+    }
 }
 
 fn first(bytes: &[u8]) -> Option<char> {
@@ -148,6 +178,8 @@ fn escape(bytes: &[u8]) -> Option<(char, usize)> {
         [b'\\', b'u', rest @ ..] => Some((number(rest.get(..4)?, 16)?, 6)),
         [b'\\', b'x', high, low, ..] => Some((byte(&[*high, *low])?, 4)),
         [b'\\', c @ (b'/' | b'"' | b'\'' | b'\\'), ..] => Some((char::from(*c), 2)),
+        // What breaks a line or spaces letters: which of them it is does not matter.
+        [b'\\', b'b' | b'f' | b'n' | b'r' | b't', ..] => Some((' ', 2)),
         [b'&', rest @ ..] => {
             // Entities are short; what is longer is none.
             let end = rest.iter().take(10).position(|b| *b == b';')?;

@@ -5,15 +5,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use parking_lot::{RwLock, RwLockReadGuard};
 use regex::Regex;
 
+use super::forms::forms;
 use super::readings::readings;
 use super::{ToolExecutor, text};
 use crate::catalog::secret::Secret;
-use crate::catalog::template;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::decision::Reason;
@@ -145,7 +143,8 @@ impl Finder {
 
 impl Scrub {
     /// Prepares to find these secrets: as they are, percent-encoded, in hex, as numbers, backwards,
-    /// escaped for JSON, HTML or mail, broken over lines, and inside base64 of something longer; those
+    /// escaped for JSON, HTML or mail, broken over lines, in letters that only look like ASCII, by thirteen
+    /// places, and inside base64 or base32 of something longer; those
     /// of their values too that come later.
     #[must_use]
     pub fn new(secrets: &[Secret]) -> Self {
@@ -223,59 +222,6 @@ impl std::fmt::Debug for Scrub {
     }
 }
 
-fn forms(secret: &str) -> Vec<String> {
-    let mut percent = String::new();
-    template::encode(secret, &mut percent);
-    let mut percent_lower = String::new();
-    for byte in secret.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            percent_lower.push(char::from(byte));
-        } else {
-            percent_lower.push_str(&format!("%{byte:02x}"));
-        }
-    }
-    // As JSON inside a text writes it, with and without the escaped slash of some writers.
-    let quoted = secret.replace('\\', "\\\\").replace('"', "\\\"");
-    let percent_of_form = percent.replace("%20", "+");
-    let mut out = vec![
-        secret.to_owned(),
-        quoted.replace('/', "\\/"),
-        quoted,
-        percent,
-        percent_lower,
-        hex::encode(secret),
-        hex::encode_upper(secret),
-        secret.chars().rev().collect(),
-        // As forms write a space, and as some write bytes: numbers in a list.
-        secret.replace(' ', "+"),
-        percent_of_form,
-        secret.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(","),
-    ];
-    for shift in 0..3_usize {
-        out.extend(base64_core(&STANDARD_NO_PAD, secret, shift));
-        out.extend(base64_core(&URL_SAFE_NO_PAD, secret, shift));
-    }
-    out
-}
-
-/// What base64 of any text has in it when the secret starts `shift` bytes after a group of three:
-/// the characters that depend on the secret alone.
-fn base64_core(
-    engine: &base64::engine::GeneralPurpose,
-    secret: &str,
-    shift: usize,
-) -> Option<String> {
-    let padded = [vec![0; shift], secret.as_bytes().to_vec()].concat();
-    let text = engine.encode(&padded);
-    let first = match shift {
-        0 => 0,
-        1 => 2,
-        _ => 3,
-    };
-    let last = padded.len().checked_mul(8)?.checked_div(6)?;
-    text.get(first..last).map(str::to_owned)
-}
-
 /// An executor whose every outcome is scrubbed, whoever wrote it.
 pub(super) struct Scrubbed {
     pub(super) inner: Arc<dyn ToolExecutor>,
@@ -314,8 +260,11 @@ impl ToolExecutor for Scrubbed {
 mod tests {
     #![expect(clippy::wildcard_enum_match_arm, reason = "tests may stop at the first surprise")]
 
-    use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use proptest::prelude::*;
+
+    use super::*;
 
     const TOKEN: &str = "sk-live/Abc+123=xyz";
 

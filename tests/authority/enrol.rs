@@ -1,200 +1,14 @@
 //! Sidecars without an enrolment key: a hub certifies their writers.
 
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
-use std::process::Command;
-
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use wicketgate::clock::{Clock as _, SystemClock, SystemEntropy, random16, random32};
+use wicketgate::clock::{Clock as _, SystemClock};
 use wicketgate::crypto::keys::PublicKey;
-use wicketgate::domain::id::ChainId;
 use wicketgate::domain::json::{Json, Limits};
 use wicketgate::ledger::enrolment::Request;
-use wicketgate::ledger::entry::{Entry, Kind};
-use wicketgate::ledger::postgres::{Login, Options, Postgres, PostgresReader, migrate};
-use wicketgate::ledger::store::{LeaseRequest, Leased, LedgerReader as _, LedgerStore as _};
-use wicketgate::ledger::writer_key::{Certificate, WriterKey};
+use wicketgate::ledger::writer_key::Certificate;
 
-use crate::ca::Ca;
 use crate::checker::check_running;
-use crate::hub::Hub;
-use crate::people::People;
-use crate::sidecar::{Estate, run};
-use crate::support::pg::{Pg, TestDb};
-use crate::tool::Tool;
-
-/// Two pools, the enrolment key, and where the hub enrols.
-struct Town {
-    dir: TempDir,
-    ca: Ca,
-    db: TestDb,
-    tool: Tool,
-    people: People,
-    port: u16,
-    tls: bool,
-}
-
-impl Town {
-    async fn new(tls: bool) -> Town {
-        let ca = Ca::new();
-        ca.server("hub");
-        let dir = tempfile::tempdir().unwrap();
-        run(dir.path(), &["keygen", "--out", "enrolment.pem"]);
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let (tool, people) = (Tool::start().await, People::new());
-        let db = tokio::task::spawn_blocking(Pg::cluster).await.unwrap().database().await;
-        let town = Town { dir, ca, db, tool, people, port, tls };
-        for pool in ["local", "other", "stranger"] {
-            town.token(pool, pool);
-        }
-        town
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn shown(&self, name: &str) -> String {
-        self.path(name).display().to_string()
-    }
-
-    /// Writes the token file of this name.
-    fn token(&self, name: &str, token: &str) {
-        let file = self.path(&format!("{name}.token"));
-        std::fs::write(&file, format!("{token:-<43}")).unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-    }
-
-    /// A sidecar with this token that is certified by the hub.
-    fn sidecar(&self, token: &str) -> Estate {
-        let (db, scheme) = (&self.db, if self.tls { "https" } else { "http" });
-        let estate = Estate::postgres(&self.tool, &db.writer_url, &db.admin_url, "local");
-        estate.configure(|config| {
-            config["enrolment"] = json!({"hub": format!("{scheme}://127.0.0.1:{}", self.port),
-                "token_file": self.shown(&format!("{token}.token")),
-                "public_key": self.shown("enrolment.pem.pub")});
-            if self.tls {
-                config["enrolment"]["ca_file"] = json!(self.ca.shown("ca.pem"));
-            }
-        });
-        estate
-    }
-
-    async fn hub(&self, estate: &Estate, name: &str) -> Hub {
-        let urls = (self.db.operator_url.as_str(), self.db.reader_url.as_str());
-        let pool =
-            |name: &str| json!({"pool": name, "token_file": self.shown(&format!("{name}.token"))});
-        Hub::configured(
-            estate,
-            &self.people,
-            urls,
-            (name, &|config: &mut Value| {
-                config.as_object_mut().unwrap().remove("enrolment");
-                config["fleet"] = json!({"enrolment_key": self.shown("enrolment.pem")});
-                let mut registry = json!({"listen": format!("127.0.0.1:{}", self.port), "days": 1,
-                "tokens": [pool("local"), pool("other")]});
-                if self.tls {
-                    registry["tls"] =
-                        json!({"cert": self.ca.shown("hub.pem"), "key": self.ca.shown("hub.key")});
-                }
-                config["hub"]["enrolment"] = registry;
-            }),
-        )
-        .await
-    }
-
-    /// Writes a configuration for exports: it has the keys, and a login that reads.
-    async fn exporter(&self, estate: &Estate) {
-        let (name, tenant) = ("wg_exporter".to_owned(), "default".to_owned());
-        let logins = [
-            Login::Writer { name: name.clone(), password: None, tenant: tenant.clone() },
-            Login::Reader { name, password: None, tenant: Some(tenant) },
-        ];
-        migrate(&self.db.admin_url, &logins).await.unwrap();
-        let text = std::fs::read_to_string(estate.path("wicketgate.yaml")).unwrap();
-        let mut config: Value = serde_json::from_str(&text).unwrap();
-        config.as_object_mut().unwrap().remove("enrolment");
-        let url = self.db.writer_url.replace("wg_writer@", "wg_exporter@");
-        config["ledger"]["postgres"]["url"] = json!(url);
-        config["fleet"] = json!({"key": "fleet.pem", "enrolment_key": self.shown("enrolment.pem")});
-        std::fs::write(estate.path("exporter.yaml"), config.to_string()).unwrap();
-    }
-
-    /// Who was enrolled, by what hubs recorded.
-    async fn enrolled(&self) -> Vec<Value> {
-        let reader = PostgresReader::connect(&self.db.reader_url).await.unwrap();
-        let mut found = Vec::new();
-        for chain in reader.chains().await.unwrap() {
-            let rows =
-                reader.entries_of(&chain.chain, &[Kind::WriterEnrolled.as_str()]).await.unwrap();
-            found.extend(
-                rows.iter().map(|row| Entry::parse(&row.body).unwrap().draft.data.to_serde()),
-            );
-        }
-        found
-    }
-
-    async fn slots(&self) -> Vec<String> {
-        let reader = PostgresReader::connect(&self.db.reader_url).await.unwrap();
-        let chains = reader.chains().await.unwrap().into_iter().map(|chain| chain.slot);
-        chains.filter(|slot| !slot.starts_with("hub/")).collect()
-    }
-
-    /// A slot of this pool, taken as a sidecar would.
-    async fn lease(&self, pool: &str) -> Leased {
-        let store = Postgres::connect(&self.db.writer_url, Options::default()).await.unwrap();
-        let request = LeaseRequest {
-            tenant: "default".into(),
-            pool: pool.into(),
-            writer: "test".into(),
-            previous: None,
-            secret: random32(&SystemEntropy),
-            chain: ChainId::from_bytes(random16(&SystemEntropy)),
-            term: std::time::Duration::from_secs(60),
-        };
-        store.lease(&request).await.unwrap()
-    }
-
-    /// Asks the hub in the clear with the token of this name; status and body.
-    async fn asks(&self, token: &str, (request, proof): &(String, String)) -> (u16, Value) {
-        let token = std::fs::read_to_string(self.path(&format!("{token}.token"))).unwrap();
-        let body = json!({"request": request, "proof": proof}).to_string();
-        let head = format!(
-            "POST /v1/enrol HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
-             Authorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        self.sends(&head).await
-    }
-
-    async fn sends(&self, bytes: &str) -> (u16, Value) {
-        let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
-        stream.write_all(bytes.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head[9..12].parse().unwrap(), serde_json::from_str(body).unwrap_or(Value::Null))
-    }
-}
-
-fn key() -> WriterKey {
-    WriterKey::generate(&SystemEntropy, "origin", SystemClock::new().now())
-}
-
-/// What a sidecar that holds this slot asks for.
-fn request(leased: &Leased, key: &WriterKey) -> Request {
-    let certificate = Certificate {
-        slot: leased.slot.clone(),
-        epoch: leased.key.epoch,
-        key: key.public(),
-        pod: "pod".into(),
-        image_digest: "none".into(),
-        not_after: key.not_after(),
-    };
-    Request { tenant: "default".into(), log: leased.origin.clone(), certificate }
-}
+use crate::town::{Town, key, request};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sidecars_are_enrolled_by_the_hub_without_an_enrolment_key_and_their_evidence_verifies_under_it()
@@ -230,40 +44,7 @@ async fn sidecars_are_enrolled_by_the_hub_without_an_enrolment_key_and_their_evi
     runs.push(agent.run.clone());
 
     // The auditor pins the enrolment key, which only the hub has.
-    let dir = estates[0].path(".");
-    for name in ["evidence.pem", "fleet.pem"] {
-        run(&dir, &["keygen", "--out", name]);
-    }
-    town.exporter(&estates[0]).await;
-    let trusts = |file: &str, enrolment: &str| {
-        let text = format!("evidence-key evidence.pem.pub\nenrolment-key {enrolment}\n");
-        std::fs::write(estates[0].path(file), text).unwrap();
-    };
-    trusts("trust.txt", &town.shown("enrolment.pem.pub"));
-    trusts("other.txt", "fleet.pem.pub");
-    for (i, id) in runs.iter().enumerate() {
-        let out = format!("proof{i}");
-        let order = ["evidence", "export", "--config", "exporter.yaml", "--run", id, "--out", &out];
-        let keys = ["--key", "evidence.pem", "--artifacts", "state/artifacts"];
-        run(&dir, &[&order[..], &keys].concat());
-        let verify = |trust: &str| {
-            let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-                .args(["evidence", "verify", "--json", "--trust", trust, &out])
-                .current_dir(&dir)
-                .output()
-                .unwrap();
-            let said: Value = serde_json::from_slice(&done.stdout).unwrap();
-            let checks = said["checks"].as_array().unwrap();
-            let enrolled = checks.iter().find(|check| check["id"] == "S1").unwrap();
-            (done.status.code(), enrolled["outcome"].as_str().unwrap().to_owned(), said)
-        };
-        let (exit, enrolled, said) = verify("trust.txt");
-        assert_eq!((exit, enrolled.as_str()), (Some(0), "VALID"), "{said}");
-        let (exit, enrolled, said) = verify("other.txt");
-        assert_eq!((exit, enrolled.as_str()), (Some(1), "INVALID"), "{said}");
-    }
-    std::fs::write(estates[0].path("reader.url"), &town.db.reader_url).unwrap();
-    run(&dir, &["ledger", "verify", "--postgres-url-file", "reader.url", "--trust", "trust.txt"]);
+    town.proves(&estates[0], &runs).await;
     for gate in &mut gates {
         gate.stop().await;
     }
@@ -384,18 +165,7 @@ async fn a_request_is_answered_once_for_its_own_slot_epoch_and_key_and_is_the_sa
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_wrong_with_enrolment_in_a_configuration_is_said_with_its_place() {
     let town = Town::new(false).await;
-    let refused = |change: &dyn Fn(&mut Value), words: &[&str]| {
-        let estate = town.sidecar("local");
-        estate.configure(change);
-        let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(["config", "check", "wicketgate.yaml"])
-            .current_dir(estate.path("."))
-            .output()
-            .unwrap();
-        let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
-        assert_eq!(done.status.success(), words.is_empty(), "{said}");
-        assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
-    };
+    let refused = |change: &dyn Fn(&mut Value), words: &[&str]| town.checks(change, words);
     refused(&|_| (), &[]);
     refused(
         &|config| config["fleet"] = json!({"enrolment_key": town.shown("enrolment.pem")}),

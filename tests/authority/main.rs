@@ -28,6 +28,7 @@ mod tool;
 mod alone;
 mod amend;
 mod amend_fleet;
+mod api_server;
 mod custody;
 mod elsewhere;
 mod enrol;
@@ -36,10 +37,12 @@ mod glass;
 mod glass_fleet;
 mod hub;
 mod people;
+mod projected;
 mod reaper;
 mod refused;
 mod table;
 mod tls;
+mod town;
 
 #[path = "../support/ca.rs"]
 mod ca;

@@ -84,7 +84,7 @@ impl Estate {
         let servers = servers(estate.dir.path());
         estate.configure(tools, &servers);
         std::fs::create_dir_all(estate.path("bundle/agent")).unwrap();
-        let rules = "package wicketgate.agent\nimport rego.v1\nallow if input.tool.kind in {\"command\", \"mcp\"}\n";
+        let rules = "package wicketgate.agent\nimport rego.v1\nallow if input.tool.kind in {\"command\", \"mcp\", \"http\", \"sql\", \"grpc\", \"model\", \"file.read\", \"file.write\"}\n";
         std::fs::write(estate.path("bundle/agent/main.rego"), rules).unwrap();
         let sign = ["policy", "sign", "bundle", "--key", "policy", "--name", "command"];
         estate.run(&[&sign[..], &["--version", "1.0.0"]].concat());

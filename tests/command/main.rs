@@ -20,6 +20,7 @@ mod escape;
 mod estate;
 mod limits;
 mod others;
+mod processor;
 mod servers;
 mod start;
 mod together;

@@ -15,7 +15,7 @@ use crate::waiting::until;
 const SERVER: &str = include_str!("server.py");
 
 /// The fixture, as `servers[]` has it, in this sandbox. It reads `data` and writes `ws`, and has this mark.
-fn fixture(dir: &Path, name: &str, sandbox: Value, mark: &str) -> Value {
+pub fn fixture(dir: &Path, name: &str, sandbox: Value, mark: &str) -> Value {
     let script = dir.join("data/server.py");
     std::fs::write(&script, SERVER).unwrap();
     let mut sandbox = sandbox;
@@ -40,7 +40,7 @@ fn both(more: &Value, mark: &str) -> Estate {
 }
 
 /// What the server says, and whether it calls that an error.
-async fn ask(agent: &Agent, tool: &str, args: Value) -> (String, bool) {
+pub async fn ask(agent: &Agent, tool: &str, args: Value) -> (String, bool) {
     let got = answer(agent.call(tool, "", &args.to_string()).await);
     let text = got["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{got}"));
     (text.to_owned(), got["isError"] == json!(true))

@@ -1,5 +1,6 @@
 //! What all processes of one run may use together, where this system has control groups for it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -7,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::estate::{Estate, GATE, alive, answer, program, script};
 use crate::process;
+use crate::servers::{ask, fixture};
 use crate::waiting::until;
 
 /// Four processes that write to 60 MiB each and wait for one another; says how many could.
@@ -30,8 +32,11 @@ print(sum(len(os.read(one, 1)) for one in ready), flush=True)
 /// Threads that wait; says how many could be started.
 const THREADS: &str = "import threading, time, os\nn = 0\ntry:\n    for n in range(100):\n        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\nexcept (RuntimeError, MemoryError):\n    pass\nprint(n, flush=True)\nos._exit(0)";
 
+/// The same in a server, which goes on.
+const THREADS_HERE: &str = "import threading\nn = 0\ntry:\n    for n in range(100):\n        threading.Thread(target=threading.Event().wait, daemon=True).start()\nexcept (RuntimeError, MemoryError):\n    pass\nprint(n)";
+
 /// Whether this machine has them for us, as the gate itself says.
-fn has_cgroups(estate: &Estate) -> bool {
+pub fn has_cgroups(estate: &Estate) -> bool {
     let (_, out, err) = estate.try_run(&["tools", "probe", "--json"]);
     let told: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
     let text = told.to_string();
@@ -43,8 +48,13 @@ fn has_cgroups(estate: &Estate) -> bool {
     has
 }
 
+/// A gate with one command, which can say whether there are any.
+fn plain() -> Estate {
+    Estate::new(&[script("plain", "print(1)", json!({"sandbox": "S1"}), json!({}))])
+}
+
 /// The groups of this process that are a run's own, as directories that are there now.
-fn groups(pid: &str) -> Vec<PathBuf> {
+pub fn groups(pid: &str) -> Vec<PathBuf> {
     let told = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let mut found = Vec::new();
     for line in told.lines().filter(|line| line.contains("/run-")) {
@@ -64,8 +74,7 @@ fn children(memory: u64, pids: u64) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_and_processes_are_bounded_for_all_of_a_command_together() {
-    let plain = script("plain", "print(1)", json!({"sandbox": "S1"}), json!({}));
-    if !has_cgroups(&Estate::new(&[plain])) {
+    if !has_cgroups(&plain()) {
         return;
     }
     let threads = json!({"sandbox": "S1", "limits": {"pids": 8}});
@@ -140,6 +149,92 @@ async fn a_run_has_groups_of_its_own_which_end_with_it_or_with_the_next_gate() {
     let next = estate.serve();
     until("the leftovers to be swept", || async { leaf.iter().all(|dir| !dir.is_dir()) }).await;
     drop(next);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_and_processes_are_bounded_for_a_server_and_all_it_starts_together() {
+    if !has_cgroups(&plain()) {
+        return;
+    }
+    let estate = Estate::with(&[], |dir| {
+        let of = |name: &str, memory: u64| {
+            let family = json!({"level": "S2", "programs": [program("true")], "pids": 16,
+                "memory_bytes": memory << 20, "cgroup": "required"});
+            fixture(dir, name, family, "bounded")
+        };
+        let threads = json!({"level": "S1", "pids": 8, "cgroup": "required"});
+        vec![of("large", 512), of("small", 128), fixture(dir, "threads", threads, "bounded")]
+    });
+    let gate = estate.serve();
+    let agent = gate.agent().await;
+    let family = json!({"text": FAMILY});
+    // Each process alone is within its limit; all of them are within that of the large one only.
+    assert_eq!(ask(&agent, "large.run", family.clone()).await, ("4\n".to_owned(), false));
+    match agent.call("small.run", "", &family.to_string()).await {
+        Ok(text) => {
+            let got: Value = serde_json::from_str(&text).unwrap();
+            let could = got["content"][0]["text"].as_str().unwrap();
+            // It could not start all of them, or not all of those lived.
+            assert!(could.trim().parse::<u32>().map_or(true, |could| could < 4), "{got}");
+        }
+        // It was the server itself that was killed.
+        Err(ended) => {
+            assert!(matches!(ended.code.as_str(), "call.unknown" | "tool.failed"), "{ended:?}");
+        }
+    }
+    let started = ask(&agent, "threads.run", json!({"text": THREADS_HERE})).await.0;
+    let started: u32 = started.trim().parse().unwrap_or_else(|e| panic!("{e}: {started}"));
+    assert!((1..8).contains(&started), "{started}");
+    for one in estate.entries("call.completed") {
+        assert_eq!(one["observed"]["cgroup"], "memory,pids", "{one}");
+    }
+}
+
+/// Its children are away from it and nobody waits for them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_and_all_it_starts_are_in_groups_of_their_own_and_end_as_a_whole() {
+    if !has_cgroups(&plain()) {
+        return;
+    }
+    let mark = format!("wgs-groups-{}", std::process::id());
+    let estate = Estate::with(&[], |dir| {
+        let family = json!({"level": "S2", "programs": [program("true")], "cgroup": "required"});
+        vec![
+            fixture(dir, "first", family.clone(), &format!("{mark}-first")),
+            fixture(dir, "second", family, &format!("{mark}-second")),
+        ]
+    });
+    let gate = estate.serve();
+    let agent = gate.agent().await;
+    let leaves = |server: &str| -> BTreeSet<Vec<PathBuf>> {
+        let lines = alive(&format!("{mark}-{server}"));
+        let pids = lines.iter().filter_map(|line| line.split(':').next());
+        pids.map(groups).filter(|groups| !groups.is_empty()).collect()
+    };
+    let mut of = Vec::new();
+    for server in ["first", "second"] {
+        assert_eq!(ask(&agent, &format!("{server}.family"), json!({})).await.0, "there");
+        until("the children of a server", || async {
+            alive(&format!("{mark}-{server}")).len() >= 3
+        })
+        .await;
+        let leaves = leaves(server);
+        assert_eq!(leaves.len(), 1, "all of them are in the same: {leaves:?}");
+        of.extend(leaves);
+    }
+    assert_ne!(of[0], of[1]);
+    // The first process of the server ends, and nothing is said to the others.
+    let before = alive(&format!("{mark}-first"));
+    let lowest = before.iter().filter_map(|line| line.split(':').next()?.parse().ok()).min();
+    let leader = rustix::process::Pid::from_raw(lowest.unwrap()).unwrap();
+    rustix::process::kill_process(leader, rustix::process::Signal::KILL).unwrap();
+    until("all of the first to be gone", || async {
+        let now = alive(&format!("{mark}-first"));
+        before.iter().all(|line| !now.contains(line)) && of[0].iter().all(|dir| !dir.is_dir())
+    })
+    .await;
+    assert!(of[1].iter().all(|dir| dir.is_dir()), "the other server goes on");
+    assert!(ask(&agent, "second.surroundings", json!({})).await.0.contains("cwd"));
 }
 
 /// A gate whose hierarchies are hidden from it.

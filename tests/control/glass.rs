@@ -13,52 +13,36 @@ use wicketgate::control::{Order, Orders};
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::crypto::openssh;
 use wicketgate::domain::code::Code;
-use wicketgate::domain::decision::{LayerDigest, Reason, Verdict};
-use wicketgate::domain::digest::Digest;
+use wicketgate::domain::decision::{Reason, Verdict};
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::json::Json;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{self, Breaker, Refused};
 use wicketgate::ledger::memory;
-use wicketgate::policy::{Answer, EngineError, PolicyEngine};
+use wicketgate::policy::{Answer, PolicyEngine};
 
 use crate::desk::given;
+use crate::inside;
 use crate::road::{Before, Bench, Serving};
 
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * MINUTE;
 
 /// Lets nothing run without an approver, unless glass was broken.
-#[derive(Debug)]
-struct Asks([LayerDigest; 1]);
-
-impl PolicyEngine for Asks {
-    fn decide(&self, input: &[u8]) -> Result<Answer, EngineError> {
-        let input: serde_json::Value = serde_json::from_slice(input).unwrap();
-        let (mut verdict, mut reasons) = (Verdict::Allow, Vec::new());
-        if input["break_glass"]["open"] == false {
-            verdict = Verdict::RequireApproval;
-            reasons.push(Reason {
-                code: Code::PolicyDenied,
-                detail: "somebody".into(),
-                message: "somebody has to look".into(),
-                rule: "test".into(),
-            });
+fn asks() -> Arc<dyn PolicyEngine> {
+    inside::engine(|input| {
+        if input["break_glass"]["open"] != false {
+            return Ok(inside::allowed());
         }
-        Ok(Answer { verdict, reasons, obligations: Vec::new(), enforced: true })
-    }
-
-    fn digest(&self) -> Digest {
-        Digest::of(&[b"asks"])
-    }
-
-    fn layers(&self) -> &[LayerDigest] {
-        &self.0
-    }
-
-    fn engine(&self) -> &'static str {
-        "test/1"
-    }
+        let reason = Reason {
+            code: Code::PolicyDenied,
+            detail: "somebody".into(),
+            message: "somebody has to look".into(),
+            rule: "test".into(),
+        };
+        let (verdict, reasons) = (Verdict::RequireApproval, vec![reason]);
+        Ok(Answer { verdict, reasons, ..inside::allowed() })
+    })
 }
 
 /// Harry and Iris, whose keys break glass.
@@ -139,9 +123,8 @@ impl Gate {
 
     async fn of(list: Arc<Memory>, holders: Holders, clock: i64) -> Gate {
         let (bench, orders) = (Bench::new(), Arc::clone(&list));
-        let layer = LayerDigest { layer: "agent".into(), digest: Digest::of(&[b"asks"]) };
         let breaker: Arc<dyn Breaker> = Arc::new(holders.clone());
-        let before = Before { clock, breaker: Some(breaker), engine: Arc::new(Asks([layer])) };
+        let before = Before { clock, breaker: Some(breaker), engine: asks() };
         let (store, settings) = (Arc::new(memory::Memory::new()), enforce::Settings::default());
         let serving = Serving::start_with(store, &bench, settings, |_| orders as _, before).await;
         Gate { serving, list, holders, bench }

@@ -34,6 +34,8 @@ mod selftest;
 mod stores;
 mod suspend;
 
+#[path = "../support/inside.rs"]
+mod inside;
 #[path = "../support/mod.rs"]
 mod support;
 

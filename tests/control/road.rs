@@ -1,39 +1,36 @@
 //! A road of this process, on any ledger and any list, with a tool that can be made to wait.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use wicketgate::catalog::schema::Schema;
-use wicketgate::clock::{Clock, SystemClock, SystemEntropy};
+use wicketgate::clock::{Clock, SystemClock};
 use wicketgate::control::Orders;
-use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::call::{Auth, ToolCall};
-use wicketgate::domain::decision::{LayerDigest, Reason, Verdict};
-use wicketgate::domain::digest::Digest;
+use wicketgate::domain::decision::Reason;
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::Outcome;
-use wicketgate::domain::prepared::{Hold, ToolFacts};
+use wicketgate::domain::prepared::Hold;
 use wicketgate::domain::tier::Tier;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{self, CallRequest, Follow, Opening, Road, Run};
-use wicketgate::identity::manifest::{Grant, Limits, Manifest, Mode, Status};
-use wicketgate::identity::token::RunTokens;
+use wicketgate::identity::manifest::{Grant, Manifest};
 use wicketgate::identity::{Caller, Peer};
+use wicketgate::ledger;
 use wicketgate::ledger::permit::Permit;
-use wicketgate::ledger::spool::NoJournal;
 use wicketgate::ledger::store::{Leased, LedgerStore};
-use wicketgate::ledger::{self, Ledger};
-use wicketgate::policy::{Answer, EngineError, PolicyEngine};
+
+use wicketgate::policy::PolicyEngine;
 use wicketgate::telemetry::metrics::Metrics;
 use wicketgate::tool::ToolExecutor;
 use wicketgate::tool::scrub::Scrub;
-use wicketgate::tool::toolbox::{Tool, Toolbox};
+use wicketgate::tool::toolbox::Toolbox;
+
+use crate::inside;
 
 /// The machine's clock, whose monotonic hand can be put forward, and whose time of day can be set.
 pub struct Hands(SystemClock, AtomicU64, AtomicI64);
@@ -57,29 +54,6 @@ impl Clock for Hands {
 
     fn monotonic(&self) -> Duration {
         self.0.monotonic() + Duration::from_millis(self.1.load(Ordering::SeqCst))
-    }
-}
-
-/// Allows everything.
-#[derive(Debug)]
-struct AllowAll([LayerDigest; 1]);
-
-impl PolicyEngine for AllowAll {
-    fn decide(&self, _input: &[u8]) -> Result<Answer, EngineError> {
-        let (reasons, obligations) = (Vec::new(), Vec::new());
-        Ok(Answer { verdict: Verdict::Allow, reasons, obligations, enforced: true })
-    }
-
-    fn digest(&self) -> Digest {
-        Digest::of(&[b"allow"])
-    }
-
-    fn layers(&self) -> &[LayerDigest] {
-        &self.0
-    }
-
-    fn engine(&self) -> &'static str {
-        "test/1"
     }
 }
 
@@ -121,37 +95,17 @@ impl ToolExecutor for Waits {
 }
 
 fn toolbox(bench: &Arc<Bench>) -> Toolbox {
-    let schema = r#"{"type":"object","additionalProperties":true}"#;
-    let schema = Arc::new(Schema::parse(schema.as_bytes()).unwrap());
-    let tool = |(name, tier, read_only): (&str, Tier, bool)| Tool {
-        facts: Arc::new(ToolFacts {
-            name: ToolName::parse(name).unwrap(),
-            kind: "test".into(),
-            tier,
-            read_only,
-            idempotent: read_only,
-            definition: Digest::of(&[name.as_bytes()]),
-            cost_micro_usd: None,
-            timeout: Duration::from_secs(60),
-            result_bytes_max: 1 << 20,
-        }),
-        description: "waits".into(),
-        input_schema: schema.canonical().to_vec(),
-        schema: Arc::clone(&schema),
-        shown: None,
-        signers: Vec::new().into(),
-        executor: Arc::new(Waits(Arc::clone(bench))),
-    };
+    let tool = |(name, tier)| inside::tool(name, tier, Arc::new(Waits(Arc::clone(bench))));
     Toolbox::of(TOOLS.map(tool).into(), Scrub::default())
 }
 
-const TOOLS: [(&str, Tier, bool); 5] = [
-    ("t.zero", Tier::T0, true),
-    ("t.one", Tier::T1, false),
-    ("t.two", Tier::T2, false),
-    ("t.three", Tier::T3, false),
+const TOOLS: [(&str, Tier); 5] = [
+    ("t.zero", Tier::T0),
+    ("t.one", Tier::T1),
+    ("t.two", Tier::T2),
+    ("t.three", Tier::T3),
     // Bound, and granted by a manifest that gets it wrong.
-    (enforce::CANARY_TOOL, Tier::T1, false),
+    (enforce::CANARY_TOOL, Tier::T1),
 ];
 
 pub fn manifest() -> Arc<Manifest> {
@@ -160,29 +114,10 @@ pub fn manifest() -> Arc<Manifest> {
 
 /// A manifest that grants those of the tools.
 pub fn granting(which: impl Fn(&str) -> bool) -> Arc<Manifest> {
-    let grant = |(name, ..): (&str, Tier, bool)| Grant::of(ToolName::parse(name).unwrap());
-    Arc::new(Manifest {
-        name: "test-agent".into(),
-        version: semver::Version::new(1, 0, 0),
-        owner: "tests@example.com".into(),
-        labels: BTreeMap::new(),
-        status: Status::Active,
-        mode: Mode::Enforce,
-        model_provider: "none".into(),
-        model_names: vec!["m".into()],
-        instructions: Vec::new(),
-        delegates: Vec::new(),
-        replay: wicketgate::identity::manifest::Replay::default(),
-        policy_agent: None,
-        tools: TOOLS.into_iter().filter(|(name, ..)| which(name)).map(grant).collect(),
-        limits: Limits::default(),
-        not_before: Timestamp::from_millis(0),
-        not_after: Timestamp::from_millis(4_000_000_000_000),
-        digest: Digest::of(&[b"manifest"]),
-        yaml: Vec::new(),
-        envelope: Vec::new(),
-        signers: vec!["one".into(), "two".into()],
-    })
+    let names = TOOLS.into_iter().map(|(name, _)| name).filter(|name| which(name));
+    let tools = names.map(|name| Grant::of(ToolName::parse(name).unwrap())).collect();
+    let signers = vec!["one".into(), "two".into()];
+    Arc::new(Manifest { name: "test-agent".into(), signers, ..inside::manifest(tools) })
 }
 
 /// What a road begins with.
@@ -214,8 +149,7 @@ impl Serving {
         settings: enforce::Settings,
         list: impl FnOnce(&Leased) -> Arc<dyn Orders>,
     ) -> Serving {
-        let layer = LayerDigest { layer: "agent".into(), digest: Digest::of(&[b"allow"]) };
-        let before = Before { clock: 0, breaker: None, engine: Arc::new(AllowAll([layer])) };
+        let before = Before { clock: 0, breaker: None, engine: inside::allows() };
         Self::start_with(store, bench, settings, list, before).await
     }
 
@@ -229,37 +163,20 @@ impl Serving {
     ) -> Serving {
         let clock = Arc::new(Hands(SystemClock::new(), AtomicU64::new(0), AtomicI64::new(0)));
         clock.set(before.clock);
-        let metrics = Arc::new(Metrics::new(Vec::new(), "0", "test"));
-        let parts = ledger::Parts {
+        let parts = inside::Parts {
             store,
             clock: Arc::clone(&clock) as _,
-            entropy: Arc::new(SystemEntropy),
-            signer: Arc::new(SecretKey::generate(&SystemEntropy)),
-            log_key: None,
-            journal: Box::new(NoJournal),
-            lease_file: None,
-            metrics: Arc::clone(&metrics),
-        };
-        let of_ledger = ledger::Settings {
-            lease_term: Duration::from_secs(600),
-            ..ledger::Settings::default()
-        };
-        let (ledger, writer) = Ledger::new(of_ledger, parts);
-        let (send, recovered) = oneshot::channel();
-        let stop = CancellationToken::new();
-        let stopping = stop.clone();
-        tokio::spawn(async move { writer.run(stopping, send).await });
-        let runs = recovered.await.unwrap();
-        let leased = ledger.leased().unwrap().clone();
-        let parts = enforce::Parts {
-            ledger,
             toolbox: toolbox(bench),
-            tokens: Arc::new(RunTokens::new([7; 32])),
-            clock: Arc::clone(&clock) as _,
-            entropy: Arc::new(SystemEntropy),
-            metrics,
+            metrics: Arc::new(Metrics::new(Vec::new(), "0", "test")),
+            ledger: ledger::Settings {
+                lease_term: Duration::from_secs(600),
+                ..ledger::Settings::default()
+            },
+            road: settings,
         };
-        let road = Road::new(settings, parts);
+        let stop = CancellationToken::new();
+        let (road, ledger, runs) = inside::road(parts, &stop).await;
+        let leased = ledger.leased().unwrap().clone();
         let follow = Follow {
             orders: list(&leased),
             origin: leased.origin.clone(),

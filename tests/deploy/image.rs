@@ -5,9 +5,8 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::{top, waiting};
+use crate::{PROGRAM, top, waiting};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
 /// As in the chart's values.
 const GATE: u32 = 65532;
 const AGENT: u32 = 10001;
@@ -111,7 +110,7 @@ fn furnish(dir: &Path) -> Vec<String> {
     let secret = "wicketgate keygen --out fleet.pem\n\
                   echo 'fleet: {key: /run/secrets/wicketgate/fleet.pem}' >> wicketgate.yaml";
     commands(dir, secret);
-    let install = block("kubectl create namespace");
+    let install = block("kubectl apply -f - <<EOF");
     let (_, listing) = install.split_once("files=()").unwrap();
     let (listing, _) = listing.split_once("done\n").unwrap();
     let given = commands(dir, &format!("files=(){listing}done; printf '%s\\n' \"${{files[@]}}\""));

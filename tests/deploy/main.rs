@@ -1,24 +1,36 @@
-//! What `deploy/` holds: the chart rendered by Helm's own code and judged by the schemas of Kubernetes and by
-//! checkov, the image's contents started as the image would, the names that alerts and commands use.
+//! What `deploy/` holds: the chart and the kustomize tree as Helm and kubectl render them, judged by the schemas of Kubernetes and by
+//! checkov, alerts and dashboard by promtool, the image's contents started as the image would, and what a release is made of.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::string_slice,
     clippy::disallowed_methods,
     reason = "tests may stop at the first surprise"
 )]
 
 mod chart;
+#[allow(dead_code, reason = "other tests ask it more")]
+#[path = "../observe/gate.rs"]
+mod gate;
 mod image;
+mod kustomize;
 mod names;
+mod papers;
+mod readme;
 mod release;
+mod roles;
+#[path = "../support/mod.rs"]
+mod support;
 #[allow(dead_code, reason = "other tests ask it more")]
 #[path = "../support/waiting.rs"]
 mod waiting;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
 
 /// How long another process may take.
 const PATIENCE: Duration = Duration::from_secs(120);

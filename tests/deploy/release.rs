@@ -1,12 +1,13 @@
 //! `deploy/release.py`: what a release is made of, and that it is the same each time.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::top;
+use crate::{PROGRAM, top};
 
 /// What the schema of CycloneDX has against a file.
 const VALIDATE: &str = "import pathlib, sys
@@ -36,9 +37,11 @@ fn a_release_is_the_same_bytes_each_time_and_its_sums_and_bill_of_materials_hold
     let dir = tempfile::tempdir().unwrap();
     let programs = dir.path().join("programs");
     std::fs::create_dir(&programs).unwrap();
-    // What is packed, not how it was built, is asked here.
-    for name in ["wicketgate", "wicketgate-verify"] {
-        std::fs::write(programs.join(name), format!("the program {name}")).unwrap();
+    // What is packed, not how it was built, is asked here: small programs that pass the question on.
+    for (name, program) in [("wicketgate", PROGRAM), ("wicketgate-verify", "/bin/false")] {
+        let path = programs.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\nexec {program} \"$@\"\n")).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     }
     let [one, two] = ["one", "two"].map(|name| dir.path().join(name));
     let sums = text(pack(&programs, &one));
@@ -49,7 +52,11 @@ fn a_release_is_the_same_bytes_each_time_and_its_sums_and_bill_of_materials_hold
     let names: Vec<_> = sums.lines().map(|line| line.split("  ").nth(1).unwrap()).collect();
     let archive = one.join(names.iter().find(|name| name.ends_with(".tar.gz")).unwrap());
     let listed = text(Command::new("tar").arg("-tvzf").arg(archive).output().unwrap());
-    assert_eq!(listed.lines().count(), 7, "{listed}");
+    for (folder, least) in [("man/man1/wicketgate", 90), ("completions/", 6)] {
+        assert!(listed.matches(&format!("/{folder}")).count() >= least, "{folder}: {listed}");
+    }
+    let others = |line: &&str| !line.contains("/man/man1/") && !line.contains("/completions/");
+    assert_eq!(listed.lines().filter(others).count(), 7, "{listed}");
     assert!(listed.lines().all(|line| line.contains(" 0/0 ")), "{listed}");
 
     let bom = one.join(names.iter().find(|name| name.ends_with(".cdx.json")).unwrap());

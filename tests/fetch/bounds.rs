@@ -1,11 +1,8 @@
 //! What an agent may set, and where a credential goes.
 
-use std::fmt::Write as _;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
+use crate::encodings;
 use crate::world::{self, SECRET};
 
 #[test]
@@ -75,42 +72,22 @@ fn an_agent_sets_the_headers_it_may_and_no_others() {
 #[test]
 fn a_credential_in_a_url_never_leaves() {
     world::run("bounds::a_credential_in_a_url_never_leaves", async |world| {
-        let each = |form: fn(u8) -> String| SECRET.bytes().map(form).collect::<String>();
-        let mut forms = vec![
-            SECRET.to_owned(),
-            SECRET.chars().rev().collect(),
-            each(|byte| format!("{byte:02x}")),
-            each(|byte| format!("{byte:02X}")),
-            each(|byte| format!("%{byte:02X}")),
-            each(|byte| format!("%25{byte:02x}")),
-            each(|byte| format!("%5Cu{byte:04x}")),
-            each(|byte| format!("%26%23{byte};")),
-        ];
-        for before in ["", "a", "ab"] {
-            let around = format!("{before}{SECRET}~");
-            forms.push(URL_SAFE_NO_PAD.encode(&around));
-            let mut escaped = String::new();
-            for byte in STANDARD.encode(&around).bytes() {
-                let _ = write!(escaped, "%{byte:02X}");
-            }
-            forms.push(escaped);
-        }
-        for form in &forms {
+        for (name, form) in encodings::forms(SECRET) {
+            let form = encodings::percent(&form);
             for url in [
                 format!("http://allowed.test/?d={form}"),
                 format!("http://allowed.test/?{form}=d"),
                 format!("http://allowed.test/a/{form}/b"),
             ] {
-                assert_eq!(world.refused(&url).await.1, "firewall.credential", "{url}");
+                assert_eq!(world.refused(&url).await.1, "firewall.credential", "{name}: {url}");
             }
         }
         assert!(world.servers.reached().is_empty());
         assert!(world.names.asked().is_empty());
         // A part of it, or what only looks like a credential, is none of ours.
-        let most = &SECRET[..SECRET.len() - 1];
-        for text in
-            [most.to_owned(), hex::encode(most), URL_SAFE_NO_PAD.encode(most), "0".repeat(64)]
-        {
+        let clean = [("zeroes".to_owned(), "0".repeat(64))];
+        for (_, text) in encodings::near(SECRET).into_iter().chain(clean) {
+            let text = encodings::percent(&text);
             world.fetch(&format!("http://allowed.test/?d={text}")).await.unwrap();
         }
     });

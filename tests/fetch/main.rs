@@ -13,6 +13,8 @@
 
 mod answers;
 mod bounds;
+#[path = "../support/encodings.rs"]
+mod encodings;
 #[allow(dead_code, reason = "other tests ask it more")]
 #[path = "../observe/gate.rs"]
 mod gate;

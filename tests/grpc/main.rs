@@ -40,9 +40,11 @@ mod broken;
 mod frames;
 mod reflection;
 mod secure;
+mod service;
 mod values;
 mod world;
 
+use checker::python;
 use waiting::{pause, until, within};
 
 /// How long anything may take that a test waits for.

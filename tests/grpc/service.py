@@ -2,6 +2,7 @@
 
 service.py DIR [CERT KEY]: compiles service.proto into DIR (descriptors in DIR/shop.pb), serves on a free port of
 127.0.0.1, writes `port N` to standard output and one JSON object per event to DIR/seen.jsonl.
+"form" answers the text of that number in DIR/forms.json.
 """
 
 import json
@@ -66,6 +67,9 @@ class Orders(service_pb2_grpc.OrdersServicer):
             answer.numbers.extend([1] * request.size)
         elif request.act == "secret":
             answer.text = "you said " + metadata(context)["authorization"]
+        elif request.act == "form":
+            with open(os.path.join(out, "forms.json"), encoding="utf-8") as forms:
+                answer.text = json.load(forms)[request.size]
         elif request.act == "secret_status":
             context.abort(grpc.StatusCode.NOT_FOUND, "you said " + metadata(context)["authorization"])
         elif request.act == "wait":

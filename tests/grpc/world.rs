@@ -1,15 +1,14 @@
 //! A gate with gRPC tools, and the service behind them as its owner sees it.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::agent::{Agent, Refused};
 use crate::checker::{Books, python};
 use crate::desk::Desk;
+pub use crate::service::Service;
 use crate::sidecar::Sidecar;
 
 /// What the service is sent, and nobody else.
@@ -34,65 +33,6 @@ deny contains "nothing is changed here" if {
 	input.effect.method == "Change"
 }
 "#;
-
-/// A service of grpcio; it ends when dropped.
-pub struct Service {
-    child: Child,
-    dir: TempDir,
-    pub port: u16,
-}
-
-impl Service {
-    pub fn start() -> Service {
-        Self::with(&[])
-    }
-
-    /// Over TLS with this certificate and key.
-    pub fn secure(cert: &Path, key: &Path) -> Service {
-        Self::with(&[cert, key])
-    }
-
-    fn with(more: &[&Path]) -> Service {
-        let dir = tempfile::tempdir().unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/grpc/service.py");
-        let mut child = Command::new(python())
-            .arg("-B")
-            .arg(script)
-            .arg(dir.path())
-            .args(more)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let port = line.trim().strip_prefix("port ").expect("the service starts").parse().unwrap();
-        Service { child, dir, port }
-    }
-
-    /// The descriptor set that protoc made.
-    pub fn descriptors(&self) -> PathBuf {
-        self.dir.path().join("shop.pb")
-    }
-
-    /// What reached it.
-    pub fn seen(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.dir.path().join("seen.jsonl")).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-
-    /// How many times this was noted: `inside`, `gone`, ….
-    pub fn noted(&self, act: &str) -> usize {
-        self.seen().iter().filter(|event| event["act"] == act).count()
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// A tool of kind `grpc`.
 pub fn tool(name: &str, port: u16, method: &str) -> Value {

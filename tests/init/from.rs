@@ -187,7 +187,8 @@ fn a_variable_of_the_environment_stays_a_reference() {
     desk.write(".cursor/mcp.json", &file.to_string());
     desk.run(&["init", "--from", ".cursor/mcp.json"]).ends(1).says("`MODE` is not set");
     let env = [("MY_PAT", SECRET), ("MODE", "slow")];
-    desk.run_with(&["init", "--from", ".cursor/mcp.json"], &env).ends(0);
+    let args = ["init", "--from", ".cursor/mcp.json", "--sandbox", "none"];
+    desk.run_with(&args, &env).ends(0).says("runs without a sandbox: `--sandbox none`");
     let yaml = desk.read("wicketgate/wicketgate.yaml");
     assert!(yaml.contains("{env: NOTES_TOKEN, from_env: MY_PAT}"), "{yaml}");
     assert!(yaml.contains("sandbox: {level: none}"), "what it runs in is said: {yaml}");

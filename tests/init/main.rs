@@ -5,12 +5,18 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stderr,
     reason = "tests may stop at the first surprise"
 )]
 
 mod bridge;
+mod confined;
 mod desk;
 mod from;
 mod gate;
 mod starter;
 mod wrapped;
+
+#[path = "../agents/home.rs"]
+#[allow(dead_code, reason = "only where packages lie is asked here")]
+mod home;

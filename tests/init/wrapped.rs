@@ -40,9 +40,10 @@ fn one_command_governs_one_server_and_says_at_its_end_what_would_have_been_denie
     let ran = talk.end().ends(0);
     assert!(ran.out.is_empty(), "{}", ran.out);
     let said = said(&ran);
-    assert_eq!(said.len(), 2, "{}", ran.err);
-    assert!(said[0].contains("`server` is governed from now on: 3 tools signed in"), "{}", said[0]);
-    let line = said[1];
+    assert_eq!(said.len(), 3, "{}", ran.err);
+    assert!(said[0].contains("`server` runs "), "{}", said[0]);
+    assert!(said[1].contains("`server` is governed from now on: 3 tools signed in"), "{}", said[1]);
+    let line = said[2];
     assert!(
         line.contains("4 calls, 1 denied, 2 would have been denied (agent/review.rego:"),
         "{line}"

@@ -29,10 +29,13 @@ mod tool;
 
 mod canaries;
 mod gate;
+mod pods;
 mod privileges;
 mod topologies;
 mod world;
 
+#[path = "../support/ca.rs"]
+mod ca;
 #[path = "../support/waiting.rs"]
 mod waiting;
 

@@ -88,7 +88,7 @@ pub struct World {
     pub estate: Estate,
     pub sidecar: Sidecar,
     pub runtime: Runtime,
-    program: PathBuf,
+    pub program: PathBuf,
 }
 
 impl World {
@@ -151,13 +151,7 @@ impl World {
 
     /// What the rules refused: packets over IPv4 and over IPv6.
     pub fn refused(&self) -> [u64; 2] {
-        ["refused_ipv4", "refused_ipv6"].map(|counter| {
-            let list = ["--json", "list", "counter", "inet", "wicketgate", counter];
-            let text = done(Command::new("nft").args(list));
-            let told: Value = serde_json::from_slice(&text.stdout).unwrap();
-            let counters = told["nftables"].as_array().unwrap();
-            counters.iter().find_map(|one| one["counter"]["packets"].as_u64()).unwrap()
-        })
+        counted("wicketgate")
     }
 
     /// Runs the doctor without privileges under this uid: what it found, and its exit code.
@@ -183,6 +177,11 @@ impl World {
 
     fn examine(&self, mut command: Command) -> Found {
         command.args(["doctor", "--json", "--socket"]).arg(self.estate.socket());
+        self.found(command)
+    }
+
+    /// What this doctor says.
+    pub fn found(&self, mut command: Command) -> Found {
         let told = command.current_dir("/").output().unwrap();
         let err = String::from_utf8_lossy(&told.stderr).into_owned();
         let value = serde_json::from_slice(&told.stdout);
@@ -208,6 +207,17 @@ async fn called(socket: &Path, receipts: &Receipts) -> Result<(), Refused> {
     let answer = agent.call("work.do", "a", "{}").await.map(drop);
     agent.seal().await.unwrap();
     answer
+}
+
+/// What the rules of this table refused: packets over IPv4 and over IPv6.
+pub fn counted(table: &str) -> [u64; 2] {
+    ["refused_ipv4", "refused_ipv6"].map(|counter| {
+        let list = ["--json", "list", "counter", "inet", table, counter];
+        let text = done(Command::new("nft").args(list));
+        let told: Value = serde_json::from_slice(&text.stdout).unwrap();
+        let counters = told["nftables"].as_array().unwrap();
+        counters.iter().find_map(|one| one["counter"]["packets"].as_u64()).unwrap()
+    })
 }
 
 /// What a doctor said.

@@ -34,6 +34,8 @@ mod pools;
 mod road;
 mod shared;
 
+#[path = "../support/inside.rs"]
+mod inside;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -6,72 +6,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
-use wicketgate::catalog::schema::Schema;
-use wicketgate::clock::{SystemClock, SystemEntropy};
-use wicketgate::crypto::keys::SecretKey;
+use wicketgate::clock::SystemClock;
 use wicketgate::domain::call::{Auth, ToolCall};
-use wicketgate::domain::decision::{LayerDigest, Reason, Verdict};
-use wicketgate::domain::digest::Digest;
+use wicketgate::domain::decision::Reason;
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::Outcome;
-use wicketgate::domain::prepared::{Hold, ToolFacts};
+use wicketgate::domain::prepared::Hold;
 use wicketgate::domain::tier::Tier;
-use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{self, Answer, Bounds, CallRequest, Opening, Road, Run, Thread};
 use wicketgate::identity::Caller;
-use wicketgate::identity::manifest::{Grant, Limits, Manifest, Mode, Status};
-use wicketgate::identity::token::RunTokens;
+use wicketgate::identity::manifest::Grant;
+use wicketgate::ledger;
 use wicketgate::ledger::memory::Memory;
 use wicketgate::ledger::permit::Permit;
-use wicketgate::ledger::spool::NoJournal;
 use wicketgate::ledger::store::LedgerStore;
-use wicketgate::ledger::{self, Ledger};
 use wicketgate::limits::pool::{Per, Pool, Pools, Unit};
-use wicketgate::policy::{self, EngineError, PolicyEngine};
+use wicketgate::policy::EngineError;
 use wicketgate::telemetry::metrics::Metrics;
 use wicketgate::tool::ToolExecutor;
 use wicketgate::tool::scrub::Scrub;
-use wicketgate::tool::toolbox::{Tool, Toolbox};
+use wicketgate::tool::toolbox::Toolbox;
 
-/// One gate.
+use crate::inside;
+
+/// One gate. Its engine allows what is not asked to be denied.
 pub struct Gate {
     pub road: Arc<Road>,
     stop: CancellationToken,
-}
-
-/// Allows what is not asked to be denied.
-#[derive(Debug)]
-struct Rules(Vec<LayerDigest>);
-
-impl PolicyEngine for Rules {
-    fn decide(&self, input: &[u8]) -> Result<policy::Answer, EngineError> {
-        let input: serde_json::Value =
-            serde_json::from_slice(input).map_err(|_| EngineError::Undefined)?;
-        if input["args"]["deny"] == true {
-            return Err(EngineError::Undefined);
-        }
-        Ok(policy::Answer {
-            verdict: Verdict::Allow,
-            reasons: Vec::new(),
-            obligations: Vec::new(),
-            enforced: true,
-        })
-    }
-
-    fn digest(&self) -> Digest {
-        Digest::of(&[b"rules"])
-    }
-
-    fn layers(&self) -> &[LayerDigest] {
-        &self.0
-    }
-
-    fn engine(&self) -> &'static str {
-        "test/1"
-    }
 }
 
 struct Counts(Arc<AtomicU64>);
@@ -92,32 +55,8 @@ impl ToolExecutor for Counts {
 const TOOLS: [(&str, Tier); 3] = [("t0", Tier::T0), ("t", Tier::T1), ("t2", Tier::T2)];
 
 fn toolbox(count: &Arc<AtomicU64>) -> Toolbox {
-    let tools = TOOLS.into_iter().map(|(name, tier)| tool(name, tier, count));
-    Toolbox::of(tools.collect(), Scrub::default())
-}
-
-fn tool(name: &str, tier: Tier, count: &Arc<AtomicU64>) -> Tool {
-    let schema = Schema::parse(br#"{"type":"object","additionalProperties":true}"#).unwrap();
-    let facts = ToolFacts {
-        name: ToolName::parse(name).unwrap(),
-        kind: "test".into(),
-        tier,
-        read_only: tier == Tier::T0,
-        idempotent: false,
-        definition: Digest::of(&[name.as_bytes()]),
-        timeout: Duration::from_secs(1),
-        result_bytes_max: 1 << 20,
-        cost_micro_usd: None,
-    };
-    Tool {
-        facts: Arc::new(facts),
-        description: "counts".into(),
-        input_schema: schema.canonical().to_vec(),
-        schema: Arc::new(schema),
-        shown: None,
-        signers: Vec::new().into(),
-        executor: Arc::new(Counts(Arc::clone(count))),
-    }
+    let tool = |(name, tier)| inside::tool(name, tier, Arc::new(Counts(Arc::clone(count))));
+    Toolbox::of(TOOLS.map(tool).into(), Scrub::default())
 }
 
 /// A pool of requests per day for everybody.
@@ -143,48 +82,35 @@ impl Gate {
 
     /// A gate over this ledger, with these bounds.
     pub async fn over(store: Arc<dyn LedgerStore>, bounds: Bounds, count: &Arc<AtomicU64>) -> Gate {
-        let entropy = Arc::new(SystemEntropy);
-        let metrics = Arc::new(Metrics::new(Vec::new(), "0", "test"));
-        let clock = Arc::new(SystemClock::new());
-        let parts = ledger::Parts {
+        let parts = inside::Parts {
             store,
-            clock: Arc::clone(&clock) as _,
-            entropy: Arc::clone(&entropy) as _,
-            signer: Arc::new(SecretKey::generate(&SystemEntropy)),
-            log_key: None,
-            journal: Box::new(NoJournal),
-            lease_file: None,
-            metrics: Arc::clone(&metrics),
-        };
-        let settings = ledger::Settings {
-            queue_wait: Duration::from_secs(20),
-            commit_wait: Duration::from_secs(40),
-            ..ledger::Settings::default()
-        };
-        let (ledger, writer) = Ledger::new(settings, parts);
-        let (recovered_out, recovered) = oneshot::channel();
-        let stop = CancellationToken::new();
-        tokio::spawn(writer.run(stop.clone(), recovered_out));
-        let road = Road::new(
-            enforce::Settings { judge_apart: false, bounds, ..enforce::Settings::default() },
-            enforce::Parts {
-                ledger,
-                toolbox: toolbox(count),
-                tokens: Arc::new(RunTokens::new([7; 32])),
-                clock,
-                entropy,
-                metrics,
+            clock: Arc::new(SystemClock::new()),
+            toolbox: toolbox(count),
+            metrics: Arc::new(Metrics::new(Vec::new(), "0", "test")),
+            ledger: ledger::Settings {
+                queue_wait: Duration::from_secs(20),
+                commit_wait: Duration::from_secs(40),
+                ..ledger::Settings::default()
             },
-        );
-        road.resume(recovered.await.unwrap(), &[]);
-        let layers = vec![LayerDigest { layer: "agent".into(), digest: Digest::of(&[b"l"]) }];
-        road.activate(Arc::new(Rules(layers)), "test", "1").await.unwrap();
+            road: enforce::Settings { judge_apart: false, bounds, ..enforce::Settings::default() },
+        };
+        let stop = CancellationToken::new();
+        let (road, _, recovered) = inside::road(parts, &stop).await;
+        road.resume(recovered, &[]);
+        let engine = inside::engine(|input| {
+            if input["args"]["deny"] == true {
+                return Err(EngineError::Undefined);
+            }
+            Ok(inside::allowed())
+        });
+        road.activate(engine, "test", "1").await.unwrap();
         Gate { road, stop }
     }
 
     pub async fn run(&self) -> Arc<Run> {
         let auth = Auth { method: "uds".into(), ..Auth::default() };
-        let caller = Caller { manifest: Arc::new(manifest()), auth };
+        let granted = TOOLS.map(|(name, _)| Grant::of(ToolName::parse(name).unwrap()));
+        let caller = Caller { manifest: Arc::new(inside::manifest(granted.into())), auth };
         self.road.implicit_run(&caller, &Thread::Caller, Opening::default()).await.unwrap()
     }
 
@@ -202,30 +128,5 @@ impl Gate {
     pub async fn end(&self) {
         self.road.drain().await;
         self.stop.cancel();
-    }
-}
-
-fn manifest() -> Manifest {
-    Manifest {
-        name: "agent".into(),
-        version: semver::Version::new(1, 0, 0),
-        owner: "tests@example.com".into(),
-        labels: BTreeMap::new(),
-        status: Status::Active,
-        mode: Mode::Enforce,
-        model_provider: "none".into(),
-        model_names: vec!["m".into()],
-        instructions: Vec::new(),
-        delegates: Vec::new(),
-        replay: wicketgate::identity::manifest::Replay::default(),
-        policy_agent: None,
-        tools: TOOLS.iter().map(|(name, _)| Grant::of(ToolName::parse(name).unwrap())).collect(),
-        limits: Limits::default(),
-        not_before: Timestamp::from_millis(0),
-        not_after: Timestamp::from_millis(4_000_000_000_000),
-        digest: Digest::of(&[b"manifest"]),
-        yaml: Vec::new(),
-        envelope: Vec::new(),
-        signers: Vec::new(),
     }
 }

@@ -270,7 +270,7 @@ fn an_approval_that_nobody_can_give_is_a_warning() {
 
 fn program(dir: &std::path::Path, args: &[&str]) -> (i32, String, String) {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"));
-    let done = command.args(["policy", "lint", "--bundle"]).arg(dir).args(args).output().unwrap();
+    let done = command.args(["policy", "lint"]).arg(dir).args(args).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
 }

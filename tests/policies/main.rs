@@ -24,6 +24,7 @@ mod signing;
 mod stock;
 mod suite;
 mod traps;
+mod variables;
 
 use std::path::Path;
 use std::time::Duration;

@@ -78,7 +78,7 @@ fn a_report_collects_all_and_is_understood_by_what_reads_results_of_tests() {
     let mut command = std::process::Command::new(crate::house::python());
     command.args(["-c", check, "replay.xml"]);
     let read = house.ran(command);
-    let names = "['step 1 look.up', 'step 3 look.up', 'nothing after the last step']";
+    let names = "['step 1 look.up', 'step 3 look.up', 'nothing beside the steps']";
     assert_eq!(read.out.trim(), format!("4 3 {names}"), "{read:?}");
 }
 

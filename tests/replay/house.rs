@@ -11,6 +11,7 @@ use wicketgate::clock::SystemEntropy;
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::crypto::openssh;
 use wicketgate::crypto::ssh::SshKey;
+use wicketgate::domain::digest::Digest;
 
 use crate::process::Process;
 use crate::tool::Tool;
@@ -97,17 +98,49 @@ impl House {
         house.secret("secret", SECRET);
         house.write("wicketgate.yaml", &house.config());
         house.bundle("bundle", RULES);
-        house.write("agent.yaml", &json!({
+        house.agent("player", "agent.yaml", replay, &[]);
+        house
+    }
+
+    /// A house whose agent may delegate to another, `helper`, which has a socket of its own; the digest of the
+    /// helper's manifest.
+    #[track_caller]
+    pub fn family(replay: &Value) -> (Self, String) {
+        let house = Self::new(replay);
+        let helper = house.agent("helper", "helper.yaml", &json!({"mode": "off"}), &[]);
+        house.agent("player", "agent.yaml", replay, &[json!({"manifest": helper})]);
+        house.configure(|config| {
+            let uid = rustix::process::getuid().as_raw();
+            config["agents"].as_array_mut().unwrap().push(json!({"manifest": "helper.yaml",
+                "callers": [{"socket": "helper.sock", "uid": uid}]}));
+        });
+        (house, helper)
+    }
+
+    /// Signs a manifest into this file; its digest.
+    #[track_caller]
+    fn agent(&self, name: &str, file: &str, replay: &Value, delegates: &[Value]) -> String {
+        self.write(file, &json!({
             "apiVersion": "wicketgate.dev/v1", "kind": "AgentManifest",
-            "metadata": {"name": "player", "version": "1.0.0", "owner": "tests@example.com"},
+            "metadata": {"name": name, "version": "1.0.0", "owner": "tests@example.com"},
             "spec": {"status": "active",
                 "model": {"provider": "example", "names": ["any", "gpt-5-mini"]},
                 "tools": [{"name": "look.up"}, {"name": "note.add"}, {"name": "wire.out"}],
                 "replay": replay,
+                "delegates": delegates,
                 "validity": {"not_before": "2020-01-01T00:00:00Z", "not_after": "2099-01-01T00:00:00Z"}},
         }));
-        house.run(&["manifest", "sign", "agent.yaml", "--key", "manifest"]);
-        house
+        self.run(&["manifest", "sign", file, "--key", "manifest"]);
+        Digest::of(&[&std::fs::read(self.path(file)).unwrap()]).prefixed()
+    }
+
+    /// Changes the configuration of the gate that is started next.
+    #[track_caller]
+    pub fn configure(&self, change: impl FnOnce(&mut Value)) {
+        let text = std::fs::read(self.path("wicketgate.yaml")).unwrap();
+        let mut config: Value = serde_json::from_slice(&text).unwrap();
+        change(&mut config);
+        self.write("wicketgate.yaml", &config);
     }
 
     /// Somebody who may approve, with a key of her own.
@@ -236,6 +269,7 @@ impl House {
         command.args(&words[1..]);
         command.env("WICKETGATE_MCP_URL", format!("http://{}/mcp", gate.tcp));
         command.env("WICKETGATE_SOCKET", self.path("agent.sock"));
+        command.env("WICKETGATE_SOCKET_HELPER", self.path("helper.sock"));
         command.env("WICKETGATE_TOKEN", TOKEN);
         let ran = self.ran(command);
         assert_eq!(ran.code, 0, "{ran:?}");
@@ -245,15 +279,22 @@ impl House {
     /// Lets an agent work, ends the gate and exports its run as `run.recording`; what it printed.
     #[track_caller]
     pub fn record(&mut self, words: &[String]) -> String {
-        let gate = self.serve();
-        let printed = self.work(&gate, words);
-        gate.stop();
+        let printed = self.worked(words);
         self.run(&self.export());
         self.tool.stop();
         printed
     }
 
-    /// The words that export the last run.
+    /// Lets an agent work, and ends the gate; what it printed.
+    #[track_caller]
+    pub fn worked(&self, words: &[String]) -> String {
+        let gate = self.serve();
+        let printed = self.work(&gate, words);
+        gate.stop();
+        printed
+    }
+
+    /// The words that export the last run without a parent.
     #[track_caller]
     pub fn export(&self) -> [&'static str; 7] {
         let run: &'static str = self.last_run().leak();
@@ -272,6 +313,7 @@ impl House {
     fn last_run(&self) -> String {
         let entries = self.entries();
         let opened = entries.iter().filter(|entry| entry["kind"] == "run.opened");
+        let opened = opened.filter(|entry| entry["data"]["parent"].is_null());
         let last = opened.max_by_key(|entry| entry["seq"].as_u64()).unwrap();
         last["run"].as_str().unwrap().to_owned()
     }

@@ -21,9 +21,12 @@ mod house;
 mod tool;
 
 mod drifted;
+mod family;
 mod faults;
 mod forked;
 mod frameworks;
+mod glass;
+mod named;
 mod opened;
 mod recorded;
 mod replayed;

@@ -8,33 +8,11 @@
 import json
 import os
 import sys
-import tempfile
 
 import grpc
-from google.rpc import error_details_pb2
-from grpc_status import rpc_status
-from grpc_tools import protoc
+from wire import OPTIONS, detail, pb, services
 
-PROTO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "proto")
-
-with tempfile.TemporaryDirectory() as out:
-    protoc.main(["", f"-I{PROTO}", f"--python_out={out}", f"--grpc_python_out={out}", "wicketgate/v1/gate.proto"])
-    sys.path.insert(0, out)
-    from wicketgate.v1 import gate_pb2 as pb
-    from wicketgate.v1 import gate_pb2_grpc as services
-
-
-def detail(error):
-    status = rpc_status.from_call(error)
-    for one in status.details if status else []:
-        info = error_details_pb2.ErrorInfo()
-        if one.Unpack(info):
-            return info.reason, info.metadata.get("detail", "")
-    return error.code().name, ""
-
-
-options = [("grpc.default_authority", "localhost")]
-with grpc.insecure_channel("unix:" + os.environ["WICKETGATE_SOCKET"], options=options) as channel:
+with grpc.insecure_channel("unix:" + os.environ["WICKETGATE_SOCKET"], options=OPTIONS) as channel:
     gate = services.GateStub(channel)
     for asked in json.loads(sys.argv[1]):
         tool, arguments = asked.pop("tool", "look.up"), json.dumps(asked.pop("arguments", {"name": "ada"}))

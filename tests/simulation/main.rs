@@ -27,6 +27,9 @@ mod approvals;
 mod checks;
 mod client;
 mod faults;
+#[allow(dead_code, reason = "gates of other tests use more of it")]
+#[path = "../support/inside.rs"]
+mod inside;
 mod life;
 mod script;
 mod shapes;

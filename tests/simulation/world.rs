@@ -13,9 +13,8 @@ use tokio_util::sync::CancellationToken;
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ToolName;
-use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{self, Road, Thread};
-use wicketgate::identity::manifest::{Grant, Limits, Manifest, Mode, Status};
+use wicketgate::identity::manifest::{Grant, Limits, Manifest};
 use wicketgate::identity::token::RunTokens;
 use wicketgate::ledger::memory::Memory;
 use wicketgate::ledger::sequencer::Ending;
@@ -26,6 +25,7 @@ use wicketgate::telemetry::metrics::Metrics;
 use crate::approvals::Words;
 use crate::checks::Shadow;
 use crate::faults::{Dice, Disk, ManualClock, Seeded, Sky, Weather};
+use crate::inside;
 use crate::script::{self, Rules};
 
 pub const QUEUE_WAIT: Duration = Duration::from_millis(200);
@@ -337,25 +337,9 @@ fn manifest(wall_seconds: Option<u64>) -> Manifest {
     let grant = |name: &str| Grant::of(ToolName::parse(name).unwrap());
     Manifest {
         name: "sim-agent".into(),
-        version: semver::Version::new(1, 0, 0),
-        owner: "sim@example.com".into(),
-        labels: BTreeMap::new(),
-        status: Status::Active,
-        mode: Mode::Enforce,
-        model_provider: "none".into(),
-        model_names: vec!["m".into()],
-        instructions: Vec::new(),
         delegates: vec![helper_digest()],
-        replay: wicketgate::identity::manifest::Replay::default(),
-        policy_agent: None,
-        tools: ["t.read", "t.write", "t.ghost"].map(grant).into(),
         limits: Limits { wall_seconds, ..Limits::default() },
-        not_before: Timestamp::from_millis(0),
-        not_after: Timestamp::from_millis(4_000_000_000_000),
-        digest: Digest::of(&[b"manifest"]),
-        yaml: Vec::new(),
-        envelope: Vec::new(),
-        signers: Vec::new(),
+        ..inside::manifest(["t.read", "t.write", "t.ghost"].map(grant).into())
     }
 }
 

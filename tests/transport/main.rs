@@ -1,5 +1,9 @@
 //! The ways in and out of a gate: agents from other pods over mutual TLS, certificates that change while it runs,
 //! and its own database over TLS; through the built program, with stock clients.
+//!
+//! Which test holds which row of the attack corpus on faults and isolation: FLT-038: `load::a_hundred_calls…`, `ending::a_gate_that_is_told_twice…`;
+//! FLT-039: `load::a_call_that_waits_for_a_person…`; FLT-041: `load::ten_thousand…`; FLT-042: `load::a_gate_without_descriptors…`,
+//! `ending::the_limit_of_open_files…`; ISO-023: `order`, as far as the kubelet's order of signals goes: not run on a cluster.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -26,7 +30,9 @@ mod tool;
 mod database;
 mod ending;
 mod house;
+mod load;
 mod mtls;
+mod order;
 mod quiet;
 mod swap;
 

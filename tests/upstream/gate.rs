@@ -1,6 +1,5 @@
 //! A whole gate with an all-allowing policy, around tools of one server or more.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,56 +9,26 @@ use wicketgate::catalog::Binding;
 use wicketgate::catalog::binding::Kind;
 use wicketgate::catalog::schema::Schema;
 use wicketgate::catalog::server::{Mcp, Server, Target};
-use wicketgate::clock::{SystemClock, SystemEntropy};
-use wicketgate::crypto::keys::SecretKey;
+use wicketgate::clock::SystemClock;
 use wicketgate::domain::call::Auth;
-use wicketgate::domain::decision::{LayerDigest, Verdict};
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::tier::Tier;
-use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{self, CallRequest, Opening, Road};
-use wicketgate::identity::manifest::{Grant, Limits, Manifest, Mode, Status};
-use wicketgate::identity::token::RunTokens;
+use wicketgate::identity::manifest::{Grant, Manifest};
 use wicketgate::identity::{Caller, Peer};
+use wicketgate::ledger;
 use wicketgate::ledger::memory::Memory;
-use wicketgate::ledger::spool::NoJournal;
-use wicketgate::ledger::{self, Ledger};
 use wicketgate::mcp::header;
-use wicketgate::policy::{Answer, EngineError, PolicyEngine};
 use wicketgate::telemetry::metrics::Metrics;
 use wicketgate::tool::Toolbox;
 use wicketgate::tool::mcp::Upstreams;
 
+use crate::inside;
+
 /// What agents and the lock see of the fixture's tool.
 pub const PINNED: &str = r#"{"name":"act","description":"acts","inputSchema":
     {"type":"object","properties":{"do":{"type":"string"}},"additionalProperties":true}}"#;
-
-#[derive(Debug)]
-struct AllowAll([LayerDigest; 1]);
-
-impl PolicyEngine for AllowAll {
-    fn decide(&self, _input: &[u8]) -> Result<Answer, EngineError> {
-        Ok(Answer {
-            verdict: Verdict::Allow,
-            reasons: Vec::new(),
-            obligations: Vec::new(),
-            enforced: true,
-        })
-    }
-
-    fn digest(&self) -> Digest {
-        Digest::of(&[b"allow"])
-    }
-
-    fn layers(&self) -> &[LayerDigest] {
-        &self.0
-    }
-
-    fn engine(&self) -> &'static str {
-        "test/1"
-    }
-}
 
 /// A gate and an open run.
 pub struct Gate {
@@ -127,7 +96,7 @@ impl Gate {
         let upstreams = Upstreams::new(&servers);
         let bindings: Vec<_> = servers.iter().flat_map(|s| bindings(s, pinned)).collect();
         let grant = |b: &Binding| Grant::of(b.name.clone());
-        let manifest = Arc::new(manifest(bindings.iter().map(grant).collect()));
+        let manifest = Arc::new(inside::manifest(bindings.iter().map(grant).collect()));
         let toolbox = Toolbox::build(bindings, &upstreams).unwrap();
         let metrics = Arc::new(Metrics::new(Vec::new(), "0", "test"));
         upstreams.observe(&metrics);
@@ -193,64 +162,21 @@ async fn road(
     metrics: &Arc<Metrics>,
     stop: &CancellationToken,
 ) -> Arc<Road> {
-    let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
-    let parts = ledger::Parts {
+    let parts = inside::Parts {
         store: Arc::new(Memory::new()),
-        clock: Arc::clone(&clock) as _,
-        entropy: Arc::clone(&entropy) as _,
-        signer: Arc::new(SecretKey::generate(&SystemEntropy)),
-        log_key: None,
-        journal: Box::new(NoJournal),
-        lease_file: None,
-        metrics: Arc::clone(metrics),
-    };
-    let settings = ledger::Settings {
-        queue_wait: Duration::from_secs(20),
-        commit_wait: Duration::from_secs(20),
-        lease_term: Duration::from_secs(120),
-        ..ledger::Settings::default()
-    };
-    let (ledger, writer) = Ledger::new(settings, parts);
-    let (send, recovered) = tokio::sync::oneshot::channel();
-    let stopping = stop.clone();
-    tokio::spawn(async move { writer.run(stopping, send).await });
-    let runs = recovered.await.unwrap();
-    let parts = enforce::Parts {
-        ledger,
+        clock: Arc::new(SystemClock::new()),
         toolbox,
-        tokens: Arc::new(RunTokens::new([7; 32])),
-        clock,
-        entropy,
         metrics: Arc::clone(metrics),
+        ledger: ledger::Settings {
+            queue_wait: Duration::from_secs(20),
+            commit_wait: Duration::from_secs(20),
+            lease_term: Duration::from_secs(120),
+            ..ledger::Settings::default()
+        },
+        road: enforce::Settings::default(),
     };
-    let road = Road::new(enforce::Settings::default(), parts);
+    let (road, _, runs) = inside::road(parts, stop).await;
     road.resume(runs, &[Arc::clone(manifest)]);
-    let layer = LayerDigest { layer: "agent".into(), digest: Digest::of(&[b"allow"]) };
-    road.activate(Arc::new(AllowAll([layer])), "test", "1").await.unwrap();
+    road.activate(inside::allows(), "test", "1").await.unwrap();
     road
-}
-
-fn manifest(tools: Vec<Grant>) -> Manifest {
-    Manifest {
-        name: "agent".into(),
-        version: semver::Version::new(1, 0, 0),
-        owner: "a@example.com".into(),
-        labels: BTreeMap::new(),
-        status: Status::Active,
-        mode: Mode::Enforce,
-        model_provider: "none".into(),
-        model_names: vec!["m".into()],
-        instructions: Vec::new(),
-        delegates: Vec::new(),
-        replay: wicketgate::identity::manifest::Replay::default(),
-        policy_agent: None,
-        tools,
-        limits: Limits::default(),
-        not_before: Timestamp::from_millis(0),
-        not_after: Timestamp::from_millis(4_000_000_000_000),
-        digest: Digest::of(&[b"manifest"]),
-        yaml: Vec::new(),
-        envelope: Vec::new(),
-        signers: Vec::new(),
-    }
 }

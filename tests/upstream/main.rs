@@ -14,5 +14,8 @@ mod drift;
 mod gate;
 mod hostile;
 mod http;
+#[allow(dead_code, reason = "gates of other tests use more of it")]
+#[path = "../support/inside.rs"]
+mod inside;
 mod rig;
 mod stdio;

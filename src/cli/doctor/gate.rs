@@ -1,16 +1,22 @@
 //! The gate, as the doctor sees it: what it says has to be out of reach, and what it is told.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tonic::Status;
-use tonic::transport::Channel;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
+use super::net;
 use crate::cli::quickstart::agent::endpoint;
+use crate::crypto::private;
 use crate::enforce::posture::Probe;
 use crate::serve::pb::gate_client::GateClient;
 use crate::serve::pb::{ChallengePostureRequest, PostureProbe, ReportPostureRequest};
+
+/// How long a gate in another pod may take for a connection, and for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What must be out of the agent's reach.
 #[derive(Clone, Debug)]
@@ -23,6 +29,74 @@ pub struct Surroundings {
     pub addresses: Vec<SocketAddr>,
     /// What the agent must not change.
     pub paths: Vec<PathBuf>,
+}
+
+/// How the gate is asked.
+#[derive(clap::Args, Debug)]
+pub struct Way {
+    /// The agent's socket: ask the gate what to test, and tell it what was found
+    #[arg(long, value_name = "FILE")]
+    socket: Option<PathBuf>,
+    /// A gate in another pod instead, by mutual TLS: the address its name stands for is where it is looked for
+    #[arg(long, value_name = "URL", conflicts_with = "socket", requires_all = ["ca", "cert", "cert_key"])]
+    gate: Option<String>,
+    /// The authorities of that gate's certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "gate")]
+    ca: Option<PathBuf>,
+    /// The agent's certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "gate")]
+    cert: Option<PathBuf>,
+    /// The private key of the agent's certificate (PEM): a file of mode 0600
+    #[arg(long, value_name = "FILE", requires = "gate")]
+    cert_key: Option<PathBuf>,
+}
+
+impl Way {
+    /// Asks for a challenge; nothing if no gate was named.
+    pub async fn ask(&self) -> Result<Option<Gate>, String> {
+        if let Some(socket) = &self.socket {
+            return Gate::ask(socket).await.map(Some);
+        }
+        let (Some(url), Some(ca), Some(cert), Some(key)) =
+            (&self.gate, &self.ca, &self.cert, &self.cert_key)
+        else {
+            return Ok(None);
+        };
+        let unreachable = |why: &dyn std::fmt::Display| format!("the gate at `{url}`: {why}");
+        let identity = Identity::from_pem(read(cert)?, secret(key)?);
+        let tls = ClientTlsConfig::new()
+            .ca_certificate(Certificate::from_pem(read(ca)?))
+            .identity(identity);
+        let place = Endpoint::from_shared(url.clone()).map_err(|e| unreachable(&e))?;
+        let place = place.timeout(PATIENCE).connect_timeout(PATIENCE);
+        if place.uri().scheme_str() != Some("https") {
+            return Err(unreachable(&"not `https://HOST:PORT`"));
+        }
+        let at = net::resolved(place.uri()).await.map_err(|e| unreachable(&e))?;
+        let channel = place.tls_config(tls).map_err(|e| unreachable(&told(&e)))?.connect().await;
+        let channel = channel.map_err(|e| unreachable(&told(&e)))?;
+        Gate::challenge(channel, None, &unreachable).await.map(|gate| Some(gate.seen_from(at)))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn secret(path: &Path) -> Result<Vec<u8>, String> {
+    let facts = std::fs::metadata(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    match private::exposed(&facts) {
+        Some(mode) => {
+            Err(format!("{}: mode {mode:o} lets others use it: chmod 600", path.display()))
+        }
+        None => read(path),
+    }
+}
+
+/// An error with what it comes from: of TLS the outermost one says nothing.
+fn told(error: &dyn std::error::Error) -> String {
+    let below = std::iter::successors(error.source(), |error| error.source());
+    below.fold(error.to_string(), |text, error| format!("{text}: {error}"))
 }
 
 /// A gate that gave a challenge.
@@ -39,6 +113,14 @@ impl Gate {
             |why: &dyn std::fmt::Display| format!("the gate at `{}`: {why}", socket.display());
         let process = process(socket).map_err(|e| unreachable(&e))?;
         let channel = endpoint(socket)?.connect().await.map_err(|e| unreachable(&e))?;
+        Self::challenge(channel, process, &unreachable).await
+    }
+
+    async fn challenge(
+        channel: Channel,
+        process: Option<i32>,
+        unreachable: &impl Fn(&dyn std::fmt::Display) -> String,
+    ) -> Result<Self, String> {
         let mut client = GateClient::new(channel);
         let asked = client.challenge_posture(ChallengePostureRequest {}).await;
         let given = asked.map_err(|status| unreachable(&said(&status)))?.into_inner();
@@ -52,6 +134,18 @@ impl Gate {
             paths: given.paths.iter().map(PathBuf::from).collect(),
         };
         Ok(Self { client, nonce: given.nonce, surroundings })
+    }
+
+    /// The addresses the gate named as they are from another pod, where it is `at`: its own loopback and "every address"
+    /// mean something else here.
+    fn seen_from(mut self, at: IpAddr) -> Self {
+        let Surroundings { operators, addresses, .. } = &mut self.surroundings;
+        for named in addresses.iter_mut().chain(operators) {
+            if named.ip().is_loopback() || named.ip().is_unspecified() {
+                named.set_ip(at);
+            }
+        }
+        self
     }
 
     pub fn surroundings(&self) -> Surroundings {

@@ -1,6 +1,5 @@
 //! `wicketgate doctor`: run as the agent, it tries to get past the gate.
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -20,7 +19,8 @@ use targets::Target;
 /// Run as the agent: try to get past the gate, and tell the gate what worked.
 #[derive(clap::Args, Debug)]
 #[command(after_help = concat!(
-    "Example:\n  wicketgate doctor --socket /run/wicketgate/agent.sock\n\n",
+    "Example:\n  wicketgate doctor --socket /run/wicketgate/agent.sock\n",
+    "  wicketgate doctor --gate https://wicketgate.agents.svc:7302 --ca ca.crt --cert tls.crt --cert-key tls.key\n\n",
     "Run it as the agent runs: with its uid, in its network and mount namespaces, without privileges. Each attempt\n",
     "takes at most 1 s, is one handshake or packet, and carries no data (DNS: a question for the root's name servers).\n",
     "Silence counts as blocked; a host that refuses a connection was reached, and counts as open.\n\n",
@@ -33,9 +33,8 @@ use targets::Target;
     "Exit codes: 0 everything is blocked, 1 something is open, 2 something cannot be told.",
 ))]
 pub struct Args {
-    /// The agent's socket: ask the gate what to test, and tell it what was found
-    #[arg(long, value_name = "FILE")]
-    socket: Option<PathBuf>,
+    #[command(flatten)]
+    way: gate::Way,
     /// Try this too: `tcp:ADDRESS:PORT`, `udp:ADDRESS:PORT` or `unix:FILE`; may be repeated
     #[arg(long = "target", value_name = "TARGET")]
     targets: Vec<Target>,
@@ -67,15 +66,12 @@ pub fn run(args: &Args) -> Exit {
 
 /// Tries everything once.
 async fn once(args: &Args) -> Exit {
-    let mut gate = match &args.socket {
-        None => None,
-        Some(socket) => match Gate::ask(socket).await {
-            Ok(gate) => Some(gate),
-            Err(why) => {
-                complain(format!("error: {why}"));
-                return Exit::Unverifiable;
-            }
-        },
+    let mut gate = match args.way.ask().await {
+        Ok(gate) => gate,
+        Err(why) => {
+            complain(format!("error: {why}"));
+            return Exit::Unverifiable;
+        }
     };
     let surroundings = gate.as_ref().map(Gate::surroundings);
     let mut probes = local::all(surroundings.as_ref(), namespaces());
@@ -116,7 +112,7 @@ fn print(probes: &[Probe], told: Option<&Told>) {
     let [blocked, open, unknown] = [Outcome::Blocked, Outcome::Open, Outcome::Unknown].map(count);
     say(format!("{blocked} blocked, {open} open, {unknown} unknown"));
     match told {
-        None => say("no gate was told: --socket"),
+        None => say("no gate was told: --socket or --gate"),
         Some(Ok((reasons, seq))) => {
             let passed = if reasons.is_empty() { "passed" } else { "failed" };
             say(format!("the gate recorded it as entry {seq}: {passed}"));

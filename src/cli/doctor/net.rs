@@ -1,7 +1,7 @@
 //! Attempts over the network: each is one handshake or packet and takes at most a second.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
@@ -85,6 +85,13 @@ fn gate(around: &Surroundings, tries: &mut JoinSet<Probe>) {
     for at in addresses.into_iter().chain(operators) {
         tries.spawn(async move { found("gate.address", at, take(at).await) });
     }
+}
+
+/// The address that the host of a gate's URL stands for.
+pub async fn resolved(uri: &http::Uri) -> io::Result<IpAddr> {
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let mut all = tokio::net::lookup_host((host, uri.port_u16().unwrap_or(443))).await?;
+    all.next().map(|at| at.ip()).ok_or_else(|| io::Error::other("no address"))
 }
 
 fn found(name: &str, address: SocketAddr, found: Found) -> Probe {

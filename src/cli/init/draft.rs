@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
+use super::confine::Confined;
 use super::expand::{self, Surroundings, expand, is_credential, looks_secret};
 use super::shape::{Entry, Reach};
 use crate::catalog::secret::Secret;
@@ -37,6 +38,8 @@ pub struct Draft {
     pub secrets: Vec<(String, Zeroizing<String>)>,
     /// What a person should know.
     pub notes: Vec<String>,
+    /// What it runs in, if it is a program.
+    pub confined: Confined,
 }
 
 /// Where a credential comes from.
@@ -69,7 +72,8 @@ impl Draft {
             Reach::Http { url, headers } => ("http", drawer.http(url, headers)?),
         };
         let Drawer { secrets, notes, .. } = drawer;
-        Ok(Self { client_name: entry.name.clone(), name: name.to_owned(), reach, secrets, notes })
+        let (client_name, name) = (entry.name.clone(), name.to_owned());
+        Ok(Self { client_name, name, reach, secrets, notes, confined: Confined::default() })
     }
 
     /// Its configuration, as `wicketgate.yaml` has it; `said` is what is said of its tools.
@@ -78,10 +82,26 @@ impl Draft {
         let (kind, reach) = &self.reach;
         let mut reach = reach.clone();
         if let (&"stdio", Value::Object(members)) = (kind, &mut reach) {
-            // What a stranger's program reads, writes and connects to is not known: to be said by a person.
-            members.insert("sandbox".to_owned(), json!({"level": "none"}));
+            self.confine(members);
         }
         json!({"name": self.name, *kind: reach, "tier": "T2", "tools": said})
+    }
+}
+
+impl Draft {
+    /// Says what it runs in; in a sandbox it begins in what it was given.
+    fn confine(&self, stdio: &mut serde_json::Map<String, Value>) {
+        stdio.insert("sandbox".to_owned(), self.confined.config());
+        let Some((_, grants)) = &self.confined.inside else { return };
+        if !grants.args.is_empty() {
+            stdio.insert("args".to_owned(), json!(grants.args));
+        }
+        let cwd = stdio.get("cwd").and_then(Value::as_str).map(Path::new);
+        let given =
+            |cwd: &Path| grants.read.iter().chain(&grants.write).any(|path| cwd.starts_with(path));
+        if !cwd.is_some_and(given) {
+            stdio.remove("cwd");
+        }
     }
 }
 

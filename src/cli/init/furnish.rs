@@ -109,6 +109,12 @@ impl Stage {
         &self.part
     }
 
+    /// Where it will be.
+    #[must_use]
+    pub fn place(&self) -> &Path {
+        &self.dir
+    }
+
     /// Writes a new file.
     ///
     /// # Errors

@@ -15,9 +15,11 @@ use super::{Exit, block_on, complain};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config;
 
+pub mod confine;
 pub mod draft;
 pub mod expand;
 pub mod furnish;
+mod grants;
 pub mod jsonc;
 pub mod probe;
 mod report;
@@ -26,6 +28,7 @@ pub mod snippet;
 pub mod text;
 pub mod yaml;
 
+use confine::{Choice, Trial, confine};
 use draft::Draft;
 use furnish::{Plan, Stage};
 use probe::{Governed, LeftOut};
@@ -37,7 +40,8 @@ use snippet::Way;
 ///
 /// Reads the configuration of Claude Desktop, Claude Code, Cursor or VS Code, starts every server in it
 /// once to see what it offers, and writes everything a gate needs into a directory: keys, configuration,
-/// a signed manifest, a signed lock of the servers' tools, and a signed policy. The agent layer of that
+/// a signed manifest, a signed lock of the servers' tools, and a signed policy. A server that is a program
+/// runs in the strongest sandbox in which it shows the same tools. The agent layer of that
 /// policy observes: what it would deny still runs and is recorded. The org layer is enforced: it denies
 /// arguments that name files of secrets or metadata addresses.
 #[derive(clap::Args, Debug)]
@@ -65,6 +69,9 @@ pub struct Args {
     /// Seconds one server gets to start and answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
     probe_seconds: u64,
+    /// Whether servers that are programs are tried in a sandbox.
+    #[arg(long, value_name = "LEVEL", default_value = "auto")]
+    sandbox: Choice,
     /// Write nothing if one server cannot be governed.
     #[arg(long)]
     strict: bool,
@@ -128,7 +135,8 @@ async fn init(args: &Args) -> Result<Report, Vec<String>> {
     let around =
         expand::Surroundings { env: &config::environment, inputs: &inputs, folder: &folder };
     let (drafts, mut left_out) = drafts(&source, &around, &stage).map_err(alone)?;
-    let (governed, silent) = probe::probe(drafts, Duration::from_secs(args.probe_seconds)).await;
+    let within = Duration::from_secs(args.probe_seconds);
+    let (governed, silent) = probe::probe(drafts, within).await;
     left_out.extend(silent);
     if governed.is_empty() || (args.strict && !left_out.is_empty()) {
         let mut lines: Vec<String> =
@@ -137,6 +145,8 @@ async fn init(args: &Args) -> Result<Report, Vec<String>> {
         return Err(lines);
     }
     forget_unused(&stage, &governed);
+    let trial = Trial { choice: args.sandbox, base: stage.part(), dir: stage.place(), within };
+    let governed = confine(governed, trial).await;
     let plan = Plan {
         agent: args.name.clone(),
         uid: rustix::process::getuid().as_raw(),
@@ -213,7 +223,7 @@ fn drafts(
         for (file, secret) in &draft.secrets {
             stage.write(file, secret.as_bytes(), 0o600)?;
         }
-        match probe::check(&draft, stage.part()) {
+        match probe::check(&draft, stage.part(), &[]) {
             Ok(server) => drafts.push((draft, server)),
             Err(why) => {
                 draft.secrets.iter().for_each(|(file, _)| stage.forget(file));

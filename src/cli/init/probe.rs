@@ -1,5 +1,6 @@
 //! Every server, started once: what it shows is what will be signed.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,14 +66,15 @@ fn says_it_reads(tool: &Json) -> bool {
     tool.get("annotations").and_then(|a| a.get("readOnlyHint")) == Some(&Json::Bool(true))
 }
 
-/// Reads what the draft names and checks it as the gate will. `base` is the directory it will lie in.
+/// Reads what the draft names and checks it as the gate will. `base` is the directory it lies in; nothing
+/// `forbidden` may be given to it.
 ///
 /// # Errors
 /// Everything that is wrong.
-pub fn check(draft: &Draft, base: &std::path::Path) -> Result<Arc<Server>, String> {
+pub fn check(draft: &Draft, base: &Path, forbidden: &[PathBuf]) -> Result<Arc<Server>, String> {
     let list = Value::Array(vec![draft.config(&json!({}))]);
     let config = Config::deserialize(list).map_err(|e| e.to_string())?;
-    let around = Surroundings { base_dir: base, env: &config::environment, forbidden: &[] };
+    let around = Surroundings { base_dir: base, env: &config::environment, forbidden };
     let servers = config.check(&around).map_err(|all| {
         // `servers[0].` says nothing about a file that is not written yet.
         let lines: Vec<String> =
@@ -99,6 +101,20 @@ pub async fn probe(
         }
     }
     (governed, left_out)
+}
+
+/// What one server shows, started by itself and ended before this comes back.
+///
+/// # Errors
+/// It does not answer, or offers nothing.
+pub async fn ask_alone(
+    server: &Arc<Server>,
+    within: Duration,
+) -> Result<(LockedServer, Vec<String>), String> {
+    let upstreams = Upstreams::new(std::slice::from_ref(server));
+    let answer = ask(&upstreams, server, within).await;
+    upstreams.close().await;
+    answer
 }
 
 async fn ask(

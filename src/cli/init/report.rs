@@ -104,6 +104,9 @@ impl Report {
                 "{}{renamed}: {kind}, {tools} tools{more}; {reads} only read, it says",
                 one.draft.client_name
             ));
+            if kind == "stdio" {
+                say(format!("  {}", one.draft.confined.told()));
+            }
         }
         say("");
         match &self.kept {
@@ -134,7 +137,7 @@ impl Report {
                 "transport": one.draft.reach.0, "notes": one.draft.notes,
                 "tools": one.locked.tools.keys().collect::<Vec<_>>(),
                 "methods": one.locked.methods, "read_only_claimed": one.reads().collect::<Vec<_>>(),
-                "tools_left_out": one.left_out,
+                "tools_left_out": one.left_out, "sandbox": sandbox(one),
                 "credentials": one.draft.secrets.iter().map(|(file, _)| file).collect::<Vec<_>>()})
         };
         let left = |one: &LeftOut| json!({"client_name": one.client_name, "why": one.why});
@@ -144,6 +147,18 @@ impl Report {
             "servers": self.governed.iter().map(server).collect::<Vec<_>>(),
             "left_out": self.left_out.iter().map(left).collect::<Vec<_>>()})
     }
+}
+
+/// What a server runs in, and why not in a stronger one; of one behind a URL nothing.
+fn sandbox(one: &Governed) -> Value {
+    if one.draft.reach.0 != "stdio" {
+        return Value::Null;
+    }
+    let mut sandbox = one.draft.confined.config();
+    if let Value::Object(members) = &mut sandbox {
+        members.insert("why".to_owned(), json!(one.draft.confined.why));
+    }
+    sandbox
 }
 
 fn pairs(governed: &[Governed]) -> Vec<(String, String)> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::catalog::secret::Secret;
+use crate::cli::init::confine::{Choice, Trial, confine};
 use crate::cli::init::draft::{self, Draft};
 use crate::cli::init::expand::{Surroundings, is_credential};
 use crate::cli::init::furnish::{self, Keys, Plan, Stage};
@@ -33,7 +34,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 ///
 /// Stands where the server's own command stood in a client. The first start makes keys, starts the
 /// server once, signs what it shows, and grants all of it to this user; the agent layer of the policy
-/// observes, so that nothing breaks, and the org layer denies arguments that name files of secrets. Later
+/// observes, so that nothing breaks, and the org layer denies arguments that name files of secrets. The
+/// server runs in the strongest sandbox in which it shows the same tools. Later
 /// starts of the same command line in the same directory use the same files.
 #[derive(clap::Args, Debug)]
 #[command(
@@ -62,6 +64,9 @@ pub struct Args {
     /// Sign what the server shows now.
     #[arg(long)]
     relock: bool,
+    /// Whether the server is tried in a sandbox, at the first start and with --relock.
+    #[arg(long, value_name = "LEVEL", default_value = "auto")]
+    sandbox: Choice,
     /// Seconds the server gets to start and answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
     probe_seconds: u64,
@@ -77,6 +82,7 @@ struct Wrapped {
     entry: Entry,
     cwd: PathBuf,
     within: Duration,
+    sandbox: Choice,
 }
 
 /// Runs it.
@@ -162,7 +168,8 @@ impl Wrapped {
         };
         let (ignored, disabled) = (Vec::new(), false);
         let entry = Entry { name: name.clone(), span: 0..0, reach, disabled, ignored };
-        Ok(Self { dir, name, entry, cwd, within: Duration::from_secs(args.probe_seconds) })
+        let within = Duration::from_secs(args.probe_seconds);
+        Ok(Self { dir, name, entry, cwd, within, sandbox: args.sandbox })
     }
 
     /// Makes what is not there yet, and signs again what was asked for.
@@ -229,7 +236,7 @@ impl Wrapped {
         for note in &draft.notes {
             complain(format!("wicketgate: note: {note}"));
         }
-        let server = probe::check(&draft, base)?;
+        let server = probe::check(&draft, base, &[])?;
         let (governed, silent) =
             probe::probe(vec![(draft, Arc::clone(&server))], self.within).await;
         if let Some(silent) = silent.first() {
@@ -237,6 +244,11 @@ impl Wrapped {
         }
         for tool in governed.iter().flat_map(|one| &one.left_out) {
             complain(format!("wicketgate: note: {tool}"));
+        }
+        let trial = Trial { choice: self.sandbox, base, dir: &self.dir, within: self.within };
+        let governed = confine(governed, trial).await;
+        for one in &governed {
+            complain(format!("wicketgate: `{}` {}", self.name, one.draft.confined.told()));
         }
         Ok(governed)
     }

@@ -53,9 +53,7 @@ enum Command {
     ///
     /// Prints what it finds. Ends with 1 if any of it is an error: the gate refuses such a bundle
     /// (`policy.lint`).
-    #[command(
-        after_help = "Example:\n  wicketgate policy lint --bundle policy --config wicketgate.yaml"
-    )]
+    #[command(after_help = "Example:\n  wicketgate policy lint policy --config wicketgate.yaml")]
     Lint(lint::Args),
     /// Signs a bundle: writes `bundle.sig.json` beside its files
     Sign {

@@ -16,7 +16,8 @@ use crate::replay::export::{self, Exported, Order};
 ///
 /// The run has to have been recorded: `replay.mode` of its manifest, or `replay` of its opening. The file
 /// holds its manifest, its policy bundles, what the agent was shown, and every call with its arguments,
-/// decision and result as they are stored: what was masked or scrubbed then is not in it. Credentials are
+/// decision and result as they are stored: what was masked or scrubbed then is not in it. Runs that it
+/// delegated to are in it too. Credentials are
 /// not in it. What --redact hides stays committed to, and a replay says at the step that it cannot be answered.
 /// If a payload is not there any more, or never was stored, the export is refused and says which.
 #[derive(clap::Args, Debug)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::{Exit, block_on, complain, say};
 use crate::domain::canonical;
 use crate::domain::json::Json;
+use crate::replay::children::Child;
 use crate::replay::recording::Recording;
 
 mod export;
@@ -16,7 +17,8 @@ mod stage;
 /// Starts a gate that answers from the recording and reaches no tool and no network, with a ledger of its
 /// own, then the command with these variables in its environment: WICKETGATE_SOCKET (gRPC and MCP on a Unix
 /// socket), WICKETGATE_URL and WICKETGATE_MCP_URL (the same on loopback), WICKETGATE_TOKEN (the agent's
-/// credential there) and WICKETGATE_REPLAY (the recording's digest). Every call walks the same road as
+/// credential there) and WICKETGATE_REPLAY (the recording's digest). An agent of recorded child runs has a
+/// WICKETGATE_SOCKET_NAME and a WICKETGATE_TOKEN_NAME. Every call walks the same road as
 /// always: it is matched to the recorded call with the same tool and arguments, decided again, written down,
 /// and answered as it was.
 #[derive(clap::Args, Debug)]
@@ -85,6 +87,14 @@ fn check(args: &CheckArgs) -> Exit {
     };
     let header = &recording.header;
     let steps = recording.places.len();
+    let told = |child: &Child| {
+        Json::object([
+            ("run", Json::from(child.run.to_string())),
+            ("agent", Json::from(child.agent.as_str())),
+            ("manifest", Json::from(child.manifest.prefixed())),
+        ])
+    };
+    let children: Vec<Json> = recording.children.iter().map(told).collect();
     if args.json {
         say(canonical::text(&Json::object([
             ("recording", Json::from(recording.digest.prefixed())),
@@ -93,10 +103,15 @@ fn check(args: &CheckArgs) -> Exit {
             ("manifest", Json::from(header.manifest.prefixed())),
             ("opened_at", Json::from(header.opened_at.to_string())),
             ("steps", Json::from(u64::try_from(steps).unwrap_or(u64::MAX))),
+            ("children", children.into()),
         ])));
     } else {
+        let below = match children.len() {
+            0 => String::new(),
+            n => format!("; {n} runs below it"),
+        };
         say(format!(
-            "{steps} steps of run {} of agent `{}`, opened {}; {}",
+            "{steps} steps of run {} of agent `{}`, opened {}{below}; {}",
             header.run,
             header.agent,
             header.opened_at,

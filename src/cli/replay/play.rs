@@ -13,7 +13,6 @@ use crate::app::{Gate, Stage};
 use crate::cli::reader;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
-use crate::identity;
 use crate::replay::fork::Forked;
 use crate::replay::player::{Manner, Played, Player};
 use crate::replay::props::RecordedClock;
@@ -94,7 +93,7 @@ pub(super) fn run(args: &Play) -> Exit {
 
 async fn play(args: &Play, recording: Recording) -> Result<Exit, String> {
     let policies = Policies::of(&recording, args.bundle.as_deref())?;
-    let desk = Desk::make()?;
+    let desk = Desk::make(&recording)?;
     let tcp = (args.listen != "off").then_some(args.listen.as_str());
     let config = desk.furnish(&recording, &policies, tcp)?;
     let clock = Arc::new(RecordedClock::at(recording.header.opened_at));
@@ -110,7 +109,8 @@ async fn play(args: &Play, recording: Recording) -> Result<Exit, String> {
     let gate = Gate::replay(config, stage).await;
     let mut gate = gate.map_err(|e| format!("the gate: {e}"))?;
     let (socket, token) = (Some(desk.socket()), Some(desk.token.as_str()));
-    let place = Place { socket, token, recording: player.recording().digest };
+    let variables = desk.variables();
+    let place = Place { socket, token, variables, recording: player.recording().digest };
     let ran = beside(&mut gate, args, &place).await?;
     tell(args, &report(player.recording(), player.finish(), ran, None))
 }
@@ -125,7 +125,8 @@ async fn fork(args: &Play, recording: Recording, at: u64, config: &Path) -> Resu
     let gate = Gate::fork(config, Arc::clone(&forked)).await;
     let mut gate = gate.map_err(|e| format!("the gate: {e}"))?;
     // The agent's own credential, if it needs one, is in its environment already.
-    let place = Place { socket, token: None, recording: forked.recording().digest };
+    let digest = forked.recording().digest;
+    let place = Place { socket, token: None, variables: Vec::new(), recording: digest };
     let ran = beside(&mut gate, args, &place).await?;
     let (played, run) = (forked.finish(), forked.run());
     tell(args, &report(forked.recording(), played, ran, Some((at, run))))
@@ -135,6 +136,8 @@ async fn fork(args: &Play, recording: Recording, at: u64, config: &Path) -> Resu
 struct Place<'a> {
     socket: Option<PathBuf>,
     token: Option<&'a str>,
+    /// Those of the agents of child runs.
+    variables: Vec<(String, String)>,
     recording: Digest,
 }
 
@@ -178,11 +181,9 @@ fn report(
     }
 }
 
-/// The JSON pointers that do not count: the manifest's and those of the command line.
+/// The JSON pointers that do not count: those of the manifests and of the command line.
 fn pointers(args: &Play, recording: &Recording) -> Result<BTreeMap<String, Vec<String>>, String> {
-    let manifest = recording.files.get("agent.yaml").map(Vec::as_slice).unwrap_or_default();
-    let manifest = identity::read(manifest, "agent.yaml").map_err(|e| e.to_string())?;
-    let mut volatile = manifest.replay.volatile;
+    let mut volatile = recording.volatile().map_err(|e| e.to_string())?;
     for (tool, pointer) in &args.volatile {
         volatile.entry(tool.clone()).or_default().push(pointer.clone());
     }
@@ -200,6 +201,7 @@ async fn command(
     command.args(rest).kill_on_drop(true);
     command.envs(place.socket.as_ref().map(|socket| ("WICKETGATE_SOCKET", socket)));
     command.envs(place.token.map(|token| ("WICKETGATE_TOKEN", token)));
+    command.envs(place.variables.iter().map(|(name, value)| (name, value)));
     command.env("WICKETGATE_REPLAY", place.recording.prefixed());
     if let Some(tcp) = tcp {
         command.env("WICKETGATE_URL", format!("http://{tcp}"));

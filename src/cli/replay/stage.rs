@@ -18,6 +18,7 @@ use crate::identity;
 use crate::policy::PolicyEngine;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::RegoEngine;
+use crate::replay::children;
 use crate::replay::recording::Recording;
 
 /// One evaluation here: the gate's own deadline is shorter and was on another machine.
@@ -28,6 +29,27 @@ pub(super) struct Desk {
     dir: PathBuf,
     /// What the agent shows on loopback.
     pub token: String,
+    /// The agents below, who have credentials of their own.
+    below: Vec<Below>,
+}
+
+/// An agent of recorded child runs.
+struct Below {
+    name: String,
+    manifest: Digest,
+    token: String,
+}
+
+impl Below {
+    fn file(&self, kind: &str) -> String {
+        format!("{}.{kind}", self.manifest.hex().get(..16).unwrap_or_default())
+    }
+
+    /// What its variables end with: its name in letters, digits and `_`.
+    fn suffix(&self) -> String {
+        let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        self.name.chars().map(letter).collect()
+    }
 }
 
 /// The bundles of a recording, or the one that decides instead.
@@ -72,13 +94,34 @@ fn engine(bundle: &Bundle) -> Result<Arc<dyn PolicyEngine>, String> {
 
 impl Desk {
     /// Makes the directory, for this user alone.
-    pub fn make() -> Result<Self, String> {
+    pub fn make(recording: &Recording) -> Result<Self, String> {
         let random = hex::encode(random32(&SystemEntropy));
         let (name, token) = random.split_at(8);
         let dir = std::env::temp_dir().join(format!("wg-replay-{name}"));
         let failed = |e: std::io::Error| format!("`{}`: {e}", dir.display());
         std::fs::DirBuilder::new().mode(0o700).create(&dir).map_err(failed)?;
-        Ok(Self { dir: dir.clone(), token: token.to_owned() })
+        let mut below: Vec<Below> = Vec::new();
+        for child in &recording.children {
+            if below.iter().all(|known| known.manifest != child.manifest) {
+                let (name, manifest) = (child.agent.clone(), child.manifest);
+                let token = hex::encode(random32(&SystemEntropy));
+                below.push(Below { name, manifest, token });
+            }
+        }
+        Ok(Self { dir: dir.clone(), token: token.to_owned(), below })
+    }
+
+    /// What the agents of child runs find in the environment: where each connects, and what it shows there.
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let of = |below: &Below| {
+            let socket = self.dir.join(below.file("sock")).display().to_string();
+            let suffix = below.suffix();
+            [
+                (format!("WICKETGATE_SOCKET_{suffix}"), socket),
+                (format!("WICKETGATE_TOKEN_{suffix}"), below.token.clone()),
+            ]
+        };
+        self.below.iter().flat_map(of).collect()
     }
 
     /// Where the agent connects on this machine alone.
@@ -98,9 +141,19 @@ impl Desk {
         // replay it, and signs the very same bytes for as long as that takes.
         let (key, other) =
             (SecretKey::generate(&SystemEntropy), SecretKey::generate(&SystemEntropy));
-        let signed = identity::sign(manifest, "agent.yaml", &[&key]).map_err(|e| e.to_string())?;
-        self.write("agent.yaml", manifest)?;
-        self.write("agent.yaml.sig.json", &signed)?;
+        self.sign("agent.yaml", manifest, &key)?;
+        let uid = rustix::process::getuid().as_raw();
+        let callers = json!([{"uid": uid}, {"token_file": "token"}]);
+        let mut agents = vec![json!({"manifest": "agent.yaml", "callers": callers})];
+        for below in &self.below {
+            let manifest = recording.files.get(&children::file(&below.manifest));
+            let manifest = manifest.ok_or("the recording lacks the manifest of a child")?;
+            let [yaml, socket, token] = ["yaml", "sock", "token"].map(|kind| below.file(kind));
+            self.sign(&yaml, manifest, &key)?;
+            self.write(&token, below.token.as_bytes())?;
+            let callers = json!([{"socket": socket, "uid": uid}, {"token_file": token}]);
+            agents.push(json!({"manifest": yaml, "callers": callers}));
+        }
         for (name, bytes) in policies.in_force.as_written() {
             self.write(&format!("policy/{name}"), bytes)?;
         }
@@ -112,7 +165,6 @@ impl Desk {
         // Nobody signs both.
         self.write("other.pub", other.public().to_pem().as_bytes())?;
         self.write("token", self.token.as_bytes())?;
-        let uid = rustix::process::getuid().as_raw();
         let mut listen = json!({"socket": "agent.sock"});
         if let (Some(tcp), Some(listen)) = (tcp, listen.as_object_mut()) {
             listen.insert("tcp".into(), tcp.into());
@@ -126,10 +178,17 @@ impl Desk {
             "policy": {"bundle": "policy", "lint": "warn"},
             "self_test": {"at_start": false},
             "telemetry": {"log": "warn"},
-            "agents": [{"manifest": "agent.yaml", "callers": [{"uid": uid}, {"token_file": "token"}]}],
+            "agents": agents,
         });
         let read = Config::read(config.to_string().as_bytes(), "replay", &self.dir, &|_| None);
         read.map_err(|wrong| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    }
+
+    /// Writes a manifest beside a signature of this key.
+    fn sign(&self, name: &str, manifest: &[u8], key: &SecretKey) -> Result<(), String> {
+        let signed = identity::sign(manifest, name, &[key]).map_err(|e| e.to_string())?;
+        self.write(name, manifest)?;
+        self.write(&format!("{name}.sig.json"), &signed)
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {

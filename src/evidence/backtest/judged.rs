@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::change::{Change, Outcome};
 use super::decide::Input;
 use super::{Against, Bench};
-use crate::domain::commitment::opens;
+use crate::domain::commitment::open;
 use crate::domain::decision::Verdict;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
@@ -185,10 +185,11 @@ fn read(vault: Option<&Vault>, item: &mut Item) -> Result<Input, Became> {
         Err(vault::Error::NoKey(_)) => return left(Left::Sealed),
         Err(vault::Error::Changed(_) | vault::Error::Key { .. }) => return left(Left::OtherBytes),
     };
-    if opens(&said.c, &row.salt, &row.body).is_none() {
+    let Some((_, read)) = open(&said.c, &row.salt, &row.body) else {
         return left(Left::OtherBytes);
-    }
-    let Ok(json) = Json::parse(&row.body, &Limits::FILE) else { return left(Left::Malformed) };
+    };
+    let read = read.map_or_else(|| Json::parse(&row.body, &Limits::FILE), Ok);
+    let Ok(json) = read else { return left(Left::Malformed) };
     match json.get("v").and_then(Json::as_str) {
         Some(VERSION) => {}
         other => return left(Left::Version(other.unwrap_or("none").to_owned())),

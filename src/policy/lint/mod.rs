@@ -17,9 +17,10 @@
 //! | `lint.glob_delimiters` | warning | the `*` of a glob that lets a call pass crosses `/` or `.` |
 //! | `lint.every_empty` | warning | an `every` that lets a call pass holds where there is nothing to look at |
 //!
-//! Not followed: values that pass through variables, comprehensions and functions. What cannot be told
-//! is no finding.
+//! Variables are followed where a rule sets them once (`locals`). Not followed: what comprehensions and
+//! functions make, and variables with several values. What cannot be told is no finding.
 
+mod locals;
 mod patterns;
 mod probe;
 mod rules;

@@ -4,11 +4,17 @@
 use regorus::Value;
 use regorus::unstable::{Expr, Ref};
 
+use super::locals::Locals;
 use crate::policy::ast;
 
-/// The code and the message, if a call of this builtin is such a pattern, written out.
-pub(super) fn trap(name: &str, params: &[Ref<Expr>]) -> Option<(&'static str, String)> {
-    let pattern = params.first().and_then(|param| ast::literal(param))?;
+/// The code and the message, if a call of this builtin is such a pattern, written out here or where its variable is set.
+pub(super) fn trap(
+    name: &str,
+    params: &[Ref<Expr>],
+    locals: &Locals,
+) -> Option<(&'static str, String)> {
+    let pattern = params.first().and_then(|param| locals.text(param))?;
+    let pattern = pattern.as_str();
     match name {
         "regex.match" if !anchored(pattern) => {
             let message = format!("the pattern `{pattern}` is found anywhere in a longer text");

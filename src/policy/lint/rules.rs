@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use regorus::Value;
 use regorus::unstable::{Expr, Module, Ref, Rule, RuleBody, RuleHead, Span};
 
-use super::scope::{self, Scope};
+use super::locals::{self, Given, Locals};
+use super::scope::Scope;
 use super::traps;
 use super::truth::{self, Reading, Truth, Verdicts};
 use super::{Finding, Level};
@@ -32,13 +33,17 @@ pub(super) fn read(bundle: &Bundle) -> Read {
         .iter()
         .flat_map(|module| module.policy.iter().filter_map(|r| whole(module, r)))
         .collect();
-    let known = settle(&modules, &names, &data);
-    let findings = traps::find(&modules, &names, &data);
+    let scoped = modules.iter().map(|module| (&***module, Scope::of(module, &names, &data)));
+    let given = locals::given(scoped);
+    let known = settle(&modules, (&names, &given), &data);
+    let findings = traps::find(&modules, &names, &data, &given);
     let mut out = Read { findings, open: Vec::new(), holds: None };
     for module in modules.into_iter().filter(|module| !ast::file(module).starts_with("lib/")) {
         let scope = Scope::of(module, &names, &data);
         for rule in &module.policy {
-            look(&scope, ast::file(module), rule, &known, &mut out);
+            let locals = variables(&scope, module, rule, &given);
+            let reading = Reading { scope: &scope, locals: &locals, known: &known };
+            look(&reading, ast::file(module), rule, &mut out);
         }
     }
     out
@@ -51,8 +56,18 @@ fn whole(module: &Module, rule: &Rule) -> Option<Vec<String>> {
     Some(name)
 }
 
+/// The variables of a rule, with what calls give it if it is a function.
+fn variables(scope: &Scope<'_>, module: &Module, rule: &Rule, given: &Given) -> Locals {
+    let given = whole(module, rule).and_then(|name| given.get(&name));
+    Locals::of(scope, rule, given.map(Vec::as_slice).unwrap_or_default())
+}
+
 /// What is known of every rule: repeated until a round teaches nothing new.
-fn settle(modules: &[&Ref<Module>], names: &BTreeSet<Vec<String>>, data: &Json) -> Verdicts {
+fn settle(
+    modules: &[&Ref<Module>],
+    (names, given): (&BTreeSet<Vec<String>>, &Given),
+    data: &Json,
+) -> Verdicts {
     let mut known = Verdicts::default();
     loop {
         let mut groups: BTreeMap<Vec<String>, Vec<Fate>> = BTreeMap::new();
@@ -60,7 +75,9 @@ fn settle(modules: &[&Ref<Module>], names: &BTreeSet<Vec<String>>, data: &Json) 
             let scope = Scope::of(module, names, data);
             for rule in &module.policy {
                 if let Some(name) = whole(module, rule) {
-                    groups.entry(name).or_default().push(fate(&scope, rule, &known));
+                    let locals = variables(&scope, module, rule, given);
+                    let reading = Reading { scope: &scope, locals: &locals, known: &known };
+                    groups.entry(name).or_default().push(fate(&reading, rule));
                 }
             }
         }
@@ -113,14 +130,14 @@ fn conclude(groups: BTreeMap<Vec<String>, Vec<Fate>>) -> Verdicts {
     known
 }
 
-fn fate(scope: &Scope<'_>, rule: &Rule, known: &Verdicts) -> Fate {
+fn fate(reading: &Reading<'_>, rule: &Rule) -> Fate {
     let Rule::Spec { head, bodies, .. } = rule else {
         let Rule::Default { value, .. } = rule else { return Fate::Says(None) };
         return Fate::Default(flag(value));
     };
     let set = matches!(head, RuleHead::Set { .. });
     let keyed = !matches!(ast::head(rule), Expr::Var { .. });
-    if dead(scope, rule, known).is_some() {
+    if dead(reading, rule).is_some() {
         return Fate::Dead { set: set || keyed };
     }
     if set || keyed || ast::is_function(rule) {
@@ -132,8 +149,6 @@ fn fate(scope: &Scope<'_>, rule: &Rule, known: &Verdicts) -> Fate {
             said.filter(|_| bodies.iter().skip(1).all(|body| body.assign.is_none())),
         );
     }
-    let locals = scope::locals(rule);
-    let reading = Reading { scope, locals: &locals, known };
     let first = bodies.first().is_none_or(|body| reading.query(&body.query) == Truth::Always);
     if first { Fate::Holds } else { Fate::Says(None) }
 }
@@ -158,10 +173,8 @@ fn flag(expr: &Expr) -> Option<bool> {
 }
 
 /// Why a rule can never fire, if it cannot.
-fn dead(scope: &Scope<'_>, rule: &Rule, known: &Verdicts) -> Option<String> {
+fn dead(reading: &Reading<'_>, rule: &Rule) -> Option<String> {
     let Rule::Spec { head, bodies, .. } = rule else { return None };
-    let locals = scope::locals(rule);
-    let reading = Reading { scope, locals: &locals, known };
     let value = match head {
         RuleHead::Set { key, .. } => key.as_deref(),
         RuleHead::Compr { .. } | RuleHead::Func { .. } => assigned(head).map(|a| a.value.as_ref()),
@@ -180,12 +193,12 @@ fn dead(scope: &Scope<'_>, rule: &Rule, known: &Verdicts) -> Option<String> {
 }
 
 /// Everything there is to say about one rule.
-fn look(scope: &Scope<'_>, file: &str, rule: &Rule, known: &Verdicts, out: &mut Read) {
+fn look(reading: &Reading<'_>, file: &str, rule: &Rule, out: &mut Read) {
+    let Reading { scope, locals, .. } = *reading;
     let name = truth::name_of(rule).unwrap_or_default().join(".");
     let place = |span: &Span| format!("{file}:{}", span.line);
-    let locals = scope::locals(rule);
     for read in ast::parts(rule).reads {
-        if let Some((path, near)) = scope.never_supplied(read, &locals) {
+        if let Some((path, near)) = scope.never_supplied(read, locals) {
             let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
             let message = format!("`{path}` is never supplied{hint}");
             let (level, code) = (Level::Error, "lint.input_never_supplied");
@@ -193,7 +206,7 @@ fn look(scope: &Scope<'_>, file: &str, rule: &Rule, known: &Verdicts, out: &mut 
         }
     }
     let protects = matches!(name.as_str(), "deny" | "require_approval" | "obligations");
-    if let Some(why) = dead(scope, rule, known) {
+    if let Some(why) = dead(reading, rule) {
         // WHY: a dead `allow` only takes away; a dead protection is one that somebody counts on.
         let level = if protects { Level::Error } else { Level::Warning };
         let message = format!("`{name}` can never fire: {why}");
@@ -207,7 +220,6 @@ fn look(scope: &Scope<'_>, file: &str, rule: &Rule, known: &Verdicts, out: &mut 
             out.holds.get_or_insert_with(|| place(span));
         }
         (Some("agent" | "team"), "allow") => {
-            let reading = Reading { scope, locals: &locals, known };
             // An `else` has a value of its own.
             let says_so = |body: &RuleBody| match &body.assign {
                 Some(assign) => flag(&assign.value) == Some(true),

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regorus::unstable::{AssignOp, Expr, Literal, Module, Rule, RuleHead, Span};
+use regorus::unstable::{Expr, Module};
 
+use super::locals::Locals;
 use super::shape::{self, Found, Step};
 use crate::domain::json::Json;
 use crate::policy::ast;
@@ -38,9 +39,12 @@ impl<'a> Scope<'a> {
     }
 
     /// What this reference stands for, for a rule with these variables.
-    pub fn target<'s>(&'s self, expr: &'s Expr, locals: &BTreeSet<String>) -> Target<'s> {
+    pub fn target<'s>(&'s self, expr: &'s Expr, locals: &'s Locals) -> Target<'s> {
         let Some((base, steps)) = steps(expr) else { return Target::Local };
-        if locals.contains(base) {
+        if let Some(stands_for) = locals.steps(base) {
+            return Target::Input(stands_for.chain(steps).collect());
+        }
+        if locals.has(base) {
             return Target::Local;
         }
         match base {
@@ -59,16 +63,37 @@ impl<'a> Scope<'a> {
                 Target::Data(whole(rest))
             };
         }
-        let mut name = self.package.clone();
-        name.push(base.to_owned());
-        let next = self.rules.range(name.clone()..).next();
-        if !next.is_some_and(|rule| rule.starts_with(&name)) {
+        if !self.in_package(base) {
             return Target::Local;
         }
         let mut path: Vec<Step<'s>> = self.package.iter().map(|part| Step::Name(part)).collect();
         path.push(Step::Name(base));
         path.extend(steps);
         Target::Data(path)
+    }
+
+    /// Whether a rule of the package begins with this name.
+    fn in_package(&self, base: &str) -> bool {
+        let mut name = self.package.clone();
+        name.push(base.to_owned());
+        let next = self.rules.range(name.clone()..).next();
+        next.is_some_and(|rule| rule.starts_with(&name))
+    }
+
+    /// Whether a name means something in the module where no rule declares it.
+    pub fn defines(&self, name: &str) -> bool {
+        matches!(name, "input" | "data") || self.imports.contains_key(name) || self.in_package(name)
+    }
+
+    /// The whole path of the function that is called by this one; `None`: no name is there.
+    pub fn whole(&self, called: &[String]) -> Option<Vec<String>> {
+        let (first, rest) = called.split_first()?;
+        let from = match (first.as_str(), self.imports.get(first)) {
+            ("data", _) => Vec::new(),
+            (_, Some(import)) => import.iter().skip(1).cloned().collect(),
+            (_, None) => [self.package.as_slice(), std::slice::from_ref(first)].concat(),
+        };
+        Some([from.as_slice(), rest].concat())
     }
 
     /// The rule a path below `data` reads, if it reads one.
@@ -101,11 +126,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The path of the input this reads, shown, if no input ever has it; and the name that is near.
-    pub fn never_supplied(
-        &self,
-        expr: &Expr,
-        locals: &BTreeSet<String>,
-    ) -> Option<(String, Option<String>)> {
+    pub fn never_supplied(&self, expr: &Expr, locals: &Locals) -> Option<(String, Option<String>)> {
         let Target::Input(steps) = self.target(expr, locals) else { return None };
         let Found::Never { at, near } = shape::find(&steps) else { return None };
         let shown = |steps: &[Step<'_>]| {
@@ -145,37 +166,4 @@ fn steps(expr: &Expr) -> Option<(&str, Vec<Step<'_>>)> {
     };
     reversed.reverse();
     Some((base, reversed))
-}
-
-/// The variables a rule declares for itself, as far as they hide names of the module.
-pub(super) fn locals(rule: &Rule) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    let Rule::Spec { head, bodies, .. } = rule else { return names };
-    if let RuleHead::Func { args, .. } = head {
-        names.extend(args.iter().filter_map(|arg| variable(arg)));
-    }
-    for stmt in bodies.iter().flat_map(|body| &body.query.stmts) {
-        match &stmt.literal {
-            Literal::SomeVars { vars, .. } => names.extend(vars.iter().map(text_of)),
-            Literal::SomeIn { key, value, .. } => {
-                names.extend(key.iter().filter_map(|key| variable(key)));
-                names.extend(variable(value));
-            }
-            Literal::Expr { expr, .. } => {
-                if let Expr::AssignExpr { op: AssignOp::ColEq, lhs, .. } = expr.as_ref() {
-                    names.extend(variable(lhs));
-                }
-            }
-            Literal::NotExpr { .. } | Literal::Every { .. } => {}
-        }
-    }
-    names
-}
-
-fn text_of(span: &Span) -> String {
-    span.text().to_owned()
-}
-
-fn variable(expr: &Expr) -> Option<String> {
-    if let Expr::Var { span, .. } = expr { Some(text_of(span)) } else { None }
 }

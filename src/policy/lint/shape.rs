@@ -251,7 +251,12 @@ const EFFECT: Shape = Shape::Object(&[
 
 /// Follows a path below `input`.
 pub(super) fn find(steps: &[Step<'_>]) -> Found {
-    let (mut shape, mut always) = (&INPUT, true);
+    below(&INPUT, steps)
+}
+
+/// What a path leads to that begins at a place of this shape, which is there.
+pub(super) fn below(shape: &'static Shape, steps: &[Step<'_>]) -> Found {
+    let (mut shape, mut always) = (shape, true);
     for (at, step) in steps.iter().enumerate() {
         let never = |near| Found::Never { at, near };
         shape = match (shape, step) {

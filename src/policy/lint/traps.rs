@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 
 use regorus::unstable::{AssignOp, BoolOp, Expr, Literal, LiteralStmt, Module, Ref, Rule, Span};
 
+use super::locals::{Given, Locals};
 use super::patterns;
-use super::scope::{self, Scope, Target};
+use super::scope::{Scope, Target};
 use super::shape::{self, Found, Step};
 use super::{Finding, Level};
 use crate::domain::json::Json;
@@ -20,7 +21,7 @@ struct Known<'a> {
     name: Vec<String>,
     rule: &'a Rule,
     scope: Scope<'a>,
-    locals: BTreeSet<String>,
+    locals: Locals,
 }
 
 /// Everything found in the layers.
@@ -28,6 +29,7 @@ pub(super) fn find(
     modules: &[&Ref<Module>],
     names: &BTreeSet<Vec<String>>,
     data: &Json,
+    given: &Given,
 ) -> Vec<Finding> {
     let mut all = Vec::new();
     for module in modules.iter().filter(|module| !ast::file(module).starts_with("lib/")) {
@@ -35,7 +37,9 @@ pub(super) fn find(
             let mut name = ast::package(module);
             name.extend(ast::path(ast::head(rule)).map(|path| path.parts).unwrap_or_default());
             let scope = Scope::of(module, names, data);
-            all.push(Known { name, rule, scope, locals: scope::locals(rule) });
+            let given = given.get(&name).map(Vec::as_slice).unwrap_or_default();
+            let locals = Locals::of(&scope, rule, given);
+            all.push(Known { name, rule, scope, locals });
         }
     }
     let mut open: Vec<(usize, bool)> =
@@ -92,7 +96,8 @@ impl Look<'_> {
             if more != negated {
                 for (callee, span, params) in ast::condition(stmt).calls {
                     let name = callee.map(|path| path.parts.join(".")).unwrap_or_default();
-                    if let Some((code, message)) = patterns::trap(&name, params) {
+                    if let Some((code, message)) = patterns::trap(&name, params, &self.known.locals)
+                    {
                         found(code, span, message);
                     }
                 }
@@ -153,7 +158,7 @@ impl Look<'_> {
     fn optional(&self, stmt: &LiteralStmt) -> Vec<String> {
         let reads = ast::condition(stmt).reads;
         let mut places: Vec<String> =
-            reads.iter().filter(|read| self.may_miss(read)).map(|read| path(read)).collect();
+            reads.iter().filter(|read| self.may_miss(read)).map(|read| self.shown(read)).collect();
         places.sort();
         places.dedup();
         places
@@ -171,14 +176,28 @@ impl Look<'_> {
         } else {
             vec![expr]
         };
-        sides.into_iter().filter(|side| self.may_miss(side)).map(path).collect()
+        let missing = sides.into_iter().filter(|side| self.may_miss(side));
+        missing.map(|side| self.shown(side)).collect()
+    }
+
+    fn shown(&self, expr: &Expr) -> String {
+        self.known.locals.shown(expr)
     }
 
     fn may_miss(&self, expr: &Expr) -> bool {
         let Target::Input(steps) = self.known.scope.target(expr, &self.known.locals) else {
             return false;
         };
-        match shape::find(&steps) {
+        // What a variable stands for is there: where it is not, nothing behind it is asked.
+        let Some((there, after)) = steps.split_at_checked(self.known.locals.settled(expr)) else {
+            return false;
+        };
+        let found = match shape::find(there) {
+            Found::There { shape, .. } => shape::below(shape, after),
+            Found::Unknown if after.is_empty() => return false,
+            found @ (Found::Unknown | Found::Never { .. }) => found,
+        };
+        match found {
             Found::There { always, .. } => !always,
             Found::Unknown => true,
             Found::Never { .. } => false,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regorus::Value;
 use regorus::unstable::{AssignOp, BoolOp, Expr, Literal, LiteralStmt, Query};
 
+use super::locals::Locals;
 use super::scope::{Scope, Target};
 use super::shape::{self, Found, Shape};
 use crate::policy::ast;
@@ -35,7 +36,7 @@ pub(super) struct Verdicts {
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     pub scope: &'a Scope<'a>,
-    pub locals: &'a BTreeSet<String>,
+    pub locals: &'a Locals,
     pub known: &'a Verdicts,
 }
 
@@ -106,7 +107,9 @@ impl Reading<'_> {
         if steps.contains(&shape::Step::Any) {
             return None;
         }
-        let before = equal.insert(shown(place), value.clone()).filter(|before| before != value)?;
+        let before = equal
+            .insert(self.locals.shown(place), value.clone())
+            .filter(|before| before != value)?;
         Some(format!("`{}` cannot be both {before} and {value}", shown(place)))
     }
 
@@ -123,7 +126,9 @@ impl Reading<'_> {
             Expr::AssignExpr { op: AssignOp::Eq, lhs, rhs, .. } => {
                 self.compared(&BoolOp::Eq, lhs, rhs)
             }
-            Expr::AssignExpr { op: AssignOp::ColEq, rhs, .. } if scalar(rhs).is_some() => {
+            Expr::AssignExpr { op: AssignOp::ColEq, rhs, .. }
+                if scalar(rhs).is_some() || self.place(rhs).is_some_and(|(_, always)| always) =>
+            {
                 Truth::Always
             }
             Expr::Membership { key: None, value, collection, .. } => {

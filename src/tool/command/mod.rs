@@ -132,6 +132,7 @@ impl Command {
             cwd,
             network: false,
             serves: false,
+            cpu: sandbox::next_cpu(),
             limits: binding.limits,
         }
     }

@@ -30,7 +30,7 @@ fn program(program: &Program) -> Point {
 fn sandbox(level: Level, levels: &Levels) -> Point {
     let what = format!("sandbox {}", level.as_str());
     match levels.check(level) {
-        Ok(()) => Point::ready(what, "a probe inside could break out of nothing"),
+        Ok(()) => Point::ready(what, "a probe inside could break out of nothing; one processor"),
         Err(why) => {
             let todo = match level {
                 Level::S1 => "use a Linux with Landlock (ABI 3) and seccomp",
@@ -46,7 +46,10 @@ fn sandbox(level: Level, levels: &Levels) -> Point {
 fn cgroups(demanded: bool, levels: &Levels) -> Point {
     let what = "cgroups";
     match levels.cgroups() {
-        Ok(_) => Point::ready(what, "limits hold for all processes together: memory, pids"),
+        Ok(groups) => {
+            let held = groups.held();
+            Point::ready(what, format!("limits hold for all processes together: {held}"))
+        }
         Err(why) if demanded => {
             let todo =
                 "give the gate a group it may make groups in, or take `cgroup: required` out";

@@ -96,6 +96,7 @@ fn plan(stdio: &Stdio, sandbox: &Sandbox, found: Found) -> Plan {
         cwd: stdio.cwd.clone(),
         network: sandbox.network,
         serves: true,
+        cpu: sandbox::next_cpu(),
         limits: sandbox.limits,
     }
 }
@@ -153,7 +154,10 @@ fn interpreter(line: &[u8]) -> Option<(String, Option<String>)> {
 }
 
 /// The file of this name: itself, if it has a slash, else the first in the `PATH` that can be executed.
-fn locate(name: &str, stdio: &Stdio) -> Result<PathBuf, String> {
+///
+/// # Errors
+/// There is none.
+pub fn locate(name: &str, stdio: &Stdio) -> Result<PathBuf, String> {
     if name.contains('/') {
         return Ok(PathBuf::from(name));
     }

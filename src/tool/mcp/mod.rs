@@ -26,6 +26,7 @@ use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
 pub(super) use call::McpTool;
+pub use confined::locate;
 
 use crate::catalog::drift::Drift;
 use crate::catalog::server::Server;

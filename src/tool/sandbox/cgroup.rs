@@ -18,7 +18,8 @@ use parking_lot::Mutex;
 use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Plan, Scratch};
+use super::Plan;
+use super::hierarchy::{Controller, Place, Version, enabling, limit, one_cpu, places};
 
 /// Gates at once below one group.
 const GATES_MAX: u32 = 256;
@@ -26,35 +27,9 @@ const GATES_MAX: u32 = 256;
 const OURS: &str = "wicketgate-";
 /// Where a gate goes that is in the way of its own groups (version 2).
 const ASIDE: &str = "wicketgate";
-/// What a directory in memory may hold, bytes: memory of the run too.
-const SCRATCH_BYTES: u64 = 64 << 20;
 /// How often, and how far apart, the removal of a leaf is tried whose processes are still ending.
 const REMOVALS: u32 = 200;
 const BETWEEN: Duration = Duration::from_millis(20);
-
-/// What can be limited.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Controller {
-    Memory,
-    Pids,
-}
-
-impl Controller {
-    const ALL: [Self; 2] = [Self::Memory, Self::Pids];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Pids => "pids",
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Version {
-    One,
-    Two,
-}
 
 /// One hierarchy, and our place in it.
 #[derive(Debug)]
@@ -105,7 +80,7 @@ impl Cgroups {
             }
         }
         let cgroups = Self { trees, next: AtomicU64::new(0), left: Mutex::default() };
-        if Controller::ALL.iter().all(|one| cgroups.limits(*one)) {
+        if Controller::NEEDED.iter().all(|one| cgroups.limits(*one)) {
             return Ok(Arc::new(cgroups));
         }
         // Of several reasons the last is the most telling: the first holds where there is no other.
@@ -114,6 +89,13 @@ impl Cgroups {
 
     fn limits(&self, controller: Controller) -> bool {
         self.trees.iter().any(|tree| tree.controllers.contains(&controller))
+    }
+
+    /// What they limit, as the command line says it.
+    #[must_use]
+    pub fn held(&self) -> String {
+        let held = Controller::ALL.into_iter().filter(|one| self.limits(*one));
+        held.map(Controller::as_str).collect::<Vec<_>>().join(", ")
     }
 
     /// Groups for one run of this plan, with its limits. Blocks for a moment.
@@ -200,52 +182,6 @@ impl Drop for Leaf {
     }
 }
 
-/// A hierarchy as it is mounted, and the group this process is in.
-#[derive(PartialEq, Eq, Debug)]
-struct Place {
-    version: Version,
-    /// Those of ours that it may have; of version 2 the group itself says.
-    controllers: Vec<Controller>,
-    own: PathBuf,
-}
-
-/// Every hierarchy that may be of use: mounts as in `/proc/self/mountinfo`, groups as in `/proc/self/cgroup`.
-fn places(mounts: &str, groups: &str) -> Vec<Place> {
-    let mut found: Vec<Place> = Vec::new();
-    for line in mounts.lines() {
-        let Some((mount, filesystem)) = line.split_once(" - ") else { continue };
-        let mount: Vec<&str> = mount.split(' ').collect();
-        let filesystem: Vec<&str> = filesystem.split(' ').collect();
-        let (Some(root), Some(point)) = (mount.get(3), mount.get(4)) else { continue };
-        let options = filesystem.get(2).copied().unwrap_or_default();
-        let (version, controllers) = match filesystem.first() {
-            Some(&"cgroup2") => (Version::Two, Vec::new()),
-            Some(&"cgroup") => {
-                let known = |name: &str| Controller::ALL.into_iter().find(|c| c.as_str() == name);
-                (Version::One, options.split(',').filter_map(known).collect())
-            }
-            Some(_) | None => continue,
-        };
-        if version == Version::One && controllers.is_empty() {
-            continue;
-        }
-        let group = groups.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (names, path) = (fields.next()?, fields.next()?);
-            let ours = controllers.iter().all(|one| names.split(',').any(|n| n == one.as_str()));
-            (ours && (version == Version::One) != names.is_empty()).then_some(path)
-        });
-        let Some(below) = group.and_then(|path| Path::new(path).strip_prefix(root).ok()) else {
-            continue;
-        };
-        let place = Place { version, controllers, own: Path::new(point).join(below) };
-        if !found.contains(&place) {
-            found.push(place);
-        }
-    }
-    found
-}
-
 /// Our place in a hierarchy; what nobody holds there is removed on the way.
 fn tree(place: &Place) -> io::Result<Tree> {
     let controllers = match place.version {
@@ -254,11 +190,30 @@ fn tree(place: &Place) -> io::Result<Tree> {
     };
     sweep(place.version, &place.own);
     let (dir, lock) = claim(&place.own)?;
-    let tree = Tree { version: place.version, controllers, dir, _lock: lock };
+    let mut tree = Tree { version: place.version, controllers, dir, _lock: lock };
+    let has = tree.controllers.contains(&Controller::Cpu);
+    tree.controllers.retain(|one| Controller::NEEDED.contains(one));
     if tree.version == Version::Two && !tree.controllers.is_empty() {
         fs::write(tree.dir.join("cgroup.subtree_control"), enabling(&tree.controllers))?;
     }
+    if has && shares(&tree, &place.own).is_ok() {
+        tree.controllers.push(Controller::Cpu);
+    }
     Ok(tree)
+}
+
+/// Whether a leaf may be given a share of the processors: where the gate itself has less than one, or the kernel
+/// does not divide them, it may not.
+fn shares(tree: &Tree, own: &Path) -> io::Result<()> {
+    if tree.version == Version::Two {
+        for dir in [own, &tree.dir] {
+            fs::write(dir.join("cgroup.subtree_control"), enabling(&[Controller::Cpu]))?;
+        }
+    }
+    let dir = tree.dir.join("try");
+    fs::create_dir(&dir)?;
+    let shared = one_cpu(tree.version, &dir);
+    fs::remove_dir(&dir).and(shared)
 }
 
 /// Passes on to groups below what of ours the group of version 2 has. A group with processes of its own may
@@ -268,10 +223,12 @@ fn enabled(own: &Path) -> io::Result<Vec<Controller>> {
     let all = Controller::ALL.into_iter();
     let ours = all.filter(|one| has.split_whitespace().any(|name| name == one.as_str()));
     let ours: Vec<Controller> = ours.collect();
-    if ours.is_empty() {
-        return Ok(ours);
+    let needed = ours.iter().copied().filter(|one| Controller::NEEDED.contains(one));
+    let needed: Vec<Controller> = needed.collect();
+    if needed.is_empty() {
+        return Ok(needed);
     }
-    let enable = || fs::write(own.join("cgroup.subtree_control"), enabling(&ours));
+    let enable = || fs::write(own.join("cgroup.subtree_control"), enabling(&needed));
     if enable().is_ok() {
         return Ok(ours);
     }
@@ -284,10 +241,6 @@ fn enabled(own: &Path) -> io::Result<Vec<Controller>> {
         let _ = fs::write(own.join("cgroup.procs"), &me);
         let _ = fs::remove_dir(&aside);
     })
-}
-
-fn enabling(controllers: &[Controller]) -> String {
-    controllers.iter().map(|one| format!("+{}", one.as_str())).collect::<Vec<_>>().join(" ")
 }
 
 /// A directory of our own, and what holds it.
@@ -351,59 +304,9 @@ fn removed(dir: &Path) -> bool {
     fs::remove_dir(dir).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |()| true)
 }
 
-fn limit(version: Version, controller: Controller, dir: &Path, plan: &Plan) -> io::Result<()> {
-    let set = |name: &str, most: u64| fs::write(dir.join(name), most.to_string());
-    let scratch = match plan.scratch {
-        Scratch::None => 0,
-        Scratch::Tmp => 1,
-        Scratch::Call | Scratch::Run => 2,
-    };
-    let memory = plan.limits.memory_bytes.saturating_add(SCRATCH_BYTES.saturating_mul(scratch));
-    // Swap is there only where the system counts it.
-    let swaps = |name: &str| dir.join(name).exists();
-    match (controller, version) {
-        (Controller::Pids, _) => set("pids.max", plan.limits.pids),
-        (Controller::Memory, Version::One) => {
-            const WITH_SWAP: &str = "memory.memsw.limit_in_bytes";
-            set("memory.limit_in_bytes", memory)?;
-            if swaps(WITH_SWAP) { set(WITH_SWAP, memory) } else { Ok(()) }
-        }
-        (Controller::Memory, Version::Two) => {
-            set("memory.max", memory)?;
-            if swaps("memory.swap.max") { set("memory.swap.max", 0) } else { Ok(()) }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MOUNTS: &str = "\
-        31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
-        32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
-        33 31 0:30 /docker/x /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
-
-    #[test]
-    fn the_group_of_this_process_is_found_below_what_is_mounted() {
-        let rest = "34 31 0:31 / /sys/fs/cgroup/pids rw shared:9 - cgroup cgroup rw,pids\n\
-            35 31 0:32 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        let groups = "9:name=systemd:/s\n8:pids:/a/b\n4:memory:/docker/x/y\n1:cpu:/\n0::/u\n";
-        let found = places(&format!("{MOUNTS}{rest}"), groups);
-        let place = |version, controllers: &[Controller], own: &str| Place {
-            version,
-            controllers: controllers.to_vec(),
-            own: own.into(),
-        };
-        let expected = [
-            place(Version::One, &[Controller::Memory], "/sys/fs/cgroup/memory/y"),
-            place(Version::One, &[Controller::Pids], "/sys/fs/cgroup/pids/a/b"),
-            place(Version::Two, &[], "/sys/fs/cgroup/unified/u"),
-        ];
-        assert_eq!(found, expected);
-        // A group outside of what is mounted cannot be reached from here.
-        assert!(places(MOUNTS, "4:memory:/elsewhere\n").is_empty());
-    }
 
     #[test]
     fn what_a_killed_gate_left_is_removed_and_what_is_held_stays() {
@@ -421,40 +324,5 @@ mod tests {
         drop(lock);
         sweep(Version::One, own.path());
         assert!(!first.exists());
-    }
-
-    #[test]
-    fn both_versions_are_told_the_limits_in_their_own_words() {
-        let plan = |scratch| Plan {
-            level: crate::catalog::command::Level::S2,
-            argv: Vec::new(),
-            env: Vec::new(),
-            interpreter: None,
-            read: Vec::new(),
-            write: Vec::new(),
-            children: Vec::new(),
-            scratch,
-            cwd: "/".into(),
-            network: false,
-            serves: false,
-            limits: crate::catalog::command::Limits {
-                memory_bytes: 1 << 20,
-                cpu_seconds: 1,
-                pids: 7,
-                together: true,
-            },
-        };
-        let dir = tempfile::tempdir().unwrap();
-        let told = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
-        fs::write(dir.path().join("memory.swap.max"), "max").unwrap();
-        for version in [Version::One, Version::Two] {
-            for controller in Controller::ALL {
-                limit(version, controller, dir.path(), &plan(Scratch::Call)).unwrap();
-            }
-        }
-        let most = ((1_u64 << 20) + (128 << 20)).to_string();
-        assert_eq!((told("memory.limit_in_bytes"), told("memory.max")), (most.clone(), most));
-        assert_eq!((told("pids.max"), told("memory.swap.max")), ("7".into(), "0".into()));
-        assert!(!dir.path().join("memory.memsw.limit_in_bytes").exists());
     }
 }

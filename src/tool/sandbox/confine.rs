@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::{Plan, files, filter, root, wire};
+use super::{Plan, cpu, files, filter, root, wire};
 use crate::catalog::command::Level;
 
 /// Descriptors a command may have open.
@@ -53,6 +53,7 @@ fn confined(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Inf
     let cwd = &plan.cwd;
     said(&format!("cannot run in `{}`", cwd.display()), rustix::process::chdir(cwd))?;
     limits(plan)?;
+    cpu::hold(plan.cpu)?;
     privileges()?;
     // The supervisor has one thread, so its end is meant and not that of some thread of it.
     said("no death signal", rustix::process::set_parent_process_death_signal(Some(Signal::KILL)))?;

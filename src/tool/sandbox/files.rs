@@ -10,7 +10,7 @@ use landlock::{
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-use super::{Plan, Scratch, WORKSPACE};
+use super::{NOBODY, Plan, Scratch, WORKSPACE};
 use crate::catalog::command::Level;
 
 /// The least that is enough: the first that also holds `truncate`.
@@ -33,6 +33,24 @@ const DEVICES: [&str; 5] = ["/dev/null", "/dev/full", "/dev/random", "/dev/urand
 pub(super) fn devices(plan: &Plan) -> impl Iterator<Item = &'static str> {
     let serves = plan.serves;
     DEVICES.into_iter().filter(move |device| !(serves && *device == "/dev/zero"))
+}
+
+/// Whether this, canonical, is the system's: read-only in every sandbox.
+#[must_use]
+pub fn is_system(path: &Path) -> bool {
+    let all = SYSTEM.iter().chain(&SYSTEM_FILES);
+    all.filter_map(|dir| Path::new(dir).canonicalize().ok()).any(|dir| path.starts_with(dir))
+}
+
+/// Whether whoever runs in a sandbox of this gate may change this: of a gate that is root that is nobody.
+#[must_use]
+pub fn is_nobodys(path: &Path) -> bool {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    if !rustix::process::geteuid().is_root() {
+        return true;
+    }
+    let open = |is: std::fs::Metadata| is.permissions().mode() & 0o002 != 0 || is.uid() == NOBODY;
+    path.metadata().is_ok_and(open)
 }
 
 /// Takes everything else away, for good.

@@ -15,8 +15,10 @@
 
 mod cgroup;
 mod confine;
+mod cpu;
 mod files;
 mod filter;
+mod hierarchy;
 pub(super) mod host;
 mod house;
 mod probe;
@@ -36,6 +38,8 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 
 pub use self::cgroup::{Cgroups, Leaf};
+pub use self::cpu::next as next_cpu;
+pub use self::files::{is_nobodys, is_system};
 pub use self::house::Workspaces;
 use crate::catalog::command::{Demand, Level, Limits};
 
@@ -82,6 +86,8 @@ pub struct Plan {
     pub network: bool,
     /// Whether it goes on until it is ended: a server, which reserves more memory than it uses.
     pub serves: bool,
+    /// The one processor it runs on, with all it starts.
+    pub cpu: usize,
     /// What it may use up.
     pub limits: Limits,
 }
@@ -253,6 +259,7 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
         cwd: PathBuf::from("/"),
         network: false,
         serves: false,
+        cpu: next_cpu(),
         limits: Limits { memory_bytes: 2 << 30, cpu_seconds: 10, pids: 8, together: false },
     };
     let leaf = cgroups.map(|cgroups| cgroups.leaf(&plan)).transpose().map_err(said)?;

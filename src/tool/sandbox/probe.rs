@@ -11,6 +11,8 @@ use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit};
 use rustix::thread::UnshareFlags;
 
+use super::cpu;
+
 /// A file that everybody may read, and no command.
 pub(super) const CANARY: &str = "/etc/passwd";
 /// Descriptors that are tried.
@@ -46,6 +48,7 @@ pub(super) fn run(args: &[OsString]) -> ExitCode {
         others(sidecar, &mut worked);
     }
     worked("start programs", starts());
+    worked("use several processors", cpu::is_wide());
     #[expect(deprecated, reason = "if it works, there is no sandbox and nothing to keep sound")]
     let unshared = rustix::thread::unshare(UnshareFlags::NEWUSER);
     worked("make namespaces", unshared.is_ok());

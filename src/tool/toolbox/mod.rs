@@ -247,8 +247,7 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
     let facts = tool.facts_for(grant);
     let mut reasons = tool.refusals(grant);
     if toolbox.scrub.finds(call.args()) {
-        let why = "the arguments hold a credential of this gate";
-        reasons.push(Reason::effect_refused("firewall", "firewall.credential", why));
+        reasons.push(credential());
     } else {
         // Only else: a schema's words may quote arguments, and those would hold the credential.
         reasons.extend(tool.schema.check(call.args()));
@@ -259,6 +258,9 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
     // A panic is a refusal too, and goes on the books as one.
     let opened = catch_unwind(AssertUnwindSafe(|| open(tool, facts.tier, &call)));
     match opened.unwrap_or_else(|_| Err(vec![panicked()])) {
+        Ok(Opened { effect, .. }) if toolbox.scrub.finds(&decoded(&effect, &facts.kind)) => {
+            Prepared::refused(call, Some(facts), vec![credential()])
+        }
         Ok(Opened { effect, hold, kept }) => {
             let findings = findings(call.args(), &effect, &facts.kind);
             Prepared::ready(call, facts, effect, findings, hold).keeping(kept)
@@ -292,15 +294,24 @@ fn findings(args: &Json, effect: &Effect, kind: &str) -> Vec<Finding> {
     if let Effect::Recorded { findings, .. } = effect {
         all.extend(findings.iter().cloned());
     }
-    if let Effect::Http { path, query, .. } = effect
-        && kind == "fetch"
-    {
-        let pairs = query.iter().map(|(name, value)| format!("{name}={value}"));
-        let decoded = pairs.chain([web_url::unescaped(path)]).map(Json::from).collect::<Vec<_>>();
-        let seen = firewall::findings(&decoded.into());
-        all.extend(seen.into_iter().map(|found| Finding { path: "/url".into(), ..found }));
-    }
+    let seen = firewall::findings(&decoded(effect, kind));
+    all.extend(seen.into_iter().map(|found| Finding { path: "/url".into(), ..found }));
     all.into_iter().collect()
+}
+
+/// What a URL among the arguments decodes to: its path, and each name with its value.
+fn decoded(effect: &Effect, kind: &str) -> Json {
+    let Effect::Http { path, query, .. } = effect else { return Json::Null };
+    if kind != "fetch" {
+        return Json::Null;
+    }
+    let pairs = query.iter().map(|(name, value)| format!("{name}={value}"));
+    pairs.chain([web_url::unescaped(path)]).map(Json::from).collect::<Vec<_>>().into()
+}
+
+fn credential() -> Reason {
+    let why = "the arguments hold a credential of this gate";
+    Reason::effect_refused("firewall", "firewall.credential", why)
 }
 
 fn panicked() -> Reason {

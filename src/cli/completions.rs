@@ -1,0 +1,77 @@
+//! `wicketgate completions`: what a shell offers when the tab key is pressed.
+
+use std::path::PathBuf;
+
+use clap::Command;
+use clap_complete::Shell;
+
+use super::{Exit, complain, programs, say_bytes, write_all};
+
+/// Print what a shell completes of this command line.
+///
+/// With `--out` the scripts of `wicketgate` and `wicketgate-verify` are written there, under the names their shells look for.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  source <(wicketgate completions bash)\n  wicketgate completions zsh --out ~/.zsh/completions"
+)]
+pub struct Args {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Known,
+    /// A directory for the scripts of both programs, instead of the standard output
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// The shells whose scripts are tested.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Known {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+impl Known {
+    const fn shell(self) -> Shell {
+        match self {
+            Self::Bash => Shell::Bash,
+            Self::Zsh => Shell::Zsh,
+            Self::Fish => Shell::Fish,
+        }
+    }
+}
+
+/// Prints or writes them.
+pub fn run(args: &Args) -> Exit {
+    use clap_complete::Generator as _;
+    let shell = args.shell.shell();
+    let made = programs().map(|program| {
+        let mut program = shown(program);
+        let name = program.get_name().to_owned();
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut program, &name, &mut script);
+        (shell.file_name(&name), script)
+    });
+    match &args.out {
+        None => say_bytes(&made[0].1),
+        Some(out) => {
+            if let Err(why) = write_all(out, &made) {
+                complain(format!("error: {why}"));
+                return Exit::Invalid;
+            }
+        }
+    }
+    Exit::Ok
+}
+
+/// The same command line without what is hidden: scripts offer whatever they are given.
+fn shown(of: Command) -> Command {
+    if !of.has_subcommands() {
+        return of;
+    }
+    let listed = of.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    Command::new("wicketgate")
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true)
+        .subcommands(listed)
+}

@@ -1,0 +1,204 @@
+//! What a server's command line names, and with that what it may read and change in a sandbox.
+//!
+//! Nobody said it, so it is taken from what the server is given anyway: its program and script with the package
+//! they belong to are read, directories and data files among its arguments and variables are changed. Who is given
+//! a credential or a URL has somebody to talk to.
+
+use std::path::{Path, PathBuf};
+
+use crate::catalog::server::Stdio;
+use crate::config;
+use crate::tool::mcp::locate;
+use crate::tool::sandbox::{is_nobodys, is_system};
+
+/// Programs that download what they start, and start other programs.
+const RUNNERS: [&str; 10] =
+    ["npx", "uvx", "uv", "bunx", "pnpm", "pnpx", "yarn", "pipx", "docker", "podman"];
+/// What a script is called.
+const SCRIPTS: [&str; 9] = ["js", "mjs", "cjs", "ts", "mts", "py", "pyz", "rb", "php"];
+/// What lies in the directory of a package or an environment, and how far above a script that is looked for.
+const MARKS: [&str; 2] = ["package.json", "pyvenv.cfg"];
+const ABOVE: usize = 4;
+
+/// What it gets.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Grants {
+    /// What it may read besides the system's programs and libraries.
+    pub read: Vec<PathBuf>,
+    /// What it may change.
+    pub write: Vec<PathBuf>,
+    /// Whether it may connect to whatever the gate's host can reach.
+    pub network: bool,
+    /// Its arguments, with paths that do not depend on where it runs.
+    pub args: Vec<String>,
+}
+
+impl Grants {
+    /// What this command line and these values of variables name.
+    ///
+    /// # Errors
+    /// Something that no sandbox can give it.
+    pub fn of(stdio: &Stdio, values: &[&str]) -> Result<Self, String> {
+        let program = locate(&stdio.program, stdio)?;
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        if RUNNERS.contains(&name.as_ref()) {
+            return Err(format!(
+                "`{name}` downloads packages and starts other programs, which no sandbox lets it; install the \
+                 package and name its own program"
+            ));
+        }
+        let mut grants = Self::default();
+        grants.reads(&program);
+        for arg in &stdio.args {
+            let arg = grants.argument(arg, &stdio.cwd)?;
+            grants.args.push(arg);
+        }
+        for value in values.iter().filter(|value| value.starts_with('/')) {
+            grants.given(Path::new(value))?;
+        }
+        let mut texts = stdio.args.iter().map(String::as_str).chain(values.iter().copied());
+        grants.network = !stdio.secrets.is_empty() || texts.any(|text| text.contains("://"));
+        for paths in [&mut grants.read, &mut grants.write] {
+            paths.sort();
+            paths.dedup();
+        }
+        Ok(grants)
+    }
+
+    fn argument(&mut self, arg: &str, cwd: &Path) -> Result<String, String> {
+        let option = arg.split_once('=').filter(|(option, _)| option.starts_with('-'));
+        let (option, text) = option
+            .map_or(("", arg), |(_, text)| (arg.strip_suffix(text).unwrap_or_default(), text));
+        // Any word may be the name of a file by chance: one with a slash or a dot is meant.
+        let relative = !text.starts_with('/');
+        if relative && (!text.contains(['/', '.']) || !cwd.join(text).exists()) {
+            return Ok(arg.to_owned());
+        }
+        let path: PathBuf = cwd.join(text).components().collect();
+        self.given(&path)?;
+        Ok(if relative { format!("{option}{}", path.display()) } else { arg.to_owned() })
+    }
+
+    /// Something that the server is told of.
+    fn given(&mut self, path: &Path) -> Result<(), String> {
+        let Ok(real) = path.canonicalize() else {
+            // A file that it is to make, unless it is no path at all.
+            let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
+            return dir.filter(|dir| dir != Path::new("/")).map_or(Ok(()), |dir| self.changes(dir));
+        };
+        let script = |path: &Path| {
+            path.extension().is_some_and(|is| SCRIPTS.iter().any(|known| is == *known))
+        };
+        if real.is_file() && (script(path) || script(&real)) {
+            self.reads(path);
+            return Ok(());
+        }
+        if real.is_file() || real.is_dir() { self.changes(real) } else { Ok(()) }
+    }
+
+    /// A program or a script, under its name and where that leads to.
+    fn reads(&mut self, path: &Path) {
+        let real = path.canonicalize().ok();
+        for path in [Some(path.to_owned()), real].into_iter().flatten() {
+            let home = belongings(&path);
+            self.read.extend(home.canonicalize().ok().filter(|home| !is_system(home)));
+        }
+    }
+
+    fn changes(&mut self, path: PathBuf) -> Result<(), String> {
+        let shown = path.display();
+        if is_system(&path) {
+            return Ok(());
+        }
+        if is_above_the_user(&path) {
+            return Err(format!("it is given `{shown}`, in which everything of this user lies"));
+        }
+        if !is_nobodys(&path) {
+            return Err(format!(
+                "a gate that is root runs it as uid 65534, which may not change `{shown}`"
+            ));
+        }
+        self.write.push(path);
+        Ok(())
+    }
+}
+
+/// The package or environment that a program or a script is part of, or itself alone.
+fn belongings(path: &Path) -> &Path {
+    let modules =
+        path.ancestors().filter(|dir| dir.file_name().is_some_and(|n| n == "node_modules"));
+    let marked = |dir: &&Path| MARKS.iter().any(|mark| dir.join(mark).is_file());
+    let whole = modules.last().or_else(|| path.ancestors().skip(1).take(ABOVE).find(marked));
+    whole.filter(|dir| !is_above_the_user(dir)).unwrap_or(path)
+}
+
+fn is_above_the_user(path: &Path) -> bool {
+    let home = config::environment("HOME").filter(|home| home.starts_with('/'));
+    path == Path::new("/") || home.is_some_and(|home| Path::new(&home).starts_with(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::server::Isolation;
+
+    fn stdio(program: &Path, args: &[&str], cwd: &Path) -> Stdio {
+        Stdio {
+            program: program.display().to_string(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            env: Vec::new(),
+            secrets: Vec::new(),
+            cwd: cwd.to_owned(),
+            isolation: Isolation::None { said: true },
+            path: None,
+        }
+    }
+
+    #[test]
+    fn what_a_command_line_names_is_read_or_changed() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().canonicalize().unwrap().join(name);
+        for made in ["pkg/dist", "mods/node_modules/a/node_modules/b", "data", ".venv/bin"] {
+            std::fs::create_dir_all(at(made)).unwrap();
+        }
+        let files = ["pkg/package.json", "pkg/dist/index.js", ".venv/pyvenv.cfg", "alone.py"];
+        for made in files.iter().chain(&["mods/node_modules/a/node_modules/b/cli.js", "kept.db"]) {
+            std::fs::write(at(made), "").unwrap();
+        }
+        for written in ["data", "kept.db"] {
+            let anybody = std::fs::Permissions::from_mode(0o777);
+            std::fs::set_permissions(at(written), anybody).unwrap();
+        }
+        let python = at(".venv/bin/python");
+        std::os::unix::fs::symlink("/usr/bin/env", &python).unwrap();
+        let data = at("data").display().to_string();
+        let made = at("data/new.json").display().to_string();
+        let of = |args: &[&str], values: &[&str]| {
+            Grants::of(&stdio(&python, args, &at("")), values).unwrap()
+        };
+        let got = of(&["pkg/dist/index.js", &data, "--db=kept.db", "stdio", "--port=8"], &[&made]);
+        assert_eq!(got.read, [at(".venv"), at("pkg")]);
+        assert_eq!(got.write, [at("data"), at("kept.db")]);
+        let (script, db) = (at("pkg/dist/index.js"), at("kept.db"));
+        let args = [&script.display().to_string(), &data, &format!("--db={}", db.display())];
+        assert_eq!(got.args[..3], args.map(String::clone));
+        assert_eq!(got.args[3..], ["stdio", "--port=8"]);
+        assert!(!got.network && of(&["--url=https://example.com/x"], &[]).network);
+        let got = of(&["mods/node_modules/a/node_modules/b/cli.js", "alone.py", "/usr/lib"], &[]);
+        assert_eq!(got.read, [at(".venv"), at("alone.py"), at("mods/node_modules")]);
+        assert!(got.write.is_empty(), "the system is nobody's to change: {got:?}");
+    }
+
+    #[test]
+    fn what_no_sandbox_can_give_is_said() {
+        let env = Path::new("/usr/bin/env");
+        let refused = |args: &[&str]| Grants::of(&stdio(env, args, Path::new("/")), &[]);
+        assert!(refused(&["/"]).unwrap_err().contains("everything of this user"));
+        let dir = tempfile::tempdir().unwrap();
+        let npx = dir.path().join("npx");
+        std::fs::write(&npx, "").unwrap();
+        let why = Grants::of(&stdio(&npx, &["-y", "x"], dir.path()), &[]).unwrap_err();
+        assert!(why.contains("`npx` downloads packages"), "{why}");
+    }
+}

@@ -1,0 +1,65 @@
+//! `wicketgate man`: the manual, a page for each command.
+
+use std::path::PathBuf;
+
+use clap::Command;
+
+use super::{Exit, complain, programs, say_bytes, write_all};
+
+/// Print the manual page.
+///
+/// With `--out` the pages of `wicketgate`, of each of its commands and of `wicketgate-verify` are written there.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  wicketgate man | man -l -\n  wicketgate man --out /usr/local/share/man/man1"
+)]
+pub struct Args {
+    /// A directory for all pages, instead of the standard output for the first one
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Prints or writes them.
+pub fn run(args: &Args) -> Exit {
+    match written(args) {
+        Ok(()) => Exit::Ok,
+        Err(why) => {
+            complain(format!("error: {why}"));
+            Exit::Invalid
+        }
+    }
+}
+
+fn written(args: &Args) -> Result<(), String> {
+    let Some(out) = &args.out else {
+        let [program, _] = programs();
+        say_bytes(&page(program)?);
+        return Ok(());
+    };
+    let mut pages = Vec::new();
+    for mut program in programs() {
+        // The names in the synopsis of a command are whole only then.
+        program.build();
+        let mut open = vec![program];
+        while let Some(command) = open.pop() {
+            open.extend(command.get_subcommands().filter(|c| !c.is_hide_set()).cloned());
+            let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+            pages.push((format!("{name}.1"), page(command)?));
+        }
+    }
+    write_all(out, &pages)
+}
+
+/// One page, in ASCII: whoever shows it need not guess an encoding. It has no date: the same program makes the same bytes.
+fn page(command: Command) -> Result<Vec<u8>, String> {
+    let source = concat!("wicketgate ", env!("CARGO_PKG_VERSION"));
+    let manual = clap_mangen::Man::new(command).section("1").manual("Wicketgate").source(source);
+    let mut page = Vec::new();
+    manual.render(&mut page).map_err(|e| e.to_string())?;
+    let text = String::from_utf8(page).map_err(|e| e.to_string())?;
+    let escaped = text.chars().map(|c| match c.is_ascii() {
+        true => c.to_string(),
+        false => format!("\\[u{:04X}]", u32::from(c)),
+    });
+    Ok(escaped.collect::<String>().into_bytes())
+}

@@ -1,0 +1,289 @@
+//! Asks the API server of a Kubernetes cluster whose projected token this is (TokenReview,
+//! `authentication.k8s.io/v1`).
+//!
+//! Only the API server knows whether the pod a token is bound to is still there. So it is asked each time,
+//! nothing it says is kept, and whatever is not a plain yes is a no.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{Method, StatusCode};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::credential::showing;
+use super::visible;
+use crate::catalog::host::Origin;
+use crate::domain::json::{Json, Limits};
+use crate::witness::Remote;
+
+const API_VERSION: &str = "authentication.k8s.io/v1";
+const KIND: &str = "TokenReview";
+const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+/// What stands before `<namespace>:<service account>` in a user name.
+const ACCOUNT: &str = "system:serviceaccount:";
+const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
+const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
+/// Bytes of a token; those of service accounts have about a thousand.
+const TOKEN_MAX: usize = 8 * 1024;
+/// Characters of a pod's name (RFC 1123 subdomain), and more than a uid has.
+const NAME_MAX: usize = 253;
+/// Characters of the API server's own words that are logged.
+const WORDS_MAX: usize = 200;
+/// Reviews at the same time.
+const AT_ONCE: usize = 16;
+
+/// A cluster whose API server is asked.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// URL of the API server; https alone.
+    pub api: String,
+    /// The only authorities (PEM) its certificate may be from; read for each review.
+    pub ca_file: PathBuf,
+    /// The token by which we ask; read for each review, since kubelet replaces it.
+    pub token_file: PathBuf,
+    /// What the tokens of sidecars are for: those for anybody else count for nothing.
+    pub audience: String,
+    /// The accounts that are enrolled, `<namespace>/<service account>`: each is its own pool of slots.
+    pub pools: BTreeSet<String>,
+}
+
+impl Cluster {
+    /// Its API server, with the authorities as they are now.
+    ///
+    /// # Errors
+    /// The field that cannot be used, and why.
+    pub(crate) fn remote(&self) -> Result<Remote, (&'static str, String)> {
+        let (origin, _) = Origin::parse(&self.api).map_err(|why| ("api", why))?;
+        if !origin.tls {
+            return Err(("api", "tokens are shown to the API server over https alone".to_owned()));
+        }
+        let unread = |error| ("ca_file", format!("`{}`: {error}", self.ca_file.display()));
+        let ca = std::fs::read(&self.ca_file).map_err(unread)?;
+        Remote::new(&self.api, Some(&ca)).map_err(|why| ("ca_file", why))
+    }
+}
+
+/// The pod a token was made for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Workload {
+    /// `<namespace>/<service account>`.
+    pub account: String,
+    /// Name of the pod.
+    pub pod: String,
+    /// Its uid, which no other pod ever has.
+    pub uid: String,
+}
+
+/// Why nobody is known by a token.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Doubt {
+    /// Others are being asked about, as many as may be.
+    Busy,
+    /// There is no answer, or none that says anything.
+    Unanswered(String),
+    /// The API server knows it for nobody, or not for us.
+    Nobody(String),
+    /// It is this account's, and no pod's.
+    Unbound(String),
+}
+
+/// Asks about tokens.
+#[derive(Debug)]
+pub struct Reviewer {
+    cluster: Cluster,
+    turns: Semaphore,
+}
+
+impl Reviewer {
+    /// One that has asked nothing yet.
+    #[must_use]
+    pub const fn new(cluster: Cluster) -> Self {
+        Self { cluster, turns: Semaphore::const_new(AT_ONCE) }
+    }
+
+    /// Whether this account is enrolled at all.
+    pub(super) fn enrols(&self, account: &str) -> bool {
+        self.cluster.pools.contains(account)
+    }
+
+    /// The pod this token was made for.
+    pub(super) async fn review(&self, token: &str) -> Result<Workload, Doubt> {
+        let Ok(_turn) = self.turns.try_acquire() else { return Err(Doubt::Busy) };
+        let answer = self.ask(token).await.map_err(Doubt::Unanswered)?;
+        workload(&answer, (token, &self.cluster.audience))
+    }
+
+    async fn ask(&self, token: &str) -> Result<Json, String> {
+        let remote = self.cluster.remote().map_err(|(field, why)| format!("{field}: {why}"))?;
+        let json = HeaderValue::from_static("application/json");
+        let request = http::Request::builder()
+            .method(Method::POST)
+            .header(AUTHORIZATION, showing(&self.cluster.token_file)?)
+            .header(ACCEPT, &json)
+            .header(CONTENT_TYPE, json);
+        let body = json!({"apiVersion": API_VERSION, "kind": KIND,
+            "spec": {"token": token, "audiences": [self.cluster.audience]}});
+        let body = body.to_string().into_bytes();
+        let answer = remote.send(request, PATH, body, Limits::ENTRY.bytes_max).await?;
+        if !matches!(answer.status, StatusCode::CREATED | StatusCode::OK) {
+            return Err(format!("it answers {}", answer.status.as_u16()));
+        }
+        Json::parse(&answer.body, &Limits::ENTRY).map_err(|e| format!("{}: {}", e.code, e.message))
+    }
+}
+
+/// Whether this may be the token of a service account: three parts in base64url (RFC 7515, section 3.1).
+pub(super) fn is_jwt(token: &str) -> bool {
+    let part = |part: &str| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+    };
+    token.len() <= TOKEN_MAX && token.split('.').count() == 3 && token.split('.').all(part)
+}
+
+/// What an answer says of this token for this audience.
+fn workload(answer: &Json, (token, audience): (&str, &str)) -> Result<Workload, Doubt> {
+    let unanswered = |why: &str| Doubt::Unanswered(why.to_owned());
+    let text = |of: &Json, name| of.get(name).and_then(Json::as_str).map(str::to_owned);
+    let is = |name, wanted: &str| text(answer, name).as_deref() == Some(wanted);
+    if !is("apiVersion", API_VERSION) || !is("kind", KIND) {
+        return Err(unanswered("the answer is no TokenReview of authentication.k8s.io/v1"));
+    }
+    let status = answer.get("status").ok_or_else(|| unanswered("the answer has no status"))?;
+    let said = text(status, "error").unwrap_or_default();
+    if status.get("authenticated").and_then(Json::as_bool) != Some(true) {
+        return Err(Doubt::Nobody(format!("the token is nobody's: {}", words(&said, token))));
+    }
+    if !said.is_empty() {
+        return Err(Doubt::Unanswered(format!("it is not sure: {}", words(&said, token))));
+    }
+    let audiences = status.get("audiences").and_then(Json::as_array).unwrap_or_default();
+    if !audiences.iter().any(|one| one.as_str() == Some(audience)) {
+        return Err(Doubt::Nobody("the token is for another audience".to_owned()));
+    }
+    let user = status.get("user").ok_or_else(|| unanswered("the answer names no user"))?;
+    let account = text(user, "username").as_deref().and_then(account);
+    let account =
+        account.ok_or_else(|| Doubt::Nobody("the token is no service account's".to_owned()))?;
+    match (extra(user, POD_NAME), extra(user, POD_UID)) {
+        (Some(pod), Some(uid)) => Ok(Workload { account, pod, uid }),
+        (Some(_) | None, None) | (None, Some(_)) => Err(Doubt::Unbound(account)),
+    }
+}
+
+/// `<namespace>/<service account>` of a user name.
+fn account(username: &str) -> Option<String> {
+    let (namespace, name) = username.strip_prefix(ACCOUNT)?.split_once(':')?;
+    (is_name(namespace) && is_name(name)).then(|| format!("{namespace}/{name}"))
+}
+
+/// The one value of an extra field of the user.
+fn extra(user: &Json, name: &str) -> Option<String> {
+    match user.get("extra")?.get(name)?.as_array()? {
+        [one] => one.as_str().filter(|text| is_name(text)).map(str::to_owned),
+        _ => None,
+    }
+}
+
+/// A name of Kubernetes: lower case, digits, `-` and `.`.
+fn is_name(text: &str) -> bool {
+    let known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b);
+    (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(known)
+}
+
+/// The API server's own words, cut, and without the token.
+fn words(said: &str, token: &str) -> String {
+    let cut: String = said.replace(token, "(the token)").chars().take(WORDS_MAX).collect();
+    visible(&cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    const TOKEN: &str = "head.claims.signature";
+
+    fn answer() -> Value {
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+            "metadata": {"creationTimestamp": null}, "spec": {"token": TOKEN},
+            "status": {"authenticated": true, "audiences": ["hub"], "user": {
+                "username": "system:serviceaccount:agents:reviewer", "uid": "u", "groups": ["g"],
+                "extra": {"authentication.kubernetes.io/pod-name": ["reviewer-7d9"],
+                    "authentication.kubernetes.io/pod-uid": ["0b0c"]}}}})
+    }
+
+    fn read(answer: &Value) -> Result<Workload, Doubt> {
+        let parsed = Json::parse(answer.to_string().as_bytes(), &Limits::ENTRY).unwrap();
+        workload(&parsed, (TOKEN, "hub"))
+    }
+
+    #[test]
+    fn a_plain_yes_names_account_and_pod() {
+        let workload = read(&answer()).unwrap();
+        assert_eq!(workload.account, "agents/reviewer");
+        assert_eq!((workload.pod.as_str(), workload.uid.as_str()), ("reviewer-7d9", "0b0c"));
+    }
+
+    #[test]
+    fn what_is_not_a_plain_yes_is_a_no_and_says_which() {
+        type Kind = fn(&Doubt) -> bool;
+        let nobody: Kind = |doubt| matches!(doubt, Doubt::Nobody(_));
+        let unbound: Kind = |doubt| matches!(doubt, Doubt::Unbound(_));
+        let unanswered: Kind = |doubt| matches!(doubt, Doubt::Unanswered(_));
+        let pod = "/status/user/extra/authentication.kubernetes.io~1pod-name";
+        let uid = "/status/user/extra/authentication.kubernetes.io~1pod-uid";
+        for (pointer, value, expected) in [
+            ("/apiVersion", json!("authentication.k8s.io/v1beta1"), unanswered),
+            ("/kind", json!("Status"), unanswered),
+            ("/status", Value::Null, nobody),
+            ("/status/authenticated", json!(false), nobody),
+            ("/status/authenticated", json!("true"), nobody),
+            ("/status/audiences", json!([]), nobody),
+            ("/status/audiences", json!(["hubs"]), nobody),
+            ("/status/audiences", json!("hub"), nobody),
+            ("/status/user/username", json!("admin"), nobody),
+            ("/status/user/username", json!("system:serviceaccount:agents"), nobody),
+            ("/status/user/username", json!("system:serviceaccount:agents:a:b"), nobody),
+            ("/status/user/username", json!("system:serviceaccount:a/b:c"), nobody),
+            ("/status/user/username", json!("system:serviceaccount::reviewer"), nobody),
+            (pod, json!([]), unbound),
+            (pod, json!(["a", "b"]), unbound),
+            (pod, json!("reviewer-7d9"), unbound),
+            (uid, json!([""]), unbound),
+            (uid, json!(["a\nb"]), unbound),
+            ("/status/user/extra", json!({}), unbound),
+        ] {
+            let mut changed = answer();
+            *changed.pointer_mut(pointer).unwrap() = value.clone();
+            let doubt = read(&changed).unwrap_err();
+            assert!(expected(&doubt), "{pointer} {value}: {doubt:?}");
+        }
+        let mut unsure = answer();
+        unsure["status"]["error"] = json!("webhook timed out");
+        assert!(unanswered(&read(&unsure).unwrap_err()));
+        let mut nothing = answer();
+        nothing.as_object_mut().unwrap().remove("status");
+        assert!(unanswered(&read(&nothing).unwrap_err()));
+    }
+
+    #[test]
+    fn what_the_api_server_says_is_told_without_the_token() {
+        let mut changed = answer();
+        changed["status"] = json!({"error": format!("[{TOKEN}] expired\n{}", "x".repeat(300))});
+        let Err(Doubt::Nobody(why)) = read(&changed) else { panic!("known") };
+        assert!(why.contains("[(the token)] expired") && !why.contains(TOKEN), "{why}");
+        assert!(why.len() < 300 && !why.contains('\n'), "{why}");
+    }
+
+    #[test]
+    fn only_what_may_be_a_projected_token_is_asked_about() {
+        assert!(is_jwt("a.b-_9.c"));
+        let long = format!("a.b.{}", "c".repeat(TOKEN_MAX));
+        for other in ["", "a", "a.b", "a.b.", "a..c", "a.b.c.d", "a.b.c=", "a.b. c", &long] {
+            assert!(!is_jwt(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The variables of one rule, and what of the input they stand for.
+//!
+//! A variable is followed where the whole rule gives it a value once: by `:=` without `with`, as the value of
+//! `some … in` or `every … in`, or as the parameter of a function that every call gives the same path. It then
+//! stands for a path of the input, or for a text that is written out. Not followed: a variable that several
+//! bodies or branches set, `=`, patterns such as `[a, b] := …`, and what a call or a comprehension makes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use regorus::unstable::{AssignOp, Expr, Literal, LiteralStmt, Module, Ref, Rule, RuleHead};
+
+use super::scope::{Scope, Target};
+use super::shape::{self, Found, Step};
+use crate::policy::{ast, source};
+
+/// A path of the input: names, and `None` for a bracket whose value is not written out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    steps: Vec<Option<String>>,
+    /// As it would be written where the variable stands.
+    shown: String,
+}
+
+/// What the calls of functions give to each parameter, by the whole path of the function: `None` where they
+/// differ or cannot be told.
+pub(super) type Given = BTreeMap<Vec<String>, Vec<Option<Place>>>;
+
+/// What a variable gets its value from.
+#[derive(Clone, Copy)]
+enum From<'a> {
+    Value(&'a Expr),
+    /// A member of this.
+    Member(&'a Expr),
+    /// The parameter with this number.
+    Parameter(usize),
+    /// What is not followed.
+    Other,
+}
+
+/// The variables a rule declares for itself.
+#[derive(Debug, Default)]
+pub(super) struct Locals {
+    /// Those that hide names of the module.
+    names: BTreeSet<String>,
+    places: BTreeMap<String, Place>,
+    texts: BTreeMap<String, String>,
+}
+
+impl Locals {
+    /// Those of this rule. `given`: what calls give it, if it is a function.
+    pub fn of(scope: &Scope<'_>, rule: &Rule, given: &[Option<Place>]) -> Self {
+        let names = top(rule);
+        let mut declared: BTreeMap<String, Vec<From<'_>>> = BTreeMap::new();
+        for (name, from) in declarations(rule) {
+            declared.entry(name).or_default().push(from);
+        }
+        let mut locals = Self { names, ..Self::default() };
+        let mut left: Vec<(String, From<'_>)> = declared
+            .into_iter()
+            .filter(|(name, _)| locals.names.contains(name) || !scope.defines(name))
+            .filter_map(|(name, from)| Some((name, *from.first().filter(|_| from.len() == 1)?)))
+            .collect();
+        // One may stand for a part of another.
+        loop {
+            let before = left.len();
+            left.retain(|(name, from)| !locals.learn(scope, name, *from, given));
+            if left.len() == before {
+                return locals;
+            }
+        }
+    }
+
+    /// Whether it is known now what a variable stands for.
+    fn learn(
+        &mut self,
+        scope: &Scope<'_>,
+        name: &str,
+        from: From<'_>,
+        given: &[Option<Place>],
+    ) -> bool {
+        let place = match from {
+            From::Value(expr) => {
+                if let Some(text) = self.text(expr) {
+                    self.texts.insert(name.to_owned(), text);
+                    return true;
+                }
+                self.place(scope, expr)
+            }
+            From::Member(expr) => self.place(scope, expr).and_then(|mut all| {
+                all.steps.push(None);
+                all.shown = format!("{}[{name}]", all.shown);
+                all.leads_somewhere().then_some(all)
+            }),
+            From::Parameter(at) => given.get(at).cloned().flatten(),
+            From::Other => None,
+        };
+        let known = place.is_some();
+        self.places.extend(place.map(|place| (name.to_owned(), place)));
+        known
+    }
+
+    /// The path of the input that an expression is, if some input has it.
+    pub fn place(&self, scope: &Scope<'_>, expr: &Expr) -> Option<Place> {
+        let Target::Input(steps) = scope.target(expr, self) else { return None };
+        let owned = |step: &Step<'_>| match step {
+            Step::Name(name) => Some((*name).to_owned()),
+            Step::Any => None,
+        };
+        let place = Place { steps: steps.iter().map(owned).collect(), shown: self.shown(expr) };
+        place.leads_somewhere().then_some(place)
+    }
+
+    /// Whether a name is one of the rule's own.
+    pub fn has(&self, name: &str) -> bool {
+        self.names.contains(name) || self.places.contains_key(name) || self.texts.contains_key(name)
+    }
+
+    /// The steps that a variable stands for.
+    pub fn steps(&self, name: &str) -> Option<impl Iterator<Item = Step<'_>>> {
+        let place = self.places.get(name)?;
+        Some(place.steps.iter().map(|step| step.as_deref().map_or(Step::Any, Step::Name)))
+    }
+
+    /// How many steps of what a reference reads its variable stands for: what is given by them is there.
+    pub fn settled(&self, expr: &Expr) -> usize {
+        let base = ast::path(expr).and_then(|path| path.parts.into_iter().next());
+        let place = base.and_then(|base| self.places.get(&base));
+        place.map_or(0, |place| place.steps.len())
+    }
+
+    /// A reference as it would be written without variables, without white space.
+    pub fn shown(&self, expr: &Expr) -> String {
+        let text: String = source::text(expr.span()).split_whitespace().collect();
+        let base = ast::path(expr).and_then(|path| path.parts.into_iter().next());
+        let place = base.as_ref().and_then(|base| self.places.get(base));
+        let rest = base.as_ref().and_then(|base| text.strip_prefix(base.as_str()));
+        match (place, rest) {
+            (Some(place), Some(rest)) => format!("{}{rest}", place.shown),
+            (None, _) | (_, None) => text,
+        }
+    }
+
+    /// The text that an expression writes out, or that its variable stands for.
+    pub fn text(&self, expr: &Expr) -> Option<String> {
+        let variable = || self.texts.get(&variable(expr)?).cloned();
+        ast::literal(expr).map(str::to_owned).or_else(variable)
+    }
+}
+
+impl Place {
+    fn leads_somewhere(&self) -> bool {
+        let steps = self.steps.iter().map(|step| step.as_deref().map_or(Step::Any, Step::Name));
+        !matches!(shape::find(&steps.collect::<Vec<_>>()), Found::Never { .. })
+    }
+}
+
+/// What all calls in these modules give to the functions they call.
+pub(super) fn given<'a>(all: impl Iterator<Item = (&'a Module, Scope<'a>)>) -> Given {
+    let mut given = Given::new();
+    for (module, scope) in all {
+        for rule in &module.policy {
+            let locals = Locals::of(&scope, rule, &[]);
+            for (callee, _, params) in ast::parts(rule).calls {
+                let Some(name) = callee.and_then(|path| scope.whole(&path.parts)) else { continue };
+                let places = params.iter().map(|param| locals.place(&scope, param)).collect();
+                merge(given.entry(name), places);
+            }
+        }
+    }
+    given
+}
+
+type Entry<'a> = std::collections::btree_map::Entry<'a, Vec<String>, Vec<Option<Place>>>;
+
+/// What two calls give alike stays.
+fn merge(entry: Entry<'_>, places: Vec<Option<Place>>) {
+    let known = match entry {
+        Entry::Vacant(vacant) => {
+            vacant.insert(places);
+            return;
+        }
+        Entry::Occupied(known) => known.into_mut(),
+    };
+    known.truncate(places.len());
+    for (known, place) in known.iter_mut().zip(places) {
+        if *known != place {
+            *known = None;
+        }
+    }
+}
+
+/// The variables that the bodies and the head of a rule declare, not those of what stands within them.
+fn top(rule: &Rule) -> BTreeSet<String> {
+    let Rule::Spec { bodies, .. } = rule else { return BTreeSet::new() };
+    let statements = bodies.iter().flat_map(|body| &body.query.stmts);
+    let inner = statements.filter(|stmt| !matches!(stmt.literal, Literal::Every { .. }));
+    let declared = inner.flat_map(declares).map(|(name, _)| name);
+    declared.chain(parameters(rule).map(|(name, _)| name)).collect()
+}
+
+/// Every variable that is declared anywhere in a rule, as often as it is.
+fn declarations(rule: &Rule) -> Vec<(String, From<'_>)> {
+    let mut all: Vec<_> = parameters(rule).collect();
+    all.extend(ast::parts(rule).conditions.into_iter().flat_map(declares));
+    all
+}
+
+fn parameters(rule: &Rule) -> impl Iterator<Item = (String, From<'_>)> {
+    let args: &[Ref<Expr>] = match rule {
+        Rule::Spec { head: RuleHead::Func { args, .. }, .. } => args,
+        Rule::Spec { .. } | Rule::Default { .. } => &[],
+    };
+    args.iter().enumerate().flat_map(|(at, arg)| named(arg, From::Parameter(at)))
+}
+
+/// The variables of one condition, those of a pattern too.
+fn declares(stmt: &LiteralStmt) -> Vec<(String, From<'_>)> {
+    match &stmt.literal {
+        Literal::SomeVars { vars, .. } => {
+            vars.iter().map(|span| (span.text().to_owned(), From::Other)).collect()
+        }
+        Literal::SomeIn { key, value, collection, .. } => {
+            let mut all = named(value, From::Member(collection));
+            all.extend(key.iter().flat_map(|key| named(key, From::Other)));
+            all
+        }
+        Literal::Every { key, value, domain, .. } => {
+            let mut all = vec![(value.text().to_owned(), From::Member(domain))];
+            all.extend(key.iter().map(|key| (key.text().to_owned(), From::Other)));
+            all
+        }
+        Literal::Expr { expr, .. } => {
+            let Expr::AssignExpr { op: AssignOp::ColEq, lhs, rhs, .. } = expr.as_ref() else {
+                return Vec::new();
+            };
+            named(lhs, if stmt.with_mods.is_empty() { From::Value(rhs) } else { From::Other })
+        }
+        Literal::NotExpr { .. } => Vec::new(),
+    }
+}
+
+/// A variable with what it gets, or the variables of a pattern, which are not followed.
+fn named<'a>(expr: &'a Expr, from: From<'a>) -> Vec<(String, From<'a>)> {
+    if let Some(name) = variable(expr) {
+        return vec![(name, from)];
+    }
+    let parts = ast::expression(expr).reads.into_iter().filter_map(variable);
+    parts.map(|name| (name, From::Other)).collect()
+}
+
+fn variable(expr: &Expr) -> Option<String> {
+    if let Expr::Var { span, .. } = expr { Some(span.text().to_owned()) } else { None }
+}

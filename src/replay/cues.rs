@@ -1,0 +1,183 @@
+//! What a player tells the road: which recorded run a new one is, what was known of a call, and where the
+//! decision or the end of it is otherwise.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::children;
+use super::drift::{Drift, Kind, differences};
+use super::player::{BrokenGlass, Met, Player, refusal, stopped};
+use super::said::{codes, otherwise, reasons, told};
+use super::step::{Broken, Step};
+use crate::domain::call::ToolCall;
+use crate::domain::decision::Reason;
+use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, RunId};
+use crate::domain::json::Json;
+use crate::domain::outcome::Outcome;
+use crate::enforce::{Cast, Cue, Entrance, Rehearsal};
+use crate::ledger::drafts;
+use crate::policy::{Judged, PolicyEngine, Resumed};
+
+impl Player {
+    fn engine(&self, step: &Step) -> Option<Arc<dyn PolicyEngine>> {
+        let policy = step.decided("policy").and_then(Json::as_str).and_then(Digest::parse);
+        let recorded = || self.manner.engines.get(&policy?).cloned();
+        self.manner.now.clone().or_else(recorded)
+    }
+
+    fn manifest(&self, step: &Step) -> Digest {
+        let (children, run) = (&self.recording.children, step.run.as_ref());
+        let child = run.and_then(|run| children::place_of(children, run));
+        child.map_or(self.recording.header.manifest, |(_, child)| child.manifest)
+    }
+
+    fn set(&self, step: &Step) -> Cue {
+        let engine = self.engine(step);
+        let layers = engine.as_ref().map(|engine| engine.layers().to_vec()).unwrap_or_default();
+        let layers: Vec<_> = layers.into_iter().map(|layer| (layer.layer, layer.digest)).collect();
+        let resumed = step.approved.as_ref().map(|approved| Resumed {
+            salt: approved.salt,
+            nonce: approved.nonce.clone(),
+            layers,
+            manifest: self.manifest(step),
+            definition: self.definitions.get(&step.tool).copied(),
+            effect: approved.effect.clone(),
+            approvals: approved.by.clone(),
+        });
+        let refused = step.lapsed() || step.input.is_none();
+        Cue {
+            now: step.at,
+            told: step.input.as_ref().map(told),
+            refusals: if refused { reasons(step) } else { Vec::new() },
+            resumed,
+            break_glass: step.break_glass.as_ref().map(|broken| Arc::new(broken.open())),
+            engine,
+        }
+    }
+}
+
+#[async_trait]
+impl Rehearsal for Player {
+    fn recording(&self) -> Digest {
+        self.recording.digest
+    }
+
+    fn opened(&self, entrance: &Entrance<'_>) -> Result<Cast, Reason> {
+        let Some(parent) = &entrance.parent else {
+            let header = &self.recording.header;
+            // A second run is another run: its ids must not be those of the first.
+            let first = self.count() == 1;
+            return Ok(Cast { seed: header.seed, run: first.then_some(header.run) });
+        };
+        let mut state = self.state.lock();
+        if state.stopped {
+            return Err(stopped());
+        }
+        let (children, above) = (&self.recording.children, self.place_of(parent));
+        let opened = state.lineage.open(children, (above, entrance.manifest), entrance.claims);
+        let child = opened.and_then(|place| children.get(place.checked_sub(1)?));
+        if let Some(child) = child {
+            return Ok(Cast { seed: child.seed, run: Some(child.run) });
+        }
+        let manifest = entrance.manifest.prefixed();
+        let drift = Drift {
+            kind: Kind::ExtraChild,
+            step: None,
+            tool: String::new(),
+            run: None,
+            call: None,
+            message: format!("a child run under the manifest `{manifest}` is not recorded"),
+            changes: Vec::new(),
+        };
+        let reason = refusal(&drift);
+        self.note(&mut state, drift)?;
+        Err(reason)
+    }
+
+    async fn cue(&self, call: &ToolCall) -> Result<Box<Cue>, Reason> {
+        let at = loop {
+            let told = self.changed.notified();
+            match self.meet(call)? {
+                Met::Step(step) => break step,
+                Met::Wait => told.await,
+            }
+        };
+        let Some(step) = self.read(at) else {
+            let message = "the recorded call cannot be read any more";
+            return Err(Reason::effect_refused("replay", "replay.unreadable", message));
+        };
+        self.clock.advance(step.at);
+        let cue = self.set(&step);
+        let key = (*call.run(), call.id().clone());
+        self.state.lock().asked.insert(key, (at, Arc::new(step)));
+        Ok(Box::new(cue))
+    }
+
+    fn judged(&self, judged: &Judged) {
+        let (call, decision) = (judged.prepared().call(), judged.decision());
+        let Some(step) = self.step_of(call.run(), call.id()).filter(|step| !step.lapsed()) else {
+            return;
+        };
+        let now = Json::object([
+            ("verdict", Json::from(decision.verdict.as_str())),
+            ("enforced", Json::from(decision.enforced)),
+            ("reasons", codes(Some(&drafts::reasons(&decision.reasons)))),
+            ("obligations", drafts::obligations(&decision.obligations)),
+            ("break_glass", nonce(judged.break_glass().map(|open| open.statement.nonce.as_str()))),
+        ]);
+        let of = |name: &str| step.decided(name).cloned().unwrap_or(Json::Null);
+        let recorded = Json::object([
+            ("verdict", of("verdict")),
+            ("enforced", of("enforced")),
+            ("reasons", codes(step.decided("reasons"))),
+            ("obligations", of("obligations")),
+            ("break_glass", nonce(step.break_glass.as_ref().map(Broken::nonce))),
+        ]);
+        if judged.break_glass().is_some() {
+            self.state.lock().broken.extend(again(&step));
+        }
+        let changes = differences(&recorded, &now);
+        if changes.is_empty() {
+            return;
+        }
+        let (was, is) = (of("verdict"), decision.verdict.as_str());
+        let why = decision.reasons.first().map(|reason| format!(": {}", reason.message));
+        let message = format!(
+            "step {} (`{}`) was `{}` and is `{is}`{}",
+            step.number,
+            step.tool,
+            was.as_str().unwrap_or_default(),
+            why.unwrap_or_default()
+        );
+        let drift = Drift::at(Kind::Decision, (step.number, step.tool.clone()), message);
+        let drift = Drift { call: Some(call.id().to_string()), changes, ..drift };
+        // The call is decided as it is; only what comes after it is not answered any more.
+        drop(self.note(&mut self.state.lock(), drift));
+    }
+
+    fn over(&self, run: &RunId, call: &CallId, outcome: Option<&Outcome>) {
+        let mut state = self.state.lock();
+        let Some((at, step)) = state.asked.remove(&(*run, call.clone())) else { return };
+        if let (Some(outcome), Some(recorded)) = (outcome, step.outcome())
+            && let Some(drift) = otherwise(&step, call, &recorded, outcome)
+        {
+            drop(self.note(&mut state, drift));
+        }
+        state.matching.answer(at);
+        drop(state);
+        self.changed.notify_waiters();
+    }
+}
+
+fn nonce(order: Option<&str>) -> Json {
+    order.map_or(Json::Null, Json::from)
+}
+
+/// What is told of a call that runs under break-glass again.
+fn again(step: &Step) -> Option<BrokenGlass> {
+    let broken = step.break_glass.as_ref()?;
+    let (nonce, by) = (broken.nonce().to_owned(), broken.by().to_vec());
+    Some(BrokenGlass { step: step.number, tool: step.tool.clone(), nonce, by })
+}

@@ -1,0 +1,151 @@
+//! A run and the runs below it: which they are, and whether they can be exported together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::id::{CallId, RunId};
+use crate::domain::json::Json;
+use crate::evidence::projection::decides;
+use crate::evidence::{self, gather};
+use crate::ledger::entry::Kind;
+use crate::ledger::store::{ChainRow, LedgerReader};
+use crate::ledger::verify::Line;
+
+/// Rows fetched at a time.
+const PAGE: u32 = 1000;
+
+/// The lines of a run and of all below it. Who opened a child held its parent, so all are on one chain.
+pub(super) struct Family {
+    /// Each run with its lines: the one without a parent, then the others in the order of their openings.
+    pub runs: Vec<(RunId, Vec<Line>)>,
+}
+
+impl Family {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// One of them is not there, is not whole, or is damaged.
+    pub async fn read(
+        reader: &dyn LedgerReader,
+        row: &ChainRow,
+        run: &RunId,
+    ) -> Result<Self, evidence::Error> {
+        let mut family = Self { runs: vec![(*run, lines_of(reader, row, run).await?)] };
+        let delegates = |line: &Line| line.entry.draft.data.get("delegates").is_some();
+        if family.root().first().is_some_and(delegates) {
+            for child in below(reader, row, family.root()).await? {
+                family.runs.push((child, lines_of(reader, row, &child).await?));
+            }
+        }
+        Ok(family)
+    }
+
+    /// The lines of the run without a parent.
+    pub fn root(&self) -> &[Line] {
+        self.runs.first().map(|(_, lines)| lines.as_slice()).unwrap_or_default()
+    }
+
+    /// The openings of the runs below.
+    pub fn children(&self) -> impl Iterator<Item = (&RunId, &Line)> {
+        self.runs.iter().skip(1).filter_map(|(run, lines)| Some((run, lines.first()?)))
+    }
+
+    /// All lines in the order of the chain.
+    pub fn lines(&self) -> Vec<&Line> {
+        let mut lines: Vec<&Line> = self.runs.iter().flat_map(|(_, lines)| lines).collect();
+        lines.sort_by_key(|line| line.entry.seq);
+        lines
+    }
+}
+
+async fn lines_of(
+    reader: &dyn LedgerReader,
+    row: &ChainRow,
+    run: &RunId,
+) -> Result<Vec<Line>, evidence::Error> {
+    let strand = gather::run(reader, row, run, String::new()).await?;
+    let of_run = |line: &Line| line.entry.run.as_ref().is_some_and(|link| link.run == *run);
+    Ok(strand.lines.into_iter().filter(of_run).collect())
+}
+
+/// The runs below a run, in the order of their openings: a parent is opened before its children, and they are
+/// opened while it is open.
+async fn below(
+    reader: &dyn LedgerReader,
+    row: &ChainRow,
+    lines: &[Line],
+) -> Result<Vec<RunId>, evidence::Error> {
+    let seqs = || lines.iter().map(|line| line.entry.seq);
+    let (mut at, end) = (seqs().min().unwrap_or_default(), seqs().max().unwrap_or_default());
+    let run_of = |line: &Line| line.entry.run.as_ref().map(|link| link.run);
+    let mut family: BTreeSet<RunId> = lines.iter().filter_map(run_of).collect();
+    let mut found = Vec::new();
+    while at < end {
+        let mut rows = reader.entries(&row.chain, at, PAGE).await?;
+        let gap = rows.iter().zip(at..).find(|(row, seq)| row.seq != *seq);
+        let gap = gap.map(|(row, seq)| (seq, row.seq)).or(rows.is_empty().then_some((at, end)));
+        if let Some((from, to)) = gap {
+            return Err(evidence::Error::Pruned { log: row.origin.clone(), from, to });
+        }
+        at = at.saturating_add(u64::try_from(rows.len()).unwrap_or(u64::MAX));
+        rows.retain(|entry| entry.seq < end && entry.kind == Kind::RunOpened.as_str());
+        for line in gather::read(&rows)? {
+            let parent = line.text("parent").and_then(RunId::parse);
+            if parent.is_some_and(|parent| family.contains(&parent)) {
+                family.extend(run_of(&line));
+                found.extend(run_of(&line));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn sealed(lines: &[Line]) -> bool {
+    lines.iter().any(|line| line.is(Kind::RunSealed))
+}
+
+/// The opening of a run that can be exported.
+pub(super) fn recorded(family: &Family) -> Result<&Line, String> {
+    let lines = family.root();
+    let opened = lines.first().filter(|line| line.is(Kind::RunOpened));
+    let opened = opened.ok_or("its opening is not here")?;
+    let data = &opened.entry.draft.data;
+    if let Some(parent) = data.get("parent").and_then(Json::as_str) {
+        return Err(format!("it is the child of run {parent}, whose recording has it"));
+    }
+    let mode = data.get("replay").and_then(|replay| replay.get("mode")).and_then(Json::as_str);
+    match mode {
+        None => {
+            return Err("it was not recorded: neither its manifest (`replay.mode`) nor its agent \
+                        asked for that"
+                .into());
+        }
+        Some("replay") => return Err("it is a replay itself".into()),
+        Some("fork") => return Err("it goes on from another recording".into()),
+        Some(_) => {}
+    }
+    if let Some((run, _)) = family.runs.iter().find(|(_, lines)| !sealed(lines)) {
+        return Err(format!("run {run} is not sealed yet"));
+    }
+    if !family.lines().iter().any(|line| decides(line)) {
+        return Err("it has no calls".into());
+    }
+    Ok(opened)
+}
+
+/// The lines of each call of these lines, in the order in which the calls were first decided.
+pub(super) fn calls<'a>(lines: &[&'a Line]) -> Vec<Vec<&'a Line>> {
+    let mut order: Vec<Vec<&Line>> = Vec::new();
+    let mut known: BTreeMap<(Option<RunId>, &CallId), usize> = BTreeMap::new();
+    for line in lines {
+        let Some(call) = &line.entry.draft.call else { continue };
+        let run = line.entry.run.as_ref().map(|link| link.run);
+        let at = *known.entry((run, call)).or_insert_with(|| {
+            order.push(Vec::new());
+            order.len().saturating_sub(1)
+        });
+        if let Some(call) = order.get_mut(at) {
+            call.push(line);
+        }
+    }
+    order
+}

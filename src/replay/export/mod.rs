@@ -1,0 +1,302 @@
+//! The entries and payloads of a run and of the runs below it, written as a recording that replays without the ledger.
+//!
+//! Nothing is added to what the books say: a step is written only if all its payloads are there and open
+//! the commitments of its entries. What is missing is named, and then nothing is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::recording::VERSION;
+use super::{Error, children};
+use crate::domain::digest::Digest;
+use crate::domain::id::RunId;
+use crate::domain::json::{Json, Limits};
+use crate::evidence::artifacts::Artifacts;
+use crate::evidence::disclosed::{Opening, Redactions, disclose};
+use crate::evidence::gather;
+use crate::evidence::payloads::Payloads;
+use crate::evidence::projection::decides;
+use crate::ledger::retention::Records;
+use crate::ledger::store::{ChainRow, LedgerReader};
+use crate::ledger::vault::Vault;
+use crate::ledger::verify::Line;
+
+mod family;
+mod out;
+mod step;
+
+use family::{Family, calls, recorded};
+use out::Out;
+use step::{bound, step};
+
+/// What is missing is told up to this many times.
+const TOLD_MAX: usize = 8;
+
+/// Which run to export, from where, to where.
+pub struct Order<'a> {
+    /// The ledger.
+    pub reader: &'a dyn LedgerReader,
+    /// Whose chains; `default` on one machine.
+    pub tenant: &'a str,
+    /// The run.
+    pub run: &'a RunId,
+    /// Policy bundles and manifests by digest.
+    pub artifacts: &'a Artifacts,
+    /// What of payloads is left out, and only committed to.
+    pub redactions: &'a Redactions,
+    /// Keys of payloads that are stored encrypted.
+    pub vault: Option<&'a Vault>,
+    /// The file to make; it may not exist.
+    pub out: &'a Path,
+    /// Name and version of the program.
+    pub program: &'a str,
+}
+
+impl std::fmt::Debug for Order<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Order")
+            .field("run", self.run)
+            .field("out", &self.out)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A recording that was written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Exported {
+    /// Its steps.
+    pub steps: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// SHA-256 of the file.
+    pub digest: Digest,
+}
+
+/// Writes the recording of one sealed run.
+///
+/// # Errors
+/// The run is not there, was not recorded, is not over, or something of it is not kept; the file exists or
+/// cannot be written. Then there is no file.
+pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
+    let ledger = |e: &dyn std::fmt::Display| Error::Ledger(e.to_string());
+    let records = Records::read(order.reader, order.tenant).await.map_err(|e| ledger(&e))?;
+    let mut chains = order.reader.chains().await.map_err(|e| ledger(&e))?;
+    chains.retain(|row| row.tenant == order.tenant);
+    let row = gather::chain_of(order.reader, &chains, order.run).await.map_err(|e| ledger(&e))?;
+    let row = row.ok_or_else(|| ledger(&format!("no run `{}` in this ledger", order.run)))?;
+    let family = Family::read(order.reader, row, order.run).await.map_err(|e| ledger(&e))?;
+    let source = Source { order, row, records: &records };
+    let unfit = |why: String| Error::Run { run: order.run.to_string(), why };
+    if order.redactions.names("tools") {
+        return Err(unfit("nothing can be left out of what its agent was shown".into()));
+    }
+    let opened = recorded(&family).map_err(unfit)?;
+    let failed = |e: std::io::Error| Error::File {
+        file: order.out.display().to_string(),
+        why: e.to_string(),
+    };
+    let mut out = Out::create(order.out).map_err(failed)?;
+    let written = source.write(opened, &family, &mut out).await;
+    let done = match written {
+        Ok(()) => out.end().map_err(failed),
+        Err(Trouble::Io(e)) => Err(failed(e)),
+        Err(Trouble::Missing(why)) => Err(unfit(why)),
+        Err(Trouble::Ledger(why)) => Err(Error::Ledger(why)),
+    };
+    if done.is_err() {
+        // What is half written is no recording.
+        drop(std::fs::remove_file(order.out));
+    }
+    done
+}
+
+/// Why nothing is written.
+enum Trouble {
+    Io(std::io::Error),
+    Missing(String),
+    Ledger(String),
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Where everything comes from.
+struct Source<'a> {
+    order: &'a Order<'a>,
+    row: &'a ChainRow,
+    records: &'a Records,
+}
+
+impl Source<'_> {
+    async fn write(&self, opened: &Line, family: &Family, out: &mut Out) -> Result<(), Trouble> {
+        let lines = family.lines();
+        let calls = calls(&lines);
+        out.line(header(self, opened))?;
+        self.manifests(opened, family, out)?;
+        self.policies(&lines, out)?;
+        let (mut payloads, mut missing) = (Payloads::default(), Vec::new());
+        self.open(&[opened], &mut payloads).await?;
+        let definitions = match bound(&payloads, opened, "tools") {
+            Ok((bind, body)) => tools(&bind, &body.unwrap_or_default(), out)?,
+            Err(why) => {
+                missing.push(format!("what its agent was shown {why}"));
+                BTreeMap::new()
+            }
+        };
+        for (run, opened) in family.children() {
+            out.line(child(run, opened, &calls)?)?;
+        }
+        let mut number: u64 = 0;
+        for call in calls {
+            number = number.saturating_add(1);
+            let mut payloads = Payloads::default();
+            self.open(&call, &mut payloads).await?;
+            let run = call.first().and_then(|line| line.entry.run.as_ref()).map(|link| link.run);
+            let child = run.filter(|run| run != self.order.run);
+            match step((number, child.as_ref()), &call, &payloads, &definitions) {
+                Ok(members) if missing.is_empty() => out.line(members)?,
+                Ok(_) => {}
+                Err(why) => missing.push(format!("step {number}: {why}")),
+            }
+        }
+        out.steps = number;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let more = missing.len().saturating_sub(TOLD_MAX);
+        missing.truncate(TOLD_MAX);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        Err(Trouble::Missing(format!("{}{more}", missing.join("; "))))
+    }
+
+    /// Looks up every payload of these lines.
+    async fn open(&self, lines: &[&Line], payloads: &mut Payloads) -> Result<(), Trouble> {
+        let Order { vault, redactions, .. } = *self.order;
+        let opening = Opening { vault, redactions, records: self.records };
+        let lines = lines.iter().copied();
+        disclose(self.order.reader, self.row, lines, (&opening, true), payloads)
+            .await
+            .map_err(|e| Trouble::Ledger(e.to_string()))
+    }
+
+    /// The manifest, and those of the runs below.
+    fn manifests(&self, opened: &Line, family: &Family, out: &mut Out) -> Result<(), Trouble> {
+        let own = manifest_of(opened)?;
+        put(out, "agent.yaml".into(), &self.manifest(&own)?)?;
+        let below = family.children().map(|(_, opened)| manifest_of(opened));
+        for digest in below.collect::<Result<BTreeSet<Digest>, Trouble>>()? {
+            put(out, children::file(&digest), &self.manifest(&digest)?)?;
+        }
+        Ok(())
+    }
+
+    fn manifest(&self, digest: &Digest) -> Result<Vec<u8>, Trouble> {
+        let found = self.order.artifacts.manifest(digest);
+        let found = found.map_err(|e| Trouble::Ledger(e.to_string()))?;
+        found.map(|found| found.yaml).ok_or_else(|| not_kept("manifest", digest))
+    }
+
+    /// Every bundle that decided.
+    fn policies(&self, lines: &[&Line], out: &mut Out) -> Result<(), Trouble> {
+        let ledger = |e: crate::evidence::Error| Trouble::Ledger(e.to_string());
+        let none = Digest::of(&[]);
+        let decided = lines.iter().filter(|line| decides(line));
+        let policies: BTreeSet<Digest> =
+            decided.filter_map(|line| line.entry.draft.policy).filter(|p| *p != none).collect();
+        for policy in policies {
+            let tar = self.order.artifacts.policy(&policy).map_err(ledger)?;
+            let tar = tar.ok_or_else(|| not_kept("policy bundle", &policy))?;
+            put(out, format!("policy/{}.tar", policy.hex()), &tar)?;
+        }
+        Ok(())
+    }
+}
+
+fn manifest_of(opened: &Line) -> Result<Digest, Trouble> {
+    let digest = opened.text("manifest").and_then(Digest::parse);
+    digest.ok_or_else(|| Trouble::Missing("it names no manifest".into()))
+}
+
+fn not_kept(what: &str, digest: &Digest) -> Trouble {
+    Trouble::Missing(format!("its {what} `{}` was not kept", digest.prefixed()))
+}
+
+fn put(out: &mut Out, name: String, bytes: &[u8]) -> std::io::Result<()> {
+    out.line(vec![
+        ("t", Json::from("file")),
+        ("name", Json::from(name)),
+        ("sha256", Json::from(Digest::of(&[bytes]).prefixed())),
+        ("base64", Json::from(STANDARD.encode(bytes))),
+    ])
+}
+
+fn header(source: &Source<'_>, opened: &Line) -> Vec<(&'static str, Json)> {
+    let data = &opened.entry.draft.data;
+    let replay = data.get("replay").unwrap_or(&Json::Null);
+    let mut members = vec![
+        ("t", Json::from("recording")),
+        ("v", Json::from(VERSION)),
+        ("run", Json::from(source.order.run.to_string())),
+        ("opened_at", replay.get("clock").cloned().unwrap_or(Json::Null)),
+        ("log", Json::from(source.row.origin.as_str())),
+        ("chain", Json::from(source.row.chain.to_string())),
+        ("program", Json::from(source.order.program)),
+        ("opening", Json::from(opened.leaf.hex())),
+    ];
+    for name in ["agent", "version", "manifest", "mode", "binding", "seed"] {
+        members.extend(data.get(name).map(|value| (name, value.clone())));
+    }
+    members
+}
+
+/// A run below. `calls`: those of all runs, in the order of their decisions.
+fn child(
+    run: &RunId,
+    opened: &Line,
+    calls: &[Vec<&Line>],
+) -> Result<Vec<(&'static str, Json)>, Trouble> {
+    let data = &opened.entry.draft.data;
+    let refused = |why: &str| Err(Trouble::Missing(format!("its child run {run} {why}")));
+    if data.get("incognito").is_some() {
+        return refused("was incognito: nothing of it is stored");
+    }
+    let earlier =
+        |call: &&Vec<&Line>| call.first().is_some_and(|line| line.entry.seq < opened.entry.seq);
+    let earlier = u64::try_from(calls.iter().filter(earlier).count()).unwrap_or(u64::MAX);
+    let mut members = vec![
+        ("t", Json::from("child")),
+        ("run", Json::from(run.to_string())),
+        ("before", Json::from(earlier.saturating_add(1))),
+        ("opening", Json::from(opened.leaf.hex())),
+    ];
+    let said = ["parent", "agent", "version", "manifest", "mode", "binding", "delegate", "seed"];
+    for name in said.into_iter().chain(children::CLAIMS) {
+        members.extend(data.get(name).map(|value| (name, value.clone())));
+    }
+    Ok(members)
+}
+
+/// Writes what the agent was shown; the definition of each tool.
+fn tools(bind: &Json, body: &[u8], out: &mut Out) -> Result<BTreeMap<String, String>, Trouble> {
+    let broken = || Trouble::Missing("what its agent was shown cannot be read".into());
+    let tools = Json::parse(body, &Limits::FILE).map_err(|_| broken())?;
+    let text = |tool: &Json, name: &str| tool.get(name).and_then(Json::as_str).map(str::to_owned);
+    let list = tools.get("tools").and_then(Json::as_array).unwrap_or_default();
+    let definitions =
+        list.iter().filter_map(|tool| Some((text(tool, "name")?, text(tool, "definition")?)));
+    let definitions = definitions.collect();
+    let bound = |name: &str| bind.get(name).cloned().unwrap_or(Json::Null);
+    out.line(vec![
+        ("t", Json::from("tools")),
+        ("c", bound("c")),
+        ("salt", bound("salt")),
+        ("tools", tools),
+    ])?;
+    Ok(definitions)
+}

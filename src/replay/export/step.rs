@@ -1,0 +1,166 @@
+//! One call as its step: its payloads with what binds them, its decision, and how it ended.
+
+use std::collections::BTreeMap;
+
+use crate::domain::id::RunId;
+use crate::domain::json::{Json, Limits};
+use crate::evidence::payloads::{self, Payload, Payloads, Why};
+use crate::evidence::projection::decides;
+use crate::ledger::entry::Kind;
+use crate::ledger::hold;
+use crate::ledger::verify::Line;
+use crate::policy::input::approval_json;
+
+/// What binds a payload to its line, and the payload, unless something of it is left out.
+pub(super) type Bound = (Json, Option<Vec<u8>>);
+
+/// One payload of a line with what binds it to the line; or why it cannot be had.
+pub(super) fn bound(payloads: &Payloads, line: &Line, role: &str) -> Result<Bound, String> {
+    let said = line.entry.draft.committed(role);
+    let said = said.ok_or_else(|| "was never recorded".to_owned())?;
+    match payloads.0.get(&said.c) {
+        Some(Payload::Opened { salt, body, .. }) => {
+            let bind = Json::object([
+                ("role", Json::from(role)),
+                ("c", Json::from(said.c.hex())),
+                ("salt", Json::from(hex::encode(salt))),
+            ]);
+            Ok((bind, Some(body.clone())))
+        }
+        Some(Payload::Redacted { parts, .. }) => {
+            let bind = Json::object([
+                ("role", Json::from(role)),
+                ("c", Json::from(said.c.hex())),
+                ("parts", payloads::redacted(role, parts)),
+            ]);
+            Ok((bind, None))
+        }
+        Some(Payload::Erased { log, seq }) => Err(format!("was erased (entry {seq} of `{log}`)")),
+        Some(Payload::Withheld(Why::Encrypted)) => {
+            Err("is encrypted, and the key is not here".into())
+        }
+        Some(Payload::Withheld(Why::Damaged)) => Err("was changed where it is stored".into()),
+        Some(Payload::Withheld(_)) | None => Err(format!(
+            "was not stored ({} bytes), or not in such a way that a part of it can be left out",
+            said.len
+        )),
+    }
+}
+
+/// The members of one step. `child`: the run it is of, if that is a child.
+pub(super) fn step(
+    (number, child): (u64, Option<&RunId>),
+    lines: &[&Line],
+    payloads: &Payloads,
+    definitions: &BTreeMap<String, String>,
+) -> Result<Vec<(&'static str, Json)>, String> {
+    let decisions: Vec<&Line> = lines.iter().copied().filter(|line| decides(line)).collect();
+    let (Some(first), Some(main), Some(last)) = (decisions.first(), decisions.last(), lines.last())
+    else {
+        return Err("it was never decided".into());
+    };
+    let draft = &main.entry.draft;
+    let tool = draft.tool.as_ref().map(ToString::to_string).unwrap_or_default();
+    let definition = main.text("definition");
+    if definition.is_some_and(|d| definitions.get(&tool).is_some_and(|shown| shown != d)) {
+        return Err(format!("`{tool}` was changed while the run was open"));
+    }
+    let (mut binds, mut left_out) = (Vec::new(), Vec::new());
+    let mut take = |line: &Line, role: &'static str| -> Result<Option<Vec<u8>>, String> {
+        let taken = bound(payloads, line, role);
+        let (bind, body) = taken.map_err(|why| format!("`{role}` of `{tool}` {why}"))?;
+        binds.push(bind);
+        left_out.extend(body.is_none().then(|| Json::from(role)));
+        Ok(body)
+    };
+    let json = |body: Vec<u8>| Json::parse(&body, &Limits::FILE).map_err(|e| e.to_string());
+    let args = take(main, "args")?.map(json).transpose()?;
+    let asked = draft.committed("policy_input").is_some();
+    let input = if asked { take(main, "policy_input")? } else { None };
+    let input = input.map(json).transpose()?;
+    let glass = draft.data.get("break_glass");
+    let glass = glass.map(|said| Ok::<_, String>((said, take(main, "approval")?))).transpose()?;
+    let glass = glass.and_then(|(said, signed)| Some(broken(said, &signed?))).transpose()?;
+    let result = if last.is(Kind::CallCompleted) { take(last, "result")? } else { None };
+    let result = result.map(String::from_utf8).transpose().map_err(|e| e.to_string())?;
+    if main.is(Kind::CallAuthorized) && decides(last) {
+        return Err(format!("`{tool}` is not over"));
+    }
+    let at = input.as_ref().and_then(|input| input.get("time")?.get("rfc3339")?.as_str());
+    let at = at.map_or_else(|| main.entry.ts.to_string(), str::to_owned);
+    let run_seq = last.entry.run.as_ref().map_or(0, |link| link.seq);
+    let mut members = vec![
+        ("t", Json::from("step")),
+        ("n", Json::from(number)),
+        ("call", Json::from(draft.call.as_ref().map(ToString::to_string).unwrap_or_default())),
+        ("tool", Json::from(tool.as_str())),
+        ("at", Json::from(at)),
+        ("after", first.entry.draft.data.get("after").cloned().unwrap_or(Json::Int(0))),
+        ("end", Json::from(run_seq)),
+        ("decision", decision(main)),
+        ("ended", ended(first, last)),
+        ("entries", lines.iter().map(|line| place(line)).collect::<Vec<_>>().into()),
+    ];
+    members.extend(child.map(|child| ("run", Json::from(child.to_string()))));
+    // What is left out is never answered, so nobody has to know who approved it.
+    let whole = left_out.is_empty();
+    let held = whole && first.is(Kind::CallHeld) && main.is(Kind::CallAuthorized);
+    members.extend((!whole).then(|| ("redacted", Json::from(left_out))));
+    members.extend(args.map(|args| ("args", args)));
+    members.extend(held.then(|| ("approved", approved(first, lines, binds.first()))));
+    members.extend(glass.map(|glass| ("break_glass", glass)));
+    members.extend(input.map(|input| ("input", input)));
+    members.extend(result.map(|result| ("result", Json::from(result))));
+    members.push(("payloads", binds.into()));
+    Ok(members)
+}
+
+/// The break-glass order under which a call ran: what was signed, and what its entry says of that.
+fn broken(said: &Json, signed: &[u8]) -> Result<Json, String> {
+    let signed = Json::parse(signed, &Limits::FILE).map_err(|e| e.to_string())?;
+    let of = |name: &str| said.get(name).cloned().unwrap_or(Json::Null);
+    Ok(Json::object([("signed", signed), ("by", of("by")), ("signers", of("signers"))]))
+}
+
+fn place(line: &Line) -> Json {
+    Json::object([
+        ("kind", Json::from(line.kind())),
+        ("seq", Json::from(line.entry.seq)),
+        ("leaf", Json::from(line.leaf.hex())),
+    ])
+}
+
+fn decision(line: &Line) -> Json {
+    let draft = &line.entry.draft;
+    let mut members = Vec::new();
+    members.extend(draft.verdict.map(|verdict| ("verdict", Json::from(verdict.as_str()))));
+    members.extend(draft.policy.map(|policy| ("policy", Json::from(policy.prefixed()))));
+    for name in ["enforced", "reasons", "obligations"] {
+        members.extend(draft.data.get(name).map(|value| (name, value.clone())));
+    }
+    Json::object(members)
+}
+
+/// How the call ended, in the words of its last entry.
+fn ended(first: &Line, last: &Line) -> Json {
+    let mut members = vec![("kind", Json::from(last.kind()))];
+    for name in ["status", "class", "started", "message", "cause", "reason"] {
+        members.extend(last.entry.draft.data.get(name).map(|value| (name, value.clone())));
+    }
+    let lapsed =
+        first.is(Kind::CallHeld) && (last.is(Kind::CallDenied) || last.is(Kind::CallExpired));
+    members.extend(lapsed.then(|| ("lapsed", Json::from(true))));
+    Json::object(members)
+}
+
+/// Who approved a held call.
+fn approved(held: &Line, lines: &[&Line], args: Option<&Json>) -> Json {
+    let by = lines.iter().filter_map(|line| hold::said(&line.entry, Kind::ApprovalGranted));
+    let mut members = vec![
+        ("by", by.map(|approval| approval_json(&approval)).collect::<Vec<_>>().into()),
+        ("nonce", Json::from(held.text("nonce").unwrap_or_default())),
+        ("salt", args.and_then(|bind| bind.get("salt")).cloned().unwrap_or(Json::Null)),
+    ];
+    members.extend(held.text("effect").map(|effect| ("effect", Json::from(effect))));
+    Json::object(members)
+}

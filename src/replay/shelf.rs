@@ -1,0 +1,57 @@
+//! The recordings that a gate lets runs go on from: files in one directory, each named by its digest.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+
+use super::fork::Forked;
+use super::recording::Recording;
+use crate::domain::digest::Digest;
+use crate::enforce::{Prologue, Recordings};
+
+/// One directory.
+#[derive(Debug)]
+pub struct Shelf {
+    dir: PathBuf,
+    /// One file is read at a time: it is read to its end before anything of it counts.
+    turn: Mutex<()>,
+}
+
+impl Shelf {
+    /// The recordings of this directory: `<SHA-256 in hex>.recording`.
+    #[must_use]
+    pub fn at(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), turn: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl Recordings for Shelf {
+    async fn prologue(&self, recording: &Digest, at: u64) -> Result<Arc<dyn Prologue>, String> {
+        let (path, digest) = (self.dir.join(format!("{}.recording", recording.hex())), *recording);
+        let _turn = self.turn.lock().await;
+        let reading = tokio::task::spawn_blocking(move || read(&path, &digest, at));
+        let forked = reading.await.map_err(|e| e.to_string())??;
+        Ok(Arc::new(forked))
+    }
+}
+
+fn read(path: &Path, digest: &Digest, at: u64) -> Result<Forked, String> {
+    let named = digest.prefixed();
+    // WHY: where it would lie is no business of whoever asks.
+    if !path.is_file() {
+        return Err(format!("there is no recording `{named}` here"));
+    }
+    let unfit = |why: &dyn std::fmt::Display| {
+        tracing::warn!(file = %path.display(), %why, "a recording that a run was to go on from is not used");
+        format!("the recording `{named}` is not whole")
+    };
+    let found = Recording::open(path).map_err(|e| unfit(&e))?;
+    if found.digest != *digest {
+        return Err(unfit(&"it is another one than its name says"));
+    }
+    let volatile = found.volatile().map_err(|e| unfit(&e))?;
+    Forked::new(found, at, volatile).map_err(|e| e.to_string())
+}

@@ -1,0 +1,205 @@
+//! Hierarchies of control groups: which there are, what they can limit, and how each version is told.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Plan, Scratch};
+
+/// What a directory in memory may hold, bytes: memory of the run too.
+const SCRATCH_BYTES: u64 = 64 << 20;
+/// Microseconds in which a run gets as much time as one processor has: what the kernel takes if nobody says.
+const CPU_PERIOD: u32 = 100_000;
+
+/// What can be limited.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Controller {
+    Memory,
+    Pids,
+    Cpu,
+}
+
+impl Controller {
+    pub(super) const ALL: [Self; 3] = [Self::Memory, Self::Pids, Self::Cpu];
+    /// Those without which there are no control groups: one processor is held without them too.
+    pub(super) const NEEDED: [Self; 2] = [Self::Memory, Self::Pids];
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::Cpu => "cpu",
+        }
+    }
+}
+
+/// Of control groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Version {
+    One,
+    Two,
+}
+
+/// A hierarchy as it is mounted, and the group this process is in.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) version: Version,
+    /// Those of ours that it may have; of version 2 the group itself says.
+    pub(super) controllers: Vec<Controller>,
+    pub(super) own: PathBuf,
+}
+
+/// Every hierarchy that may be of use: mounts as in `/proc/self/mountinfo`, groups as in `/proc/self/cgroup`.
+pub(super) fn places(mounts: &str, groups: &str) -> Vec<Place> {
+    let mut found: Vec<Place> = Vec::new();
+    for line in mounts.lines() {
+        let Some((mount, filesystem)) = line.split_once(" - ") else { continue };
+        let mount: Vec<&str> = mount.split(' ').collect();
+        let filesystem: Vec<&str> = filesystem.split(' ').collect();
+        let (Some(root), Some(point)) = (mount.get(3), mount.get(4)) else { continue };
+        let options = filesystem.get(2).copied().unwrap_or_default();
+        let (version, controllers) = match filesystem.first() {
+            Some(&"cgroup2") => (Version::Two, Vec::new()),
+            Some(&"cgroup") => {
+                let known = |name: &str| Controller::ALL.into_iter().find(|c| c.as_str() == name);
+                (Version::One, options.split(',').filter_map(known).collect())
+            }
+            Some(_) | None => continue,
+        };
+        if version == Version::One && controllers.is_empty() {
+            continue;
+        }
+        let group = groups.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (names, path) = (fields.next()?, fields.next()?);
+            let ours = controllers.iter().all(|one| names.split(',').any(|n| n == one.as_str()));
+            (ours && (version == Version::One) != names.is_empty()).then_some(path)
+        });
+        let Some(below) = group.and_then(|path| Path::new(path).strip_prefix(root).ok()) else {
+            continue;
+        };
+        let place = Place { version, controllers, own: Path::new(point).join(below) };
+        if !found.contains(&place) {
+            found.push(place);
+        }
+    }
+    found
+}
+
+/// What passes these on to the groups below.
+pub(super) fn enabling(controllers: &[Controller]) -> String {
+    controllers.iter().map(|one| format!("+{}", one.as_str())).collect::<Vec<_>>().join(" ")
+}
+
+/// Tells a leaf what this plan may use of it.
+pub(super) fn limit(
+    version: Version,
+    controller: Controller,
+    dir: &Path,
+    plan: &Plan,
+) -> io::Result<()> {
+    let set = |name: &str, most: u64| fs::write(dir.join(name), most.to_string());
+    let scratch = match plan.scratch {
+        Scratch::None => 0,
+        Scratch::Tmp => 1,
+        Scratch::Call | Scratch::Run => 2,
+    };
+    let memory = plan.limits.memory_bytes.saturating_add(SCRATCH_BYTES.saturating_mul(scratch));
+    // Swap is there only where the system counts it.
+    let swaps = |name: &str| dir.join(name).exists();
+    match (controller, version) {
+        (Controller::Pids, _) => set("pids.max", plan.limits.pids),
+        (Controller::Cpu, _) => one_cpu(version, dir),
+        (Controller::Memory, Version::One) => {
+            const WITH_SWAP: &str = "memory.memsw.limit_in_bytes";
+            set("memory.limit_in_bytes", memory)?;
+            if swaps(WITH_SWAP) { set(WITH_SWAP, memory) } else { Ok(()) }
+        }
+        (Controller::Memory, Version::Two) => {
+            set("memory.max", memory)?;
+            if swaps("memory.swap.max") { set("memory.swap.max", 0) } else { Ok(()) }
+        }
+    }
+}
+
+/// As much time as one processor has.
+pub(super) fn one_cpu(version: Version, dir: &Path) -> io::Result<()> {
+    let period = CPU_PERIOD.to_string();
+    match version {
+        Version::One => {
+            fs::write(dir.join("cpu.cfs_period_us"), &period)?;
+            fs::write(dir.join("cpu.cfs_quota_us"), &period)
+        }
+        Version::Two => fs::write(dir.join("cpu.max"), format!("{period} {period}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+        31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+        32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+        33 31 0:30 /docker/x /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+
+    #[test]
+    fn the_group_of_this_process_is_found_below_what_is_mounted() {
+        let rest = "34 31 0:31 / /sys/fs/cgroup/pids rw shared:9 - cgroup cgroup rw,pids\n\
+            35 31 0:32 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let groups = "9:name=systemd:/s\n8:pids:/a/b\n4:memory:/docker/x/y\n1:cpu:/\n0::/u\n";
+        let found = places(&format!("{MOUNTS}{rest}"), groups);
+        let place = |version, controllers: &[Controller], own: &str| Place {
+            version,
+            controllers: controllers.to_vec(),
+            own: own.into(),
+        };
+        let expected = [
+            place(Version::One, &[Controller::Cpu], "/sys/fs/cgroup/cpu"),
+            place(Version::One, &[Controller::Memory], "/sys/fs/cgroup/memory/y"),
+            place(Version::One, &[Controller::Pids], "/sys/fs/cgroup/pids/a/b"),
+            place(Version::Two, &[], "/sys/fs/cgroup/unified/u"),
+        ];
+        assert_eq!(found, expected);
+        // A group outside of what is mounted cannot be reached from here.
+        assert!(places(MOUNTS, "4:memory:/elsewhere\n").is_empty());
+    }
+
+    #[test]
+    fn both_versions_are_told_the_limits_in_their_own_words() {
+        let plan = |scratch| Plan {
+            level: crate::catalog::command::Level::S2,
+            argv: Vec::new(),
+            env: Vec::new(),
+            interpreter: None,
+            read: Vec::new(),
+            write: Vec::new(),
+            children: Vec::new(),
+            scratch,
+            cwd: "/".into(),
+            network: false,
+            serves: false,
+            cpu: 0,
+            limits: crate::catalog::command::Limits {
+                memory_bytes: 1 << 20,
+                cpu_seconds: 1,
+                pids: 7,
+                together: true,
+            },
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let told = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        fs::write(dir.path().join("memory.swap.max"), "max").unwrap();
+        for version in [Version::One, Version::Two] {
+            for controller in Controller::ALL {
+                limit(version, controller, dir.path(), &plan(Scratch::Call)).unwrap();
+            }
+        }
+        let most = ((1_u64 << 20) + (128 << 20)).to_string();
+        assert_eq!((told("memory.limit_in_bytes"), told("memory.max")), (most.clone(), most));
+        assert_eq!((told("pids.max"), told("memory.swap.max")), ("7".into(), "0".into()));
+        assert_eq!(told("cpu.cfs_quota_us"), told("cpu.cfs_period_us"));
+        assert_eq!(told("cpu.max"), "100000 100000");
+        assert!(!dir.path().join("memory.memsw.limit_in_bytes").exists());
+    }
+}

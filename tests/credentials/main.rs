@@ -1,0 +1,38 @@
+//! A credential of the gate in every encoding and at every kind of tool: it goes in nowhere and comes out nowhere.
+//!
+//! `tests/fetch` asks the same of URLs, in a network of its own.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
+)]
+
+use std::time::Duration;
+
+mod kinds;
+mod world;
+
+#[path = "../faults/agent.rs"]
+mod agent;
+#[path = "../support/encodings.rs"]
+mod encodings;
+#[path = "../command/estate.rs"]
+mod estate;
+#[path = "../agents/process.rs"]
+mod process;
+#[path = "../grpc/service.rs"]
+mod service;
+
+/// How long anything may take that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The Python the tests were given.
+fn python() -> String {
+    std::env::var("WICKETGATE_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned())
+}

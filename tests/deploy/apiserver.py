@@ -1,0 +1,94 @@
+"""As much of an API server as kubectl asks without a cluster: what kinds there are, and objects as they were sent.
+
+It admits everything and validates nothing: what kubectl itself has against a manifest is what a test sees."""
+
+import http.server
+import json
+import pathlib
+import tempfile
+import threading
+
+# {group version: {kind: (plural, namespaced)}}
+KINDS = {
+    "v1": {"Namespace": ("namespaces", False), "ConfigMap": ("configmaps", True), "Service": ("services", True),
+           "ServiceAccount": ("serviceaccounts", True), "Secret": ("secrets", True)},
+    "apps/v1": {"Deployment": ("deployments", True)},
+    "batch/v1": {"Job": ("jobs", True)},
+    "policy/v1": {"PodDisruptionBudget": ("poddisruptionbudgets", True)},
+    "networking.k8s.io/v1": {"NetworkPolicy": ("networkpolicies", True)},
+    "rbac.authorization.k8s.io/v1": {"ClusterRoleBinding": ("clusterrolebindings", False), "RoleBinding": ("rolebindings", True)},
+    "monitoring.coreos.com/v1": {"PodMonitor": ("podmonitors", True), "ServiceMonitor": ("servicemonitors", True),
+                                 "PrometheusRule": ("prometheusrules", True)},
+    "postgresql.cnpg.io/v1": {"Cluster": ("clusters", True)},
+}
+
+
+def discovered(path):
+    """The answer to a question about kinds; none if the path asks for something else."""
+    groups = [one for one in KINDS if "/" in one]
+    if path == "/version":
+        return {"major": "1", "minor": "31", "gitVersion": "v1.31.0"}
+    if path == "/api":
+        return {"kind": "APIVersions", "versions": ["v1"]}
+    if path == "/apis":
+        def version(one):
+            return {"groupVersion": one, "version": one.split("/")[1]}
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [
+            {"name": one.split("/")[0], "versions": [version(one)], "preferredVersion": version(one)} for one in groups]}
+    name = path.removeprefix("/apis/").removeprefix("/api/")
+    if name not in KINDS:
+        return None
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": [
+        {"name": plural, "singularName": kind.lower(), "namespaced": namespaced, "kind": kind,
+         "verbs": ["create", "get", "list"]} for kind, (plural, namespaced) in KINDS[name].items()]}
+
+
+class Api:
+    """One server, for as long as the `with` lasts: `kubeconfig` leads to it, `objects` is what it was sent."""
+
+    def __enter__(self):
+        objects = self.objects = {}
+
+        class Answers(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self, status, body):
+                text = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def sent(self):
+                return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+
+            def do_GET(self):
+                path = self.path.split("?")[0]
+                known = discovered(path) or objects.get(path)
+                missing = {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": path}
+                self.answer(200 if known else 404, known or missing)
+
+            def do_POST(self):
+                one = self.sent()
+                objects[f"{self.path.split('?')[0]}/{one['metadata']['name']}"] = one
+                self.answer(201, one)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.folder = tempfile.TemporaryDirectory()
+        self.kubeconfig = str(pathlib.Path(self.folder.name) / "config")
+        place = f"http://127.0.0.1:{self.server.server_address[1]}"
+        pathlib.Path(self.kubeconfig).write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {"server": place}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": ""}}]}))
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+        self.folder.cleanup()

@@ -1,0 +1,13 @@
+//! `deploy/README.md`: its commands, run one after the other.
+
+use std::path::Path;
+
+use crate::PROGRAM;
+use crate::chart::ask;
+
+#[test]
+fn every_command_of_the_readme_that_needs_no_cluster_is_run_and_what_comes_of_it_is_valid() {
+    let programs = Path::new(PROGRAM).parent().unwrap();
+    let said = ask("readme.py", &[programs.to_str().unwrap()]);
+    assert!(said.contains("5 blocks were run"), "{said}");
+}

@@ -1,0 +1,36 @@
+//! A gate that takes over from the one before it: what an older build of this repository wrote, served, continued and
+//! verified by this one. `tests/data/upgrade` was made by `tests/upgrade/make.py` with the commit that `MADE` names;
+//! there is no release to upgrade from yet.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
+)]
+
+use std::time::Duration;
+
+#[path = "../faults/agent.rs"]
+mod agent;
+#[path = "../faults/checker.rs"]
+mod checker;
+#[path = "../faults/sidecar.rs"]
+mod sidecar;
+#[path = "../faults/tool.rs"]
+mod tool;
+
+mod older;
+mod sqlite;
+
+#[path = "../support/waiting.rs"]
+mod waiting;
+
+use waiting::{pause, until, within};
+
+/// How long anything may take that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(30);
