@@ -75,9 +75,8 @@ impl Live {
 
     /// Keeps every manifest for whoever verifies evidence.
     pub fn keep_manifests(&self, artifacts: &Artifacts) -> Result<(), String> {
-        let all = self.callers.manifests().iter();
-        all.map(|one| artifacts.put_manifest(&one.digest, &one.yaml, &one.envelope))
-            .collect::<Result<(), _>>()
+        let mut all = self.callers.manifests().iter();
+        all.try_for_each(|one| artifacts.put_manifest(&one.digest, &one.yaml, &one.envelope))
             .map_err(|e| e.to_string())
     }
 }

@@ -18,7 +18,7 @@ use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::enrolment::Registry;
 use crate::config::{self, Config};
 use crate::control;
-use crate::crypto::private::exposed;
+use crate::crypto::private::owners_only;
 use crate::ledger::enrolment::Local;
 use crate::ledger::postgres::{self, Postgres, PostgresReader, PostgresReaper};
 use crate::ledger::spool::{LeaseFile, Spool};
@@ -299,10 +299,7 @@ fn reaper(
 /// The text of a file that only its owner may read.
 pub(super) fn secret(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
     let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
-    if let Some(mode) = exposed(&std::fs::metadata(path).map_err(failed)?) {
-        let shown = path.display();
-        return Err(format!("`{shown}` has mode {mode:o}: only its owner may read it (chmod 600)"));
-    }
+    owners_only(path, &std::fs::metadata(path).map_err(failed)?)?;
     let text = zeroize::Zeroizing::new(std::fs::read_to_string(path).map_err(failed)?);
     Ok(zeroize::Zeroizing::new(text.trim().to_owned()))
 }

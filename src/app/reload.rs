@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::Value;
+use tokio::task::JoinHandle;
 
 use super::checked::{self, Checked, Live};
-use super::running::{Asked, Running, next};
+use super::running::Running;
 use super::tools::{self, Tools};
-use super::{Ask, approvers, policy, versions};
+use super::{approvers, policy, versions};
 use crate::config::{self, Config};
 use crate::crypto::files::Seen;
 use crate::enforce::{Change, Road};
@@ -43,16 +44,22 @@ const TAKEN: [&str; 16] = [
 ];
 
 /// The files that are followed.
-#[derive(Debug)]
 pub(super) struct Watched {
     /// As they were when they were last read. `None`: they are to be read again.
     read: Option<Seen>,
     /// As they were at the last look, if that was not as they were read.
     moving: Option<Seen>,
+    /// Who reads them just now.
+    reading: Option<JoinHandle<Came>>,
+    /// Whether somebody asked for more than who reads now may have seen.
+    again: bool,
 }
 
+/// What was read, as it was before, and what came of it: how many entries say so.
+pub(super) type Came = (Seen, Result<usize, Unchanged>);
+
 /// Why nothing was put in force.
-enum Unchanged {
+pub(super) enum Unchanged {
     /// Everything that is wrong.
     Refused(Vec<String>),
     /// Somebody still changes the files, or the books take nothing just now: to be tried again.
@@ -62,12 +69,15 @@ enum Unchanged {
 impl Watched {
     /// What this configuration names, as it is now.
     pub fn new(config: &Config) -> Self {
-        Self { read: Some(files(config)), moving: None }
+        Self { read: Some(files(config)), moving: None, reading: None, again: false }
     }
 
     /// Whether the files are others than those that were read, and have been left alone since the last look:
     /// a file that is half written is not read.
     pub fn due(&mut self) -> bool {
+        if self.reading.is_some() {
+            return false;
+        }
         let Some(read) = &self.read else { return true };
         let now = read.again();
         let moved = now != *read;
@@ -76,29 +86,37 @@ impl Watched {
         moved && still
     }
 
-    /// Reads everything again and puts it in force. False: the gate was asked to end meanwhile.
-    pub async fn reload(
-        &mut self,
-        checked: &Arc<Checked>,
-        running: &Arc<Running>,
-        asked: &mut Asked,
-    ) -> bool {
-        let Some(road) = running.road.get() else { return true };
+    /// Has everything read again and put in force, by a task of its own: what is on the books of a change is in
+    /// force even where the gate is asked to end meanwhile.
+    pub fn begin(&mut self, checked: &Arc<Checked>, running: &Arc<Running>) {
+        let Some(road) = running.road.get() else { return };
         if checked.stage.is_some() {
             // No file describes what is replayed.
-            return true;
+            return;
         }
-        let reading = read_and_put(checked, running, road);
-        tokio::pin!(reading);
-        let (seen, came) = loop {
-            tokio::select! {
-                biased;
-                ask = next(asked) => if ask == Ask::Stop { return false },
-                done = &mut reading => break done,
-            }
-        };
+        if self.reading.is_some() {
+            self.again = true;
+            return;
+        }
+        let (checked, running, road) = (Arc::clone(checked), Arc::clone(running), Arc::clone(road));
+        self.reading =
+            Some(tokio::spawn(async move { read_and_put(&checked, &running, &road).await }));
+    }
+
+    /// What came of it, once something did. May be dropped and asked again.
+    pub async fn came(&mut self, checked: &Checked) -> Came {
+        let Some(reading) = &mut self.reading else { return std::future::pending().await };
+        let came = reading.await;
+        self.reading = None;
+        came.unwrap_or_else(|lost| {
+            (files(&checked.live().config), Err(Unchanged::Refused(vec![lost.to_string()])))
+        })
+    }
+
+    /// Says what came of it.
+    pub async fn told(&mut self, checked: &Checked, running: &Running, (seen, came): Came) {
         self.moving = None;
-        self.read = Some(seen);
+        self.read = (!std::mem::take(&mut self.again)).then_some(seen);
         match came {
             Ok(recorded) => {
                 running.refused.lock().clear();
@@ -112,7 +130,7 @@ impl Watched {
             Err(Unchanged::Refused(wrong)) => {
                 checked.metrics.config_read(false);
                 for why in &wrong {
-                    tracing::error!(%why, "the configuration was refused; the old stay in force");
+                    tracing::error!(%why, "the configuration was refused; the old state stays in force");
                 }
                 let note = |why: &String| format!("configuration: {why}; the old state stays");
                 *running.refused.lock() = wrong.iter().map(note).collect();
@@ -122,16 +140,11 @@ impl Watched {
             constitution.look_again().await;
         }
         running.tell();
-        true
     }
 }
 
-/// Reads everything and puts it in force; what was read, as it was before, and how many entries say so.
-async fn read_and_put(
-    checked: &Arc<Checked>,
-    running: &Arc<Running>,
-    road: &Arc<Road>,
-) -> (Seen, Result<usize, Unchanged>) {
+/// Reads everything and puts it in force.
+async fn read_and_put(checked: &Arc<Checked>, running: &Arc<Running>, road: &Arc<Road>) -> Came {
     let (before, of) = (running.upstreams.load_full(), Arc::clone(checked));
     let reading = tokio::task::spawn_blocking(move || read_again(&of, &before));
     let (seen, read) = match reading.await {
@@ -152,8 +165,11 @@ fn changing() -> Unchanged {
     Unchanged::Later("the files changed while they were read".to_owned())
 }
 
+/// A state that was read and checked, or everything that is wrong with it.
+type Read = Result<(Live, Tools), Vec<String>>;
+
 /// The files as they were before they were read, and what they say. Blocks.
-fn read_again(checked: &Checked, before: &Upstreams) -> (Seen, Result<(Live, Tools), Vec<String>>) {
+fn read_again(checked: &Checked, before: &Upstreams) -> (Seen, Read) {
     let live = checked.live();
     let seen = files(&live.config);
     let next = match &live.config.file {
@@ -171,11 +187,7 @@ fn read_again(checked: &Checked, before: &Upstreams) -> (Seen, Result<(Live, Too
 }
 
 /// The state that a configuration describes.
-fn state(
-    checked: &Checked,
-    next: Config,
-    before: &Upstreams,
-) -> Result<(Live, Tools), Vec<String>> {
+fn state(checked: &Checked, next: Config, before: &Upstreams) -> Read {
     let mut restart = differing(&checked.config, &next);
     if checked.config.sockets() != next.sockets() {
         restart.push("agents[].callers[].socket".to_owned());

@@ -76,7 +76,7 @@ pub(super) struct Running {
 pub(super) type Asked = mpsc::Receiver<Ask>;
 
 /// A gate nobody holds ends as one that was asked to.
-pub(super) async fn next(asked: &mut Asked) -> Ask {
+async fn next(asked: &mut Asked) -> Ask {
     asked.recv().await.unwrap_or(Ask::Stop)
 }
 
@@ -158,13 +158,12 @@ async fn supervise(
             ending = &mut writing => return Ok(ended(ending)),
             ask = next(&mut asked) => match ask {
                 Ask::Stop => break,
-                Ask::Reload => if !watched.reload(checked, running, &mut asked).await { break },
+                Ask::Reload => watched.begin(checked, running),
             },
             _ = looks.tick() => {
                 // Nothing is read before there is a road to put it on.
-                let due = running.road.get().is_some() && watched.due();
-                if due && !watched.reload(checked, running, &mut asked).await {
-                    break;
+                if running.road.get().is_some() && watched.due() {
+                    watched.begin(checked, running);
                 }
                 if let Some(road) = running.road.get() {
                     anchors.look(&running.ledger);
@@ -174,6 +173,7 @@ async fn supervise(
                 // Also what only time changes: a layer that is enforced again, a server that fails.
                 running.tell();
             }
+            came = watched.came(checked) => watched.told(checked, running, came).await,
             opened = async { opening.as_mut().map(Box::pin)?.await.ok() }, if opening.is_some() => {
                 opening = None;
                 if let Some(Err(error)) = opened {

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
+use crate::crypto::private::owners_only;
+
 /// Bytes of the shortest secret: anything shorter cannot be told from ordinary text in an answer.
 pub const SECRET_BYTES_MIN: usize = 8;
 /// Bytes of the longest secret.
@@ -174,6 +176,8 @@ fn read(path: &Path) -> Result<(Stamp, Zeroizing<String>), String> {
     if !metadata.is_file() {
         return Err(format!("`{}` is not a regular file", path.display()));
     }
+    // Asked of the open file, so that what is read is what was looked at.
+    owners_only(path, &metadata)?;
     if metadata.len() > SECRET_FILE_BYTES_MAX {
         return Err(format!("`{}` has more than {SECRET_FILE_BYTES_MAX} bytes", path.display()));
     }
@@ -192,7 +196,30 @@ impl fmt::Debug for Secret {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    fn chmod(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_gives_no_secret_first_or_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        std::fs::write(&path, "token-of-monday").unwrap();
+        chmod(&path, 0o644);
+        let why = Secret::of_file(&path).err().unwrap();
+        assert!(why.contains("token` has mode 644"), "{why}");
+        chmod(&path, 0o600);
+        let secret = Secret::of_file(&path).unwrap();
+        std::fs::write(&path, "token-of-tuesday").unwrap();
+        chmod(&path, 0o644);
+        assert_eq!(&*secret.latest(), "token-of-monday");
+        chmod(&path, 0o600);
+        assert_eq!(&*secret.latest(), "token-of-tuesday");
+    }
 
     #[test]
     fn a_secret_is_never_shown_by_debug() {
@@ -215,6 +242,7 @@ mod tests {
         let write = |text: &str| {
             let next = dir.path().join("next");
             std::fs::write(&next, text).unwrap();
+            chmod(&next, 0o600);
             std::fs::rename(&next, &path).unwrap();
         };
         write("token-of-monday\n");

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Problem;
 use super::tls::Tls;
 use crate::crypto::keys::PublicKey;
-use crate::crypto::private::exposed;
+use crate::crypto::private::owners_only;
 use crate::identity::callers::{self, CallerConfig, Form};
 use crate::ledger::postgres::unprotected;
 use crate::yaml::Document;
@@ -365,11 +365,6 @@ impl Check<'_> {
 
 fn secret_file(path: &Path) -> Result<String, String> {
     let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
-    if let Some(mode) = exposed(&std::fs::metadata(path).map_err(failed)?) {
-        return Err(format!(
-            "`{}` has mode {mode:o}: only its owner may read it (chmod 600)",
-            path.display()
-        ));
-    }
+    owners_only(path, &std::fs::metadata(path).map_err(failed)?)?;
     std::fs::read_to_string(path).map(|text| text.trim().to_owned()).map_err(failed)
 }

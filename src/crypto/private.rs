@@ -2,6 +2,7 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 /// The permission bits of a file of secrets that others than its owner may use; none where all is well.
 ///
@@ -13,6 +14,16 @@ pub fn exposed(file: &Metadata) -> Option<u32> {
     let mode = file.mode() & 0o777;
     let open = mode & 0o077 != 0 && !(mode & 0o037 == 0 && file.uid() == 0 && !are_root());
     open.then_some(mode)
+}
+
+/// Refuses a file of secrets that others than its owner may use, by [`exposed`].
+///
+/// # Errors
+/// Names the file and its mode.
+pub fn owners_only(path: &Path, file: &Metadata) -> Result<(), String> {
+    let Some(mode) = exposed(file) else { return Ok(()) };
+    let shown = path.display();
+    Err(format!("`{shown}` has mode {mode:o}: only its owner may read it (chmod 600)"))
 }
 
 #[cfg(feature = "gate")]

@@ -99,7 +99,7 @@ impl Road {
     pub(super) fn removed(&self, run: &Run) -> Option<Reason> {
         let agents = self.agents.load();
         let callers = agents.callers.as_ref()?;
-        let mut lineage = std::iter::once(&*run).chain(run.above());
+        let mut lineage = std::iter::once(run).chain(run.above());
         let gone = lineage.find(|run| {
             !agents.manifests.iter().any(|manifest| manifest.name == run.manifest.name)
         });

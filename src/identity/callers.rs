@@ -14,7 +14,7 @@ use super::manifest::Manifest;
 use super::token::RunTokens;
 use super::{Caller, Peer};
 use crate::crypto::keys::PublicKey;
-use crate::crypto::private::exposed;
+use crate::crypto::private::owners_only;
 use crate::domain::call::Auth;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
@@ -325,11 +325,8 @@ fn spiffe(id: &str) -> Result<Form, String> {
 pub fn read_token(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
     let shown = path.display();
     let failed = |e: std::io::Error| format!("token file `{shown}`: {e}");
-    if let Some(mode) = exposed(&std::fs::metadata(path).map_err(failed)?) {
-        return Err(format!(
-            "token file `{shown}` has mode {mode:o}: only its owner may read it (chmod 600)"
-        ));
-    }
+    owners_only(path, &std::fs::metadata(path).map_err(failed)?)
+        .map_err(|why| format!("token file {why}"))?;
     let text = zeroize::Zeroizing::new(std::fs::read_to_string(path).map_err(failed)?);
     let token = text.trim_end_matches(['\n', '\r']);
     if token.len() < TOKEN_CHARS_MIN || !token.bytes().all(|b| b.is_ascii_graphic()) {

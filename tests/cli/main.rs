@@ -14,6 +14,8 @@ mod ca;
 mod config;
 mod desk;
 mod manifest;
+#[path = "../support/private.rs"]
+mod private;
 mod probe;
 mod tools;
 

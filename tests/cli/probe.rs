@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::ca::Ca;
 use crate::desk::{Desk, Ran};
+use crate::private::private;
 
 const SERVER: &str = include_str!("tools_server.py");
 const TOKEN: &str = "tok-of-the-shop-1234";
@@ -114,7 +115,7 @@ impl World {
         let (desk, ca, shop) = (Desk::with_manifest(), Ca::new(), Silent::new());
         let secure = tls(&ca, "shop", HERE);
         std::fs::copy(ca.path("ca.pem"), desk.path("ca.pem")).unwrap();
-        desk.write("token", TOKEN);
+        private(desk.path("token"), TOKEN);
         desk.write("server.py", SERVER);
         std::fs::create_dir(desk.path("files")).unwrap();
         let file = rusqlite::Connection::open(desk.path("books.db")).unwrap();

@@ -16,6 +16,8 @@
 use std::time::Duration;
 
 mod kinds;
+#[path = "../support/private.rs"]
+mod private;
 mod world;
 
 #[path = "../faults/agent.rs"]

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::agent::{Agent, Refused};
 use crate::estate::{Estate, Gate, program, python, script, tool};
+use crate::private::private;
 use crate::service::Service;
 
 /// What the http tool is authenticated with. No tool may be told it and none may tell it.
@@ -82,7 +83,7 @@ impl World {
         std::fs::write(service.path("forms.json"), json!(texts).to_string()).unwrap();
         let tools = tools(port, service.port);
         let estate = Estate::with(&tools, |dir| {
-            std::fs::write(dir.join("secret"), SECRET).unwrap();
+            private(dir.join("secret"), SECRET);
             std::fs::copy(service.descriptors(), dir.join("shop.pb")).unwrap();
             std::fs::create_dir(dir.join("work")).unwrap();
             std::fs::write(dir.join("data/forms.json"), json!(texts).to_string()).unwrap();

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::private::private;
 use crate::world::{Service, World, tool};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -111,7 +112,7 @@ async fn the_example_is_a_configuration_and_a_policy() {
         .arg("orders.proto")
         .status();
     assert!(made.unwrap().success());
-    std::fs::write(desk.path("orders.token"), "token-0123456789").unwrap();
+    private(desk.path("orders.token"), "token-0123456789");
     desk.estate.configure(|config| config["tools"] = tools["tools"].clone());
     let policy = std::fs::read_to_string(example.join("policy.rego")).unwrap();
     desk.estate.bundle("1.0.2", &policy, "policy");

@@ -25,6 +25,8 @@ mod ca;
 mod checker;
 #[path = "../payload/desk.rs"]
 mod desk;
+#[path = "../support/private.rs"]
+mod private;
 #[path = "../faults/sidecar.rs"]
 mod sidecar;
 #[path = "../support/mod.rs"]

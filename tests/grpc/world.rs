@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::agent::{Agent, Refused};
 use crate::checker::{Books, python};
 use crate::desk::Desk;
+use crate::private::private;
 pub use crate::service::Service;
 use crate::sidecar::Sidecar;
 
@@ -99,7 +100,7 @@ impl World {
     pub async fn desk(descriptors: &Path, tools: Vec<Value>) -> Desk {
         let desk = Desk::sqlite().await;
         std::fs::copy(descriptors, desk.path("shop.pb")).unwrap();
-        std::fs::write(desk.path("secret"), SECRET).unwrap();
+        private(desk.path("secret"), SECRET);
         let granted: Vec<Value> =
             tools.iter().map(|tool| json!({"name": tool["name"], "tier": "T0"})).collect();
         desk.estate.manifest("1.0.1", "manifest", |text| {

@@ -19,6 +19,8 @@ use std::time::Duration;
 mod agent;
 #[path = "../faults/checker.rs"]
 mod checker;
+#[path = "../support/private.rs"]
+mod private;
 #[path = "../faults/sidecar.rs"]
 mod sidecar;
 #[path = "../faults/tool.rs"]

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Agent;
 use crate::desk::{entries, limits};
+use crate::private::private;
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 
@@ -250,7 +251,7 @@ async fn the_credential_reaches_the_model_and_comes_back_to_nobody() {
     main["credentials"] =
         json!([{"header": "authorization", "prefix": "Bearer ", "file": "model.key"}]);
     let estate = estate(json!([main])).await;
-    std::fs::write(estate.path("model.key"), SECRET).unwrap();
+    private(estate.path("model.key"), SECRET);
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;
     let said = ask(&agent, "a").await.unwrap();

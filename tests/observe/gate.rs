@@ -216,10 +216,13 @@ impl Gate {
         self.dir.path().join(name)
     }
 
+    /// Only its owner may read it: it may be a secret.
     pub fn write(&self, name: &str, text: &str) {
+        use std::os::unix::fs::PermissionsExt as _;
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
     }
 
     /// Requests that reached the tool.

@@ -8,6 +8,7 @@ use sqlx::{Connection as _, PgConnection, Row as _};
 use crate::agent::{Agent, Refused};
 use crate::checker::{Books, python};
 use crate::desk::Desk;
+use crate::private::private;
 use crate::sidecar::Sidecar;
 use crate::support::pg::Pg;
 
@@ -170,10 +171,10 @@ impl Bench {
             if !grant.is_empty() {
                 own(&admin_url, &format!("{grant} {role}_{suffix}")).await;
             }
-            std::fs::write(desk.path(&format!("{role}.url")), url(role)).unwrap();
+            private(desk.path(&format!("{role}.url")), url(role));
         }
-        std::fs::write(desk.path("reader.url"), url("reader")).unwrap();
-        std::fs::write(desk.path("writer.url"), url("writer")).unwrap();
+        private(desk.path("reader.url"), url("reader"));
+        private(desk.path("writer.url"), url("writer"));
         lite_file(&desk.path("books.db"));
         let tables = json!({"tables": ["public.t", "public.orders", "public.order_names"]});
         let mut books = pg_tool(

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, lite_tool, number, own, pg_tool};
+use crate::private::private;
 use crate::support::pg::Pg;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -14,7 +15,7 @@ async fn a_binding_that_is_wrong_says_where_and_why() {
         tool[name] = value;
         tool
     };
-    std::fs::write(bench.desk.path("odd.url"), "mysql://u:secret-password@h/d").unwrap();
+    private(bench.desk.path("odd.url"), "mysql://u:secret-password@h/d");
     std::fs::write(
         bench.desk.path("mode.url"),
         "postgres://u:secret-password@127.0.0.1/d?sslmode=require",
@@ -141,7 +142,7 @@ async fn the_example_is_a_configuration_and_a_policy() {
     std::fs::copy(bench.desk.path("books.db"), bench.desk.path("notes.db")).unwrap();
     for role in ["reader", "writer"] {
         let url = format!("postgres://books_{role}:some-password@10.0.0.5:5432/books");
-        std::fs::write(bench.desk.path(&format!("{role}.url")), url).unwrap();
+        private(bench.desk.path(&format!("{role}.url")), url);
     }
     bench.desk.estate.configure(|config| config["tools"] = tools["tools"].clone());
     let policy = std::fs::read_to_string(example.join("policy.rego")).unwrap();

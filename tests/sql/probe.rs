@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, number, pg_tool};
 use crate::desk::Desk;
+use crate::private::private;
 use crate::support::pg::Pg;
 
 /// The picture of these tools, and how the command ended.
@@ -47,9 +48,9 @@ async fn a_role_that_may_too_much_is_unfit_and_one_that_is_not_let_in_is_unreach
     let (desk, admin_url, suffix, mut tools) = Bench::furnished(Pg::cluster(), &roles).await;
     tools.truncate(1);
     let none = admin_url.replace("//postgres@", &format!("//none_{suffix}:reader-password-1@"));
-    std::fs::write(desk.path("none.url"), none).unwrap();
+    private(desk.path("none.url"), none);
     let closed = "postgres://none:reader-password-1@127.0.0.1:1/x?sslmode=disable";
-    std::fs::write(desk.path("closed.url"), closed).unwrap();
+    private(desk.path("closed.url"), closed);
     for (file, state, ends, says) in [
         ("super.url", "unfit", 1, "is a superuser"),
         ("writer.url", "unfit", 1, "may write to public.orders"),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, number, pg_tool};
 use crate::ca::Ca;
+use crate::private::private;
 use crate::support::pg::Pg;
 use crate::until;
 
@@ -72,7 +73,7 @@ async fn gate(pg: &Pg, ca: &Ca, more: Vec<Value>, urls: &[(&str, u16, &str)]) ->
     for (file, port, host) in urls {
         let url = clear.replace("?sslmode=disable", "");
         let url = url.replace(&format!("127.0.0.1:{}", pg.port()), &format!("{host}:{port}"));
-        std::fs::write(desk.path(file), url).unwrap();
+        private(desk.path(file), url);
     }
     Bench::serving(desk, admin_url, suffix, tools).await
 }

@@ -161,10 +161,7 @@ fn postgres(
         problems.add(at_url, "`postgres` needs it: the address is a secret, so it is in a file");
         return None;
     };
-    let text = around
-        .read(file, URL_BYTES_MAX)
-        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "the file is not text".to_owned()));
-    let text = zeroize::Zeroizing::new(problems.take(&at_url, text)?);
+    let text = problems.take(&at_url, around.read_secret(file, URL_BYTES_MAX))?;
     let url = problems.take(&at_url, Url::parse(text.trim()))?;
     let before = problems.0.len();
     http::reachable(&url.origin, &ranges, true, at, problems);
