@@ -6,6 +6,7 @@ use super::answer::Fault;
 use super::{Basis, Road, Run};
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
+use crate::identity::Caller;
 use crate::identity::callers::Callers;
 use crate::identity::manifest::Manifest;
 use crate::ledger;
@@ -114,16 +115,17 @@ impl Road {
         })
     }
 
-    /// Whether this manifest may be bound to a run: who was identified a moment ago may show one that was
-    /// replaced meanwhile.
-    pub(super) fn current(&self, manifest: &Manifest) -> Result<(), Fault> {
+    /// Who was identified a moment ago, with the manifest that is in force for its agent now.
+    pub(super) fn current(&self, caller: &Caller) -> Result<Caller, Fault> {
         let agents = self.agents.load();
-        let known = agents.manifests.iter().any(|other| other.digest == manifest.digest);
-        if known || agents.callers.is_none() {
-            return Ok(());
-        }
-        let message = "the manifest was replaced while the run was being opened".to_owned();
-        Err(Fault::new(Code::ManifestMismatch, message).detail("manifest.replaced"))
+        let Some(callers) = &agents.callers else { return Ok(caller.clone()) };
+        let name = &caller.manifest.name;
+        let manifest = agents.manifests.iter().find(|manifest| manifest.name == *name);
+        let manifest = manifest.filter(|_| callers.still(&caller.auth, name)).ok_or_else(|| {
+            let message = format!("who opens the run is agent `{name}` no more");
+            Fault::new(Code::IdentityMissing, message).detail("identity.unmapped")
+        })?;
+        Ok(Caller { manifest: Arc::clone(manifest), auth: caller.auth.clone() })
     }
 }
 

@@ -158,6 +158,9 @@ impl Road {
         opening: Opening,
     ) -> Result<Opened, Fault> {
         self.may_open(&opening)?;
+        // No manifest is replaced between here and the books.
+        let _turn = self.turn.read().await;
+        let caller = &self.current(caller)?;
         let below = match &opening.parent {
             Some(claim) => Some(self.below(caller, claim).await?),
             None => None,
@@ -181,6 +184,8 @@ impl Road {
         handle: &Handle,
     ) -> Result<Arc<Run>, Fault> {
         self.may_open(&opening)?;
+        let _turn = self.turn.read().await;
+        let caller = &self.current(caller)?;
         let binding = self.check_claims(&caller.manifest, None, None).await?;
         Ok(self.put_open(caller, None, opening, binding, handle).await?.0)
     }
@@ -304,7 +309,6 @@ impl Road {
         claims: Option<&Opening>,
         parent: Option<&Run>,
     ) -> Result<Binding, Fault> {
-        self.current(manifest)?;
         let now = self.clock.now();
         let bound = match claims {
             Some(made) => identity::bind(manifest, &made.model, &made.instructions, &made.tools),

@@ -54,7 +54,7 @@ async fn a_configuration_that_is_wrong_is_refused_with_every_reason_and_the_old_
         config["tools"][0]["kind"] = json!("magic");
         config["tools"][1]["tier"] = json!("T9");
     });
-    says(&sidecar, "refused; the old stay in force").await;
+    says(&sidecar, "refused; the old state stays in force").await;
     let said = sidecar.said();
     assert!(said.contains("magic") && said.contains("T9"), "{said}");
     agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
@@ -109,7 +109,7 @@ async fn a_manifest_nobody_trusted_signed_changes_nothing_and_readiness_says_why
     let agent = sidecar.open().await;
     estate.manifest("2.0.0", "stranger", |text| text);
     estate.configure(|config| without(config, "work.do"));
-    says(&sidecar, "refused; the old stay in force").await;
+    says(&sidecar, "refused; the old state stays in force").await;
     let (ready, told) = sidecar.readiness().await.unwrap();
     assert!(ready && told.contains("agent.yaml"), "{told}");
     assert!(sidecar.metrics().await.contains("config_read_total{passed=\"false\"}"));

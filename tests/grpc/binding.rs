@@ -24,6 +24,9 @@ async fn a_binding_that_is_wrong_says_where_and_why() {
     assert_eq!(checked.code, 0, "{checked:?}");
     std::fs::write(desk.path("garbage.pb"), b"\xff\xff\xff").unwrap();
     std::fs::write(desk.path("empty.pb"), b"").unwrap();
+    private(desk.path("open"), "secret-0123456789");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(desk.path("open"), mode).unwrap();
     // The one file alone, without what it imports.
     std::fs::write(desk.path("alone.pb"), alone(&std::fs::read(service.descriptors()).unwrap()))
         .unwrap();
@@ -47,6 +50,7 @@ async fn a_binding_that_is_wrong_says_where_and_why() {
         (with("reflection", json!(true)), "reflection"),
         (top("input_schema", json!({})), "tools[0].input_schema: means nothing for kind `grpc`"),
         (top("credentials", json!([{"query": "k", "file": "secret"}])), "is given in metadata"),
+        (top("credentials", json!([{"header": "a", "file": "open"}])), "open` has mode 644"),
         (top("http", json!({"method": "GET", "url": "https://example.com"})), "means nothing"),
         (top("kind", json!("http")), "tools[0].grpc: means nothing for kind `http`"),
     ] {

@@ -16,16 +16,12 @@ async fn a_binding_that_is_wrong_says_where_and_why() {
         tool
     };
     private(bench.desk.path("odd.url"), "mysql://u:secret-password@h/d");
-    std::fs::write(
-        bench.desk.path("mode.url"),
-        "postgres://u:secret-password@127.0.0.1/d?sslmode=require",
-    )
-    .unwrap();
-    std::fs::write(
-        bench.desk.path("clear.url"),
-        "postgres://u:secret-password@db.example.com/d?sslmode=disable",
-    )
-    .unwrap();
+    let secret = "postgres://u:secret-password";
+    private(bench.desk.path("mode.url"), format!("{secret}@127.0.0.1/d?sslmode=require"));
+    private(bench.desk.path("clear.url"), format!("{secret}@db.example.com/d?sslmode=disable"));
+    std::fs::copy(bench.desk.path("reader.url"), bench.desk.path("open.url")).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(bench.desk.path("open.url"), mode).unwrap();
     std::os::unix::fs::symlink(bench.desk.path("state/ledger.sqlite"), bench.desk.path("link.db"))
         .unwrap();
     std::fs::hard_link(bench.desk.path("books.db"), bench.desk.path("hard.db")).unwrap();
@@ -54,6 +50,7 @@ async fn a_binding_that_is_wrong_says_where_and_why() {
             "means nothing",
         ),
         (pg_tool("sql.x", "odd.url", tables()), "is `postgres://"),
+        (pg_tool("sql.x", "open.url", tables()), "open.url` has mode 644"),
         (pg_tool("sql.x", "mode.url", tables()), "`sslmode` is `verify-full`"),
         (
             pg_tool("sql.x", "clear.url", json!({"tables": ["public.t"], "private_addresses": []})),

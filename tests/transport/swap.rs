@@ -6,10 +6,13 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
+use crate::agent::Agent;
 use crate::ca::Ca;
-use crate::checker::check;
+use crate::checker::{check, kinds};
 use crate::house::{REVIEWER, initialize, listen, openssl_client, place, shows};
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
@@ -168,31 +171,147 @@ async fn the_authorities_of_clients_are_swapped_and_those_of_the_old_ones_come_i
     check(&estate.books, &tool, &estate.receipts);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_configuration_and_a_bundle_that_are_swapped_are_in_force_without_a_restart() {
-    let tool = Tool::start().await;
-    let estate = Estate::sqlite(&tool);
-    let volume = Volume::new(estate.path("config"), &["wicketgate.yaml", "bundle"]);
-    let files = |to: &Path| {
-        std::fs::create_dir(to).unwrap();
-        std::fs::copy(estate.path("wicketgate.yaml"), to.join("wicketgate.yaml")).unwrap();
-        let copied =
-            Command::new("cp").arg("-r").arg(estate.path("bundle")).arg(to).status().unwrap();
-        assert!(copied.success());
-    };
-    let swap = |name: &str| {
-        files(&volume.at.join(name));
-        symlink(name, volume.at.join("..data_tmp")).unwrap();
-        std::fs::rename(volume.at.join("..data_tmp"), volume.at.join("..data")).unwrap();
-    };
-    // Its paths are those of the estate, wherever the file lies.
+/// What the volume of a configuration holds.
+const STATE: [&str; 4] = ["wicketgate.yaml", "bundle", "agent.yaml", "agent.yaml.sig.json"];
+
+/// The configuration of an estate as a volume; its paths are those of the estate, wherever the file lies.
+fn configuration(estate: &Estate) -> Volume {
+    let volume = Volume::new(estate.path("config"), &STATE);
     estate.configure(|config| {
         let at = |name: &str| json!(estate.path(name).display().to_string());
         config["state"] = at("state");
         config["listen"]["socket"] = at("s/agent.sock");
         config["policy"]["bundle"] = json!(volume.shown("bundle"));
-        config["agents"][0]["manifest"] = at("agent.yaml");
+        config["agents"][0]["manifest"] = json!(volume.shown("agent.yaml"));
     });
+    volume
+}
+
+/// Puts what the estate holds now in force, all at once.
+fn whole(estate: &Estate, volume: &Volume, name: &str) {
+    let to = volume.at.join(name);
+    std::fs::create_dir(&to).unwrap();
+    let mut copy = Command::new("cp");
+    let copied = copy.arg("-r").args(STATE.map(|name| estate.path(name))).arg(&to).status();
+    assert!(copied.unwrap().success());
+    symlink(name, volume.at.join("..data_tmp")).unwrap();
+    std::fs::rename(volume.at.join("..data_tmp"), volume.at.join("..data")).unwrap();
+}
+
+/// The state of this number: one tier for the tool, in the manifest's version and in the only rule.
+fn state(estate: &Estate, number: u32) {
+    let tier = if number.is_multiple_of(2) { "T1" } else { "T2" };
+    let version = format!("1.{number}.0");
+    estate.configure(|config| {
+        let tools = config["tools"].as_array_mut().unwrap();
+        let work = tools.iter_mut().find(|tool| tool["name"] == "work.do").unwrap();
+        work["tier"] = json!(tier);
+    });
+    let rules = format!(
+        "package wicketgate.agent\nimport rego.v1\nallow if {{\n  input.tool.tier == \"{tier}\"\n  input.agent.version == \"{version}\"\n}}\n"
+    );
+    estate.bundle(&version, &rules, "policy");
+    estate.manifest(&version, "manifest", |text| text.replace("\"T1\"", "\"T2\""));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_is_judged_by_half_of_one_state_and_half_of_the_next() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let volume = configuration(&estate);
+    state(&estate, 0);
+    whole(&estate, &volume, "..0");
+    let mut sidecar = estate.start_with("config/wicketgate.yaml");
+    sidecar.ready().await;
+    let stop = CancellationToken::new();
+    let (stopped, socket, receipts) = (stop.clone(), estate.socket(), estate.receipts.clone());
+    // A run of its own for every call: it is bound to the manifest of the state it opens in.
+    let calls = tokio::spawn(async move {
+        let (mut allowed, mut denied) = (0, 0);
+        while !stopped.is_cancelled() {
+            let agent = Agent::open(&socket, &receipts).await;
+            match agent.call("work.do", "a", r#"{"n":1}"#).await {
+                Ok(_) => allowed += 1,
+                // The run was opened in one state, the call came in the next one.
+                Err(refused) if refused.code == "policy.denied" => denied += 1,
+                Err(refused) => panic!("{refused:?}"),
+            }
+            agent.seal().await.unwrap();
+        }
+        (allowed, denied)
+    });
+    for number in 1..=8 {
+        state(&estate, number);
+        whole(&estate, &volume, &format!("..{number}"));
+        std::fs::remove_dir_all(volume.at.join(format!("..{}", number - 1))).unwrap();
+        sidecar.signal(Signal::HUP);
+        let line = format!("config_read_total{{passed=\"true\"}} {number}");
+        crate::until(&line, || async { sidecar.metrics().await.contains(&line) }).await;
+        // Whoever begins now is judged by all of it.
+        sidecar.open().await.call("work.do", "b", r#"{"n":1}"#).await.unwrap();
+    }
+    stop.cancel();
+    let (allowed, denied) = crate::within("the calls", calls).await.unwrap();
+    assert!(allowed > denied && denied <= 8, "{allowed} allowed, {denied} denied");
+    assert!(!sidecar.said().contains("refused"), "{}", sidecar.said());
+    sidecar.stop().await;
+    let summary = check(&estate.books, &tool, &estate.receipts);
+    for kind in ["policy.activated", "manifest.bound"] {
+        assert_eq!(kinds(&summary, kind), 9, "{kind}: {summary}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_configuration_that_was_cut_off_anywhere_changes_nothing() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let volume = configuration(&estate);
+    state(&estate, 0);
+    whole(&estate, &volume, "..0");
+    let mut sidecar = estate.start_with("config/wicketgate.yaml");
+    sidecar.ready().await;
+    let agent = sidecar.open().await;
+    let before = sidecar.metrics().await;
+    assert!(!before.contains("config_read_total{passed=\"true\"}"), "{before}");
+    state(&estate, 1);
+    for (number, name) in STATE.iter().enumerate().filter(|(_, name)| **name != "bundle") {
+        let kept = std::fs::read(estate.path(name)).unwrap();
+        std::fs::write(estate.path(name), &kept[..kept.len() / 2]).unwrap();
+        whole(&estate, &volume, &format!("..half{number}"));
+        sidecar.signal(Signal::HUP);
+        tells(&sidecar, true, name).await;
+        agent.call("work.do", name, r#"{"n":1}"#).await.unwrap();
+        std::fs::write(estate.path(name), kept).unwrap();
+    }
+    let rules = estate.path("bundle/agent/main.rego");
+    let kept = std::fs::read(&rules).unwrap();
+    std::fs::write(&rules, &kept[..kept.len() / 2]).unwrap();
+    whole(&estate, &volume, "..bundle");
+    tells(&sidecar, true, "main.rego").await;
+    agent.call("work.do", "bundle", r#"{"n":1}"#).await.unwrap();
+    std::fs::write(&rules, kept).unwrap();
+    whole(&estate, &volume, "..1");
+    crate::until("the whole of it", || async {
+        sidecar.metrics().await.contains("config_read_total{passed=\"true\"} 1")
+    })
+    .await;
+    let (ready, told) = sidecar.readiness().await.unwrap();
+    assert!(ready && !told.contains("configuration:"), "{told}");
+    // Its manifest is none that the rule of this state is for.
+    let denied = agent.call("work.do", "after", r#"{"n":1}"#).await.unwrap_err();
+    assert_eq!(denied.code, "policy.denied");
+    sidecar.open().await.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    sidecar.stop().await;
+    let summary = check(&estate.books, &tool, &estate.receipts);
+    assert_eq!(kinds(&summary, "policy.activated"), 2, "{summary}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_configuration_and_a_bundle_that_are_swapped_are_in_force_without_a_restart() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let volume = configuration(&estate);
+    let swap = |name: &str| whole(&estate, &volume, name);
     swap("..1");
     let mut sidecar = estate.start_with("config/wicketgate.yaml");
     sidecar.ready().await;
