@@ -42,6 +42,37 @@ fn the_gate_is_a_native_sidecar_that_starts_without_its_database_and_drains_with
     assert!(ask("charts.py", &["sidecar"]).contains("native sidecars"));
 }
 
+/// What the chart tells the doctor and the gate is taken by the program, with the files elsewhere.
+#[test]
+fn an_agent_in_a_pod_of_its_own_reaches_its_gate_and_nothing_else() {
+    let said: serde_json::Value =
+        serde_json::from_str(&ask("charts.py", &["separate"])).expect("charts.py prints JSON");
+    let ca = crate::ca::Ca::new();
+    ca.server("gate");
+    let home = tempfile::tempdir().unwrap();
+    for (from, to) in [("gate.pem", "tls.crt"), ("gate.key", "tls.key"), ("ca.pem", "ca.crt")] {
+        std::fs::copy(ca.path(from), home.path().join(to)).unwrap();
+    }
+    let here = home.path().display().to_string();
+    let place = |value: &serde_json::Value| {
+        value.as_str().unwrap().replace("/run/secrets/wicketgate", &here)
+    };
+    std::fs::write(home.path().join("wicketgate.yaml"), "isolation: enforced\n").unwrap();
+    let env = said["env"].as_object().unwrap();
+    let mut check = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
+    check.args(["config", "check", "wicketgate.yaml"]).current_dir(home.path());
+    check.envs(env.iter().map(|(name, value)| (name, place(value))));
+    let checked = check.env("WICKETGATE__STATE", home.path().join("state")).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    // Nobody answers at that name here: the doctor says so, and finds nothing wrong with its orders.
+    let doctor = said["doctor"].as_array().unwrap().iter().map(place);
+    let doctor: Vec<String> = doctor.take_while(|word| word != "--every").collect();
+    let asked = Command::new(env!("CARGO_BIN_EXE_wicketgate")).args(&doctor).output().unwrap();
+    let why = String::from_utf8_lossy(&asked.stderr);
+    assert!(!asked.status.success() && !why.contains("Usage"), "{why}");
+    assert!(why.contains("demo-wicketgate-gate.agents.svc"), "{why}");
+}
+
 #[test]
 fn a_gate_has_a_token_for_the_hub_and_a_hub_one_to_ask_about_it_and_nobody_else_has_any() {
     assert!(ask("charts.py", &["tokens"]).contains("each token has its place"));

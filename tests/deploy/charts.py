@@ -45,7 +45,7 @@ def restricted(helm):
             count += 1
             assert accounts[spec["serviceAccountName"]]["automountServiceAccountToken"] is False, at
             restricted_pod(at, spec)
-    assert count == 5, count
+    assert count == 7, count
     same = examples()["job"]
     same["agent"]["uid"] = 65532
     text, why = helm.template(same)
@@ -58,12 +58,53 @@ def sidecar(helm):
     for all_of_it in rendered(helm).values():
         for one, spec in pods(all_of_it):
             for container in spec.get("initContainers", []):
-                count += 1
-                native_sidecar(spec, container)
+                if container["name"] != "doctor":
+                    count += 1
+                    native_sidecar(spec, container)
     assert count == 2, count
     migration = next(spec for one, spec in pods(rendered(helm)["hub"]) if "migration" in one["metadata"]["name"])
     assert migration["restartPolicy"] == "Never" and "initContainers" not in migration
     print(f"{count} native sidecars")
+
+
+def separate(helm):
+    """An agent whose network reaches its gate and nothing else; what is printed is run by who asks."""
+    all_of_it = rendered(helm)["separate"]
+    named = {(one["kind"], one["metadata"]["name"]): one for one in all_of_it}
+    [agent, gate] = [named["Deployment", f"demo-wicketgate-{part}"]["spec"]["template"] for part in ("agent", "gate")]
+    policies = [one["spec"] for kind, one in ((key[0], one) for key, one in named.items()) if kind == "NetworkPolicy"]
+    for template, port in ((agent, None), (gate, 7302)):
+        labels = template["metadata"]["labels"]
+        [policy] = [one for one in policies if one["podSelector"]["matchLabels"].items() <= labels.items()]
+        assert policy["policyTypes"] == ["Ingress", "Egress"], policy
+        if port is None:
+            [rule] = policy["egress"]
+            [peer] = rule["to"]
+            assert list(peer) == ["podSelector"] and not policy["ingress"], policy
+            assert peer["podSelector"]["matchLabels"].items() <= gate["metadata"]["labels"].items(), policy
+            assert rule["ports"] == [{"protocol": "TCP", "port": 7302}], policy
+        else:
+            [rule] = [rule for rule in policy["ingress"] if {"protocol": "TCP", "port": port} in rule["ports"]]
+            [peer] = rule["from"]
+            assert peer["podSelector"]["matchLabels"].items() <= agent["metadata"]["labels"].items(), policy
+    service = named["Service", "demo-wicketgate-gate"]["spec"]
+    # Where isolation is enforced, the gate is ready only after the doctor has reached it.
+    assert service["publishNotReadyAddresses"] is True, service
+    [alias] = agent["spec"]["hostAliases"]
+    assert alias["ip"] == service["clusterIP"], alias
+    [doctor], [own], [theirs] = agent["spec"]["initContainers"], agent["spec"]["containers"], gate["spec"]["containers"]
+    assert doctor["securityContext"] == own["securityContext"] and doctor["restartPolicy"] == "Always", doctor
+    assert f"https://{alias['hostnames'][0]}:7302" in doctor["args"], doctor
+    volumes = [next(iter(set(volume) - {"name"})) for volume in agent["spec"]["volumes"]]
+    assert sorted(volumes) == ["emptyDir", "secret"], volumes
+    for spoilt, said in (({"clusterIP": ""}, "clusterIP"), ({}, "agent.tlsSecret")):
+        values = examples()["separate"]
+        values["gate"]["separate"].update(spoilt)
+        if not spoilt:
+            del values["agent"]["tlsSecret"]
+        text, why = helm.template(values)
+        assert text is None and said in why, why
+    print(json.dumps({"doctor": doctor["args"], "env": {one["name"]: one["value"] for one in theirs["env"]}}))
 
 
 def tokens(helm):
@@ -156,4 +197,4 @@ def checkov(helm):
 
 
 if __name__ == "__main__":
-    {"valid": valid, "restricted": restricted, "sidecar": sidecar, "tokens": tokens, "fuzz": fuzz, "checkov": checkov}[sys.argv[1]](Helm())
+    {"valid": valid, "restricted": restricted, "sidecar": sidecar, "separate": separate, "tokens": tokens, "fuzz": fuzz, "checkov": checkov}[sys.argv[1]](Helm())

@@ -10,6 +10,9 @@
     reason = "tests may stop at the first surprise"
 )]
 
+#[allow(dead_code, reason = "other tests ask it more")]
+#[path = "../support/ca.rs"]
+mod ca;
 mod chart;
 #[allow(dead_code, reason = "other tests ask it more")]
 #[path = "../observe/gate.rs"]

@@ -82,15 +82,18 @@ def main(programs):
             release = json.loads(path.read_text())
             hooks = [hook["manifest"] for hook in release.get("hooks") or []]
             sets[path.stem] = manifests("\n---\n".join([release["manifest"], *hooks]))
-        assert sets.keys() == {"kustomize", "demo", "hub"}, sets.keys()
+        assert sets.keys() == {"kustomize", "demo", "hub", "alone"}, sets.keys()
         for name, all_of_it in sets.items():
             for one in all_of_it:
                 check(one)
-        for all_of_it in (sets["demo"], sets["hub"]):
+        for all_of_it in (sets["demo"], sets["hub"], sets["alone"]):
             for one, spec in pods(all_of_it):
                 restricted_pod(one["metadata"]["name"], spec)
         given = [agent(sets[name], home / "gate") for name in ("demo", "kustomize")]
         assert given[0] == given[1] and {"wicketgate.yaml", "repo/main.rs"} <= given[0].keys(), given
+        [config] = [one["data"] for one in sets["alone"] if one["kind"] == "ConfigMap"]
+        config = set(config.values()) - set(given[0].values())
+        assert len(config) == 1 and "isolation: enforced" in min(config) and "callers: [{spiffe:" in min(config), config
         print(f"{len(asked)} blocks were run, {sum(map(len, sets.values()))} manifests came of them")
 
 

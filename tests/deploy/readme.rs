@@ -9,5 +9,5 @@ use crate::chart::ask;
 fn every_command_of_the_readme_that_needs_no_cluster_is_run_and_what_comes_of_it_is_valid() {
     let programs = Path::new(PROGRAM).parent().unwrap();
     let said = ask("readme.py", &[programs.to_str().unwrap()]);
-    assert!(said.contains("5 blocks were run"), "{said}");
+    assert!(said.contains("6 blocks were run"), "{said}");
 }

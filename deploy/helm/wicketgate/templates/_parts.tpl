@@ -74,7 +74,7 @@ data:
       {{- if .of.tlsSecret }}
       - secret:
           name: {{ .of.tlsSecret }}
-          items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]
+          items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}{{ if eq .part "gate" }}, {key: ca.crt, path: ca.crt}{{ end }}]
       {{- end }}
 - name: state
   emptyDir: {sizeLimit: {{ .of.stateSizeLimit }}}
@@ -131,6 +131,62 @@ readinessProbe:
   timeoutSeconds: 5
   failureThreshold: 1
 {{- end }}
+{{- end -}}
+
+{{/* The gate itself, beside its agent or in a pod of its own: {root, part, of}. */}}
+{{- define "wicketgate.gate" -}}
+{{- $separate := eq .part "gate" -}}
+image: {{ include "wicketgate.image" .root | quote }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+command: [/wicketgate]
+args: [serve, --config, /etc/wicketgate/wicketgate.yaml{{ if .of.logJson }}, --json{{ end }}]
+env:
+  {{- include "wicketgate.env" . | nindent 2 }}
+  {{- if $separate }}
+  - {name: WICKETGATE__LISTEN__TCP, value: "0.0.0.0:7302"}
+  - {name: WICKETGATE__LISTEN__TLS__CERT, value: /run/secrets/wicketgate/tls.crt}
+  - {name: WICKETGATE__LISTEN__TLS__KEY, value: /run/secrets/wicketgate/tls.key}
+  - {name: WICKETGATE__LISTEN__TLS__CLIENT_CA, value: /run/secrets/wicketgate/ca.crt}
+  {{- else }}
+  - {name: WICKETGATE__LISTEN__SOCKET, value: /run/wicketgate/agent.sock}
+  {{- end }}
+  {{- if .root.Values.kubernetesEnrolment.enabled }}
+  - {name: WICKETGATE__ENROLMENT__TOKEN_FILE, value: /run/secrets/wicketgate-enrolment/token}
+  - {name: WICKETGATE__LEDGER__POSTGRES__SLOTS, value: {{ printf "%s/%s-%s" .root.Release.Namespace (include "wicketgate.name" .root) .part | quote }}}
+  {{- end }}
+{{- if .of.tlsSecret }}
+ports: [{name: operator, containerPort: 7301}{{ if $separate }}, {name: agents, containerPort: 7302}{{ end }}]
+{{- end }}
+securityContext: {{- include "wicketgate.containerSecurity" .of | nindent 2 }}
+resources: {{- toYaml .of.resources | nindent 2 }}
+{{- include "wicketgate.probes" . | nindent 0 }}
+volumeMounts:
+  {{- include "wicketgate.mounts" . | nindent 2 }}
+  {{- if not $separate }}
+  - {name: socket, mountPath: /run/wicketgate}
+  {{- end }}
+  {{- if .root.Values.kubernetesEnrolment.enabled }}
+  - {name: enrolment, mountPath: /run/secrets/wicketgate-enrolment, readOnly: true}
+  {{- end }}
+{{- end -}}
+
+{{/* What shows the hub whose gate this is: {root}. */}}
+{{- define "wicketgate.enrolment" -}}
+{{- with .root.Values.kubernetesEnrolment }}
+{{- if .enabled }}
+# For the hub and nobody else, in the gate alone; kubelet replaces the token in time.
+- name: enrolment
+  projected:
+    defaultMode: 0440
+    sources:
+      - serviceAccountToken: {path: token, audience: {{ .audience | quote }}, expirationSeconds: 3600}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The gate's name for its agents, where it has a pod of its own: its certificate has it. */}}
+{{- define "wicketgate.gateHost" -}}
+{{ include "wicketgate.name" . }}-gate.{{ .Release.Namespace }}.svc
 {{- end -}}
 
 {{- define "wicketgate.scheduling" -}}
