@@ -95,7 +95,7 @@ impl Agent {
         let mut request = Request::new(pb::ExecuteToolRequest {
             tool: "small".to_owned(),
             arguments: tool::body(256).to_vec(),
-            call_id: format!("c{}-{n}", self.name),
+            call_id: format!("{}-{n}", self.name),
             wait_ms: 0,
         });
         request.metadata_mut().insert("authorization", self.token.clone());
@@ -107,5 +107,13 @@ impl Agent {
     pub async fn reconnect(mut self, n: u64) -> Self {
         self.client = self.place.connect().await;
         self.ask(n).await
+    }
+
+    /// Ends its run.
+    pub async fn seal(self) {
+        let mut client = self.place.connect().await;
+        let mut request = Request::new(pb::SealRunRequest {});
+        request.metadata_mut().insert("authorization", self.token);
+        client.seal_run(request).await.unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! What a gate costs where it runs: `cargo bench --bench deployment`, `-- --quick` with short measurements.
+//! What a gate costs where it runs: `cargo bench --bench deployment`, `-- --quick` with short measurements, `start`, `calls` and `drain` alone.
 //!
 //! The program as released, on SQLite beside a tool that answers at once: its size, from start to ready, memory at rest and
 //! under 128 callers, from SIGTERM to the end, and what mutual TLS adds to a call over the Unix socket, by turns in one run.
@@ -17,6 +17,8 @@
 )]
 
 use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 #[path = "../support/bench.rs"]
@@ -60,7 +62,7 @@ pub struct Plan {
 }
 
 fn main() {
-    bench::bench("deployment [-- --quick]", measure);
+    bench::bench("deployment [-- --quick] [start calls drain]", measure);
 }
 
 async fn measure(asked: Asked) {
@@ -69,34 +71,35 @@ async fn measure(asked: Asked) {
     ca.server("gate");
     ca.svid("agent", &format!("URI:{AGENT}"));
     let tool = tool::start().await;
-    sizes(&mut table);
+    sizes(desk.dir(), &mut table);
     let (sidecar, at) = secured(&desk, &ca, tool);
     let lives = if asked.quick() { 3 } else { LIVES };
-    starts(&sidecar, lives, &mut table);
+    if asked.wants("start") {
+        starts(&sidecar, lives, &mut table);
+    }
     let each = Duration::from_millis(if asked.quick() { 500 } else { 4000 });
     let plan = Plan { each, warm: each / 8 };
-    transports(
-        &sidecar,
-        &[Place::Unix(sidecar.socket.clone()), Place::tls(&ca, at)],
-        plan,
-        &mut table,
-    )
-    .await;
-    drains(&sidecar, lives, &mut table).await;
+    if asked.wants("calls") {
+        let places = [Place::Unix(sidecar.socket.clone()), Place::tls(&ca, at)];
+        transports(&sidecar, &places, plan, &mut table).await;
+    }
+    if asked.wants("drain") {
+        drains(&sidecar, lives, &mut table).await;
+    }
     table.finish();
 }
 
-/// The two programs. The image is the first of them, one file of authorities, and nothing else.
-fn sizes(table: &mut Table) {
+/// The two programs, stripped as a release is. The image is the first of them, one file of authorities, and nothing else.
+fn sizes(dir: &Path, table: &mut Table) {
     for (name, file) in [
         ("wicketgate", env!("CARGO_BIN_EXE_wicketgate")),
         ("wicketgate-verify", env!("CARGO_BIN_EXE_wicketgate-verify")),
     ] {
-        let mib = std::fs::metadata(file).unwrap().len() as f64 / f64::from(1 << 20);
-        table.add(row(
-            &format!("size of `{name}` as built by `cargo bench`"),
-            format!("{mib:.1} MiB"),
-        ));
+        let released = dir.join(name);
+        let strip = Command::new("strip").arg("-o").arg(&released).arg(file).status();
+        assert!(strip.unwrap().success());
+        let mib = std::fs::metadata(released).unwrap().len() as f64 / f64::from(1 << 20);
+        table.add(row(&format!("size of `{name}`"), format!("{mib:.1} MiB")));
     }
 }
 
@@ -188,20 +191,30 @@ async fn crowd(place: &Place, plan: Plan) -> Seen {
 
 /// From SIGTERM to the end of the process, with open runs nobody calls in.
 async fn drains(sidecar: &Sidecar, lives: usize, table: &mut Table) {
+    let place = Place::Unix(sidecar.socket.clone());
     for many in [0, 1, CALLERS] {
-        let mut took = Vec::new();
-        for _ in 0..lives {
+        // Their runs go on over restarts.
+        let (mut took, mut agents) = (Vec::new(), Vec::new());
+        for life in 0..lives {
             let running = sidecar.start();
-            let mut agents = Vec::new();
-            for name in 0..many {
-                let agent = Agent::open(&Place::Unix(sidecar.socket.clone()), name).await;
-                agents.push(agent.ask(0).await);
+            for name in agents.len()..many {
+                agents.push(Agent::open(&place, name).await);
             }
+            let mut asked = Vec::new();
+            for agent in agents {
+                asked.push(agent.reconnect(life as u64).await);
+            }
+            agents = asked;
             let began = Instant::now();
             tokio::task::spawn_blocking(move || running.stop()).await.unwrap();
             took.push(began.elapsed());
         }
         table.add(row(&format!("SIGTERM to the end, {many} open runs"), short(middle(took))));
+        let running = sidecar.start();
+        for agent in agents {
+            agent.seal().await;
+        }
+        running.stop();
     }
 }
 

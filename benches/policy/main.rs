@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use wicketgate::enforce::Bounds;
+use wicketgate::enforce::{Bounds, Thread};
 use wicketgate::evidence::backtest::{self, Against, Bench, Candidate, Query, Watch};
 use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
 use wicketgate::ledger::store::LedgerReader as _;
@@ -73,7 +73,7 @@ async fn write(path: &Path, inputs: usize) {
         let gate = Arc::clone(&gate);
         tokio::spawn(async move {
             // A run of its own: the manifest lets one have 100,000 calls.
-            let run = gate.run().await;
+            let run = gate.run_of(&Thread::Named(format!("caller-{caller}"))).await;
             for n in (caller..inputs).step_by(CALLERS) {
                 let args = format!(
                     r#"{{"amount":{},"title":"ticket {n}","path":"src/module/file_{n}.rs","body":"{}"}}"#,

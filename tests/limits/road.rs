@@ -108,10 +108,15 @@ impl Gate {
     }
 
     pub async fn run(&self) -> Arc<Run> {
+        self.run_of(&Thread::Caller).await
+    }
+
+    /// The run of a thread of work.
+    pub async fn run_of(&self, thread: &Thread) -> Arc<Run> {
         let auth = Auth { method: "uds".into(), ..Auth::default() };
         let granted = TOOLS.map(|(name, _)| Grant::of(ToolName::parse(name).unwrap()));
         let caller = Caller { manifest: Arc::new(inside::manifest(granted.into())), auth };
-        self.road.implicit_run(&caller, &Thread::Caller, Opening::default()).await.unwrap()
+        self.road.implicit_run(&caller, thread, Opening::default()).await.unwrap()
     }
 
     pub async fn call(&self, run: &Arc<Run>, args: &str) -> Answer {

@@ -1,5 +1,7 @@
 //! More of everything than a gate takes on: calls when it is told to end, connections, descriptors.
 
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -147,4 +149,35 @@ async fn a_gate_without_descriptors_still_records_what_it_denies_and_accepts_aga
     let summary = check(&estate.books, &tool, &estate.receipts);
     assert_eq!((tool.count(), calls(&summary, "completed")), (1, 1), "{summary}");
     assert_eq!(kinds(&summary, "call.denied"), 1, "{summary}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_has_closed_its_half_of_the_connection_is_answered_all_the_same() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let mut sidecar = estate.serve().await;
+    tool.hold();
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"work.do","arguments":{"n":1},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAccept: application/json, text/event-stream\r\n\
+         Content-Type: application/json\r\nMcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n\
+         Mcp-Name: work.do\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let socket = estate.socket();
+    let asking = tokio::task::spawn_blocking(move || {
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    });
+    tool.entered(1).await;
+    tool.release();
+    let answer = crate::within("the answer", asking).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("done"), "{answer}");
+    sidecar.stop().await;
+    let summary = check(&estate.books, &tool, &estate.receipts);
+    assert_eq!(calls(&summary, "completed"), 1, "{summary}");
 }
