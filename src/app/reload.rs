@@ -230,9 +230,10 @@ async fn put(
     let refused = |why: String| Unchanged::Refused(vec![why]);
     let bundle = match (&live.config.policy.bundle, running.constitution.get()) {
         (Some(dir), None) => {
+            let of_bundle = |why| refused(format!("policy.bundle `{}`: {why}", dir.display()));
             let examined = policy::examine(checked, &live, road, dir.clone()).await;
-            let (candidate, findings) = examined.map_err(refused)?;
-            let noted = policy::linted(&findings, live.config.policy.lint).map_err(refused)?;
+            let (candidate, findings) = examined.map_err(of_bundle)?;
+            let noted = policy::linted(&findings, live.config.policy.lint).map_err(of_bundle)?;
             Some((candidate, noted))
         }
         // What is in force is decided elsewhere, or nothing is.

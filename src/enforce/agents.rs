@@ -131,5 +131,5 @@ impl Road {
 
 fn reason(detail: &str, message: String) -> Reason {
     let (detail, rule) = (detail.to_owned(), "agents".to_owned());
-    Reason { code: Code::ManifestMismatch, detail, message, rule }
+    Reason { code: Code::PolicyDenied, detail, message, rule }
 }

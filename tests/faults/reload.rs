@@ -131,7 +131,8 @@ async fn a_caller_that_is_taken_away_opens_nothing_and_its_open_run_is_denied() 
     estate.configure(|config| config["agents"][0]["callers"] = json!([{"uid": other}]));
     says(&sidecar, "the configuration is read").await;
     let denied = agent.call("work.do", "b", r#"{"n":1}"#).await.unwrap_err();
-    assert_eq!(denied.code, "manifest.mismatch");
+    let said = (denied.code.as_str(), denied.detail.as_str());
+    assert_eq!(said, ("policy.denied", "agent.caller_removed"));
     let opened = crate::agent::Agent::try_open(&estate.socket(), &estate.receipts).await;
     assert!(opened.is_err(), "who is nobody opened a run");
     sidecar.stop().await;

@@ -198,7 +198,7 @@ fn whole(estate: &Estate, volume: &Volume, name: &str) {
     std::fs::rename(volume.at.join("..data_tmp"), volume.at.join("..data")).unwrap();
 }
 
-/// The state of this number: one tier for the tool, in the manifest's version and in the only rule.
+/// The state of this number: its tier is the tool's, the one granted, and the one rule's.
 fn state(estate: &Estate, number: u32) {
     let tier = if number.is_multiple_of(2) { "T1" } else { "T2" };
     let version = format!("1.{number}.0");
@@ -211,7 +211,7 @@ fn state(estate: &Estate, number: u32) {
         "package wicketgate.agent\nimport rego.v1\nallow if {{\n  input.tool.tier == \"{tier}\"\n  input.agent.version == \"{version}\"\n}}\n"
     );
     estate.bundle(&version, &rules, "policy");
-    estate.manifest(&version, "manifest", |text| text.replace("\"T1\"", "\"T2\""));
+    estate.manifest(&version, "manifest", |text| text.replace("\"T1\"", &format!("\"{tier}\"")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -287,7 +287,7 @@ async fn a_configuration_that_was_cut_off_anywhere_changes_nothing() {
     let kept = std::fs::read(&rules).unwrap();
     std::fs::write(&rules, &kept[..kept.len() / 2]).unwrap();
     whole(&estate, &volume, "..bundle");
-    tells(&sidecar, true, "main.rego").await;
+    tells(&sidecar, true, "policy.bundle").await;
     agent.call("work.do", "bundle", r#"{"n":1}"#).await.unwrap();
     std::fs::write(&rules, kept).unwrap();
     whole(&estate, &volume, "..1");
