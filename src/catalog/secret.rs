@@ -199,6 +199,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::crypto::private::tests as private;
 
     fn chmod(path: &Path, mode: u32) {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -241,8 +242,7 @@ mod tests {
         let path = dir.path().join("token");
         let write = |text: &str| {
             let next = dir.path().join("next");
-            std::fs::write(&next, text).unwrap();
-            chmod(&next, 0o600);
+            private::write(&next, text);
             std::fs::rename(&next, &path).unwrap();
         };
         write("token-of-monday\n");

@@ -38,10 +38,17 @@ const fn are_root() -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    /// Writes a file that only its owner may use, over what was there.
+    #[track_caller]
+    pub(crate) fn write(path: &Path, text: &str) {
+        std::fs::write(path, text).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
 
     #[test]
     fn only_its_owner_may_use_a_file_of_ones_own() {

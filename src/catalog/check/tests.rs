@@ -1,4 +1,5 @@
 use super::*;
+use crate::crypto::private::tests as private;
 
 fn check_in(
     dir: &Path,
@@ -129,7 +130,7 @@ fn a_root_over_the_sidecars_own_files_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("state/sub")).unwrap();
     std::fs::create_dir_all(dir.path().join("work")).unwrap();
-    std::fs::write(dir.path().join("work/token"), "tok-12345678").unwrap();
+    private::write(&dir.path().join("work/token"), "tok-12345678");
     let state = [dir.path().join("state")];
     let yaml = |root: &str| {
         format!("- {{name: f, description: d, kind: file.read, file: {{root: {root}, name: r}}}}\n")
@@ -173,7 +174,7 @@ fn the_definition_digest_moves_with_everything_but_the_secret() {
     let dir = tempfile::tempdir().unwrap();
     let yaml = format!("{base}  credentials: [{{header: authorization, file: t}}]\n");
     let digest = |secret: &str| {
-        std::fs::write(dir.path().join("t"), secret).unwrap();
+        private::write(&dir.path().join("t"), secret);
         check_in(dir.path(), &[], &yaml).unwrap()[0].definition
     };
     assert_eq!(digest("tok-12345678"), digest("tok-rotated-9"));

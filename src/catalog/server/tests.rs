@@ -4,6 +4,7 @@ use super::config::Config;
 use super::*;
 use crate::catalog::command::Level;
 use crate::catalog::{ConfigError, Surroundings};
+use crate::crypto::private::tests as private;
 
 fn env(name: &str) -> Option<String> {
     let all = [
@@ -18,7 +19,7 @@ fn env(name: &str) -> Option<String> {
 
 fn check(yaml: &str) -> Result<Vec<Arc<Server>>, Vec<ConfigError>> {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("secret"), "file-secret\n").unwrap();
+    private::write(&dir.path().join("secret"), "file-secret\n");
     std::fs::create_dir(dir.path().join("sub")).unwrap();
     let config: Config = serde_saphyr::from_str(yaml).unwrap();
     config.check(&Surroundings { base_dir: dir.path(), env: &env, forbidden: &[] })
