@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::top;
+use crate::{PROGRAM, top};
 
 /// Asks one of the Python files beside this: whether it found things to be so, and what it prints.
 pub(crate) fn answer(file: &str, words: &[&str]) -> (bool, String) {
@@ -42,6 +42,13 @@ fn the_gate_is_a_native_sidecar_that_starts_without_its_database_and_drains_with
     assert!(ask("charts.py", &["sidecar"]).contains("native sidecars"));
 }
 
+/// What a gate in a pod of its own is told beside what the chart tells it.
+const CONFIG: &str = r#"
+trust: {manifest_keys: [m.pem.pub], policy_keys: [p.pem.pub]}
+agents: [{manifest: agent.yaml, callers: [{spiffe: "spiffe://example.org/ns/agents/sa/reviewer"}]}]
+isolation: enforced
+"#;
+
 /// What the chart tells the doctor and the gate is taken by the program, with the files elsewhere.
 #[test]
 fn an_agent_in_a_pod_of_its_own_reaches_its_gate_and_nothing_else() {
@@ -57,17 +64,30 @@ fn an_agent_in_a_pod_of_its_own_reaches_its_gate_and_nothing_else() {
     let place = |value: &serde_json::Value| {
         value.as_str().unwrap().replace("/run/secrets/wicketgate", &here)
     };
-    std::fs::write(home.path().join("wicketgate.yaml"), "isolation: enforced\n").unwrap();
+    let program = |words: &[&str]| {
+        let mut program = Command::new(PROGRAM);
+        program.args(words).current_dir(home.path());
+        program
+    };
+    for words in [
+        &["keygen", "--out", "m.pem"][..],
+        &["keygen", "--out", "p.pem"],
+        &["manifest", "init", "agent.yaml", "--name", "reviewer"],
+        &["manifest", "sign", "agent.yaml", "--key", "m.pem"],
+    ] {
+        assert!(program(words).output().unwrap().status.success(), "{words:?}");
+    }
+    std::fs::write(home.path().join("wicketgate.yaml"), CONFIG).unwrap();
     let env = said["env"].as_object().unwrap();
-    let mut check = Command::new(env!("CARGO_BIN_EXE_wicketgate"));
-    check.args(["config", "check", "wicketgate.yaml"]).current_dir(home.path());
+    let mut check = program(&["config", "check", "wicketgate.yaml"]);
     check.envs(env.iter().map(|(name, value)| (name, place(value))));
     let checked = check.env("WICKETGATE__STATE", home.path().join("state")).output().unwrap();
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
     // Nobody answers at that name here: the doctor says so, and finds nothing wrong with its orders.
     let doctor = said["doctor"].as_array().unwrap().iter().map(place);
     let doctor: Vec<String> = doctor.take_while(|word| word != "--every").collect();
-    let asked = Command::new(env!("CARGO_BIN_EXE_wicketgate")).args(&doctor).output().unwrap();
+    let doctor: Vec<&str> = doctor.iter().map(String::as_str).collect();
+    let asked = program(&doctor).output().unwrap();
     let why = String::from_utf8_lossy(&asked.stderr);
     assert!(!asked.status.success() && !why.contains("Usage"), "{why}");
     assert!(why.contains("demo-wicketgate-gate.agents.svc"), "{why}");

@@ -30,6 +30,7 @@ fn everything() -> String {
     metrics.pool_unanswered();
     metrics.self_tested(false);
     metrics.certificate_read(false);
+    metrics.config_read(false);
     metrics.upstream_drift("breaking");
     metrics.upstream_restart("server");
     metrics.upstream_dropped("request");
