@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 WORKERS = min(2, os.cpu_count() or 1)
 COPIED = ["Cargo.toml", "Cargo.lock", "build.rs", "clippy.toml", "src", "proto", "policies", "migrations", "benches", "examples",
-          "tests/simulation"]
+          "tests/simulation", "tests/support"]
 # Debug information of the crate itself would only be linked once per mutant.
 TEST = ["cargo", "--config", "profile.dev.package.wicketgate.debug=false",
         "test", "--offline", "--locked", "--test", "simulation"]
