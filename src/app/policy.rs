@@ -10,6 +10,7 @@ use super::checked::{Checked, Live};
 use super::running::Running;
 use super::{PAUSE, approvers, lint, versions};
 use crate::config::Lint;
+use crate::domain::tier::Tier;
 use crate::enforce::{Basis, Road};
 use crate::identity::manifest::Manifest;
 use crate::ledger;
@@ -40,23 +41,24 @@ async fn try_load(
     let Some(dir) = live.config.policy.bundle.clone() else {
         return Err("`policy.bundle` is not set".to_owned());
     };
-    let (candidate, findings) = examine(checked, &live, road, dir).await?;
+    let (candidate, findings) = examine(checked, &live, road, road.tool_tiers(), dir).await?;
     let noted = linted(&findings, live.config.policy.lint)?;
     put_in_force(checked, road, candidate, None, again).await?;
     *running.findings.lock() = noted;
     Ok(())
 }
 
-/// Reads, verifies, tries and lints what lies in a directory; puts nothing in force.
+/// Reads, verifies, tries and lints what lies in a directory, for a gate with these tools; puts nothing in force.
 pub(super) async fn examine(
     checked: &Arc<Checked>,
     live: &Live,
     road: &Arc<Road>,
+    tools: Vec<(String, Tier)>,
     dir: PathBuf,
 ) -> Result<(Candidate, Vec<Finding>), String> {
     let (trust, now) = (live.policy_trust.clone(), checked.clock.now());
     let deadline = Duration::from_millis(live.config.policy.deadline_ms);
-    let tools = lint::tiers(road.tool_tiers(), live.callers.manifests());
+    let tools = lint::tiers(tools, live.callers.manifests());
     let (config, list) = (live.config.clone(), approvers::signed(checked, live, road));
     // Blocks for the trial in a child process.
     let loading = tokio::task::spawn_blocking(move || {

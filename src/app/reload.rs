@@ -231,7 +231,8 @@ async fn put(
     let bundle = match (&live.config.policy.bundle, running.constitution.get()) {
         (Some(dir), None) => {
             let of_bundle = |why| refused(format!("policy.bundle `{}`: {why}", dir.display()));
-            let examined = policy::examine(checked, &live, road, dir.clone()).await;
+            let examined =
+                policy::examine(checked, &live, road, toolbox.tiers(), dir.clone()).await;
             let (candidate, findings) = examined.map_err(of_bundle)?;
             let noted = policy::linted(&findings, live.config.policy.lint).map_err(of_bundle)?;
             Some((candidate, noted))

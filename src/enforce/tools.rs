@@ -132,11 +132,10 @@ impl Road {
         }
     }
 
-    /// Every bound tool and its own tier.
+    /// Every tool in force and its own tier.
     #[must_use]
     pub fn tool_tiers(&self) -> Vec<(String, Tier)> {
-        let toolbox = self.toolbox.load();
-        toolbox.iter().map(|tool| (tool.facts.name.to_string(), tool.facts.tier)).collect()
+        self.toolbox.load().tiers()
     }
 
     /// Counts up whenever agents may be shown other tools than before.

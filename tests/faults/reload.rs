@@ -9,7 +9,7 @@ use crate::tool::Tool;
 
 /// Waits until the gate has logged this.
 async fn says(sidecar: &Sidecar, words: &str) {
-    crate::until(&format!("`{words}` in {}", sidecar.said()), || async {
+    crate::until(std::fmt::from_fn(|f| write!(f, "`{words}` in {}", sidecar.said())), || async {
         sidecar.said().contains(words)
     })
     .await;
@@ -81,6 +81,22 @@ async fn whatever_else_changed_is_said_to_need_a_restart_and_is_not_taken() {
     agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
     sidecar.stop().await;
     check(&estate.books, &tool, &estate.receipts);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rules_are_held_against_the_tools_of_the_same_change_and_not_the_ones_before() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let rules =
+        "package wicketgate.agent\nimport rego.v1\nallow if input.tool.name == \"work.do\"\n";
+    estate.bundle("1.0.1", rules, "policy");
+    let mut sidecar = estate.serve().await;
+    assert!(!sidecar.said().contains("lint.no_channel"), "{}", sidecar.said());
+    // What cannot be undone waits for an approval, and here is nobody to give one.
+    estate.configure(|config| config["tools"][0]["tier"] = json!("T3"));
+    says(&sidecar, "the configuration is read").await;
+    assert!(sidecar.said().contains("lint.no_channel"), "{}", sidecar.said());
+    sidecar.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -258,7 +258,8 @@ impl Constitution {
         let running = self.running.upgrade().ok_or_else(stopped)?;
         let road = self.road.upgrade().ok_or_else(stopped)?;
         let live = self.checked.live();
-        let (candidate, findings) = examine(&self.checked, &live, &road, dir).await?;
+        let (candidate, findings) =
+            examine(&self.checked, &live, &road, road.tool_tiers(), dir).await?;
         let noted = linted(&findings, live.config.policy.lint)?;
         let now = InForce {
             name: candidate.bundle.name().to_owned(),

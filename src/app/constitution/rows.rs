@@ -140,7 +140,8 @@ impl Constitution {
         let dir = self.kept(&proposal.bundle);
         let written = files.write(&dir);
         written.or_else(|e| refuse("amendment.bundle", format!("`{}`: {e}", dir.display())))?;
-        let candidate = examine(&self.checked, &self.checked.live(), &road, dir).await;
+        let (live, tools) = (self.checked.live(), road.tool_tiers());
+        let candidate = examine(&self.checked, &live, &road, tools, dir).await;
         let (candidate, found) = candidate.or_else(|why| refuse("amendment.bundle", why))?;
         let bundle = candidate.bundle;
         if let Err(error) = activation::follows(&bundle, now) {

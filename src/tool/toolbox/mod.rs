@@ -158,6 +158,12 @@ impl Toolbox {
         Self { tools: guarded.collect(), scrub, workspaces: Arc::default() }
     }
 
+    /// Every tool and its own tier.
+    #[must_use]
+    pub fn tiers(&self) -> Vec<(String, Tier)> {
+        self.iter().map(|tool| (tool.facts.name.to_string(), tool.facts.tier)).collect()
+    }
+
     /// The tool of this name.
     #[must_use]
     pub fn get(&self, name: &ToolName) -> Option<&Tool> {
