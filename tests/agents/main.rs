@@ -23,5 +23,5 @@ mod conformance;
 mod first_day;
 mod frameworks;
 
-/// How long anything may take that a test waits for.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+#[path = "../support/waiting.rs"]
+mod waiting;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::PATIENCE;
+use crate::waiting::PATIENCE;
 
 /// Lines of one stream: kept all, and handed out one by one.
 struct Lines {

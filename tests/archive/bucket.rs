@@ -2,7 +2,6 @@
 //! behind a gate that computes every signature with another library.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -235,9 +234,8 @@ async fn what_a_store_refuses_is_said_as_it_says_it() {
     refused("s3://logs", &[("AWS_REGION", "")], 64, "name the region");
     refused("s3://logs", &[("AWS_ENDPOINT_URL_S3", "ftp://x")], 64, "a url starts with");
     refused("s3://Logs", &[], 64, "a bucket's name has");
-    // A port that nobody listens on any more.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let url = format!("http://127.0.0.1:{port}");
+    let nobody = crate::support::ports::Port::claim();
+    let url = format!("http://127.0.0.1:{}", nobody.number());
     refused("s3://logs", &[("AWS_ENDPOINT_URL_S3", &url)], 2, "the object store cannot be reached");
     let said = store.run(&words(&["verify", "--tiles", "s3://other"]), &[]);
     assert!(said.err.contains("NoSuchBucket"), "{}", said.err);

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use crate::ca::Ca;
 use crate::sidecar::{Estate, run};
 use crate::support::pg::Pg;
+use crate::support::ports::Port;
 use crate::tool::Tool;
 
 struct Process(Child, PathBuf);
@@ -31,12 +32,8 @@ impl Process {
             .stderr(std::fs::File::create(&log).unwrap())
             .spawn()
             .unwrap();
-        let process = Process(child, log);
-        let said = || std::fs::read_to_string(&process.1).unwrap_or_default();
-        crate::until(&format!("{args:?} to be ready: {}", process.1.display()), || async {
-            said().lines().any(|line| line.contains("readiness") && line.contains("ready=true"))
-        })
-        .await;
+        let mut process = Process(child, log);
+        crate::waiting::serving(&mut process.0, &process.1).await;
         process
     }
 
@@ -48,10 +45,6 @@ impl Process {
 fn private(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -98,7 +91,8 @@ async fn the_example_of_a_hub_and_its_sidecar_starts_and_answers_its_operator() 
     std::fs::write(here("hub.yaml"), hub.replace(&nobody, &thumbprint)).unwrap();
     std::fs::write(here("sidecar.yaml"), example("sidecar.yaml")).unwrap();
 
-    let (door, enrols) = (free_port(), free_port());
+    let ports = (Port::claim(), Port::claim());
+    let (door, enrols) = (ports.0.number(), ports.1.number());
     let at = |port: u16| format!("127.0.0.1:{port}");
     let env = [
         ("WICKETGATE__OPERATOR__LISTEN", at(door)),

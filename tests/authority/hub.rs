@@ -75,13 +75,8 @@ impl Hub {
             .stderr(std::fs::File::create(&log).unwrap())
             .spawn()
             .unwrap();
-        let hub = Hub { child, log };
-        let what = format!("the hub to serve, see {}", hub.log.display());
-        crate::until(&what, || async {
-            let said = hub.said();
-            said.lines().any(|line| line.contains("readiness") && line.contains("true"))
-        })
-        .await;
+        let mut hub = Hub { child, log };
+        crate::waiting::serving(&mut hub.child, &hub.log).await;
         hub
     }
 

@@ -12,8 +12,6 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-use std::time::Duration;
-
 #[path = "../faults/agent.rs"]
 mod agent;
 #[path = "../faults/checker.rs"]
@@ -53,6 +51,3 @@ mod support;
 mod waiting;
 
 use waiting::{pause, until, within};
-
-/// How long anything may take that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(30);

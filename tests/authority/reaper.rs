@@ -65,7 +65,7 @@ fn count(rows: &[EntryRow], kind: Kind) -> usize {
 
 /// Waits until the last word of this chain is that its writer stopped.
 async fn closed(db: &TestDb, chain: &ChainId, hub: &Hub) {
-    crate::until(&format!("a closed slot: {}", hub.said()), || async {
+    crate::until(std::fmt::from_fn(|f| write!(f, "a closed slot: {}", hub.said())), || async {
         entries(db, chain).await.last().is_some_and(|row| row.kind == Kind::WriterStopped.as_str())
     })
     .await;

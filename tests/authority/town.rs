@@ -20,6 +20,7 @@ use crate::hub::{Change, Hub};
 use crate::people::People;
 use crate::sidecar::{Estate, run};
 use crate::support::pg::{Pg, TestDb};
+use crate::support::ports::Port;
 use crate::tool::Tool;
 
 /// Two pools, the enrolment key, and where the hub enrols.
@@ -29,7 +30,7 @@ pub struct Town {
     pub db: TestDb,
     pub tool: Tool,
     people: People,
-    port: u16,
+    port: Port,
     tls: bool,
 }
 
@@ -39,14 +40,17 @@ impl Town {
         ca.server("hub");
         let dir = tempfile::tempdir().unwrap();
         run(dir.path(), &["keygen", "--out", "enrolment.pem"]);
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let (tool, people) = (Tool::start().await, People::new());
         let db = tokio::task::spawn_blocking(Pg::cluster).await.unwrap().database().await;
-        let town = Town { dir, ca, db, tool, people, port, tls };
+        let town = Town { dir, ca, db, tool, people, port: Port::claim(), tls };
         for pool in ["local", "other", "stranger"] {
             town.token(pool, pool);
         }
         town
+    }
+
+    fn port(&self) -> u16 {
+        self.port.number()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -69,7 +73,7 @@ impl Town {
         let (db, scheme) = (&self.db, if self.tls { "https" } else { "http" });
         let estate = Estate::postgres(&self.tool, &db.writer_url, &db.admin_url, "local");
         estate.configure(|config| {
-            config["enrolment"] = json!({"hub": format!("{scheme}://127.0.0.1:{}", self.port),
+            config["enrolment"] = json!({"hub": format!("{scheme}://127.0.0.1:{}", self.port()),
                 "token_file": self.shown(&format!("{token}.token")),
                 "public_key": self.shown("enrolment.pem.pub")});
             if self.tls {
@@ -95,7 +99,7 @@ impl Town {
             (name, &|config: &mut Value| {
                 config.as_object_mut().unwrap().remove("enrolment");
                 config["fleet"] = json!({"enrolment_key": self.shown("enrolment.pem")});
-                let mut registry = json!({"listen": format!("127.0.0.1:{}", self.port), "days": 1,
+                let mut registry = json!({"listen": format!("127.0.0.1:{}", self.port()), "days": 1,
                 "tokens": [pool("local"), pool("other")]});
                 if self.tls {
                     registry["tls"] =
@@ -178,7 +182,7 @@ impl Town {
     }
 
     pub async fn sends(&self, bytes: &str) -> (u16, Value) {
-        let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
+        let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", self.port())).await.unwrap();
         stream.write_all(bytes.as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();

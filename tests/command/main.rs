@@ -13,8 +13,6 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-use std::time::Duration;
-
 mod benign;
 mod escape;
 mod estate;
@@ -34,6 +32,3 @@ mod home;
 mod process;
 #[path = "../support/waiting.rs"]
 mod waiting;
-
-/// How long anything may take that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(60);

@@ -118,7 +118,8 @@ async fn an_order_given_while_a_gate_is_cut_off_is_obeyed_once_it_hears_of_it() 
     let seq = put(&*far, Action::Revoke, Target::Agent("test-agent".into())).await;
     serving.call(&run, "t.zero").await.unwrap();
     far.line.send_replace(Line::Up);
-    let heard = wicketgate::control::answer::wait(&*far, seq, crate::PATIENCE).await.unwrap();
+    let heard =
+        wicketgate::control::answer::wait(&*far, seq, crate::waiting::PATIENCE).await.unwrap();
     assert_eq!((heard.reports.len(), heard.unreachable.len()), (1, 0));
     assert_eq!(serving.call(&run, "t.zero").await.unwrap_err().0, "run.sealed");
     assert_eq!(serving.open().await.unwrap_err().1, "control.revoked");

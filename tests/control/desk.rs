@@ -112,7 +112,7 @@ pub async fn put_until(
 pub async fn order(list: &dyn Orders, action: Action, target: Target) -> Answer {
     let seq = put(list, action, target).await;
     // As long as it takes: that it is soon is for the benchmark.
-    answer::wait(list, seq, crate::PATIENCE).await.unwrap()
+    answer::wait(list, seq, crate::waiting::PATIENCE).await.unwrap()
 }
 
 /// What the one gate there is did.

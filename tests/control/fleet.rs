@@ -69,7 +69,7 @@ async fn fifty_gates_are_killed_by_one_word_and_none_starts_a_call_after_the_ans
     tool.entered(PROCESSES).await;
     let operator = postgres_list(&db.operator_url).await;
     let seq = put(&*operator, Action::Revoke, agent()).await;
-    let heard = answer::wait(&*operator, seq, crate::PATIENCE).await.unwrap();
+    let heard = answer::wait(&*operator, seq, crate::waiting::PATIENCE).await.unwrap();
     let before = (bench.count(), tool.count());
     assert_eq!(heard.unreachable, []);
     assert_eq!(heard.reports.len(), ROADS + PROCESSES);

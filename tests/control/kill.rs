@@ -109,7 +109,7 @@ async fn an_order_given_while_the_gate_was_away_is_obeyed_before_it_takes_a_call
     desk.sidecar.kill();
     let seq = desk.put(Action::Kill, agent()).await;
     desk.sidecar = desk.estate.serve().await;
-    let answer = answer::wait(&*desk.operator, seq, crate::PATIENCE).await.unwrap();
+    let answer = answer::wait(&*desk.operator, seq, crate::waiting::PATIENCE).await.unwrap();
     let told = done(&answer);
     assert_eq!((stopped(&told, "unheld"), &told["runs_sealed"]), (vec!["h".into()], &1.into()));
     assert_eq!(refused(&run.call("work.do", "b", "{}").await).0, "run.sealed");
@@ -127,7 +127,7 @@ async fn a_gate_that_does_not_answer_is_named_and_never_counted_as_stopped(mut d
     let names: Vec<&str> = answer.unreachable.iter().map(|g| g.origin.as_str()).collect();
     assert_eq!(names.len(), 1, "{names:?}");
     desk.sidecar.signal(rustix::process::Signal::CONT);
-    let answer = answer::wait(&*desk.operator, seq, crate::PATIENCE).await.unwrap();
+    let answer = answer::wait(&*desk.operator, seq, crate::waiting::PATIENCE).await.unwrap();
     assert_eq!(done(&answer)["runs_sealed"], 1);
     // One that ended in order has nothing to stop: nobody waits for it.
     desk.sidecar.stop().await;

@@ -13,8 +13,6 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-use std::time::Duration;
-
 mod kinds;
 #[path = "../support/private.rs"]
 mod private;
@@ -31,8 +29,8 @@ mod process;
 #[path = "../grpc/service.rs"]
 mod service;
 
-/// How long anything may take that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(60);
+#[path = "../support/waiting.rs"]
+mod waiting;
 
 /// The Python the tests were given.
 fn python() -> String {

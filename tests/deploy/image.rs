@@ -178,7 +178,8 @@ async fn the_gate_runs_as_the_chart_runs_it_and_only_its_agent_is_let_in() {
     image(&root, &files, &given);
     empty_dir(&pod.join("var/lib/wicketgate"));
     empty_dir(&pod.join("run/wicketgate"));
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let claimed = crate::support::ports::Port::claim();
+    let port = claimed.number();
     let url = format!("http://127.0.0.1:{port}");
     assert_eq!(health(&url, &["--live"]).0, Some(2), "nobody is there yet");
     let log = dir.path().join("gate.err");

@@ -31,12 +31,8 @@ mod support;
 mod waiting;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
-
-/// How long another process may take.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A file of the repository.
 fn top(path: &str) -> PathBuf {

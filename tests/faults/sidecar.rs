@@ -296,14 +296,14 @@ impl Sidecar {
             if let Some(status) = self.ended() {
                 panic!("ended with {status}: {}", self.said());
             }
-            assert!(began.elapsed() < crate::PATIENCE, "not ready: {}", self.said());
+            assert!(began.elapsed() < crate::waiting::PATIENCE, "not ready: {}", self.said());
             crate::pause().await;
         }
     }
 
     /// Waits until it says it is not ready, for a reason that contains this.
     pub async fn not_ready(&self, reason: &str) {
-        crate::until(&format!("`{reason}` in {}", self.said()), || async {
+        crate::until(std::fmt::from_fn(|f| write!(f, "`{reason}` in {}", self.said())), || async {
             self.readiness().await.is_some_and(|(ready, text)| !ready && text.contains(reason))
         })
         .await;
@@ -324,7 +324,7 @@ impl Sidecar {
             if let Some(status) = self.ended() {
                 return status;
             }
-            assert!(began.elapsed() < crate::PATIENCE, "did not end: {}", self.said());
+            assert!(began.elapsed() < crate::waiting::PATIENCE, "did not end: {}", self.said());
             crate::pause().await;
         }
     }

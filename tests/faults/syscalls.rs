@@ -1,5 +1,7 @@
 //! System calls of the real program that fail, or never return because it was killed in them.
 
+use std::time::Duration;
+
 use crate::agent::Agent;
 use crate::checker::check;
 use crate::crash::on_postgres;
@@ -13,11 +15,14 @@ fn traced(estate: &Estate, inject: &str) -> Sidecar {
     estate.start_under(&["strace", "-f", "-qqq", "-o", "/dev/null", "-e", &trace, "-e", &inject])
 }
 
+/// Some failures leave a program that runs and is never ready: then there is nothing to drive.
+const GIVEN_UP: Duration = Duration::from_secs(30);
+
 /// A few calls, as far as they get; whatever was answered is kept as a receipt.
 async fn drive(sidecar: &mut Sidecar, estate: &Estate) -> Option<Agent> {
     let mut agent = None;
     let began = std::time::Instant::now();
-    while sidecar.ended().is_none() && began.elapsed() < crate::PATIENCE {
+    while sidecar.ended().is_none() && began.elapsed() < GIVEN_UP {
         if sidecar.readiness().await.is_some_and(|(ready, _)| ready) {
             break;
         }

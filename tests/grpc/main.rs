@@ -15,8 +15,6 @@
     reason = "tests hold long tables, may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-use std::time::Duration;
-
 #[path = "../faults/agent.rs"]
 mod agent;
 #[path = "../support/ca.rs"]
@@ -48,6 +46,3 @@ mod world;
 
 use checker::python;
 use waiting::{pause, until, within};
-
-/// How long anything may take that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(60);

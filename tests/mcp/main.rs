@@ -14,8 +14,6 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
-use std::time::Duration;
-
 // The real binary with its keys, books and tool is furnished as for the faults.
 #[path = "../faults/agent.rs"]
 mod agent;
@@ -41,6 +39,3 @@ mod streams;
 mod waiting;
 
 use waiting::{pause, until, within};
-
-/// How long anything may take that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(60);

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
@@ -16,8 +15,8 @@ use tonic_types::StatusExt as _;
 use wicketgate::serve::pb;
 use wicketgate::serve::pb::gate_client::GateClient;
 
-/// How long anything may take that a test waits for.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::waiting::PATIENCE;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_wicketgate");
 
 /// A tool over HTTP: answers everything with what it was sent, and counts.

@@ -15,6 +15,10 @@ mod gate;
 mod suggest;
 mod why;
 
+#[allow(dead_code, reason = "other tests wait for more")]
+#[path = "../support/waiting.rs"]
+mod waiting;
+
 use std::time::{Duration, SystemTime};
 
 use gate::Gate;

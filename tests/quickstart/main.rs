@@ -14,6 +14,10 @@ mod files;
 mod play;
 mod stage;
 
+#[allow(dead_code, reason = "other tests wait for more")]
+#[path = "../support/waiting.rs"]
+mod waiting;
+
 use serde_json::json;
 use stage::Stage;
 

@@ -2,13 +2,12 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 
 use crate::stage::Stage;
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::waiting::PATIENCE;
 
 /// A play that was told to stay, and did.
 struct Staying {

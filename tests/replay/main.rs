@@ -32,5 +32,5 @@ mod recorded;
 mod replayed;
 mod spoiled;
 
-/// How long anything may take that a test waits for.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+#[path = "../support/waiting.rs"]
+mod waiting;

@@ -172,9 +172,9 @@ async fn whoever_has_no_tls_or_only_says_so_is_told_neither_name_nor_password() 
     bench.close().await;
     // The look at the start, the call, and the operator's look.
     for _ in 0..3 {
-        let no = told_no.recv_timeout(crate::PATIENCE).unwrap();
+        let no = told_no.recv_timeout(crate::waiting::PATIENCE).unwrap();
         assert!(no.is_empty(), "said after a no: {no:?}");
-        let yes = told_yes.recv_timeout(crate::PATIENCE).unwrap();
+        let yes = told_yes.recv_timeout(crate::waiting::PATIENCE).unwrap();
         assert!(!holds(&yes, "reader") && !holds(&yes, &suffix), "said in clear: {yes:?}");
     }
 }

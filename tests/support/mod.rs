@@ -10,3 +10,4 @@
 )]
 
 pub mod pg;
+pub mod ports;

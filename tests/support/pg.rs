@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use wicketgate::ledger::postgres::{Login, migrate};
 
+use super::ports::Port;
+
 /// PostgreSQL refuses to run as root; `nobody` will do.
 const NOBODY: u32 = 65_534;
 static SHARED: OnceLock<Pg> = OnceLock::new();
@@ -19,7 +21,7 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 /// One running cluster, with fsync on.
 pub struct Pg {
     dir: PathBuf,
-    port: u16,
+    port: Port,
     /// Reads until this process is gone, then stops the server and removes its directory.
     watchdog: Child,
 }
@@ -60,7 +62,7 @@ impl Pg {
         let mut init = tool("initdb");
         init.args(["-N", "--auth=trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-D"]);
         finish(init.arg(&data));
-        let pg = Pg { dir, port: free_port(), watchdog };
+        let pg = Pg { dir, port: Port::claim(), watchdog };
         pg.start();
         pg
     }
@@ -111,7 +113,7 @@ impl Pg {
 
     /// The TCP port on 127.0.0.1.
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// The server's own log.
@@ -120,7 +122,7 @@ impl Pg {
     }
 
     fn url(&self, role: &str, database: &str) -> String {
-        format!("postgres://{role}@127.0.0.1:{}/{database}?sslmode=disable", self.port)
+        format!("postgres://{role}@127.0.0.1:{}/{database}?sslmode=disable", self.port())
     }
 
     /// Starts it; waits until it answers.
@@ -128,7 +130,7 @@ impl Pg {
         let options = format!(
             "-p {} -k {} -c listen_addresses=127.0.0.1 -c fsync=on -c max_connections=200 \
              -c shared_buffers=32MB",
-            self.port,
+            self.port(),
             self.dir.display()
         );
         let mut start = self.pg_ctl();
@@ -250,9 +252,4 @@ fn finish(command: &mut Command) {
         panic!("{command:?}: {e}{hint}")
     });
     assert!(status.success(), "{command:?}: {status}");
-}
-
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }

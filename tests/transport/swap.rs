@@ -77,7 +77,7 @@ fn asked(at: &str, of: &Ca, who: &str) -> String {
 
 /// Waits until readiness says this, ready or not.
 async fn tells(sidecar: &Sidecar, ready: bool, words: &str) {
-    crate::until(&format!("`{words}` in {}", sidecar.said()), || async {
+    crate::until(std::fmt::from_fn(|f| write!(f, "`{words}` in {}", sidecar.said())), || async {
         sidecar.readiness().await.is_some_and(|(is, text)| is == ready && text.contains(words))
     })
     .await;

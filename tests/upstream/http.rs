@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::gate::{Gate, fault};
+use crate::ports::Port;
 use crate::rig::{Canary, LONG, SHORT, TOKEN, Web, remote};
 
 fn log(dir: &tempfile::TempDir) -> (String, impl Fn() -> Vec<Value>) {
@@ -163,8 +164,8 @@ async fn what_a_stream_says_before_its_answer_is_recorded_and_what_it_asks_refus
 
 #[tokio::test]
 async fn a_server_that_is_not_there_or_hangs_is_no_started_call() {
-    let port = Canary::set().port();
-    let gate = Gate::of(vec![remote(port, &["127.0.0.1/32"], LONG)]).await;
+    let nobody = Port::claim();
+    let gate = Gate::of(vec![remote(nobody.number(), &["127.0.0.1/32"], LONG)]).await;
     assert_eq!(fault(&gate.call("fix.act", json!({})).await), ("tool.failed", "connect"));
     // It listens and never answers.
     let silent = Canary::set();

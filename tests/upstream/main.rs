@@ -17,5 +17,7 @@ mod http;
 #[allow(dead_code, reason = "gates of other tests use more of it")]
 #[path = "../support/inside.rs"]
 mod inside;
+#[path = "../support/ports.rs"]
+mod ports;
 mod rig;
 mod stdio;
