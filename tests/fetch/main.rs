@@ -22,3 +22,7 @@ mod inside;
 mod names;
 mod servers;
 mod world;
+
+#[allow(dead_code, reason = "other tests wait for more")]
+#[path = "../support/waiting.rs"]
+mod waiting;

@@ -24,3 +24,7 @@ mod pending;
 #[path = "../support/mod.rs"]
 mod support;
 mod webhook;
+
+#[allow(dead_code, reason = "other tests wait for more")]
+#[path = "../support/waiting.rs"]
+mod waiting;
