@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::{Error, checked, fleet};
 use crate::config::{self, Config};
-use crate::crypto::signer;
+use crate::crypto::{private, signer};
 use crate::evidence::artifacts::Artifacts;
 use crate::ledger::fleet::FleetParts;
 use crate::ledger::postgres::{PostgresKeeper, PostgresReader};
@@ -48,7 +48,7 @@ impl Archive for Configured {
             config::Ledger::Postgres(_) => {
                 let file = self.0.hub.reader_url_file.as_ref();
                 let file = file.ok_or_else(|| unusable("`hub.reader_url_file` is not set"))?;
-                let url = super::hub::secret(file).map_err(unusable)?;
+                let url = private::line(file).map_err(unusable)?;
                 Ok(Arc::new(PostgresReader::connect(&url).await?))
             }
         }
@@ -59,7 +59,7 @@ impl Archive for Configured {
             return Ok(Some(Arc::new(SqliteKeeper::open(&sqlite.path).await?)));
         }
         let Some(file) = &self.0.evidence.eraser_url_file else { return Ok(None) };
-        let url = super::hub::secret(file).map_err(unusable)?;
+        let url = private::line(file).map_err(unusable)?;
         Ok(Some(Arc::new(PostgresKeeper::connect(&url).await?)))
     }
 

@@ -3,7 +3,6 @@
 //! It keeps nothing: two of them may run. Each writes a chain of its own in the pool `hub`, where every
 //! order it took stands. Without it no order is taken, and running calls do not notice.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::enrolment::Registry;
 use crate::config::{self, Config};
 use crate::control;
-use crate::crypto::private::owners_only;
+use crate::crypto::private;
 use crate::ledger::enrolment::Local;
 use crate::ledger::postgres::{self, Postgres, PostgresReader, PostgresReaper};
 use crate::ledger::spool::{LeaseFile, Spool};
@@ -230,7 +229,8 @@ async fn reader(config: &Config) -> Result<Arc<PostgresReader>, Error> {
         let why = "hub.reader_url_file: set it: held calls are read as the role that only reads";
         return Err(Error::Config(vec![why.to_owned()]));
     };
-    let url = secret(file).map_err(|e| Error::Config(vec![format!("hub.reader_url_file: {e}")]))?;
+    let url = private::line(file)
+        .map_err(|e| Error::Config(vec![format!("hub.reader_url_file: {e}")]))?;
     let accepted = postgres_of(config)?.accept_unverified_server;
     if let Some(why) = postgres::unprotected(&url).filter(|_| !accepted) {
         return Err(Error::Config(vec![format!("hub.reader_url_file: {why}")]));
@@ -294,12 +294,4 @@ fn reaper(
         grace: config.hub.grace(desk.settings.lease_term),
         foreign: parking_lot::Mutex::default(),
     })
-}
-
-/// The text of a file that only its owner may read.
-pub(super) fn secret(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
-    let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
-    owners_only(path, &std::fs::metadata(path).map_err(failed)?)?;
-    let text = zeroize::Zeroizing::new(std::fs::read_to_string(path).map_err(failed)?);
-    Ok(zeroize::Zeroizing::new(text.trim().to_owned()))
 }

@@ -1,8 +1,7 @@
 //! A secret that only `expose` shows, and that follows the file it came from.
 
 use std::fmt;
-use std::fs::{File, Metadata};
-use std::io::Read as _;
+use std::fs::Metadata;
 use std::ops::Deref;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -12,14 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
-use crate::crypto::private::owners_only;
+use crate::crypto::private;
 
 /// Bytes of the shortest secret: anything shorter cannot be told from ordinary text in an answer.
 pub const SECRET_BYTES_MIN: usize = 8;
 /// Bytes of the longest secret.
 pub const SECRET_BYTES_MAX: usize = 16 * 1024;
-/// Bytes of the longest file a secret stands in.
-pub const SECRET_FILE_BYTES_MAX: u64 = 64 * 1024;
 /// Values of one secret that are remembered, to be found where they must not be.
 const VALUES_MAX: usize = 16;
 
@@ -170,22 +167,10 @@ fn stamp(metadata: &Metadata) -> Stamp {
 }
 
 fn read(path: &Path) -> Result<(Stamp, Zeroizing<String>), String> {
-    let failed = |error: std::io::Error| format!("cannot read `{}`: {error}", path.display());
-    let file = File::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if !metadata.is_file() {
-        return Err(format!("`{}` is not a regular file", path.display()));
-    }
-    // Asked of the open file, so that what is read is what was looked at.
-    owners_only(path, &metadata)?;
-    if metadata.len() > SECRET_FILE_BYTES_MAX {
-        return Err(format!("`{}` has more than {SECRET_FILE_BYTES_MAX} bytes", path.display()));
-    }
-    let mut text = Zeroizing::new(String::new());
-    file.take(SECRET_FILE_BYTES_MAX)
-        .read_to_string(&mut text)
-        .map_err(|_| "the secret is not text, or cannot be read".to_owned())?;
-    Ok((stamp(&metadata), text))
+    let read = private::read(path, private::BYTES_MAX);
+    let (metadata, bytes) = read.map_err(|why| format!("`{}` {why}", path.display()))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| "the secret is not text".to_owned())?;
+    Ok((stamp(&metadata), Zeroizing::new(text.to_owned())))
 }
 
 impl fmt::Debug for Secret {

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize as _;
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 use super::Problem;
 use super::tls::Tls;
 use crate::crypto::keys::PublicKey;
-use crate::crypto::private::owners_only;
+use crate::crypto::private;
 use crate::identity::callers::{self, CallerConfig, Form};
 use crate::ledger::postgres::unprotected;
 use crate::yaml::Document;
@@ -29,7 +30,7 @@ pub(super) fn check(
     document: &Document,
     env: &dyn Fn(&str) -> Option<String>,
     problems: &mut Vec<Problem>,
-) -> Option<zeroize::Zeroizing<String>> {
+) -> Option<Zeroizing<String>> {
     let mut check = Check { document, problems };
     if document.value.get("state").is_none() {
         check.add("/state", "set it: neither XDG_STATE_HOME nor HOME is set");
@@ -307,10 +308,7 @@ impl Check<'_> {
         }
     }
 
-    fn ledger(
-        &mut self,
-        env: &dyn Fn(&str) -> Option<String>,
-    ) -> Option<zeroize::Zeroizing<String>> {
+    fn ledger(&mut self, env: &dyn Fn(&str) -> Option<String>) -> Option<Zeroizing<String>> {
         let at = "/ledger/postgres";
         self.document.value.pointer(at)?;
         let field = |name: &str| self.text(&format!("{at}/{name}")).map(str::to_owned);
@@ -327,14 +325,14 @@ impl Check<'_> {
                     );
                     return None;
                 }
-                ("/ledger/postgres/url", Ok(url))
+                ("/ledger/postgres/url", Ok(Zeroizing::new(url)))
             }
             (None, Some(file), None) => {
-                ("/ledger/postgres/url_file", secret_file(Path::new(&file)))
+                ("/ledger/postgres/url_file", private::line(Path::new(&file)))
             }
             (None, None, Some(name)) => {
                 let missing = format!("environment variable `{name}` is not set");
-                ("/ledger/postgres/url_env", env(&name).ok_or(missing))
+                ("/ledger/postgres/url_env", env(&name).map(Zeroizing::new).ok_or(missing))
             }
             _ => {
                 self.add(at, "expected exactly one of `url`, `url_file` and `url_env`");
@@ -349,7 +347,7 @@ impl Check<'_> {
                 if let Some(why) = unprotected(&url).filter(|_| !accepted) {
                     self.add(pointer, why);
                 }
-                Some(zeroize::Zeroizing::new(url))
+                Some(url)
             }
             Ok(_) => {
                 self.add(pointer, "expected a postgres:// URL");
@@ -361,10 +359,4 @@ impl Check<'_> {
             }
         }
     }
-}
-
-fn secret_file(path: &Path) -> Result<String, String> {
-    let failed = |e: std::io::Error| format!("`{}`: {e}", path.display());
-    owners_only(path, &std::fs::metadata(path).map_err(failed)?)?;
-    std::fs::read_to_string(path).map(|text| text.trim().to_owned()).map_err(failed)
 }

@@ -11,7 +11,7 @@ use ed25519_dalek::pkcs8::{
 };
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 
-use super::private::exposed;
+use super::private::{self, Unused};
 use crate::clock::{Entropy, random32};
 use crate::domain::digest::Digest;
 
@@ -91,14 +91,14 @@ impl SecretKey {
     /// Unreadable, readable by others, or not an Ed25519 key.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let shown = path.display().to_string();
-        let io = |source| Error::Io { path: shown.clone(), source };
-        if let Some(mode) = exposed(&std::fs::metadata(path).map_err(io)?) {
-            return Err(Error::Mode { path: shown, mode });
-        }
-        let pem = zeroize::Zeroizing::new(std::fs::read_to_string(path).map_err(io)?);
-        SigningKey::from_pkcs8_pem(&pem)
-            .map(Self)
-            .map_err(|e| Error::Format { path: shown.clone(), why: e.to_string() })
+        let format = |why: String| Error::Format { path: shown.clone(), why };
+        let (_, pem) = private::read(path, private::BYTES_MAX).map_err(|why| match why {
+            Unused::Io(source) => Error::Io { path: shown.clone(), source },
+            Unused::Mode(mode) => Error::Mode { path: shown.clone(), mode },
+            other @ (Unused::Size(_) | Unused::Text) => format(other.to_string()),
+        })?;
+        let pem = std::str::from_utf8(&pem).map_err(|_| format(Unused::Text.to_string()))?;
+        SigningKey::from_pkcs8_pem(pem).map(Self).map_err(|e| format(e.to_string()))
     }
 
     /// Writes a new PKCS#8 PEM file of mode 0600; never replaces one.

@@ -1,8 +1,31 @@
 //! Files with secrets in them: whether somebody else may read or change them.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+
+use zeroize::Zeroizing;
+
+/// Bytes of a file of secrets.
+pub const BYTES_MAX: u64 = 64 * 1024;
+
+/// Why a file of secrets is not used; follows the file's name in a sentence.
+#[derive(Debug, thiserror::Error)]
+pub enum Unused {
+    /// The system gives nothing.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// Others than its owner may use it; its permission bits.
+    #[error("has mode {0:o}: only its owner may read it (chmod 600)")]
+    Mode(u32),
+    /// It has more bytes than these.
+    #[error("has more than {0} bytes")]
+    Size(u64),
+    /// It is not UTF-8.
+    #[error("is not text")]
+    Text,
+}
 
 /// The permission bits of a file of secrets that others than its owner may use; none where all is well.
 ///
@@ -16,14 +39,42 @@ pub fn exposed(file: &Metadata) -> Option<u32> {
     open.then_some(mode)
 }
 
-/// Refuses a file of secrets that others than its owner may use, by [`exposed`].
+/// What is in a file of secrets, and the file's facts. The open file is looked at, so that what is read is what
+/// was looked at.
 ///
 /// # Errors
-/// Names the file and its mode.
-pub fn owners_only(path: &Path, file: &Metadata) -> Result<(), String> {
-    let Some(mode) = exposed(file) else { return Ok(()) };
-    let shown = path.display();
-    Err(format!("`{shown}` has mode {mode:o}: only its owner may read it (chmod 600)"))
+/// [`Unused`]: others may use it by [`exposed`], or it has more than `bytes_max` bytes.
+pub fn read(path: &Path, bytes_max: u64) -> Result<(Metadata, Zeroizing<Vec<u8>>), Unused> {
+    let file = File::open(path)?;
+    let facts = file.metadata()?;
+    if let Some(mode) = exposed(&facts) {
+        return Err(Unused::Mode(mode));
+    }
+    let mut bytes = Zeroizing::new(Vec::new());
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > bytes_max {
+        return Err(Unused::Size(bytes_max));
+    }
+    Ok((facts, bytes))
+}
+
+/// The text of a file of secrets, as it is.
+///
+/// # Errors
+/// As [`read`], or it is no text; names the file.
+pub fn text(path: &Path) -> Result<Zeroizing<String>, String> {
+    let named = |why: Unused| format!("`{}` {why}", path.display());
+    let (_, bytes) = read(path, BYTES_MAX).map_err(named)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| named(Unused::Text))?;
+    Ok(Zeroizing::new(text.to_owned()))
+}
+
+/// As [`text`], without the space around it: a URL, a token.
+///
+/// # Errors
+/// As [`text`].
+pub fn line(path: &Path) -> Result<Zeroizing<String>, String> {
+    text(path).map(|text| Zeroizing::new(text.trim().to_owned()))
 }
 
 #[cfg(feature = "gate")]

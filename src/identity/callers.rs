@@ -14,7 +14,7 @@ use super::manifest::Manifest;
 use super::token::RunTokens;
 use super::{Caller, Peer};
 use crate::crypto::keys::PublicKey;
-use crate::crypto::private::owners_only;
+use crate::crypto::private;
 use crate::domain::call::Auth;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
@@ -323,15 +323,12 @@ fn spiffe(id: &str) -> Result<Form, String> {
 /// # Errors
 /// What is wrong with it; never its content.
 pub fn read_token(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
-    let shown = path.display();
-    let failed = |e: std::io::Error| format!("token file `{shown}`: {e}");
-    owners_only(path, &std::fs::metadata(path).map_err(failed)?)
-        .map_err(|why| format!("token file {why}"))?;
-    let text = zeroize::Zeroizing::new(std::fs::read_to_string(path).map_err(failed)?);
+    let text = private::text(path).map_err(|why| format!("token file {why}"))?;
     let token = text.trim_end_matches(['\n', '\r']);
     if token.len() < TOKEN_CHARS_MIN || !token.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(format!(
-            "token file `{shown}` needs one line of at least {TOKEN_CHARS_MIN} printable characters"
+            "token file `{}` needs one line of at least {TOKEN_CHARS_MIN} printable characters",
+            path.display()
         ));
     }
     Ok(zeroize::Zeroizing::new(token.to_owned()))

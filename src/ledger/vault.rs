@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 use super::store::PayloadRow;
 use crate::clock::{Entropy, random32};
 use crate::crypto::keys::keep_secret;
-use crate::crypto::private::exposed;
+use crate::crypto::private;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 
@@ -117,12 +117,9 @@ impl Key {
     /// 32 bytes in base64 or hex, in a file that only its owner may read.
     fn load(path: &Path) -> Result<Self, Error> {
         let bad = |why: String| Error::Key { path: path.display().to_string(), why };
-        if let Some(mode) = exposed(&std::fs::metadata(path).map_err(|e| bad(e.to_string()))?) {
-            return Err(bad(format!("mode {mode:o}: only its owner may read it (chmod 600)")));
-        }
-        let text = std::fs::read_to_string(path).map(Zeroizing::new);
-        let text = text.map_err(|e| bad(e.to_string()))?;
-        let text = text.trim();
+        let (_, text) =
+            private::read(path, private::BYTES_MAX).map_err(|why| bad(why.to_string()))?;
+        let text = std::str::from_utf8(&text).unwrap_or_default().trim();
         let bytes =
             if text.len() == 64 { hex::decode(text).ok() } else { STANDARD.decode(text).ok() };
         let bytes = bytes.map(Zeroizing::new).and_then(|b| <[u8; 32]>::try_from(b.as_slice()).ok());

@@ -1,7 +1,7 @@
 //! From `tools:` as it was written to bindings, or to everything that is wrong with it.
 
 use std::collections::BTreeSet;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::fetch;
 use super::schema::{SCHEMA_BYTES_MAX, Schema};
 use super::sql;
 use super::{ConfigError, Problems};
-use crate::crypto::private::owners_only;
+use crate::crypto::private;
 use crate::domain::id::ToolName;
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
@@ -55,27 +55,6 @@ impl std::fmt::Debug for Surroundings<'_> {
 impl Surroundings<'_> {
     /// The bytes of a file of the configuration.
     pub(super) fn read(&self, file: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
-        self.read_if(file, bytes_max, |_, _| Ok(()))
-    }
-
-    /// The text of a file that only its owner may read.
-    pub(super) fn read_secret(
-        &self,
-        file: &Path,
-        bytes_max: u64,
-    ) -> Result<Zeroizing<String>, String> {
-        let bytes = Zeroizing::new(self.read_if(file, bytes_max, owners_only)?);
-        let text = std::str::from_utf8(&bytes).map_err(|_| "the file is not text".to_owned())?;
-        Ok(Zeroizing::new(text.to_owned()))
-    }
-
-    /// What is read is what was looked at.
-    fn read_if(
-        &self,
-        file: &Path,
-        bytes_max: u64,
-        may: impl FnOnce(&Path, &Metadata) -> Result<(), String>,
-    ) -> Result<Vec<u8>, String> {
         let path = self.base_dir.join(file);
         let failed = |error: std::io::Error| format!("cannot read `{}`: {error}", path.display());
         let opened = File::open(&path).map_err(failed)?;
@@ -83,13 +62,17 @@ impl Surroundings<'_> {
         if !metadata.is_file() {
             return Err(format!("`{}` is not a regular file", path.display()));
         }
-        may(&path, &metadata)?;
         let mut bytes = Vec::new();
         opened.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
         if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > bytes_max {
             return Err(format!("`{}` has more than {bytes_max} bytes", path.display()));
         }
         Ok(bytes)
+    }
+
+    /// The text of a file that only its owner may read.
+    pub(super) fn read_secret(&self, file: &Path) -> Result<Zeroizing<String>, String> {
+        private::text(&self.base_dir.join(file))
     }
 
     /// Whether a tool may be given this path, canonical: nothing of the sidecar's own, nothing of the

@@ -20,7 +20,6 @@ const ROWS: u64 = 1_000;
 const ROWS_MAX: u64 = 100_000;
 const CONNECTIONS: u64 = 4;
 const CONNECTIONS_MAX: u64 = 64;
-const URL_BYTES_MAX: u64 = 16 * 1024;
 /// Never a database of anybody's tool.
 const SYSTEM_DIRS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
@@ -161,7 +160,7 @@ fn postgres(
         problems.add(at_url, "`postgres` needs it: the address is a secret, so it is in a file");
         return None;
     };
-    let text = problems.take(&at_url, around.read_secret(file, URL_BYTES_MAX))?;
+    let text = problems.take(&at_url, around.read_secret(file))?;
     let url = problems.take(&at_url, Url::parse(text.trim()))?;
     let before = problems.0.len();
     http::reachable(&url.origin, &ranges, true, at, problems);

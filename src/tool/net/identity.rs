@@ -6,7 +6,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::crypto::private::exposed;
+use crate::crypto::private;
 
 /// What is wrong with one of the files of TLS.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -44,13 +44,8 @@ impl Identity {
         };
         let pem = std::fs::read(cert).map_err(|e| wrong("cert", cert, e.to_string()))?;
         let chain = certificates(&pem).map_err(|why| wrong("cert", cert, why))?;
-        let metadata = std::fs::metadata(key).map_err(|e| wrong("key", key, e.to_string()))?;
-        if let Some(mode) = exposed(&metadata) {
-            let why = format!("has mode {mode:o}: only its owner may read it (chmod 600)");
-            return Err(wrong("key", key, why));
-        }
-        let pem = std::fs::read(key).map_err(|e| wrong("key", key, e.to_string()))?;
-        let pem = zeroize::Zeroizing::new(pem);
+        let read = private::read(key, private::BYTES_MAX);
+        let (_, pem) = read.map_err(|why| wrong("key", key, why.to_string()))?;
         // Not the reader's own words: they may hold a part of what was read.
         let none = |_| wrong("key", key, "no private key in PEM (PKCS#8, SEC 1 or PKCS#1)".into());
         let key = PrivateKeyDer::from_pem_slice(&pem).map_err(none)?;
