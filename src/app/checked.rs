@@ -68,11 +68,6 @@ impl Checked {
 }
 
 impl Live {
-    /// Whether any agent is granted any tool.
-    pub fn granted(&self) -> bool {
-        self.callers.manifests().iter().any(|manifest| !manifest.tools.is_empty())
-    }
-
     /// Keeps every manifest for whoever verifies evidence.
     pub fn keep_manifests(&self, artifacts: &Artifacts) -> Result<(), String> {
         let mut all = self.callers.manifests().iter();

@@ -6,7 +6,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -257,7 +256,7 @@ async fn put(
     let engine = bundle.as_ref().map(|(Candidate { bundle, engine, .. }, _)| {
         (Arc::clone(engine), bundle.name().to_owned(), bundle.version().to_string())
     });
-    let change = Change { engine, toolbox, callers: Arc::clone(&live.callers) };
+    let change = Change { engine, toolbox, callers: Some(Arc::clone(&live.callers)) };
     let recorded = match road.change(change).await {
         Ok(recorded) => recorded,
         Err(why) => return Err(Unchanged::Later(why.to_string())),
@@ -282,7 +281,6 @@ async fn put(
 
 /// Everything beside the road that goes by the state in force.
 fn take_over(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>, live: Live) {
-    running.granted.store(live.granted(), Ordering::Relaxed);
     if let Some(office) = running.office.get() {
         office.set_staff(live.staff.clone());
     }

@@ -1,7 +1,6 @@
 //! The gate while it runs: it opens, says how it is, reloads what changed, and ends in order.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -56,8 +55,6 @@ pub(super) struct Running {
     pub following: TaskTracker,
     /// What lints have against the bundle in force.
     pub findings: Mutex<Vec<String>>,
-    /// Whether any agent is granted any tool.
-    pub granted: AtomicBool,
     /// Who answers operators here, if anybody does.
     pub office: OnceLock<Arc<Office>>,
     /// Why what lies in the files now is not in force.
@@ -110,7 +107,6 @@ pub(super) async fn start(
         deaf: CancellationToken::new(),
         following: TaskTracker::new(),
         findings: Mutex::default(),
-        granted: AtomicBool::new(checked.live().granted()),
         office: OnceLock::new(),
         refused: Mutex::default(),
         constitution: OnceLock::new(),
@@ -439,7 +435,7 @@ impl Running {
             }
         }
         reasons.extend(self.doors.get().map(Doors::reasons).unwrap_or_default());
-        if !self.granted.load(Ordering::Relaxed) {
+        if self.road.get().is_some_and(|road| !road.grants_anything()) {
             reasons.push("manifests: no agent is granted a tool".to_owned());
         }
         let next = Readiness { ready: reasons.is_empty(), reasons, notes: self.notes() };

@@ -28,8 +28,8 @@ pub struct Change {
     pub engine: Option<(Arc<dyn PolicyEngine>, String, String)>,
     /// The tools.
     pub toolbox: Toolbox,
-    /// The agents and their callers.
-    pub callers: Arc<Callers>,
+    /// The agents and their callers. `None`: those in force stay.
+    pub callers: Option<Arc<Callers>>,
 }
 
 impl std::fmt::Debug for Change {
@@ -48,7 +48,8 @@ impl Road {
     /// Puts policy, tools and agents in force together: a decision was made with all of the old state or with
     /// all of the new one, and stands before or behind the entries of the change. Those are
     /// `policy.activated`, `config.changed` and one `manifest.bound` for each manifest that is new, as far as
-    /// something is new. Gives back how many.
+    /// something is new. Gives back how many. Calls that were prepared before run with the tools they were
+    /// prepared with.
     ///
     /// # Errors
     /// The ledger's, for the first entry: then the old state stays in force, except after `Unknown`. Entries
@@ -68,7 +69,7 @@ impl Road {
         entries.extend(tools);
         let old = self.agents.load_full();
         let bound = |new: &&Arc<Manifest>| old.manifests.iter().any(|m| m.digest == new.digest);
-        let new = callers.manifests().iter().filter(|new| !bound(new));
+        let new = callers.iter().flat_map(|callers| callers.manifests()).filter(|new| !bound(new));
         entries.extend(new.map(|manifest| Self::binding(manifest)));
         let recorded = entries.len();
         let mut entries = entries.into_iter();
@@ -89,9 +90,17 @@ impl Road {
             self.docket.forget();
         }
         self.put_toolbox(toolbox, shown);
-        self.trust_callers(&callers);
+        if let Some(callers) = &callers {
+            self.trust_callers(callers);
+        }
         drop(turn);
         Ok(recorded)
+    }
+
+    /// Whether any agent is granted any tool.
+    #[must_use]
+    pub fn grants_anything(&self) -> bool {
+        self.agents.load().manifests.iter().any(|manifest| !manifest.tools.is_empty())
     }
 
     /// What the configuration has against a call of an open run: its agent, one above it or the credential it

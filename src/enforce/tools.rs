@@ -12,10 +12,8 @@ use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::identity::manifest::Grant;
-use crate::ledger;
 use crate::ledger::drafts::Written;
 use crate::ledger::entry::{Draft, Kind};
-use crate::ledger::permit::Receipt;
 use crate::tool::toolbox::{Tool, Toolbox};
 
 /// One tool as the agent is shown it.
@@ -84,27 +82,6 @@ impl Road {
         let toolbox = self.toolbox.load();
         let grant = run.grants.all().iter().find(|grant| grant.name.as_str() == name);
         Ok(grant.and_then(|grant| view(toolbox.get(&grant.name)?, grant)))
-    }
-
-    /// Puts other tools in force. Calls that were prepared before run with the tools they were prepared
-    /// with. Every decision made with the old tools stands before `config.changed` in the ledger, every
-    /// one made with the new ones behind it. `None`: agents are shown nothing new, so nothing is
-    /// recorded.
-    ///
-    /// # Errors
-    /// The ledger's; the old tools stay in force, except after `Unknown`.
-    pub async fn set_toolbox(&self, toolbox: Toolbox) -> Result<Option<Receipt>, ledger::Error> {
-        let _turn = self.turn.write().await;
-        let Some(entry) = self.tools_changed(&toolbox) else {
-            self.put_toolbox(toolbox, false);
-            return Ok(None);
-        };
-        let recorded = self.ledger.record(entry).await;
-        // WHY: in doubt, the new tools are the right ones, as with a policy bundle.
-        if matches!(recorded, Ok(_) | Err(ledger::Error::Unknown)) {
-            self.put_toolbox(toolbox, true);
-        }
-        recorded.map(Some)
     }
 
     /// The entry of a change to these tools. `None`: agents are shown nothing new; connections and credentials

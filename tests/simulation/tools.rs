@@ -15,7 +15,7 @@ use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::Outcome;
 use wicketgate::domain::prepared::{Hold, ToolFacts};
 use wicketgate::domain::tier::Tier;
-use wicketgate::enforce::{CallRequest, Thread};
+use wicketgate::enforce::{CallRequest, Change, Thread};
 use wicketgate::ledger::permit::Permit;
 use wicketgate::tool::ToolExecutor;
 use wicketgate::tool::scrub::Scrub;
@@ -69,12 +69,17 @@ fn toolbox(executor: Signed, definition: &str) -> Toolbox {
     Toolbox::of(vec![tool], Scrub::default())
 }
 
+/// A change to this tool and to nothing else.
+fn to(executor: Signed, definition: &str) -> Change {
+    Change { engine: None, toolbox: toolbox(executor, definition), callers: None }
+}
+
 #[test]
 fn a_call_runs_on_the_executor_that_prepared_it() {
     on_a_good_day(async |world| {
         let life = world.start(true).await;
         let log = Log::default();
-        life.road.set_toolbox(toolbox(Signed("one", Arc::clone(&log)), "a")).await.unwrap();
+        life.road.change(to(Signed("one", Arc::clone(&log)), "a")).await.unwrap();
         let run = world.thread(&life, &Thread::Caller).await.unwrap().unwrap();
         // Its decision takes a while to get on the books.
         world.sky.weather.lock().down_until = Some(Instant::now() + Duration::from_millis(300));
@@ -87,8 +92,8 @@ fn a_call_runs_on_the_executor_that_prepared_it() {
         let (answer, ()) = tokio::join!(life.road.execute(&run, request), async {
             tokio::time::sleep(Duration::from_millis(50)).await;
             assert_eq!(*log.lock(), ["one prepares"]);
-            let swapped = life.road.set_toolbox(toolbox(Signed("two", Arc::clone(&log)), "a"));
-            assert_eq!(swapped.await.unwrap(), None, "agents are shown nothing else");
+            let swapped = life.road.change(to(Signed("two", Arc::clone(&log)), "a"));
+            assert_eq!(swapped.await.unwrap(), 0, "agents are shown nothing else");
         });
         answer.unwrap();
         assert_eq!(*log.lock(), ["one prepares", "one runs"]);
@@ -103,15 +108,15 @@ fn other_tools_are_on_the_books_before_they_are_shown() {
         let mut version = life.road.toolbox_version();
         version.mark_unchanged();
         let shown = || life.road.list_tools(&run).unwrap().pop().map(|tool| tool.description);
-        let changed = life.road.set_toolbox(toolbox(Signed("one", Log::default()), "other"));
-        let receipt = changed.await.unwrap().unwrap();
+        let changed = life.road.change(to(Signed("one", Log::default()), "other"));
+        assert_eq!(changed.await.unwrap(), 1);
         assert!(version.has_changed().unwrap());
         assert_eq!(shown().as_deref(), Some("other"));
         {
             let mut book = world.book.lock();
             book.shadow.refresh(&world.memory);
-            let link = book.shadow.at(&receipt.chain, receipt.seq).unwrap();
-            assert_eq!(link.kind(), "config.changed");
+            let mut links = book.shadow.chains.values().flatten();
+            let link = links.find(|link| link.kind() == "config.changed").unwrap();
             assert_eq!(
                 (&link.json["data"]["what"], &link.json["data"]["tools"]),
                 (&"tools".into(), &1.into())
@@ -124,7 +129,7 @@ fn other_tools_are_on_the_books_before_they_are_shown() {
             ..Weather::default()
         };
         drop(world.open(&life, Some(Duration::from_millis(20))).await);
-        let refused = life.road.set_toolbox(toolbox(Signed("two", Log::default()), "third")).await;
+        let refused = life.road.change(to(Signed("two", Log::default()), "third")).await;
         assert!(refused.is_err());
         assert!(!version.has_changed().unwrap());
         assert_eq!(shown().as_deref(), Some("other"));
