@@ -43,7 +43,7 @@ impl Seen {
     /// Whether one of them is another file now.
     #[must_use]
     pub fn changed(&self) -> bool {
-        self.0.iter().any(|(path, seen)| mark(path) != *seen)
+        self.again() != *self
     }
 
     /// These and those.
