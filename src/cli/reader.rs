@@ -12,7 +12,7 @@ use crate::ledger::store::{LedgerReader, StoreError};
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub struct Source {
-    /// Read the ledger that this configuration file names
+    /// Read the ledger that this configuration file names; Postgres as `hub.reader_url_file` says, if it is set
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Read this SQLite ledger
@@ -77,7 +77,11 @@ pub async fn open_reader(source: &Source) -> Result<Arc<dyn LedgerReader>, Error
                 .map_err(|why| Error::File { path: path.display().to_string(), why })?;
             match &config.ledger {
                 config::Ledger::Sqlite(ledger) => sqlite(&ledger.path).await,
-                config::Ledger::Postgres(ledger) => postgres(ledger.connect.expose()).await,
+                // The gate's own login writes and reads nothing of others.
+                config::Ledger::Postgres(ledger) => match &config.hub.reader_url_file {
+                    Some(file) => postgres(&url(file)?).await,
+                    None => postgres(ledger.connect.expose()).await,
+                },
             }
         }
     }
