@@ -1,6 +1,6 @@
 //! A gate that takes over from the one before it: what an older build of this repository wrote, served, continued and
-//! verified by this one. `tests/data/upgrade` was made by `tests/upgrade/make.py` with the commit that `MADE` names;
-//! there is no release to upgrade from yet.
+//! verified by this one. `tests/data/upgrade` and `tests/data/upgrade-postgres` were made by `tests/upgrade/make.py` with
+//! the commits that their `MADE` names; there is no release to upgrade from yet.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -23,7 +23,12 @@ mod sidecar;
 mod tool;
 
 mod older;
+mod postgres;
+mod rolling;
 mod sqlite;
+
+#[path = "../support/mod.rs"]
+mod support;
 
 #[path = "../support/waiting.rs"]
 mod waiting;

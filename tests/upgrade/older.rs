@@ -8,14 +8,22 @@ use crate::sidecar::Estate;
 use crate::tool::Tool;
 
 const LEFT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/upgrade");
+/// The same, where its books are in Postgres.
+pub const LEFT_POSTGRES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/upgrade-postgres");
 /// What one build after the other wrote into.
 pub const LEDGER: &str = "state/ledger.sqlite";
 
 /// An estate that an older gate served; only the tool's port and the agent's uid are this test's.
 pub fn estate(tool: &Tool) -> Estate {
     let estate = Estate::sqlite(tool);
+    furnish(&estate, LEFT, tool);
+    estate
+}
+
+/// Puts what an older gate left into the place of what a new one would be served with.
+pub fn furnish(estate: &Estate, left: &str, tool: &Tool) {
     std::fs::remove_dir_all(estate.path("bundle")).unwrap();
-    copy(Path::new(LEFT), &estate.path("."));
+    copy(Path::new(left), &estate.path("."));
     let port = tool.port;
     estate.configure(|config| {
         for tool in config["tools"].as_array_mut().unwrap() {
@@ -23,7 +31,6 @@ pub fn estate(tool: &Tool) -> Estate {
         }
         config["agents"][0]["callers"][0]["uid"] = rustix::process::getuid().as_raw().into();
     });
-    estate
 }
 
 /// Copies everything, readable by its owner alone: a checkout does not keep the mode of a key.

@@ -9,9 +9,12 @@ use super::literal::text;
 use crate::ledger::store::StoreError;
 
 /// The schema this build reads and writes.
-pub const SCHEMA_VERSION: u64 = 10;
+pub const SCHEMA_VERSION: u64 = 11;
+/// The oldest schema whose gates go on with that one: a migration that takes nothing away from them leaves it as it
+/// is, so that gates can be replaced one after the other. None before 11 asks for it.
+const SERVES: u64 = 11;
 
-const MIGRATIONS: [(u64, &str); 10] = [
+const MIGRATIONS: [(u64, &str); 11] = [
     (1, include_str!("../../../migrations/postgres/0001_ledger.sql")),
     (2, include_str!("../../../migrations/postgres/0002_functions.sql")),
     (3, include_str!("../../../migrations/postgres/0003_fleet.sql")),
@@ -22,6 +25,7 @@ const MIGRATIONS: [(u64, &str); 10] = [
     (8, include_str!("../../../migrations/postgres/0008_thin.sql")),
     (9, include_str!("../../../migrations/postgres/0009_blocks.sql")),
     (10, include_str!("../../../migrations/postgres/0010_reaper.sql")),
+    (11, include_str!("../../../migrations/postgres/0011_rolling.sql")),
 ];
 const GROUPS: [&str; 5] =
     ["ledger_owner", "ledger_writer", "ledger_reader", "ledger_eraser", "ledger_operator"];
@@ -107,7 +111,8 @@ pub struct Migrated {
     pub quiet: bool,
 }
 
-/// Makes or upgrades roles and schema in one transaction. Running it again changes nothing.
+/// Makes or upgrades roles and schema in one transaction. Running it again changes nothing. A newer schema that still
+/// serves the gates of this build is left as it is: so somebody can go back by one version.
 ///
 /// # Errors
 /// [`StoreError`] as the server has it; nothing was changed.
@@ -142,7 +147,7 @@ async fn all(conn: &mut PgConnection, logins: &[Login]) -> Result<Migrated, sqlx
     run(conn, "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('wicketgate/migrate', 0))")
         .await?;
     run(conn, &groups()).await?;
-    let from = schema(conn).await?;
+    let (from, to) = schema(conn).await?;
     for login in logins {
         for group in login.groups() {
             run(conn, &role(login, group)).await?;
@@ -158,7 +163,7 @@ async fn all(conn: &mut PgConnection, logins: &[Login]) -> Result<Migrated, sqlx
         quiet &= silence(conn, login).await?;
     }
     run(conn, "COMMIT").await?;
-    Ok(Migrated { from, to: SCHEMA_VERSION, quiet })
+    Ok(Migrated { from, to, quiet })
 }
 
 async fn run(conn: &mut PgConnection, sql: &str) -> Result<(), sqlx::Error> {
@@ -183,8 +188,8 @@ fn groups() -> String {
     )
 }
 
-/// Brings the schema up to date; what it was before.
-async fn schema(conn: &mut PgConnection) -> Result<u64, sqlx::Error> {
+/// Brings the schema up to date; what it was before, and is now.
+async fn schema(conn: &mut PgConnection) -> Result<(u64, u64), sqlx::Error> {
     run(
         conn,
         "SET LOCAL ROLE ledger_owner;
@@ -192,20 +197,44 @@ async fn schema(conn: &mut PgConnection) -> Result<u64, sqlx::Error> {
            version int PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())",
     )
     .await?;
-    let sql = "SELECT coalesce(max(version), 0)::bigint AS version FROM ledger.schema_version";
-    let row = sqlx::raw_sql(sql).fetch_one(&mut *conn).await?;
-    let from = u64::try_from(row.try_get::<i64, _>("version")?).unwrap_or(0);
+    let sql = "SELECT coalesce(max(version), 0)::bigint AS n FROM ledger.schema_version";
+    let from = number(conn, sql).await?;
     if from > SCHEMA_VERSION {
-        let text = format!("schema {from} is newer than this build ({SCHEMA_VERSION})");
-        return Err(sqlx::Error::Configuration(text.into()));
+        let serves = number(conn, "SELECT ledger.serves()::bigint AS n").await?;
+        run(conn, "RESET ROLE").await?;
+        return match newer(from, serves) {
+            None => Ok((from, from)),
+            Some(why) => Err(sqlx::Error::Configuration(why.into())),
+        };
     }
     for (version, text) in MIGRATIONS.iter().filter(|(version, _)| *version > from) {
         run(conn, text).await?;
         let note = format!("INSERT INTO ledger.schema_version (version) VALUES ({version})");
         run(conn, &note).await?;
     }
+    if from < SCHEMA_VERSION {
+        let note = format!(
+            "UPDATE ledger.schema_version SET serves = {SERVES} WHERE version = {SCHEMA_VERSION}"
+        );
+        run(conn, &note).await?;
+    }
     run(conn, "RESET ROLE").await?;
-    Ok(from)
+    Ok((from, SCHEMA_VERSION))
+}
+
+/// What a schema newer than this build's has against it, by the oldest one whose gates it serves.
+pub(super) fn newer(found: u64, serves: u64) -> Option<String> {
+    (serves > SCHEMA_VERSION).then(|| {
+        format!(
+            "the database has schema {found}, which serves gates of schema {serves} and newer: it is newer than \
+             this build ({SCHEMA_VERSION})"
+        )
+    })
+}
+
+async fn number(conn: &mut PgConnection, sql: &'static str) -> Result<u64, sqlx::Error> {
+    let row = sqlx::raw_sql(sql).fetch_one(conn).await?;
+    Ok(u64::try_from(row.try_get::<i64, _>("n")?).unwrap_or(0))
 }
 
 fn role(login: &Login, group: &str) -> String {

@@ -1,0 +1,43 @@
+//! Gates that are replaced one after the other, behind a database that was brought up to date first.
+
+use crate::older::{done, gate};
+use crate::postgres::{MIGRATE, run};
+use crate::sidecar::Estate;
+use crate::support::pg::Pg;
+use crate::tool::Tool;
+
+/// What the migration of a build to come would note: its schema, and the oldest whose gates go on with it.
+fn noted(schema: u64, serves: u64) -> String {
+    format!("INSERT INTO ledger.schema_version (version, serves) VALUES ({schema}, {serves})")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gate_goes_on_with_a_newer_schema_that_serves_it_and_waits_behind_one_that_does_not() {
+    let (tool, db) = (Tool::start().await, Pg::cluster().database().await);
+    let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "local");
+    let admin = estate.path("admin.url");
+    std::fs::write(&admin, &db.admin_url).unwrap();
+    std::fs::set_permissions(&admin, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    run(&db, &noted(12, 11)).await;
+    agent.call("work.do", "b", r#"{"n":1}"#).await.unwrap();
+    sidecar.stop().await;
+    // Whoever goes back by one version runs the older migration again: it has nothing to do.
+    let said = done(&estate, &MIGRATE);
+    assert!(said.contains("12"), "{said}");
+    let mut sidecar = estate.serve().await;
+    sidecar.open().await.call("work.do", "c", r#"{"n":1}"#).await.unwrap();
+    sidecar.stop().await;
+    run(&db, &noted(13, 12)).await;
+    let mut sidecar = estate.start();
+    let why = "the database has schema 13, which serves gates of schema 12 and newer: it is newer than this build (11)";
+    sidecar.not_ready(why).await;
+    assert!(crate::agent::Agent::try_open(&estate.socket(), &estate.receipts).await.is_err());
+    sidecar.stop().await;
+    let refused = gate(&estate, &MIGRATE);
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && told.contains(why), "{told}");
+    assert_eq!(tool.count(), 3);
+}
