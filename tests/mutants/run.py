@@ -7,9 +7,9 @@ run.py NAME...    these mutants
 run.py --list     their names
 
 Each mutant is a file in this directory's list (mutants.py): file, text that occurs exactly once, text
-to put there instead. Works on copies under target/mutants; dependencies are linked from the main
-target directory, so only the crate itself is compiled again. Two mutants at a time where there are
-cores for them, each with a copy of its own.
+to put there instead. Works on copies under target/mutants, with target directories of their own: what
+is in the main one stays the product. Dependencies are linked from there, so only the crate itself is
+compiled again. Two mutants at a time where there are cores for them, each with a copy of its own.
 """
 
 import os
@@ -45,13 +45,11 @@ class Place:
     @classmethod
     def make(cls, number: int) -> "Place":
         base = TARGET / "mutants"
-        # The first compiles where the dependencies are; another has links to them.
-        place = cls(base / f"tree{number}", TARGET if number == 0 else base / f"target{number}")
+        place = cls(base / f"tree{number}", base / f"target{number}")
         place.copy()
-        if number > 0:
-            shutil.rmtree(place.target, ignore_errors=True)
-            for part in ["deps", "build", ".fingerprint"]:
-                shutil.copytree(TARGET / "debug" / part, place.target / "debug" / part, copy_function=link)
+        shutil.rmtree(place.target, ignore_errors=True)
+        for part in ["deps", "build", ".fingerprint"]:
+            shutil.copytree(TARGET / "debug" / part, place.target / "debug" / part, copy_function=link)
         return place
 
     def copy(self) -> None:
