@@ -20,7 +20,7 @@ use super::posture::Postures;
 use super::rejected::Rejected;
 use super::run::{Place, Run, Runs, Sealed};
 use super::{Engine, Parts, Road, Settings};
-use crate::clock::random32;
+use crate::clock::{Clock, random32};
 use crate::domain::code::Code;
 use crate::domain::id::CallId;
 use crate::domain::json::Json;
@@ -32,6 +32,9 @@ use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self, Ledger, closing};
 use crate::policy::PolicyEngine;
+
+/// How long nobody looks whether the wall clock was set on.
+const LOOK: Duration = Duration::from_secs(5);
 
 impl Road {
     /// Tells the metrics how many runs are open, and how many of their calls wait for an approval.
@@ -262,15 +265,14 @@ impl Road {
 
     /// Ends a held call when its time is over, unless it ends otherwise first.
     pub(super) fn watch_hold(&self, run: &Arc<Run>, call: &CallId, expires: Timestamp) {
-        let left = expires.millis().saturating_sub(self.clock.now().millis());
-        let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
         let (run, call) = (Arc::clone(run), call.clone());
         let (ledger, stop) = (self.ledger.clone(), self.stop.clone());
+        let clock = Arc::clone(&self.clock);
         self.tasks.spawn(async move {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(left) => {}
+                () = reached(&*clock, expires) => {}
             }
             let waits = matches!(run.state.lock().calls.get(&call), Some(Place::Held));
             if waits {
@@ -284,14 +286,12 @@ impl Road {
     /// Seals the run when its wall time is over.
     pub(super) fn watch_wall(self: &Arc<Self>, run: &Arc<Run>) {
         let Some(expires) = run.expires else { return };
-        let left = expires.millis().saturating_sub(self.clock.now().millis());
-        let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
         let (road, run) = (Arc::clone(self), Arc::clone(run));
         self.tasks.spawn(async move {
             tokio::select! {
                 biased;
                 () = road.stop.cancelled() => return,
-                () = tokio::time::sleep(left) => {}
+                () = reached(&*road.clock, expires) => {}
             }
             road.seal_at_last(&run, "wall_seconds").await;
         });
@@ -342,5 +342,17 @@ impl Road {
     #[must_use]
     pub fn open_runs(&self) -> Vec<Arc<Run>> {
         self.runs.open()
+    }
+}
+
+/// Waits until the wall clock shows `at`, and never longer than that is away now: a clock that is set back prolongs
+/// nothing. One that is set on, as that of a machine that slept, is noticed within [`LOOK`].
+async fn reached(clock: &dyn Clock, at: Timestamp) {
+    let left = at.millis().saturating_sub(clock.now().millis());
+    let mut left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
+    while !left.is_zero() && clock.now() < at {
+        let pause = left.min(LOOK);
+        tokio::time::sleep(pause).await;
+        left = left.saturating_sub(pause);
     }
 }

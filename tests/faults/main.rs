@@ -19,6 +19,7 @@ mod sidecar;
 mod tool;
 
 mod bad_input;
+mod clock;
 mod crash;
 mod database;
 mod disk;

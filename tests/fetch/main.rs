@@ -15,6 +15,7 @@ mod answers;
 mod bounds;
 #[path = "../support/encodings.rs"]
 mod encodings;
+mod exhausted;
 #[allow(dead_code, reason = "other tests ask it more")]
 #[path = "../observe/gate.rs"]
 mod gate;

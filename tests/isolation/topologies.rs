@@ -80,6 +80,38 @@ fn under_uid_rules_nothing_leaves_and_a_rule_that_is_gone_is_found_and_shuts_the
     );
 }
 
+/// Corpus 16, FLT-034: whoever is out of memory is ended by this signal.
+#[test]
+fn while_a_killed_gate_is_away_the_agent_gets_nowhere_and_the_next_one_goes_on() {
+    world::run(
+        "topologies::while_a_killed_gate_is_away_the_agent_gets_nowhere_and_the_next_one_goes_on",
+        || {
+            let mut world = World::begin(|_| {});
+            world.rules();
+            world.doctor(AGENT).passed();
+            world.ready();
+            world.call().unwrap();
+            let at = operators(&world);
+
+            world.sidecar.kill();
+            let before = world.refused();
+            as_uid(AGENT, async move || escape(at));
+            let after = world.refused();
+            assert!(after[0] > before[0] && after[1] > before[1], "{before:?}, then {after:?}");
+            assert_eq!(world.canaries.seen(), (0, 0), "something got out");
+
+            world.restart();
+            // What was seen of the agent's place was seen by another process.
+            world.not_ready("isolation.missing: agent `test-agent`");
+            world.doctor(AGENT).passed();
+            world.ready();
+            world.call().unwrap();
+            assert_eq!(world.canaries.seen(), (0, 0), "something got out");
+            assert_eq!(kinds(&world.close(), "posture.observed"), 2);
+        },
+    );
+}
+
 #[test]
 fn in_a_network_of_its_own_the_agent_reaches_the_gate_and_nothing_else() {
     world::run(

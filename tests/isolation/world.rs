@@ -114,15 +114,26 @@ impl World {
         open(&program);
         let sidecar = estate.start();
         let world = World { canaries, tool, estate, sidecar, runtime, program };
-        let socket = world.estate.socket();
-        world.wait("the agent's socket", || socket.exists() && world.door().is_some());
+        world.opened();
+        world
+    }
+
+    /// Waits until the agent may connect and the gate says what it misses.
+    fn opened(&self) {
+        let socket = self.estate.socket();
+        self.wait("the agent's socket", || socket.exists() && self.door().is_some());
         std::os::unix::fs::chown(&socket, None, Some(GROUP)).unwrap();
         // Only a gate that is open says what it misses of agents.
-        world.runtime.block_on(crate::until("the open gate", || async {
-            let told = world.sidecar.readiness().await;
+        self.runtime.block_on(crate::until("the open gate", || async {
+            let told = self.sidecar.readiness().await;
             told.is_some_and(|(ready, text)| ready || text.contains("isolation."))
         }));
-        world
+    }
+
+    /// Starts the gate again after it was killed.
+    pub fn restart(&mut self) {
+        self.sidecar = self.estate.start();
+        self.opened();
     }
 
     fn wait(&self, what: &str, done: impl Fn() -> bool) {
