@@ -38,6 +38,9 @@ mod load;
 #[allow(dead_code, unreachable_pub, reason = "tests use more of it")]
 #[path = "../../tests/support/pg.rs"]
 mod pg;
+#[allow(dead_code, unreachable_pub, reason = "tests use more of it")]
+#[path = "../../tests/support/ports.rs"]
+mod ports;
 mod read;
 #[allow(dead_code, reason = "the other bench uses more of it")]
 #[path = "../road/table.rs"]

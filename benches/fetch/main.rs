@@ -28,6 +28,9 @@ mod server;
 #[allow(dead_code, reason = "the other bench uses more of it")]
 #[path = "../road/table.rs"]
 mod table;
+#[allow(dead_code, reason = "tests wait for more")]
+#[path = "../../tests/support/waiting.rs"]
+mod waiting;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -34,6 +34,9 @@ mod writer;
 #[allow(dead_code, unreachable_pub, reason = "tests use more of it")]
 #[path = "../../tests/support/pg.rs"]
 mod pg;
+#[allow(dead_code, unreachable_pub, reason = "tests use more of it")]
+#[path = "../../tests/support/ports.rs"]
+mod ports;
 
 use std::time::Duration;
 

@@ -27,6 +27,9 @@ mod bench;
 mod inside;
 #[path = "../../tests/support/pg.rs"]
 mod pg;
+#[allow(dead_code, unreachable_pub, reason = "tests use more of it")]
+#[path = "../../tests/support/ports.rs"]
+mod ports;
 #[path = "../../tests/limits/road.rs"]
 mod road;
 #[path = "../support/server.rs"]

@@ -12,7 +12,7 @@ use wicketgate::catalog::schema::Schema;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::tier::Tier;
-use wicketgate::enforce::Bounds;
+use wicketgate::enforce::{Bounds, Change};
 use wicketgate::ledger::sqlite::Sqlite;
 use wicketgate::tool::Toolbox;
 use wicketgate::tool::mcp::Upstreams;
@@ -45,7 +45,7 @@ impl Desk {
     /// Has these tools and no others from now on.
     pub async fn tools(&self, bindings: Vec<Binding>) {
         let toolbox = Toolbox::build(bindings, &Upstreams::new(&[])).unwrap();
-        self.gate.road.set_toolbox(toolbox).await.unwrap();
+        self.gate.road.change(Change { engine: None, toolbox, callers: None }).await.unwrap();
     }
 
     /// Asks directly and through the gate by turns, and prints the line.

@@ -8,6 +8,7 @@
     clippy::string_slice,
     clippy::cast_possible_truncation,
     clippy::needless_pass_by_value,
+    clippy::disallowed_methods,
     clippy::print_stderr,
     dead_code,
     missing_docs,
