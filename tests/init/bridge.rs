@@ -25,6 +25,11 @@ fn posts<'a>(seen: &'a [Seen], method: &str) -> Vec<&'a Seen> {
     seen.iter().filter(|s| s.method == "POST" && s.body["method"] == method).collect()
 }
 
+fn terminate(talk: &Talk) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(talk.process()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+}
+
 fn text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"))
 }
@@ -213,9 +218,44 @@ fn a_signal_ends_it_whatever_is_in_progress() {
     let mut talk: Talk = desk.talk(&["mcp"]);
     talk.request(1, "tools/call", &json!({"name": "hang", "arguments": {}}));
     gate.until(|seen, _| (posts(seen, "tools/call").len() == 1).then_some(()));
-    let pid = rustix::process::Pid::from_raw(i32::try_from(talk.process()).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    terminate(&talk);
     gate.until(|_, dropped| dropped.contains(&1).then_some(()));
+    talk.end().ends(0);
+}
+
+#[test]
+fn a_gate_that_is_silent_keeps_it_from_no_signal() {
+    for method in ["initialize", "notifications/initialized"] {
+        let (desk, gate) = desk();
+        let mut talk = desk.talk(&["mcp"]);
+        gate.fall_silent();
+        match method {
+            "initialize" => talk.request(0, method, &json!({})),
+            _ => talk.notify(method, &json!({})),
+        }
+        gate.until(|seen, _| (posts(seen, method).len() == 1).then_some(()));
+        terminate(&talk);
+        talk.end().ends(0);
+    }
+}
+
+#[test]
+fn a_client_that_asks_nothing_hears_of_changes_after_its_gate_was_replaced() {
+    let (desk, gate) = desk();
+    let mut talk = desk.talk(&["mcp"]);
+    talk.handshake();
+    let listened = |seen: &[Seen], session: &str| {
+        let of = |s: &&Seen| {
+            s.method == "GET" && s.headers.get("mcp-session-id").is_some_and(|id| id == session)
+        };
+        seen.iter().any(|s| of(&s)).then_some(())
+    };
+    gate.until(|seen, _| listened(seen, "s-1"));
+    gate.forget();
+    gate.until(|seen, _| listened(seen, "s-2"));
+    let seen = gate.seen();
+    assert_eq!(posts(&seen, "initialize").len(), 2);
+    assert_eq!(posts(&seen, "notifications/initialized").len(), 2);
     talk.end().ends(0);
 }
 

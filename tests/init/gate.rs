@@ -30,6 +30,7 @@ struct Facts {
     release: Notify,
     dropped: Mutex<Vec<i64>>,
     forgotten: Mutex<bool>,
+    silent: Mutex<bool>,
 }
 
 pub struct Gate {
@@ -59,6 +60,11 @@ impl Gate {
     /// Makes the session unknown, as after a restart.
     pub fn forget(&self) {
         *self.facts.forgotten.lock() = true;
+    }
+
+    /// Answers nothing any more.
+    pub fn fall_silent(&self) {
+        *self.facts.silent.lock() = true;
     }
 
     /// Waits until this is true of what was seen.
@@ -115,7 +121,12 @@ async fn answer(
     let seen = Seen { method: method.to_string(), path: uri.to_string(), headers, body };
     facts.seen.lock().push(seen.clone());
     facts.news.notify_one();
+    let silent = *facts.silent.lock();
+    if silent {
+        std::future::pending::<()>().await;
+    }
     match method {
+        Method::GET if *facts.forgotten.lock() => StatusCode::NOT_FOUND.into_response(),
         Method::GET => events(
             vec![json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})],
             None,

@@ -74,7 +74,7 @@ fn says_it_reads(tool: &Json) -> bool {
 pub fn check(draft: &Draft, base: &Path, forbidden: &[PathBuf]) -> Result<Arc<Server>, String> {
     let list = Value::Array(vec![draft.config(&json!({}))]);
     let config = Config::deserialize(list).map_err(|e| e.to_string())?;
-    let around = Surroundings { base_dir: base, env: &config::environment, forbidden };
+    let around = Surroundings { base_dir: base, env: &config::environment, forbidden, own: &[] };
     let servers = config.check(&around).map_err(|all| {
         // `servers[0].` says nothing about a file that is not written yet.
         let lines: Vec<String> =

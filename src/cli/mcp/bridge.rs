@@ -21,6 +21,8 @@ const IN_PROGRESS_MAX: usize = 512;
 const GRACE: Duration = Duration::from_secs(10);
 /// Before the stream of the gate's own messages is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The longest of them, while the gate refuses.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// For the end of a session.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -60,14 +62,18 @@ impl Bridge {
                     break;
                 }
                 Some(done) = self.working.join_next() => self.over(done),
-                line = lines.recv() => match line {
-                    None => break,
-                    Some(Line::Whole(text)) => self.take(text).await,
-                    Some(Line::TooLong) => {
-                        let why = "a message of more than 4 MiB";
-                        self.client.tell(rpc::error(None, rpc::INVALID_REQUEST, why, None)).await;
+                line = lines.recv() => {
+                    let Some(line) = line else { break };
+                    // WHY: a gate that is silent, or a client that reads nothing, must not keep this from its end.
+                    tokio::select! {
+                        biased;
+                        () = stop.asked() => {
+                            asked_to_stop = true;
+                            break;
+                        }
+                        () = self.hear(line) => {}
                     }
-                },
+                }
             }
         }
         if !asked_to_stop {
@@ -95,6 +101,16 @@ impl Bridge {
             Ok(id) => _ = self.open.remove(&id),
             Err(error) if error.is_cancelled() => {}
             Err(error) => tracing::error!(%error, "a request was lost"),
+        }
+    }
+
+    async fn hear(&mut self, line: Line) {
+        match line {
+            Line::Whole(text) => self.take(text).await,
+            Line::TooLong => {
+                let why = "a message of more than 4 MiB";
+                self.client.tell(rpc::error(None, rpc::INVALID_REQUEST, why, None)).await;
+            }
         }
     }
 
@@ -165,8 +181,11 @@ impl Bridge {
                 if self.client.has_session() {
                     let client = Arc::clone(&self.client);
                     self.listening.spawn(async move {
-                        while client.listen().await {
-                            tokio::time::sleep(PAUSE).await;
+                        let mut pause = PAUSE;
+                        while let Some(soon) = client.listen().await {
+                            pause =
+                                if soon { PAUSE } else { pause.saturating_mul(2).min(PAUSE_MAX) };
+                            tokio::time::sleep(pause).await;
                         }
                     });
                 }

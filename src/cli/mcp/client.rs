@@ -348,30 +348,35 @@ impl Client {
         }
     }
 
-    /// Passes on what the gate says outside of answers, until the stream ends. False if there is none.
-    pub async fn listen(&self) -> bool {
-        let (headers, _) = self.session_headers();
+    /// Passes on what the gate says outside of answers, until the stream ends. Whether to ask again soon, or rather
+    /// later, as it was refused; `None` if never.
+    pub async fn listen(&self) -> Option<bool> {
+        let (headers, turn) = self.session_headers();
         let path = self.paths.session.clone();
         let ask = Ask { method: Method::GET, path, headers, body: Bytes::new() };
         // A gate that is not there is not started for this.
-        let Ok(mut answer) = self.gate.send(ask).await else { return true };
+        let Ok(mut answer) = self.gate.send(ask).await else { return Some(true) };
         if answer.status == http::StatusCode::METHOD_NOT_ALLOWED {
-            return false;
+            return None;
+        }
+        if answer.status == http::StatusCode::NOT_FOUND {
+            // Another gate in the place of the one before: its changes are to be heard, too.
+            return Some(self.renew(turn).await.is_ok());
         }
         if !answer.status.is_success() || !answer.is_stream() {
-            return true;
+            return Some(false);
         }
         let mut events = sse::Reader::new(MESSAGE_BYTES_MAX);
         while let Ok(Some(piece)) = answer.piece().await {
-            let Ok(new) = events.push(&piece) else { return true };
+            let Ok(new) = events.push(&piece) else { return Some(true) };
             for event in new {
                 let message = event.data.into_bytes();
                 if Message::read(&message).is_ok() && !self.tell(message).await {
-                    return false;
+                    return None;
                 }
             }
         }
-        true
+        Some(true)
     }
 
     /// Ends the session.

@@ -22,7 +22,8 @@ const CURSOR_BYTES_MAX: usize = 4 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     tools: Vec<Json>,
-    by_name: BTreeMap<String, usize>,
+    /// Where each stands; nowhere, if the name is there more than once.
+    by_name: BTreeMap<String, Option<usize>>,
     /// What was left out, and why.
     pub left_out: Vec<String>,
 }
@@ -30,12 +31,12 @@ pub(super) struct Listed {
 impl Listed {
     /// The tool of this name.
     pub fn get(&self, name: &str) -> Option<&Json> {
-        self.by_name.get(name).and_then(|at| self.tools.get(*at))
+        self.by_name.get(name).copied().flatten().and_then(|at| self.tools.get(at))
     }
 
     /// Every tool that can be told from all others.
     pub fn tools(&self) -> Vec<Json> {
-        let mut kept: Vec<usize> = self.by_name.values().copied().collect();
+        let mut kept: Vec<usize> = self.by_name.values().copied().flatten().collect();
         kept.sort_unstable();
         kept.into_iter().filter_map(|at| self.tools.get(at).cloned()).collect()
     }
@@ -50,9 +51,13 @@ impl Listed {
         let Some(name) = tool.get("name").and_then(Json::as_str).map(str::to_owned) else {
             return self.left_out.push("a tool has no name".to_owned());
         };
-        if self.by_name.insert(name.clone(), self.tools.len()).is_some() {
-            self.by_name.remove(&name);
-            self.left_out.push(format!("`{name}` is there twice"));
+        match self.by_name.get_mut(&name) {
+            None => _ = self.by_name.insert(name, Some(self.tools.len())),
+            Some(at) => {
+                if at.take().is_some() {
+                    self.left_out.push(format!("`{name}` is there more than once"));
+                }
+            }
         }
         self.tools.push(tool);
     }
@@ -140,6 +145,20 @@ mod tests {
     fn what_is_no_page_is_refused() {
         for text in ["[]", "{}", r#"{"tools":{}}"#, r#"{"tools":[],"nextCursor":7}"#] {
             assert!(page(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_there_more_than_once_is_nobodys_however_often() {
+        for times in 2..6 {
+            let mut listed = Listed::default();
+            for n in 0..times {
+                let text = format!(r#"{{"name":"a","description":"{n}"}}"#);
+                listed.add(&RawValue::from_string(text).unwrap());
+            }
+            listed.add(&RawValue::from_string(r#"{"name":"b"}"#.into()).unwrap());
+            assert!(listed.get("a").is_none() && listed.get("b").is_some(), "{times}");
+            assert_eq!((listed.tools().len(), listed.left_out.len()), (1, 1), "{times}");
         }
     }
 }
