@@ -1,16 +1,18 @@
 //! Accepts connections and drives them: limits, back-off and drain in one place for every door.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::Incoming;
+use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::handover::{self, Waiting};
 use super::listener::{Listener, Stream};
 use crate::identity::Peer;
 
@@ -109,17 +111,17 @@ fn of_one_connection(error: &std::io::Error) -> bool {
 
 /// Drives one connection of either protocol to its end: the client's first bytes say which.
 ///
-/// Half a close is no leaving: a client may have said all it wants to say and still wait for the answer.
+/// Half a close is no leaving: a client may have said all it wants to say and still wait for the answer. One
+/// that takes nothing of an answer is hung up on.
 pub(super) async fn either<S, B>(stream: Stream, service: S, closing: CancellationToken)
 where
     S: hyper::service::Service<
             http::Request<Incoming>,
             Response = http::Response<B>,
-            Error = std::convert::Infallible,
+            Error = Infallible,
         > + Send,
     S::Future: Send + 'static,
-    B: hyper::body::Body + Send + 'static,
-    B::Data: Send,
+    B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
@@ -139,7 +141,21 @@ where
         .max_local_error_reset_streams(RESETS_MAX)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(20));
-    to_its_end(builder.serve_connection(TokioIo::new(stream), service), closing).await;
+    let waiting = Arc::<Waiting>::default();
+    let of_connection = Arc::clone(&waiting);
+    let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
+        let is_http2 = request.version() == http::Version::HTTP_2;
+        let (answer, waiting) = (service.call(request), Arc::clone(&of_connection));
+        async move {
+            let answer = answer.await?;
+            Ok::<_, Infallible>(handover::handed(answer, is_http2.then_some(&waiting)))
+        }
+    });
+    tokio::select! {
+        biased;
+        () = to_its_end(builder.serve_connection(TokioIo::new(stream), service), closing) => {}
+        () = waiting.stalled() => tracing::debug!("hung up: an answer was not taken"),
+    }
 }
 
 /// Drives one HTTP/1.1 connection to its end.
@@ -148,7 +164,7 @@ where
     S: hyper::service::Service<
             http::Request<Incoming>,
             Response = http::Response<B>,
-            Error = std::convert::Infallible,
+            Error = Infallible,
         >,
     B: hyper::body::Body + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,

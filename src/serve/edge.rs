@@ -20,6 +20,7 @@ use tonic::service::Routes;
 use tower::ServiceExt as _;
 
 use super::body::Timely;
+use super::handover::Place;
 use super::mcp::Mcp;
 use super::problem::Problem;
 use super::{Faces, timeout};
@@ -45,7 +46,7 @@ pub(super) struct Edge {
 }
 
 impl Edge {
-    /// `requests_max` bounds requests of the gate that wait for an answer, over all connections;
+    /// `requests_max` bounds requests of the gate whose answers are not yet taken, over all connections;
     /// health and reflection are not counted, so that a busy gate can still say how it is.
     pub(super) fn new(
         routes: Routes,
@@ -96,7 +97,7 @@ impl hyper::service::Service<http::Request<Incoming>> for Door {
             }
             let ours = request.uri().path().starts_with(GATE);
             let place = match Arc::clone(&door.edge.room).try_acquire_owned() {
-                Ok(place) if ours => Some(place),
+                Ok(place) if ours => Some(Place::new(place)),
                 Err(_) if ours => return Ok(door.refusal(&overloaded())),
                 Ok(_) | Err(_) => None,
             };
@@ -114,11 +115,14 @@ impl hyper::service::Service<http::Request<Incoming>> for Door {
                     Err(_) => return Ok(overdue().into_http()),
                 },
             };
-            drop(place);
-            Ok(match answer {
+            let mut answer = match answer {
                 Ok(answer) => door.reworded(answer),
                 Err(never) => match never {},
-            })
+            };
+            if let Some(place) = place {
+                place.keep(&mut answer);
+            }
+            Ok(answer)
         })
     }
 }

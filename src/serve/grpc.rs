@@ -39,7 +39,7 @@ pub struct Settings {
     pub places: Vec<Place>,
     /// Connections at the same time, on each listener. More are closed at once.
     pub connections_max: usize,
-    /// Requests waiting for an answer at the same time, over all listeners. More are `overloaded`.
+    /// Requests whose answers are not yet made and taken, over all listeners. More are `overloaded`.
     pub requests_max: usize,
     /// How long open requests may take to end once shutdown is asked for.
     pub drain: Duration,

@@ -32,7 +32,7 @@ const PREFACE_BYTES: usize = 16;
 const PREFACE_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long a client may take nothing of what it is sent.
-const STALLS_MAX: Duration = Duration::from_secs(30);
+pub(super) const STALLS_MAX: Duration = Duration::from_secs(30);
 
 /// Can stand nowhere in a request, and ends what looks like headers: whoever reads it answers 400.
 const POISON: &[u8] = b"\0\r\n\r\n";

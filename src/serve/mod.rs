@@ -22,6 +22,7 @@ pub(crate) mod driver;
 mod edge;
 mod framing;
 pub mod grpc;
+mod handover;
 pub mod listener;
 pub mod mcp;
 pub mod operator;
@@ -87,7 +88,7 @@ impl std::fmt::Debug for Faces {
 pub enum Access {
     /// The whole road: run token, admission, judgement, ledger.
     Enforced,
-    /// A caller or the holder of a run token, nothing is run.
+    /// A caller, the holder of a run token or, at `enrol`, of an enrolment token; nothing is run.
     Identified,
     /// An operator with a role that has the right.
     Operated,
@@ -137,14 +138,30 @@ pub const SURFACE: &[(&str, Access)] = &[
     ("GET /livez", Access::Open),
     ("GET /readyz", Access::Open),
     ("GET /metrics", Access::Open),
+    ("GET /v1/amendments", Access::Operated),
+    ("POST /v1/amendments", Access::Operated),
+    ("GET /v1/amendments/{bundle}", Access::Operated),
+    ("POST /v1/amendments/{bundle}", Access::Operated),
+    ("POST /v1/amendments/{bundle}/activate", Access::Operated),
     ("GET /v1/approvals", Access::Operated),
     ("GET /v1/approvals/{run}/{call}", Access::Operated),
     ("POST /v1/approvals/{run}/{call}", Access::Operated),
     ("POST /v1/approvals/{run}/{call}/modify", Access::Operated),
+    ("GET /v1/break-glass", Access::Operated),
+    ("POST /v1/break-glass", Access::Operated),
+    ("POST /v1/break-glass/{nonce}/close", Access::Operated),
+    ("POST /v1/break-glass/{nonce}/review", Access::Operated),
     ("GET /v1/control", Access::Operated),
     ("POST /v1/control", Access::Operated),
     ("GET /v1/control/{seq}", Access::Operated),
+    ("POST /v1/enrol", Access::Identified),
+    ("GET /v1/erasures", Access::Operated),
+    ("POST /v1/erasures", Access::Operated),
+    ("GET /v1/erasures/{seq}", Access::Operated),
+    ("POST /v1/exports", Access::Operated),
     ("GET /v1/fleet", Access::Operated),
+    ("GET /v1/holds", Access::Operated),
+    ("POST /v1/holds", Access::Operated),
     ("GET /v1/runs", Access::Operated),
 ];
 

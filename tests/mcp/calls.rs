@@ -104,6 +104,30 @@ async fn a_held_call_says_how_to_wait_and_asking_again_is_the_same_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_call_is_the_same_one_after_the_gate_was_killed() {
+    let mut gate = Gate::start().await;
+    let held = |gate: &Gate| {
+        gate.alone_bytes(
+            "/mcp",
+            "tools/call",
+            json!({"name": "work.held", "arguments": {"n": 1}}),
+            &[],
+        )
+    };
+    let call = |result: &Value| result["_meta"]["wicketgate.dev/call"].clone();
+    let first = gate.raw(&held(&gate)).await.unwrap().result();
+    gate.sidecar.kill();
+    let Gate { tool, estate, .. } = gate;
+    let gate = Gate::again(tool, estate).await;
+    let again = gate.raw(&held(&gate)).await.unwrap().result();
+    assert_eq!((call(&again), again["isError"].clone()), (call(&first), json!(true)), "{again}");
+    let other = gate.call("work.held", json!({"n": 2})).await.result();
+    assert_ne!(call(&other), call(&first), "another call");
+    let summary = gate.checked().await;
+    assert_eq!(kinds(&summary, "call.held"), 2, "{summary}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_can_ask_a_person_may_go_on_waiting_and_no_answer_is_an_approval() {
     let gate = Gate::start().await;
     let call = |more: Value| {

@@ -91,6 +91,21 @@ async fn a_listener_is_told_that_the_tools_changed_and_when_the_stream_ends() {
     let list = gate.alone("tools/list", json!({})).await.result();
     assert!(list.to_string().contains("does other work"), "{list}");
 
+    // A manifest that grants other tools shows other tools.
+    gate.estate.manifest("1.0.1", "manifest", |text| {
+        let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let tools = manifest["spec"]["tools"].as_array_mut().unwrap();
+        tools.retain(|tool| tool["name"] != "work.fail");
+        manifest.to_string()
+    });
+    gate.sidecar.signal(Signal::HUP);
+    let changed = listening.event(&mut kept).await.unwrap();
+    assert_eq!(changed["method"], "notifications/tools/list_changed");
+    let changed = session_stream.event(&mut String::new()).await.unwrap();
+    assert_eq!(changed, json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    let list = gate.alone("tools/list", json!({})).await.result();
+    assert!(!list.to_string().contains("work.fail"), "{list}");
+
     gate.sidecar.signal(Signal::TERM);
     let last = listening.event(&mut kept).await.unwrap();
     assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(1), &json!("complete")));

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
 use wicketgate::catalog::server::METHODS;
+use wicketgate::operator::http::{ENROLMENT, ROUTES};
 use wicketgate::serve::{Access, SURFACE, pb};
 
 fn methods(descriptors: &[u8]) -> Vec<String> {
@@ -34,6 +35,19 @@ fn the_surface_lists_every_compiled_method_and_no_other() {
         .map(|(name, _)| (*name).to_owned())
         .collect();
     assert_eq!(listed, compiled);
+}
+
+#[test]
+fn the_surface_lists_every_route_of_operators_and_no_other() {
+    let operated = SURFACE.iter().filter(|(_, access)| *access == Access::Operated);
+    let operated: BTreeSet<_> =
+        operated.map(|(name, _)| *name).filter(|n| n.contains(' ')).collect();
+    assert_eq!(operated, ROUTES.into_iter().map(|(route, _)| route).collect());
+    let others = SURFACE.iter().filter(|(name, access)| {
+        name.contains(" /") && !matches!(access, Access::Operated | Access::Open)
+    });
+    let others: Vec<_> = others.collect();
+    assert_eq!(others, [&(ENROLMENT, Access::Identified)]);
 }
 
 #[test]

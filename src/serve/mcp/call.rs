@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::ask::Request;
 use super::exchange::Exchange;
@@ -47,15 +46,10 @@ struct Told {
 }
 
 /// Answers a request that goes down the road: at once if it is quick, else as a stream.
-pub(super) async fn answer(
-    exchange: Exchange,
-    manner: Manner,
-    ask: Request,
-    place: OwnedSemaphorePermit,
-) -> Answer {
+pub(super) async fn answer(exchange: Exchange, manner: Manner, ask: Request) -> Answer {
     let accepts = exchange.accepts;
     let work = async move {
-        let told = match called(&exchange, &manner, &ask).await {
+        match called(&exchange, &manner, &ask).await {
             Ok(Rendered { notes, result }) => {
                 Told { status: StatusCode::OK, notes, message: rpc::result(&ask.id, &result) }
             }
@@ -64,9 +58,7 @@ pub(super) async fn answer(
                 let (status, message) = refused.message(Some(&ask.id), manner.style.modern);
                 Told { status, notes: Vec::new(), message }
             }
-        };
-        drop(place);
-        told
+        }
     };
     let mut work: Pin<Box<dyn Future<Output = Told> + Send>> = Box::pin(work);
     if !accepts.events {
@@ -115,7 +107,15 @@ async fn called(exchange: &Exchange, manner: &Manner, ask: &Request) -> Result<R
     let holds = &exchange.shared.holds;
     let call = match wanted_id(ask, manner.style.modern)? {
         Some(id) => id,
-        None => holds.find(&key).unwrap_or_else(|| minted(exchange, &run, &asked)),
+        None => match holds.find(&key) {
+            Some(held) => held,
+            // The books know what this process has forgotten, or never knew.
+            None => exchange
+                .road
+                .held_like(&run, &asked.tool, &asked.arguments)
+                .await?
+                .map_or_else(|| minted(exchange, &run, &asked), |held| held.to_string()),
+        },
     };
     let request = CallRequest {
         tool: asked.tool.clone(),

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, StatusCode};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::ask::{Ask, Request, as_id};
 use super::call::{self, Manner};
@@ -25,7 +24,7 @@ use crate::serve::problem::Problem;
 use crate::serve::problem::mcp::Broken;
 
 /// Answers one POST.
-pub(super) async fn post(exchange: Exchange, ask: Ask, place: OwnedSemaphorePermit) -> Answer {
+pub(super) async fn post(exchange: Exchange, ask: Ask) -> Answer {
     let faces = exchange.shared.faces.clone();
     let id = match &ask {
         Ask::Request(ask) => Some(ask.id.clone()),
@@ -34,7 +33,7 @@ pub(super) async fn post(exchange: Exchange, ask: Ask, place: OwnedSemaphorePerm
     let answer = match ask {
         Ask::Request(ask) if ask.method == "initialize" => initialize(&exchange, &ask).await,
         Ask::Request(ask) => match session(&exchange) {
-            Ok(session) => requested(exchange, session, ask, place).await,
+            Ok(session) => requested(exchange, session, ask).await,
             Err(refused) => Err(refused),
         },
         Ask::Notification(ask) => session(&exchange).map(|session| {
@@ -146,7 +145,6 @@ async fn requested(
     exchange: Exchange,
     session: Arc<Session>,
     ask: Request,
-    place: OwnedSemaphorePermit,
 ) -> Result<Answer, Refused> {
     let thread = thread(&exchange, &session);
     let good = |result: &[u8]| reply::json(StatusCode::OK, rpc::result(&ask.id, result));
@@ -171,7 +169,7 @@ async fn requested(
                 elicits: false,
                 capabilities: Vec::new(),
             };
-            Ok(call::answer(exchange, manner, ask, place).await)
+            Ok(call::answer(exchange, manner, ask).await)
         }
         method => Err(Refused::method(method)),
     }

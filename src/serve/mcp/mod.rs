@@ -9,10 +9,11 @@
 use std::sync::Arc;
 
 use hyper::body::Incoming;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::Faces;
+use super::handover::Place;
 use super::problem::Problem;
 use super::problem::mcp::Broken;
 use crate::domain::code::Code;
@@ -127,7 +128,7 @@ impl Mcp {
             closing,
         };
         match verb {
-            Verb::Post => post(exchange, body, place).await,
+            Verb::Post => post(exchange, body, Place::new(place)).await,
             Verb::Get => legacy::get(&exchange),
             Verb::Delete => legacy::delete(&exchange).await,
         }
@@ -158,11 +159,7 @@ impl Verb {
     }
 }
 
-async fn post(
-    exchange: Exchange,
-    body: Incoming,
-    place: OwnedSemaphorePermit,
-) -> Result<Answer, Refused> {
+async fn post(exchange: Exchange, body: Incoming, place: Place) -> Result<Answer, Refused> {
     if !exchange.accepts.json && !exchange.accepts.events {
         return Err(Refused::broken(Broken::Accept, "neither JSON nor events are accepted"));
     }
@@ -176,10 +173,17 @@ async fn post(
         }
     };
     drop(body);
-    if by_header || (is_alone(&ask) && !legacy::is_initialize(&ask)) {
-        return Ok(modern::post(exchange, ask, place).await);
+    // A stream of changes has a place among those.
+    let place = Some(place).filter(|_| !modern::is_listening(&ask));
+    let mut answer = if by_header || (is_alone(&ask) && !legacy::is_initialize(&ask)) {
+        modern::post(exchange, ask).await
+    } else {
+        legacy::post(exchange, ask).await
+    };
+    if let Some(place) = place {
+        place.keep(&mut answer);
     }
-    Ok(legacy::post(exchange, ask, place).await)
+    Ok(answer)
 }
 
 /// Whether the headers say that the request stands alone.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::ask::{Ask, Request};
 use super::call::{self, Manner};
@@ -26,8 +25,16 @@ const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const META_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const META_SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
+/// The method whose answer is a stream of changes.
+const LISTEN: &str = "subscriptions/listen";
+
+/// Whether a stream of changes is asked for.
+pub(super) fn is_listening(ask: &Ask) -> bool {
+    matches!(ask, Ask::Request(ask) if ask.method == LISTEN)
+}
+
 /// Answers one POST.
-pub(super) async fn post(exchange: Exchange, ask: Ask, place: OwnedSemaphorePermit) -> Answer {
+pub(super) async fn post(exchange: Exchange, ask: Ask) -> Answer {
     let faces = exchange.shared.faces.clone();
     let ask = match ask {
         Ask::Request(ask) => ask,
@@ -39,17 +46,13 @@ pub(super) async fn post(exchange: Exchange, ask: Ask, place: OwnedSemaphorePerm
         }
     };
     let id = ask.id.clone();
-    match requested(exchange, ask, place).await {
+    match requested(exchange, ask).await {
         Ok(answer) => answer,
         Err(refused) => refused.answer(&faces, Some(&id), true),
     }
 }
 
-async fn requested(
-    exchange: Exchange,
-    ask: Request,
-    place: OwnedSemaphorePermit,
-) -> Result<Answer, Refused> {
+async fn requested(exchange: Exchange, ask: Request) -> Result<Answer, Refused> {
     mirror::standard(&exchange.headers, &ask)?;
     let version = ask.meta(META_VERSION).and_then(Json::as_str);
     let version = version.ok_or_else(|| missing(META_VERSION))?;
@@ -66,7 +69,7 @@ async fn requested(
             Ok(shown.seeded(complete(shown.discovered())))
         }
         "tools/list" => Ok(complete(exchange.shown(&thread, &ask).await?.page(&ask, true)?)),
-        "subscriptions/listen" => listen(&exchange, &ask),
+        LISTEN => listen(&exchange, &ask),
         method if method == "tools/call" || METHODS.contains(&method) => {
             let manner = Manner {
                 style: Style {
@@ -80,7 +83,7 @@ async fn requested(
                 elicits: elicits(capabilities),
                 capabilities: declared(capabilities),
             };
-            Ok(call::answer(exchange, manner, ask, place).await)
+            Ok(call::answer(exchange, manner, ask).await)
         }
         method => Err(Refused::method(method)),
     }

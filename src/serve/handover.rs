@@ -1,0 +1,310 @@
+//! Answers on their way to a client: their places are free again when they are taken, and a client that takes
+//! nothing is hung up on.
+//!
+//! Over HTTP/1.1 the wire shows whether a client reads (`listener`). Over HTTP/2 it may read the wire, answer
+//! pings, and still give an answer no window (RFC 9113, 5.2): that answer waits in memory, and nothing on the
+//! wire tells.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use parking_lot::Mutex;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::listener::STALLS_MAX;
+
+/// Bytes of an answer that are handed over at a time: a client that reads slowly, but reads, is waited for.
+/// No frame is larger unless the client asks for it (RFC 9113, 4.2).
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// Bytes of the last piece of what is longer. Whether the last piece was taken shows nowhere, since nobody
+/// asks for another; so it is a small one.
+const LAST_BYTES: usize = 1024;
+
+/// A request's place among those that are answered. It is kept until the answer is taken: answers in memory
+/// are never more than places.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    _permit: Arc<OwnedSemaphorePermit>,
+}
+
+impl Place {
+    pub(super) fn new(permit: OwnedSemaphorePermit) -> Self {
+        Self { _permit: Arc::new(permit) }
+    }
+
+    /// Keeps the place for as long as there is something of this answer.
+    pub(super) fn keep<B>(self, answer: &mut http::Response<B>) {
+        answer.extensions_mut().insert(self);
+    }
+}
+
+/// The answers of one connection of which something waits to be taken, with the time since when.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    since: BTreeMap<u64, Instant>,
+    answers: u64,
+}
+
+impl Waiting {
+    /// Returns when the client has taken nothing of an answer for too long: half as long again at most.
+    pub(super) async fn stalled(&self) {
+        let mut ticks = tokio::time::interval(STALLS_MAX / 2);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let now = ticks.tick().await;
+            let is_over = |since: &Instant| now.saturating_duration_since(*since) >= STALLS_MAX;
+            if self.0.lock().since.values().any(is_over) {
+                return;
+            }
+        }
+    }
+
+    fn begin(self: &Arc<Self>) -> Watched {
+        let mut state = self.0.lock();
+        state.answers += 1;
+        Watched { waiting: Arc::clone(self), answer: state.answers }
+    }
+}
+
+/// One of these answers.
+#[derive(Debug)]
+struct Watched {
+    waiting: Arc<Waiting>,
+    answer: u64,
+}
+
+impl Watched {
+    fn waits(&self) {
+        self.waiting.0.lock().since.insert(self.answer, Instant::now());
+    }
+
+    fn taken(&self) {
+        self.waiting.0.lock().since.remove(&self.answer);
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.taken();
+    }
+}
+
+/// An answer as it is handed over: piece by piece where the wire does not show whether it is taken.
+pub(super) struct Handed<B> {
+    inner: B,
+    /// What is left of a frame.
+    rest: Bytes,
+    begun: bool,
+    watched: Option<Watched>,
+    _place: Option<Place>,
+}
+
+/// The answer on its way; `waiting` is its connection's, if that is one of HTTP/2.
+pub(super) fn handed<B>(
+    mut answer: http::Response<B>,
+    waiting: Option<&Arc<Waiting>>,
+) -> http::Response<Handed<B>> {
+    let place = answer.extensions_mut().remove();
+    let watched = waiting.map(Waiting::begin);
+    answer.map(|inner| Handed { inner, rest: Bytes::new(), begun: false, watched, _place: place })
+}
+
+impl<B> Handed<B> {
+    /// The next piece of the frame at hand.
+    fn piece(&mut self) -> Bytes {
+        let before_last = self.rest.len().saturating_sub(LAST_BYTES);
+        let bytes = if before_last == 0 { self.rest.len() } else { before_last.min(PIECE_BYTES) };
+        self.rest.split_to(bytes)
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Handed<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = &mut *self;
+        let Some(watched) = &this.watched else { return Pin::new(&mut this.inner).poll_frame(cx) };
+        // Who asks for more has taken what there was.
+        watched.taken();
+        if this.rest.is_empty() {
+            let Some(frame) = ready!(Pin::new(&mut this.inner).poll_frame(cx)?) else {
+                return Poll::Ready(None);
+            };
+            this.begun = true;
+            match frame.into_data() {
+                Ok(data) => this.rest = data,
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
+        watched.waits();
+        Poll::Ready(Some(Ok(Frame::data(this.piece()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        // WHY: after the end nobody asks for more, and nobody would see whether the last piece is taken.
+        let known = self.watched.is_none() || !self.begun;
+        known && self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (inner, rest) = (self.inner.size_hint(), u64::try_from(self.rest.len()).unwrap_or(0));
+        let mut hint = SizeHint::new();
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper.saturating_add(rest));
+        }
+        hint.set_lower(inner.lower().saturating_add(rest));
+        hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use http_body_util::{BodyExt as _, Full, StreamBody};
+    use hyper::body::Incoming;
+    use hyper::client::conn::http2::{Builder, SendRequest};
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use tokio::net::UnixStream;
+    use tokio::sync::Semaphore;
+    use tokio::task::JoinHandle;
+    use tokio_util::sync::CancellationToken;
+    use tonic::body::Body as Any;
+
+    use super::*;
+    use crate::serve::{driver, listener};
+
+    /// A server whose every answer is `made` and has a place.
+    struct World {
+        folder: tempfile::TempDir,
+        room: Arc<Semaphore>,
+        shutdown: CancellationToken,
+    }
+
+    impl World {
+        async fn answering<F>(made: F) -> Self
+        where
+            F: Fn() -> Any + Clone + Send + Sync + 'static,
+        {
+            let folder = tempfile::tempdir().unwrap();
+            let door = listener::socket(&folder.path().join("s")).await.unwrap();
+            let (room, shutdown) = (Arc::new(Semaphore::new(8)), CancellationToken::new());
+            let limits = driver::Limits { connections: 8, drain: Duration::ZERO };
+            let places = Arc::clone(&room);
+            tokio::spawn(driver::run(door, limits, shutdown.clone(), move |io, _, closing| {
+                let (made, places) = (made.clone(), Arc::clone(&places));
+                let answer = move |_: http::Request<Incoming>| {
+                    let permit = Arc::clone(&places).try_acquire_owned().unwrap();
+                    let mut answer = http::Response::new(made());
+                    Place::new(permit).keep(&mut answer);
+                    async move { Ok::<_, Infallible>(answer) }
+                };
+                driver::either(io, hyper::service::service_fn(answer), closing)
+            }));
+            Self { folder, room, shutdown }
+        }
+
+        /// A client whose window for each answer is so many bytes at first.
+        async fn client(&self, window: u32) -> (SendRequest<Full<Bytes>>, JoinHandle<()>) {
+            let stream = UnixStream::connect(self.folder.path().join("s")).await.unwrap();
+            let (client, connection) = Builder::new(TokioExecutor::new())
+                .initial_stream_window_size(window)
+                .handshake(TokioIo::new(stream))
+                .await
+                .unwrap();
+            (client, tokio::spawn(async move { drop(connection.await) }))
+        }
+    }
+
+    impl Drop for World {
+        fn drop(&mut self) {
+            self.shutdown.cancel();
+        }
+    }
+
+    async fn ask(client: &mut SendRequest<Full<Bytes>>) -> http::Response<Incoming> {
+        let request = http::Request::get("http://gate/").body(Full::default()).unwrap();
+        client.send_request(request).await.unwrap()
+    }
+
+    fn full(bytes: usize) -> Any {
+        Any::new(Full::new(Bytes::from(vec![7; bytes])))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_opens_no_window_is_hung_up_on_and_its_places_are_free_again() {
+        for (window, bytes) in [(0, 1), (0, 100_000), (1, 2 * LAST_BYTES), (65_535, 100_000)] {
+            let world = World::answering(move || full(bytes)).await;
+            let (mut client, connection) = world.client(window).await;
+            let untaken = [ask(&mut client).await, ask(&mut client).await];
+            assert_eq!(world.room.available_permits(), 6, "{window} {bytes}");
+            tokio::time::timeout(STALLS_MAX * 2, connection).await.unwrap().unwrap();
+            drop(world.room.acquire_many(8).await.unwrap());
+            for answer in untaken {
+                assert!(answer.into_body().collect().await.is_err(), "{window} {bytes}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_slowly_gets_all_of_it() {
+        let bytes = 20 * PIECE_BYTES;
+        let world = World::answering(move || full(bytes)).await;
+        let (mut client, _connection) = world.client(16_384).await;
+        let mut body = ask(&mut client).await.into_body();
+        let mut taken = 0;
+        while let Some(frame) = body.frame().await {
+            taken += frame.unwrap().into_data().unwrap().len();
+            tokio::time::sleep(STALLS_MAX / 2).await;
+        }
+        assert_eq!(taken, bytes);
+        drop(world.room.acquire_many(8).await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_takes_its_time_is_waited_for() {
+        let world = World::answering(|| {
+            let late = futures_util::stream::once(async {
+                tokio::time::sleep(STALLS_MAX * 10).await;
+                Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"late")))
+            });
+            Any::new(StreamBody::new(late))
+        })
+        .await;
+        let (mut client, _connection) = world.client(65_535).await;
+        let answer = ask(&mut client).await.into_body().collect().await.unwrap();
+        assert_eq!(answer.to_bytes(), "late");
+    }
+
+    #[tokio::test]
+    async fn a_text_is_handed_over_whole_in_pieces_of_which_the_last_is_small() {
+        for bytes in [0, 1, LAST_BYTES, LAST_BYTES + 1, PIECE_BYTES + LAST_BYTES, 50_000] {
+            let text: Vec<u8> = (0..bytes).map(|n| u8::try_from(n % 251).unwrap()).collect();
+            let answer = http::Response::new(Full::new(Bytes::from(text.clone())));
+            let mut body = handed(answer, Some(&Arc::default())).into_body();
+            let (mut pieces, mut whole) = (Vec::new(), Vec::new());
+            assert_eq!(body.size_hint().exact(), Some(u64::try_from(bytes).unwrap()));
+            while let Some(frame) = body.frame().await {
+                let data = frame.unwrap().into_data().unwrap();
+                pieces.push(data.len());
+                whole.extend_from_slice(&data);
+            }
+            assert_eq!(whole, text);
+            assert!(pieces.iter().all(|piece| *piece <= PIECE_BYTES), "{pieces:?}");
+            assert!(pieces.last().is_none_or(|last| *last <= LAST_BYTES), "{pieces:?}");
+        }
+    }
+}
