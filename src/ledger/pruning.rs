@@ -61,10 +61,8 @@ pub async fn plan(reader: &dyn LedgerReader, row: &ChainRow, asked: &Asked) -> R
     }
     let fleet = Said::read(reader, row).await?;
     if let Some(plan) = fleet.interrupted(reader, row).await? {
+        fleet.free(reader, row, plan.to).await?;
         return Ok(plan);
-    }
-    if fleet.holds.contains(&None) {
-        return refused("the chain is under legal hold");
     }
     // The last entry always stays, so that a writer finds where it was.
     let mut to = asked.below.unwrap_or(row.head.size).min(row.head.size.saturating_sub(1));
@@ -80,19 +78,24 @@ pub async fn plan(reader: &dyn LedgerReader, row: &ChainRow, asked: &Asked) -> R
         to = *first;
     }
     let to = to / WIDTH * WIDTH;
-    for run in fleet.holds.iter().flatten() {
-        let Some(id) = RunId::parse(run) else {
-            return refused(format!("a hold names run `{run}`"));
-        };
-        let rows = reader.run_entries(&row.chain, &id).await?;
-        if rows.iter().any(|row| row.seq < to) {
-            return refused(format!("run {run} is under legal hold"));
-        }
-    }
+    fleet.free(reader, row, to).await?;
     if to <= fleet.pruned {
         return refused("no full tile of 256 entries is old enough");
     }
     Ok(Plan { from: fleet.pruned, to, recorded: None })
+}
+
+/// Looks once more whether anything of the plan is held by now. Asked while the fleet log is open, no hold can come
+/// in between.
+///
+/// # Errors
+/// As [`plan`].
+pub async fn still_free(
+    reader: &dyn LedgerReader,
+    row: &ChainRow,
+    plan: &Plan,
+) -> Result<(), Error> {
+    Said::read(reader, row).await?.free(reader, row, plan.to).await
 }
 
 /// What the fleet logs of the tenant say of this chain.
@@ -133,6 +136,23 @@ impl Said {
             self.pruned = self.pruned.max(to);
             self.last = Some((*fleet, line.entry.seq, from, to));
         }
+    }
+
+    /// Whether no hold is about entries below this one that are still there.
+    async fn free(&self, reader: &dyn LedgerReader, row: &ChainRow, to: Seq) -> Result<(), Error> {
+        if self.holds.contains(&None) {
+            return refused("the chain is under legal hold");
+        }
+        for run in self.holds.iter().flatten() {
+            let Some(id) = RunId::parse(run) else {
+                return refused(format!("a hold names run `{run}`"));
+            };
+            let rows = reader.run_entries(&row.chain, &id).await?;
+            if rows.iter().any(|row| row.seq < to) {
+                return refused(format!("run {run} is under legal hold"));
+            }
+        }
+        Ok(())
     }
 
     /// The last recorded pruning, if rows that it covers are still there.

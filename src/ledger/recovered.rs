@@ -36,6 +36,8 @@ pub struct Past {
     pub denials: VecDeque<Timestamp>,
     /// Denied calls, by tool.
     pub denied: BTreeMap<ToolName, u64>,
+    /// The tools of calls that were held, those too that are not any more.
+    pub held: BTreeMap<CallId, ToolName>,
 }
 
 impl Past {
@@ -48,6 +50,10 @@ impl Past {
         let mut asked = BTreeMap::new();
         for entry in entries {
             let draft = &entry.draft;
+            if let (Kind::CallHeld, Some(call), Some(tool)) = (draft.kind, &draft.call, &draft.tool)
+            {
+                past.held.insert(call.clone(), tool.clone());
+            }
             if let (Some(usage), Some(call), Some(tool)) = (usage(entry), &draft.call, &draft.tool)
             {
                 let bytes = asked.remove(call).unwrap_or_default();

@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::entry::{Draft, Entry, Kind};
-use super::fleet;
 use super::store::{ChainRow, EntryRow, LedgerReader, StoreError};
+use super::verify::fleet::is_fleet;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::domain::json::Json;
@@ -211,12 +211,8 @@ pub async fn fleet_logs(
     reader: &dyn LedgerReader,
     tenant: &str,
 ) -> Result<Vec<ChainRow>, StoreError> {
-    let first = fleet::origin(tenant);
     let mut chains = reader.chains().await?;
-    chains.retain(|row| {
-        let rest = row.origin.strip_prefix(&first);
-        row.tenant == tenant && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    });
+    chains.retain(|row| row.tenant == tenant && is_fleet(row));
     Ok(chains)
 }
 

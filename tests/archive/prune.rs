@@ -146,6 +146,37 @@ async fn a_pruned_postgres_ledger_verifies_and_proves() {
 }
 
 #[tokio::test]
+async fn a_hold_stops_a_pruning_that_was_recorded_and_interrupted() {
+    let ledger = Ledger::sqlite();
+    let state = made(&ledger).await;
+    let out = ledger.dir().join("archive");
+    assert_eq!(archive(&ledger, &out).code, 0);
+    // The power goes when the first row is deleted.
+    let cut = "CREATE TRIGGER cut BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'power'); END";
+    ledger.owner(cut, "").await;
+    assert_ne!(prune(&ledger, &["--below", "600"]).code, 0);
+    let hold = |kind| {
+        let members = [
+            ("log", Json::from(ORIGIN)),
+            ("run", Json::from(run_id(3).to_string())),
+            ("reason", Json::from("case 7")),
+            ("by", Json::from("legal")),
+        ];
+        Draft::of(kind, Json::object(members))
+    };
+    ledger.record(vec![hold(Kind::HoldPlaced)]).await;
+    ledger.owner("DROP TRIGGER cut", "").await;
+    let said = prune(&ledger, &["--below", "600"]);
+    assert_eq!(said.code, 1, "{}{}", said.out, said.err);
+    assert!(said.err.contains("is under legal hold"), "{}", said.err);
+    let entries = |said: Said| said.log(ORIGIN).get("entries").and_then(Json::as_u64);
+    assert_eq!(entries(verify(&ledger, "")), Some(state.size() as u64));
+    ledger.record(vec![hold(Kind::HoldLifted)]).await;
+    let said = prune(&ledger, &["--below", "600"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+}
+
+#[tokio::test]
 async fn what_may_not_go_stays() {
     let ledger = Ledger::sqlite();
     let state = made(&ledger).await;

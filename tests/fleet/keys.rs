@@ -86,6 +86,24 @@ async fn a_new_enrolment_key_counts_because_the_old_one_announced_it() {
     some_calls(&estate, &["b"]).await;
     anchor(&estate).await.ends(0);
     run(&estate, &check).await.ends(0).says(&format!("VALID {SLOT}"));
+
+    // What either key certified can be shown to somebody who knows both.
+    let whole = format!("{SLOT}:0..");
+    run(&estate, &["keygen", "--out", "evidence.pem"]).await.ends(0);
+    let export = ["evidence", "export", "--config", "wicketgate.yaml", "--key", "evidence.pem"];
+    let range = [&export[..], &["--range", &whole, "--out", "shown"]].concat();
+    run(&estate, &range).await.ends(0);
+    let population = [&export[..], &["--population", "--out", "all"]].concat();
+    run(&estate, &population).await.ends(0);
+    let mut trust = pinned;
+    for (word, file) in [("enrolment-key", "other.pem.pub"), ("evidence-key", "evidence.pem.pub")] {
+        trust += &format!("{word} ed25519:{}\n", public(&estate.path(file)).base64());
+    }
+    std::fs::write(estate.path("auditor.txt"), &trust).unwrap();
+    let verify = ["evidence", "verify", "shown", "--trust", "auditor.txt", "--json"];
+    let said = run(&estate, &verify).await;
+    assert_ne!(said.code, Some(1), "{said:?}");
+    assert!(!said.out.contains("INVALID"), "{said:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,6 +147,22 @@ async fn a_revoked_key_counts_up_to_a_position_of_the_log_and_no_further() {
     let below: &'static str = Box::leak((good - 1).to_string().into_boxed_str());
     run(&estate, &revoke(below)).await.ends(0);
     run(&estate, &check).await.ends(1).says("revoked enrolment key");
+
+    // Nor is it in an archive, for an auditor who was told so.
+    let archive = ["ledger", "archive", "--config", "wicketgate.yaml", "--out", "archive"];
+    run(&estate, &[&archive[..], &["--trust", "both.txt"]].concat()).await.ends(0);
+    let tiles = |trust: &'static str| {
+        ["ledger", "verify", "--tiles", "archive", "--chain", SLOT, "--trust", trust]
+    };
+    run(&estate, &tiles("both.txt")).await.ends(0);
+    let old = public(&estate.path("old.pub")).id();
+    for (file, good, code) in [("good.txt", at, 0), ("less.txt", below, 1)] {
+        let told = format!(
+            "enrolment-key old.pub\nenrolment-key other.pem.pub\nrevoked enrolment {old} {SLOT} {good}\n"
+        );
+        std::fs::write(estate.path(file), told).unwrap();
+        run(&estate, &tiles(file)).await.ends(code);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

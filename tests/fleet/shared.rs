@@ -68,6 +68,16 @@ async fn two_gates_are_enrolled_and_enumerated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gate_in_a_namespace_called_fleet_is_enrolled_as_any_other() {
+    let (tool, db) = (Tool::start().await, database().await);
+    let estate = Estate::postgres(&tool, &db.writer_url, &db.admin_url, "fleet/agents");
+    some_calls(&estate, &["a"]).await;
+    fleet(&estate);
+    let done = anchor(&estate).await.ends(0).json();
+    assert_eq!(done["enrolled"], json!(["wicketgate.dev/default/fleet/agents/0/0"]), "{done}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_database_is_healed_with_the_spool() {
     let tool = Tool::start().await;
     let db = database().await;

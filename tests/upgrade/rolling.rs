@@ -11,6 +11,10 @@ fn noted(schema: u64, serves: u64) -> String {
     format!("INSERT INTO ledger.schema_version (version, serves) VALUES ({schema}, {serves})")
 }
 
+/// Ends the connections of every gate of this database.
+const GATES_ENDED: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'wicketgate' AND pid <> pg_backend_pid()";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gate_goes_on_with_a_newer_schema_that_serves_it_and_waits_behind_one_that_does_not() {
     let (tool, db) = (Tool::start().await, Pg::cluster().database().await);
@@ -28,9 +32,14 @@ async fn a_gate_goes_on_with_a_newer_schema_that_serves_it_and_waits_behind_one_
     let said = done(&estate, &MIGRATE);
     assert!(said.contains("12"), "{said}");
     let mut sidecar = estate.serve().await;
-    sidecar.open().await.call("work.do", "c", r#"{"n":1}"#).await.unwrap();
-    sidecar.stop().await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "c", r#"{"n":1}"#).await.unwrap();
+    // Each new connection asks: a migration that serves the running gates no longer ends theirs.
     run(&db, &noted(13, 12)).await;
+    run(&db, GATES_ENDED).await;
+    assert!(agent.call("work.do", "d", r#"{"n":1}"#).await.is_err());
+    assert_eq!(tool.count(), 3);
+    sidecar.stop().await;
     let mut sidecar = estate.start();
     let why = "the database has schema 13, which serves gates of schema 12 and newer: it is newer than this build (11)";
     sidecar.not_ready(why).await;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::shelf::Shelf;
 use super::{CHECKPOINT, Error};
-use crate::crypto::keys::PublicKey;
 use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;
 use crate::crypto::tiles::{self, HEIGHT, LEVELS, Place, WIDTH};
@@ -14,7 +13,7 @@ use crate::ledger::entry::Entry;
 use crate::ledger::store::{EntryRow, Head};
 use crate::ledger::verify::fleet::Noted;
 use crate::ledger::verify::kinds::{DamageKind, Finding};
-use crate::ledger::verify::{Chain, Damage, Line};
+use crate::ledger::verify::{Chain, Damage, Line, Roots};
 
 /// What reading an archive showed.
 #[derive(Clone, PartialEq, Debug)]
@@ -43,7 +42,7 @@ pub struct Report {
 /// A file cannot be read, or there is no checkpoint. Damage is not an error: it is in the report.
 pub async fn archive(
     shelf: &dyn Shelf,
-    trusted: &[PublicKey],
+    roots: Roots<'_>,
     heads: &[Noted],
 ) -> Result<Report, Error> {
     let bad = |why: String| Error::File { name: CHECKPOINT.into(), why };
@@ -58,15 +57,16 @@ pub async fn archive(
         frontier: Frontier::default(),
         heads: heads.to_vec(),
     };
-    let finding = match reading.all(trusted, &note).await {
+    let finding = match reading.all(roots, &note).await {
         Ok(()) => None,
         Err(Stop::Found(finding)) => Some(finding),
         Err(Stop::Error(error)) => return Err(error),
     };
-    let chain = reading.chain.unwrap_or_else(|| Chain::new(ChainId::from_bytes([0; 16]), trusted));
+    let chain =
+        reading.chain.unwrap_or_else(|| Chain::new(ChainId::from_bytes([0; 16]), roots.trusted));
     let (sealed, open) = chain.runs();
-    let enrolled = (!trusted.is_empty())
-        .then(|| chain.epochs().enrolment().is_some_and(|key| trusted.contains(key)));
+    let enrolled = (!roots.trusted.is_empty())
+        .then(|| chain.epochs().enrolment().is_some_and(|key| roots.trusted.contains(key)));
     Ok(Report {
         origin: head.origin.clone(),
         entries: chain.size(),
@@ -105,9 +105,9 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    async fn all(&mut self, trusted: &[PublicKey], note: &str) -> Result<(), Stop> {
+    async fn all(&mut self, roots: Roots<'_>, note: &str) -> Result<(), Stop> {
         for index in 0..self.head.size.div_ceil(WIDTH) {
-            self.group(index, trusted).await?;
+            self.group(index, roots).await?;
         }
         self.upper().await?;
         let size = self.head.size;
@@ -132,7 +132,7 @@ impl Reading<'_> {
     }
 
     /// One entry bundle and the tile of its leaf hashes.
-    async fn group(&mut self, index: u64, trusted: &[PublicKey]) -> Result<(), Stop> {
+    async fn group(&mut self, index: u64, roots: Roots<'_>) -> Result<(), Stop> {
         let place = Place { level: 0, index };
         let (first, width) = (index.saturating_mul(WIDTH), place.width(self.head.size));
         let name = tiles::entries_path(index, width);
@@ -145,7 +145,7 @@ impl Reading<'_> {
         };
         let tile = self.tile(place, first).await?;
         for ((seq, body), stored) in (first..).zip(entries).zip(&tile) {
-            self.entry(seq, body, stored, trusted)?;
+            self.entry(seq, body, stored, roots)?;
         }
         Ok(())
     }
@@ -155,7 +155,7 @@ impl Reading<'_> {
         seq: Seq,
         body: &[u8],
         stored: &Digest,
-        trusted: &[PublicKey],
+        roots: Roots<'_>,
     ) -> Result<(), Stop> {
         let leaf = Entry::leaf(body);
         if leaf != *stored {
@@ -183,7 +183,9 @@ impl Reading<'_> {
             kind: line.kind().to_owned(),
             body: body.to_vec(),
         };
-        let chain = self.chain.get_or_insert_with(|| Chain::new(line.entry.chain, trusted));
+        let chain = self.chain.get_or_insert_with(|| {
+            Chain::new(line.entry.chain, roots.trusted).revoking(roots.revoked)
+        });
         chain.accept(&row).map_err(edited)?;
         let levels = &mut self.levels;
         self.frontier.push_telling(leaf, &mut |node, hash| {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::super::entry::{Draft, Kind};
 use super::super::proofs::{self, Prover};
 use super::super::store::{AnchorRow, ChainRow, LedgerReader, StoreError};
+use super::super::verify::fleet::is_fleet;
 use super::file::AnchorFile;
 use super::port::{Shown, TimeStamp, Witness};
 use super::seen::{self, Lost, Said};
@@ -121,8 +122,7 @@ impl Round<'_> {
     pub async fn run(&self) -> Result<Done, Error> {
         let mut done = Done::default();
         let rows = self.rows().await?;
-        let (fleets, chains): (Vec<ChainRow>, Vec<ChainRow>) =
-            rows.into_iter().partition(|row| row.slot.starts_with("fleet/"));
+        let (fleets, chains): (Vec<ChainRow>, Vec<ChainRow>) = rows.into_iter().partition(is_fleet);
         let mut drafts = Vec::new();
         for row in chains.iter().filter(|row| row.head.size > 0) {
             self.look_at(row, &mut drafts, &mut done).await?;

@@ -156,8 +156,10 @@ impl Fleet {
     /// Puts something on the books and returns once it is durable.
     ///
     /// # Errors
-    /// As [`Ledger::record`].
+    /// As [`Ledger::record`]; and what its schema has against it, before anything is written: no verifier would
+    /// read the log any more, and nothing is ever taken out of it.
     pub async fn record(&self, draft: Draft) -> Result<Receipt, super::Error> {
+        super::schema::check(draft.kind, &draft.data).map_err(super::Error::Unavailable)?;
         self.ledger.record(Written::bare(draft)).await
     }
 

@@ -341,5 +341,10 @@ fn root(head: &Head) -> Option<Digest> {
 /// Whether this is the name of a fleet log.
 #[must_use]
 pub fn is_fleet(log: &str) -> bool {
-    log.split('/').nth(2) == Some(super::POOL) && log.split('/').count() <= 4
+    let parts: Vec<&str> = log.split('/').collect();
+    match parts.as_slice() {
+        [_, _, pool] => *pool == super::POOL,
+        [_, _, pool, number] => *pool == super::POOL && number.parse::<u64>().is_ok(),
+        _ => false,
+    }
 }

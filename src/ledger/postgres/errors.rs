@@ -13,6 +13,14 @@ pub(super) enum Failure {
     Again(StoreError),
 }
 
+impl Failure {
+    /// As the caller is told, who does not try again.
+    pub(super) fn told(self) -> StoreError {
+        let (Self::Final(error) | Self::Again(error)) = self;
+        error
+    }
+}
+
 /// What a failure *after the statement was sent* means.
 pub(super) fn after_send(error: &sqlx::Error) -> Failure {
     let unknown = || Failure::Final(StoreError::Unknown(text(error)));

@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use super::lane::{Lane, Options, Purpose, connect_options};
 use super::literal::{bytes, bytes_array};
 use super::rows;
-use super::writer::check_version;
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::domain::time::Timestamp;
@@ -35,7 +34,7 @@ impl PostgresKeeper {
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
         let keeper = Self { lane: Lane::new(connect_options(url)?, options) };
-        check_version(&keeper.lane).await?;
+        keeper.lane.anew().await?;
         Ok(keeper)
     }
 }

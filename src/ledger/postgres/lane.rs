@@ -1,14 +1,16 @@
-//! One connection whose every use is bounded in time, and which is thrown away after any doubt.
+//! One connection whose every use is bounded in time, and which is thrown away after any doubt. Each new one is asked
+//! for its schema first.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout_at};
 
 use super::errors::{Failure, after_send, nothing_written};
+use super::version;
 use crate::ledger::store::StoreError;
 
 /// How often the same bytes are sent again at once after 40001 or 40P01.
@@ -56,6 +58,36 @@ impl Lane {
         Self { connect, options, home: Mutex::new(None) }
     }
 
+    /// Connects anew, and so asks the server for its schema again.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the server does not answer or its schema is not for this build.
+    pub(crate) async fn anew(&self) -> Result<(), StoreError> {
+        let end = Instant::now() + self.options.call;
+        let mut home = self.turn(end).await?;
+        *home = None;
+        *home = Some(self.connected(end).await.map_err(Failure::told)?);
+        Ok(())
+    }
+
+    async fn turn(&self, end: Instant) -> Result<MutexGuard<'_, Option<PgConnection>>, StoreError> {
+        let turn = timeout_at(end, self.home.lock()).await;
+        turn.map_err(|_| StoreError::Unavailable("the connection is busy".into()))
+    }
+
+    /// A new connection to a server whose schema is for this build.
+    async fn connected(&self, end: Instant) -> Result<PgConnection, Failure> {
+        let by = end.min(Instant::now() + self.options.connect);
+        let made = async {
+            let mut conn = self.connect.connect().await.map_err(|e| nothing_written(&e))?;
+            version::check(&mut conn).await?;
+            Ok(conn)
+        };
+        timeout_at(by, made).await.unwrap_or_else(|_| {
+            Err(Failure::Final(StoreError::Unavailable("the server does not answer".to_owned())))
+        })
+    }
+
     /// Sends the statement and returns all rows, once the server said that it is done.
     pub(crate) async fn run(&self, sql: &str, purpose: Purpose) -> Result<Vec<PgRow>, StoreError> {
         if sql.contains('\0') {
@@ -65,9 +97,7 @@ impl Lane {
         // WHY: the server gives up before we do, so that a slow statement is known to be aborted.
         let allowed = self.options.statement.saturating_mul(9) / 10;
         let sql = format!("SET LOCAL statement_timeout = {}; {sql}", allowed.as_millis().max(1));
-        let mut home = timeout_at(end, self.home.lock())
-            .await
-            .map_err(|_| StoreError::Unavailable("the connection is busy".into()))?;
+        let mut home = self.turn(end).await?;
         let mut attempt = 1;
         loop {
             let reused = home.is_some();
@@ -103,13 +133,7 @@ impl Lane {
         // WHY: taken out, so that a caller who stops waiting drops it instead of leaving it half used.
         let mut conn = match home.take() {
             Some(conn) => conn,
-            None => {
-                let by = end.min(Instant::now() + self.options.connect);
-                timeout_at(by, self.connect.connect())
-                    .await
-                    .map_err(|_| unavailable("the server does not answer"))?
-                    .map_err(|e| nothing_written(&e))?
-            }
+            None => self.connected(end).await?,
         };
         let by = end.min(Instant::now() + self.options.statement);
         let sent = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(&mut conn);

@@ -17,6 +17,7 @@ mod reader;
 mod reaper;
 pub(crate) mod rows;
 mod subtrees;
+mod version;
 pub(crate) mod writer;
 
 pub use keeper::PostgresKeeper;

@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use super::lane::{Lane, Options, Purpose, connect_options};
 use super::literal::bytes;
 use super::rows;
-use super::writer::check_version;
 use crate::domain::id::Seq;
 use crate::ledger::store::{Pruner, Pruning, StoreError};
 
@@ -33,7 +32,7 @@ impl PostgresPruner {
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
         let pruner = Self { lane: Lane::new(connect_options(url)?, options) };
-        check_version(&pruner.lane).await?;
+        pruner.lane.anew().await?;
         Ok(pruner)
     }
 }

@@ -5,7 +5,6 @@ use sqlx::postgres::PgRow;
 
 use super::lane::{Lane, Options, Purpose, connect_options};
 use super::literal::{bytes, text, text_array};
-use super::writer::check_version;
 use super::{rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
@@ -35,7 +34,7 @@ impl PostgresReader {
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options = Options { statement: STATEMENT, call: STATEMENT, ..Options::default() };
         let reader = Self { lane: Lane::new(connect_options(url)?, options) };
-        check_version(&reader.lane).await?;
+        reader.lane.anew().await?;
         Ok(reader)
     }
 

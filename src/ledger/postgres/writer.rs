@@ -5,8 +5,7 @@ use sqlx::postgres::PgRow;
 
 use super::lane::{Lane, Options, Purpose, connect_options};
 use super::literal::{bytes, bytes_array, maybe_bytes, text, text_array};
-use super::migrate::newer;
-use super::{SCHEMA_VERSION, rows, subtrees};
+use super::{rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::ledger::store::{
@@ -71,7 +70,7 @@ impl Postgres {
     /// # Errors
     /// [`StoreError::Unavailable`] if it is another or there is none.
     pub async fn check_version(&self) -> Result<(), StoreError> {
-        check_version(&self.others).await
+        self.others.anew().await
     }
 
     /// Checks the settings without which a commit would not be durable, and returns them.
@@ -114,23 +113,6 @@ impl Postgres {
         let sql = format!("SELECT {} FROM ledger.{call} ORDER BY seq", rows::ENTRY);
         self.others.run(&sql, Purpose::Read).await?.iter().map(rows::entry).collect()
     }
-}
-
-pub(crate) async fn check_version(lane: &Lane) -> Result<(), StoreError> {
-    let rows = lane.run("SELECT ledger.version()::bigint AS version", Purpose::Read).await?;
-    let found = rows::number(only(&rows)?, "version")?;
-    if found == SCHEMA_VERSION {
-        return Ok(());
-    }
-    if found > SCHEMA_VERSION {
-        // WHY: gates are replaced one after the other, behind a schema that was brought up to date before.
-        let rows = lane.run("SELECT ledger.serves()::bigint AS serves", Purpose::Read).await?;
-        let serves = rows::number(only(&rows)?, "serves")?;
-        return newer(found, serves).map_or(Ok(()), |why| Err(StoreError::Unavailable(why)));
-    }
-    Err(StoreError::Unavailable(format!(
-        "the database has schema {found}, this build needs {SCHEMA_VERSION}: run `wicketgate ledger migrate`"
-    )))
 }
 
 pub(crate) fn only(rows: &[PgRow]) -> Result<&PgRow, StoreError> {

@@ -1,7 +1,8 @@
 //! What an entry may say: the closed schema of each kind's `data`, and the profile of the whole entry.
 //!
 //! One file, `entry-1.json`, is the source: it is compiled in here and shipped in every evidence bundle.
-//! The writer checks before it appends, a verifier checks what it reads; both call these functions.
+//! What people say goes into the fleet log, and is checked before it is appended; a gate makes its own entries within
+//! the bounds. A verifier checks what it reads. All call these functions.
 
 mod form;
 #[cfg(test)]

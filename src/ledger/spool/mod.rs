@@ -208,8 +208,12 @@ impl Spool {
 
     fn rotate(&mut self) -> io::Result<()> {
         let current = self.dir.join("current.spool");
+        // WHY: the next file first. A rotation that cannot make it has changed nothing, and is tried again.
+        let next = self.dir.join("next.spool");
+        let file = private().append(true).create(true).open(&next)?;
         std::fs::rename(&current, self.dir.join("previous.spool"))?;
-        self.file = private().append(true).create_new(true).open(&current)?;
+        std::fs::rename(&next, &current)?;
+        self.file = file;
         File::open(&self.dir)?.sync_all()?;
         self.written = 0;
         self.since = None;

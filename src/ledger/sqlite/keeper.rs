@@ -49,6 +49,15 @@ impl SqliteKeeper {
         }
     }
 
+    /// Empties the log beside the file, as far as nobody reads: whether somebody does.
+    async fn checkpoint(&self) -> Result<bool, StoreError> {
+        let mut turn = self.lane.take().await?;
+        let done = sqlx::query_scalar::<_, i64>("PRAGMA wal_checkpoint(TRUNCATE)");
+        let busy = done.fetch_one(&mut turn.conn).await.map_err(|e| before_commit(&e));
+        turn.settle(&busy);
+        Ok(busy? != 0)
+    }
+
     async fn run(&self, sql: &'static str) -> Result<(), StoreError> {
         let mut turn = self.lane.take().await?;
         let done = sqlx::query(sql).fetch_all(&mut turn.conn).await;
@@ -108,7 +117,7 @@ impl PayloadKeeper for SqliteKeeper {
 
     async fn scrub(&self, anew: bool) -> Result<Residue, StoreError> {
         // Deleted cells were zeroed (`secure_delete`). The log beside the file holds older pages still.
-        self.run("PRAGMA wal_checkpoint(TRUNCATE)").await?;
+        self.checkpoint().await?;
         if !anew && !self.holds().await? {
             return Ok(Residue::None);
         }
@@ -118,8 +127,8 @@ impl PayloadKeeper for SqliteKeeper {
             Err(StoreError::Unavailable(_)) => return Ok(Residue::Some),
             done => done?,
         }
-        self.run("PRAGMA wal_checkpoint(TRUNCATE)").await?;
-        Ok(if self.holds().await? { Residue::Some } else { Residue::None })
+        let busy = self.checkpoint().await?;
+        Ok(if busy || self.holds().await? { Residue::Some } else { Residue::None })
     }
 }
 

@@ -39,10 +39,10 @@ pub struct Known {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fleet(pub BTreeMap<String, Known>);
 
-/// Whether a chain is a fleet log.
+/// Whether a chain is a fleet log: of the slots of that pool. A namespace may have its name.
 #[must_use]
 pub fn is_fleet(row: &ChainRow) -> bool {
-    row.slot.split('/').next() == Some(POOL)
+    row.slot.rsplit_once('/').is_some_and(|(pool, _)| pool == POOL)
 }
 
 const KINDS: [Kind; 4] =
