@@ -46,7 +46,7 @@ impl Postgres {
     /// [`StoreError::Unavailable`] if the server does not answer or the schema is another.
     pub async fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
         let list = Self::lazy(url, options)?;
-        writer::check_version(&list.lane).await?;
+        list.lane.anew().await?;
         Ok(list)
     }
 

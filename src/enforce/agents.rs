@@ -70,7 +70,10 @@ impl Road {
         let old = self.agents.load_full();
         let bound = |new: &&Arc<Manifest>| old.manifests.iter().any(|m| m.digest == new.digest);
         let new = callers.iter().flat_map(|callers| callers.manifests()).filter(|new| !bound(new));
+        let before = entries.len();
         entries.extend(new.map(|manifest| Self::binding(manifest)));
+        // Another manifest may grant other tools.
+        let shown = shown || entries.len() > before;
         let recorded = entries.len();
         let mut entries = entries.into_iter();
         if let Some(first) = entries.next() {
@@ -89,10 +92,10 @@ impl Road {
             self.engine.store(Arc::new(Some(engine)));
             self.docket.forget();
         }
-        self.put_toolbox(toolbox, shown);
         if let Some(callers) = &callers {
             self.trust_callers(callers);
         }
+        self.put_toolbox(toolbox, shown);
         drop(turn);
         Ok(recorded)
     }

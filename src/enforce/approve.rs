@@ -11,7 +11,7 @@ use tokio::sync::{oneshot, watch};
 use super::answer::{Answer, Fault};
 use super::run::{New, Place, Run};
 use super::undecided::Undecided;
-use super::{CallRequest, Road, Trip, call_span};
+use super::{Held, Ready, Road, Trip, call_span};
 use crate::approval::{Approval, Signed, Word};
 use crate::domain::call::{Asking, ToolCall};
 use crate::domain::code::Code;
@@ -24,7 +24,7 @@ use crate::ledger::hold::Hold;
 use crate::ledger::{self, drafts};
 use crate::limits::Went;
 use crate::policy::Resumed;
-use crate::tool;
+use crate::tool::Cancel;
 
 /// Between two tries to judge an approved call while the ledger cannot be written.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -121,9 +121,9 @@ impl Heard {
 }
 
 impl Road {
-    /// From now on, approvals count as this says.
-    pub fn trust_approvers(&self, checker: Arc<dyn Checker>) {
-        self.checker.store(Arc::new(Some(checker)));
+    /// From now on, approvals count as this says; with nobody to say it, none does.
+    pub fn trust_approvers(&self, checker: Option<Arc<dyn Checker>>) {
+        self.checker.store(Arc::new(checker));
     }
 
     /// Hears what an approver says of a held call. `None` if the run is not one of this gate.
@@ -177,14 +177,19 @@ impl Road {
             }
             Err(error) => return Err(Heard::Unavailable(error.to_string())),
         }
-        Ok(match self.weigh(run, call).await {
-            Some(told) => Heard::Counted(told.await.unwrap_or("unsure")),
-            None => Heard::Counted("cancelled"),
-        })
+        Ok(Heard::Counted(match self.weigh(run, call).await {
+            Ok(Some(told)) => told.await.unwrap_or("unsure"),
+            Ok(None) => "cancelled",
+            // The word is on the books, and counts as soon as they can be read.
+            Err(_) => {
+                self.weigh_soon(run, call);
+                "unsure"
+            }
+        }))
     }
 
     /// The hold this call is under, if this process thinks so too.
-    async fn held(&self, run: &Run, call: &CallId) -> Result<Option<Hold>, Heard> {
+    pub(super) async fn held(&self, run: &Run, call: &CallId) -> Result<Option<Hold>, Heard> {
         let waits = matches!(run.state.lock().calls.get(call), Some(Place::Held));
         if !waits {
             return Ok(None);
@@ -194,12 +199,23 @@ impl Road {
     }
 
     /// Judges a held call again, with everybody who approved it. `None` if it is not held any more.
+    ///
+    /// # Errors
+    /// The books cannot be read now.
     async fn weigh(
         self: &Arc<Self>,
         run: &Arc<Run>,
         call: &CallId,
+    ) -> Result<Option<oneshot::Receiver<&'static str>>, Heard> {
+        let Some(hold) = self.held(run, call).await? else { return Ok(None) };
+        Ok(self.weighed(run, hold).await)
+    }
+
+    async fn weighed(
+        self: &Arc<Self>,
+        run: &Arc<Run>,
+        hold: Hold,
     ) -> Option<oneshot::Receiver<&'static str>> {
-        let hold = self.held(run, call).await.ok()??;
         let asking = Asking {
             run: hold.run,
             id: hold.call.clone(),
@@ -211,8 +227,8 @@ impl Road {
         let call = ToolCall::parse(asking, hold.tool.as_str(), &hold.args).ok()?;
         let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
         let fingerprint = self.fingerprint(&call);
-        let New { sender, facts, cancel, turn, .. } =
-            run.take_up(&call, fingerprint, &self.settings.attested)?;
+        let New { sender, facts, cancel, turn, slot, .. } =
+            run.take_up(&call, (fingerprint, slot), &self.settings.attested)?;
         let refusals = hold.refused.iter().map(refused_by).collect();
         let span = call_span(run, &call);
         let (tell, told) = oneshot::channel();
@@ -225,12 +241,9 @@ impl Road {
             effect: hold.effect,
             approvals: hold.granted,
         };
-        let (run, resumed) = (Arc::clone(run), Some((resumed, tell)));
-        self.set_out(
-            Trip { run, call, refusals, facts, cancel, span, resumed },
-            sender,
-            (slot, turn),
-        );
+        let (run, resumed) = (Arc::clone(run), Some(Held { resumed, ends: hold.expires, tell }));
+        let trip = Trip { run, call, refusals, facts, cancel, span, resumed };
+        self.set_out(Ready { trip, sender, slot, turn });
         Some(told)
     }
 
@@ -239,14 +252,13 @@ impl Road {
         let (road, run, call) = (Arc::clone(self), Arc::clone(run), call.clone());
         self.tasks.spawn(async move {
             // A bundle has to be in force first, or the approval would be void.
-            while road.engine.load().is_none() {
+            while road.engine.load().is_none() || road.weigh(&run, &call).await.is_err() {
                 tokio::select! {
                     biased;
                     () = road.stop.cancelled() => return,
                     () = tokio::time::sleep(PAUSE) => {}
                 }
             }
-            drop(road.weigh(&run, &call).await);
         });
     }
 
@@ -254,7 +266,7 @@ impl Road {
     pub(super) async fn unresumed(
         self: &Arc<Self>,
         run: &Arc<Run>,
-        id: &CallId,
+        (id, cancel): (&CallId, &Cancel),
         why: &Undecided,
         caller: &watch::Sender<Option<Answer>>,
     ) {
@@ -267,16 +279,18 @@ impl Road {
             }
         };
         run.left(id, place, Went::NotRun);
+        // WHY: asked once it is held again: from here on whoever cancels finds it among the held ones.
+        let cancelled = !over && cancel.is_cancelled();
         let answer = match why {
-            Undecided::Ledger(error) => Err(Fault::of_ledger(error).about(id)),
-            Undecided::Cancelled | Undecided::StillHeld => {
+            Undecided::Ledger(error) if !cancelled => Err(Fault::of_ledger(error).about(id)),
+            Undecided::Ledger(_) | Undecided::Cancelled | Undecided::StillHeld => {
                 self.remembered(run, id).await.and_then(|books| self.recalled(run, &books.recalled))
             }
         };
         match why {
-            Undecided::Cancelled => self.cancel_held(run, id, tool::CANCELLED),
-            Undecided::StillHeld => self.watch_hold_of(run, id).await,
             Undecided::Ledger(_) if over => {}
+            _ if cancelled => self.cancel_held(run, id, cancel.why()),
+            Undecided::Cancelled | Undecided::StillHeld => self.watch_hold_of(run, id).await,
             Undecided::Ledger(_) => {
                 self.watch_hold_of(run, id).await;
                 self.weigh_later(run, id);
@@ -306,64 +320,6 @@ impl Road {
             }
             road.weigh_soon(&run, &id);
         });
-    }
-
-    /// Ends a held call and asks the same with other arguments, as a call of its own that is judged like
-    /// any other. Returns its id.
-    ///
-    /// # Errors
-    /// `call.not_found` if the call is not held, and whatever speaks against the new one.
-    pub async fn modify(
-        self: &Arc<Self>,
-        run: &RunId,
-        call: &CallId,
-        arguments: &str,
-    ) -> Option<Result<CallId, Fault>> {
-        let run = self.runs.of_id(run)?;
-        let _turn = run.words.lock().await;
-        Some(self.modified(&run, call, arguments).await)
-    }
-
-    async fn modified(
-        self: &Arc<Self>,
-        run: &Arc<Run>,
-        call: &CallId,
-        arguments: &str,
-    ) -> Result<CallId, Fault> {
-        let missing = || {
-            Fault::new(Code::CallNotFound, format!("call `{call}` does not wait for an approval"))
-        };
-        let unread = |heard: Heard| match heard {
-            Heard::Unavailable(why) => Fault::new(Code::LedgerUnavailable, why),
-            Heard::Counted(_) | Heard::Refused(_) | Heard::NotHeld => missing(),
-        };
-        let hold = self.held(run, call).await.map_err(unread)?.ok_or_else(missing)?;
-        let id = self.fresh(run, call).ok_or_else(missing)?;
-        let request = CallRequest {
-            tool: hold.tool.to_string(),
-            arguments: arguments.as_bytes().to_vec(),
-            call_id: id.to_string(),
-            traceparent: hold.traceparent.clone(),
-        };
-        // Before the old one ends: what cannot be read changes nothing.
-        self.decode(run, request.clone())?;
-        let reason = format!("modified: asked again as `{id}`");
-        let ended = ledger::closing::held_ended(*run.id(), call, false, &reason);
-        self.ledger.owe(ended).await.map_err(|error| {
-            // It ended otherwise in the same moment.
-            let over = error == ledger::Error::CallTaken;
-            if over { missing() } else { Fault::of_ledger(&error) }
-        })?;
-        run.unheld(call);
-        self.admit(run, request).map(|_walking| id)
-    }
-
-    /// A free id that shows where it comes from.
-    fn fresh(&self, run: &Run, call: &CallId) -> Option<CallId> {
-        let state = run.state.lock();
-        let stem: String = call.as_str().chars().take(56).collect();
-        let ids = (1..=999_u32).filter_map(|n| CallId::parse(&format!("{stem}.m{n}")));
-        ids.into_iter().find(|id| !state.calls.contains_key(id))
     }
 
     /// How far a call got, after waiting for at most this long while it is held.

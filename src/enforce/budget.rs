@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
 use super::answer::{Answer, Fault};
 use super::run::{Run, State};
@@ -167,6 +167,16 @@ pub(super) struct InTurn {
     after: oneshot::Sender<()>,
 }
 
+impl InTurn {
+    /// The call is not walked: whoever comes next waits for the one before it instead.
+    pub(super) async fn given_up(self) {
+        if let Some(before) = self.before {
+            drop(before.await);
+        }
+        drop(self.after);
+    }
+}
+
 /// Takes the next place in the run's row; `state` is the run's, locked since the call was counted.
 pub(super) fn line_up(state: &mut State) -> InTurn {
     let (after, next) = oneshot::channel();
@@ -186,13 +196,22 @@ pub(super) fn not_suspended(run: &Run, own: bool) -> Result<(), Fault> {
 pub(super) fn may_enter(run: &Run, state: &State, call: &CallId) -> Result<(), Fault> {
     not_suspended(run, state.suspended).map_err(|fault| fault.about(call))?;
     if run.ordered && state.in_flight >= WAITING_MAX {
-        return Err(overloaded("too many calls of the run wait for their turn").about(call));
+        return Err(in_row("too many calls of the run wait for their turn").about(call));
     }
     Ok(())
 }
 
+/// All runs together have as many calls on the road as the gate takes.
+pub(super) fn no_room(call: &CallId) -> Fault {
+    overloaded("too many calls are on the road").about(call)
+}
+
+fn in_row(message: &str) -> Fault {
+    overloaded(message).detail("limit.ordered")
+}
+
 fn overloaded(message: &str) -> Fault {
-    let mut fault = Fault::new(Code::Overloaded, message).detail("limit.ordered");
+    let mut fault = Fault::new(Code::Overloaded, message);
     fault.retry_after = Some(Duration::from_secs(1));
     fault
 }
@@ -347,7 +366,7 @@ impl Road {
     pub(super) async fn walk_in_turn(
         self: &Arc<Self>,
         trip: Trip,
-        turn: Option<InTurn>,
+        (slot, turn): (OwnedSemaphorePermit, Option<InTurn>),
         caller: &watch::Sender<Option<Answer>>,
     ) {
         // `_after` lives until the end: whoever comes next waits for it.
@@ -355,11 +374,13 @@ impl Road {
         if let Some(mut before) = before
             && !self.comes(&mut before, &trip, caller).await
         {
-            // The next one still comes after the one before.
+            // The next one still comes after the one before; nothing else of this one is kept until then.
+            drop((trip, slot));
             drop(before.await);
             return;
         }
         self.walk(trip, caller).await;
+        drop(slot);
     }
 
     /// Whether the call's turn came. Else it is forgotten, and its caller knows why.
@@ -383,7 +404,7 @@ impl Road {
             () = tokio::time::sleep(self.settings.bounds.ordered_wait), if !held => {
                 run.forget(id);
                 self.reject(Code::Overloaded);
-                let fault = overloaded("the call of the run before this one takes too long");
+                let fault = in_row("the call of the run before this one takes too long");
                 caller.send_replace(Some(Err(fault.about(id))));
                 false
             }

@@ -14,11 +14,17 @@ impl Road {
     /// unknown; one that is held ends cancelled. A call that is over is left alone.
     pub fn cancel(&self, run: &Arc<Run>, call: &str) {
         let Some(call) = CallId::parse(call) else { return };
-        let place = run.state.lock().calls.get(&call).cloned();
-        match place {
-            Some(Place::OnRoad { cancel, .. }) => cancel.cancel(tool::CANCELLED),
-            Some(Place::Held) => self.cancel_held(run, &call, tool::CANCELLED),
-            Some(Place::Booked | Place::Doubted) | None => {}
+        let held = {
+            // WHY: told while the place is locked, so that a call that becomes held knows of it.
+            let state = run.state.lock();
+            let place = state.calls.get(&call);
+            if let Some(Place::OnRoad { cancel, .. }) = place {
+                cancel.cancel(tool::CANCELLED);
+            }
+            matches!(place, Some(Place::Held))
+        };
+        if held {
+            self.cancel_held(run, &call, tool::CANCELLED);
         }
     }
 

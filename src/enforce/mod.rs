@@ -7,7 +7,6 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
@@ -39,6 +38,7 @@ use crate::domain::code::Code;
 use crate::domain::decision::{Course, Reason};
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::CallId;
+use crate::domain::time::Timestamp;
 use crate::identity::Peer;
 use crate::identity::manifest::Mode;
 use crate::identity::token::RunTokens;
@@ -59,7 +59,7 @@ use implicit::Threads;
 use large::Large;
 use rejected::Rejected;
 use run::{Admitted, New, Place, Runs, Waiting};
-use undecided::Undecided;
+use undecided::{Undecided, became};
 
 mod agents;
 mod amend;
@@ -78,6 +78,7 @@ mod keeping;
 mod large;
 mod life;
 mod lineage;
+mod modify;
 mod opening;
 pub mod posture;
 mod prologue;
@@ -167,8 +168,17 @@ struct Trip {
     facts: RunFacts,
     cancel: Cancel,
     span: Span,
-    /// The hold it is under, if it was held before, and who wants to know what comes of it.
-    resumed: Option<(Resumed, Listener)>,
+    /// The hold it is under, if it was held before.
+    resumed: Option<Held>,
+}
+
+/// What a call that is judged again was held with.
+struct Held {
+    resumed: Resumed,
+    /// When the hold ends.
+    ends: Timestamp,
+    /// Who wants to know what comes of it.
+    tell: Listener,
 }
 
 /// A decision on its way to the books, and the executor that prepared its call.
@@ -219,59 +229,57 @@ impl Road {
         }
         self.pace(&run.opener.name, &run.auth)?;
         let call = self.decode(run, request)?;
+        let slot = Arc::clone(&self.slots).try_acquire_owned().ok();
+        match self.enter(run, call, slot)? {
+            Entered::Known(entry) => Ok(entry),
+            Entered::Ready(ready) => {
+                let waiting = ready.sender.subscribe();
+                self.set_out(*ready);
+                Ok(Entry::Wait(waiting))
+            }
+        }
+    }
+
+    /// Counts a call as one of its run, unless it is known already. Whoever asked for this sets it out.
+    fn enter(
+        &self,
+        run: &Arc<Run>,
+        call: ToolCall,
+        slot: Option<OwnedSemaphorePermit>,
+    ) -> Result<Entered, Fault> {
         self.may_ask(run, &call)?;
         let drifted = match self.prologue(run, &call) {
-            Some(Ok(answer)) => return Ok(Entry::Told(Box::new(answer))),
+            Some(Ok(answer)) => return Ok(Entered::Known(Entry::Told(Box::new(answer)))),
             Some(Err(drift)) => Some(drift),
             None => None,
         };
-        let id = call.id().clone();
-        let fingerprint = self.fingerprint(&call);
-        // WHY: taken before admission, so that what is shed leaves no trace in the run.
-        let slot = Arc::clone(&self.slots).try_acquire_owned();
-        let admitted = run.admit(&call, fingerprint, &*self.clock, &self.settings.attested)?;
-        let New { sender, mut refusals, facts, cancel, turn } = match admitted {
-            Admitted::Join(waiting) => return Ok(Entry::Wait(waiting)),
-            Admitted::Recall => return Ok(Entry::Recall(call)),
+        let (attested, fingerprint) = (&self.settings.attested, self.fingerprint(&call));
+        let admitted = run.admit(&call, (fingerprint, slot), &*self.clock, attested)?;
+        let New { sender, mut refusals, facts, cancel, turn, slot } = match admitted {
+            Admitted::Join(waiting) => return Ok(Entered::Known(Entry::Wait(waiting))),
+            Admitted::Recall => return Ok(Entered::Known(Entry::Recall(call))),
             Admitted::New(new) => new,
         };
         refusals.extend(drifted);
-        let Ok(slot) = slot else {
-            run.forget(&id);
-            let mut fault = Fault::new(Code::Overloaded, "too many calls are on the road");
-            fault.retry_after = Some(Duration::from_secs(1));
-            return Err(fault.about(&id));
-        };
-        let waiting = sender.subscribe();
-        let span = call_span(run, &call);
-        let run = Arc::clone(run);
-        self.set_out(
-            Trip { run, call, refusals, facts, cancel, span, resumed: None },
-            sender,
-            (slot, turn),
-        );
-        Ok(Entry::Wait(waiting))
+        let (run, span) = (Arc::clone(run), call_span(run, &call));
+        let trip = Trip { run, call, refusals, facts, cancel, span, resumed: None };
+        Ok(Entered::Ready(Box::new(Ready { trip, sender, slot, turn })))
     }
 
     /// Walks on a task of its own: the work goes on if whoever asked hangs up.
-    fn set_out(
-        self: &Arc<Self>,
-        trip: Trip,
-        sender: watch::Sender<Option<Answer>>,
-        (slot, turn): (OwnedSemaphorePermit, Option<InTurn>),
-    ) {
+    fn set_out(self: &Arc<Self>, ready: Ready) {
+        let Ready { trip, sender, slot, turn } = ready;
         let (road, span) = (Arc::clone(self), trip.span.clone());
         let walking = async move {
             let _counted = road.metrics.in_flight();
             let (run, id) = (Arc::clone(&trip.run), trip.call.id().clone());
-            let walking = Box::pin(road.walk_in_turn(trip, turn, &sender));
+            let walking = Box::pin(road.walk_in_turn(trip, (slot, turn), &sender));
             let walking = AssertUnwindSafe(walking).catch_unwind();
             if walking.await.is_err() {
                 // WHY: a panic on the road (an executor's `prepare`) must not leave the run with a
                 // call that never ends; dropping `sender` tells whoever waits.
                 run.left(&id, Place::Booked, Went::Wrong);
             }
-            drop(slot);
         };
         self.tasks.spawn(walking.instrument(span));
     }
@@ -309,9 +317,10 @@ impl Road {
     async fn walk(self: &Arc<Self>, mut trip: Trip, caller: &watch::Sender<Option<Answer>>) {
         let (run, span, cancel) = (Arc::clone(&trip.run), trip.span.clone(), trip.cancel.clone());
         let (id, tool) = (trip.call.id().clone(), trip.call.tool().clone());
-        let (resumed, told) = trip.resumed.take().unzip();
+        let held = trip.resumed.take();
+        let (held, told) = held.map(|Held { resumed, ends, tell }| ((resumed, ends), tell)).unzip();
         let again = told.is_some();
-        let (committed, executor, spending) = match self.decide(trip, resumed).await {
+        let (committed, executor, spending) = match self.decide(trip, held).await {
             Ok(Decided { pending, executor, spending }) => {
                 let committed = self.timed(&span, Stage::Commit, pending.wait()).await;
                 (committed.map_err(Undecided::Ledger), executor, Some(spending))
@@ -366,7 +375,9 @@ impl Road {
                 }
                 caller.send_replace(Some(Err(Fault::from(&held))));
             }
-            Err(undecided) if again => self.unresumed(&run, &id, &undecided, caller).await,
+            Err(undecided) if again => {
+                self.unresumed(&run, (&id, &cancel), &undecided, caller).await;
+            }
             Err(undecided) => self.uncommitted(&run, &id, &undecided, caller),
         }
         self.played(&run.id, &id, None);
@@ -387,20 +398,23 @@ impl Road {
     async fn decide(
         self: &Arc<Self>,
         mut trip: Trip,
-        resumed: Option<Resumed>,
+        held: Option<(Resumed, Timestamp)>,
     ) -> Result<Decided, Undecided> {
         let _turn = self.turn.read().await;
         let toolbox = self.toolbox.load_full();
         let spending = self.reserve(&mut trip, &toolbox).await.map_err(Undecided::Ledger)?;
         let executor = toolbox::executor(&toolbox, trip.call.tool());
         let cancel = trip.cancel.clone();
-        let again = resumed.is_some();
+        let (resumed, ends) = held.unzip();
         let judged = self.judge(trip, resumed, &toolbox).await;
         // What an operator stops is denied, and that is on the books.
         if cancel.is_cancelled() && !cancel.is_ordered() {
             return Err(Undecided::Cancelled);
         }
-        if again && judged.decision().course() == Course::Wait {
+        // WHY: it may have waited for its turn since it was approved, and no approval counts after the hold's end.
+        let late = ends.is_some_and(|ends| ends <= self.clock.now());
+        let course = judged.decision().course();
+        if ends.is_some() && (course == Course::Wait || late && course == Course::Run) {
             return Err(Undecided::StillHeld);
         }
         let pending = self.ledger.submit(judged).await.map_err(Undecided::Ledger)?;
@@ -447,17 +461,6 @@ impl Road {
     }
 }
 
-/// Where a call that was held is now.
-const fn became(committed: &Result<Committed, Undecided>) -> &'static str {
-    match committed {
-        Ok(Committed::Permit(_)) => "authorized",
-        Ok(Committed::Refusal(_)) => "denied",
-        Ok(Committed::Held(_)) | Err(Undecided::StillHeld) => "held",
-        Err(Undecided::Cancelled) => "cancelled",
-        Err(Undecided::Ledger(_)) => "unsure",
-    }
-}
-
 fn call_span(run: &Run, call: &ToolCall) -> Span {
     let run_id = run.id().to_string();
     trace::call_span(&trace::Call {
@@ -467,6 +470,20 @@ fn call_span(run: &Run, call: &ToolCall) -> Span {
         run: &run_id,
         traceparent: call.traceparent(),
     })
+}
+
+/// A counted call that has not set out.
+struct Ready {
+    trip: Trip,
+    sender: watch::Sender<Option<Answer>>,
+    slot: OwnedSemaphorePermit,
+    turn: Option<InTurn>,
+}
+
+/// What `enter` made of a call.
+enum Entered {
+    Ready(Box<Ready>),
+    Known(Entry),
 }
 
 /// What `admit` made of a request.

@@ -79,6 +79,27 @@ impl Road {
         answer::of_recalled(recalled)
     }
 
+    /// The call with this tool and these arguments that waits for a person, or did when the run was taken up after
+    /// a restart: whoever asks for the same without an id asks for that one.
+    ///
+    /// # Errors
+    /// The books cannot be read: it may be one.
+    pub async fn held_like(
+        &self,
+        run: &Run,
+        tool: &str,
+        args: &[u8],
+    ) -> Result<Option<CallId>, Fault> {
+        for call in run.held_of(tool) {
+            let remembered = self.remembered(run, &call).await?;
+            if remembered.args.is_some_and(|known| known == args) {
+                run.state.lock().taken_up.remove(&call);
+                return Ok(Some(call));
+            }
+        }
+        Ok(None)
+    }
+
     pub(super) async fn remembered(
         &self,
         run: &Run,

@@ -102,6 +102,9 @@ impl Road {
         let spent =
             all.map(|spending| spent(spending, &toolbox)).fold(Spent::default(), Spent::plus);
         let state = run.state.get_mut();
+        let held = found.held().filter_map(|(call, _)| past.held.get_key_value(call));
+        state.held_tools = held.map(|(call, tool)| (call.clone(), tool.clone())).collect();
+        state.taken_up = state.held_tools.clone();
         state.usage = std::mem::take(&mut state.usage).after(past.errors_in_row, spent);
         state.usage = std::mem::take(&mut state.usage).having_delegated(past.delegated.calls);
         let granted = past.denied.iter().filter(|(tool, _)| run.grants.get(tool).is_some());

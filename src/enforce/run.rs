@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot, watch};
 
 use super::answer::{Answer, Fault};
 use super::budget::{self, InTurn};
@@ -83,8 +83,10 @@ pub(super) struct State {
     pub held: usize,
     /// Calls on the road that have a place among the held ones.
     pub holding: BTreeSet<CallId>,
-    /// The tools of held calls, where this process has seen them.
+    /// The tools of held calls.
     pub held_tools: BTreeMap<CallId, ToolName>,
+    /// Calls that were held when the run was taken up after a restart, until somebody asks for the same.
+    pub taken_up: BTreeMap<CallId, ToolName>,
     /// When something was last asked of the run, monotonic.
     pub touched: Duration,
     /// No new calls: too many were denied.
@@ -143,6 +145,8 @@ pub(super) struct New {
     pub cancel: Cancel,
     /// Its turn, in an ordered run.
     pub turn: Option<InTurn>,
+    /// Its place among the calls of all runs.
+    pub slot: OwnedSemaphorePermit,
 }
 
 /// How long an open run has had nothing to do.
@@ -190,11 +194,12 @@ impl Run {
         self.state.lock().closing
     }
 
-    /// Takes up one call: joins it, recalls it, or counts it as new.
+    /// Takes up one call: joins it, recalls it, or counts it as new. Without a slot a new one is refused before
+    /// anything is counted, and leaves no trace in the run.
     pub(super) fn admit(
         &self,
         asked: &ToolCall,
-        fingerprint: Digest,
+        (fingerprint, slot): (Digest, Option<OwnedSemaphorePermit>),
         clock: &dyn Clock,
         attested: &BTreeMap<String, String>,
     ) -> Result<Admitted, Fault> {
@@ -213,6 +218,7 @@ impl Run {
             return Err(Fault::new(Code::RunSealed, "the run is sealed").about(call));
         }
         budget::may_enter(self, &state, call)?;
+        let slot = slot.ok_or_else(|| budget::no_room(call))?;
         let facts = self.facts(&state.usage, attested);
         let now = clock.monotonic();
         let mut refusals = state.usage.begin(&self.manifest.limits, fingerprint, now);
@@ -223,7 +229,7 @@ impl Run {
         state.calls.insert(call.clone(), place);
         state.in_flight = state.in_flight.saturating_add(1);
         let turn = self.ordered.then(|| budget::line_up(&mut state));
-        Ok(Admitted::New(New { sender, refusals, facts, cancel, turn }))
+        Ok(Admitted::New(New { sender, refusals, facts, cancel, turn, slot }))
     }
 
     fn facts(&self, usage: &Usage, attested: &BTreeMap<String, String>) -> RunFacts {
@@ -245,7 +251,7 @@ impl Run {
     pub(super) fn take_up(
         &self,
         asked: &ToolCall,
-        fingerprint: Digest,
+        (fingerprint, slot): (Digest, OwnedSemaphorePermit),
         attested: &BTreeMap<String, String>,
     ) -> Option<New> {
         let call = asked.id();
@@ -265,15 +271,18 @@ impl Run {
         let facts = self.facts(&state.usage, attested);
         drop(state);
         self.idle.notify_waiters();
-        Some(New { sender, refusals: Vec::new(), facts, cancel, turn })
+        Some(New { sender, refusals: Vec::new(), facts, cancel, turn, slot })
     }
 
     /// The call left the road: nothing of it is on the books, so its id is free again.
     pub(super) fn forget(&self, call: &CallId) {
         let mut state = self.state.lock();
         state.holding.remove(call);
-        state.calls.remove(call);
-        state.usage.forget();
+        let asked = match state.calls.remove(call) {
+            Some(Place::OnRoad { fingerprint, .. }) => Some(fingerprint),
+            Some(Place::Held | Place::Booked | Place::Doubted) | None => None,
+        };
+        state.usage.forget(asked);
         self.count_above(Usage::forget_delegated);
         state.in_flight = state.in_flight.saturating_sub(1);
         drop(state);
@@ -335,6 +344,16 @@ impl Run {
             message,
             rule: "approvals.pending".into(),
         })
+    }
+
+    /// Calls of this tool that are held, or were when the run was taken up.
+    pub(super) fn held_of(&self, tool: &str) -> Vec<CallId> {
+        let state = self.state.lock();
+        let held = |call: &CallId| matches!(state.calls.get(call), Some(Place::Held));
+        let now = state.held_tools.iter().filter(|(call, _)| held(call));
+        let both: BTreeMap<_, _> = now.chain(&state.taken_up).collect();
+        let of = both.into_iter().filter(|(_, of)| of.as_str() == tool);
+        of.map(|(call, _)| call.clone()).collect()
     }
 
     /// A held call ended without running.
@@ -418,7 +437,9 @@ impl Runs {
     }
 
     pub fn len(&self) -> usize {
-        self.by_token.read().len().saturating_sub(self.sealed.lock().len())
+        // WHY: one lock after the other, never both: `sealed` takes them the other way round.
+        let known = self.by_token.read().len();
+        known.saturating_sub(self.sealed.lock().len())
     }
 
     /// The run of this token, if it [admits](Auth::admits) this peer.
@@ -464,11 +485,12 @@ impl Runs {
                 threads.remove(&thread);
             }
         }
-        let mut sealed = self.sealed.lock();
-        sealed.push_back(run.token);
-        if sealed.len() > SEALED_KEPT
-            && let Some(oldest) = sealed.pop_front()
-        {
+        let oldest = {
+            let mut sealed = self.sealed.lock();
+            sealed.push_back(run.token);
+            (sealed.len() > SEALED_KEPT).then(|| sealed.pop_front()).flatten()
+        };
+        if let Some(oldest) = oldest {
             self.by_token.write().remove(&oldest);
         }
     }

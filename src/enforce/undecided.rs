@@ -8,6 +8,7 @@ use super::run::{Place, Run};
 use crate::domain::code::Code;
 use crate::domain::id::CallId;
 use crate::ledger;
+use crate::ledger::permit::Committed;
 use crate::limits::Went;
 
 /// Why there is no decision on the books.
@@ -18,6 +19,17 @@ pub(super) enum Undecided {
     StillHeld,
     /// The ledger says why.
     Ledger(ledger::Error),
+}
+
+/// Where a call that was held is now.
+pub(super) const fn became(committed: &Result<Committed, Undecided>) -> &'static str {
+    match committed {
+        Ok(Committed::Permit(_)) => "authorized",
+        Ok(Committed::Refusal(_)) => "denied",
+        Ok(Committed::Held(_)) | Err(Undecided::StillHeld) => "held",
+        Err(Undecided::Cancelled) => "cancelled",
+        Err(Undecided::Ledger(_)) => "unsure",
+    }
 }
 
 impl Road {

@@ -267,11 +267,16 @@ impl Usage {
         reasons
     }
 
-    /// Takes back a call of which nothing was recorded.
-    pub fn forget(&mut self) {
+    /// Takes back a call of which nothing was recorded, and that it was a repetition.
+    pub fn forget(&mut self, fingerprint: Option<Digest>) {
         self.calls = self.calls.saturating_sub(1);
         self.running = self.running.saturating_sub(1);
         self.recent.pop_back();
+        if let Some((last, times)) = &mut self.last
+            && Some(*last) == fingerprint
+        {
+            *times = times.saturating_sub(1);
+        }
     }
 
     /// Takes back a delegated call of which nothing was recorded.

@@ -122,7 +122,7 @@ impl Office {
     /// Records that somebody looked at what was done. Whoever signed or brought it does not review it.
     ///
     /// # Errors
-    /// There is none of this nonce, it is still open, or the reviewer had a part in it.
+    /// There is none of this nonce, it is still open, the reviewer had a part in it, or nobody can tell who had.
     pub async fn review_glass(&self, who: &Who, nonce: &str, note: &str) -> Result<Sent, Problem> {
         let past = self.named_glass(nonce).await?;
         let wrong = |code: &str, why: &str| {
@@ -171,10 +171,18 @@ impl Office {
         })
     }
 
-    /// Who signed an order, by the list as it is now; who is not in it any more is not told.
+    /// Who signed an order, by the list as it is now.
+    ///
+    /// # Errors
+    /// There is no list that can be used, or a key that signed is not on it: nobody can tell who had a part.
     async fn signed_by(&self, nonce: &str) -> Result<Vec<String>, Problem> {
-        let Some(glass) = self.glass.get() else { return Ok(Vec::new()) };
-        let Ok(list) = (glass.list)() else { return Ok(Vec::new()) };
+        let unknown = |why: &str| {
+            let message = format!("who signed the order cannot be told: {why}");
+            self.refuse(Problem::new(Code::RequestMalformed, "break_glass.signers", message))
+        };
+        let glass = self.glass.get();
+        let glass = glass.ok_or_else(|| unknown("`trust.break_glass` is not configured"))?;
+        let list = (glass.list)().map_err(|why| unknown(&why))?;
         let mut subjects = Vec::new();
         for row in self.glass_rows().await? {
             let Some(Order::BreakGlass(signed)) = &row.order else { continue };
@@ -185,7 +193,12 @@ impl Office {
             let keys = signed.signatures.iter().filter_map(|one| {
                 crate::crypto::sshsig::SshSig::parse(one).ok().map(|signature| signature.key)
             });
-            subjects.extend(keys.filter_map(|key| Some(list.signer(&key)?.subject.clone())));
+            for key in keys {
+                let signer = list.signer(&key);
+                let signer =
+                    signer.ok_or_else(|| unknown("the list has one of its keys no more"))?;
+                subjects.push(signer.subject.clone());
+            }
         }
         Ok(subjects)
     }

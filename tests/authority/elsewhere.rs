@@ -159,3 +159,25 @@ async fn a_word_counts_in_the_bytes_that_were_shown_once_and_a_refusal_is_final(
     sidecar.stop().await;
     check(&estate.books, &tool, &estate.receipts);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_word_counts_nothing_once_the_configuration_names_no_approvers_any_more() {
+    let (people, tool) = (People::new(), Tool::start().await);
+    let estate = Estate::sqlite(&tool);
+    estate.bundle("1.0.1", RULES, "policy");
+    estate.configure(|config| people.configure(config, true));
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    holds(&agent, "work.do", "c1").await;
+    estate.configure(|config| {
+        config.as_object_mut().unwrap().remove("approvals");
+        config["trust"].as_object_mut().unwrap().remove("approver_keys");
+    });
+    let read = "the configuration is read";
+    crate::until(read, || async { sidecar.said().contains(read) }).await;
+    let (_, told) = people.says("ada", "approve", &sidecar.door(), (&agent.run, "c1"));
+    assert_eq!(done(&told), ("held".to_owned(), "approval.signer".to_owned()), "{told}");
+    sidecar.stop().await;
+    assert_eq!(tool.count(), 0);
+    check(&estate.books, &tool, &estate.receipts);
+}

@@ -325,6 +325,16 @@ async fn break_glass_is_reviewed_by_somebody_who_had_no_part_in_it() {
     assert!(listed.contains(&nonce) && listed.contains("NOT REVIEWED"), "{listed}");
     let (exit, said) = review("otto");
     assert!(exit == Some(1) && said.contains("break_glass.self"), "{said}");
+    // Where nobody can tell who signed it, nobody can tell who had no part in it.
+    let signed = std::fs::read(desk.people.path("glass")).unwrap();
+    std::fs::write(desk.people.path("glass"), "nobody signed this").unwrap();
+    let (exit, said) = review("aude");
+    assert!(exit == Some(1) && said.contains("break_glass.signers"), "{said}");
+    list(&desk.people, &["harry", "jack"]);
+    let (exit, said) = review("aude");
+    assert!(exit == Some(1) && said.contains("has one of its keys no more"), "{said}");
+    list(&desk.people, &["harry", "iris"]);
+    assert_eq!(std::fs::read(desk.people.path("glass")).unwrap(), signed);
     let (exit, said) = review("aude");
     assert_eq!(exit, Some(0), "{said}");
     let (_, listed) = desk.types("aude", &["break-glass", "list"]);

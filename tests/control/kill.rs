@@ -9,6 +9,7 @@ use crate::desk::{Desk, agent, done, no_run, on_both_stores, refused, spawn, sto
 on_both_stores!(
     a_kill_switch_that_reports_success_has_stopped_what_it_names,
     a_held_call_does_not_outlive_the_kill_of_its_agent,
+    a_call_that_was_held_before_a_crash_does_not_outlive_the_kill_of_its_tool,
     a_revoked_agent_stays_out_over_a_restart_until_it_is_reinstated,
     a_run_and_a_tool_are_stopped_without_their_neighbours,
     an_order_given_while_the_gate_was_away_is_obeyed_before_it_takes_a_call,
@@ -47,6 +48,19 @@ async fn a_held_call_does_not_outlive_the_kill_of_its_agent(desk: Desk) {
     let run = desk.sidecar.open().await;
     assert_eq!(refused(&run.call("work.held", "h", "{}").await).0, "call.held");
     let done = done(&desk.order(Action::Kill, agent()).await);
+    assert_eq!(stopped(&done, "unheld"), ["h"], "{done}");
+    assert_eq!(refused(&run.get("h").await).0, "call.cancelled");
+    desk.close().await;
+}
+
+async fn a_call_that_was_held_before_a_crash_does_not_outlive_the_kill_of_its_tool(mut desk: Desk) {
+    let run = desk.sidecar.open().await;
+    assert_eq!(refused(&run.call("work.held", "h", "{}").await).0, "call.held");
+    desk.restart().await;
+    let other = Target::Tool(ToolName::parse("work.do").unwrap());
+    assert_eq!(done(&desk.order(Action::Kill, other).await)["stopped_count"], 0);
+    let tool = Target::Tool(ToolName::parse("work.held").unwrap());
+    let done = done(&desk.order(Action::Kill, tool).await);
     assert_eq!(stopped(&done, "unheld"), ["h"], "{done}");
     assert_eq!(refused(&run.get("h").await).0, "call.cancelled");
     desk.close().await;

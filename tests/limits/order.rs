@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::desk::{bound, entries};
+use crate::desk::{bound, entries, limits};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 
@@ -54,14 +54,18 @@ async fn a_call_whose_turn_does_not_come_is_shed_and_leaves_nothing_behind() {
     let estate = Estate::sqlite(&tool);
     estate.configure(|config| config["agents"][0]["ordered"] = json!(true));
     bound(&estate, "ordered_wait_ms", json!(50));
+    limits(&estate, r#"{"repeated_calls": 2}"#);
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;
     tool.hold();
     let first = agent.clone();
-    let first = tokio::spawn(async move { first.call("work.do", "a", "{}").await });
+    let first = tokio::spawn(async move { first.call("work.do", "a", r#"{"n":1}"#).await });
     tool.entered(1).await;
-    let refused = agent.call("work.do", "b", "{}").await.unwrap_err();
-    assert_eq!((refused.code.as_str(), refused.detail.as_str()), ("overloaded", "limit.ordered"));
+    for _ in 0..3 {
+        let refused = agent.call("work.do", "b", "{}").await.unwrap_err();
+        let told = (refused.code.as_str(), refused.detail.as_str());
+        assert_eq!(told, ("overloaded", "limit.ordered"));
+    }
     tool.release();
     first.await.unwrap().unwrap();
     agent.call("work.do", "b", "{}").await.unwrap();

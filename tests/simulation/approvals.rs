@@ -1,16 +1,22 @@
 //! Approvers: what they say of held calls, in the chaos of a seed and, one story at a time, on good days.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use wicketgate::approval::{Approval, Word};
 use wicketgate::domain::id::{CallId, RunId};
 use wicketgate::enforce::{
-    CallRequest, Checker, Counts, Heard, Parties, Refused, Run, Said, Thread,
+    Bounds, CallRequest, Checker, Counts, Heard, Parties, Refused, Run, Said, Thread,
 };
 use wicketgate::ledger::hold::Hold;
+use wicketgate::limits;
+use wicketgate::limits::pool::{Ask, Lease, Per, Pool, Pools, Unanswered, Unit};
 
 use crate::checks::Link;
 use crate::client::Known;
@@ -245,5 +251,155 @@ fn a_modified_call_is_a_new_one_that_is_judged_again() {
         assert_eq!(say(&life, &run, "c.m1", "approve ann").await, "authorized");
         assert_eq!(ask(&life, &run, "c.m1", changed).await, "ok");
         assert_eq!(executions(&world, &run, "c"), 0);
+    });
+}
+
+#[test]
+fn a_word_that_is_on_the_books_counts_as_soon_as_they_can_be_read() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        ask(&life, &run, "c", json!({"policy": "hold"})).await;
+        world.sky.weather.lock().blind_for = Some(Duration::from_millis(400));
+        assert_eq!(say(&life, &run, "c", "approve ann").await, "unsure");
+        world.sky.weather.lock().blind_for = None;
+        assert!(life.road.call_within(&run, "c", HOLD).await.is_ok());
+        assert_eq!(executions(&world, &run, "c"), 1);
+    });
+}
+
+#[test]
+fn an_approval_that_waits_for_its_turn_beyond_the_end_of_the_hold_counts_nothing() {
+    on_a_good_day(async |world| {
+        world.bounds.lock().ordered.insert(world.manifest.name.clone());
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        ask(&life, &run, "c", json!({"policy": "hold"})).await;
+        tokio::time::sleep(HOLD - Duration::from_millis(200)).await;
+        world.waiting(&run.id().to_string(), "slow", &life);
+        let slow = ask(&life, &run, "slow", json!({"ms": 350}));
+        let word = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            say(&life, &run, "c", "approve ann").await
+        };
+        let (slow, said) = tokio::join!(slow, word);
+        assert_eq!((slow.as_str(), said.as_str()), ("ok", "held"));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(ask(&life, &run, "c", json!({"policy": "hold"})).await, "call.expired");
+        assert_eq!(executions(&world, &run, "c"), 0);
+    });
+}
+
+#[test]
+fn a_modified_call_that_may_not_be_asked_leaves_the_held_one_as_it_is() {
+    on_a_good_day(async |world| {
+        world.bounds.lock().tool_denials_max = Some(1);
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        let held = json!({"policy": "hold"});
+        ask(&life, &run, "c", held.clone()).await;
+        assert_eq!(
+            ask(&life, &run, "d", json!({"policy": "deny"})).await,
+            "policy.denied sim.rule"
+        );
+        let other = life.road.modify(run.id(), &CallId::parse("c").unwrap(), r#"{"n":2}"#).await;
+        assert_eq!(other.unwrap().unwrap_err().detail, "limit.tool_suspended");
+        assert_eq!(ask(&life, &run, "c", held.clone()).await, "call.held sim.rule");
+        assert_eq!(say(&life, &run, "c", "approve ann").await, "authorized");
+        assert_eq!(ask(&life, &run, "c", held).await, "ok");
+    });
+}
+
+/// Grants one unit at a time; once it hangs, it answers when it is told to, that it cannot.
+#[derive(Debug, Default)]
+struct Stalls {
+    hangs: AtomicBool,
+    asked: Notify,
+    go: Notify,
+}
+
+#[async_trait]
+impl Pools for Stalls {
+    async fn lease(&self, _: &Ask) -> Result<Lease, Unanswered> {
+        if self.hangs.load(Ordering::Relaxed) {
+            self.asked.notify_one();
+            self.go.notified().await;
+            return Err(Unanswered("hung".into()));
+        }
+        Ok(Lease { granted: 1, spare: 1 })
+    }
+
+    async fn give_back(&self, _: &Ask, _: u64) -> Result<(), Unanswered> {
+        Ok(())
+    }
+
+    async fn hold(&self, _: &limits::pool::Hold) -> Result<Lease, Unanswered> {
+        Ok(Lease { granted: 1, spare: 1 })
+    }
+}
+
+#[test]
+fn whoever_cancels_an_approved_call_while_it_is_judged_again_is_heard_whatever_becomes_of_that() {
+    on_a_good_day(async |world| {
+        let stalls = Arc::new(Stalls::default());
+        *world.bounds.lock() = Bounds {
+            pools: vec![Pool {
+                name: "shared".into(),
+                unit: Unit::Requests,
+                per: Per::None,
+                size: 100,
+                agents: BTreeSet::new(),
+                labels: BTreeMap::new(),
+                tools: BTreeSet::new(),
+            }],
+            store: Some(Arc::clone(&stalls) as _),
+            ..Bounds::default()
+        };
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        assert_eq!(ask(&life, &run, "c", json!({"policy": "hold"})).await, "call.held sim.rule");
+        // Takes the unit that the held call gave back.
+        world.waiting(&run.id().to_string(), "d", &life);
+        assert_eq!(ask(&life, &run, "d", json!({})).await, "ok");
+        stalls.hangs.store(true, Ordering::Relaxed);
+        let cancelling = async {
+            stalls.asked.notified().await;
+            life.road.cancel(&run, "c");
+            stalls.hangs.store(false, Ordering::Relaxed);
+            stalls.go.notify_one();
+        };
+        tokio::join!(say(&life, &run, "c", "approve ann"), cancelling);
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert_eq!(ask(&life, &run, "c", json!({"policy": "hold"})).await, "call.cancelled");
+        assert_eq!(executions(&world, &run, "c"), 0);
+    });
+}
+
+#[test]
+fn a_call_that_finds_no_room_does_not_break_the_row_of_its_run() {
+    on_a_good_day(async |world| {
+        world.bounds.lock().ordered.insert(world.manifest.name.clone());
+        world.in_flight_max.store(2, Ordering::Relaxed);
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        let other = world.thread(&life, &Thread::Named("other".into())).await.unwrap().unwrap();
+        for (run, id) in [(&run, "a"), (&run, "c"), (&other, "x")] {
+            world.waiting(&run.id().to_string(), id, &life);
+        }
+        let begun = tokio::time::Instant::now();
+        let shed_then_last = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert_eq!(ask(&life, &run, "b", json!({})).await, "overloaded");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert_eq!(ask(&life, &run, "c", json!({})).await, "ok");
+            begun.elapsed()
+        };
+        let (a, x, after) = tokio::join!(
+            ask(&life, &run, "a", json!({"ms": 350})),
+            ask(&life, &other, "x", json!({"ms": 50})),
+            shed_then_last
+        );
+        assert_eq!((a.as_str(), x.as_str()), ("ok", "ok"));
+        assert!(after >= Duration::from_millis(350), "it ran beside the one before: {after:?}");
     });
 }

@@ -113,6 +113,10 @@ pub struct Weather {
     pub broken: u64,
     /// The outage: nothing is written until then.
     pub down_until: Option<Instant>,
+    /// Nobody can read what is asked of a call, from each write on for so long.
+    pub blind_for: Option<Duration>,
+    /// Nobody can until then.
+    pub blind_until: Option<Instant>,
 }
 
 enum Fate {
@@ -238,7 +242,17 @@ impl Disk {
             }
         };
         self.alive().await;
+        let mut weather = self.sky.weather.lock();
+        if let Some(time) = weather.blind_for {
+            weather.blind_until = Some(Instant::now() + time);
+        }
         done
+    }
+
+    fn seen(&self) -> Result<(), StoreError> {
+        let until = self.sky.weather.lock().blind_until;
+        let blind = until.is_some_and(|until| Instant::now() < until);
+        if blind { Err(StoreError::Unavailable("simulated: blind".into())) } else { Ok(()) }
     }
 
     /// Another writer that knows the lease's secret takes the slot, and is never heard of again.
@@ -329,6 +343,7 @@ impl LedgerStore for Disk {
         call: &CallId,
     ) -> Result<Vec<EntryRow>, StoreError> {
         self.alive().await;
+        self.seen()?;
         self.memory.call_entries(key, run, call).await
     }
 

@@ -135,7 +135,7 @@ fn weather(dice: &mut Dice) -> Weather {
         crash_before: some(30),
         crash_after: some(40),
         broken: some(10),
-        down_until: None,
+        ..Weather::default()
     };
     match dice.below(20) {
         0 => weather = Weather::default(),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::id::ToolName;
-use wicketgate::enforce::{self, Road, Thread};
+use wicketgate::enforce::{self, Bounds, Road, Thread};
 use wicketgate::identity::manifest::{Grant, Limits, Manifest};
 use wicketgate::identity::token::RunTokens;
 use wicketgate::ledger::memory::Memory;
@@ -80,7 +80,9 @@ pub struct World {
     lives: AtomicU64,
     /// Every process that was ever started.
     processes: Mutex<Vec<CancellationToken>>,
-    in_flight_max: usize,
+    pub in_flight_max: AtomicUsize,
+    /// What lives that are born from now on have beyond their manifests.
+    pub bounds: Mutex<Bounds>,
 }
 
 /// One process life.
@@ -139,7 +141,8 @@ impl World {
             dir: dir.unwrap(),
             lives: AtomicU64::new(0),
             processes: Mutex::default(),
-            in_flight_max,
+            in_flight_max: AtomicUsize::new(in_flight_max),
+            bounds: Mutex::default(),
             dice: Mutex::new(dice),
         })
     }
@@ -207,7 +210,8 @@ impl World {
         });
         let road = Road::new(
             enforce::Settings {
-                in_flight_max: self.in_flight_max,
+                in_flight_max: self.in_flight_max.load(Ordering::Relaxed),
+                bounds: self.bounds.lock().clone(),
                 hold: HOLD,
                 idle: IDLE,
                 settle_wait: SETTLE_WAIT,
@@ -224,7 +228,7 @@ impl World {
                 metrics,
             },
         );
-        road.trust_approvers(Arc::new(Words));
+        road.trust_approvers(Some(Arc::new(Words)));
         (Arc::new(Life { number, road, ledger, dead, stop, ended }), recovered)
     }
 
