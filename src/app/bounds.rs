@@ -19,10 +19,8 @@ use crate::tool::toolbox::Toolbox;
 /// The bounds of this gate. The ledger is open already, and with it the file pools are kept in.
 pub(super) async fn bounds(checked: &Checked) -> Result<Bounds, Error> {
     let config = &checked.config;
-    let (limits, live) = (&config.limits, checked.live());
+    let limits = &config.limits;
     let (burst, per_second) = (limits.burst, limits.requests_per_second);
-    let agents = config.agents.iter().zip(live.callers.manifests());
-    let ordered = agents.filter(|(agent, _)| agent.ordered);
     let pools: Vec<_> = config.pools.iter().filter_map(config::pools::Pool::value).collect();
     Ok(Bounds {
         store: if pools.is_empty() { None } else { Some(store(&config.ledger).await?) },
@@ -30,7 +28,7 @@ pub(super) async fn bounds(checked: &Checked) -> Result<Bounds, Error> {
         rate: per_second.map(|per_second| Rate { per_second, burst }),
         denials_max: limits.denials_max,
         tool_denials_max: limits.tool_denials_max,
-        ordered: ordered.map(|(_, manifest)| manifest.name.clone()).collect(),
+        ordered: checked.ordered.clone(),
         ordered_wait: Duration::from_millis(limits.ordered_wait_ms),
         batch_t0: limits.batch_t0,
     })

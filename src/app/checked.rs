@@ -1,5 +1,6 @@
 //! Everything the configuration names, loaded and checked before anything is started.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,9 +8,10 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::enrolment::Enrolled;
 use super::tools::{self, Tools};
-use super::{Error, Play, Stage, bounds, versions};
+use super::{Error, Play, Stage, bounds, reload, versions};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
+use crate::crypto::files::Seen;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::signer::{self, Signer};
 use crate::domain::time::Timestamp;
@@ -53,6 +55,10 @@ pub(super) struct Checked {
     pub stage: Option<Stage>,
     /// What one run goes on from, if one does.
     pub forked: Option<Arc<Forked>>,
+    /// Files that are followed, as they were before any was read.
+    pub read: Seen,
+    /// Agents whose runs take their calls in turn, for as long as this gate runs.
+    pub ordered: BTreeSet<String>,
 }
 
 impl Checked {
@@ -128,6 +134,7 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
         None => Arc::new(SystemClock::new()),
     };
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+    let read = reload::files(&config);
     private_dir(&config.state)?;
     let tokens = RunTokens::open(&config.state, &*entropy).map(Arc::new);
     let tokens = tokens.map_err(|e| Error::System(e.to_string()))?;
@@ -147,6 +154,7 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
     let metrics = Arc::new(Metrics::new(names, env!("CARGO_PKG_VERSION"), "source"));
     let checked = Checked {
         enrolment: certifier(&config, &clock, &*entropy)?,
+        ordered: ordered(&live),
         live: ArcSwap::from_pointee(live),
         bundle: ArcSwapOption::empty(),
         config,
@@ -157,8 +165,16 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
         metrics,
         stage,
         forked,
+        read,
     };
     Ok((checked, tools))
+}
+
+/// The agents whose runs take their calls in turn.
+fn ordered(live: &Live) -> BTreeSet<String> {
+    let agents = live.config.agents.iter().zip(live.callers.manifests());
+    let ordered = agents.filter(|(agent, _)| agent.ordered);
+    ordered.map(|(_, manifest)| manifest.name.clone()).collect()
 }
 
 /// Where the recordings lie that runs may go on from has to be there.

@@ -4,7 +4,7 @@
 //! manifests, callers, operators, trusted keys, tools and policy bundle are read as one state, and files that
 //! change while they are read are read again. What only a start can change refuses the whole change.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -66,9 +66,9 @@ pub(super) enum Unchanged {
 }
 
 impl Watched {
-    /// What this configuration names, as it is now.
-    pub fn new(config: &Config) -> Self {
-        Self { read: Some(files(config)), moving: None, reading: None, again: false }
+    /// From how the files were before the start read them: what changed since is read again.
+    pub fn new(read: Seen) -> Self {
+        Self { read: Some(read), moving: None, reading: None, again: false }
     }
 
     /// Whether the files are others than those that were read, and have been left alone since the last look:
@@ -88,7 +88,10 @@ impl Watched {
     /// Has everything read again and put in force, by a task of its own: what is on the books of a change is in
     /// force even where the gate is asked to end meanwhile.
     pub fn begin(&mut self, checked: &Arc<Checked>, running: &Arc<Running>) {
-        let Some(road) = running.road.get() else { return };
+        // WHY: the first bundle is not yet in force, and would come to be so after a newer one.
+        let Some(road) = running.road.get().filter(|_| running.judged.get().is_some()) else {
+            return;
+        };
         if checked.stage.is_some() {
             // No file describes what is replayed.
             return;
@@ -195,6 +198,7 @@ fn state(checked: &Checked, next: Config, before: &Upstreams) -> Read {
         let tools = tools::open_after(&next, before);
         let (live, tools) = checked::live(next, tools, &checked.tokens, checked.clock.now())?;
         restart.extend(ordered(checked, &live).then(|| "agents[].ordered".to_owned()));
+        restart.extend(unjudged(checked, &live).then(|| "policy.bundle".to_owned()));
         restart.extend(unheard(checked, &live).then(|| "operators".to_owned()));
         if restart.is_empty() {
             return Ok((live, tools));
@@ -205,11 +209,13 @@ fn state(checked: &Checked, next: Config, before: &Upstreams) -> Read {
 
 /// Whether an agent's calls would be taken in turn, or no more: which are, is said at the start.
 fn ordered(checked: &Checked, next: &Live) -> bool {
-    let of = |agents: &[crate::identity::callers::Config], path: &Path| {
-        agents.iter().any(|agent| agent.manifest == path && agent.ordered)
-    };
-    let agents = &next.config.agents;
-    agents.iter().any(|agent| agent.ordered != of(&checked.config.agents, &agent.manifest))
+    let mut agents = next.config.agents.iter().zip(next.callers.manifests());
+    agents.any(|(agent, manifest)| agent.ordered != checked.ordered.contains(&manifest.name))
+}
+
+/// Whether no bundle is named any more: the one in force would go on judging, whoever signed it.
+fn unjudged(checked: &Checked, next: &Live) -> bool {
+    next.config.policy.bundle.is_none() && checked.live().config.policy.bundle.is_some()
 }
 
 /// Whether operators are named, and no office was opened for any at the start.
@@ -236,7 +242,7 @@ async fn put(
             let noted = policy::linted(&findings, live.config.policy.lint).map_err(of_bundle)?;
             Some((candidate, noted))
         }
-        // What is in force is decided elsewhere, or nothing is.
+        // What is in force is decided elsewhere, or nothing is and nothing was.
         (_, Some(_)) | (None, None) => None,
     };
     let in_force = checked.bundle.load_full();
@@ -285,13 +291,11 @@ fn take_over(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>, live: 
         office.set_staff(live.staff.clone());
     }
     checked.live.store(Arc::new(live));
-    if let Some(list) = approvers::list(checked, road) {
-        road.trust_approvers(list);
-    }
+    road.trust_approvers(approvers::list(checked, road));
 }
 
 /// The configuration file and everything it names that is followed, as it is now.
-fn files(config: &Config) -> Seen {
+pub(super) fn files(config: &Config) -> Seen {
     let agents = config.agents.iter();
     let manifests = agents.flat_map(|one| [one.manifest.clone(), envelope_path(&one.manifest)]);
     let callers = config.agents.iter().flat_map(|one| &one.callers);

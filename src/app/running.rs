@@ -44,6 +44,8 @@ pub(super) struct Running {
     pub stop: CancellationToken,
     pub ledger: Ledger,
     pub road: Arc<OnceLock<Arc<Road>>>,
+    /// Set once the bundle of the start is in force, or will not be.
+    pub judged: OnceLock<()>,
     pub readiness: watch::Sender<Readiness>,
     /// The servers behind the tools in force.
     pub upstreams: ArcSwap<Upstreams>,
@@ -101,6 +103,7 @@ pub(super) async fn start(
         stop: CancellationToken::new(),
         ledger,
         road: Arc::new(OnceLock::new()),
+        judged: OnceLock::new(),
         readiness,
         upstreams: ArcSwap::from_pointee(tools.upstreams),
         list: books.list,
@@ -144,7 +147,7 @@ async fn supervise(
 ) -> Result<Ended, Error> {
     let mut status = running.ledger.status();
     let mut opening = Some(opening);
-    let mut watched = Watched::new(&checked.config);
+    let mut watched = Watched::new(checked.read.clone());
     let mut anchors = Anchors::new(checked.config.fleet.anchor_file.clone());
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -221,9 +224,7 @@ async fn open_gate(
     }
     versions::keep(&checked.config.state, &live.callers).map_err(Error::System)?;
     control::read(&running, &checked, &road).await;
-    if let Some(list) = approvers::list(&checked, &road) {
-        road.trust_approvers(list);
-    }
+    road.trust_approvers(approvers::list(&checked, &road));
     let breaker = break_glass::breaker(&checked.config, &checked.artifacts, &road);
     if let Some(breaker) = breaker.map_err(Error::Config)? {
         road.trust_breakers(breaker);
@@ -251,6 +252,7 @@ async fn open_gate(
     if !first {
         policy::load(&checked, &running, &road).await;
     }
+    let _ = running.judged.set(());
     canary::follow(&checked, &running, &road);
     running.tell();
     Ok(())

@@ -13,7 +13,7 @@ use crate::tool::toolbox::Toolbox;
 
 /// Members of tools and servers that name a file which is read with them. Credentials follow theirs by
 /// themselves.
-const NAMED: [&str; 2] = ["url_file", "ca_file"];
+const NAMED: [&str; 3] = ["ca_file", "input_schema_file", "url_file"];
 
 /// Every bound tool, and the servers behind some of them.
 pub(super) struct Tools {

@@ -12,13 +12,12 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
-use crate::evidence::trust::{Trust, Use};
+use crate::evidence::trust::Trust;
 use crate::ledger::archive;
 use crate::ledger::archive::shelf::{Directory, Shelf};
 use crate::ledger::entry::Entry;
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::announced::Announced;
-use crate::ledger::verify::epochs::Revoked;
 use crate::ledger::verify::fleet::{Fleet, Known, Noted, is_fleet};
 use crate::ledger::verify::kinds::{self, DamageKind, Finding};
 use crate::ledger::verify::{self, Report, Roots};
@@ -232,9 +231,8 @@ async fn announced(
     rows: &[ChainRow],
     trust: &Trust,
 ) -> Result<Announced, Failure> {
-    let about = trust.revoked.iter().filter(|revoked| revoked.purpose == Use::Enrolment);
-    let revoked = about.map(|one| Revoked { key: one.key.clone(), good: one.good.clone() });
-    let mut roots = Announced { trusted: trust.enrolment.clone(), revoked: revoked.collect() };
+    let mut roots =
+        Announced { trusted: trust.enrolment.clone(), revoked: trust.revoked_enrolments() };
     for row in rows.iter().filter(|row| is_fleet(row)) {
         roots.take(reader, row).await.map_err(unreadable)?;
     }
@@ -250,6 +248,8 @@ async fn loss(reader: &dyn LedgerReader, row: &ChainRow) -> Result<Option<String
 /// The archives in a directory: the one that it is, or those below it.
 async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdict>, Failure> {
     let mut verdicts = Vec::new();
+    let revoked = trust.revoked_enrolments();
+    let roots = Roots { trusted: &trust.enrolment, revoked: &revoked };
     let shelves = match remote(dir) {
         Some(place) => command.bucket.archives(place).await?,
         None => archives(dir)?,
@@ -264,7 +264,7 @@ async fn tiles(command: &Verify, dir: &Path, trust: &Trust) -> Result<Vec<Verdic
             continue;
         }
         let known = pins(trust, &origin);
-        let report = archive::check::archive(shelf, &trust.enrolment, &known.heads);
+        let report = archive::check::archive(shelf, roots, &known.heads);
         let report = report.await.map_err(unreadable)?;
         verdicts.push(Verdict {
             origin: report.origin,

@@ -14,7 +14,9 @@ use super::tls::Tls;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::private;
 use crate::identity::callers::{self, CallerConfig, Form};
+use crate::ledger::fleet::POOL;
 use crate::ledger::postgres::unprotected;
+use crate::operator::enrolment::HUBS;
 use crate::yaml::Document;
 
 /// Bytes of a Unix socket's path.
@@ -311,6 +313,10 @@ impl Check<'_> {
     fn ledger(&mut self, env: &dyn Fn(&str) -> Option<String>) -> Option<Zeroizing<String>> {
         let at = "/ledger/postgres";
         self.document.value.pointer(at)?;
+        let slots = format!("{at}/slots");
+        if self.text(&slots).is_some_and(|pool| [POOL, HUBS].contains(&pool)) {
+            self.add(&slots, "the slots of this pool are those of the fleet log or of hubs");
+        }
         let field = |name: &str| self.text(&format!("{at}/{name}")).map(str::to_owned);
         let given = (field("url"), field("url_file"), field("url_env"));
         let (pointer, url) = match given {

@@ -19,7 +19,8 @@ impl Config {
         let list = Value::Array(self.tools.clone());
         let tools = catalog::Config::deserialize(list).map_err(|e| vec![format!("tools: {e}")])?;
         let forbidden = own::forbidden(self, &self.server_list()?);
-        let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden };
+        let own = own::of_the_gate(self);
+        let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &own };
         let shielded = |one: Checked| {
             let checked = one.checked.map(|binding| own::shield(self, vec![binding]));
             // INVARIANT: as many come back as were given.

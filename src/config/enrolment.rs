@@ -15,6 +15,7 @@ use crate::catalog::host::{Host, Origin};
 use crate::crypto::keys::PublicKey;
 use crate::domain::digest::Digest;
 use crate::identity::callers::read_token;
+use crate::ledger::fleet::POOL;
 use crate::operator::enrolment::{HUBS, Pool};
 use crate::operator::token_review::Reviewer;
 use crate::serve::operator::Settings;
@@ -228,6 +229,9 @@ fn shared(config: &Value) -> (Vec<(String, String)>, BTreeSet<String>) {
         };
         if pool == HUBS {
             add("pool", "hubs certify themselves: nobody is enrolled into their pool".to_owned());
+        }
+        if pool == POOL {
+            add("pool", "the fleet log is nobody's pool".to_owned());
         }
         if !pools.insert(pool.clone()) {
             add("pool", format!("pool `{pool}` is there twice"));

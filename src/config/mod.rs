@@ -352,8 +352,8 @@ impl Config {
     ) -> Result<Bound, Vec<String>> {
         let list = Value::Array(self.tools.clone());
         let tools = catalog::Config::deserialize(list).map_err(|e| vec![format!("tools: {e}")])?;
-        let forbidden = own::forbidden(self, &self.server_list()?);
-        let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden };
+        let (forbidden, own) = (own::forbidden(self, &self.server_list()?), own::of_the_gate(self));
+        let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &own };
         let tools = tools.check(&around).map(|all| own::shield(self, all));
         let (tools, servers) = (tools.map_err(|all| lines(&all)), self.servers(env));
         let (tools, servers, lock) = match (tools, servers, lock) {
@@ -376,7 +376,7 @@ impl Config {
     ) -> Result<Vec<Arc<Server>>, Vec<String>> {
         let list = self.server_list()?;
         let forbidden = own::kept_from_servers(self, &list);
-        let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden };
+        let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &[] };
         list.check(&around).map_err(|all| lines(&all))
     }
 

@@ -45,13 +45,17 @@ pub(super) fn kept_from_servers(config: &Config, servers: &server::config::Confi
     let mut all = forbidden(config, servers);
     if let Ok(tools) = catalog::Config::deserialize(Value::Array(config.tools.clone())) {
         let env = |_: &str| None;
-        let around = Surroundings { base_dir: &config.base, env: &env, forbidden: &[] };
+        let around = Surroundings { base_dir: &config.base, env: &env, forbidden: &[], own: &[] };
         all.extend(tools.secret_files(&around));
     }
-    // The servers' own files, programs and arguments, are theirs.
-    let gate = Config { servers: Vec::new(), ..config.clone() };
-    all.extend(files(&gate));
+    all.extend(of_the_gate(config));
     all
+}
+
+/// Every file that says what the gate is and does, and those of its keys and tokens.
+pub(super) fn of_the_gate(config: &Config) -> Vec<PathBuf> {
+    // The servers' own files, programs and arguments, are theirs.
+    files(&Config { servers: Vec::new(), ..config.clone() })
 }
 
 /// What no agent may change: the gate's own files, and the directories of its sockets.

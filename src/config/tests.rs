@@ -144,6 +144,13 @@ fn a_connection_url_is_read_by_reference_and_never_printed() {
         let text = format!("{SMALL}ledger: {{postgres: {bad}}}\n");
         assert!(desk.load(&text, &[("DB", "postgres://h")]).is_err(), "{bad}");
     }
+    for slots in ["fleet", "hub"] {
+        let text = format!(
+            "{SMALL}ledger: {{postgres: {{url: 'postgres://h/d?sslmode=verify-full', slots: {slots}}}}}\n"
+        );
+        let said = desk.load(&text, &[]).unwrap_err();
+        assert!(said[0].contains("ledger.postgres.slots: the slots of this pool"), "{said:?}");
+    }
     desk.secret("far", "postgres://u:hunter2@h/db");
     let far = format!("{SMALL}ledger: {{postgres: {{url_file: far}}}}\n");
     let said = desk.load(&far, &[]).unwrap_err();
@@ -208,6 +215,34 @@ tools: [{{name: f, description: d, kind: file.read, file: {{root: open, name: o}
     );
     let said = desk.load(&text, &[]).unwrap().bindings(&|_| None).unwrap_err();
     assert!(said[0].contains("which no tool may read"), "{said:?}");
+}
+
+#[test]
+fn no_command_and_no_database_is_given_what_makes_the_gate_what_it_is() {
+    let desk = Desk::new();
+    std::fs::create_dir_all(desk.path("open/in")).unwrap();
+    std::fs::write(desk.path("open/in/data.db"), "").unwrap();
+    desk.secret("open/in/ops", &"t".repeat(43));
+    let command = |read: &str| {
+        format!(
+            "{{name: c, description: d, kind: command, command: {{program: /bin/cat, argv: [x], read: [{read}]}}}}"
+        )
+    };
+    let sql = "{name: q, description: d, kind: sql, sql: {engine: sqlite, path: open/in/ops, tables: [t]}}";
+    for (tool, is_refused) in [
+        (command("open"), true),
+        (command("open/in"), true),
+        (command("open/in/ops"), true),
+        (command("open/in/data.db"), false),
+        (command("."), true),
+        (sql.to_owned(), true),
+    ] {
+        let operators = "operators: [{subject: otto, roles: [operator], token_file: open/in/ops}]";
+        let text = format!("{SMALL}{operators}\ntools: [{tool}]\n");
+        let said = desk.load(&text, &[]).unwrap().bindings(&|_| None);
+        let said = said.err().unwrap_or_default().join("\n");
+        assert_eq!(said.contains("which no tool may read"), is_refused, "{tool}: {said}");
+    }
 }
 
 #[test]

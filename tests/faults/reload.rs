@@ -155,3 +155,64 @@ async fn a_caller_that_is_taken_away_opens_nothing_and_its_open_run_is_denied() 
     assert_eq!(tool.count(), 1);
     check(&estate.books, &tool, &estate.receipts);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bundle_that_is_named_no_more_needs_a_restart_and_judges_on_until_then() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    estate.configure(|config| {
+        config["policy"].as_object_mut().unwrap().remove("bundle");
+        config["trust"].as_object_mut().unwrap().remove("policy_keys");
+        without(config, "work.do");
+    });
+    says(&sidecar, "needs a restart: policy.bundle").await;
+    let (_, told) = sidecar.readiness().await.unwrap();
+    assert!(told.contains("policy.bundle"), "{told}");
+    agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    sidecar.kill();
+    // What was refused is so at the next start: nothing judges, and everything is denied.
+    let sidecar = estate.start();
+    says(&sidecar, "no policy bundle is in force").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_is_called_otherwise_takes_its_calls_in_turn_after_a_restart_only() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    estate.configure(|config| config["agents"][0]["ordered"] = json!(true));
+    let mut sidecar = estate.serve().await;
+    estate.manifest("2.0.0", "manifest", |text| text.replace("test-agent", "other-agent"));
+    says(&sidecar, "needs a restart: agents[].ordered").await;
+    sidecar.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schema_in_a_file_of_its_own_is_followed() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let at_most = |most: u64| {
+        let schema =
+            json!({"type": "object", "properties": {"n": {"type": "integer", "maximum": most}}});
+        std::fs::write(estate.path("do.json"), schema.to_string()).unwrap();
+    };
+    at_most(10);
+    estate.configure(|config| {
+        let tools = config["tools"].as_array_mut().unwrap();
+        let tool = tools.iter_mut().find(|tool| tool["name"] == "work.do").unwrap();
+        tool.as_object_mut().unwrap().remove("input_schema");
+        tool["input_schema_file"] = json!("do.json");
+    });
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "a", r#"{"n":9}"#).await.unwrap();
+    at_most(5);
+    says(&sidecar, "the configuration is read").await;
+    let refused = agent.call("work.do", "b", r#"{"n":9}"#).await.unwrap_err();
+    assert_eq!(refused.detail, "schema.maximum", "{refused:?}");
+    sidecar.stop().await;
+    assert_eq!(tool.count(), 1);
+    let summary = check(&estate.books, &tool, &estate.receipts);
+    assert_eq!(kinds(&summary, "config.changed"), 1, "{summary}");
+}

@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Exit, block_on, complain, say};
 use crate::enforce::posture::{Outcome, Probe};
@@ -55,13 +56,36 @@ pub fn run(args: &Args) -> Exit {
         return if local::makes_namespaces() { Exit::Ok } else { Exit::Invalid };
     }
     block_on(async {
-        loop {
-            let exit = once(args).await;
-            let Some(seconds) = args.every else { return exit };
-            tokio::time::sleep(Duration::from_secs(seconds)).await;
+        match args.every {
+            None => once(args).await,
+            Some(seconds) => again_and_again(args, Duration::from_secs(seconds)).await,
         }
     })
     .unwrap_or_else(|exit| exit)
+}
+
+/// Tries everything after each of these times, until a signal.
+async fn again_and_again(args: &Args, every: Duration) -> Exit {
+    // WHY: the kernel gives the first process of a container no signal that it has no handler for.
+    let (mut terminate, mut interrupt) =
+        match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+            (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
+            (Err(why), _) | (_, Err(why)) => {
+                complain(format!("error: {why}"));
+                return Exit::Unverifiable;
+            }
+        };
+    loop {
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => return Exit::Ok,
+            _ = interrupt.recv() => return Exit::Ok,
+            () = async {
+                once(args).await;
+                tokio::time::sleep(every).await;
+            } => {}
+        }
+    }
 }
 
 /// Tries everything once.
