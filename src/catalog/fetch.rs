@@ -405,8 +405,12 @@ mod tests {
     fn load(yaml: &str) -> Result<Vec<super::super::Binding>, Vec<String>> {
         let config: config::Config = serde_saphyr::from_str(yaml).unwrap();
         let env = |name: &str| name.ends_with("TOKEN").then(|| "tok-12345678".to_owned());
-        let around =
-            Surroundings { base_dir: std::path::Path::new("/"), env: &env, forbidden: &[] };
+        let around = Surroundings {
+            base_dir: std::path::Path::new("/"),
+            env: &env,
+            forbidden: &[],
+            own: &[],
+        };
         config.check(&around).map_err(|all| all.iter().map(ToString::to_string).collect())
     }
 

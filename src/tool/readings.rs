@@ -12,9 +12,11 @@ const LAYERS: usize = 3;
 const OTHER: char = '\x7f';
 
 /// ASCII text and, for each of its bytes, where in the source it stands.
+///
+/// Nine bytes for each of the text: a result may have megabytes, and many calls are on the road.
 pub(super) struct Reading {
     pub text: String,
-    from: Vec<Range<usize>>,
+    from: Vec<Range<u32>>,
 }
 
 impl Reading {
@@ -35,14 +37,16 @@ impl Reading {
 
     fn push(&mut self, c: char, from: Range<usize>) {
         self.text.push(if c.is_ascii() { c } else { OTHER });
-        self.from.push(from);
+        // No text that comes here has gigabytes: results and arguments have bounds far below.
+        let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        self.from.push(place(from.start)..place(from.end));
     }
 
     /// Where this stretch of the reading stands in the source.
     pub(super) fn source(&self, found: &Range<usize>) -> Option<Range<usize>> {
         let (first, last) =
             (self.from.get(found.start)?, self.from.get(found.end.checked_sub(1)?)?);
-        Some(first.start..last.end)
+        Some(usize::try_from(first.start).ok()?..usize::try_from(last.end).ok()?)
     }
 
     /// The reading with each step that `step` takes: what it stands for (nothing: it is left out) and
@@ -88,21 +92,19 @@ impl Reading {
         })
     }
 
-    /// What else it may be read as. Each only where that could show something else.
-    fn beside(&self) -> Vec<Self> {
+    /// Shows what else it may be read as. Each only where that could show something else.
+    fn beside(&self, look: &mut impl FnMut(&Self)) {
         let any = |is: fn(u8) -> bool| self.text.bytes().any(is);
         let apart = |b: u8| b <= b' ' || b":-,;".contains(&b) || (b'A'..=b'F').contains(&b);
-        let mut out = Vec::new();
         if self.text.contains('=') {
-            out.push(self.printable());
+            look(&self.printable());
         }
         if any(apart) {
-            out.push(self.digits());
+            look(&self.digits());
         }
         if any(|b| b <= b' ') {
-            out.push(self.squeezed());
+            look(&self.squeezed());
         }
-        out
     }
 
     /// Hexadecimal digits alone, lowercase, without what people write between bytes.
@@ -115,23 +117,23 @@ impl Reading {
     }
 }
 
-/// The readings of a text beside itself: what it decodes to, layer by layer, and each of those as if it were
-/// quoted-printable, digits or broken over lines.
-pub(super) fn readings(source: &str) -> Vec<Reading> {
+/// Shows the readings of a text beside itself: what it decodes to, layer by layer, and each of those as if it were
+/// quoted-printable, digits or broken over lines. One after the other: each has the size of the text.
+pub(super) fn readings(source: &str, mut look: impl FnMut(&Reading)) {
     let plain = Reading::of(source);
-    let mut out = plain.beside();
+    plain.beside(&mut look);
+    if source.chars().any(|c| folded(c) != Some(c)) {
+        look(&plain);
+    }
     let escapes = plain.text.contains(['%', '\\', '&']);
-    let mut layer = Some(&plain).filter(|_| escapes).and_then(Reading::unescaped);
+    let mut layer = escapes.then(|| plain.unescaped()).flatten();
+    drop(plain);
     for _ in 0..LAYERS {
         let Some(reading) = layer else { break };
+        reading.beside(&mut look);
+        look(&reading);
         layer = reading.unescaped();
-        out.extend(reading.beside());
-        out.push(reading);
     }
-    if source.chars().any(|c| folded(c) != Some(c)) {
-        out.push(plain);
-    }
-    out
 }
 
 /// What a person sees in a character that only looks like ASCII; nothing where they see nothing.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use regex::Regex;
 
 use super::forms::forms;
@@ -89,10 +89,10 @@ impl Finder {
             return Vec::new();
         }
         let mut spans = self.find(text, 0);
-        for reading in readings(text) {
+        readings(text, |reading| {
             let found = self.find(&reading.text, TOGETHER_MIN);
             spans.extend(found.iter().filter_map(|found| reading.source(found)));
-        }
+        });
         spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
         let mut apart: Vec<Range<usize>> = Vec::new();
         for span in spans {
@@ -156,12 +156,17 @@ impl Scrub {
     fn finder(&self) -> RwLockReadGuard<'_, Finder> {
         let now = generation(&self.secrets);
         let finder = self.finder.read();
-        if finder.generation == now {
+        if finder.generation >= now {
             return finder;
         }
         drop(finder);
-        *self.finder.write() = Finder::of(&self.secrets, now);
-        self.finder.read()
+        // WHY: compared again under the lock. Another thread may know of newer secrets by now, and whoever asked
+        // must not be given less than it knows itself.
+        let mut finder = self.finder.write();
+        if finder.generation < now {
+            *finder = Finder::of(&self.secrets, now);
+        }
+        RwLockWriteGuard::downgrade(finder)
     }
 
     /// Whether any text in the value holds one of the secrets.

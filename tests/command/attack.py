@@ -77,6 +77,26 @@ for path in ["/tmp/wicketgate-made", "/var/tmp/wicketgate-made", "/dev/shm/wicke
 attempt("truncate", lambda: os.truncate(FACTS["files"][0], 0))
 attempt("mkdir", lambda: os.mkdir(FACTS["made"] + ".d"))
 attempt("link", lambda: os.symlink("/etc/passwd", FACTS["made"] + ".l"))
+# Of the same user as this code, where that is not the machine's own.
+def kill_by_pipe(victim):
+    import fcntl
+    reads, writes = os.pipe()
+    fcntl.fcntl(reads, fcntl.F_SETOWN, victim)
+    fcntl.fcntl(reads, 10, signal.SIGKILL)
+    fcntl.fcntl(reads, fcntl.F_SETFL, fcntl.fcntl(reads, fcntl.F_GETFL) | os.O_ASYNC)
+    os.write(writes, b"x")
+
+def owned(request):
+    import fcntl
+    one, other = socket.socketpair()
+    fcntl.ioctl(one, request, struct.pack("i", FACTS["victim"]))
+
+attempt("kill by a pipe", lambda: kill_by_pipe(FACTS["victim"]))
+attempt("ioctl FIOSETOWN", lambda: owned(0x8901))
+attempt("ioctl SIOCSPGRP", lambda: owned(0x8902))
+attempt("mode", lambda: os.chmod(FACTS["kept"], 0o666))
+attempt("owner", lambda: os.chown(FACTS["kept"], os.getuid(), os.getgid()))
+attempt("times", lambda: os.utime(FACTS["kept"], (1, 1)))
 attempt("signal", lambda: os.kill(sidecar, 0))
 attempt("signal parent", lambda: os.kill(os.getppid(), 0) if os.getppid() > 0 else False)
 inside("signal group", lambda: os.killpg(sidecar, 0))

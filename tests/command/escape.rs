@@ -1,8 +1,9 @@
 //! What hostile code in a command can do: nothing outside.
 
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{UnixDatagram, UnixListener};
-use std::process::Command;
+use std::process::{Child, Command};
 
 use serde_json::{Value, json};
 
@@ -17,7 +18,19 @@ pub struct World {
     tcp: TcpListener,
     unix: UnixListener,
     dgram: UnixDatagram,
+    /// A process of the user that commands run as.
+    victim: Child,
 }
+
+impl Drop for World {
+    fn drop(&mut self) {
+        drop(self.victim.kill());
+        drop(self.victim.wait());
+    }
+}
+
+/// Who commands run as where the gate is root.
+const NOBODY: u32 = 65_534;
 
 impl World {
     /// What there is to be reached, and a tool that tries, in each level.
@@ -35,7 +48,18 @@ impl World {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
             std::fs::set_permissions(estate.path(name), mode).unwrap();
         }
-        Self { estate, tcp, unix, dgram }
+        // A file and a process that only the sandbox keeps a command from.
+        let kept = estate.path("kept");
+        std::fs::write(&kept, "kept").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&kept, mode).unwrap();
+        let mut victim = Command::new(program("sleep"));
+        victim.arg("600");
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&kept, Some(NOBODY), Some(NOBODY)).unwrap();
+            std::os::unix::process::CommandExt::uid(&mut victim, NOBODY);
+        }
+        Self { estate, tcp, unix, dgram, victim: victim.spawn().unwrap() }
     }
 
     /// The script, told where everything is.
@@ -48,12 +72,18 @@ impl World {
             "dgram": self.estate.path("canary.dgram"),
             "files": [self.estate.path("canary"), self.estate.path("wicketgate.yaml"), "/etc/passwd", "/etc/shadow"],
             "made": self.estate.path("made"),
+            "kept": self.estate.path("kept"),
+            "victim": self.victim.id(),
         });
         format!("import json\nFACTS = json.loads(r'''{facts}''')\n{ATTACK}")
     }
 
-    pub fn is_untouched(&self) -> bool {
-        self.tcp.accept().is_err()
+    pub fn is_untouched(&mut self) -> bool {
+        let kept = std::fs::metadata(self.estate.path("kept")).unwrap();
+        self.victim.try_wait().unwrap().is_none()
+            && kept.mode() & 0o777 == 0o600
+            && kept.mtime() > 1
+            && self.tcp.accept().is_err()
             && self.unix.accept().is_err()
             && self.dgram.recv(&mut [0; 8]).is_err()
             && !self.estate.path("made").exists()
@@ -62,7 +92,7 @@ impl World {
 
 #[test]
 fn the_attack_works_where_there_is_no_sandbox() {
-    let world = World::new();
+    let mut world = World::new();
     let mut command = Command::new(python());
     command.args(["-I", "-S", "-B", "-c", &world.script(false, std::process::id(), 1)]);
     let (ok, out, err) = process::run(command);
@@ -71,7 +101,7 @@ fn the_attack_works_where_there_is_no_sandbox() {
     // Or the test below would prove nothing.
     for what in [
         "tcp", "unix", "dgram", "udp", "read", "write", "signal", "proc", "fork", "exec", "memfd",
-        "rlimit",
+        "rlimit", "kill by", "ioctl F", "ioctl S", "mode", "owner", "times",
     ] {
         assert!(worked.iter().any(|one| one.starts_with(what)), "{what} is not in {worked:?}");
     }
@@ -81,7 +111,7 @@ fn the_attack_works_where_there_is_no_sandbox() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_code_reaches_nothing_in_either_level() {
     // The gate's own number is known only when it runs: the script asks for it by its arguments.
-    let world = World::new();
+    let mut world = World::new();
     let read = |level: &str| {
         let command = json!({"program": python(), "sandbox": level, "argv": ["-I", "-S", "-B", "-c", {"arg": "a"}]});
         tool(&format!("attack.{level}"), command, json!({}))

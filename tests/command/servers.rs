@@ -56,7 +56,7 @@ async fn gone(mark: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hostile_server_reaches_nothing_in_either_level() {
-    let world = World::new();
+    let mut world = World::new();
     let estate = both(&json!({}), "attack");
     let gate = estate.serve();
     let agent = gate.agent().await;

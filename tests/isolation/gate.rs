@@ -138,3 +138,33 @@ fn a_doctor_that_is_asked_to_tell_a_gate_and_finds_none_says_nothing_of_isolatio
     let err = String::from_utf8_lossy(&told.stderr);
     assert!(err.contains("none.sock`: No such file"), "{err}");
 }
+
+#[tokio::test]
+async fn a_doctor_that_looks_again_and_again_ends_by_a_signal_as_the_first_process_of_a_container()
+{
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = tokio::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"])
+        .arg(env!("CARGO_BIN_EXE_wicketgate"))
+        .args(["doctor", "--every", "3600", "--socket"])
+        .arg(folder.path().join("none.sock"))
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let (outer, terminate) = (child.id().unwrap(), 1_u64 << 14);
+    let doctor = || {
+        let children = std::fs::read_to_string(format!("/proc/{outer}/task/{outer}/children"));
+        let pid: i32 = children.ok()?.trim().parse().ok()?;
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+        let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
+        (caught & terminate != 0).then_some(pid)
+    };
+    crate::until("a doctor that hears SIGTERM", || async { doctor().is_some() }).await;
+    let pid = rustix::process::Pid::from_raw(doctor().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let ended = crate::within("its end", child.wait()).await.unwrap();
+    assert_eq!(ended.code(), Some(0));
+}

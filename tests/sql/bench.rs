@@ -195,6 +195,7 @@ impl Bench {
             json!({"queries": {
             "add": {"text": "INSERT INTO orders (id, customer) VALUES (?1, ?2)",
                 "params": [{"name": "id"}, {"name": "customer"}]},
+            "fill": {"text": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 100) INSERT INTO orders (id, customer) SELECT 1000 + x, 'many' FROM c RETURNING id"},
             "all": {"text": "SELECT count(*) AS n FROM orders"}}}),
         );
         lite_books["read_only"] = json!(false);

@@ -49,3 +49,24 @@ async fn a_query_of_the_operator_may_write_and_all_of_it_happens_or_nothing() {
     assert_eq!(count["rows"], json!([[5]]));
     bench.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_whose_answer_is_cut_is_told_as_done_only_if_it_was() {
+    let bench = Bench::new().await;
+    let fill = || bench.call("sql.lite_books", json!({"query": "fill"}));
+    let count = async || {
+        let all = bench.call("sql.lite_books", json!({"query": "all"})).await.unwrap();
+        all["rows"][0][0].clone()
+    };
+    // Somebody who reads keeps it from being committed, and that shows with the last step alone.
+    let file = rusqlite::Connection::open(bench.desk.path("books.db")).unwrap();
+    file.execute_batch("BEGIN; SELECT count(*) FROM orders;").unwrap();
+    let kept = fill().await.unwrap_err();
+    assert_eq!(kept.code, "tool.failed", "{kept:?}");
+    file.execute_batch("COMMIT").unwrap();
+    assert_eq!(count().await, 4);
+    let done = fill().await.unwrap();
+    assert_eq!((&done["row_count"], &done["truncated"]), (&json!(50), &json!(true)), "{done}");
+    assert_eq!((&done["rows_affected"], count().await), (&json!(100), json!(104)));
+    bench.close().await;
+}

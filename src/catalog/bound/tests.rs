@@ -20,7 +20,7 @@ const LOG: &str = r#"{"name":"log","description":"Shows the log.","inputSchema":
 
 fn around<T>(work: impl FnOnce(&Surroundings<'_>) -> T) -> T {
     let env = |_: &str| None;
-    work(&Surroundings { base_dir: Path::new("/"), env: &env, forbidden: &[] })
+    work(&Surroundings { base_dir: Path::new("/"), env: &env, forbidden: &[], own: &[] })
 }
 
 fn servers(yaml: &str) -> Vec<Arc<Server>> {

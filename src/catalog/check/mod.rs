@@ -42,8 +42,11 @@ pub struct Surroundings<'a> {
     pub base_dir: &'a Path,
     /// The environment, read once per reference.
     pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// Directories no tool may read: the sidecar's own state, its keys and manifests.
+    /// What no tool may read: the sidecar's own state, its policy, and credentials of servers.
     pub forbidden: &'a [PathBuf],
+    /// Other files of the sidecar's own, its configuration, keys, tokens and manifests: for tools that do not ask at
+    /// each path whether it is one of them, as those of files do.
+    pub own: &'a [PathBuf],
 }
 
 impl std::fmt::Debug for Surroundings<'_> {
@@ -78,18 +81,31 @@ impl Surroundings<'_> {
     /// Whether a tool may be given this path, canonical: nothing of the sidecar's own, nothing of the
     /// system's and none of these secrets lies in it, nor it in that.
     pub(super) fn apart(&self, path: &Path, secrets: &[PathBuf]) -> Result<(), String> {
-        for dir in self.forbidden.iter().map(PathBuf::as_path).chain(SYSTEM_DIRS.map(Path::new)) {
-            let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-            if path.starts_with(&dir) || dir.starts_with(path) || leads_to(path, &dir) {
-                let (path, dir) = (path.display(), dir.display());
-                return Err(format!("`{path}` overlaps `{dir}`, which no tool may read"));
-            }
-        }
+        let system = SYSTEM_DIRS.map(Path::new);
+        overlaps_none(path, self.forbidden.iter().map(PathBuf::as_path).chain(system))?;
         if secrets.iter().any(|secret| secret.starts_with(path) || leads_to(path, secret)) {
             return Err(format!("`{}` holds a file that is a credential", path.display()));
         }
         Ok(())
     }
+
+    /// The same for a tool that reads there without asking at each path whether it is the sidecar's own.
+    pub(super) fn apart_from_own(&self, path: &Path, secrets: &[PathBuf]) -> Result<(), String> {
+        self.apart(path, secrets)?;
+        overlaps_none(path, self.own.iter().map(PathBuf::as_path))
+    }
+}
+
+/// Whether this path, canonical, is none of these, and neither lies in the other.
+fn overlaps_none<'a>(path: &Path, others: impl Iterator<Item = &'a Path>) -> Result<(), String> {
+    for other in others {
+        let other = other.canonicalize().unwrap_or_else(|_| other.to_owned());
+        if path.starts_with(&other) || other.starts_with(path) || leads_to(path, &other) {
+            let (path, other) = (path.display(), other.display());
+            return Err(format!("`{path}` overlaps `{other}`, which no tool may read"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether `path` is, under whatever name, a directory above `inner` or the thing itself: it may be the

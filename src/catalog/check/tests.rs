@@ -8,7 +8,7 @@ fn check_in(
 ) -> Result<Vec<Binding>, Vec<ConfigError>> {
     let config: Config = serde_saphyr::from_str(yaml).unwrap();
     let env = |name: &str| (name == "TOKEN").then(|| "tok-12345678".to_owned());
-    config.check(&Surroundings { base_dir: dir, env: &env, forbidden })
+    config.check(&Surroundings { base_dir: dir, env: &env, forbidden, own: &[] })
 }
 
 fn errors(yaml: &str) -> Vec<String> {

@@ -162,7 +162,7 @@ fn readable(
         let path = joined
             .canonicalize()
             .map_err(|e| format!("cannot open `{}`: {e}", joined.display()))
-            .and_then(|path| around.apart(&path, secrets).map(|()| path));
+            .and_then(|path| around.apart_from_own(&path, secrets).map(|()| path));
         found.extend(problems.take(&format!("{at}.read[{i}]"), path));
     }
     found

@@ -22,7 +22,7 @@ fn check(yaml: &str) -> Result<Vec<Arc<Server>>, Vec<ConfigError>> {
     private::write(&dir.path().join("secret"), "file-secret\n");
     std::fs::create_dir(dir.path().join("sub")).unwrap();
     let config: Config = serde_saphyr::from_str(yaml).unwrap();
-    config.check(&Surroundings { base_dir: dir.path(), env: &env, forbidden: &[] })
+    config.check(&Surroundings { base_dir: dir.path(), env: &env, forbidden: &[], own: &[] })
 }
 
 fn one(yaml: &str) -> Arc<Server> {

@@ -264,7 +264,7 @@ fn sqlite(
         problems.add(at, message);
         return None;
     }
-    let own = around.forbidden.iter().map(PathBuf::as_path);
+    let own = around.forbidden.iter().chain(around.own).map(PathBuf::as_path);
     for dir in own.chain(SYSTEM_DIRS.iter().map(Path::new)) {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         if path.starts_with(&dir) {

@@ -167,7 +167,7 @@ impl<'a> Walk<'a> {
 
     /// A name of a type: nothing that looks names up in the catalog.
     fn kind(&self, name: &str) -> Flow {
-        let name = name.trim_matches('"').to_ascii_lowercase();
+        let name = name.replace('"', "").to_ascii_lowercase();
         let bare = name.strip_prefix("pg_catalog.").unwrap_or(&name);
         if bare.starts_with("reg") || bare.starts_with("pg_") {
             return refuse("sql.syntax", format!("nothing is cast to `{name}`"));

@@ -27,7 +27,6 @@ use crate::domain::canonical;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::effect::Effect;
-use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::prepared::Hold;
@@ -139,9 +138,10 @@ impl Command {
 
     async fn ran(&self, permit: &Permit, held: &Held) -> Outcome {
         let plan = self.plan(held);
-        let run = (self.binding.workspace == Workspace::Run)
-            .then(|| (Arc::clone(&self.workspaces), *permit.call().run()));
-        let started = match start(plan, held, run, self.cgroups.clone()).await {
+        // WHY: here, not where it is started: that may come only after the run has ended.
+        let shared = (self.binding.workspace == Workspace::Run)
+            .then(|| self.workspaces.of(permit.call().run()));
+        let started = match start(plan, held, shared, self.cgroups.clone()).await {
             Ok(started) => started,
             Err(outcome) => return outcome,
         };
@@ -288,7 +288,7 @@ struct Started {
 async fn start(
     plan: Plan,
     held: &Held,
-    run: Option<(Arc<Workspaces>, RunId)>,
+    shared: Option<std::io::Result<sandbox::Workspace>>,
     cgroups: Option<Arc<Cgroups>>,
 ) -> Result<Started, Outcome> {
     let not_started = |why: String| {
@@ -306,7 +306,7 @@ async fn start(
             return Ok(None);
         }
         let input = standard_input(input.as_deref())?;
-        let house = run.map(|(workspaces, run)| workspaces.of(&run)).transpose()?;
+        let house = shared.transpose()?.map(|shared| shared.house()).transpose()?;
         let leaf = cgroups.map(|cgroups| cgroups.leaf(&plan)).transpose()?;
         let (command, control) = sandbox::supervisor()?;
         let child = tokio::process::Command::from(command).spawn()?;

@@ -40,7 +40,7 @@ fn binding(port: u16, more: &str) -> Binding {
     );
     let config: Config = serde_saphyr::from_str(&yaml).unwrap();
     let env = |_: &str| Some(TOKEN.to_owned());
-    let around = Surroundings { base_dir: Path::new("/"), env: &env, forbidden: &[] };
+    let around = Surroundings { base_dir: Path::new("/"), env: &env, forbidden: &[], own: &[] };
     config.check(&around).unwrap().remove(0)
 }
 

@@ -28,8 +28,11 @@ const TYPE_MASK: u64 = 0xf;
 const MAP_SHARED: u64 = 0x01;
 const MAP_ANONYMOUS: u64 = 0x20;
 const SHARED_ANONYMOUS: u64 = MAP_SHARED | MAP_ANONYMOUS;
-/// `ioctl` that types into a terminal: TIOCSTI, TIOCLINUX.
-const TYPING: [u64; 2] = [0x5412, 0x541c];
+/// `ioctl` that types into a terminal (TIOCSTI, TIOCLINUX) or has the kernel signal others (FIOSETOWN, SIOCSPGRP).
+const NO_IOCTL: [u64; 4] = [0x5412, 0x541c, 0x8901, 0x8902];
+/// `fcntl` that has the kernel signal others, the gate too where it is of the same user: F_SETOWN, F_SETSIG,
+/// F_SETOWN_EX, F_SETLEASE, F_NOTIFY.
+const NO_FCNTL: [u64; 5] = [8, 10, 15, 1024, 1026];
 
 /// Takes the rest away, for good. Then only `execveat` of this descriptor is left to begin a program.
 ///
@@ -73,8 +76,10 @@ fn rules(plan: &Plan, program: i32) -> Result<Rules, seccompiler::BackendError> 
     }
     let prctl = PRCTL.iter().map(|option| all(vec![is(0, *option)?]));
     rules.insert(libc::SYS_prctl, prctl.collect::<Result<_, _>>()?);
-    let typing = TYPING.iter().map(|request| when(1, SeccompCmpOp::Ne, *request));
-    rules.insert(libc::SYS_ioctl, vec![all(typing.collect::<Result<_, _>>()?)?]);
+    for (call, refused) in [(libc::SYS_ioctl, &NO_IOCTL[..]), (libc::SYS_fcntl, &NO_FCNTL[..])] {
+        let others = refused.iter().map(|request| when(1, SeccompCmpOp::Ne, *request));
+        rules.insert(call, vec![all(others.collect::<Result<_, _>>()?)?]);
+    }
     let me = u64::from(std::process::id());
     // 0 is oneself too.
     let own = || Ok(vec![all(vec![is(0, 0)?])?, all(vec![is(0, me)?])?]);
@@ -93,12 +98,15 @@ fn rules(plan: &Plan, program: i32) -> Result<Rules, seccompiler::BackendError> 
         rules.extend([(libc::SYS_fork, Vec::new()), (libc::SYS_vfork, Vec::new())]);
     }
     if plan.level >= Level::S2 {
-        // Nobody else is there.
-        let calls = [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill];
-        rules.extend(calls.map(|call| (call, Vec::new())));
+        // Nobody else is there, and no file of anybody else.
+        let calls = [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill, libc::SYS_utimensat];
+        rules.extend(calls.iter().chain(MODES).map(|call| (*call, Vec::new())));
     } else {
         rules.insert(libc::SYS_kill, own()?);
         rules.insert(libc::SYS_tgkill, vec![all(vec![is(0, me)?])?]);
+        // Without a name: the times of what is open.
+        let nameless = SeccompCondition::new(1, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)?;
+        rules.insert(libc::SYS_utimensat, vec![all(vec![nameless])?]);
     }
     Ok(rules)
 }
@@ -174,7 +182,6 @@ const ALWAYS: &[i64] = &[
     libc::SYS_dup,
     libc::SYS_dup3,
     libc::SYS_pipe2,
-    libc::SYS_fcntl,
     libc::SYS_flock,
     libc::SYS_fsync,
     libc::SYS_fdatasync,
@@ -213,10 +220,7 @@ const ALWAYS: &[i64] = &[
     libc::SYS_readlinkat,
     libc::SYS_mknodat,
     libc::SYS_fchmod,
-    libc::SYS_fchmodat,
     libc::SYS_fchown,
-    libc::SYS_fchownat,
-    libc::SYS_utimensat,
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
     libc::SYS_umask,
@@ -297,6 +301,25 @@ const ALWAYS: &[i64] = &[
     libc::SYS_exit_group,
 ];
 
+/// Modes, owners and times of files by their names. Landlock has no right for these: a program of the gate's own user
+/// could open the gate's keys to others. Where the file system is the host's, only what is open can be changed.
+const MODES: &[i64] = &[
+    libc::SYS_fchmodat,
+    libc::SYS_fchownat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+];
+
 /// What newer machines have no numbers for any more.
 #[cfg(target_arch = "x86_64")]
 const OLD: &[i64] = &[
@@ -317,12 +340,6 @@ const OLD: &[i64] = &[
     libc::SYS_link,
     libc::SYS_symlink,
     libc::SYS_mknod,
-    libc::SYS_chmod,
-    libc::SYS_chown,
-    libc::SYS_lchown,
-    libc::SYS_utime,
-    libc::SYS_utimes,
-    libc::SYS_futimesat,
     libc::SYS_getdents,
     libc::SYS_getpgrp,
     libc::SYS_getrlimit,

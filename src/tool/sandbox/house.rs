@@ -102,33 +102,21 @@ impl Drop for House {
     }
 }
 
-/// Where a house is built: empty until it stands.
-type Place = Arc<Mutex<Option<Arc<House>>>>;
-
-/// The workspaces of all runs of this gate.
+/// The workspace of one run; its house is built when it is first needed.
 ///
-/// A run that was ended gets none again.
-#[derive(Debug, Default)]
-pub struct Workspaces {
-    all: Mutex<BTreeMap<RunId, Place>>,
-}
+/// Held, it keeps the house: whoever still waits to build one when the run ends builds it for nobody, and it ends
+/// with whoever waited.
+#[derive(Clone, Debug, Default)]
+pub struct Workspace(Arc<Mutex<Option<Arc<House>>>>);
 
-impl Workspaces {
-    /// The one of this run; made with its first command. Blocks until it is there.
+impl Workspace {
+    /// Its house. Blocks until that is there.
     ///
     /// # Errors
-    /// There are too many, or the system does not let us make one.
-    pub fn of(&self, run: &RunId) -> io::Result<Arc<House>> {
-        let place = {
-            let mut all = self.all.lock();
-            if !all.contains_key(run) && all.len() >= HOUSES_MAX {
-                let why = format!("{HOUSES_MAX} runs have workspaces already");
-                return Err(io::Error::other(why));
-            }
-            Arc::clone(all.entry(*run).or_default())
-        };
+    /// What the system does not let us do.
+    pub fn house(&self) -> io::Result<Arc<House>> {
         // Calls of one run wait for each other here, and nobody else for them.
-        let mut place = place.lock();
+        let mut place = self.0.lock();
         if let Some(house) = &*place {
             return Ok(Arc::clone(house));
         }
@@ -136,9 +124,56 @@ impl Workspaces {
         *place = Some(Arc::clone(&house));
         Ok(house)
     }
+}
+
+/// The workspaces of all runs of this gate.
+#[derive(Debug, Default)]
+pub struct Workspaces {
+    all: Mutex<BTreeMap<RunId, Workspace>>,
+}
+
+impl Workspaces {
+    /// The one of this run, for one of its calls that is still going on: a run that has ended has none.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn of(&self, run: &RunId) -> io::Result<Workspace> {
+        let mut all = self.all.lock();
+        if !all.contains_key(run) && all.len() >= HOUSES_MAX {
+            return Err(io::Error::other(format!("{HOUSES_MAX} runs have workspaces already")));
+        }
+        Ok(all.entry(*run).or_default().clone())
+    }
 
     /// Lets go of a run's. Its memory is freed once no command of the run is left either.
     pub fn end(&self, run: &RunId) {
         self.all.lock().remove(run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_outlives_its_run_takes_no_room_of_other_runs() {
+        let (workspaces, run) = (Workspaces::default(), RunId::from_random([7; 16]));
+        let late = workspaces.of(&run).unwrap();
+        workspaces.end(&run);
+        assert!(workspaces.all.lock().is_empty());
+        assert_eq!(Arc::strong_count(&late.0), 1, "what it builds ends with it");
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_runs_and_for_others_once_some_have_ended() {
+        let workspaces = Workspaces::default();
+        let run = |n: usize| RunId::from_random([u8::try_from(n).unwrap(); 16]);
+        for n in 0..HOUSES_MAX {
+            workspaces.of(&run(n)).unwrap();
+        }
+        assert!(workspaces.of(&run(HOUSES_MAX)).is_err());
+        assert!(workspaces.of(&run(0)).is_ok(), "one that is there");
+        workspaces.end(&run(0));
+        assert!(workspaces.of(&run(HOUSES_MAX)).is_ok());
     }
 }

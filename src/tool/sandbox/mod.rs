@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 pub use self::cgroup::{Cgroups, Leaf};
 pub use self::cpu::next as next_cpu;
 pub use self::files::{is_nobodys, is_system};
-pub use self::house::Workspaces;
+pub use self::house::{Workspace, Workspaces};
 use crate::catalog::command::{Demand, Level, Limits};
 
 /// This program, whatever its file is called by now.

@@ -1,8 +1,9 @@
 //! Tries to break out, from where a command will be. What works is a hole.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs::{self, File, Permissions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -42,6 +43,10 @@ pub(super) fn run(args: &[OsString]) -> ExitCode {
     }
     worked("read other files", File::open(CANARY).is_ok());
     worked("write files", writes());
+    // WHY: of a file that is not there, so that nothing is changed where it works.
+    let mode = fs::set_permissions("/nowhere", Permissions::from_mode(0o600));
+    let tried = mode.is_err_and(|why| why.kind() == ErrorKind::NotFound);
+    worked("change the modes of files", level == "S1" && tried);
     // In a namespace of its own this process is number 1, and the sidecar may be that in its own.
     if sidecar != std::process::id().to_string() {
         worked("read the state of other processes", reads_others(sidecar));

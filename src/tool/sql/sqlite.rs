@@ -294,9 +294,15 @@ fn ask(connection: &Connection, ready: &Ready, mut room: Room) -> rusqlite::Resu
     let columns = statement.column_count();
     room.columns(kinds);
     let mut rows = statement.raw_query();
+    let mut full = false;
     while let Some(row) = rows.next()? {
+        // WHY: a write is committed by its last step. Left before that, nobody is told that it was not.
+        if full && ready.statement.writes {
+            continue;
+        }
         let cells = (0..columns).map(|at| Ok(cell(row.get_ref(at)?)));
-        if !room.push(cells.collect::<rusqlite::Result<_>>()?) {
+        full = !room.push(cells.collect::<rusqlite::Result<_>>()?);
+        if full && !ready.statement.writes {
             break;
         }
     }
