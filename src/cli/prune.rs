@@ -17,7 +17,7 @@ use crate::ledger::archive;
 use crate::ledger::postgres::PostgresPruner;
 use crate::ledger::pruning::{self, Asked, Plan};
 use crate::ledger::sqlite::Sqlite;
-use crate::ledger::store::{ChainRow, Pruner, Pruning};
+use crate::ledger::store::{ChainRow, LedgerReader, Pruner, Pruning};
 
 /// Headers are kept this long at least.
 const FLOOR_DAYS: u32 = 183;
@@ -98,7 +98,7 @@ pub(super) async fn run(command: &Prune) -> Result<u8, Failure> {
     }
     // Who may drop is found before anything is recorded.
     let pruner = pruner(command).await?;
-    let recorded = record(command, row, &plan, head.root.hex()).await?;
+    let recorded = record(command, (reader, row), &plan, head.root.hex()).await?;
     let dropped = pruner.prune(&recorded).await.map_err(unreadable)?;
     say(format!(
         "{dropped} entries dropped, as entry {} of the fleet log records; the first is now {}",
@@ -122,7 +122,7 @@ fn day(text: &str) -> Result<Timestamp, Failure> {
 /// Puts the pruning into the fleet log, unless an earlier try did and was interrupted.
 async fn record(
     command: &Prune,
-    row: &ChainRow,
+    (reader, row): (&dyn LedgerReader, &ChainRow),
     plan: &Plan,
     root: String,
 ) -> Result<Pruning, Failure> {
@@ -139,10 +139,16 @@ async fn record(
     };
     let recording = Recording::prepare(&command.source, &fleet).await.map_err(|e| (USAGE, e))?;
     let fleet = recording.open().await.map_err(unreadable)?;
-    let draft = pruning::draft(&row.origin, plan, &root, &command.by);
-    let receipt = fleet.record(draft).await;
+    // WHY: the archive may have been read for minutes, and nobody else writes the fleet log from here on.
+    let recorded = match pruning::still_free(reader, row, plan).await.map_err(refused) {
+        Ok(()) => {
+            let draft = pruning::draft(&row.origin, plan, &root, &command.by);
+            fleet.record(draft).await.map_err(unreadable)
+        }
+        Err(held) => Err(held),
+    };
     fleet.close().await.map_err(unreadable)?;
-    let receipt = receipt.map_err(unreadable)?;
+    let receipt = recorded?;
     (pruning.fleet, pruning.entry) = (receipt.chain, receipt.seq);
     Ok(pruning)
 }

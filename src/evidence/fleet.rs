@@ -88,7 +88,7 @@ pub async fn show(
         Query::Population(_) | Query::Range { .. } | Query::Run(_) => {
             let told = lines.iter().filter(|line| concerns(line, query, strands, payloads));
             picked.extend(told.map(|line| line.entry.seq));
-            gather::picked(&row, FLEET.to_owned(), lines, &picked)?
+            gather::picked(reader, &row, FLEET.to_owned(), lines, &picked).await?
         }
     };
     Ok(Some(Shown { strand, row, anchors, heads }))

@@ -6,12 +6,15 @@ use super::Error;
 use super::projection::decides;
 use super::query::Filter;
 use super::scope::{CONTEXT, Span, Strand, runs_of};
+use crate::crypto::keys::PublicKey;
 use crate::domain::digest::Digest;
 use crate::domain::id::{RunId, Seq};
 use crate::domain::time::Timestamp;
 use crate::ledger::entry::Kind;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, StoreError};
+use crate::ledger::verify::announced::Announced;
 use crate::ledger::verify::epochs::Epochs;
+use crate::ledger::verify::fleet::is_fleet;
 use crate::ledger::verify::{Damage, Line};
 
 /// Rows fetched at a time.
@@ -36,7 +39,8 @@ pub async fn run(
     }
     let asked: BTreeSet<Seq> = lines.iter().map(|line| line.entry.seq).collect();
     lines.extend(context(reader, chain).await?);
-    finish(chain, folder, lines, (&asked, BTreeSet::new()), None)
+    let trusted = announced(reader, chain).await?;
+    finish((chain, &trusted), folder, lines, (&asked, BTreeSet::new()), None)
 }
 
 /// Every entry of a span of this chain with all that introduces them.
@@ -90,7 +94,8 @@ pub async fn span(
         }
     }
     lines.extend(more.into_iter().filter(|line| !asked.contains(&line.entry.seq)));
-    finish(chain, folder, lines, (&asked, extra), Some(span))
+    let trusted = announced(reader, chain).await?;
+    finish((chain, &trusted), folder, lines, (&asked, extra), Some(span))
 }
 
 /// The span of a chain that lies in the filter's time: by halving, as time does not go back in a chain.
@@ -140,14 +145,34 @@ async fn first_at(
 /// These lines of a chain that has been read, with what introduces them.
 ///
 /// # Errors
-/// The chain is damaged.
-pub fn picked(
+/// The chain is damaged, or the ledger cannot be read.
+pub async fn picked(
+    reader: &dyn LedgerReader,
     chain: &ChainRow,
     folder: String,
     lines: Vec<Line>,
     picked: &BTreeSet<Seq>,
 ) -> Result<Strand, Error> {
-    finish(chain, folder, lines, (picked, BTreeSet::new()), None)
+    let trusted = announced(reader, chain).await?;
+    finish((chain, &trusted), folder, lines, (picked, BTreeSet::new()), None)
+}
+
+/// The enrolment keys that may have certified writers of this chain: that of its genesis, and those which followed
+/// it as the tenant's fleet logs announced. Whether anybody trusts them is for whoever checks the bundle.
+async fn announced(reader: &dyn LedgerReader, chain: &ChainRow) -> Result<Vec<PublicKey>, Error> {
+    let genesis = reader.entries_of(&chain.chain, &[Kind::ChainGenesis.as_str()]).await?;
+    let mut epochs = Epochs::default();
+    for line in read(&genesis)? {
+        let damaged = |damage| Error::Ledger { seq: line.entry.seq, damage };
+        epochs.genesis(&line).map_err(damaged)?;
+    }
+    let trusted = epochs.enrolment().cloned().into_iter().collect();
+    let mut keys = Announced { trusted, revoked: Vec::new() };
+    let rows = reader.chains().await?;
+    for fleet in rows.iter().filter(|row| is_fleet(row) && row.tenant == chain.tenant) {
+        keys.take(reader, fleet).await?;
+    }
+    Ok(keys.trusted)
 }
 
 /// Reads stored bytes.
@@ -178,7 +203,7 @@ async fn context(reader: &dyn LedgerReader, chain: &ChainRow) -> Result<Vec<Line
 /// Opens the head's checkpoint, and keeps what was asked for and the extra lines, with what introduces
 /// them.
 fn finish(
-    chain: &ChainRow,
+    (chain, trusted): (&ChainRow, &[PublicKey]),
     folder: String,
     mut lines: Vec<Line>,
     (asked, extra): (&BTreeSet<Seq>, BTreeSet<Seq>),
@@ -187,7 +212,7 @@ fn finish(
     lines.sort_by_key(|line| line.entry.seq);
     lines.dedup_by_key(|line| line.entry.seq);
     let damaged = |line: &Line, damage| Error::Ledger { seq: line.entry.seq, damage };
-    let mut epochs = Epochs::default();
+    let mut epochs = Epochs::new(trusted);
     for line in &lines {
         if line.is(Kind::ChainGenesis) {
             epochs.genesis(line).map_err(|damage| damaged(line, damage))?;

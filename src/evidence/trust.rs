@@ -12,6 +12,7 @@ use crate::crypto::tsp;
 use crate::domain::digest::Digest;
 use crate::domain::id::{RunId, Seq};
 use crate::domain::time::Timestamp;
+use crate::ledger::verify::epochs;
 
 /// A head somebody noted before, and holds the log to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -136,6 +137,13 @@ impl Default for Trust {
 }
 
 impl Trust {
+    /// Enrolment keys that count no more, or only up to a position of a log.
+    #[must_use]
+    pub fn revoked_enrolments(&self) -> Vec<epochs::Revoked> {
+        let about = self.revoked.iter().filter(|revoked| revoked.purpose == Use::Enrolment);
+        about.map(|one| epochs::Revoked { key: one.key.clone(), good: one.good.clone() }).collect()
+    }
+
     /// Reads a trust file: one `word value…` per line, `#` begins a comment line.
     ///
     /// Words: `evidence-key`, `enrolment-key`, `manifest-key` (a PEM file relative to this one, or

@@ -170,6 +170,16 @@ impl Desk {
         bytes
     }
 
+    /// Somebody who reads the SQLite file as it is now, until the connection is closed.
+    pub async fn reading(&self) -> sqlx::SqliteConnection {
+        let url = format!("sqlite://{}", self.path("state/ledger.sqlite").display());
+        let mut conn = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        for text in ["BEGIN", "SELECT count(*) FROM payload"] {
+            sqlx::raw_sql(text).fetch_all(&mut conn).await.unwrap();
+        }
+        conn
+    }
+
     /// One statement in the SQLite file.
     pub async fn sql(&self, text: &str) -> i64 {
         let url = format!("sqlite://{}", self.path("state/ledger.sqlite").display());

@@ -2,6 +2,7 @@
 
 use crate::checker::check;
 use crate::desk::{Desk, IBAN, args, holds, outcome};
+use sqlx::Connection as _;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn erased_payloads_are_gone_from_the_file_and_the_chain_still_verifies() {
@@ -95,6 +96,26 @@ async fn a_crash_between_record_and_deletion_is_finished_by_running_it_again() {
     let ended = desk.ask(&resume);
     assert!(ended.code == 0 && ended.out.contains("9 payloads erased"), "{ended:?}");
     assert_eq!((desk.listed(&[]).len(), erasures(&desk).await), (0, 1));
+    assert!(!holds(&desk.raw(), IBAN));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn erasing_that_is_taken_up_again_says_so_while_somebody_still_reads_the_old_pages() {
+    let desk = Desk::sqlite().await;
+    let (mut sidecar, agent) = desk.served(3).await;
+    let run = agent.run.clone();
+    agent.seal().await.unwrap();
+    sidecar.stop().await;
+    let reader = desk.reading().await;
+    let why = ["payload", "erase", "--yes", "--basis", "b", "--by", "w", "--run", &run];
+    let resume = ["payload", "erase", "--config", "wicketgate.yaml", "--resume"];
+    for ended in [desk.record(&why), desk.ask(&resume)] {
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.out.contains("may still hold the bytes"), "{ended:?}");
+    }
+    reader.close().await.unwrap();
+    let ended = desk.ask(&resume);
+    assert_eq!(ended.code, 0, "{ended:?}");
     assert!(!holds(&desk.raw(), IBAN));
 }
 

@@ -47,6 +47,24 @@ async fn what_is_held_is_neither_erased_nor_expired_until_it_is_released() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_reason_that_no_verifier_would_read_is_not_put_on_the_books() {
+    let desk = Desk::sqlite().await;
+    let (mut sidecar, agent) = desk.served(1).await;
+    let run = ["--run", agent.run.as_str()];
+    let hold = |reason: &str| {
+        desk.record(&[&["payload", "hold"], &run[..], &["--reason", reason, "--by", "l"]].concat())
+    };
+    let refused = hold(&"x".repeat(5000));
+    assert!(refused.code != 0 && refused.err.contains("data/reason"), "{refused:?}");
+    assert_eq!(hold("case 4").code, 0);
+    agent.seal().await.unwrap();
+    sidecar.stop().await;
+    // Nobody said whom to trust; nothing is wrong beside that.
+    let verify = desk.ask(&["ledger", "verify", "--config", "wicketgate.yaml"]);
+    assert!(verify.code == 2 && !verify.out.contains("INVALID"), "{verify:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_expires_is_recorded_as_such_two_hundred_at_a_time() {
     let desk = Desk::sqlite().await;
     desk.estate.configure(|config| {

@@ -116,7 +116,7 @@ struct Erase {
 }
 
 /// What is done after erasing.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 struct After {
     /// Write a signed receipt to this file; it may not exist
     #[arg(long, value_name = "FILE")]

@@ -16,9 +16,9 @@ use crate::evidence::bundle::{
     FLEET, FLEET_ENTRIES, FOLDER, Files, LINES, NOTE, OLDER, PATHS, RANGE_PROOF, chain_folder,
 };
 use crate::evidence::scope::{Scope, Strand};
-use crate::evidence::trust::{PinnedHead, Trust, Use};
+use crate::evidence::trust::{PinnedHead, Trust};
 use crate::ledger::entry::Kind;
-use crate::ledger::verify::epochs::{Epochs, Revoked};
+use crate::ledger::verify::epochs::Epochs;
 use crate::ledger::verify::{Damage, Line};
 
 /// Clocks of honest machines may differ by this much.
@@ -64,7 +64,7 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
     for strand in &mut case.strands {
         told.chain(&strand.folder);
         told.put("L3", understood(&strand.lines));
-        let mut epochs = Epochs::new(&trust.enrolment).revoking(&revoked(trust));
+        let mut epochs = Epochs::new(&trust.enrolment).revoking(&trust.revoked_enrolments());
         let held = keys(&strand.lines, &mut epochs);
         told.put("S1", held.map_or_else(Outcome::from, |()| enrolled(&epochs, trust)));
         let lines = &strand.lines;
@@ -143,12 +143,6 @@ fn understood(lines: &[Line]) -> Outcome {
         None => Outcome::Valid(format!("{} entries", lines.len())),
         Some(kind) => Outcome::Unverifiable(format!("the meaning of `{kind}` is not known here")),
     }
-}
-
-/// Enrolment keys that count no more, or only up to a position of a log.
-fn revoked(trust: &Trust) -> Vec<Revoked> {
-    let about = trust.revoked.iter().filter(|revoked| revoked.purpose == Use::Enrolment);
-    about.map(|one| Revoked { key: one.key.clone(), good: one.good.clone() }).collect()
 }
 
 /// The genesis first, every writer's certificate, and no entry of a writer nobody introduced.
