@@ -92,6 +92,7 @@ def operator_tls():
 
 def bases():
     values = {**HUB, "image": {}, "monitoring": {}, "ca": {}}
+    values["networkPolicy"] = {**HUB["networkPolicy"], "gates": [{"podSelector": {"matchLabels": MARK}}]}
     values["hub"] = {**HUB["hub"], "tlsSecret": "wicketgate-hub-tls", "secrets": [], "files": {"hub.yaml": ""}}
     rendered = render(values)
     hub = [one for (kind, part), one in rendered.items() if part == "hub" and kind != "ConfigMap"]

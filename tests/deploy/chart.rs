@@ -99,6 +99,11 @@ fn a_gate_has_a_token_for_the_hub_and_a_hub_one_to_ask_about_it_and_nobody_else_
 }
 
 #[test]
+fn gates_of_any_release_reach_the_hub_beside_them_and_nobody_else_does() {
+    assert!(ask("charts.py", &["enrolment"]).contains("gates reach their hub"));
+}
+
+#[test]
 fn values_that_the_schema_does_not_allow_render_nothing_and_all_others_something_valid() {
     assert!(ask("charts.py", &["fuzz"]).contains("refused"));
 }

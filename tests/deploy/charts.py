@@ -137,6 +137,45 @@ def tokens(helm):
     print("each token has its place")
 
 
+def selects(selector, labels):
+    """Whether a label selector of Kubernetes selects what has these labels."""
+    wanted = selector.get("matchLabels", {}).items()
+    among = selector.get("matchExpressions", [])
+    assert all(one["operator"] == "In" for one in among), selector
+    return all(labels.get(key) == value for key, value in wanted) and all(labels.get(one["key"]) in one["values"] for one in among)
+
+
+def let(rules, direction, port, labels):
+    """Whether a pod of these labels in the same namespace may be reached at, or reach, this port."""
+    peers = [peer for rule in rules if port in [one["port"] for one in rule["ports"]] for peer in rule[direction]]
+    return any(selects(peer["podSelector"], labels) for peer in peers if set(peer) == {"podSelector"})
+
+
+def enrolment(helm):
+    """Gates of one release reach the hub of another, and nobody else does."""
+    of = {}
+    for release, example in (("demo", "deployment"), ("hub", "hub"), ("alone", "separate")):
+        text, why = helm.template(examples()[example], release)
+        assert text is not None, why
+        for one in manifests(text):
+            of[release, one["kind"], one["metadata"]["labels"].get("app.kubernetes.io/component")] = one
+    pod = lambda release, part: of[release, "Deployment", part]["spec"]["template"]["metadata"]["labels"]
+    policy = lambda release, part: of[release, "NetworkPolicy", part]["spec"]
+    into = policy("hub", "hub")["ingress"]
+    assert let(into, "from", 7303, pod("demo", "agent")) and let(into, "from", 7303, pod("alone", "gate"))
+    assert let(policy("demo", "agent")["egress"], "to", 7303, pod("hub", "hub"))
+    for other in ({}, {**pod("demo", "agent"), "app.kubernetes.io/name": "other"}, pod("hub", "hub")):
+        assert not let(into, "from", 7303, other), other
+    assert not let(into, "from", 7301, pod("demo", "agent"))
+    named = examples()["hub"]
+    named["networkPolicy"]["gates"] = [{"podSelector": {"matchLabels": {"mine": "true"}}}]
+    text, why = helm.template(named, "hub")
+    assert text is not None, why
+    into = next(one for one in manifests(text) if one["kind"] == "NetworkPolicy" and one["metadata"]["name"].endswith("-hub"))["spec"]["ingress"]
+    assert let(into, "from", 7303, {"mine": "true"}) and not let(into, "from", 7303, pod("demo", "agent"))
+    print("gates reach their hub")
+
+
 def spoil(values, schema, dice):
     """Changes one value to what its schema does not allow, or adds one that it does not know."""
     while True:
@@ -197,4 +236,4 @@ def checkov(helm):
 
 
 if __name__ == "__main__":
-    {"valid": valid, "restricted": restricted, "sidecar": sidecar, "separate": separate, "tokens": tokens, "fuzz": fuzz, "checkov": checkov}[sys.argv[1]](Helm())
+    {"valid": valid, "restricted": restricted, "sidecar": sidecar, "separate": separate, "tokens": tokens, "enrolment": enrolment, "fuzz": fuzz, "checkov": checkov}[sys.argv[1]](Helm())

@@ -54,6 +54,7 @@ def built(folder, resources, **more):
 def overlays():
     """{name: manifests} of what people build on the tree."""
     found = {}
+    (TOP / "target").mkdir(exist_ok=True)
     for name, kind, tls in [("deployment", "Deployment", True), ("job", "Job", False)]:
         # Below the top: kustomize knows roots only by relative paths without links in them.
         with tempfile.TemporaryDirectory(dir=TOP / "target") as made:

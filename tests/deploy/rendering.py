@@ -36,8 +36,8 @@ class Helm:
         text, why = ask("helm", "lint", "--strict", "-f", "-", str(CHART), stdin=yaml.safe_dump(values))
         return text is not None, text or why
 
-    def template(self, values):
-        return ask("helm", "template", "demo", str(CHART), "-n", "agents", "--kube-version", VERSION + ".0", "-f", "-",
+    def template(self, values, release="demo"):
+        return ask("helm", "template", release, str(CHART), "-n", "agents", "--kube-version", VERSION + ".0", "-f", "-",
                    stdin=yaml.safe_dump(values))
 
 

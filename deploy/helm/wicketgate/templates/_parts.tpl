@@ -9,6 +9,13 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .part }}
 {{- end -}}
 
+{{/* Pods with gates, of whatever release: a hub is one for all of its tenant. */}}
+{{- define "wicketgate.gates" -}}
+podSelector:
+  matchLabels: {app.kubernetes.io/name: wicketgate}
+  matchExpressions: [{key: app.kubernetes.io/component, operator: In, values: [agent, gate]}]
+{{- end -}}
+
 {{- define "wicketgate.labels" -}}
 {{ include "wicketgate.selector" . }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
