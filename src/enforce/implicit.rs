@@ -96,13 +96,14 @@ impl Road {
         thread: &Thread,
         opening: Opening,
     ) -> Result<Arc<Run>, Fault> {
-        let key = self.thread_key(caller, thread)?;
+        let caller = self.of_thread(caller);
+        let key = self.thread_key(&caller, thread)?;
         if let Some(run) = self.thread_run(&key) {
             return Ok(run);
         }
         // On a task of its own: a caller that hangs up must not leave a run nobody watches, nor let
         // the next one open a second.
-        let (road, caller, thread) = (Arc::clone(self), caller.clone(), thread.clone());
+        let (road, thread) = (Arc::clone(self), thread.clone());
         let opening = self.tasks.spawn(async move {
             let open = async {
                 match road.thread_run(&key) {
@@ -123,7 +124,7 @@ impl Road {
     /// Seals the implicit run of this caller and thread, if one is open: waits for its calls, cancels
     /// held ones. Comes back once it is sealed; the sealing goes on if nobody waits for it.
     pub async fn end_implicit(self: &Arc<Self>, caller: &Caller, thread: &Thread) {
-        let Ok(key) = self.thread_key(caller, thread) else { return };
+        let Ok(key) = self.thread_key(&self.of_thread(caller), thread) else { return };
         let road = Arc::clone(self);
         let ending = self.tasks.spawn(async move {
             let found = road.threads.in_turn(key, async { road.runs.of_thread(&key) }).await;
@@ -133,6 +134,12 @@ impl Road {
         });
         // Lost only with the process: the next one seals it.
         drop(ending.await);
+    }
+
+    /// Who asks, with the manifest in force. WHY: who was told of a change asks at once, and may have been
+    /// identified a moment before it; whoever is configured no more is refused where the run is asked for.
+    fn of_thread(&self, caller: &Caller) -> Caller {
+        self.current(caller).unwrap_or_else(|_| caller.clone())
     }
 
     /// Two callers never share a thread: manifest, way of proof, uid, token and certificate are all part of it.

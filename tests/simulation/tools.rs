@@ -1,5 +1,7 @@
 //! Tools that are replaced while calls are on the road.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +9,8 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use wicketgate::catalog::schema::Schema;
+use wicketgate::clock::SystemEntropy;
+use wicketgate::crypto::keys::SecretKey;
 use wicketgate::domain::call::ToolCall;
 use wicketgate::domain::decision::Reason;
 use wicketgate::domain::digest::Digest;
@@ -15,7 +19,11 @@ use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::Outcome;
 use wicketgate::domain::prepared::{Hold, ToolFacts};
 use wicketgate::domain::tier::Tier;
-use wicketgate::enforce::{CallRequest, Change, Thread};
+use wicketgate::domain::time::Timestamp;
+use wicketgate::enforce::{CallRequest, Change, Opening, Thread};
+use wicketgate::identity::callers::{CallerConfig, Callers, Config, Trust};
+use wicketgate::identity::token::RunTokens;
+use wicketgate::identity::{Peer, envelope_path, sign};
 use wicketgate::ledger::permit::Permit;
 use wicketgate::tool::ToolExecutor;
 use wicketgate::tool::scrub::Scrub;
@@ -133,5 +141,60 @@ fn other_tools_are_on_the_books_before_they_are_shown() {
         assert!(refused.is_err());
         assert!(!version.has_changed().unwrap());
         assert_eq!(shown().as_deref(), Some("other"));
+    });
+}
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// One agent that holds the token and is granted this tool.
+fn granted(tool: &str) -> Arc<Callers> {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, token) = (dir.path().join("agent.yaml"), dir.path().join("token"));
+    let text = format!(
+        "apiVersion: wicketgate.dev/v1\nkind: AgentManifest\n\
+         metadata: {{name: agent, version: 1.0.0, owner: tests@example.com}}\n\
+         spec:\n  status: active\n  model: {{provider: none, names: [m]}}\n  instructions: []\n\
+         \x20 tools: [{{name: {tool}, tier: T1}}]\n\
+         \x20 validity: {{not_before: 1970-01-01T00:00:00Z, not_after: 2090-01-01T00:00:00Z}}\n"
+    );
+    let key = SecretKey::generate(&SystemEntropy);
+    std::fs::write(&path, &text).unwrap();
+    std::fs::write(envelope_path(&path), sign(text.as_bytes(), "agent", &[&key]).unwrap()).unwrap();
+    std::fs::write(&token, TOKEN).unwrap();
+    std::fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
+    let held = CallerConfig { token_file: Some(token), ..CallerConfig::default() };
+    let agents = [Config { manifest: path, ordered: false, callers: vec![held] }];
+    let trust = Trust { keys: &[key.public()], threshold: 1, socket: None };
+    let tokens = Arc::new(RunTokens::new([1; 32]));
+    Arc::new(Callers::load(&agents, &trust, &tokens, Timestamp::from_millis(1)).unwrap())
+}
+
+#[test]
+fn who_was_identified_before_a_change_and_asks_after_it_is_shown_what_it_changed() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let callers = [granted("t.read"), granted("t.other")];
+        let who = [&callers[0], &callers[1]].map(|callers| {
+            let peer = Peer { listener: "tcp", ..Peer::default() };
+            callers.identify(&peer, Some(TOKEN)).unwrap()
+        });
+        let change = |callers: &Arc<Callers>| Change {
+            callers: Some(Arc::clone(callers)),
+            ..to(Signed("one", Log::default()), "a")
+        };
+        let asked = async |caller| {
+            let run = life.road.implicit_run(caller, &Thread::Caller, Opening::default());
+            let run = run.await.unwrap();
+            (run.id().to_string(), life.road.list_tools(&run).unwrap().len())
+        };
+        life.road.change(change(&callers[0])).await.unwrap();
+        let before = asked(&who[0]).await;
+        assert_eq!(before.1, 1);
+        life.road.change(change(&callers[1])).await.unwrap();
+        let after = asked(&who[0]).await;
+        assert_eq!((after.0 != before.0, after.1), (true, 0));
+        assert_eq!(asked(&who[1]).await, after, "one agent has one run");
+        life.road.end_implicit(&who[0], &Thread::Caller).await;
+        assert_ne!(asked(&who[1]).await.0, after.0, "and both names of it end it");
     });
 }
