@@ -50,6 +50,8 @@ pub struct Played {
     pub broken: Vec<BrokenGlass>,
     /// Everything that was otherwise, in the order in which it was noticed.
     pub drifts: Vec<Drift>,
+    /// Why a step could not be read when it was asked for: then nothing is known of what came after it.
+    pub unread: Option<String>,
 }
 
 /// A call that ran under break-glass when it was recorded, and did again. Nothing was opened for it.
@@ -78,6 +80,7 @@ pub(super) struct State {
     pub(super) lineage: Lineage,
     pub(super) broken: Vec<BrokenGlass>,
     pub(super) stopped: bool,
+    unread: Option<String>,
 }
 
 /// One recording that is played.
@@ -156,9 +159,17 @@ impl Player {
         }
     }
 
-    /// One step, if it can still be read.
+    /// One step. If it cannot be read any more, the replay is over.
     pub(super) fn read(&self, at: usize) -> Option<Step> {
-        self.recording.step(self.recording.places.get(at)?).ok()
+        let step = self.recording.step(self.recording.places.get(at)?);
+        step.inspect_err(|error| self.lose(&mut self.state.lock(), error)).ok()
+    }
+
+    /// A step cannot be read any more, and nothing is answered after it.
+    fn lose(&self, state: &mut State, error: &Error) {
+        state.stopped = true;
+        state.unread.get_or_insert_with(|| error.to_string());
+        self.changed.notify_waiters();
     }
 
     /// The recorded call that a call is, while it is on the road.
@@ -185,8 +196,15 @@ impl Player {
             // What is told now is not told again.
             state.stopped = true;
         }
-        let (steps, opened, broken) = (state.matching.len(), state.opened, state.broken.clone());
-        Played { steps, asked, opened, broken, drifts: state.drifts.clone() }
+        let State { matching, opened, broken, drifts, unread, .. } = &*state;
+        Played {
+            steps: matching.len(),
+            asked,
+            opened: *opened,
+            broken: broken.clone(),
+            drifts: drifts.clone(),
+            unread: unread.clone(),
+        }
     }
 
     /// One more run without a parent was opened; how many there are.
@@ -350,7 +368,11 @@ impl Player {
         }
         let pointers = self.manner.volatile.get(tool).map(Vec::as_slice).unwrap_or_default();
         let recorded = self.recording.places.get(step).map(|place| self.recording.step(place));
-        let recorded = recorded.and_then(Result::ok).map_or(Json::Null, |step| step.args);
+        let recorded = recorded.transpose().map_err(|error| {
+            self.lose(state, &error);
+            stopped()
+        })?;
+        let recorded = recorded.map_or(Json::Null, |step| step.args);
         let changes = differences(&without(&recorded, pointers), &without(call.args(), pointers));
         let (number, _) = self.place(step);
         let paths: Vec<String> =

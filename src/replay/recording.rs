@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
@@ -33,6 +33,9 @@ use crate::identity;
 pub const VERSION: &str = "wicketgate/recording/2";
 /// The one before: without runs below, and without calls under break-glass. It is read like the other.
 const BEFORE: &str = "wicketgate/recording/1";
+
+/// Bytes of a line with its end: one more than is read of any.
+const LINE_BYTES_MAX: u64 = Limits::FILE.bytes_max as u64 + 1;
 
 /// What the first line says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,6 +71,7 @@ pub struct Place {
     pub redacted: Vec<String>,
     offset: u64,
     length: usize,
+    line: Digest,
 }
 
 /// A recording that was read to its end once, and found whole.
@@ -103,7 +107,9 @@ impl Recording {
         let mut number: u64 = 0;
         loop {
             let mut line = Vec::new();
-            if lines.read_until(b'\n', &mut line).map_err(failed)? == 0 {
+            if lines.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map_err(failed)?
+                == 0
+            {
                 break;
             }
             number = number.saturating_add(1);
@@ -141,6 +147,9 @@ impl Recording {
         let mut line = vec![0_u8; place.length];
         let failed = |why: String| Error::File { file: self.name.clone(), why };
         self.file.read_exact_at(&mut line, place.offset).map_err(|e| failed(e.to_string()))?;
+        if Digest::of(&[&line]) != place.line {
+            return Err(failed(format!("step {} was changed since it was opened", place.number)));
+        }
         let json = Json::parse(&line, &Limits::FILE).map_err(|e| failed(e.to_string()))?;
         Step::read(&json).map_err(|why| failed(format!("step {}: {why}", place.number)))
     }
@@ -162,7 +171,9 @@ struct Reading {
 
 impl Reading {
     fn line(&mut self, line: &[u8]) -> Result<(), String> {
-        let text = line.strip_suffix(b"\n").ok_or("it ends in the middle of a line")?;
+        let text = line
+            .strip_suffix(b"\n")
+            .ok_or("it ends in the middle of a line, or the line is too long")?;
         let json = canonical::read(text, &Limits::FILE).map_err(|e| e.to_string())?;
         let json = json.ok_or("it is not in canonical form")?;
         let members = Members(&json);
@@ -182,7 +193,7 @@ impl Reading {
                 self.tools = Some(tools.clone());
             }
             "child" if self.places.is_empty() => self.child(members)?,
-            "step" => self.step(&json, text.len())?,
+            "step" => self.step(&json, text)?,
             "end" => self.end(members)?,
             _ => return Err(format!("a line of the unknown kind `{kind}`, or one too many")),
         }
@@ -225,7 +236,7 @@ impl Reading {
         Ok((place, child.manifest))
     }
 
-    fn step(&mut self, json: &Json, length: usize) -> Result<(), String> {
+    fn step(&mut self, json: &Json, text: &[u8]) -> Result<(), String> {
         let (members, step) = (Members(json), Step::read(json)?);
         let number = u64::try_from(self.places.len()).unwrap_or(u64::MAX).saturating_add(1);
         if step.number != number {
@@ -245,7 +256,8 @@ impl Reading {
             after: members.number("after")?,
             end: members.number("end")?,
             offset: self.offset,
-            length,
+            length: text.len(),
+            line: Digest::of(&[text]),
         });
         Ok(())
     }

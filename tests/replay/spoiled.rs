@@ -90,3 +90,23 @@ fn a_recording_that_is_not_what_was_written_is_refused_with_the_line_and_the_rea
         assert_eq!(house.replay(&[], &agent(&calls)).code, 0);
     }
 }
+
+#[test]
+fn a_recording_that_is_changed_while_it_is_played_answers_nothing_more_and_says_so() {
+    let mut house = House::new(&json!({"mode": "record"}));
+    let one = |name: &str| json!([["look.up", {"name": name}]]);
+    house.record(&agent(&json!([one("ada"), one("bob")])));
+    let path = house.path("run.recording");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let edited = text.replacen("\"number\\\":2", "\"number\\\":9", 1);
+    assert_ne!(edited, text);
+    for (spoiled, why) in [(edited.as_str(), "step 2 was changed"), ("", "fill whole buffer")] {
+        std::fs::write(&path, &text).unwrap();
+        std::fs::write(house.path("spoiled"), spoiled).unwrap();
+        let spoil = format!("cat {} > {}", house.path("spoiled").display(), path.display());
+        let ran = house.replay(&[], &agent(&json!([one("ada"), spoil, one("bob")])));
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(format!("{}{}", ran.out, ran.err).contains(why), "{ran:?}");
+        assert!(ran.out.contains("\"number\":1") && !ran.out.contains("\"number\":9"), "{ran:?}");
+    }
+}

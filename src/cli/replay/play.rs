@@ -162,10 +162,11 @@ fn report(
     ran: Option<String>,
     forked: Option<(u64, Option<RunId>)>,
 ) -> Report<'_> {
-    let unsure = match (played.opened, ran) {
-        (0, None) => Some("the command opened no run".to_owned()),
-        (_, Some(how)) => Some(format!("the command ended with {how}")),
-        (_, None) => None,
+    let unsure = match (played.unread.take(), played.opened, ran) {
+        (Some(why), ..) => Some(why),
+        (None, 0, None) => Some("the command opened no run".to_owned()),
+        (None, _, Some(how)) => Some(format!("the command ended with {how}")),
+        (None, _, None) => None,
     };
     if played.opened == 0 {
         // Nothing was asked because nobody came.
