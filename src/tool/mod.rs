@@ -16,6 +16,7 @@ pub mod limit;
 pub mod mcp;
 pub mod model;
 pub mod net;
+mod number;
 mod path;
 pub mod probe;
 mod readings;

@@ -186,6 +186,8 @@ impl Bench {
                     {"name": "customer", "schema": {"type": "string"}}, {"name": "total", "optional": true}]},
             "rename": {"text": "UPDATE orders SET customer = $2 WHERE customer = $1",
                 "params": [{"name": "from"}, {"name": "to"}]},
+            "touch": {"text": "SELECT public.touch() FROM generate_series(1, 100)"},
+            "fill": {"text": "INSERT INTO orders (id, customer) SELECT 1000 + x, 'many' FROM generate_series(1, 100) AS x RETURNING id"},
             "all": {"text": "SELECT id, customer FROM orders ORDER BY id"}}}),
         );
         books["read_only"] = json!(false);

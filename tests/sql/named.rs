@@ -68,5 +68,13 @@ async fn a_write_whose_answer_is_cut_is_told_as_done_only_if_it_was() {
     let done = fill().await.unwrap();
     assert_eq!((&done["row_count"], &done["truncated"]), (&json!(50), &json!(true)), "{done}");
     assert_eq!((&done["rows_affected"], count().await), (&json!(100), json!(104)));
+    // On PostgreSQL too what is cut is what is told, and never what is done.
+    let touched = bench.call("sql.books", json!({"query": "touch"})).await.unwrap();
+    assert_eq!((&touched["row_count"], &touched["truncated"]), (&json!(50), &json!(true)));
+    assert_eq!(number(&bench.admin_url, "SELECT count(*) FROM canary").await, 100);
+    let done = bench.call("sql.books", json!({"query": "fill"})).await.unwrap();
+    assert_eq!((&done["row_count"], &done["truncated"]), (&json!(50), &json!(true)), "{done}");
+    assert_eq!(done["rows_affected"], 100);
+    assert_eq!(number(&bench.admin_url, "SELECT count(*) FROM orders").await, 103);
     bench.close().await;
 }

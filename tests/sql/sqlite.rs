@@ -64,6 +64,20 @@ async fn what_would_be_too_much_is_cut_stopped_or_refused() {
     assert!(large.message.contains("too big"), "{large:?}");
     let wide = bench.ask("sql.lite", "SELECT hex(randomblob(100000))").await.unwrap();
     assert_eq!((&wide["row_count"], &wide["truncated"]), (&json!(0), &json!(true)));
+    // Each of these is one step of the machine, and would go on for minutes.
+    let (long, part) = ("hex(zeroblob(1000000))", "hex(zeroblob(500000)) || '1'");
+    for sql in [
+        format!("SELECT instr({long}, {part})"),
+        format!("SELECT length(replace({long}, {part}, '')) - 2000000"),
+        format!("SELECT length(ltrim({long}, {part}))"),
+    ] {
+        assert_eq!(bench.ask("sql.lite", &sql).await.expect(&sql)["rows"], json!([[0]]), "{sql}");
+    }
+    let pattern = format!("SELECT {long} LIKE '%{}1'", "0".repeat(300));
+    let pattern = bench.ask("sql.lite", &pattern).await.unwrap_err();
+    assert!(pattern.message.contains("pattern too complex"), "{pattern:?}");
+    let patch = bench.ask("sql.lite", "SELECT json_patch('{}', '{}')").await.unwrap_err();
+    assert_eq!(patch.detail, "sql.function");
     bench.close().await;
 }
 

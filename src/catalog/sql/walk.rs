@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, Ident, ObjectName, ObjectNamePart, Query, Select, SetExpr,
-    Statement as Parsed, TableFactor, Value, ValueWithSpan, VisitMut as _, VisitorMut, With,
+    AccessExpr, BinaryOperator, Expr, Function, Ident, ObjectName, ObjectNamePart, Query, Select,
+    SetExpr, Statement as Parsed, TableFactor, Value, ValueWithSpan, VisitMut as _, VisitorMut,
+    With,
 };
 
 use super::functions::{POSTGRES, SQLITE};
@@ -353,6 +354,13 @@ impl VisitorMut for Walk<'_> {
         {
             return refuse("sql.syntax", format!("operator `{op}` is not allowed"));
         }
+        if let Expr::CompoundFieldAccess { access_chain, .. } = expr {
+            // WHY: to PostgreSQL `(x).f` is `f(x)`, whatever `x` is.
+            let field = access_chain.iter().find(|one| !matches!(one, AccessExpr::Subscript(_)));
+            return field.map_or(ControlFlow::Continue(()), |field| {
+                refuse("sql.function", format!("`(…){field}` may be a call of a function"))
+            });
+        }
         if is_known(expr) { ControlFlow::Continue(()) } else { other() }
     }
 
@@ -403,7 +411,6 @@ fn is_known(expr: &Expr) -> bool {
             expr,
             Expr::Identifier(_)
                 | Expr::CompoundIdentifier(_)
-                | Expr::CompoundFieldAccess { .. }
                 | Expr::BinaryOp { .. }
                 | Expr::UnaryOp { .. }
                 | Expr::Collate { .. }

@@ -11,6 +11,7 @@ use prost_reflect::{DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MapKe
 use super::encode::{DURATION_SECONDS_MAX, TIMESTAMP_SECONDS_MAX, TIMESTAMP_SECONDS_MIN, TYPE_URL};
 use crate::catalog::grpc::Known;
 use crate::domain::json::Json;
+use crate::tool::number::float;
 
 /// Messages within messages of one answer, what is packed in `Any` included: no answer makes anybody's stack
 /// overflow, here or where it is read next.
@@ -108,18 +109,6 @@ fn name(key: &MapKey) -> String {
         MapKey::U32(key) => key.to_string(),
         MapKey::U64(key) => key.to_string(),
         MapKey::String(key) => key.clone(),
-    }
-}
-
-fn float(number: f64) -> Json {
-    if number.is_nan() {
-        Json::from("NaN")
-    } else if number.is_infinite() {
-        Json::from(if number > 0.0 { "Infinity" } else { "-Infinity" })
-    } else if number == 0.0 {
-        Json::Float(0.0)
-    } else {
-        Json::Float(number)
     }
 }
 

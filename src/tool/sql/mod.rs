@@ -4,6 +4,7 @@
 //! told the same limits once more, and has the last word.
 
 mod answer;
+mod linear;
 mod postgres;
 mod probe;
 mod sqlite;

@@ -16,17 +16,21 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::Semaphore;
 
 use super::answer::{self, Answer, Room};
-use super::{Ready, Trouble, file_name};
+use super::{Ready, Trouble, file_name, linear};
 use crate::catalog::sql::{Allowed, SQL_BYTES_MAX, SQLITE, SQLITE_OPERATORS, Statement};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::domain::outcome::FailureClass;
 use crate::tool::probe::{Point, State};
 
-/// Steps of SQLite's machine between two looks at whether to stop.
-const STEPS: i32 = 1_000;
+/// Steps of SQLite's machine between two looks at whether to stop. Few: a step may be a function's whole work.
+const STEPS: i32 = 20;
 /// Bytes of the largest text or blob a statement may make.
 const VALUE_BYTES_MAX: i32 = 8 << 20;
+/// The same for an agent's own statement.
+const FREE_VALUE_BYTES_MAX: i32 = 2 << 20;
+/// Bytes of a pattern of LIKE or GLOB: each of them may be compared with each byte of a text, in one step.
+const PATTERN_BYTES_MAX: i32 = 256;
 /// How long another writer's lock is waited for.
 const BUSY: Duration = Duration::from_secs(2);
 
@@ -36,7 +40,7 @@ pub(super) struct Sqlite {
     path: PathBuf,
     allowed: Option<Arc<Allowed>>,
     timeout: Duration,
-    slots: Semaphore,
+    slots: Arc<Semaphore>,
     read_only: bool,
 }
 
@@ -57,12 +61,12 @@ impl Sqlite {
         (timeout, most): (Duration, usize),
         read_only: bool,
     ) -> Self {
-        Self { path, allowed, timeout, slots: Semaphore::new(most), read_only }
+        Self { path, allowed, timeout, slots: Arc::new(Semaphore::new(most)), read_only }
     }
 
     pub async fn ask(&self, ready: Ready, room: Room) -> Result<Answer, Trouble> {
         let closed = |_| Trouble::unreached("the database is closed");
-        let _slot = self.slots.acquire().await.map_err(closed)?;
+        let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(closed)?;
         let stop = Stop(Arc::default());
         let one = One {
             path: self.path.clone(),
@@ -70,7 +74,11 @@ impl Sqlite {
             read_only: self.read_only,
             stop: Arc::clone(&stop.0),
         };
-        let mut asking = tokio::task::spawn_blocking(move || one.run(&ready, room));
+        let mut asking = tokio::task::spawn_blocking(move || {
+            // The slot is free when the thread is, whoever still waits for it.
+            let _slot = slot;
+            one.run(&ready, room)
+        });
         let ended = match tokio::time::timeout(self.timeout, &mut asking).await {
             Ok(ended) => ended,
             Err(_elapsed) => {
@@ -160,9 +168,12 @@ impl One {
         ] {
             connection.set_db_config(setting, on)?;
         }
+        let free = self.allowed.is_some();
+        let value_bytes = if free { FREE_VALUE_BYTES_MAX } else { VALUE_BYTES_MAX };
         for (limit, most) in [
             (Limit::SQLITE_LIMIT_ATTACHED, 0),
-            (Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX),
+            (Limit::SQLITE_LIMIT_LENGTH, value_bytes),
+            (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_BYTES_MAX),
             (Limit::SQLITE_LIMIT_SQL_LENGTH, i32::try_from(SQL_BYTES_MAX * 2).unwrap_or(i32::MAX)),
             (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 50),
             (Limit::SQLITE_LIMIT_EXPR_DEPTH, 200),
@@ -170,6 +181,9 @@ impl One {
             (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
         ] {
             connection.set_limit(limit, most)?;
+        }
+        if free {
+            linear::replace_functions(&connection)?;
         }
         connection.pragma_update(None, "query_only", self.read_only)?;
         // Reads the schema: a file that is no database is found here.

@@ -6,7 +6,7 @@ use super::scram::{self, Scram};
 use super::value;
 use super::wire::{Body, Message, Stream, Wire, WireError};
 use crate::domain::outcome::FailureClass;
-use crate::tool::sql::answer::{Answer, Room};
+use crate::tool::sql::answer::{self, Answer, Room};
 use crate::tool::sql::{Ready, Trouble};
 
 /// Bytes of one value over what fits: bytes come as hexadecimal digits.
@@ -244,7 +244,10 @@ impl Session {
         }
         let values: Vec<Option<String>> = ready.values.iter().map(value::parameter).collect();
         self.wire.bind(&values);
-        self.wire.execute(i32::try_from(room.rows_left().saturating_add(1)).unwrap_or(i32::MAX));
+        // WHY: a statement that may write is run to its end (0). Stopped after so many rows, it would have done
+        // so much of its work, and be committed.
+        let rows = i32::try_from(room.rows_left().saturating_add(1)).unwrap_or(i32::MAX);
+        self.wire.execute(if read_only { rows } else { 0 });
         self.wire.sync();
         if read_only {
             self.read(&columns, room).await
@@ -425,26 +428,31 @@ fn named(columns: &[(String, u32)]) -> Vec<(String, String)> {
     columns.iter().map(|(name, oid)| (name.clone(), value::type_name(*oid).to_owned())).collect()
 }
 
-fn texts(message: Message) -> Result<Vec<Option<String>>, WireError> {
+fn values(message: Message) -> Result<Vec<Option<Vec<u8>>>, WireError> {
     let mut body = Body(message.body);
-    let mut values = Vec::new();
-    for _ in 0..body.short()? {
-        let text = body.value()?;
-        values.push(text.map(|text| String::from_utf8_lossy(&text).into_owned()));
-    }
-    Ok(values)
+    (0..body.short()?).map(|_| Ok(body.value()?.map(|value| value.to_vec()))).collect()
+}
+
+fn texts(message: Message) -> Result<Vec<Option<String>>, WireError> {
+    let text = |value: Vec<u8>| String::from_utf8_lossy(&value).into_owned();
+    Ok(values(message)?.into_iter().map(|value| value.map(text)).collect())
 }
 
 fn row(
     message: Message,
     columns: &[(String, u32)],
 ) -> Result<Vec<crate::domain::json::Json>, WireError> {
-    let values = texts(message)?;
+    let values = values(message)?;
     if values.len() != columns.len() {
         return Err(WireError::Protocol("a row has other columns than were said"));
     }
-    let typed = values.into_iter().zip(columns).map(|(text, (_, oid))| {
-        text.map_or(crate::domain::json::Json::Null, |text| value::json(*oid, &text))
+    let typed = values.into_iter().zip(columns).map(|(bytes, (_, oid))| {
+        let Some(bytes) = bytes else { return crate::domain::json::Json::Null };
+        // WHY: a database without an encoding sends what it was given, whatever was asked for.
+        match std::str::from_utf8(&bytes) {
+            Ok(text) => value::json(*oid, text),
+            Err(_) => answer::bytes(&bytes),
+        }
     });
     Ok(typed.collect())
 }
