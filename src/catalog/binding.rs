@@ -139,6 +139,8 @@ pub struct Http {
 pub struct Model {
     /// Tokens one call may write.
     pub output_tokens_max: u64,
+    /// Tokens one image is taken for.
+    pub image_tokens_max: u64,
     /// At least one; all of them have a price or none has.
     pub upstreams: Vec<ModelUpstream>,
 }
@@ -166,6 +168,8 @@ pub struct ModelUpstream {
     pub ca: Option<Vec<u8>>,
     /// What tokens cost here.
     pub price: Option<Price>,
+    /// The member of a request that bounds its answer.
+    pub output_tokens_field: &'static str,
 }
 
 /// What a model's server speaks.

@@ -65,9 +65,18 @@ pub struct Tool {
 pub struct Model {
     /// Tokens one call may write: 1 to 1,000,000.
     pub output_tokens_max: u64,
+    /// Tokens that one image is taken for where limits count before the provider does: 1 to 1,000,000; 50,000
+    /// unless said otherwise. Providers price an image by its pixels, of which its bytes say nothing.
+    #[serde(default = "image_tokens_max")]
+    pub image_tokens_max: u64,
     /// 1 to 8 places. The next one is asked only if the one before could not be reached, or answered
     /// that it does not work now (408, 429, 5xx).
     pub upstreams: Vec<ModelUpstream>,
+}
+
+/// More than any provider is known to take for one image in its finest detail.
+const fn image_tokens_max() -> u64 {
+    50_000
 }
 
 /// One place a model is asked at.
@@ -95,6 +104,9 @@ pub struct ModelUpstream {
     pub ca_file: Option<PathBuf>,
     /// What tokens cost here.
     pub price: Option<Price>,
+    /// Of `openai`: the member that bounds the answer, `max_tokens` or `max_completion_tokens`. Unless said
+    /// otherwise the newer one for OpenAI and Azure, whose models refuse the older, and the older elsewhere.
+    pub output_tokens_field: Option<String>,
 }
 
 /// What tokens cost, in millionths of a US dollar for a million of them.

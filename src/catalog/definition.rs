@@ -90,7 +90,7 @@ fn upstream(place: &ModelUpstream) -> Json {
     let price = place.price.map_or(Json::Null, |price| {
         Json::object([("input", Json::from(price.input)), ("output", Json::from(price.output))])
     });
-    Json::object([
+    let members = vec![
         ("name", Json::from(place.name.as_str())),
         ("api", Json::from(place.api.as_str())),
         ("url", Json::from(url)),
@@ -100,7 +100,11 @@ fn upstream(place: &ModelUpstream) -> Json {
         ("ca", authorities(place.ca.as_deref())),
         ("credentials", place.credentials.iter().map(credential).collect::<Vec<_>>().into()),
         ("price", price),
-    ])
+    ];
+    // One that is asked in the older words keeps its hash.
+    let newer = (place.output_tokens_field != "max_tokens")
+        .then(|| ("output_tokens_field", Json::from(place.output_tokens_field)));
+    Json::object(members.into_iter().chain(newer))
 }
 
 pub(super) fn headers(list: &[(http::HeaderName, http::HeaderValue)]) -> Json {

@@ -17,6 +17,8 @@ const OUTPUT_TOKENS_MAX: u64 = 1_000_000;
 const UPSTREAMS_MAX: usize = 8;
 /// Ids one place may offer.
 const MODELS_MAX: usize = 64;
+/// Tokens of one image.
+const IMAGE_TOKENS_MAX: u64 = 1_000_000;
 /// Bytes of one id.
 const MODEL_BYTES_MAX: usize = 256;
 /// A thousand dollars for a million tokens.
@@ -68,6 +70,10 @@ pub(super) fn check(
     if !(1..=OUTPUT_TOKENS_MAX).contains(&output_tokens_max) {
         problems.add(format!("{at}.output_tokens_max"), format!("is 1 to {OUTPUT_TOKENS_MAX}"));
     }
+    let image_tokens_max = model.image_tokens_max;
+    if !(1..=IMAGE_TOKENS_MAX).contains(&image_tokens_max) {
+        problems.add(format!("{at}.image_tokens_max"), format!("is 1 to {IMAGE_TOKENS_MAX}"));
+    }
     if !(1..=UPSTREAMS_MAX).contains(&model.upstreams.len()) {
         problems.add(format!("{at}.upstreams"), format!("are 1 to {UPSTREAMS_MAX}"));
     }
@@ -81,7 +87,7 @@ pub(super) fn check(
         upstreams.extend(upstream(place, &at, around, problems));
     }
     priced(tool, model, &at, problems);
-    Some(binding::Model { output_tokens_max, upstreams })
+    Some(binding::Model { output_tokens_max, image_tokens_max, upstreams })
 }
 
 /// What a call costs is said once, and for every place or for none.
@@ -128,6 +134,7 @@ fn upstream(
     let headers = http::headers(&place.headers, at, problems);
     models(&place.models, at, problems);
     price(place.price, at, problems);
+    let output_tokens_field = output_tokens_field(place, to, at, problems);
     Some(binding::ModelUpstream {
         name: place.name.clone(),
         api: api?,
@@ -139,7 +146,36 @@ fn upstream(
         private_addresses: ranges,
         ca: ca?,
         price: place.price,
+        output_tokens_field,
     })
+}
+
+/// The member that bounds an answer.
+fn output_tokens_field(
+    place: &config::ModelUpstream,
+    origin: Option<&Origin>,
+    at: &str,
+    problems: &mut Problems,
+) -> &'static str {
+    const OLDER: &str = "max_tokens";
+    const NEWER: &str = "max_completion_tokens";
+    let Some(said) = &place.output_tokens_field else {
+        let host = origin.map(|origin| origin.host.to_string()).unwrap_or_default();
+        let is_newer = host == "api.openai.com" || host.ends_with(".openai.azure.com");
+        return if is_newer { NEWER } else { OLDER };
+    };
+    let at = format!("{at}.output_tokens_field");
+    if place.api != "openai" {
+        problems.add(at.as_str(), "is of `api: openai` alone");
+    }
+    match said.as_str() {
+        OLDER => OLDER,
+        NEWER => NEWER,
+        other => {
+            problems.add(at, format!("`{other}` is none of `{OLDER}`, `{NEWER}`"));
+            OLDER
+        }
+    }
 }
 
 /// A base URL has no places for arguments.

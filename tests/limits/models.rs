@@ -175,6 +175,33 @@ async fn tokens_never_pass_the_manifests_limit_and_a_restart_forgets_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_image_is_set_aside_for_what_it_may_cost_and_not_for_its_bytes() {
+    let server = Server::start(&[(200, completion("hi", 70, 30))]).await;
+    let mut main = place("main", server.port);
+    main["output_tokens_field"] = json!("max_completion_tokens");
+    let estate = estate(json!([main])).await;
+    estate.configure(|config| config["tools"][0]["model"]["image_tokens_max"] = json!(6000));
+    limits(&estate, r#"{"tokens": 10000}"#);
+    let sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    let seen =
+        r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA","detail":"low"}}"#;
+    let question = |images: &[&str]| {
+        let images = images.join(",");
+        format!(
+            r#"{{"model":"small","messages":[{{"role":"user","content":[{images}]}}],"max_output_tokens":100}}"#
+        )
+    };
+    agent.call("work.do", "a", &question(&[seen])).await.unwrap();
+    let (_, sent) = server.asked(0);
+    assert_eq!(sent["max_completion_tokens"], 100);
+    assert_eq!(sent["messages"][0]["content"][0]["image_url"]["detail"], "low");
+    let refused = agent.call("work.do", "b", &question(&[seen, seen])).await.unwrap_err();
+    assert_eq!(refused.detail, "limit.tokens");
+    assert_eq!(server.seen(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_at_once_take_no_more_than_their_pool_of_tokens_has() {
     let server = Server::start(&[(200, completion("hi", 70, 30))]).await;
     let estate = estate(json!([place("main", server.port)])).await;

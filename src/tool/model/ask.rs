@@ -42,6 +42,8 @@ pub(super) enum Part {
     Image {
         url: String,
         data: usize,
+        /// How closely it is to be looked at.
+        detail: Option<&'static str>,
     },
 }
 
@@ -109,6 +111,13 @@ impl Ask {
         let name = |tool: &Json| tool.get("name").and_then(Json::as_str).map(str::to_owned);
         self.tools.iter().filter_map(name).collect()
     }
+}
+
+/// How many images are among these arguments.
+pub(super) fn images(args: &Json) -> usize {
+    let list = |value: Option<&Json>| value.and_then(Json::as_array).unwrap_or_default().to_vec();
+    let parts = list(args.get("messages")).into_iter().flat_map(|one| list(one.get("content")));
+    parts.filter(|part| part.get("image_url").is_some()).count()
 }
 
 /// The `function` of one tool: a tool of any other type would be run by the provider.
@@ -193,7 +202,17 @@ impl Part {
                     return refused("model.argument", format!("{at}: `image_url` is missing"));
                 };
                 closed(image, &["url", "detail"], at)?;
-                Self::image(text(image, "url", at)?, at)
+                let detail = match image.get("detail").map(Json::as_str) {
+                    None => None,
+                    Some(Some("auto")) => Some("auto"),
+                    Some(Some("low")) => Some("low"),
+                    Some(Some("high")) => Some("high"),
+                    Some(_) => {
+                        let message = format!("{at}: `detail` is none of `auto`, `low`, `high`");
+                        return refused("model.argument", message);
+                    }
+                };
+                Self::image(text(image, "url", at)?, detail, at)
             }
             other => {
                 let other = other.unwrap_or_default();
@@ -205,7 +224,7 @@ impl Part {
     }
 
     /// Only an image that is in the message itself: another one the provider would fetch past the gate.
-    fn image(url: String, at: &str) -> Read<Self> {
+    fn image(url: String, detail: Option<&'static str>, at: &str) -> Read<Self> {
         let inline = url.strip_prefix("data:image/").and_then(|rest| rest.split_once(";base64,"));
         let Some((_, data)) = inline else {
             let message = format!(
@@ -214,7 +233,7 @@ impl Part {
             return refused("model.remote_content", message);
         };
         let data = url.len().saturating_sub(data.len());
-        Ok(Self::Image { url, data })
+        Ok(Self::Image { url, data, detail })
     }
 }
 

@@ -37,6 +37,8 @@ use crate::limits::Spend;
 pub struct Model {
     places: Vec<Upstream>,
     output_tokens_max: u64,
+    /// Tokens an image is taken for.
+    image_tokens_max: u64,
     /// What every call costs, where tokens have no price.
     flat: Option<u64>,
     result_bytes_max: u64,
@@ -53,6 +55,7 @@ struct Upstream {
     headers: Vec<(HeaderName, HeaderValue)>,
     credentials: Vec<Credential>,
     price: Option<Price>,
+    output_tokens_field: &'static str,
 }
 
 /// Requests that are written and wait for their permit. Secrets are not in them.
@@ -60,7 +63,8 @@ struct Ready {
     /// Where, in order, and the body.
     requests: Vec<(usize, Bytes)>,
     output_tokens: u64,
-    args_bytes: u64,
+    /// The most that is read.
+    input_tokens: u64,
 }
 
 /// What a model said.
@@ -94,21 +98,27 @@ impl Model {
         result_bytes_max: u64,
         resolve: &Arc<dyn Resolve>,
     ) -> Result<Self, String> {
-        let output_tokens_max = model.output_tokens_max;
+        let (output_tokens_max, image_tokens_max) =
+            (model.output_tokens_max, model.image_tokens_max);
         let places = model.upstreams.into_iter().map(|place| Upstream::new(place, resolve));
         let places = places.collect::<Result<_, _>>()?;
-        Ok(Self { places, output_tokens_max, flat, result_bytes_max })
+        Ok(Self { places, output_tokens_max, image_tokens_max, flat, result_bytes_max })
     }
 
-    /// The most that is used by arguments of so many bytes. A token is at least one byte of them, and an
-    /// answer is no longer than was asked for.
-    fn bound(&self, output_tokens: u64, args_bytes: u64) -> Spend {
+    /// The most that is used by reading so much. An answer is no longer than was asked for.
+    fn bound(&self, output_tokens: u64, input_tokens: u64) -> Spend {
         let priced = self.places.iter().filter_map(|place| place.price);
-        let dearest = priced.map(|price| cost(price, args_bytes, output_tokens)).max();
+        let dearest = priced.map(|price| cost(price, input_tokens, output_tokens)).max();
         Spend {
-            tokens: args_bytes.saturating_add(output_tokens),
+            tokens: input_tokens.saturating_add(output_tokens),
             cost_micro_usd: dearest.or(self.flat),
         }
+    }
+
+    /// The most that arguments can be to a model. A token is at least one byte of them, but for images.
+    fn input_tokens(&self, args: &Json, args_bytes: u64) -> u64 {
+        let images = u64::try_from(ask::images(args)).unwrap_or(u64::MAX);
+        args_bytes.saturating_add(images.saturating_mul(self.image_tokens_max))
     }
 
     fn output_tokens(&self, args: &Json) -> u64 {
@@ -205,6 +215,7 @@ impl Upstream {
             headers: place.headers,
             credentials: place.credentials,
             price: place.price,
+            output_tokens_field: place.output_tokens_field,
         })
     }
 
@@ -238,7 +249,7 @@ impl Upstream {
     }
 
     fn guess(&self, ready: &Ready, flat: Option<u64>) -> Usage {
-        let used = self.used(ready.args_bytes, ready.output_tokens, flat);
+        let used = self.used(ready.input_tokens, ready.output_tokens, flat);
         Usage { estimated: true, ..used }
     }
 
@@ -287,16 +298,27 @@ impl ToolExecutor for Model {
         };
         let ask = Ask::read(call.args()).map_err(|why| refuse(why.detail, why.message))?;
         let args_bytes = u64::try_from(call.canonical().len()).unwrap_or(u64::MAX);
+        let input_tokens = self.input_tokens(call.args(), args_bytes);
         let output_tokens = self.output_tokens(call.args());
-        let (mut requests, mut upstreams) = (Vec::new(), Vec::new());
+        let (mut requests, mut upstreams, mut known) = (Vec::new(), Vec::new(), false);
         for (index, place) in self.places.iter().enumerate() {
             let Some(model) = place.models.get(&ask.model) else { continue };
             let body = match place.api {
-                Api::OpenAi => openai::body(&ask, model, output_tokens),
+                Api::OpenAi => {
+                    Some(openai::body(&ask, model, (place.output_tokens_field, output_tokens)))
+                }
                 Api::Ollama => ollama::body(&ask, model, output_tokens),
             };
+            known = true;
+            // What a place cannot be told, it is not asked.
+            let Some(body) = body else { continue };
             requests.push((index, Bytes::from(canonical::bytes(&body))));
             upstreams.push(place.facts(model));
+        }
+        if requests.is_empty() && known {
+            let message = "`ollama` cannot be told `tool_choice: required`, nor arguments of a \
+                           function that are no strict JSON";
+            return Err(refuse("model.argument", message.into()));
         }
         if requests.is_empty() {
             let message = format!("model `{}` is not one of the binding's", ask.model);
@@ -311,11 +333,11 @@ impl ToolExecutor for Model {
             functions: ask.functions(),
             body_bytes: u64::try_from(longest).unwrap_or(u64::MAX),
         };
-        Ok((effect, Box::new(Ready { requests, output_tokens, args_bytes })))
+        Ok((effect, Box::new(Ready { requests, output_tokens, input_tokens })))
     }
 
     fn most(&self, args: &Json, args_bytes: u64) -> Option<Spend> {
-        Some(self.bound(self.output_tokens(args), args_bytes))
+        Some(self.bound(self.output_tokens(args), self.input_tokens(args, args_bytes)))
     }
 
     async fn execute(&self, permit: &Permit) -> Outcome {

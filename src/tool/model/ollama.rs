@@ -5,8 +5,13 @@ use super::ask::{Ask, Message, Part, Requested};
 use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
 
-/// The body of `POST <base>/api/chat`.
-pub(super) fn body(ask: &Ask, model: &str, output_tokens: u64) -> Json {
+/// The body of `POST <base>/api/chat`; none if it has no words for something that is asked.
+pub(super) fn body(ask: &Ask, model: &str, output_tokens: u64) -> Option<Json> {
+    let choice = ask.tool_choice.as_ref().and_then(Json::as_str);
+    if choice == Some("required") {
+        return None;
+    }
+    let messages: Option<Vec<Json>> = ask.messages.iter().map(message).collect();
     let mut options = vec![("num_predict", Json::from(output_tokens))];
     let given = [
         ("temperature", &ask.temperature),
@@ -17,20 +22,19 @@ pub(super) fn body(ask: &Ask, model: &str, output_tokens: u64) -> Json {
     options.extend(given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
     let mut members = vec![
         ("model", Json::from(model)),
-        ("messages", ask.messages.iter().map(message).collect::<Vec<_>>().into()),
+        ("messages", messages?.into()),
         ("stream", Json::from(false)),
         ("options", Json::object(options)),
     ];
     members.extend(format(ask).map(|format| ("format", format)));
     // It knows no choice; without one to make, none is offered.
-    let none = ask.tool_choice.as_ref().and_then(Json::as_str) == Some("none");
-    if !ask.tools.is_empty() && !none {
+    if !ask.tools.is_empty() && choice != Some("none") {
         let tool = |function: &Json| {
             Json::object([("type", Json::from("function")), ("function", function.clone())])
         };
         members.push(("tools", ask.tools.iter().map(tool).collect::<Vec<_>>().into()));
     }
-    Json::object(members)
+    Some(Json::object(members))
 }
 
 /// `json`, or the schema itself.
@@ -43,7 +47,7 @@ fn format(ask: &Ask) -> Option<Json> {
     }
 }
 
-fn message(message: &Message) -> Json {
+fn message(message: &Message) -> Option<Json> {
     // It knows no developers: what they say is the system's word.
     let role = if message.role == "developer" { "system" } else { &message.role };
     let mut members = vec![("role", Json::from(role)), ("content", Json::from(message.text()))];
@@ -51,7 +55,7 @@ fn message(message: &Message) -> Json {
         .parts
         .iter()
         .filter_map(|part| match part {
-            Part::Image { url, data } => url.get(*data..).map(Json::from),
+            Part::Image { url, data, .. } => url.get(*data..).map(Json::from),
             Part::Text(_) => None,
         })
         .collect();
@@ -60,20 +64,21 @@ fn message(message: &Message) -> Json {
     }
     members.extend(message.name.as_ref().map(|name| ("tool_name", Json::from(name.as_str()))));
     if !message.tool_calls.is_empty() {
-        let calls = message.tool_calls.iter().map(requested).collect::<Vec<_>>();
-        members.push(("tool_calls", calls.into()));
+        let calls: Option<Vec<Json>> = message.tool_calls.iter().map(requested).collect();
+        members.push(("tool_calls", calls?.into()));
     }
-    Json::object(members)
+    Some(Json::object(members))
 }
 
-fn requested(call: &Requested) -> Json {
-    let arguments = Json::parse(call.arguments.as_bytes(), &Limits::ARGUMENTS);
-    let empty = || Json::object(Vec::<(String, Json)>::new());
-    let function = Json::object([
-        ("name", Json::from(call.name.as_str())),
-        ("arguments", arguments.unwrap_or_else(|_| empty())),
-    ]);
-    Json::object([("function", function)])
+/// It takes arguments as JSON, everybody else as a text that a model wrote.
+fn requested(call: &Requested) -> Option<Json> {
+    let arguments = match call.arguments.trim() {
+        "" => Json::object(Vec::<(String, Json)>::new()),
+        text => Json::parse(text.as_bytes(), &Limits::ARGUMENTS).ok()?,
+    };
+    let name = Json::from(call.name.as_str());
+    let function = Json::object([("name", name), ("arguments", arguments)]);
+    Some(Json::object([("function", function)]))
 }
 
 /// What the server answered.

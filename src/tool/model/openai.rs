@@ -5,12 +5,12 @@ use super::ask::{Ask, Message, Part, Requested};
 use crate::domain::json::Json;
 
 /// The body of `POST <base>/chat/completions`.
-pub(super) fn body(ask: &Ask, model: &str, output_tokens: u64) -> Json {
+pub(super) fn body(ask: &Ask, model: &str, (field, output_tokens): (&str, u64)) -> Json {
     let mut members = vec![
         ("model", Json::from(model)),
         ("messages", ask.messages.iter().map(message).collect::<Vec<_>>().into()),
-        // The older name: every server that speaks this knows it, and none that knows both has another idea.
-        ("max_tokens", Json::from(output_tokens)),
+        // One name of two: some servers know only the older one, and some models refuse it.
+        (field, Json::from(output_tokens)),
         ("n", Json::from(1_u64)),
         ("stream", Json::from(false)),
     ];
@@ -54,10 +54,11 @@ fn part(part: &Part) -> Json {
         Part::Text(text) => {
             Json::object([("type", Json::from("text")), ("text", Json::from(text.as_str()))])
         }
-        Part::Image { url, .. } => Json::object([
-            ("type", Json::from("image_url")),
-            ("image_url", Json::object([("url", Json::from(url.as_str()))])),
-        ]),
+        Part::Image { url, detail, .. } => {
+            let mut image = vec![("url", Json::from(url.as_str()))];
+            image.extend(detail.map(|detail| ("detail", Json::from(detail))));
+            Json::object([("type", Json::from("image_url")), ("image_url", Json::object(image))])
+        }
     }
 }
 

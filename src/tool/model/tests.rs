@@ -48,7 +48,7 @@ fn an_image_that_the_provider_would_fetch_is_refused_and_one_in_the_message_is_n
         assert_eq!(refused(&with(url)), "model.remote_content", "{url}");
     }
     let ask = Ask::read(&json(&with("data:image/png;base64,AAAA"))).unwrap();
-    let sent = canonical::text(&ollama::body(&ask, "m", 1));
+    let sent = canonical::text(&ollama::body(&ask, "m", 1).unwrap());
     assert!(sent.contains(r#""images":["AAAA"]"#), "{sent}");
     let file = r#"{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}"#;
     assert_eq!(refused(file), "model.content");
@@ -67,7 +67,9 @@ fn a_conversation_with_functions_is_sent_to_both_kinds_of_servers_in_their_own_w
     ))
     .unwrap();
     assert_eq!(ask.functions(), ["add"]);
-    let open = canonical::text(&openai::body(&ask, "real", 7));
+    let open = canonical::text(&openai::body(&ask, "real", ("max_tokens", 7)));
+    let newer = canonical::text(&openai::body(&ask, "real", ("max_completion_tokens", 7)));
+    assert!(newer.contains(r#""max_completion_tokens":7"#) && !newer.contains(r#""max_tokens""#));
     for part in [
         r#""model":"real""#,
         r#""max_tokens":7"#,
@@ -80,7 +82,7 @@ fn a_conversation_with_functions_is_sent_to_both_kinds_of_servers_in_their_own_w
     ] {
         assert!(open.contains(part), "{part}: {open}");
     }
-    let own = canonical::text(&ollama::body(&ask, "real", 7));
+    let own = canonical::text(&ollama::body(&ask, "real", 7).unwrap());
     for part in [
         r#""num_predict":7"#,
         r#""arguments":{"a":1}"#,
@@ -91,6 +93,41 @@ fn a_conversation_with_functions_is_sent_to_both_kinds_of_servers_in_their_own_w
     ] {
         assert!(own.contains(part), "{part}: {own}");
     }
+}
+
+#[test]
+fn what_a_server_has_no_words_for_it_is_not_asked() {
+    for wrong in [
+        r#"{"model":"m","messages":[{"role":"user","content":"x"}],"tool_choice":"required"}"#,
+        r#"{"model":"m","messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":1,\"a\":2}"}}]}]}"#,
+    ] {
+        let ask = Ask::read(&json(wrong)).unwrap();
+        assert_eq!(ollama::body(&ask, "real", 7), None, "{wrong}");
+        let open = canonical::text(&openai::body(&ask, "real", ("max_tokens", 7)));
+        assert!(open.contains("required") || open.contains(r#"\"a\":2"#), "{open}");
+    }
+}
+
+#[test]
+fn an_image_keeps_its_detail_and_counts_for_what_it_may_cost() {
+    let of = |detail: &str| {
+        json(&format!(
+            r#"{{"model":"m","messages":[{{"role":"user","content":[{{"type":"text","text":"what?"}},
+                {{"type":"image_url","image_url":{{"url":"data:image/png;base64,AAAA"{detail}}}}}]}}]}}"#
+        ))
+    };
+    for (detail, sent) in [
+        ("", "}"),
+        (r#","detail":"low""#, r#""detail":"low""#),
+        (r#","detail":"high""#, r#""detail":"high""#),
+    ] {
+        let args = of(detail);
+        let body = openai::body(&Ask::read(&args).unwrap(), "real", ("max_tokens", 7));
+        assert!(canonical::text(&body).contains(sent), "{body:?}");
+        assert_eq!(ask::images(&args), 1);
+    }
+    assert_eq!(Ask::read(&of(r#","detail":"finest""#)).unwrap_err().detail, "model.argument");
+    assert_eq!(ask::images(&json(r#"{"messages":[{"content":"x"}]}"#)), 0);
 }
 
 #[test]
