@@ -123,6 +123,16 @@ pub(super) fn reachable(
         );
         problems.add(format!("{at}.url"), message);
     }
+    // The connector goes nowhere else then.
+    if let Host::Ip(ip) = &origin.host
+        && !inside
+        && !origin.tls
+        && !ranges.is_empty()
+        && !ranges.iter().any(|range| range.contains(*ip))
+    {
+        let message = format!("`{ip}` is in none of `private_addresses`; use `https`");
+        problems.add(format!("{at}.url"), message);
+    }
     if credentials && !origin.tls && ranges.is_empty() {
         let message = "credentials travel in clear only to `private_addresses`; use `https`";
         problems.add(format!("{at}.url"), message);

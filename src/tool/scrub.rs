@@ -28,6 +28,8 @@ const MASK: &str = "[REDACTED:credential]";
 const FRONT: usize = 16;
 /// Bytes of a form that is believed in a text that was put together again.
 const TOGETHER_MIN: usize = 12;
+/// Bytes of a form by which its beginning is known before a cut.
+const BEGUN_MIN: usize = 6;
 
 /// Every credential of this process, in each form it could come back in.
 #[derive(Clone, Default)]
@@ -119,6 +121,29 @@ impl Finder {
         Some(out)
     }
 
+    /// A message without secrets, nor the beginning of one where it was cut.
+    fn message(&self, message: &str) -> String {
+        let masked = self.mask(message);
+        let mut out = String::with_capacity(message.len());
+        for piece in masked.as_deref().unwrap_or(message).split_inclusive(text::CUT) {
+            let begun = piece.strip_suffix(text::CUT).and_then(|piece| self.begun(piece));
+            out.push_str(begun.map_or(piece, |at| piece.get(..at).unwrap_or_default()));
+            out.extend(begun.map(|_| text::CUT));
+        }
+        out
+    }
+
+    /// Where a secret begins that goes on behind the end of this text.
+    fn begun(&self, text: &str) -> Option<usize> {
+        let begins = |form: &zeroize::Zeroizing<String>| {
+            let longest = form.len().min(text.len().saturating_add(1));
+            let mut lengths = (BEGUN_MIN..longest).rev();
+            lengths.find(|length| form.get(..*length).is_some_and(|begin| text.ends_with(begin)))
+        };
+        let longest = self.forms.iter().filter_map(begins).max()?;
+        text.len().checked_sub(longest)
+    }
+
     fn finds(&self, value: &Json) -> bool {
         let holds = |text: &str| !self.spans(text).is_empty();
         match value {
@@ -206,8 +231,7 @@ impl Scrub {
                 }
             }
             Outcome::Failed { class, started, message } => {
-                let message = finder.mask(&message).unwrap_or(message);
-                Outcome::Failed { class, started, message }
+                Outcome::Failed { class, started, message: finder.message(&message) }
             }
             Outcome::Completed { .. } | Outcome::Unknown { .. } | Outcome::Cancelled { .. } => {
                 outcome
@@ -349,6 +373,31 @@ mod tests {
         let result = canonical::bytes(&Json::object([("data", numbers)]));
         let outcome = scrub.apply(Outcome::Completed { result, status: "200".into() });
         assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");
+    }
+
+    #[test]
+    fn a_message_that_was_cut_within_one_does_not_show_how_it_begins() {
+        let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
+        let told = |message: &str| {
+            let failed = Outcome::Failed {
+                class: FailureClass::ToolError,
+                started: true,
+                message: message.to_owned(),
+            };
+            match scrub.apply(failed) {
+                Outcome::Failed { message, .. } => message,
+                other => panic!("{other:?}"),
+            }
+        };
+        for most in 0..=TOKEN.len() {
+            let message = format!("{}, it said", text::cut(&format!("no {TOKEN}!"), 3 + most));
+            let shown = told(&message);
+            let begun: String = TOKEN.chars().take(BEGUN_MIN).collect();
+            assert!(!shown.contains(&begun) && shown.ends_with(", it said"), "{shown}");
+        }
+        for plain in ["sk-live", "to be sk-l… continued", "wait…", "……"] {
+            assert_eq!(told(plain), plain);
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! JSON text that is released as it came: whether it is JSON at all, and the strings in it.
+//! JSON text that is released as it came: whether it is JSON at all, and the strings in it. Other people's words
+//! that are told in part.
 //!
 //! Results of tools stay the bytes the tool sent, and those may hold what the strict reader refuses
 //! (a name twice, a number beyond 2^53). Nothing here builds a value.
@@ -54,6 +55,17 @@ pub(super) fn strings(text: &[u8]) -> impl Iterator<Item = Option<String>> {
         rest = after;
         Some(serde_json::from_slice(string).ok())
     })
+}
+
+/// Ends what was cut: `Scrub` looks at what stands before it.
+pub(super) const CUT: char = '…';
+
+/// No more than so many characters of a text.
+pub(super) fn cut(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}{CUT}", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
 }
 
 #[cfg(test)]

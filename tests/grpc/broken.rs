@@ -39,7 +39,7 @@ async fn what_breaks_the_protocol_ends_the_call_and_never_the_gate() {
         (Act::Short, "tool.failed"),
         (Act::NoMessage, "tool.failed"),
         (Act::Html, "tool.failed"),
-        (Act::Refused, "tool.failed"),
+        (Act::Refused, "call.unknown"),
         (Act::OddStatus, "tool.failed"),
     ];
     let servers: Vec<Server> = acts.iter().map(|(act, _)| Server::start(*act, *act)).collect();
@@ -56,7 +56,7 @@ async fn what_breaks_the_protocol_ends_the_call_and_never_the_gate() {
     let last = format!("orders.read{}", acts.len());
     assert_eq!(world.act(&last, "say", "x").await.unwrap(), json!({"text": "well"}));
     let summary = world.close().await;
-    assert_eq!(summary["calls"]["unknown"], 7, "{summary}");
+    assert_eq!(summary["calls"]["unknown"], 8, "{summary}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -16,7 +16,7 @@ use hyper::body::{Bytes, Incoming};
 use super::http::{failed, headers_of, not_connected, sources};
 use super::net::{Client, Clients, Pace, Resolve, SendError, Trust, Unread, is_encoded, whole};
 use super::probe::{self, Point, State};
-use super::{ToolExecutor, content};
+use super::{ToolExecutor, content, text};
 use crate::catalog::binding::{self, Credential};
 use crate::catalog::fetch::{Denied, HostPattern};
 use crate::catalog::host::Origin;
@@ -69,7 +69,8 @@ impl Fetch {
     ) -> Result<Self, String> {
         let trust = Trust::of(rule.ca.as_deref())?;
         rule.ca = None;
-        let clients = Clients::new(rule.private_addresses.clone(), trust, resolve);
+        let entrusted = rule.credentials.iter().map(|(origin, _)| origin.clone()).collect();
+        let clients = Clients::new(rule.private_addresses.clone(), entrusted, trust, resolve);
         Ok(Self { rule, clients, result_bytes_max })
     }
 
@@ -215,7 +216,7 @@ impl Fetch {
         let text = location.to_str().map_err(|_| "the answer redirects to no url".to_owned())?;
         let place = from.join(text).unwrap_or_else(|| text.to_owned());
         let refused = |why: &str| {
-            let place = clip(&place, PLACE_CHARS_MAX);
+            let place = text::cut(&place, PLACE_CHARS_MAX);
             format!("the answer redirects to `{place}`, which is refused: {why}")
         };
         let url = WebUrl::parse(&place).map_err(|fault| refused(&fault.to_string()))?;

@@ -142,6 +142,9 @@ impl Grpc {
     async fn answer(&self, response: http::Response<Incoming>) -> Outcome {
         let protocol = |why: &str| failed(FailureClass::Protocol, true, why);
         let (head, body) = response.into_parts();
+        if !self.repeatable && of_gateway(head.status) {
+            return Outcome::Unknown { cause: "unavailable".into() };
+        }
         if head.status != StatusCode::OK {
             let message = format!("the service answered HTTP `{}`", head.status.as_u16());
             return failed(FailureClass::ToolError, true, &message);
@@ -228,6 +231,14 @@ impl ToolExecutor for Grpc {
 }
 
 /// `application/grpc`, as protobuf or without a word about it.
+/// What gRPC reads as UNAVAILABLE, if it comes from somebody in between ("HTTP to gRPC Status Code Mapping").
+fn of_gateway(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
 fn is_grpc(headers: &HeaderMap) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = value.unwrap_or_default().split(';').next().unwrap_or_default().trim();

@@ -2,6 +2,8 @@
 
 use http::HeaderMap;
 
+use crate::tool::text;
+
 /// Characters of a service's own words that are passed on.
 const MESSAGE_CHARS: usize = 512;
 
@@ -66,7 +68,8 @@ impl Status {
     /// ``the service answered `NOT_FOUND`: its own words``
     pub(super) fn said(&self) -> String {
         let plain = |c: char| if c.is_control() { ' ' } else { c };
-        let words: String = self.message.chars().map(plain).take(MESSAGE_CHARS).collect();
+        let words: String = self.message.chars().map(plain).collect();
+        let words = text::cut(&words, MESSAGE_CHARS);
         let colon = if words.is_empty() { "" } else { ": " };
         format!("the service answered `{}`{colon}{words}", self.name)
     }

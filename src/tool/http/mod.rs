@@ -139,7 +139,9 @@ impl Http {
         match self.client.send(request).await {
             Ok(response) => self.answer(response).await,
             Err(error) if error.is_connect() => not_connected(&error),
-            Err(SendError::Framing(why)) => failed(FailureClass::Protocol, true, why),
+            Err(SendError::Framing(why)) if self.read_only => {
+                failed(FailureClass::Protocol, true, why)
+            }
             Err(error) => self.broken(&error),
         }
     }
@@ -149,6 +151,9 @@ impl Http {
         if status.is_redirection() || status.is_informational() {
             let message = format!("the tool answered `{}`, which is not followed", status.as_u16());
             return failed(FailureClass::Protocol, true, &message);
+        }
+        if !self.read_only && of_gateway(status) {
+            return Outcome::Unknown { cause: "gateway".into() };
         }
         if !status.is_success() {
             let message = format!("the tool answered `{}`", status.as_u16());
@@ -186,6 +191,10 @@ impl Http {
 
     /// The connection failed after something may have been sent.
     fn broken(&self, error: &(dyn std::error::Error + 'static)) -> Outcome {
+        if !self.read_only {
+            // What is no answer says as little of what was done as none at all.
+            return Outcome::Unknown { cause: "connection_lost".into() };
+        }
         let hyper = sources(error).find_map(|e| e.downcast_ref::<hyper::Error>());
         if hyper.is_some_and(hyper::Error::is_parse_too_large) {
             return failed(
@@ -197,10 +206,7 @@ impl Http {
         if hyper.is_some_and(hyper::Error::is_parse) {
             return failed(FailureClass::Protocol, true, "the tool's answer is not http");
         }
-        if self.read_only {
-            return failed(FailureClass::ToolError, true, "the connection to the tool was lost");
-        }
-        Outcome::Unknown { cause: "connection_lost".into() }
+        failed(FailureClass::ToolError, true, "the connection to the tool was lost")
     }
 }
 
@@ -276,6 +282,11 @@ pub(super) fn of_call(request: http::request::Builder, call: &ToolCall) -> http:
         Some(traceparent) => request.header("traceparent", traceparent),
         None => request,
     }
+}
+
+/// Whether somebody in between says that the tool did not answer it: 502, 504 (RFC 9110, 15.6.3 and 15.6.5).
+fn of_gateway(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT)
 }
 
 pub(super) fn push_pair(target: &mut String, name: &str, value: &str) {

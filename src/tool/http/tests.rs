@@ -250,15 +250,15 @@ async fn an_answer_over_its_cap_fails_and_is_never_cut() {
     assert_eq!(class(&outcome(GET, endless).await), (FailureClass::TooLarge, true));
     assert!(text(outcome(GET, ok("", &"x".repeat(10_000))).await).len() > 10_000);
     let head = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(64 * 1024));
-    assert!(matches!(
-        class(&outcome(GET, head).await),
-        (FailureClass::TooLarge | FailureClass::Protocol, true)
-    ));
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "x: y\r\n".repeat(65));
-    assert!(matches!(
-        class(&outcome(GET, many).await),
-        (FailureClass::TooLarge | FailureClass::Protocol, true)
-    ));
+    for unread in [head, many] {
+        assert!(matches!(
+            class(&outcome(READ_ONLY, unread.clone()).await),
+            (FailureClass::TooLarge | FailureClass::Protocol, true)
+        ));
+        let unknown = outcome(GET, unread).await;
+        assert!(matches!(unknown, Outcome::Unknown { .. }), "{unknown:?}");
+    }
 }
 
 #[tokio::test]
@@ -278,6 +278,9 @@ async fn an_encoded_answer_is_refused() {
 async fn a_lost_connection_is_unknown_unless_reading_changes_nothing() {
     let lost = Outcome::Unknown { cause: "connection_lost".into() };
     let cut = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf";
+    let other = "SSH-2.0-OpenSSH\r\n\r\n";
+    assert_eq!(outcome(GET, other).await, lost);
+    assert_eq!(class(&outcome(READ_ONLY, other).await), (FailureClass::Protocol, true));
     for answer in ["", cut] {
         assert_eq!(outcome(GET, answer).await, lost, "{answer:?}");
         assert_eq!(
@@ -286,10 +289,19 @@ async fn a_lost_connection_is_unknown_unless_reading_changes_nothing() {
             "{answer:?}"
         );
     }
-    assert_eq!(
-        class(&outcome(GET, "SSH-2.0-OpenSSH\r\n\r\n").await),
-        (FailureClass::Protocol, true)
-    );
+}
+
+#[tokio::test]
+async fn a_gateway_that_got_no_answer_knows_as_little_as_we_do() {
+    for status in [502, 504] {
+        let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
+        let unknown = Outcome::Unknown { cause: "gateway".into() };
+        assert_eq!(outcome(GET, answer.as_str()).await, unknown, "{status}");
+        let read = outcome(READ_ONLY, answer.as_str()).await;
+        assert_eq!(class(&read), (FailureClass::ToolError, true), "{status}");
+    }
+    let busy = "HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n";
+    assert_eq!(class(&outcome(GET, busy).await), (FailureClass::ToolError, true));
 }
 
 #[tokio::test]

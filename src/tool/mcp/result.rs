@@ -6,6 +6,7 @@ use super::traffic::Notes;
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::mcp::raw::{Members, Writer};
 use crate::mcp::{META_NOTIFICATIONS, OWN, rpc};
+use crate::tool::text;
 
 /// Characters of a server's own error message that are passed on.
 const MESSAGE_CHARS: usize = 512;
@@ -44,7 +45,8 @@ pub(super) fn outcome(result: &RawValue, notes: &Notes, bytes_max: usize) -> Out
 /// The outcome of an error the server answered with.
 pub(super) fn refused(error: &rpc::Error) -> Outcome {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let message: String = error.message.chars().map(plain).take(MESSAGE_CHARS).collect();
+    let message: String = error.message.chars().map(plain).collect();
+    let message = text::cut(&message, MESSAGE_CHARS);
     let needs = needs(error).map(|needs| format!("{}{needs}", rpc::NEEDS)).unwrap_or_default();
     let message = format!("{}{}: {message}{needs}", rpc::SERVER_SAID, error.code);
     failed(FailureClass::ToolError, &message)

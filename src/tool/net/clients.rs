@@ -16,6 +16,7 @@ const ORIGINS_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Clients {
     open: Vec<Cidr>,
+    entrusted: Vec<Origin>,
     trust: Trust,
     resolve: Arc<dyn Resolve>,
     kept: Mutex<Kept>,
@@ -28,10 +29,16 @@ struct Kept {
 }
 
 impl Clients {
-    /// Connects to nothing. `open` are the ranges beyond the public Internet.
+    /// Connects to nothing. `open` are the ranges beyond the public Internet, `entrusted` the origins that are
+    /// sent credentials.
     #[must_use]
-    pub fn new(open: Vec<Cidr>, trust: Trust, resolve: Arc<dyn Resolve>) -> Self {
-        Self { open, trust, resolve, kept: Mutex::default() }
+    pub fn new(
+        open: Vec<Cidr>,
+        entrusted: Vec<Origin>,
+        trust: Trust,
+        resolve: Arc<dyn Resolve>,
+    ) -> Self {
+        Self { open, entrusted, trust, resolve, kept: Mutex::default() }
     }
 
     /// The client of this origin.
@@ -45,7 +52,12 @@ impl Clients {
             *last = now;
             return client.clone();
         }
-        let client = Client::trusting(origin, &self.open, &self.trust, Arc::clone(&self.resolve));
+        let resolve = Arc::clone(&self.resolve);
+        let client = if self.entrusted.contains(origin) {
+            Client::trusting(origin, &self.open, &self.trust, resolve)
+        } else {
+            Client::asking(origin, &self.open, &self.trust, resolve)
+        };
         kept.by_origin.insert(key, (now, client.clone()));
         while kept.by_origin.len() > ORIGINS_MAX {
             let oldest = kept.by_origin.iter().min_by_key(|(_, (last, _))| *last);

@@ -77,14 +77,26 @@ impl Resolve for System {
 pub struct Connector {
     origin: Arc<Origin>,
     open: Arc<[Cidr]>,
+    public: bool,
     resolve: Arc<dyn Resolve>,
 }
 
 impl Connector {
-    /// A connector to this origin; `open` are the ranges beyond the public Internet it may reach.
+    /// A connector to this origin; `open` are the ranges beyond the public Internet it may reach. Without TLS
+    /// it reaches no others, if there are any.
+    ///
+    /// WHY: what is sent in clear to a host inside, credentials too, must not leave because its name was made
+    /// to point elsewhere.
     #[must_use]
     pub fn new(origin: Origin, open: Vec<Cidr>, resolve: Arc<dyn Resolve>) -> Self {
-        Self { origin: Arc::new(origin), open: open.into(), resolve }
+        let public = origin.tls || open.is_empty();
+        Self { origin: Arc::new(origin), open: open.into(), public, resolve }
+    }
+
+    /// The same, and the public Internet: nothing that is sent is anybody's secret.
+    #[must_use]
+    pub fn and_public(self) -> Self {
+        Self { public: true, ..self }
     }
 
     /// Whether the origin is reached over TLS.
@@ -93,7 +105,7 @@ impl Connector {
     }
 
     fn allows(&self, address: IpAddr) -> bool {
-        is_public(address) || self.open.iter().any(|range| range.contains(address))
+        (self.public && is_public(address)) || self.open.iter().any(|range| range.contains(address))
     }
 
     /// The addresses to connect to: all of them allowed, or none.
@@ -233,6 +245,18 @@ mod tests {
         assert!(open.addresses().await.is_ok());
         let other = connector("http://db.internal/", &["10.2.0.0/16"], &fixed);
         assert!(other.addresses().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_host_inside_that_moves_out_is_reached_over_tls_alone() {
+        let fixed = Arc::new(Fixed { answers: vec!["93.184.216.34"], ..Fixed::default() });
+        let clear = connector("http://db.internal/", &["10.1.0.0/16"], &fixed);
+        let moved = Refused::Address("93.184.216.34".parse().unwrap());
+        assert_eq!(clear.addresses().await, Err(moved));
+        assert!(clear.and_public().addresses().await.is_ok());
+        let tls = connector("https://db.internal/", &["10.1.0.0/16"], &fixed);
+        assert!(tls.addresses().await.is_ok());
+        assert!(connector("http://api.test/", &[], &fixed).addresses().await.is_ok());
     }
 
     #[tokio::test]

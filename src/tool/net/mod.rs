@@ -114,6 +114,18 @@ impl Client {
         Self::made(connector, Arc::clone(&trust.0), Version::Http1)
     }
 
+    /// The same for an origin that is sent nobody's secrets: in clear, too, wherever its name leads.
+    #[must_use]
+    pub fn asking(
+        origin: &Origin,
+        open: &[Cidr],
+        trust: &Trust,
+        resolve: Arc<dyn Resolve>,
+    ) -> Self {
+        let connector = Connector::new(origin.clone(), open.to_vec(), resolve).and_public();
+        Self::made(connector, Arc::clone(&trust.0), Version::Http1)
+    }
+
     /// A client that speaks HTTP/2 from the first byte, on one connection for requests side by side. What is
     /// dropped before its end is reset at the server.
     #[must_use]
