@@ -57,6 +57,7 @@ fn model(at: SocketAddr) -> Kind {
     let (origin, _) = Origin::parse(&format!("http://{at}/")).unwrap();
     Kind::Model(Model {
         output_tokens_max: 16,
+        image_tokens_max: 50_000,
         upstreams: vec![ModelUpstream {
             name: "scripted".into(),
             api: Api::OpenAi,
@@ -68,6 +69,7 @@ fn model(at: SocketAddr) -> Kind {
             private_addresses: loopback(),
             ca: None,
             price: None,
+            output_tokens_field: "max_tokens",
         }],
     })
 }
