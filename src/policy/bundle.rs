@@ -168,10 +168,12 @@ impl Unread {
             Err(wrong) => errors.extend(wrong),
         }
         let mut places = Places::default();
-        errors.extend(purity::check(&modules));
+        let by_hand = purity::check(&modules).unwrap_or_else(|wrong| {
+            errors.extend(wrong);
+            Vec::new()
+        });
         modules.iter().for_each(|module| places.note(module));
         if errors.is_empty() {
-            let by_hand = purity::by_hand(&modules);
             Ok(Bundle { unread: self, template, moved, modules, places, by_hand })
         } else {
             errors.sort();

@@ -11,8 +11,28 @@ use super::recursion::{self, Graph};
 
 const LAYERS: [&str; 3] = ["org", "team", "agent"];
 
-/// Everything that is wrong with the evaluated modules of a bundle.
-pub(super) fn check(modules: &[Ref<Module>]) -> Vec<LoadError> {
+/// Checks the evaluated modules of a bundle, and says which layers count approvers for themselves: those
+/// of which a rule, or a rule or function it needs wherever that stands, looks at `input.approvals`. A
+/// rule that reads the input in a way that cannot be followed here may be one of them.
+///
+/// # Errors
+/// Everything that is wrong.
+pub(super) fn check(modules: &[Ref<Module>]) -> Result<Vec<&'static str>, Vec<LoadError>> {
+    let (graph, mut errors) = graph(modules);
+    errors.extend(recursion::check(&graph));
+    if errors.is_empty() {
+        let counts = |layer: &&str| {
+            recursion::counts_below(&graph, &["wicketgate".to_owned(), (*layer).to_owned()])
+        };
+        return Ok(LAYERS.into_iter().filter(counts).collect());
+    }
+    errors.sort();
+    errors.dedup();
+    Err(errors)
+}
+
+/// The rules of these modules with what they read, and what is wrong with each of them by itself.
+fn graph(modules: &[Ref<Module>]) -> (Graph, Vec<LoadError>) {
     let mut errors = Vec::new();
     let known = Known::of(modules);
     let mut graph = Graph::new();
@@ -26,10 +46,7 @@ pub(super) fn check(modules: &[Ref<Module>]) -> Vec<LoadError> {
             scope.check_rule(rule, &imports, &mut graph, &mut errors);
         }
     }
-    errors.extend(recursion::check(&graph));
-    errors.sort();
-    errors.dedup();
-    errors
+    (graph, errors)
 }
 
 /// What is wrong with the calls of these test modules: they may be of any package and replace input and
@@ -52,29 +69,6 @@ pub(super) fn check_tests(modules: &[Ref<Module>]) -> Vec<LoadError> {
         }
     }
     errors
-}
-
-/// Layers whose rules look at `input.approvals`: they count approvers for themselves. A rule that reads
-/// the input in a way that cannot be followed here may be one of them.
-pub(super) fn by_hand(modules: &[Ref<Module>]) -> Vec<&'static str> {
-    let looks = |module: &Ref<Module>| {
-        let known = Known::default();
-        let scope = Scope { file: ast::file(module), package: ast::package(module), known: &known };
-        // What is wrong with an import has been said by `check`.
-        let imports = scope.imports(module, &mut Vec::new());
-        let reads = |path: &Path| {
-            let Some((first, rest)) = path.parts.split_first() else { return false };
-            let whole = imports.get(first).cloned().unwrap_or_else(|| vec![first.clone()]);
-            let parts: Vec<&str> = whole.iter().chain(rest).map(String::as_str).collect();
-            matches!(parts.as_slice(), ["input"] | ["input", "approvals", ..])
-        };
-        module.policy.iter().any(|rule| ast::parts(rule).refs.iter().any(reads))
-    };
-    let of = |layer: &str| {
-        let own = modules.iter().filter(|m| ast::package(m).get(1).is_some_and(|l| l == layer));
-        own.into_iter().any(looks)
-    };
-    LAYERS.into_iter().filter(|layer| of(layer)).collect()
 }
 
 /// The rules of the bundle by their whole path.
@@ -174,6 +168,11 @@ impl Scope<'_> {
             node.place = (self.file.to_owned(), head.span().line, head.span().col);
         }
         node.reads.extend(parts.refs.iter().filter_map(|path| self.resolve(path, imports)));
+        node.counts |= parts.refs.iter().any(|path| {
+            let read = written_out(path, imports);
+            matches!(read.iter().map(String::as_str).collect::<Vec<_>>().as_slice(),
+                ["input"] | ["input", "approvals", ..])
+        });
         for (callee, span, params) in &parts.calls {
             match callee {
                 Some(path) => {
@@ -195,11 +194,7 @@ impl Scope<'_> {
     /// The data path a reference reads, unless it is input or a local variable.
     fn resolve(&self, path: &Path, imports: &Imports) -> Option<Vec<String>> {
         let (first, rest) = path.parts.split_first()?;
-        let mut target = match imports.get(first) {
-            Some(import) => import.clone(),
-            None => vec![first.clone()],
-        };
-        target.extend(rest.iter().cloned());
+        let mut target = written_out(path, imports);
         match target.first().map(String::as_str) {
             Some("data") => Some(target.split_off(1)),
             Some("input") | None => None,
@@ -268,6 +263,14 @@ impl Scope<'_> {
             Some(_) | None => {}
         }
     }
+}
+
+/// The path with what its first name was imported as.
+fn written_out(path: &Path, imports: &Imports) -> Vec<String> {
+    let Some((first, rest)) = path.parts.split_first() else { return Vec::new() };
+    let mut whole = imports.get(first).cloned().unwrap_or_else(|| vec![first.clone()]);
+    whole.extend(rest.iter().cloned());
+    whole
 }
 
 fn is_allow(rule: &Rule) -> bool {

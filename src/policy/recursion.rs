@@ -1,13 +1,16 @@
-//! No rule may need itself, and no chain of rules may be long: the interpreter goes down one native
+//! What rules need of each other. No rule may need itself, and no chain of rules may be long: the interpreter goes down one native
 //! stack frame after another, and a stack that overflows ends the process.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use super::fault::LoadError;
 
 /// One rule path of the bundle and what its rules read.
 #[derive(Debug, Default)]
 pub(super) struct Node {
+    /// Whether its rules look at `input.approvals`, or at the input in a way that cannot be followed.
+    pub counts: bool,
     /// Where its first rule stands: file, line, column.
     pub place: (String, u32, u32),
     /// Data paths its rules read or call.
@@ -25,7 +28,7 @@ pub(super) const CHAIN_MAX: usize = 24;
 /// One finding per cycle, and one per chain that is too long.
 pub(super) fn check(graph: &Graph) -> Vec<LoadError> {
     let names: Vec<&Vec<String>> = graph.keys().collect();
-    let edges: Vec<Vec<usize>> = graph.values().map(|node| targets(node, &names)).collect();
+    let edges = edges(graph);
     let mut state = vec![State::New; names.len()];
     let mut depth = vec![1_usize; names.len()];
     let mut errors = Vec::new();
@@ -76,12 +79,41 @@ fn enter(node: usize, state: &mut [State], road: &mut Vec<(usize, usize)>) {
     }
 }
 
+/// Whether a rule below this path, or any rule it needs, counts approvers.
+pub(super) fn counts_below(graph: &Graph, path: &[String]) -> bool {
+    let edges = edges(graph);
+    let counts: Vec<bool> = graph.values().map(|node| node.counts).collect();
+    let own = graph.keys().enumerate().filter(|(_, name)| name.starts_with(path));
+    let mut open: Vec<usize> = own.map(|(index, _)| index).collect();
+    let mut seen: BTreeSet<usize> = open.iter().copied().collect();
+    while let Some(node) = open.pop() {
+        if counts.get(node) == Some(&true) {
+            return true;
+        }
+        let below = edges.get(node).into_iter().flatten().copied();
+        open.extend(below.filter(|target| seen.insert(*target)));
+    }
+    false
+}
+
+/// What each rule path needs, as places in the order of the graph's names.
+fn edges(graph: &Graph) -> Vec<Vec<usize>> {
+    let places: BTreeMap<&[String], usize> =
+        graph.keys().enumerate().map(|(index, name)| (name.as_slice(), index)).collect();
+    graph.values().map(|node| targets(node, &places)).collect()
+}
+
 /// A read of `data.a` reads every rule below it; a read of `data.a.b.c` reads the rule `data.a.b`.
-fn targets(node: &Node, names: &[&Vec<String>]) -> Vec<usize> {
-    let reads = |name: &[String]| {
-        node.reads.iter().any(|read| read.starts_with(name) || name.starts_with(read))
-    };
-    (0..names.len()).filter(|i| names.get(*i).is_some_and(|name| reads(name))).collect()
+fn targets(node: &Node, places: &BTreeMap<&[String], usize>) -> Vec<usize> {
+    let mut out = BTreeSet::new();
+    for read in &node.reads {
+        let above = (0..read.len()).filter_map(|length| places.get(read.get(..length)?));
+        out.extend(above.copied());
+        let rest = (Bound::Included(read.as_slice()), Bound::Unbounded);
+        let below = places.range::<[String], _>(rest);
+        out.extend(below.take_while(|(name, _)| name.starts_with(read)).map(|(_, place)| *place));
+    }
+    out.into_iter().collect()
 }
 
 fn too_long(graph: &Graph, names: &[&Vec<String>], node: usize) -> Option<LoadError> {

@@ -115,6 +115,48 @@ fn a_layer_that_looks_at_approvals_counts_for_itself() {
     assert_eq!(engine.by_hand(), ["team"]);
 }
 
+/// What counts approvers may stand in another layer, in the library, or behind several names.
+#[test]
+fn a_layer_that_asks_another_rule_for_approvals_counts_for_itself() {
+    let wait = "package wicketgate.agent\nimport rego.v1\n";
+    let said = "package wicketgate.team\nimport rego.v1\n\
+                said contains a.approver if some a in input.approvals\nfew(n) if count(said) < n\n";
+    for (rule, by_hand) in [
+        (
+            "require_approval contains \"wait\" if count(data.wicketgate.approvers(\"\")) < 2",
+            vec!["agent"],
+        ),
+        (
+            "require_approval contains \"wait\" if count(data.wicketgate.team.said) < 2",
+            vec!["team", "agent"],
+        ),
+        (
+            "import data.wicketgate.team as ours\n\
+             require_approval contains \"wait\" if ours.few(2)",
+            vec!["team", "agent"],
+        ),
+        (
+            "import data.wicketgate.team.few as few\nlow if few(2)\n\
+             require_approval contains \"wait\" if low",
+            vec!["team", "agent"],
+        ),
+    ] {
+        let text = format!("{wait}{rule}\n");
+        let mut files = vec![ALLOW, ("agent/q.rego", text.as_str())];
+        files.extend((by_hand.len() > 1).then_some(("team/said.rego", said)));
+        let engine = RegoEngine::new(&load(&files).unwrap(), DEADLINE).unwrap();
+        assert_eq!(engine.by_hand(), by_hand, "{rule}");
+        let one = approvals(&[("ann", &[])]);
+        assert_eq!(verdict(&engine, "T2", &one).0, Verdict::RequireApproval, "{rule}");
+        let two = approvals(&[("ann", &[]), ("bob", &[])]);
+        assert_eq!(verdict(&engine, "T2", &two).0, Verdict::Allow, "{rule}");
+    }
+    let plain = format!("{wait}require_approval contains \"wait\" if data.wicketgate.irreversible\n");
+    let loaded = load(&[ALLOW, ("agent/q.rego", &plain), ("team/said.rego", said)]).unwrap();
+    let engine = RegoEngine::new(&loaded, DEADLINE).unwrap();
+    assert_eq!(engine.by_hand(), ["team"], "asking another rule is no counting");
+}
+
 #[test]
 fn an_irreversible_call_runs_once_somebody_has_approved_it_and_never_on_a_denied_or_unallowed_word()
 {
