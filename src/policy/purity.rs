@@ -170,8 +170,10 @@ impl Scope<'_> {
         node.reads.extend(parts.refs.iter().filter_map(|path| self.resolve(path, imports)));
         node.counts |= parts.refs.iter().any(|path| {
             let read = written_out(path, imports);
-            matches!(read.iter().map(String::as_str).collect::<Vec<_>>().as_slice(),
-                ["input"] | ["input", "approvals", ..])
+            matches!(
+                read.iter().map(String::as_str).collect::<Vec<_>>().as_slice(),
+                ["input"] | ["input", "approvals", ..]
+            )
         });
         for (callee, span, params) in &parts.calls {
             match callee {

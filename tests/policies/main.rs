@@ -22,6 +22,7 @@ mod quorum;
 mod refusals;
 mod signing;
 mod stock;
+mod suggested;
 mod suite;
 mod traps;
 mod variables;

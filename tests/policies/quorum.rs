@@ -151,7 +151,8 @@ fn a_layer_that_asks_another_rule_for_approvals_counts_for_itself() {
         let two = approvals(&[("ann", &[]), ("bob", &[])]);
         assert_eq!(verdict(&engine, "T2", &two).0, Verdict::Allow, "{rule}");
     }
-    let plain = format!("{wait}require_approval contains \"wait\" if data.wicketgate.irreversible\n");
+    let plain =
+        format!("{wait}require_approval contains \"wait\" if data.wicketgate.irreversible\n");
     let loaded = load(&[ALLOW, ("agent/q.rego", &plain), ("team/said.rego", said)]).unwrap();
     let engine = RegoEngine::new(&loaded, DEADLINE).unwrap();
     assert_eq!(engine.by_hand(), ["team"], "asking another rule is no counting");

@@ -1,8 +1,9 @@
 //! Least privilege from what was seen: rules that allow the calls of one run, and little else.
 //!
 //! One `allow` for each tool. What its calls had in common becomes a condition: a few words an
-//! enumeration, paths a directory, URLs their hosts, numbers a bound that is rounded up. Nothing else is
-//! allowed, so the default is a denial.
+//! enumeration, paths a directory, URLs their hosts, numbers a bound that is rounded up, prose a length;
+//! one path or one URL is that one. What cannot be said in a condition is named in a comment. Nothing
+//! else is allowed, so the default is a denial.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,6 +13,7 @@ use crate::domain::json::Json;
 use shape::{Lines, literal};
 
 mod shape;
+mod text;
 
 /// One call the rules have to allow.
 #[derive(Clone, PartialEq, Debug)]
@@ -90,19 +92,60 @@ fn effect(lines: &mut Lines, effects: &[&Json]) {
     };
     lines.note("what it touches, as the gate resolved it");
     lines.add(format!("input.effect.kind == {}", literal(&Json::from(kind.as_str()))));
-    let (words, paths): (&[&str], &[&str]) = match kind.as_str() {
-        "http" => (&["method", "scheme", "host", "port"], &["path"]),
-        "file" => (&["access", "root"], &["path"]),
-        "mcp" => (&["server", "transport", "method", "name"], &[]),
-        _ => (&[], &[]),
+    let Facts { words, paths, lists } = facts(kind);
+    let given = |name: &str| -> Vec<&Json> {
+        effects.iter().filter_map(|effect| effect.get(name)).collect()
     };
-    for name in words {
-        let values: Vec<&Json> = effects.iter().filter_map(|effect| effect.get(name)).collect();
-        lines.one_of(&format!("input.effect.{name}"), &values);
+    let seen = |names: &[&'static str]| -> Vec<(&'static str, Vec<&Json>)> {
+        let all = names.iter().map(|name| (*name, given(name)));
+        all.filter(|(_, values)| !values.is_empty()).collect()
+    };
+    for (name, values) in seen(words) {
+        let place = lines.place("input.effect", name, &values, effects.len());
+        lines.one_of(&place, &values);
     }
-    for name in paths {
-        let values: Vec<&Json> = effects.iter().filter_map(|effect| effect.get(name)).collect();
+    for (name, values) in seen(paths) {
         lines.value(&format!("input.effect.{name}"), name, &values);
+    }
+    for (name, values) in seen(lists) {
+        lines.within(&format!("input.effect.{name}"), &values);
+    }
+}
+
+/// The facts of one kind of effect that a rule asks for.
+#[derive(Default)]
+struct Facts {
+    /// One of those that were seen.
+    words: &'static [&'static str],
+    /// In the directory of those that were seen, or like them.
+    paths: &'static [&'static str],
+    /// Lists of which every item was seen.
+    lists: &'static [&'static str],
+}
+
+/// What is not here follows from the arguments, which have conditions of their own, or from the binding.
+fn facts(kind: &str) -> Facts {
+    match kind {
+        "http" => Facts {
+            words: &["method", "scheme", "host", "port"],
+            paths: &["path", "query"],
+            lists: &[],
+        },
+        "file" => Facts { words: &["access", "root", "operation"], paths: &["path"], lists: &[] },
+        "mcp" => Facts { words: &["server", "transport", "method", "name"], ..Facts::default() },
+        "sql" => Facts {
+            words: &["engine", "host", "port", "database", "statement", "named_query"],
+            paths: &[],
+            lists: &["relations", "functions"],
+        },
+        "command" => Facts { words: &["program", "sandbox", "workspace"], ..Facts::default() },
+        "model" => {
+            Facts { words: &["model"], paths: &["output_tokens_max"], lists: &["functions"] }
+        }
+        "grpc" => {
+            Facts { words: &["scheme", "host", "port", "service", "method"], ..Facts::default() }
+        }
+        _ => Facts::default(),
     }
 }
 

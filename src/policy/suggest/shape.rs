@@ -5,13 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 
-/// Words of one enumeration at most.
-const WORDS_MAX: usize = 8;
-/// Characters of a word.
-const WORD_CHARS_MAX: usize = 64;
-/// Paths of one enumeration, where they have no directory in common.
-const PATHS_MAX: usize = 16;
-/// Objects within each other that are looked into.
+/// Objects and arrays within each other that are looked into.
 const DEPTH_MAX: usize = 3;
 /// Names that cannot follow a dot, or stand for a variable.
 const KEYWORDS: [&str; 17] = [
@@ -68,13 +62,14 @@ impl Lines {
         let names: Vec<String> = names.iter().map(literal).collect();
         self.add(format!("count(object.remove({at}, {{{}}})) == 0", names.join(", ")));
         for (name, values) in values {
-            let place = if values.len() == objects.len() {
-                member(at, name)
-            } else {
-                self.optional(at, name, &values)
-            };
+            let place = self.place(at, name, &values, objects.len());
             self.value(&place, name, &values);
         }
+    }
+
+    /// How the rule calls a member that these values of `all` objects have.
+    pub fn place(&mut self, at: &str, name: &str, values: &[&Json], all: usize) -> String {
+        if values.len() == all { member(at, name) } else { self.optional(at, name, values) }
     }
 
     /// A member that is not always there: where it is not, a value that fits stands for it.
@@ -104,7 +99,10 @@ impl Lines {
                 self.members(at, values);
                 self.depth = self.depth.saturating_sub(1);
             }
-            ["object"] => self.add(format!("is_object({at})")),
+            ["object"] => {
+                self.note(&format!("{name}: members are not constrained"));
+                self.add(format!("is_object({at})"));
+            }
             _ => self.note(&format!("{name}: values of several types, not constrained")),
         }
     }
@@ -117,67 +115,6 @@ impl Lines {
             [] => {}
             [one] => self.add(format!("{at} == {one}")),
             several => self.add(format!("{at} in {{{}}}", several.join(", "))),
-        }
-    }
-
-    fn texts(&mut self, at: &str, name: &str, values: &[&Json]) {
-        let texts: BTreeSet<&str> = values.iter().filter_map(|value| value.as_str()).collect();
-        let word = |text: &&str| {
-            text.chars().count() <= WORD_CHARS_MAX && !text.contains(|c: char| c.is_whitespace())
-        };
-        if texts.len() > 1
-            && let Some(origins) =
-                texts.iter().map(|text| origin(text)).collect::<Option<BTreeSet<_>>>()
-        {
-            self.note(&format!("{name}: the hosts of {} addresses", texts.len()));
-            self.add(format!("is_string({at})"));
-            return self.begins(at, &origins);
-        }
-        if texts.len() > 1 && texts.iter().all(|text| is_path(name, text)) {
-            return self.paths(at, name, &texts, values);
-        }
-        if texts.len() <= WORDS_MAX && texts.iter().all(word) {
-            return self.one_of(at, values);
-        }
-        let longest = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
-        let most = round_up(u64::try_from(longest).unwrap_or(u64::MAX));
-        self.note(&format!("{name}: free text of up to {longest} characters, rounded up"));
-        self.add(format!("is_string({at})"));
-        self.add(format!("count({at}) <= {most}"));
-    }
-
-    fn paths(&mut self, at: &str, name: &str, texts: &BTreeSet<&str>, values: &[&Json]) {
-        let directory = common_directory(texts);
-        if directory.is_empty() || directory == "/" {
-            if texts.len() <= PATHS_MAX {
-                return self.one_of(at, values);
-            }
-            self.note(&format!("{name}: {} paths without a common directory", texts.len()));
-            self.add(format!("is_string({at})"));
-            return self.add(format!("not contains({at}, \"..\")"));
-        }
-        self.note(&format!("{name}: the common directory of {} paths", texts.len()));
-        self.add(format!("is_string({at})"));
-        let prefix = literal(&Json::from(directory.as_str()));
-        let itself = texts.iter().any(|text| !text.starts_with(&directory));
-        if itself {
-            self.add(format!("startswith(concat(\"\", [{at}, \"/\"]), {prefix})"));
-        } else {
-            self.add(format!("startswith({at}, {prefix})"));
-        }
-        if texts.iter().all(|text| !text.contains("..")) {
-            self.add(format!("not contains({at}, \"..\")"));
-        }
-    }
-
-    fn begins(&mut self, at: &str, prefixes: &BTreeSet<String>) {
-        let all: Vec<String> =
-            prefixes.iter().map(|prefix| literal(&Json::from(prefix.as_str()))).collect();
-        match all.as_slice() {
-            [one] => self.add(format!("startswith({at}, {one})")),
-            several => {
-                self.add(format!("strings.any_prefix_match({at}, {{{}}})", several.join(", ")));
-            }
         }
     }
 
@@ -209,16 +146,34 @@ impl Lines {
         let most = round_up(u64::try_from(longest).unwrap_or(u64::MAX));
         self.add(format!("count({at}) <= {most}"));
         let items: Vec<&Json> = arrays.into_iter().flatten().collect();
-        let scalar = |item: &&Json| !matches!(item, Json::Array(_) | Json::Object(_));
         let kinds: BTreeSet<&str> = items.iter().map(|item| kind(item)).collect();
-        if items.is_empty() || kinds.len() > 1 || !items.iter().all(scalar) {
+        if kinds.len() > 1 || self.depth >= DEPTH_MAX {
+            return self.note(&format!("{name}: items are not constrained"));
+        }
+        if items.is_empty() {
             return;
         }
+        self.depth = self.depth.saturating_add(1);
+        self.each(at, |lines, item| lines.value(item, name, &items));
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    /// A list of none but these items, in any number.
+    pub fn within(&mut self, at: &str, values: &[&Json]) {
+        let items: Vec<&Json> = values.iter().filter_map(|v| v.as_array()).flatten().collect();
+        if items.is_empty() {
+            return self.add(format!("count({at}) == 0"));
+        }
+        self.add(format!("is_array({at})"));
+        self.each(at, |lines, item| lines.one_of(item, &items));
+    }
+
+    fn each(&mut self, at: &str, conditions: impl FnOnce(&mut Self, &str)) {
         self.variables = self.variables.saturating_add(1);
         let item = format!("item{}", self.variables);
         self.add(format!("every {item} in {at} {{"));
         self.indent = self.indent.saturating_add(1);
-        self.value(&item, name, &items);
+        conditions(self, &item);
         self.indent = self.indent.saturating_sub(1);
         self.add("}");
     }
@@ -244,41 +199,8 @@ fn member(at: &str, name: &str) -> String {
     if plain { format!("{at}.{name}") } else { format!("{at}[{}]", literal(&Json::from(name))) }
 }
 
-/// `https://host:port/` of an address that has a path.
-fn origin(text: &str) -> Option<String> {
-    let (scheme, rest) = text.split_once("://")?;
-    let (authority, _) = rest.split_once('/')?;
-    let known = matches!(scheme, "http" | "https");
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b".-:[]".contains(&b);
-    (known && !authority.is_empty() && authority.bytes().all(plain))
-        .then(|| format!("{scheme}://{authority}/"))
-}
-
-fn is_path(name: &str, text: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let hinted = ["path", "file", "dir", "folder"].iter().any(|hint| name.contains(hint));
-    let odd = text.contains(|c: char| c.is_control()) || text.contains("://") || text.len() > 1024;
-    !odd && !text.is_empty() && (hinted || (text.contains('/') && !text.contains(' ')))
-}
-
-/// The directory that holds all of these, with its slash; empty if there is none.
-fn common_directory(texts: &BTreeSet<&str>) -> String {
-    let mut common: Option<Vec<&str>> = None;
-    for text in texts {
-        let parts: Vec<&str> = text.split('/').collect();
-        common = Some(match common {
-            None => parts,
-            Some(before) => {
-                before.into_iter().zip(parts).take_while(|(a, b)| a == b).map(|(a, _)| a).collect()
-            }
-        });
-    }
-    let common = common.unwrap_or_default();
-    if common.is_empty() { String::new() } else { format!("{}/", common.join("/")) }
-}
-
 /// 1, 2 or 5 times a power of ten: the first that is no less. 0 stays 0.
-fn round_up(number: u64) -> u64 {
+pub(super) fn round_up(number: u64) -> u64 {
     if number == 0 {
         return 0;
     }
@@ -318,23 +240,5 @@ mod tests {
         }
         assert_eq!(round_up(u64::MAX), u64::MAX);
         assert_eq!((ceiling(2.1), ceiling(-3.0), ceiling(f64::INFINITY)), (3, 0, u64::MAX));
-    }
-
-    #[test]
-    fn a_common_directory_ends_where_a_name_does() {
-        let of = |texts: &[&'static str]| common_directory(&texts.iter().copied().collect());
-        assert_eq!(of(&["src/a.rs", "src/b/c.rs"]), "src/");
-        assert_eq!(of(&["src/ab", "src/abc"]), "src/");
-        assert_eq!(of(&["src", "src/a"]), "src/");
-        assert_eq!(of(&["a", "b"]), "");
-        assert_eq!(of(&["/etc/x", "/var/x"]), "/");
-    }
-
-    #[test]
-    fn an_address_keeps_its_host_and_no_trick_around_it() {
-        assert_eq!(origin("https://a.example/x").as_deref(), Some("https://a.example/"));
-        for odd in ["https://a.example", "https://a@b/x", "ftp://a/x", "//a/x", "https:///x"] {
-            assert_eq!(origin(odd), None, "{odd}");
-        }
     }
 }
