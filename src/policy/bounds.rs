@@ -21,6 +21,8 @@ const ITEM_BYTES: usize = 16;
 const WORK_MAX: usize = 64 << 20;
 /// Bytes of a regular expression.
 const PATTERN_BYTES_MAX: usize = 16 << 10;
+/// Values of a tree that is compared, ordered or searched.
+const VALUES_MAX: usize = 1 << 20;
 /// Digits of a number in a text.
 const DIGITS_MAX: usize = 400;
 
@@ -149,11 +151,48 @@ pub(super) fn marshal(args: &[Value]) -> Result<(), &'static str> {
     within(args.iter().map(weight).fold(0, usize::saturating_add))
 }
 
+/// Values in these, each once for every place it is in; stops counting once past the limit. A value may
+/// share its parts, and whoever goes through it meets them as often as there are ways to them.
+fn values(args: &[Value], most: usize) -> usize {
+    let mut total = 0_usize;
+    let mut todo: Vec<&Value> = args.iter().collect();
+    while let Some(value) = todo.pop() {
+        total = total.saturating_add(1);
+        let inner = members(value);
+        if total.saturating_add(inner.len()) > most {
+            return usize::MAX;
+        }
+        todo.extend(inner);
+    }
+    total
+}
+
+/// What compares, orders or searches whole values goes through all there is in them.
+pub(super) fn tree(args: &[Value]) -> Result<(), &'static str> {
+    if values(args, VALUES_MAX) > VALUES_MAX { Err(TOO_LONG) } else { Ok(()) }
+}
+
+pub(super) fn subset(args: &[Value]) -> Result<(), &'static str> {
+    alike::subset(args)?;
+    tree(args)
+}
+
+pub(super) fn paths(args: &[Value]) -> Result<(), &'static str> {
+    tree(args)?;
+    alike::paths(args)
+}
+
+/// What is in both is made anew, all the way down.
+pub(super) fn joined(args: &[Value]) -> Result<(), &'static str> {
+    within(values(args, OUTPUT_BYTES_MAX / ITEM_BYTES).saturating_mul(ITEM_BYTES))
+}
+
 pub(super) fn items(args: &[Value]) -> Result<(), &'static str> {
     within(args.iter().map(length).fold(0, usize::saturating_add).saturating_mul(ITEM_BYTES))
 }
 
 pub(super) fn nested_items(args: &[Value]) -> Result<(), &'static str> {
+    tree(args)?;
     let inner = args.iter().flat_map(members).map(length).fold(0, usize::saturating_add);
     within(inner.saturating_mul(ITEM_BYTES))
 }

@@ -81,6 +81,40 @@ fn values_that_share_their_parts_do_not_explode_when_written_out() {
     }
 }
 
+/// Each of these values has two hundred parts in memory, and more ways through it than anybody can go.
+#[test]
+fn values_that_share_their_parts_are_not_gone_through_whole() {
+    let double = |name: &str, last: &str| -> String {
+        let steps = (1..=40)
+            .map(|i| format!("{name}{i} := {{\"l\": {name}{0}, \"r\": {name}{0}}}\n", i - 1));
+        format!("{name}0 := {{\"k\": {last}}}\n{}", steps.collect::<String>())
+    };
+    let values = format!("{}{}{}", double("a", "1"), double("b", "2"), double("c", "1"));
+    for call in [
+        "object.union(a40, b40)",
+        "object.union_n([a40, b40])",
+        "union({{a40}, {b40}})",
+        "intersection({{a40}, {b40}})",
+        "sort([a40, c40])",
+        "max([a40, c40])",
+        "min([a40, c40])",
+        "object.filter({\"x\": 1}, [a40, c40])",
+        "object.remove({\"x\": 1}, [a40, c40])",
+        "json.remove({\"x\": 1}, [[[a40]]])",
+        "json.filter({\"x\": 1}, [[[a40]]])",
+    ] {
+        let rules = format!("allow if {{\n{values}count({call}) > 0\n}}");
+        match decide(&agent(&rules).unwrap(), INPUT) {
+            Err(EngineError::Evaluation(message)) => {
+                assert!(message.contains("1 MiB") || message.contains("too large"), "{message}");
+            }
+            other => panic!("{call}: {other:?}"),
+        }
+    }
+    let rules = format!("allow if {{\n{values}object.subset(a40, c40)\n}}");
+    evaluation(&rules, INPUT);
+}
+
 #[test]
 fn numbers_of_many_digits_are_refused_before_they_are_read() {
     let digits = "9".repeat(100_000);
