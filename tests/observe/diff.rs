@@ -102,6 +102,30 @@ fn rules_data_and_description_differ_and_formatting_does_not() {
     }
 }
 
+/// The rule reads the same; what it calls is another layer's.
+#[test]
+fn a_function_that_is_imported_from_elsewhere_is_another_rule() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let layer = |name: &str, host: &str| {
+        format!("package wicketgate.{name}\nimport rego.v1\ntrusted(h) if h == \"{host}\"\n")
+    };
+    let (org, team) = (layer("org", "a"), layer("team", "b"));
+    for (import, call) in [("", "h.trusted"), (".trusted", "h")] {
+        for name in ["org", "team"] {
+            let agent = format!(
+                "package wicketgate.agent\nimport rego.v1\nimport data.wicketgate.{name}{import} as h\n\
+                 allow if {call}(input.effect.host)\n"
+            );
+            let files =
+                [META, ("org/o.rego", &org), ("team/t.rego", &team), ("agent/a.rego", &agent)];
+            bundle(dir, name, &files);
+        }
+        let text = diff(dir, &["org", "team"], 1);
+        assert!(text.contains("changed  allow (a grant)"), "{text}");
+    }
+}
+
 #[test]
 fn a_bundle_that_does_not_load_differs_from_nothing_and_is_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -44,8 +44,10 @@ pub(super) fn of(rule: &Rule, imports: &BTreeMap<String, String>) -> String {
             }
         }
     }
-    let used = ast::parts(rule).refs;
-    let used = used.iter().filter_map(|path| imports.get_key_value(path.parts.first()?));
+    let parts = ast::parts(rule);
+    let called = parts.calls.iter().filter_map(|(callee, ..)| callee.as_ref());
+    let named = parts.refs.iter().chain(called);
+    let used = named.filter_map(|path| imports.get_key_value(path.parts.first()?));
     for (name, path) in used.collect::<BTreeMap<_, _>>() {
         writing.word(&format!("where {name} is {path}"));
     }
