@@ -133,6 +133,38 @@ fn a_glob_whose_star_knows_no_border_is_found_where_it_lets_calls_pass() {
 }
 
 #[test]
+fn conditions_within_an_every_count_as_they_do_beside_it() {
+    let each = |body: &str| {
+        let guard = "input.tool.name == \"a\"\ncount(input.args.hosts) > 0";
+        format!("allow if {{ {guard}\nevery one in input.args.hosts {{ {body} }} }}")
+    };
+    only("lint.negation_unknown agent/main.rego:", &[&each("not one.secret")]);
+    only("lint.regex_unanchored agent/main.rego:", &[&each("regex.match(\"good\", one)")]);
+    clean(&[
+        &each("not regex.match(\"evil\", one)"),
+        &each("regex.match(\"^good$\", one)"),
+        &each("one.secret == false"),
+        &each("is_boolean(one.secret)\nnot one.secret"),
+    ]);
+}
+
+#[test]
+fn a_function_that_is_called_by_an_imported_name_is_followed() {
+    let team = "package wicketgate.team\nimport rego.v1\nours(host) if regex.match(\"example[.]com\", host)\n";
+    for (import, call) in [
+        ("data.wicketgate.team as ours", "ours.ours(input.effect.host)"),
+        ("data.wicketgate.team.ours", "ours(input.effect.host)"),
+        ("data.wicketgate", "wicketgate.team.ours(input.effect.host)"),
+    ] {
+        let agent =
+            format!("package wicketgate.agent\nimport rego.v1\nimport {import}\nallow if {call}\n");
+        let files = [("team/main.rego", team), ("agent/main.rego", agent.as_str())];
+        let findings = lint(&super::load(&files).unwrap(), &NO_TOOLS);
+        assert!(findings.iter().any(|f| f.code == "lint.regex_unanchored"), "{call}: {findings:?}");
+    }
+}
+
+#[test]
 fn an_every_over_nothing_is_found_where_it_lets_calls_pass() {
     let each = "every one in input.args.files { startswith(one, \"docs/\") }";
     only(

@@ -2,7 +2,8 @@
 //!
 //! Every rule that decides is followed to the rules it asks, and it is kept in mind whether more of a rule
 //! means more that is allowed: `not` turns that around. So `deny if not regex.match("example.com", host)` is
-//! found, and `deny if regex.match("example.com", host)`, which denies more than it says, is not.
+//! found, and `deny if regex.match("example.com", host)`, which denies more than it says, is not. Conditions
+//! within an `every` count as they do beside it; those within a comprehension as the condition it is in.
 
 use std::collections::BTreeSet;
 
@@ -50,9 +51,8 @@ pub(super) fn find(
         let Some(known) = all.get(at) else { continue };
         let look = Look { all: &all, known };
         for body in bodies(known.rule) {
-            look.body(body, more, &mut findings);
-            for stmt in body {
-                let more = more != matches!(stmt.literal, Literal::NotExpr { .. });
+            look.body(body, &[], more, &mut findings);
+            for (stmt, more) in conditions(body, more) {
                 let asked = look.asked(stmt).into_iter().map(|rule| (rule, more));
                 open.extend(asked.filter(|next| seen.insert(*next)));
             }
@@ -79,6 +79,27 @@ fn bodies(rule: &Rule) -> Vec<&[LiteralStmt]> {
     }
 }
 
+/// The conditions of a body and of the `every`s in it, and whether more of each means more that is allowed.
+fn conditions(body: &[LiteralStmt], more: bool) -> Vec<(&LiteralStmt, bool)> {
+    let mut all = Vec::new();
+    for stmt in body {
+        all.push((stmt, more != matches!(stmt.literal, Literal::NotExpr { .. })));
+        if let Literal::Every { query, .. } = &stmt.literal {
+            all.extend(conditions(&query.stmts, more));
+        }
+    }
+    all
+}
+
+/// What a condition is made of; the conditions within an `every` are conditions of their own.
+fn parts(stmt: &LiteralStmt) -> ast::Parts<'_> {
+    if let Literal::Every { domain, .. } = &stmt.literal {
+        ast::expression(domain)
+    } else {
+        ast::condition(stmt)
+    }
+}
+
 /// The conditions of one rule.
 struct Look<'a> {
     all: &'a [Known<'a>],
@@ -86,15 +107,26 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    fn body(&self, body: &[LiteralStmt], more: bool, findings: &mut Vec<Finding>) {
+    /// `around`: what has to hold as well for these conditions to be asked.
+    fn body(
+        &self,
+        body: &[LiteralStmt],
+        around: &[&LiteralStmt],
+        more: bool,
+        findings: &mut Vec<Finding>,
+    ) {
+        let whole: Vec<&LiteralStmt> = around.iter().copied().chain(body).collect();
         for stmt in body {
+            if let Literal::Every { query, .. } = &stmt.literal {
+                self.body(&query.stmts, &whole, more, findings);
+            }
             let negated = matches!(stmt.literal, Literal::NotExpr { .. });
             let mut found = |code, span: &Span, message: String| {
                 let (level, place) = (Level::Warning, source::place(span));
                 findings.push(Finding { level, code, message, place });
             };
             if more != negated {
-                for (callee, span, params) in ast::condition(stmt).calls {
+                for (callee, span, params) in parts(stmt).calls {
                     let name = callee.map(|path| path.parts.join(".")).unwrap_or_default();
                     if let Some((code, message)) = patterns::trap(&name, params, &self.known.locals)
                     {
@@ -103,19 +135,19 @@ impl Look<'_> {
                 }
             }
             if !more {
-                if let Some(message) = self.silent(stmt, body) {
+                if let Some(message) = self.silent(stmt, &whole) {
                     found("lint.negation_silent", &stmt.span, message);
                 }
                 continue;
             }
             match &stmt.literal {
                 Literal::NotExpr { .. } => {
-                    if let Some(message) = self.unknown(stmt, body) {
+                    if let Some(message) = self.unknown(stmt, &whole) {
                         found("lint.negation_unknown", &stmt.span, message);
                     }
                 }
                 Literal::Every { domain, .. } => {
-                    if let Some(message) = self.vacuous(domain, body) {
+                    if let Some(message) = self.vacuous(domain, &whole) {
                         found("lint.every_empty", &stmt.span, message);
                     }
                 }
@@ -126,18 +158,11 @@ impl Look<'_> {
 
     /// The rules and functions a condition asks.
     fn asked(&self, stmt: &LiteralStmt) -> Vec<usize> {
-        let parts = ast::condition(stmt);
+        let parts = parts(stmt);
         let mut paths: Vec<Vec<String>> =
             parts.reads.iter().filter_map(|read| self.data_path(read)).collect();
-        for (callee, ..) in &parts.calls {
-            let Some(path) = callee else { continue };
-            let mut own = self.known.scope.package.clone();
-            own.extend(path.parts.iter().cloned());
-            paths.push(own);
-            if path.parts.first().is_some_and(|first| first == "data") {
-                paths.push(path.parts.iter().skip(1).cloned().collect());
-            }
-        }
+        let called = parts.calls.iter().filter_map(|(callee, ..)| callee.as_ref());
+        paths.extend(called.filter_map(|path| self.known.scope.whole(&path.parts)));
         let named = |known: &Known<'_>| paths.iter().any(|path| path.starts_with(&known.name));
         self.all.iter().enumerate().filter(|(_, known)| named(known)).map(|(at, _)| at).collect()
     }
@@ -156,7 +181,7 @@ impl Look<'_> {
 
     /// The places of the input that a condition reads and that not every input has.
     fn optional(&self, stmt: &LiteralStmt) -> Vec<String> {
-        let reads = ast::condition(stmt).reads;
+        let reads = parts(stmt).reads;
         let mut places: Vec<String> =
             reads.iter().filter(|read| self.may_miss(read)).map(|read| self.shown(read)).collect();
         places.sort();
@@ -206,7 +231,7 @@ impl Look<'_> {
 
     /// Why a `not` that should stop a call does not: what it gives to a call, an operator or a bracket is
     /// asked before it, and where that is missing the whole rule says nothing.
-    fn silent(&self, stmt: &LiteralStmt, body: &[LiteralStmt]) -> Option<String> {
+    fn silent(&self, stmt: &LiteralStmt, body: &[&LiteralStmt]) -> Option<String> {
         if !matches!(stmt.literal, Literal::NotExpr { .. }) {
             return None;
         }
@@ -218,15 +243,18 @@ impl Look<'_> {
     }
 
     /// The optional places of the input that the other conditions of a body need.
-    fn sure(&self, body: &[LiteralStmt]) -> BTreeSet<String> {
-        let positive = || body.iter().filter(|s| !matches!(s.literal, Literal::NotExpr { .. }));
+    fn sure(&self, body: &[&LiteralStmt]) -> BTreeSet<String> {
+        let positive = || {
+            let all = body.iter().copied();
+            all.filter(|stmt| !matches!(stmt.literal, Literal::NotExpr { .. }))
+        };
         let asked = positive().flat_map(|other| self.asked(other));
         let below = asked.flat_map(|rule| self.below(rule));
         positive().flat_map(|other| self.optional(other)).chain(below).collect()
     }
 
     /// Why a `not` holds for a call of which nothing is known.
-    fn unknown(&self, stmt: &LiteralStmt, body: &[LiteralStmt]) -> Option<String> {
+    fn unknown(&self, stmt: &LiteralStmt, body: &[&LiteralStmt]) -> Option<String> {
         let sure = self.sure(body);
         let missing = |places: Vec<String>| places.into_iter().find(|place| !sure.contains(place));
         let condition = source::shown(&stmt.span);
@@ -249,7 +277,7 @@ impl Look<'_> {
     }
 
     /// Why an `every` holds although nothing was looked at.
-    fn vacuous(&self, domain: &Expr, body: &[LiteralStmt]) -> Option<String> {
+    fn vacuous(&self, domain: &Expr, body: &[&LiteralStmt]) -> Option<String> {
         let mut names = vec![path(domain)];
         let mut from_input = self.in_input(domain);
         for stmt in body {
