@@ -95,6 +95,7 @@ impl Unread {
         signature: Option<Vec<u8>>,
     ) -> Result<Self, Vec<LoadError>> {
         let failed = |e: Error| vec![LoadError::file("policy.archive", ".", e.to_string())];
+        layout::check_size(&files).map_err(|e| vec![e])?;
         let meta = layout::meta(&files).map_err(|e| vec![e])?;
         let tar: Arc<[u8]> = tar::write(&files).map_err(failed)?.into();
         let mut layers = Vec::new();

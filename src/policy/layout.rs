@@ -27,6 +27,8 @@ pub(super) const SIGNATURE: &str = "bundle.sig.json";
 pub(super) const TESTS: &str = "tests";
 const FILES_MAX: usize = 256;
 const BYTES_MAX: usize = 4 << 20;
+/// Bytes of a composition library, of this version or another.
+const LIBRARY_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 8;
 
 /// The bytes of a directory, nothing read into them yet.
@@ -116,6 +118,18 @@ fn take(dir: &Path, name: &str, found: &mut Found) -> Result<(), LoadError> {
     Ok(())
 }
 
+/// Whether these are no more files and bytes than a bundle may have with its library.
+pub(super) fn check_size(files: &BTreeMap<String, Vec<u8>>) -> Result<(), LoadError> {
+    let bytes = files.values().fold(0_usize, |sum, bytes| sum.saturating_add(bytes.len()));
+    if files.len() > FILES_MAX.saturating_add(1) {
+        return Err(LoadError::file("policy.size", ".", "a bundle has at most 256 files"));
+    }
+    if bytes > BYTES_MAX.saturating_add(LIBRARY_BYTES_MAX) {
+        return Err(LoadError::file("policy.size", ".", "a bundle has at most 4 MiB"));
+    }
+    Ok(())
+}
+
 /// Whether a file of this name belongs in a bundle.
 pub(super) fn check_name(name: &str) -> Result<(), LoadError> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.-/".contains(&b);
@@ -145,9 +159,9 @@ pub struct Meta {
     pub name: String,
     /// `version`.
     pub version: semver::Version,
-    /// `not_before`, if given.
+    /// `not_before`, if given: it is not put in force earlier.
     pub not_before: Option<Timestamp>,
-    /// `not_after`, if given.
+    /// `not_after`, if given: from then on it is not put in force, and decides nothing where it is.
     pub not_after: Option<Timestamp>,
     /// `manifests`: the agents it is for; empty means any.
     pub manifests: Vec<String>,

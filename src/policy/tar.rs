@@ -31,6 +31,11 @@ pub(super) fn read(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let mut files = BTreeMap::new();
     for entry in tar::Archive::new(archive).entries().map_err(bad)? {
         let mut entry = entry.map_err(bad)?;
+        // WHY: before it is read: a sparse entry of a few bytes can say that it holds terabytes of zeros.
+        let plain = entry.header().entry_type() == tar::EntryType::Regular;
+        if !plain || !usize::try_from(entry.size()).is_ok_and(|size| size <= archive.len()) {
+            return Err(Error::Archive("an entry that is no regular file of its size".into()));
+        }
         let name = entry.path_bytes().into_owned();
         let name = String::from_utf8(name).map_err(|_| Error::Archive("a name".into()))?;
         let mut bytes = Vec::new();
@@ -57,6 +62,20 @@ mod tests {
         let mut late = archive.clone();
         late[136] = b'1'; // mtime
         assert!(read(&late).is_err());
+        // GNU sparse: one block of no bytes, eight tebibytes away.
+        let mut sparse = tar::Header::new_gnu();
+        sparse.set_path("a").unwrap();
+        sparse.set_entry_type(tar::EntryType::GNUSparse);
+        let gnu = sparse.as_gnu_mut().unwrap();
+        gnu.sparse[0].set_offset(8 << 40);
+        gnu.sparse[0].set_length(0);
+        gnu.set_real_size(8 << 40);
+        sparse.set_size(0);
+        sparse.set_cksum();
+        let mut bomb = tar::Builder::new(Vec::new());
+        bomb.append(&sparse, std::io::empty()).unwrap();
+        let refused = read(&bomb.into_inner().unwrap()).unwrap_err();
+        assert!(refused.to_string().contains("no regular file"), "{refused}");
         let mut long = archive;
         long.extend_from_slice(&[0; 512]);
         assert!(read(&long).is_err());

@@ -1,5 +1,6 @@
 //! What a bundle may not hold, and where the error points.
 
+use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::fault::LoadError;
 
 use super::{agent, codes, dir, load};
@@ -157,6 +158,13 @@ fn only_the_files_of_a_bundle_belong_in_it() {
     let many: Vec<String> = (0..257).map(|i| format!("data/d{i}.json")).collect();
     let many: Vec<_> = many.iter().map(|name| (name.as_str(), "1")).collect();
     assert!(codes(load(&many)).contains(&"policy.size"));
+    // The same of files that come in no directory: archives, and what others pack.
+    for files in [vec![ALLOW, ("data/a.json", big.as_str()), ("data/b.json", &big)], many] {
+        let meta = ("bundle.json", r#"{"name":"t","version":"1.0.0"}"#);
+        let files = files.into_iter().chain([meta]);
+        let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
+        assert_eq!(codes(Bundle::of_files(files.collect())), ["policy.size"]);
+    }
 }
 
 #[test]
@@ -164,7 +172,7 @@ fn links_and_pipes_are_refused_and_not_read() {
     let dir = dir(&[ALLOW]);
     std::os::unix::fs::symlink("/etc/passwd", dir.path().join("agent/b.rego")).unwrap();
     std::os::unix::fs::symlink("/etc", dir.path().join("team")).unwrap();
-    let found = codes(wicketgate::policy::bundle::Bundle::load(dir.path()));
+    let found = codes(Bundle::load(dir.path()));
     assert_eq!(found, ["policy.file_type", "policy.file_type"]);
 }
 
