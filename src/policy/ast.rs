@@ -2,7 +2,7 @@
 
 use regorus::Value;
 use regorus::unstable::{
-    Expr, Literal, LiteralStmt, Module, Query, Ref, Rule, RuleHead, Span, WithModifier,
+    Expr, Literal, LiteralStmt, Module, Query, Ref, Rule, RuleBody, RuleHead, Span, WithModifier,
 };
 
 /// A dotted path, as far as it is known without evaluating.
@@ -32,6 +32,8 @@ pub(super) struct Parts<'a> {
     pub withs: Vec<&'a WithModifier>,
     /// Conditions, those of bodies within it too.
     pub conditions: Vec<&'a LiteralStmt>,
+    /// How many arrays, sets, objects and comprehensions there are.
+    pub collections: usize,
     /// Sums, differences, products and quotients.
     pub arithmetic: Vec<&'a Expr>,
     exprs: Vec<&'a Expr>,
@@ -148,6 +150,53 @@ pub(super) fn file(module: &Module) -> &str {
     module.package.span.source.get_path()
 }
 
+/// What a rule says its value is, in its head and behind each `else`; nothing where that is `true`.
+pub(super) fn values(rule: &Rule) -> impl Iterator<Item = &Expr> {
+    let (head, bodies): (Option<&Expr>, &[RuleBody]) = match rule {
+        Rule::Default { value, .. } => (Some(value), &[]),
+        Rule::Spec { head, bodies, .. } => {
+            let own = match head {
+                RuleHead::Compr { assign, .. } | RuleHead::Func { assign, .. } => {
+                    assign.as_ref().map(|assign| assign.value.as_ref())
+                }
+                RuleHead::Set { key, .. } => key.as_ref().map(AsRef::as_ref),
+            };
+            (own, bodies)
+        }
+    };
+    let others = bodies.iter().filter_map(|body| body.assign.as_ref());
+    head.into_iter().chain(others.map(|assign| assign.value.as_ref()))
+}
+
+/// Arrays, sets, objects and comprehensions in what a rule says its value is.
+pub(super) fn head_collections(rule: &Rule) -> usize {
+    values(rule).map(|value| expression(value).collections).fold(0, usize::saturating_add)
+}
+
+/// Whether it is a text, a number, a boolean or null, written out.
+pub(super) const fn is_scalar(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::String { .. }
+            | Expr::RawString { .. }
+            | Expr::Number { .. }
+            | Expr::Bool { .. }
+            | Expr::Null { .. }
+    )
+}
+
+const fn is_collection(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::Array { .. }
+            | Expr::Set { .. }
+            | Expr::Object { .. }
+            | Expr::ArrayCompr { .. }
+            | Expr::SetCompr { .. }
+            | Expr::ObjectCompr { .. }
+    )
+}
+
 fn text(value: &Value) -> Option<&str> {
     if let Value::String(text) = value { Some(text) } else { None }
 }
@@ -225,6 +274,7 @@ impl<'a> Parts<'a> {
     }
 
     fn expr(&mut self, expr: &'a Expr) {
+        self.collections = self.collections.saturating_add(usize::from(is_collection(expr)));
         match expr {
             Expr::String { span, .. } | Expr::RawString { span, .. } => {
                 self.strings.extend(literal(expr).map(|text| (text, span)));

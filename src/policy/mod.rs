@@ -25,6 +25,7 @@ mod builtins;
 pub mod bundle;
 #[cfg(feature = "gate")]
 pub mod carried;
+mod depth;
 #[cfg(feature = "gate")]
 pub mod diff;
 mod document;

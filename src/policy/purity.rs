@@ -6,6 +6,7 @@ use regorus::unstable::{Expr, Module, Ref, Rule, RuleHead, Span};
 
 use super::ast::{self, Path};
 use super::builtins;
+use super::depth::{self, Adds};
 use super::fault::LoadError;
 use super::recursion::{self, Graph};
 
@@ -20,6 +21,9 @@ const LAYERS: [&str; 3] = ["org", "team", "agent"];
 pub(super) fn check(modules: &[Ref<Module>]) -> Result<Vec<&'static str>, Vec<LoadError>> {
     let (graph, mut errors) = graph(modules);
     errors.extend(recursion::check(&graph));
+    if errors.is_empty() {
+        errors = depth::check(&graph);
+    }
     if errors.is_empty() {
         let counts = |layer: &&str| {
             recursion::counts_below(&graph, &["wicketgate".to_owned(), (*layer).to_owned()])
@@ -175,12 +179,18 @@ impl Scope<'_> {
                 ["input"] | ["input", "approvals", ..]
             )
         });
+        let conditions = parts.conditions.iter().map(|stmt| ast::condition(stmt).collections);
+        let own = depth::own(conditions.chain([ast::head_collections(rule)]));
+        let mut adds = Adds { own, calls: Vec::new() };
         for (callee, span, params) in &parts.calls {
             match callee {
                 Some(path) => {
                     let target = self.resolve(path, imports);
                     match target.filter(|name| self.known.functions.contains(name)) {
-                        Some(function) => _ = node.reads.insert(function),
+                        Some(function) => {
+                            adds.calls.push(function.clone());
+                            node.reads.insert(function);
+                        }
                         None => errors.extend(self.check_builtin(path, span, params)),
                     }
                 }
@@ -191,6 +201,8 @@ impl Scope<'_> {
                 )),
             }
         }
+        node.adds.push(adds);
+        node.valued |= ast::values(rule).any(|value| !ast::is_scalar(value));
     }
 
     /// The data path a reference reads, unless it is input or a local variable.

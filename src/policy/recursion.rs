@@ -4,11 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+use super::depth::Adds;
 use super::fault::LoadError;
 
 /// One rule path of the bundle and what its rules read.
 #[derive(Debug, Default)]
 pub(super) struct Node {
+    /// What each of its rules can put within each other.
+    pub adds: Vec<Adds>,
+    /// Whether a function of this name gives more than a literal.
+    pub valued: bool,
     /// Whether its rules look at `input.approvals`, or at the input in a way that cannot be followed.
     pub counts: bool,
     /// Where its first rule stands: file, line, column.
@@ -97,7 +102,7 @@ pub(super) fn counts_below(graph: &Graph, path: &[String]) -> bool {
 }
 
 /// What each rule path needs, as places in the order of the graph's names.
-fn edges(graph: &Graph) -> Vec<Vec<usize>> {
+pub(super) fn edges(graph: &Graph) -> Vec<Vec<usize>> {
     let places: BTreeMap<&[String], usize> =
         graph.keys().enumerate().map(|(index, name)| (name.as_slice(), index)).collect();
     graph.values().map(|node| targets(node, &places)).collect()

@@ -156,6 +156,35 @@ fn the_longest_chain_of_the_deepest_rules_fits_a_stack_of_two_mebibytes() {
     assert_eq!(super::codes(agent(&format!("{rules}\n{longer}"))), ["policy.chain"]);
 }
 
+/// Comparing, dropping and writing a value goes down its levels on the native stack.
+#[test]
+fn the_deepest_values_fit_a_stack_of_two_mebibytes_and_deeper_ones_do_not_load() {
+    let deep = |name: &str, steps: usize| -> String {
+        let step = |i: usize| format!("{name}{i} := [[[[[[[[[{name}{}]]]]]]]]]\n", i - 1);
+        format!("{name}0 := [1]\n{}", (1..=steps).map(step).collect::<String>())
+    };
+    let compared = |steps: usize| {
+        let (one, other) = (deep("a", steps), deep("b", steps));
+        format!("allow if {{\n{one}{other}a{steps} == b{steps}\n}}")
+    };
+    let bundle = agent(&compared(56)).unwrap();
+    let thread = std::thread::Builder::new().stack_size(2 << 20);
+    let answer = thread.spawn(move || decide(&bundle, INPUT)).unwrap().join().unwrap();
+    assert_eq!(answer.unwrap().verdict, Verdict::Allow);
+    assert_eq!(super::codes(agent(&compared(57))), ["policy.depth"]);
+    // What functions add counts as often as they are called, through rules and other functions.
+    let nine = "n(x) := [[[[[[[[[x]]]]]]]]]\n";
+    let calls = |n: usize| (1..=n).map(|i| format!("y{i} := n(y{})\n", i - 1)).collect::<String>();
+    let times = |n: usize| format!("{nine}t(x) := y{n} if {{\ny0 := x\n{}}}\n", calls(n));
+    agent(&format!("{}allow if count(t(1)) > 0", times(80))).unwrap();
+    let often = format!("{}allow if {{ count(t(1)) > 0\ncount(t(2)) > 0 }}", times(80));
+    assert_eq!(super::codes(agent(&often)), ["policy.depth"]);
+    let literal: String = (0..2000).map(|i| format!("\"k{i}\": {{\"a\": [{i}]}},\n")).collect();
+    agent(&format!("t := {{\n{literal}}}\nallow if t.k1.a[0] == 1")).unwrap();
+    let asked: String = (0..400).map(|i| format!("f(input.tool.tier, [{i}])\n")).collect();
+    agent(&format!("f(x, y) if {{ [x, y] != [y, x] }}\nallow if {{\n{asked}}}")).unwrap();
+}
+
 #[test]
 fn an_unknown_obligation_or_an_extra_key_is_no_answer() {
     for rule in [
