@@ -397,6 +397,9 @@ impl Running {
                 "policy: the {layer} layer observes until {until}: its denials are not enforced"
             )
         });
+        let ends = self.road.get().and_then(|road| road.policy_ends());
+        let ends = ends.filter(|(_, ended)| !ended);
+        let ends = ends.map(|(until, _)| format!("policy: the bundle in force ends at {until}"));
         let stopped = self.road.get().map(|road| road.control_notes()).unwrap_or_default();
         let upstreams = self.upstreams.load();
         let findings = self.findings.lock().clone();
@@ -404,6 +407,7 @@ impl Running {
         let amended = self.constitution.get().and_then(|constitution| constitution.note());
         let certificates = self.doors.get().map(Doors::notes).unwrap_or_default();
         layers
+            .chain(ends)
             .chain(certificates)
             .chain(findings)
             .chain(refused)
@@ -431,6 +435,10 @@ impl Running {
                 reasons.push("policy: no bundle is in force".to_owned());
             }
             Some(road) => {
+                let ended = road.policy_ends().filter(|(_, ended)| *ended);
+                reasons.extend(
+                    ended.map(|(until, _)| format!("policy: the bundle in force ended at {until}")),
+                );
                 reasons.extend(road.control_reasons());
                 reasons.extend(road.canary_reasons());
                 reasons.extend(road.posture_reasons());

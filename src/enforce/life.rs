@@ -101,6 +101,13 @@ impl Road {
         self.engine().map(|engine| engine.observing(now)).unwrap_or_default()
     }
 
+    /// When the bundle in force ends, if it does, and whether it has.
+    #[must_use]
+    pub fn policy_ends(&self) -> Option<(Timestamp, bool)> {
+        let until = self.engine().as_ref().and_then(|engine| engine.valid_until())?;
+        Some((until, until <= self.clock.now()))
+    }
+
     /// Runs that are open, and calls on the road.
     #[must_use]
     pub fn load(&self) -> (usize, usize) {

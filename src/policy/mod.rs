@@ -125,6 +125,10 @@ pub trait PolicyEngine: Send + Sync + fmt::Debug + 'static {
         let _ = now;
         Vec::new()
     }
+    /// From when on the bundle decides nothing any more, if it says so.
+    fn valid_until(&self) -> Option<Timestamp> {
+        None
+    }
     /// The layers whose rules look at `input.approvals` and count approvers for themselves.
     fn by_hand(&self) -> &[&'static str] {
         &[]
@@ -248,9 +252,9 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> (Decision, bool) {
         hold: None,
     };
     let tool = prepared.tool().filter(|_| prepared.is_ready() && decision.reasons.is_empty());
-    let (Some(tool), Some(engine)) = (tool, bench.engine) else {
+    let (Some(tool), Ok(engine)) = (tool, in_force(bench)) else {
         if decision.reasons.is_empty() {
-            decision.reasons.push(error("no_policy", "no policy bundle is in force"));
+            decision.reasons.push(in_force(bench).err().unwrap_or_else(no_policy));
         }
         return (decision, false);
     };
@@ -298,6 +302,22 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> (Decision, bool) {
     }
     decision.hold = (decision.course() == Course::Wait).then_some(bench.hold);
     (decision, false)
+}
+
+/// Who decides, or why nobody does.
+fn in_force<'a>(bench: &Bench<'a>) -> Result<&'a Arc<dyn PolicyEngine>, Reason> {
+    let engine = bench.engine.ok_or_else(no_policy)?;
+    match engine.valid_until().filter(|until| *until <= bench.now) {
+        None => Ok(engine),
+        Some(until) => {
+            let why = format!("the policy bundle in force was valid until {until}");
+            Err(error("policy_ended", &why))
+        }
+    }
+}
+
+fn no_policy() -> Reason {
+    error("no_policy", "no policy bundle is in force")
 }
 
 /// Takes over what the policy answered about this input.

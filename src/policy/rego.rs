@@ -46,6 +46,7 @@ pub struct RegoEngine {
     digest: Digest,
     layers: Vec<LayerDigest>,
     enforcement: Enforcement,
+    valid_until: Option<Timestamp>,
     by_hand: Vec<&'static str>,
 }
 
@@ -72,8 +73,17 @@ impl RegoEngine {
         let (digest, layers) = (bundle.digest(), bundle.layers().to_vec());
         let (places, enforcement) = (bundle.places.clone(), bundle.meta().enforcement.clone());
         let (by_hand, moved) = (bundle.by_hand.clone(), bundle.moved.clone());
-        let engine =
-            Self { template, moved, places, deadline, digest, layers, enforcement, by_hand };
+        let engine = Self {
+            template,
+            moved,
+            places,
+            deadline,
+            digest,
+            layers,
+            enforcement,
+            valid_until: bundle.meta().not_after,
+            by_hand,
+        };
         engine.assert_strict()?;
         Ok(engine)
     }
@@ -155,6 +165,10 @@ impl PolicyEngine for RegoEngine {
 
     fn observing(&self, now: Timestamp) -> Vec<(&'static str, Timestamp)> {
         self.enforcement.observing(now)
+    }
+
+    fn valid_until(&self) -> Option<Timestamp> {
+        self.valid_until
     }
 
     fn by_hand(&self) -> &[&'static str] {

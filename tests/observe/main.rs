@@ -103,6 +103,25 @@ async fn a_layer_is_enforced_from_its_last_moment_on_and_nothing_has_to_be_loade
     assert_eq!(gate.hits(), 0);
 }
 
+#[tokio::test]
+async fn a_bundle_decides_nothing_from_its_end_on_and_the_gate_is_not_ready() {
+    let until = jiff::Timestamp::try_from(SystemTime::now() + Duration::from_secs(6)).unwrap();
+    let meta = format!("{{}},\"not_after\":\"{until:.0}\"");
+    // On a machine so slow that this is over before the gate is ready, it would not start at all.
+    let gate = Gate::start(&meta, &[("agent/main.rego", AGENT)]);
+    let agent = gate.open("").await;
+    if gate.operator("/readyz").contains("the bundle in force ends at") {
+        gate.logged(|line| {
+            line.contains("readiness") && line.contains("the bundle in force ended")
+        });
+    }
+    assert!(gate.operator("/readyz").contains("the bundle in force ended at"));
+    let refused = agent.call("fs.read", "a", r#"{"path":"src/a.rs"}"#).await.unwrap_err();
+    assert_eq!((refused.0.as_str(), refused.1.as_str()), ("policy.error", "policy_ended"));
+    agent.seal().await;
+    gate.verified(&agent.run).ok();
+}
+
 /// `policy observed`, while the gate runs.
 fn reported(gate: &Gate, run: &str) {
     let observed = |more: &[&str]| {

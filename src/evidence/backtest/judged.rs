@@ -38,6 +38,8 @@ pub(super) struct Item {
 pub enum Left {
     /// No bundle was in force, so that no input was made.
     NoPolicy,
+    /// Policy wanted it held, and it was refused because nothing more can wait.
+    NoPlace,
     /// Nothing of its run is kept.
     Incognito,
     /// Inputs over 1 MiB are not kept.
@@ -64,6 +66,10 @@ impl Left {
     pub fn told(&self) -> String {
         match self {
             Self::NoPolicy => "no policy was in force, so no input was recorded".to_owned(),
+            Self::NoPlace => {
+                "held by policy, and refused because too many calls waited: its input is not kept"
+                    .to_owned()
+            }
             Self::Incognito => "the run was incognito: its inputs are not kept".to_owned(),
             Self::TooLarge => "the input is over 1 MiB and is not kept".to_owned(),
             Self::Gone => "the input was erased or has expired".to_owned(),
@@ -164,9 +170,16 @@ fn read(vault: Option<&Vault>, item: &mut Item) -> Result<Input, Became> {
     let draft = &item.entry.draft;
     let Some(said) = draft.committed("policy_input") else {
         let reasons = draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();
-        let none = |reason: &Json| reason.get("detail").and_then(Json::as_str) == Some("no_policy");
+        let of = |known: &[&str]| {
+            let detail =
+                |reason: &Json| reason.get("detail").and_then(Json::as_str).map(str::to_owned);
+            reasons.iter().filter_map(detail).any(|detail| known.contains(&detail.as_str()))
+        };
+        if of(&["limit.pending"]) {
+            return left(Left::NoPlace);
+        }
         // Whoever refused it stands before any policy, and would refuse it again.
-        let asked = draft.verdict != Some(Verdict::Deny) || reasons.iter().any(none);
+        let asked = draft.verdict != Some(Verdict::Deny) || of(&["no_policy", "policy_ended"]);
         return if asked { left(Left::NoPolicy) } else { Err(Became::NotAsked) };
     };
     let Some(row) = item.input.take() else {
@@ -280,6 +293,8 @@ mod tests {
     fn every_reason_not_to_judge_is_told_apart() {
         assert!(matches!(judged(item("schema.required", None, None)), Became::NotAsked));
         assert_eq!(left(item("no_policy", None, None)), Left::NoPolicy);
+        assert_eq!(left(item("policy_ended", None, None)), Left::NoPolicy);
+        assert_eq!(left(item("limit.pending", None, None)), Left::NoPlace);
         assert_eq!(left(item("d", Some(INPUT), None)), Left::Gone);
         let other = INPUT.replace("\"T0\"", "\"T1\"");
         assert_eq!(left(item("d", Some(INPUT), Some(&other))), Left::OtherBytes);

@@ -174,7 +174,7 @@ fn not_asked(line: &Line) -> Result<(), String> {
         let of_policy = [Code::PolicyDenied, Code::PolicyError, Code::CallHeld]
             .into_iter()
             .any(|policy| policy.as_str() == code);
-        if of_policy && detail != "no_policy" {
+        if of_policy && !matches!(detail, "no_policy" | "policy_ended") {
             return Err(format!("a policy's word (`{code}`) without the input it was asked with"));
         }
     }
@@ -258,6 +258,9 @@ impl Told<'_> {
         self.manifest()?;
         self.counters()?;
         let at = self.time(opened)?;
+        if engine.valid_until().is_some_and(|until| until <= at) {
+            return Err("decided by a policy that had ended".into());
+        }
         self.observing(engine, at)
     }
 
