@@ -220,6 +220,21 @@ fn what_only_observed_is_made_again_as_such_and_irreversible_calls_are_not_obser
 }
 
 #[test]
+fn a_policy_that_had_ended_decided_nothing() {
+    let until = |end: &str| policies(RULES, &format!(r#","not_after":"{end}""#));
+    for (end, why) in [("2026-11-18T11:06:40Z", "had ended"), ("2026-11-18T11:06:41Z", "")] {
+        let bundle = until(end);
+        let report = replayed(&bundle, |b| vec![decided(b, &bundle, &asked("c1", READ, "[]"))]);
+        if why.is_empty() {
+            assert_eq!(report.exit_code(), 0, "{}", report.to_text());
+        } else {
+            caught(&report, "P5");
+            assert!(said(&report).contains(why), "{}", said(&report));
+        }
+    }
+}
+
+#[test]
 fn a_decision_flipped_by_somebody_who_holds_every_key_is_not_what_the_policy_says() {
     // A denial that becomes a permission, consistently: kind, verdict, reasons, everything signed again.
     let bundle = policies(RULES, "");
