@@ -120,12 +120,3 @@ MUTANTS = [
 ]
 
 # What every run of the tests breaks: one of each kind of promise. `run.py all` breaks everything.
-QUICK = [
-    "permit_before_durable",
-    "conflict_is_success",
-    "unknown_is_success",
-    "release_before_settle",
-    "other_bytes_on_retry",
-    "other_result_released",
-    "approved_by_one_twice",
-]
