@@ -38,6 +38,7 @@ mod bench;
 mod binding;
 mod faults;
 mod named;
+mod names;
 mod postgres;
 mod probe;
 mod sqlite;

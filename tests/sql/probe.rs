@@ -2,10 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, number, pg_tool};
+use crate::bench::{Bench, number, own, pg_tool};
 use crate::desk::Desk;
 use crate::private::private;
 use crate::support::pg::Pg;
+
+/// What is shipped for owners of databases, as they run it.
+const REVOKE: &str = include_str!("../../examples/sql/revoke.sql");
 
 /// The picture of these tools, and how the command ended.
 fn probed(desk: &Desk, tools: &[Value]) -> (Value, i32) {
@@ -26,10 +29,16 @@ fn row<'a>(picture: &'a Value, name: &str) -> &'a Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_is_fit_is_ready_and_its_read_only_transactions_were_tried() {
     let (desk, admin_url, _, tools) = Bench::furnished(Pg::cluster(), &[]).await;
+    own(&admin_url, REVOKE).await;
     let (picture, code) = probed(&desk, &tools);
     assert_eq!(code, 0, "{picture}");
     let pg = row(&picture, "sql.pg")["points"].to_string();
-    for part in ["without TLS", "may write to no table", "tried to leave one and could not"] {
+    for part in [
+        "none that runs a text as SQL",
+        "without TLS",
+        "may write to no table",
+        "tried to leave one and could not",
+    ] {
         assert!(pg.contains(part), "`{part}` is not in {pg}");
     }
     let books = row(&picture, "sql.books")["points"].to_string();
@@ -46,6 +55,7 @@ async fn a_database_that_is_fit_is_ready_and_its_read_only_transactions_were_tri
 async fn a_role_that_may_too_much_is_unfit_and_one_that_is_not_let_in_is_unreached() {
     let roles = [("super", "SUPERUSER", "")];
     let (desk, admin_url, suffix, mut tools) = Bench::furnished(Pg::cluster(), &roles).await;
+    own(&admin_url, REVOKE).await;
     tools.truncate(1);
     let none = admin_url.replace("//postgres@", &format!("//none_{suffix}:reader-password-1@"));
     private(desk.path("none.url"), none);
@@ -67,4 +77,29 @@ async fn a_role_that_may_too_much_is_unfit_and_one_that_is_not_let_in_is_unreach
         assert!(broken["points"].to_string().contains("\"todo\":\""), "{broken}");
         assert_eq!(row(&picture, "sql.pg")["state"], "ready");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_may_call_what_runs_texts_locks_or_waits_is_unfit_until_that_is_revoked() {
+    let (desk, admin_url, suffix, mut tools) = Bench::furnished(Pg::cluster(), &[]).await;
+    tools.truncate(1);
+    let (picture, code) = probed(&desk, &tools);
+    assert_eq!((code, &row(&picture, "sql.pg")["state"]), (1, &json!("unfit")), "{picture}");
+    let points = row(&picture, "sql.pg")["points"].to_string();
+    for name in ["ts_stat", "query_to_xml", "lo_get", "pg_advisory_lock", "pg_sleep", "revoke.sql"]
+    {
+        assert!(points.contains(name), "`{name}` is not in {points}");
+    }
+    own(&admin_url, REVOKE).await;
+    assert_eq!(probed(&desk, &tools).1, 0);
+    // What is given back to the role, or added beside, is seen.
+    own(&admin_url, &format!("GRANT EXECUTE ON FUNCTION ts_stat(text) TO reader_{suffix}")).await;
+    let (picture, code) = probed(&desk, &tools);
+    assert!(code == 1 && picture.to_string().contains("it may call ts_stat\""), "{picture}");
+    own(&admin_url, &format!("REVOKE EXECUTE ON FUNCTION ts_stat(text) FROM reader_{suffix}"))
+        .await;
+    let dblink = "CREATE FUNCTION dblink(text) RETURNS int LANGUAGE sql AS 'SELECT 1'";
+    own(&admin_url, dblink).await;
+    let (picture, code) = probed(&desk, &tools);
+    assert!(code == 1 && picture.to_string().contains("it may call dblink\""), "{picture}");
 }

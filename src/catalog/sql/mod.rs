@@ -8,6 +8,7 @@ mod check;
 pub mod config;
 mod functions;
 mod named;
+mod names;
 mod read;
 mod walk;
 
@@ -171,4 +172,16 @@ pub struct Statement {
     pub parts: Vec<String>,
     /// The highest parameter, or how many there are.
     pub params: usize,
+    /// Columns the database must have for `a.b` to be one; of a statement of the operator none.
+    pub fields: Vec<Field>,
+}
+
+/// A column that at least one of these tables must have. If none had it, PostgreSQL would look for a function of
+/// its name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Field {
+    /// The column.
+    pub column: String,
+    /// Schema and table.
+    pub relations: Vec<(String, String)>,
 }

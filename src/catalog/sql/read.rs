@@ -12,6 +12,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, Tokenizer, Whitespace};
 
 use super::named::Named;
+use super::names;
 use super::walk::Walk;
 use super::{Allowed, Engine, Statement};
 
@@ -30,7 +31,7 @@ const STACK_BYTES: usize = 128 << 20;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
     /// `sql.parse`, `sql.multi_statement`, `sql.not_select`, `sql.attach`, `sql.relation`,
-    /// `sql.function`, `sql.syntax`, `sql.params` or `sql.too_large`.
+    /// `sql.column`, `sql.function`, `sql.syntax`, `sql.params` or `sql.too_large`.
     pub detail: &'static str,
     /// What is wrong, for whoever wrote the statement.
     pub message: String,
@@ -58,6 +59,15 @@ pub fn free_form(engine: Engine, allowed: &Allowed, text: &str) -> Result<Statem
         if let ControlFlow::Break(refused) = statement.visit(&mut walk) {
             return Err(*refused);
         }
+        let fields = match engine {
+            Engine::Postgres => names::resolve(&statement),
+            // SQLite has no calls without parentheses.
+            Engine::Sqlite => ControlFlow::Continue(Vec::new()),
+        };
+        let fields = match fields {
+            ControlFlow::Continue(fields) => fields,
+            ControlFlow::Break(refused) => return Err(*refused),
+        };
         let text = statement.to_string();
         let again = parse(engine, &text).ok().filter(|again| *again == statement);
         if again.is_none() {
@@ -65,7 +75,7 @@ pub fn free_form(engine: Engine, allowed: &Allowed, text: &str) -> Result<Statem
                            backslashes as parameters, or write it more plainly";
             return Err(Refused::new("sql.syntax", message));
         }
-        Ok(walk.found(text))
+        Ok(Statement { fields, ..walk.found(text) })
     })
 }
 

@@ -94,6 +94,7 @@ impl Seen {
             functions: self.functions.into_iter().collect(),
             parts: self.parts.into_iter().collect(),
             params: self.highest.max(self.bare),
+            fields: Vec::new(),
         }
     }
 }
@@ -170,7 +171,9 @@ impl<'a> Walk<'a> {
     fn kind(&self, name: &str) -> Flow {
         let name = name.replace('"', "").to_ascii_lowercase();
         let bare = name.strip_prefix("pg_catalog.").unwrap_or(&name);
-        if bare.starts_with("reg") || bare.starts_with("pg_") {
+        // WHY no other schema: a cast to a type of somebody's own may call a function of theirs.
+        let foreign = self.engine == Engine::Postgres && bare.contains('.');
+        if bare.starts_with("reg") || bare.starts_with("pg_") || foreign {
             return refuse("sql.syntax", format!("nothing is cast to `{name}`"));
         }
         ControlFlow::Continue(())
@@ -284,6 +287,13 @@ impl VisitorMut for Walk<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> Flow {
+        if let TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. } = factor
+        {
+            for kind in alias.columns.iter().filter_map(|column| column.data_type.as_ref()) {
+                self.kind(&kind.to_string())?;
+            }
+        }
         match factor {
             TableFactor::Table {
                 name,

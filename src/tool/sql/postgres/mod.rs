@@ -1,6 +1,7 @@
 //! PostgreSQL: a few sessions of one role that may not do much, and a request to stop for every
 //! statement nobody waits for any more.
 
+mod plan;
 mod probe;
 mod scram;
 mod session;
@@ -100,7 +101,7 @@ impl Postgres {
         let mut lease = self.lease().await?;
         let session = lease.session.as_mut();
         let session = session.ok_or_else(|| Trouble::unreached("there is no session"))?;
-        let (came, clean) = session.ask(ready, room, self.limits.read_only).await?;
+        let (came, clean) = session.ask(ready, room, self.limits).await?;
         if clean {
             lease.give_back();
         }

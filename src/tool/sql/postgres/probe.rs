@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::wire::Stream;
-use super::{NoStream, Postgres, Room, Secure, Session, Trouble};
+use super::{Limits, NoStream, Postgres, Room, Secure, Session, Trouble};
 use crate::catalog::sql::Statement;
 use crate::tool::net::Reached;
 use crate::tool::probe::{Point, State, connection};
@@ -27,10 +27,13 @@ impl Postgres {
         let mut points = vec![connected(place, &stream)];
         let who = format!("role {} at {}", self.target.user, self.target.database);
         match self.begin(stream).await {
-            Ok(session) => {
+            Ok(mut session) => {
                 points.push(Point::ready(who, self.rights()));
+                if self.limits.free {
+                    points.push(calls(&mut session).await);
+                }
                 if self.limits.read_only {
-                    points.push(stays_read_only(session).await);
+                    points.push(stays_read_only(session, self.limits).await);
                 }
             }
             Err(Trouble::Unfit(why)) => {
@@ -79,8 +82,24 @@ fn unconnected(place: String, none: NoStream) -> Point {
     }
 }
 
+/// What the role may call although no agent needs it.
+async fn calls(session: &mut Session) -> Point {
+    let what = "functions of the role";
+    match session.dangerous().await {
+        Ok(None) => Point::ready(what, "none that runs a text as SQL, locks, waits or reaches out"),
+        Ok(Some(names)) => {
+            let todo = "run examples/sql/revoke.sql in this database as a superuser";
+            Point::wrong(what, State::Unfit, format!("it may call {names}"), todo)
+        }
+        Err(trouble) => {
+            let found = format!("could not be asked for: {}", trouble.said());
+            Point::wrong(what, State::Unreached, found, "")
+        }
+    }
+}
+
 /// Tries to make a read-only transaction one that writes.
-async fn stays_read_only(mut session: Session) -> Point {
+async fn stays_read_only(mut session: Session, limits: Limits) -> Point {
     let what = "read-only transactions";
     let statement = Statement {
         text: BREAK_OUT.to_owned(),
@@ -90,9 +109,12 @@ async fn stays_read_only(mut session: Session) -> Point {
         functions: Vec::new(),
         parts: Vec::new(),
         params: 0,
+        fields: Vec::new(),
     };
     let ready = Ready { statement: Arc::new(statement), values: Vec::new() };
-    let tried = session.ask(&ready, Room::new(1, 4096, &[]), true).await;
+    // It is our own statement: nobody judged it.
+    let limits = Limits { free: false, ..limits };
+    let tried = session.ask(&ready, Room::new(1, 4096, &[]), limits).await;
     session.close().await;
     match tried {
         Ok((Err(Trouble::Failed { message, .. }), _)) if message.contains(TOO_LATE) => {

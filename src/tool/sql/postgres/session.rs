@@ -2,6 +2,8 @@
 
 use tokio::time::Instant;
 
+use super::Limits;
+use super::plan::{self, Look};
 use super::scram::{self, Scram};
 use super::value;
 use super::wire::{Body, Message, Stream, Wire, WireError};
@@ -37,6 +39,16 @@ const READER: &str = ", pg_catalog.concat_ws(', ', \
       ORDER BY 1 LIMIT 1), \
     CASE WHEN pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE') \
       THEN 'may create schemas' END)";
+/// Functions that run a text as SQL, keep large objects and locks, reach other sessions, or wait; those that the role
+/// may call. `examples/sql/revoke.sql` takes them away.
+const CALLS: &str = "SELECT pg_catalog.string_agg(DISTINCT p.proname, ', ' ORDER BY p.proname) \
+     FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
+    WHERE (n.nspname = 'pg_catalog' AND p.proname ~ '^(ts_stat|ts_rewrite|\
+           (query|cursor|table|schema|database)_to_xml.*|lo_.*|loread|lowrite|pg_(try_)?advisory.*|pg_sleep.*|\
+           pg_notify|pg_(cancel|terminate)_backend|pg_logical_emit_message|pg_export_snapshot|\
+           pg_log_backend_memory_contexts)$' \
+        OR p.proname ~ '^(dblink.*|pg_read_(binary_)?file|pg_ls_.*|pg_stat_file|pg_file_.*|pg_execute_.*)$') \
+      AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE')";
 const OF_US: &str = " FROM pg_catalog.pg_roles r WHERE r.rolname = current_user";
 
 /// How a session is opened.
@@ -106,6 +118,8 @@ struct Answered {
     tag: String,
     status: u8,
 }
+
+type Described = (Vec<(String, u32)>, Vec<Vec<Option<String>>>, Answered);
 
 impl Session {
     /// Says who we are, and looks at what the role may.
@@ -192,6 +206,19 @@ impl Session {
         }
     }
 
+    /// The functions the role may call and should not, `a, b, …`; `None`: it may call none of them.
+    ///
+    /// # Errors
+    /// The server does not answer, or says why not.
+    pub async fn dangerous(&mut self) -> Result<Option<String>, Trouble> {
+        self.wire.run(CALLS, &[]);
+        self.wire.sync();
+        self.wire.flush().await?;
+        let mut found = None;
+        let answered = self.answered(|row| found = row.into_iter().next().flatten()).await?;
+        answered.error.map_or(Ok(found), |said| Err(said.trouble()))
+    }
+
     /// What a request to stop what goes on here must show.
     pub const fn key(&self) -> (i32, i32) {
         self.key
@@ -222,8 +249,10 @@ impl Session {
         &mut self,
         ready: &Ready,
         room: Room,
-        read_only: bool,
+        limits: Limits,
     ) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
+        let read_only = limits.read_only;
+        let values: Vec<Option<String>> = ready.values.iter().map(value::parameter).collect();
         self.wire.run(if read_only { "BEGIN READ ONLY" } else { "BEGIN READ WRITE" }, &[]);
         // A first query: from here on the transaction cannot be made another.
         self.wire.run(
@@ -234,15 +263,33 @@ impl Session {
             },
             &[],
         );
+        let look = limits.free.then(|| Look::of(&ready.statement));
+        if let Some(look) = &look {
+            let (facts, about) = look.facts();
+            self.wire.run(facts, &about);
+            self.wire.run(&look.explain(), &values);
+        }
         self.wire.parse(&ready.statement.text);
         self.wire.describe();
         self.wire.sync();
         self.wire.flush().await?;
-        let (columns, answered) = self.described().await?;
+        let (columns, rows, answered) = self.described().await?;
         if let Some(said) = answered.error {
-            return self.taken_back(said).await;
+            return self.taken_back(said.trouble()).await;
         }
-        let values: Vec<Option<String>> = ready.values.iter().map(value::parameter).collect();
+        if let Some(look) = &look {
+            let judged = match rows.as_slice() {
+                [_, facts, plan] => {
+                    look.judge(facts, plan.iter().flatten().next().map_or("", String::as_str))
+                }
+                _ => look.judge(&[], ""),
+            };
+            if let Err(why) = judged {
+                let class = FailureClass::Changed;
+                let why = Trouble::Failed { class, started: false, message: why };
+                return self.taken_back(why).await;
+            }
+        }
         self.wire.bind(&values);
         // WHY: a statement that may write is run to its end (0). Stopped after so many rows, it would have done
         // so much of its work, and be committed.
@@ -296,10 +343,13 @@ impl Session {
     }
 
     /// Nothing of the transaction stays; this is why.
-    async fn taken_back(&mut self, said: Said) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
+    async fn taken_back(
+        &mut self,
+        why: Trouble,
+    ) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
         self.end("ROLLBACK");
         self.wire.flush().await?;
-        Ok((Err(said.trouble()), self.cleared().await?))
+        Ok((Err(why), self.cleared().await?))
     }
 
     async fn write(
@@ -322,7 +372,7 @@ impl Session {
             }
         }
         if let Some(said) = answered.error {
-            return self.taken_back(said).await;
+            return self.taken_back(said.trouble()).await;
         }
         if ready.statement.writes {
             let count = answered.tag.rsplit(' ').next().and_then(|count| count.parse().ok());
@@ -351,14 +401,17 @@ impl Session {
         self.wire.sync();
     }
 
-    async fn described(&mut self) -> Result<(Vec<(String, u32)>, Answered), WireError> {
-        let (mut columns, mut answered) = (Vec::new(), Answered::default());
+    /// The columns of the last statement, and the rows of those before it, as text.
+    async fn described(&mut self) -> Result<Described, WireError> {
+        let (mut columns, mut rows, mut answered) = (Vec::new(), Vec::new(), Answered::default());
         loop {
-            let message = self.wire.message(ROW_SLACK).await?;
+            let message = self.wire.message(plan::BYTES_MAX).await?;
             if message.tag == b'T' {
                 columns = read_columns(Body(message.body))?;
-            } else if message.tag != b'D' && take(&mut answered, message)? {
-                return Ok((columns, answered));
+            } else if message.tag == b'D' {
+                rows.push(texts(message)?);
+            } else if take(&mut answered, message)? {
+                return Ok((columns, rows, answered));
             }
         }
     }

@@ -1,0 +1,256 @@
+//! The database's own view of an agent's statement, asked before it runs: its columns exist, and its plan reads no
+//! relation and calls no function that was not judged.
+//!
+//! The parser judged names. This is the second lock: where the server understands a name in another way, nothing runs.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::tokenizer::{Token, Tokenizer};
+
+use crate::catalog::sql::Statement;
+
+/// Bytes of one plan. A longer one is not read, and so nothing runs.
+pub(super) const BYTES_MAX: usize = 1 << 20;
+
+/// `$1`: fields as `[[column, [relation, …]], …]`; `$2`: the relations that were judged. Answers with the fields that
+/// no relation has, with every relation those lead to (partitions, tables of views and of row security), and with the
+/// texts that the server puts in their place.
+const FACTS: &str = "WITH RECURSIVE reach(oid) AS ( \
+    SELECT to_regclass(r)::oid FROM jsonb_array_elements_text($2::jsonb) AS r \
+    UNION SELECT x.oid FROM reach, LATERAL ( \
+      SELECT i.inhrelid FROM pg_inherits AS i WHERE i.inhparent = reach.oid \
+      UNION ALL SELECT d.refobjid FROM pg_rewrite AS w JOIN pg_depend AS d ON d.objid = w.oid \
+        AND d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass WHERE w.ev_class = reach.oid \
+      UNION ALL SELECT d.refobjid FROM pg_policy AS p JOIN pg_depend AS d ON d.objid = p.oid \
+        AND d.classid = 'pg_policy'::regclass AND d.refclassid = 'pg_class'::regclass WHERE p.polrelid = reach.oid \
+    ) AS x(oid)) \
+  SELECT (SELECT string_agg(f->>0, ', ') FROM jsonb_array_elements($1::jsonb) AS f \
+           WHERE NOT EXISTS (SELECT FROM pg_attribute AS a JOIN jsonb_array_elements_text(f->1) AS r \
+             ON a.attrelid = to_regclass(r) WHERE a.attname = f->>0 AND a.attnum <> 0 AND NOT a.attisdropped)), \
+         (SELECT string_agg(n.nspname || '.' || c.relname, E'\\n') FROM reach JOIN pg_class AS c ON c.oid = reach.oid \
+            JOIN pg_namespace AS n ON n.oid = c.relnamespace), \
+         (SELECT string_agg(t, E'\\n') FROM ( \
+            SELECT pg_get_viewdef(c.oid) FROM reach JOIN pg_class AS c ON c.oid = reach.oid WHERE c.relkind = 'v' \
+            UNION ALL SELECT pg_get_expr(p.polqual, p.polrelid) FROM reach JOIN pg_policy AS p ON p.polrelid = reach.oid \
+          ) AS s(t))";
+
+/// Functions that the server puts where a statement has syntax of its own.
+const SYNTAX: [&str; 6] =
+    ["like_escape", "similar_to_escape", "timezone", "row", "array", "grouping"];
+/// Types with a length or precision, which look like calls.
+const SIZED: [&str; 12] = [
+    "varying",
+    "character",
+    "char",
+    "bpchar",
+    "varchar",
+    "numeric",
+    "bit",
+    "varbit",
+    "timestamp",
+    "timestamptz",
+    "time",
+    "interval",
+];
+/// Members of a plan that hold names and no expressions.
+const PLAIN: [&str; 12] = [
+    "Node Type",
+    "Alias",
+    "Schema",
+    "Relation Name",
+    "Function Name",
+    "Index Name",
+    "Join Type",
+    "Parent Relationship",
+    "Strategy",
+    "Partial Mode",
+    "CTE Name",
+    "Subplan Name",
+];
+
+/// What the server was asked about a statement before it, and the answers so far.
+#[derive(Debug)]
+pub(super) struct Look<'a> {
+    statement: &'a Statement,
+}
+
+impl<'a> Look<'a> {
+    pub const fn of(statement: &'a Statement) -> Self {
+        Self { statement }
+    }
+
+    /// The question about its columns and relations, and its values.
+    pub fn facts(&self) -> (&'static str, [Option<String>; 2]) {
+        let fields = self.statement.fields.iter().map(|field| {
+            let of = field.relations.iter().map(|(schema, table)| quoted(schema, table));
+            Value::from(vec![Value::from(field.column.as_str()), of.collect()])
+        });
+        let relations = self.statement.relations.iter().filter_map(|name| {
+            name.split_once('.').map(|(schema, table)| Value::from(quoted(schema, table)))
+        });
+        let (fields, relations): (Value, Value) = (fields.collect(), relations.collect());
+        (FACTS, [Some(fields.to_string()), Some(relations.to_string())])
+    }
+
+    /// The question about its plan; the values are the statement's own.
+    pub fn explain(&self) -> String {
+        format!("EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) {}", self.statement.text)
+    }
+
+    /// Whether the server means what was judged.
+    ///
+    /// # Errors
+    /// What it would read or call beyond that, or that its answer is not understood.
+    pub fn judge(&self, facts: &[Option<String>], plan: &str) -> Result<(), String> {
+        let [missing, reached, texts] = facts else { return Err(unread()) };
+        if let Some(missing) = missing {
+            return Err(format!("no table in FROM has the column `{missing}`; nothing was run"));
+        }
+        // WHY: the body of a function that the operator added may be put in its place, and is not ours to judge.
+        if self.statement.functions.iter().any(|name| !is_built_in(name)) {
+            return Ok(());
+        }
+        let relations: BTreeSet<&str> = reached.iter().flat_map(|text| text.lines()).collect();
+        let mut functions: BTreeSet<String> = self.statement.functions.iter().cloned().collect();
+        if let Some(text) = texts {
+            functions.extend(calls(text).ok_or_else(unread)?);
+        }
+        let plan: Value = serde_json::from_str(plan).map_err(|_| unread())?;
+        Judge { relations, functions }.value(&plan)
+    }
+}
+
+fn unread() -> String {
+    "the database's plan of the statement cannot be read; nothing was run".to_owned()
+}
+
+fn quoted(schema: &str, table: &str) -> String {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    format!("{}.{}", quoted(schema), quoted(table))
+}
+
+fn is_built_in(name: &str) -> bool {
+    name.strip_prefix("pg_catalog.").unwrap_or(name).find('.').is_none()
+}
+
+/// What a plan may name.
+struct Judge<'a> {
+    relations: BTreeSet<&'a str>,
+    functions: BTreeSet<String>,
+}
+
+impl Judge<'_> {
+    fn value(&self, value: &Value) -> Result<(), String> {
+        match value {
+            Value::Array(items) => items.iter().try_for_each(|item| self.value(item)),
+            Value::Object(members) => {
+                let text = |name: &str| members.get(name).and_then(Value::as_str);
+                if let (Some(schema), Some(table)) = (text("Schema"), text("Relation Name")) {
+                    self.relation(&format!("{schema}.{table}"))?;
+                }
+                let others = members.iter().filter(|(name, _)| !PLAIN.contains(&name.as_str()));
+                others.map(|(_, value)| value).try_for_each(|value| self.value(value))
+            }
+            Value::String(text) => {
+                calls(text).ok_or_else(unread)?.iter().try_for_each(|name| self.function(name))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+        }
+    }
+
+    fn relation(&self, name: &str) -> Result<(), String> {
+        if self.relations.contains(name) {
+            return Ok(());
+        }
+        Err(format!("the database would read `{name}`, which was not judged; nothing was run"))
+    }
+
+    fn function(&self, name: &str) -> Result<(), String> {
+        let judged = |name: &str| {
+            self.functions.contains(name) || self.functions.contains(&format!("pg_catalog.{name}"))
+        };
+        // `TRIM(BOTH …)` is written as it was, or as the function that does it.
+        let trims = matches!(name, "btrim" | "ltrim" | "rtrim") && judged("trim");
+        if trims || SYNTAX.contains(&name) || judged(name) {
+            return Ok(());
+        }
+        Err(format!("the database would call `{name}`, which was not judged; nothing was run"))
+    }
+}
+
+/// The functions an expression calls, as the server writes them: a name with a parenthesis right behind it.
+fn calls(text: &str) -> Option<BTreeSet<String>> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize().ok()?;
+    let mut found = BTreeSet::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let (Token::Word(word), Some(Token::LParen)) = (token, tokens.get(at.saturating_add(1)))
+        else {
+            continue;
+        };
+        let before = |back: usize| at.checked_sub(back).and_then(|at| tokens.get(at));
+        let name = word.value.to_lowercase();
+        let name = match (before(2), before(1)) {
+            (Some(Token::Word(schema)), Some(Token::Period)) if schema.value != "pg_catalog" => {
+                format!("{}.{name}", schema.value)
+            }
+            _ => name,
+        };
+        if !(word.quote_style.is_none() && SIZED.contains(&name.as_str())) {
+            found.insert(name);
+        }
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_names_with_a_parenthesis_behind_them_and_nothing_else_is() {
+        for (text, wanted) in [
+            ("lower((a)::text)", vec!["lower"]),
+            ("(a = ANY ('{1,2}'::integer[]))", vec![]),
+            ("((total)::numeric(10,2) > '5'::numeric)", vec![]),
+            ("'ts_stat(1)'::text", vec![]),
+            ("ts_stat(x.x)", vec!["ts_stat"]),
+            ("public.touch()", vec!["public.touch"]),
+            ("\"overlay\"(a, b, 1)", vec!["overlay"]),
+            ("count(*) FILTER (WHERE (id > 1))", vec!["count"]),
+            ("\"numeric\"(a)", vec!["numeric"]),
+        ] {
+            let found: Vec<String> = calls(text).unwrap().into_iter().collect();
+            assert_eq!(found, wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plan_that_calls_or_reads_more_than_was_judged_stops_the_statement() {
+        let allowed = crate::catalog::sql::Allowed {
+            tables: [("public".to_owned(), "t".to_owned())].into(),
+            ..Default::default()
+        };
+        let read = |sql: &str| {
+            crate::catalog::sql::free_form(crate::catalog::sql::Engine::Postgres, &allowed, sql)
+        };
+        let statement = read("SELECT lower(t.a) FROM t").unwrap();
+        let facts = [None, Some("public.t".to_owned()), None];
+        let plan = |node: &str| format!("[{{\"Plan\": {{\"Plans\": [{node}]}}}}]");
+        let judge = |node: &str| Look::of(&statement).judge(&facts, &plan(node));
+        let scan = |table: &str, call: &str| {
+            format!(
+                r#"{{"Node Type": "Seq Scan", "Schema": "public", "Relation Name": "{table}", "Output": ["{call}"]}}"#
+            )
+        };
+        assert_eq!(judge(&scan("t", "lower(a)")), Ok(()));
+        assert!(judge(&scan("secret_table", "lower(a)")).unwrap_err().contains("secret_table"));
+        assert!(judge(&scan("t", "ts_stat(a)")).unwrap_err().contains("ts_stat"));
+        assert!(
+            judge(r#"{"Function Call": "public.touch()"}"#).unwrap_err().contains("public.touch")
+        );
+        assert!(Look::of(&statement).judge(&facts, "no plan").is_err());
+        assert!(Look::of(&statement).judge(&[], &plan("{}")).is_err());
+    }
+}
