@@ -222,6 +222,8 @@ pub struct Replay {
 pub struct Limits {
     /// Calls in progress.
     pub in_flight_max: u64,
+    /// Commands that run in sandboxes at once, over all agents; each agent has an equal share for itself.
+    pub sandboxes_max: u64,
     /// Open runs.
     pub open_runs_max: u64,
     /// Seconds until a held call expires.

@@ -232,6 +232,7 @@ fn agent() -> Value {
 fn limits() -> Value {
     section(&json!({
         "in_flight_max": number(512, 1, 65_536, "calls in progress"),
+        "sandboxes_max": number(crate::tool::sandbox::PLACES, 1, 4096, "commands that run in sandboxes at once, over all agents; each configured agent has an equal share for itself"),
         "open_runs_max": number(1024, 1, 65_536, "open runs"),
         "hold_seconds": number(900, 1, 86_400, "seconds until a held call expires"),
         "commit_wait_ms": number(4000, 100, 4500, "milliseconds a caller waits for the ledger"),

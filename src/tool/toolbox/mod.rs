@@ -212,8 +212,8 @@ fn tool(
         Kind::FileWrite(writing) => Arc::new(FileWrite::new(&writing)?),
         Kind::Model(model) => Arc::new(Model::new(model, facts.cost_micro_usd, most, resolve)?),
         Kind::Command(command) => {
-            let workspaces = upstreams.workspaces();
-            Arc::new(Command::new(*command, facts.read_only, most, levels, workspaces)?)
+            let shared = (upstreams.workspaces(), upstreams.places());
+            Arc::new(Command::new(*command, facts.read_only, most, levels, shared)?)
         }
         Kind::Sql(sql) => Arc::new(SqlTool::new(*sql, most, Arc::clone(resolve))?),
         Kind::Grpc(grpc) => Arc::new(Grpc::new(*grpc, &facts, Arc::clone(resolve))?),
