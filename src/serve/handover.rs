@@ -202,7 +202,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let door = listener::socket(&folder.path().join("s")).await.unwrap();
             let (room, shutdown) = (Arc::new(Semaphore::new(8)), CancellationToken::new());
-            let limits = driver::Limits { connections: 8, drain: Duration::ZERO };
+            let limits = driver::Limits::of(8, Duration::ZERO);
             let places = Arc::clone(&room);
             tokio::spawn(driver::run(door, limits, shutdown.clone(), move |io, _, closing| {
                 let (made, places) = (made.clone(), Arc::clone(&places));

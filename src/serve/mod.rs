@@ -27,6 +27,7 @@ pub mod listener;
 pub mod mcp;
 pub mod operator;
 pub mod pb;
+pub(crate) mod places;
 pub mod problem;
 mod timeout;
 pub mod tls;

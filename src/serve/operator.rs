@@ -41,7 +41,7 @@ pub struct Settings {
     pub addr: SocketAddr,
     /// Names besides loopback ones and `addr` under which this machine may be asked.
     pub hosts: Vec<String>,
-    /// Connections at the same time. More are closed at once.
+    /// Connections of operators at the same time. Whoever has shown no credential has places of its own.
     pub connections_max: usize,
     /// TLS; in the clear without, which is for loopback addresses.
     pub tls: Option<Tls>,
@@ -177,7 +177,7 @@ async fn open(
     (view, behind): (View, Behind),
     shutdown: CancellationToken,
 ) {
-    let limits = Limits { connections: settings.connections_max, drain: DRAIN };
+    let limits = Limits::of(settings.connections_max, DRAIN);
     let (health, service) = tonic_health::server::health_reporter();
     let reporting = grpc::report(health, &SERVICES, view.readiness.clone(), shutdown.clone());
     let begun = match &behind {

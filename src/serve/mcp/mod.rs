@@ -12,10 +12,10 @@ use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::Faces;
 use super::handover::Place;
 use super::problem::Problem;
 use super::problem::mcp::Broken;
+use super::{Faces, places};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
 use crate::identity::{Caller, Peer};
@@ -136,7 +136,9 @@ impl Mcp {
 
     fn identified(&self, peer: &Peer, headers: &::http::HeaderMap) -> Result<Caller, Refused> {
         let credential = http::bearer(headers)?;
-        (self.shared.faces.identify)(peer, credential).map_err(Refused::turned)
+        let caller = (self.shared.faces.identify)(peer, credential).map_err(Refused::turned)?;
+        places::proved();
+        Ok(caller)
     }
 }
 
