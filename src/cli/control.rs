@@ -148,6 +148,17 @@ fn gate_told(gate: &Value) {
         say(format!("  {origin}: DID NOT OBEY: {}", text(done, "error")));
         return;
     }
+    if done.get("asked").is_some() {
+        let (id, state) = (text(done, "asked"), text(done, "call"));
+        let why = [text(done, "detail"), text(done, "message")].join(" ");
+        let state = match state.as_str() {
+            "held" => "held: somebody else has to approve it".to_owned(),
+            "denied" => format!("DENIED {}", why.trim()),
+            _ => "not decided yet".to_owned(),
+        };
+        say(format!("  {origin}: asked again as `{id}`, {state}"));
+        return;
+    }
     if let Some(counted) = done.get("counted").and_then(Value::as_bool) {
         let why = [text(done, "detail"), text(done, "message")].join(" ");
         let what = if counted { "the word counts" } else { "THE WORD DOES NOT COUNT" };
@@ -211,6 +222,13 @@ fn line(order: &Value) {
         }
         Some("break_glass" | "break_glass_close" | "break_glass_review") => {
             format!("{} {}", text(order, "kind"), text(body, "nonce"))
+        }
+        Some("word") => {
+            let (run, call) = (text(body, "run"), text(body, "call"));
+            format!("{} run {run} call {call}", text(body, "verdict"))
+        }
+        Some("propose" | "publish" | "activate") => {
+            format!("{} {}", text(order, "kind"), text(body, "bundle"))
         }
         Some(_) | None => {
             format!("{} run {} call {}", text(order, "kind"), text(body, "run"), text(body, "call"))

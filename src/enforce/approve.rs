@@ -12,6 +12,7 @@ use super::answer::{Answer, Fault};
 use super::run::{New, Place, Run};
 use super::undecided::Undecided;
 use super::{Held, Ready, Road, Trip, call_span};
+use crate::approval::proposal::Proposer;
 use crate::approval::{Approval, Signed, Word};
 use crate::domain::call::{Asking, ToolCall};
 use crate::domain::code::Code;
@@ -68,6 +69,18 @@ pub trait Checker: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// It does not count.
     fn check(&self, hold: &Hold, parties: &Parties, said: &Said<'_>) -> Result<Counts, Refused>;
+
+    /// Checks a proposal to ask the held call again with these arguments (canonical), and says whose it is.
+    ///
+    /// # Errors
+    /// It is none.
+    fn propose(
+        &self,
+        hold: &Hold,
+        parties: &Parties,
+        said: &Said<'_>,
+        arguments: &[u8],
+    ) -> Result<Proposer, Refused>;
 }
 
 /// An approver's word that counts.
@@ -150,22 +163,19 @@ impl Road {
         if hold.refused.is_some() {
             return Err(Heard::NotHeld);
         }
-        let nobody = || {
-            let message = "no approvers are configured".to_owned();
-            Heard::Refused(Refused { detail: "approval.signer".into(), message })
-        };
-        let checker = self.checker.load_full().as_ref().clone().ok_or_else(nobody)?;
-        let parties = Parties {
-            agent: run.agent.id.clone(),
-            owner: run.agent.owner.clone(),
-            manifest: run.agent.manifest,
-        };
-        let counts = checker.check(&hold, &parties, said).map_err(Heard::Refused)?;
+        let checker = self.checker().map_err(Heard::Refused)?;
+        let counts = checker.check(&hold, &parties(run), said).map_err(Heard::Refused)?;
         let Counts { approval, word, signers, signature } = counts;
         let again = hold.granted.iter().any(|granted| granted.subject == approval.subject);
         if again && word == Word::Approve {
             let message = format!("`{}` has approved this call already", approval.subject);
             return Err(Heard::Refused(Refused { detail: "approval.repeated".into(), message }));
+        }
+        // WHY: here, for whatever checks signatures: who wrote the arguments is never the second person.
+        let own = hold.asked_by.as_ref().is_some_and(|by| by.is(&approval.subject));
+        if own && word == Word::Approve {
+            let message = format!("`{}` changed the arguments of this call", approval.subject);
+            return Err(Heard::Refused(Refused { detail: "approval.self".into(), message }));
         }
         let signed = Signed { statement: said.statement.to_owned(), signature };
         let written = drafts::word(&*self.entropy, &hold, (&approval, word, signers), &signed);
@@ -186,6 +196,15 @@ impl Road {
                 "unsure"
             }
         }))
+    }
+
+    /// Who knows the approvers.
+    pub(super) fn checker(&self) -> Result<Arc<dyn Checker>, Refused> {
+        let nobody = || {
+            let message = "no approvers are configured".to_owned();
+            Refused { detail: "approval.signer".into(), message }
+        };
+        self.checker.load_full().as_ref().clone().ok_or_else(nobody)
     }
 
     /// The hold this call is under, if this process thinks so too.
@@ -242,7 +261,8 @@ impl Road {
             approvals: hold.granted,
         };
         let (run, resumed) = (Arc::clone(run), Some(Held { resumed, ends: hold.expires, tell }));
-        let trip = Trip { run, call, refusals, facts, cancel, span, resumed };
+        let asked_by = hold.asked_by.map(Arc::new);
+        let trip = Trip { run, call, refusals, facts, cancel, span, resumed, asked_by };
         self.set_out(Ready { trip, sender, slot, turn });
         Some(told)
     }
@@ -350,6 +370,12 @@ impl Road {
         }
         self.call(run, call).await
     }
+}
+
+/// Who is concerned by the calls of this run.
+pub(super) fn parties(run: &Run) -> Parties {
+    let (agent, owner) = (run.agent.id.clone(), run.agent.owner.clone());
+    Parties { agent, owner, manifest: run.agent.manifest }
 }
 
 fn refused_by(approval: &Approval) -> Reason {

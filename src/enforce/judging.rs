@@ -21,7 +21,7 @@ impl Road {
         resumed: Option<Resumed>,
         toolbox: &Toolbox,
     ) -> Judged {
-        let Trip { run, call, refusals, mut facts, span, cancel, .. } = trip;
+        let Trip { run, call, refusals, mut facts, span, cancel, asked_by, .. } = trip;
         let tool = call.tool().clone();
         // Before it is prepared: only then the recording knows which of its calls that is.
         let cued = self.cued(&call).await;
@@ -68,6 +68,7 @@ impl Road {
                 room: Room(&room),
                 resumed,
                 break_glass,
+                asked_by,
             };
             let began = road.clock.monotonic();
             let judged = policy::judge(&bench, prepared);

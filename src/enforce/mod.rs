@@ -24,6 +24,7 @@ pub use canary::{CANARY_TOOL, Canary};
 pub use control::{Breaker, Follow, Told};
 pub use delegate::ParentClaim;
 pub use implicit::Thread;
+pub use modify::{Modified, Other};
 pub use opening::{Opened, Opening};
 pub use posture::{Challenge, Isolation, Observed, Probe, Report};
 pub use prologue::{Fork, Line, Prologue, Recordings};
@@ -32,6 +33,7 @@ pub use run::{Run, Sealed};
 pub use settings::{Parts, Settings};
 pub use tools::ToolView;
 
+use crate::approval::proposal::Proposer;
 use crate::clock::{Clock, Entropy, random16};
 use crate::domain::call::{Asking, ToolCall};
 use crate::domain::code::Code;
@@ -170,6 +172,8 @@ struct Trip {
     span: Span,
     /// The hold it is under, if it was held before.
     resumed: Option<Held>,
+    /// The approver who wrote its arguments, if the agent did not.
+    asked_by: Option<Arc<Proposer>>,
 }
 
 /// What a call that is judged again was held with.
@@ -262,7 +266,7 @@ impl Road {
         };
         refusals.extend(drifted);
         let (run, span) = (Arc::clone(run), call_span(run, &call));
-        let trip = Trip { run, call, refusals, facts, cancel, span, resumed: None };
+        let trip = Trip { run, call, refusals, facts, cancel, span, resumed: None, asked_by: None };
         Ok(Entered::Ready(Box::new(Ready { trip, sender, slot, turn })))
     }
 

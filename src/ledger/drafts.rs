@@ -7,6 +7,7 @@ use super::hold::Hold;
 use super::permit::Finished;
 use super::store::PayloadRow;
 use crate::approval::break_glass::Open;
+use crate::approval::proposal::Proposer;
 use crate::approval::{Approval, Signed, Word};
 use crate::clock::{Entropy, random16, random32};
 use crate::domain::call::Auth;
@@ -132,12 +133,32 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
     if let Some(resumed) = resumed.filter(|_| kind == Kind::CallAuthorized).filter(approved) {
         data.push(("approvals", vec![Json::from(resumed.nonce.as_str())].into()));
     }
+    if let Some(by) = judged.asked_by() {
+        data.push(("asked_by", asked_by(by)));
+        // With the first decision about it; later ones name it.
+        if let Some(signed) = by.signed.as_ref().filter(|_| resumed.is_none()) {
+            written.add(entropy, "approval", &signed.bytes());
+        }
+    }
     if let Some(open) = judged.break_glass() {
         data.push(("break_glass", broken(open)));
         written.add(entropy, "approval", &open.signed.bytes());
     }
     written.draft.data = Json::object(data);
     written
+}
+
+/// The approver who wrote a call's arguments, as its entries show it.
+fn asked_by(by: &Proposer) -> Json {
+    let Proposer { approval: Approval { subject, roles, key }, signers, .. } = by;
+    let roles = roles.iter().map(|role| Json::from(role.as_str())).collect::<Vec<_>>();
+    let mut members = vec![
+        ("subject", Json::from(clip(subject, 256))),
+        ("roles", roles.into()),
+        ("key", Json::from(key.as_str())),
+    ];
+    members.extend(signers.map(|list| ("signers", Json::from(list.prefixed()))));
+    Json::object(members)
 }
 
 /// The break-glass order under which a call runs, as its entry shows it.

@@ -23,6 +23,8 @@ const IDLE: Duration = Duration::from_secs(5);
 /// WHY: a client that has just been accepted has to be scheduled before it can speak; without this, peers that
 /// connect again and again would push it out in that moment.
 const GRACE: Duration = Duration::from_millis(50);
+/// Between two warnings that there are too many.
+const TELL: Duration = Duration::from_secs(10);
 
 tokio::task_local! {
     /// The connection whose request is being answered.
@@ -74,6 +76,8 @@ struct Inner {
     next: u64,
     strangers: BTreeMap<u64, Stranger>,
     proven: BTreeMap<u64, Origin>,
+    /// When it was said that there are too many.
+    told: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -107,7 +111,10 @@ impl Places {
         let mut inner = self.inner.lock();
         if inner.strangers.len() >= self.strangers_max {
             match inner.least(now) {
-                Ok(id) => inner.evict(id),
+                Ok(id) => {
+                    inner.evict(id);
+                    inner.tell(now);
+                }
                 Err(at) => return Entered::Full(at),
             }
         }
@@ -147,6 +154,16 @@ impl Inner {
         });
         let first = || self.strangers.values().map(|one| one.since).min().unwrap_or(now);
         least.map(|(id, _)| *id).ok_or_else(|| first() + GRACE)
+    }
+
+    /// Says that strangers go for newcomers, and not for each of them.
+    fn tell(&mut self, now: Instant) {
+        if self.told.is_none_or(|told| told + TELL <= now) {
+            self.told = Some(now);
+            tracing::warn!(
+                "too many connections without a credential: each newcomer takes a place"
+            );
+        }
     }
 
     fn evict(&mut self, id: u64) {

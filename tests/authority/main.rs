@@ -36,6 +36,7 @@ mod glass_fleet;
 mod hub;
 mod people;
 mod projected;
+mod proposals;
 mod reaper;
 mod refused;
 mod table;

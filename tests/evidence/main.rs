@@ -22,6 +22,7 @@ mod glass;
 mod insider;
 mod observed;
 mod progress;
+mod proposals;
 mod replay;
 mod scene;
 mod scopes;

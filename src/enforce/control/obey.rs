@@ -16,6 +16,7 @@ use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
 use crate::enforce::Road;
 use crate::enforce::answer::Answer;
+use crate::enforce::modify::Other;
 use crate::enforce::run::{Place, Run, Waiting};
 use crate::ledger::drafts::Written;
 use crate::ledger::entry::{Draft, Kind};
@@ -214,9 +215,10 @@ impl Road {
             Order::Word { run, call, statement, signature } => {
                 Some(self.hear(run, call, (statement, signature)).await?.to_json())
             }
-            Order::Modify { run, call, arguments } => {
-                Some(match self.modify(run, call, arguments).await? {
-                    Ok(id) => Json::object([("asked", Json::from(id.as_str()))]),
+            Order::Modify { run, call, arguments, statement, signature } => {
+                let other = Other { arguments, statement, signature };
+                Some(match self.modify(run, call, other).await? {
+                    Ok(modified) => modified.to_json(),
                     Err(fault) => Json::object([
                         ("error", Json::from(fault.message.as_str())),
                         ("code", Json::from(fault.code.as_str())),

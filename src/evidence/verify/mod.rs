@@ -18,6 +18,7 @@ mod log;
 mod observed;
 mod opened;
 mod population;
+mod proposals;
 mod range;
 mod replay;
 pub mod report;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::case::Case;
 use super::report::{Outcome, Report};
+use crate::approval::Approval;
 use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::commitment::derived;
@@ -138,7 +139,10 @@ impl Replay<'_> {
         if matches!(answered, Err(EngineError::Deadline(_))) {
             return Ok(Made::Cannot("the policy takes too long on this machine".into()));
         }
-        same(line, &policy::or_denial(answered), engine)?;
+        let by = hold::asked_by(&draft.data).map(|by| by.approval.subject);
+        let given: Vec<_> = told.granted().collect();
+        let answer = policy::weighed(policy::or_denial(answered), by.as_deref(), &given);
+        same(line, &answer, engine)?;
         Ok(Made::Same)
     }
 
@@ -320,13 +324,18 @@ impl Told<'_> {
         Ok(())
     }
 
+    /// The approvals of the call that are recorded before it was judged.
+    fn granted(&self) -> impl Iterator<Item = Approval> {
+        let (call, seq) = (&self.line.entry.draft.call, self.line.entry.seq);
+        let before = move |line: &&Line| line.entry.draft.call == *call && line.entry.seq < seq;
+        let granted = self.material.of_run().filter(before);
+        granted.filter_map(|line| hold::said(&line.entry, Kind::ApprovalGranted))
+    }
+
     /// Those who had approved the call when it was judged, and the layers that count them for themselves.
     fn approvals(&self, engine: &RegoEngine) -> Result<(), String> {
-        let (call, seq) = (&self.line.entry.draft.call, self.line.entry.seq);
-        let before = |line: &&Line| line.entry.draft.call == *call && line.entry.seq < seq;
-        let granted = self.material.of_run().filter(before);
-        let granted = granted.filter_map(|line| hold::said(&line.entry, Kind::ApprovalGranted));
-        let granted: Vec<Json> = granted.map(|approval| input::approval_json(&approval)).collect();
+        let granted: Vec<Json> =
+            self.granted().map(|approval| input::approval_json(&approval)).collect();
         // What was said before the span is not read.
         if !self.material.cut.begin && *self.at("approvals") != Json::Array(granted) {
             return Err("the policy was told of approvals that are not recorded".into());
