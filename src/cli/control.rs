@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::door::{Desk, list, text};
 use super::{Exit, block_on, complain, say};
 use crate::control::Target;
+use crate::operator::visible;
 
 /// Stop agents, runs, tools, manifests and keys, and reinstate them.
 #[derive(Debug, clap::Args)]
@@ -53,8 +54,8 @@ struct Fleet {
     after_help = "Examples:\n  wicketgate control kill agent refund-agent --reason \"loops\" --token-file otto.token\n  \
     wicketgate control suspend tool payments.refund --reason \"provider is down\" --token-file otto.token\n  \
     wicketgate control revoke all --reason \"incident 12\" --token-file otto.token\n\n\
-    Ends with 0 when every gate has obeyed and nothing is left running, with 1 when something is left or a\n\
-    gate was not reached (the order stands: a gate obeys as soon as it can), with 2 when nobody answered."
+    Ends with 0 when every gate has obeyed and nothing is left running, with 1 when something is left, a gate\n\
+    was not reached or no gate knows the name (the order stands: a gate obeys as soon as it can), with 2 when nobody answered."
 )]
 struct Switch {
     /// `all`, `agent`, `run`, `tool`, `manifest` or `key`
@@ -130,6 +131,21 @@ pub(super) fn told(body: &Value) {
             text(gate, "origin"),
             text(gate, "last_seen")
         ));
+    }
+    let unknown =
+        |gate: &&Value| gate.pointer("/done/known").and_then(Value::as_bool) == Some(false);
+    let gates = list(body, "gates");
+    if !gates.is_empty() && gates.iter().filter(unknown).count() == gates.len() {
+        let near = gates.iter().filter_map(|gate| gate.get("done"));
+        let near = near.flat_map(|done| list(done, "near")).filter_map(Value::as_str);
+        let mut near: Vec<String> = near.map(|name| format!("`{}`", visible(name))).collect();
+        near.sort();
+        near.dedup();
+        let near = match near.is_empty() {
+            true => String::new(),
+            false => format!("; did you mean {}?", near.join(" or ")),
+        };
+        say(format!("NOTHING OF THIS NAME IS AT ANY GATE{near} The order stands."));
     }
     let (gates, silent) = (list(body, "gates").len(), list(body, "not_reached").len());
     if gates == 0 {

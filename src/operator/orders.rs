@@ -44,7 +44,7 @@ impl Sent {
         self.reports.iter().map(of).fold(0, u64::saturating_add)
     }
 
-    /// Whether every gate obeyed, at least one did, and nothing was left running; of a word, whether it
+    /// Whether every gate obeyed, at least one did and knows what it is about, and nothing was left running; of a word, whether it
     /// counted; of a proposal, whether what it proposes is held.
     #[must_use]
     pub fn complete(&self) -> bool {
@@ -57,9 +57,11 @@ impl Sent {
             let counted = |r: &Report| said(r, "counted") == Some(Json::Bool(true));
             return self.reports.iter().any(|r| counted(r) || asked(r));
         }
+        // Of what exists at no gate, nothing was stopped.
+        let known = self.reports.iter().any(|r| said(r, "known") != Some(Json::Bool(false)));
         let failed = self.reports.iter().any(|report| said(report, "error").is_some());
         let some = !self.reports.is_empty() && self.not_reached.is_empty();
-        some && !failed && self.sum("left") == 0
+        some && known && !failed && self.sum("left") == 0
     }
 
     /// As it travels.

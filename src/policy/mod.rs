@@ -241,21 +241,13 @@ pub fn judge(bench: &Bench<'_>, prepared: Prepared) -> Judged {
 
 /// The decision, and whether it is that of the break-glass order.
 fn decide(bench: &Bench<'_>, prepared: &Prepared) -> (Decision, bool) {
-    let mut refusals = prepared.refusals().to_vec();
-    refusals.extend(bench.refusals.iter().cloned());
-    if let Some(resumed) = &bench.resumed {
-        refusals.extend(resumed.void(bench, prepared));
-    }
-    if !bench.kept && prepared.pre_image().is_some() {
-        refusals.push(unkept());
-    }
     let (policy, layers, engine_name) = bench.engine.map_or_else(
         || (Digest::of(&[]), Vec::new(), "none".to_owned()),
         |engine| (engine.digest(), engine.layers().to_vec(), engine.engine().to_owned()),
     );
     let mut decision = Decision {
         verdict: Verdict::Deny,
-        reasons: refusals,
+        reasons: against(bench, prepared),
         obligations: Vec::new(),
         policy,
         layers,
@@ -317,6 +309,19 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> (Decision, bool) {
     }
     decision.hold = (decision.course() == Course::Wait).then_some(bench.hold);
     (decision, false)
+}
+
+/// What speaks against the call before any policy is asked.
+fn against(bench: &Bench<'_>, prepared: &Prepared) -> Vec<Reason> {
+    let mut refusals = prepared.refusals().to_vec();
+    refusals.extend(bench.refusals.iter().cloned());
+    if let Some(resumed) = &bench.resumed {
+        refusals.extend(resumed.void(bench, prepared));
+    }
+    if !bench.kept && prepared.pre_image().is_some() {
+        refusals.push(unkept());
+    }
+    refusals
 }
 
 /// Who decides, or why nobody does.

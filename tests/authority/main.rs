@@ -34,6 +34,7 @@ mod example;
 mod glass;
 mod glass_fleet;
 mod hub;
+mod names;
 mod people;
 mod projected;
 mod proposals;

@@ -9,16 +9,16 @@ use crate::people::{People, RULES, done};
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
 
-struct Place {
-    people: People,
+pub struct Place {
+    pub people: People,
     tool: Tool,
     estate: Estate,
-    sidecar: Sidecar,
-    agent: Agent,
+    pub sidecar: Sidecar,
+    pub agent: Agent,
 }
 
 impl Place {
-    async fn new() -> Place {
+    pub async fn new() -> Place {
         let (people, tool) = (People::new(), Tool::start().await);
         let estate = Estate::sqlite(&tool);
         estate.bundle("1.0.1", RULES, "policy");

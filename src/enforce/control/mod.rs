@@ -30,6 +30,7 @@ pub use watch::{Follow, Told};
 
 mod file;
 mod glass;
+mod known;
 mod obey;
 mod switches;
 mod watch;

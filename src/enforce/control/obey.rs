@@ -179,13 +179,15 @@ impl Road {
             }
             Some(Order::Switch { action, target }) => {
                 let (action, target) = (*action, target.clone());
+                // Before it ends what it is about.
+                let unknown = self.unknown(&target);
                 let reach = self.stop_what(action, &target, true);
                 tracing::warn!(order = row.seq, action = action.as_str(), kind = target.kind(), name = %target.name(), "an operator's order");
                 self.tasks.spawn(async move {
                     let done = road.finish(row.seq, (action, &target), reach).await;
                     // Without an entry nothing was done that could be told.
                     if let Ok(done) = done {
-                        road.reported(row.seq, done).await;
+                        road.reported(row.seq, reporting(done, unknown)).await;
                     }
                 });
             }
@@ -329,4 +331,17 @@ impl Road {
 
 fn error(why: &str) -> Json {
     Json::object([("error", Json::from(why))])
+}
+
+/// What is reported of an order that was obeyed: where nothing of the name is here, that too, and what is near.
+fn reporting(done: Json, unknown: Option<Vec<String>>) -> Json {
+    match (done, unknown) {
+        (Json::Object(mut members), Some(near)) => {
+            members.insert("known".into(), Json::from(false));
+            let near: Vec<Json> = near.into_iter().map(Json::from).collect();
+            members.insert("near".into(), near.into());
+            Json::Object(members)
+        }
+        (done, Some(_) | None) => done,
+    }
 }

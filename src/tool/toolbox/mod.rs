@@ -148,6 +148,11 @@ impl Toolbox {
         Ok(Self { workspaces: Arc::clone(upstreams.workspaces()), ..Self::of(tools, scrub) })
     }
 
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &ToolName> {
+        self.tools.keys()
+    }
+
     /// A toolbox of these tools. Whatever their executors answer, `scrub`'s secrets are masked.
     #[must_use]
     pub fn of(tools: Vec<Tool>, scrub: Scrub) -> Self {
