@@ -206,10 +206,12 @@ fn remark(draft: &Draft) -> Option<String> {
     }
     if matches!(draft.kind, Kind::ControlSet | Kind::ControlApplied) {
         // A note says in its reason what was noted.
-        let note = text("action").as_deref() == Some("note");
-        let told = ["action", "target", "name", "subject"].into_iter().filter_map(text);
-        let told = told.chain(text("reason").filter(|_| note));
-        return Some(told.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" "));
+        let note = text("reason").filter(|_| text("action").as_deref() == Some("note"));
+        let order = || ["action", "target", "name"].into_iter().filter_map(text);
+        let by = text("subject").map(|who| format!("by {who}"));
+        let what: Vec<String> = note.map_or_else(|| order().collect(), |note| vec![note]);
+        let told = what.into_iter().chain(by).filter(|part| !part.is_empty());
+        return Some(told.collect::<Vec<_>>().join(" "));
     }
     asked
 }
