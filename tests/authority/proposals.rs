@@ -57,7 +57,7 @@ async fn who_proposes_arguments_never_approves_them_whatever_the_policy_says_of_
         let (exit, said) = place.proposes("ada", "ada", &call, arguments);
         assert_eq!(exit, Some(0), "{said}");
         assert!(said.contains(&format!("asked again as `{new}`, held")), "{said}");
-        assert_eq!(place.tool.count(), u64::try_from(n).unwrap(), "nothing ran yet");
+        assert_eq!(place.tool.count(), u32::try_from(n).unwrap(), "nothing ran yet");
         let (exit, told) = place.says("ada", "approve", &new);
         assert_eq!((exit, done(&told).1.as_str()), (Some(1), "approval.self"), "{told}");
         // Another life, and it is still known.

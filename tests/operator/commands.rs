@@ -75,7 +75,8 @@ async fn whatever_the_tier_nothing_is_signed_without_being_asked() {
         hall.hold(Ask { tier, ..ask(run, tier, r#"{"amount":1200}"#) }).await;
         let run = run.to_string();
         let give = ["approval", "approve", &run, tier, "--signature", "word.sig"];
-        let modify = [&["approval", "modify", &run, tier, "--arguments", "new.json"], &give[4..]];
+        let modify =
+            [&["approval", "modify", &run, tier, "--arguments", "new.json"][..], &give[4..]];
         for command in [give.to_vec(), modify.concat()] {
             let asked = hall.command("anna", &command).await.ends(64);
             assert!(asked.err.contains("give --yes"), "{tier}: {}", asked.err);
