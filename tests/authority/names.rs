@@ -19,7 +19,7 @@ async fn an_order_for_what_no_gate_knows_is_never_success_and_names_what_is_near
         ("tool", "work.doo", "did you mean `work.do`?"),
         ("tool", "payments.refund", "NOTHING OF THIS NAME"),
         ("run", other, "NOTHING OF THIS NAME"),
-        ("manifest", &digest, "NOTHING OF THIS NAME"),
+        ("manifest", digest.as_str(), "NOTHING OF THIS NAME"),
     ];
     for action in ["kill", "suspend", "revoke"] {
         for (kind, name, said) in wrong {
