@@ -116,7 +116,9 @@ pub fn without(text: &str, withheld: &[&str]) -> String {
         let read: Option<String> = serde_json::from_str(literal).ok();
         let holds = read.is_some_and(|read| {
             let plain = |text: &str| withheld.iter().any(|secret| text.contains(secret));
-            plain(&read) || plain(&decoded(&read))
+            // A plus may be itself, or a space.
+            let itself = read.replace('+', "%2B");
+            plain(&read) || plain(&decoded(&read)) || plain(&decoded(&itself))
         });
         if holds {
             kept.push_str(&quoted(TAKEN))
