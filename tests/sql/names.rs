@@ -261,3 +261,31 @@ async fn what_the_owner_put_behind_a_table_is_no_surprise_to_the_second_lock() {
     assert_eq!(rows("SELECT o.id FROM orders AS o").await, 2);
     bench.close().await;
 }
+
+/// A statement that calls what the operator listed is judged like any other: only the body is the operator's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_function_of_the_operator_does_not_open_the_second_lock() {
+    let bench = Bench::on(crate::support::pg::Pg::cluster(), |mut tools| {
+        tools.push(crate::bench::pg_tool(
+            "sql.more",
+            "reader.url",
+            json!({"tables": ["public.t", "public.orders"], "functions": ["public.twice"]}),
+        ));
+        tools
+    })
+    .await;
+    let create =
+        "CREATE FUNCTION twice(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT abs($1) * 2'";
+    crate::bench::own(&bench.admin_url, create).await;
+    let rows = bench.ask("sql.more", "SELECT public.twice(o.id) FROM orders AS o ORDER BY 1").await;
+    assert_eq!(rows.unwrap()["rows"], json!([[2], [4], [6]]));
+    // The array is one of rows, so nothing in it has the column that its alias seems to give.
+    for name in ["record_out", "pg_column_size", "hash_record", "num_nulls", "row_to_json"] {
+        let sql = format!(
+            "SELECT {name}.{name}::text, public.twice(o.id) FROM orders AS o, LATERAL unnest(ARRAY[o]) AS {name}"
+        );
+        let refused = bench.ask("sql.more", &sql).await.expect_err(&sql);
+        assert!(refused.message.contains("was not judged"), "{sql}: {refused:?}");
+    }
+    bench.close().await;
+}

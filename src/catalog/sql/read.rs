@@ -22,6 +22,8 @@ pub const SQL_BYTES_MAX: usize = 64 * 1024;
 pub(super) const PARAMS_MAX: usize = 100;
 /// Words, signs and literals of one statement: what is chained nests one level per operator.
 const TOKENS_MAX: usize = 4_000;
+/// Bytes of a name that PostgreSQL keeps.
+const NAME_BYTES_MAX: usize = 63;
 /// Parentheses and subqueries within each other.
 const DEPTH_MAX: usize = 64;
 /// Stack of the thread that reads: deep statements must end it no earlier than `TOKENS_MAX` does.
@@ -179,6 +181,13 @@ fn tokens(engine: Engine, text: &str) -> Result<Vec<Token>, Refused> {
             "sql.syntax",
             "a name in quotes holds no quotes and no backslash",
         ));
+    }
+    // WHY: the server cuts longer names, and two that differ behind the cut are one to it.
+    let long =
+        |token: &Token| matches!(token, Token::Word(word) if word.value.len() > NAME_BYTES_MAX);
+    if engine == Engine::Postgres && tokens.iter().any(long) {
+        let message = format!("a name has at most {NAME_BYTES_MAX} bytes");
+        return Err(Refused::new("sql.syntax", message));
     }
     let tokens: Vec<Token> =
         tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();

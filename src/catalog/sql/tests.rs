@@ -226,6 +226,42 @@ fn a_field_of_an_expression_is_refused_like_the_call_that_it_may_be() {
 }
 
 #[test]
+fn names_that_the_server_would_cut_and_words_that_are_calls_are_refused() {
+    for long in ["p".repeat(63), "\u{e4}".repeat(31) + "p"] {
+        let (a, b) = (format!("{long}1"), format!("{long}2"));
+        for text in [
+            format!(
+                "SELECT (SELECT {a}.ts_stat FROM unnest(ARRAY[$1]) AS {b}(c)) FROM (SELECT 1 AS ts_stat) AS {a}"
+            ),
+            format!("WITH {a} AS (SELECT 1 AS ts_stat) SELECT {a}.ts_stat FROM {a}"),
+            format!("SELECT x.\"{a}\" FROM (SELECT 1 AS \"{b}\") AS x"),
+            format!("SELECT 1 AS {a}"),
+        ] {
+            assert_eq!(detail(pg(&text)), "sql.syntax", "{text}");
+        }
+        assert_eq!(detail(pg(&format!("SELECT 1 AS {long}"))), "allowed");
+    }
+    for word in [
+        "current_role",
+        "current_user",
+        "session_user",
+        "user",
+        "current_schema",
+        "current_catalog",
+        "CURRENT_ROLE",
+    ] {
+        for text in [
+            format!("SELECT {word}"),
+            format!("SELECT a FROM t WHERE a = {word}"),
+            format!("SELECT {word} AS a FROM t ORDER BY {word}"),
+        ] {
+            assert_eq!(detail(pg(&text)), "sql.function", "{text}");
+        }
+    }
+    assert_eq!(detail(pg("SELECT \"user\" FROM t")), "allowed");
+}
+
+#[test]
 fn functions_that_do_more_than_compute_are_refused() {
     for name in [
         "lo_export(1, '/tmp/x')",

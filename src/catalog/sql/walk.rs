@@ -57,6 +57,17 @@ struct Scope {
     with: Option<With>,
 }
 
+/// Words that PostgreSQL reads as calls, although no parenthesis stands behind them.
+const BARE_CALLS: [&str; 7] = [
+    "current_catalog",
+    "current_role",
+    "current_schema",
+    "current_user",
+    "session_user",
+    "system_user",
+    "user",
+];
+
 /// What was seen so far.
 #[derive(Default)]
 pub(super) struct Seen {
@@ -345,6 +356,13 @@ impl VisitorMut for Walk<'_> {
         }
         if let Expr::Function(call) = expr {
             return self.call(call);
+        }
+        if let Expr::Identifier(name) = expr
+            && self.engine == Engine::Postgres
+            && name.quote_style.is_none()
+            && BARE_CALLS.contains(&normal(self.engine, name).as_str())
+        {
+            return self.function(&ObjectName::from(vec![name.clone()]));
         }
         if let Expr::Cast { data_type, .. } = expr {
             return self.kind(&data_type.to_string());

@@ -14,7 +14,8 @@ use crate::catalog::sql::Statement;
 /// Bytes of one plan. A longer one is not read, and so nothing runs.
 pub(super) const BYTES_MAX: usize = 1 << 20;
 
-/// `$1`: fields as `[[column, [relation, …]], …]`; `$2`: the relations that were judged. Answers with the fields that
+/// `$1`: fields as `[[column, [relation, …]], …]`; `$2`: the relations that were judged;
+/// `$3`: the functions that were judged. Answers with the fields that
 /// no relation has, with every relation those lead to (partitions, tables of views and of row security), and with the
 /// texts that the server puts in their place.
 const FACTS: &str = "WITH RECURSIVE reach(oid) AS ( \
@@ -34,6 +35,10 @@ const FACTS: &str = "WITH RECURSIVE reach(oid) AS ( \
          (SELECT string_agg(t, E'\\n') FROM ( \
             SELECT pg_get_viewdef(c.oid) FROM reach JOIN pg_class AS c ON c.oid = reach.oid WHERE c.relkind = 'v' \
             UNION ALL SELECT pg_get_expr(p.polqual, p.polrelid) FROM reach JOIN pg_policy AS p ON p.polrelid = reach.oid \
+            UNION ALL SELECT coalesce(nullif(p.prosrc, ''), pg_get_functiondef(p.oid)) FROM pg_proc AS p \
+              JOIN pg_namespace AS n ON n.oid = p.pronamespace JOIN pg_language AS l ON l.oid = p.prolang \
+              WHERE l.lanname = 'sql' AND n.nspname || '.' || p.proname IN \
+                (SELECT jsonb_array_elements_text($3::jsonb)) \
           ) AS s(t))";
 
 /// Functions that the server puts where a statement has syntax of its own.
@@ -82,7 +87,7 @@ impl<'a> Look<'a> {
     }
 
     /// The question about its columns and relations, and its values.
-    pub fn facts(&self) -> (&'static str, [Option<String>; 2]) {
+    pub fn facts(&self) -> (&'static str, [Option<String>; 3]) {
         let fields = self.statement.fields.iter().map(|field| {
             let of = field.relations.iter().map(|(schema, table)| quoted(schema, table));
             Value::from(vec![Value::from(field.column.as_str()), of.collect()])
@@ -91,7 +96,11 @@ impl<'a> Look<'a> {
             name.split_once('.').map(|(schema, table)| Value::from(quoted(schema, table)))
         });
         let (fields, relations): (Value, Value) = (fields.collect(), relations.collect());
-        (FACTS, [Some(fields.to_string()), Some(relations.to_string())])
+        let functions: Value = self.statement.functions.iter().map(String::as_str).collect();
+        (
+            FACTS,
+            [Some(fields.to_string()), Some(relations.to_string()), Some(functions.to_string())],
+        )
     }
 
     /// The question about its plan; the values are the statement's own.
@@ -107,10 +116,6 @@ impl<'a> Look<'a> {
         let [missing, reached, texts] = facts else { return Err(unread()) };
         if let Some(missing) = missing {
             return Err(format!("no table in FROM has the column `{missing}`; nothing was run"));
-        }
-        // WHY: the body of a function that the operator added may be put in its place, and is not ours to judge.
-        if self.statement.functions.iter().any(|name| !is_built_in(name)) {
-            return Ok(());
         }
         let relations: BTreeSet<&str> = reached.iter().flat_map(|text| text.lines()).collect();
         let mut functions: BTreeSet<String> = self.statement.functions.iter().cloned().collect();
@@ -129,10 +134,6 @@ fn unread() -> String {
 fn quoted(schema: &str, table: &str) -> String {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     format!("{}.{}", quoted(schema), quoted(table))
-}
-
-fn is_built_in(name: &str) -> bool {
-    name.strip_prefix("pg_catalog.").unwrap_or(name).find('.').is_none()
 }
 
 /// What a plan may name.
@@ -250,6 +251,10 @@ mod tests {
         assert!(
             judge(r#"{"Function Call": "public.touch()"}"#).unwrap_err().contains("public.touch")
         );
+        // One that calls what the operator listed is judged no less.
+        let listed = Statement { functions: vec!["public.f".into()], ..statement.clone() };
+        let both = plan(&scan("t", "(ts_stat(a), public.f(1))"));
+        assert!(Look::of(&listed).judge(&facts, &both).unwrap_err().contains("ts_stat"));
         assert!(Look::of(&statement).judge(&facts, "no plan").is_err());
         assert!(Look::of(&statement).judge(&[], &plan("{}")).is_err());
     }
