@@ -205,7 +205,6 @@ async fn open_gate(
         pending_all_max: usize::try_from(checked.config.approvals.pending_all_max)
             .unwrap_or(usize::MAX),
         attested: checked.config.attested.clone(),
-        incognito: checked.config.retention.incognito.iter().cloned().collect(),
         switch_file: Some(checked.config.control.switch_file.clone()),
         manifest_threshold: checked.config.trust.manifest_threshold,
         isolation: bounds::isolation(&checked, &running),

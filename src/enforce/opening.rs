@@ -204,9 +204,11 @@ impl Road {
         let opener = below.as_ref().map_or(manifest, |below| &below.opener);
         let opener = Arc::clone(opener);
         self.pace(&opener.name, &caller.auth)?;
-        opening.incognito |= self.settings.incognito.contains(&manifest.name)
-            // What a run keeps from the books, those it delegates to do too.
-            || parent.as_ref().is_some_and(|parent| parent.incognito);
+        let hidden = parent.as_ref().is_some_and(|parent| parent.incognito);
+        opening.incognito = match identity::incognito(manifest, opening.incognito, hidden) {
+            Ok(incognito) => incognito,
+            Err(mismatch) => return Err(self.refused(&manifest.name, mismatch).await),
+        };
         let keeping = self.keeping(&opening, manifest, parent.as_deref()).await?;
         let granted = grants(manifest, parent.as_deref());
         let now = self.clock.now();

@@ -20,6 +20,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Entropy};
 use crate::domain::id::RunId;
+use crate::identity::token::RunTokens;
+#[cfg(feature = "gate")]
 use crate::policy::Judged;
 #[cfg(feature = "gate")]
 use crate::telemetry::metrics::Metrics;
@@ -171,6 +173,9 @@ pub struct Settings {
     pub reaping: bool,
     /// Seals payloads before they reach the store or the spool, if there is a key.
     pub vault: Option<Arc<vault::Vault>>,
+    /// Makes the keyed digest that a decision keeps of its call (`mark`), whether or not its arguments are stored.
+    /// `None`: none is kept, and a call whose arguments are gone cannot be told from another.
+    pub marks: Option<Arc<RunTokens>>,
 }
 
 #[cfg(feature = "gate")]
@@ -194,6 +199,7 @@ impl Default for Settings {
             accept_clock_step: false,
             reaping: false,
             vault: None,
+            marks: None,
         }
     }
 }
@@ -325,7 +331,11 @@ impl Ledger {
         self.open_for_intents()?;
         let hold = judged.decision().hold.unwrap_or_default();
         let expires = self.shared.clock.now().plus(hold);
-        let mut written = drafts::decided(&*self.shared.entropy, &judged, expires);
+        let mut written = drafts::decided(
+            (&*self.shared.entropy, self.shared.settings.marks.as_deref()),
+            &judged,
+            expires,
+        );
         self.confine(&mut written)?;
         let parked = tokio::time::timeout(self.shared.settings.queue_wait, self.park(&mut written));
         match parked.await {
