@@ -15,6 +15,7 @@ mod alone;
 mod approvals;
 mod books;
 mod chain;
+mod chosen;
 mod desk;
 mod families;
 mod flip;

@@ -1,7 +1,5 @@
 //! L1, L3–L5, R1 and S1, S2, C1: the entries, the tree they are in, and the keys that vouch for it.
 
-use std::collections::BTreeMap;
-
 use super::alone;
 use super::case::Case;
 use super::range;
@@ -10,11 +8,11 @@ use crate::crypto::consistency::verifies_consistency;
 use crate::crypto::merkle::verifies_inclusion;
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
-use crate::domain::id::Seq;
 use crate::domain::json::{Json, Limits};
 use crate::evidence::bundle::{
     FLEET, FLEET_ENTRIES, FOLDER, Files, LINES, NOTE, OLDER, PATHS, RANGE_PROOF, chain_folder,
 };
+use crate::evidence::contents::Paths;
 use crate::evidence::scope::{Scope, Strand};
 use crate::evidence::trust::{PinnedHead, Trust};
 use crate::ledger::entry::Kind;
@@ -270,18 +268,20 @@ fn inclusion(files: &Files, strand: &Strand, checkpoint: &Checkpoint) -> Outcome
     }
 }
 
-/// Paths by the seq or size they are about.
-type Proofs = BTreeMap<Seq, Vec<Digest>>;
-
 /// Reads a file of proofs by their number; strict, no number twice.
-fn proofs(files: &Files, name: &str, version: &str, key: &str) -> Result<Option<Proofs>, String> {
+pub(super) fn proofs(
+    files: &Files,
+    name: &str,
+    version: &str,
+    key: &str,
+) -> Result<Option<Paths>, String> {
     let Some(text) = files.get(name) else { return Ok(None) };
     let json = Json::parse(text, &Limits::FILE).map_err(|e| format!("`{name}`: {e}"))?;
     let bad = || format!("`{name}` is malformed");
     if json.get("v").and_then(Json::as_str) != Some(version) {
         return Err(bad());
     }
-    let mut proofs = Proofs::new();
+    let mut proofs = Paths::new();
     for proof in json.get("proofs").and_then(Json::as_array).ok_or_else(bad)? {
         let number = proof.get(key).and_then(Json::as_u64).ok_or_else(bad)?;
         let path = proof.get("path").and_then(Json::as_array).ok_or_else(bad)?;

@@ -11,6 +11,7 @@ mod alone;
 pub mod anchors;
 mod approvals;
 pub mod case;
+mod closed;
 mod content;
 mod files;
 mod glass;
@@ -148,6 +149,7 @@ fn checked(files: &Files, trust: &Trust, watch: &dyn Watch) -> Report {
     watch.at(Step::Runs);
     let walked = runs::check(&case, &mut report);
     case.payloads = opened::read(files, &mut report);
+    closed::check(&case, &mut report);
     if walked && case.readable() {
         judge(&case, &mut report, watch);
     } else {
