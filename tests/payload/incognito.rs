@@ -114,6 +114,8 @@ async fn a_manifest_that_requires_what_it_forbids_is_refused_with_its_line() {
     assert_eq!(sign(&[("incognito", "allowed".into()), ("replay", record)]).code, 0);
 }
 
+type Object = BTreeMap<String, serde_json::Value>;
+
 /// Arguments and others that are not the same: a value, a type, a member, an order, a spelling away.
 fn neighbours() -> Vec<(String, Vec<String>)> {
     let value = prop_oneof![
@@ -125,23 +127,22 @@ fn neighbours() -> Vec<(String, Vec<String>)> {
     let object = proptest::collection::btree_map("[a-z]{1,6}", value.clone(), 1..5);
     let pair = (object, value, any::<prop::sample::Index>());
     let mut runner = TestRunner::deterministic();
-    let others =
-        |(object, value, at): (BTreeMap<String, serde_json::Value>, _, prop::sample::Index)| {
-            let name = object.keys().nth(at.index(object.len())).unwrap().clone();
-            let changed = |change: &dyn Fn(&mut BTreeMap<String, serde_json::Value>)| {
-                let mut other = object.clone();
-                change(&mut other);
-                serde_json::to_string(&other).unwrap()
-            };
-            let text = changed(&|_| {});
-            let all = [
-                changed(&|o| drop(o.insert(name.clone(), value.clone()))),
-                changed(&|o| drop(o.insert(name.clone(), serde_json::json!([o[&name]])))),
-                changed(&|o| drop(o.remove(&name))),
-                changed(&|o| drop(o.insert(format!("{name}x"), serde_json::Value::Null))),
-            ];
-            (text.clone(), all.into_iter().filter(|other| *other != text).collect())
+    let others = |(object, value, at): (Object, serde_json::Value, prop::sample::Index)| {
+        let name = object.keys().nth(at.index(object.len())).unwrap().clone();
+        let changed = |change: &dyn Fn(&mut Object)| {
+            let mut other = object.clone();
+            change(&mut other);
+            serde_json::to_string(&other).unwrap()
         };
+        let text = changed(&|_| {});
+        let all = [
+            changed(&|o| drop(o.insert(name.clone(), value.clone()))),
+            changed(&|o| drop(o.insert(name.clone(), serde_json::json!([o[&name]])))),
+            changed(&|o| drop(o.remove(&name))),
+            changed(&|o| drop(o.insert(format!("{name}x"), serde_json::Value::Null))),
+        ];
+        (text.clone(), all.into_iter().filter(|other| *other != text).collect())
+    };
     (0..12).map(|_| others(pair.new_tree(&mut runner).unwrap().current())).collect()
 }
 
