@@ -76,11 +76,14 @@ fn no_file_can_be_replaced_under_any_version_and_be_called_valid() {
             b"{}".to_vec(),
             Vec::new(),
             [own, b"\n"].concat(),
-            [b" ", own].concat(),
+            [&b" "[..], own].concat(),
             own[..own.len() - 1].to_vec(),
             next.to_vec(),
         ];
-        for (kind, bytes) in replacements.into_iter().enumerate() {
+        // An envelope's white space is its signer's, and says nothing.
+        let spaces = name.as_str() == AGENT_SIG;
+        let kept = |(kind, _): &(usize, Vec<u8>)| !(spaces && matches!(kind, 2 | 3));
+        for (kind, bytes) in replacements.into_iter().enumerate().filter(kept) {
             let mut files = good.clone();
             files.put(name.as_str(), bytes);
             resign(&mut files, &key(EVIDENCE));

@@ -21,6 +21,7 @@ mod families;
 mod flip;
 mod glass;
 mod insider;
+mod named;
 mod observed;
 mod progress;
 mod replay;

@@ -1,6 +1,7 @@
 //! B2, once the entries are read: every file is one that a bundle of these entries has, in the one form in which
 //! the exporter writes it. Whoever holds the evidence key can sign any list; what is on it is not theirs to choose.
 
+use super::anchors;
 use super::case::Case;
 use super::log;
 use super::report::{Outcome, Report};
@@ -35,6 +36,9 @@ fn strays(case: &Case<'_>) -> Result<(), String> {
 
 /// Proofs are read for what they prove; here, that they say nothing else.
 fn forms(case: &Case<'_>) -> Result<(), String> {
+    if case.fleet.is_some() {
+        anchors::whole(case.files)?;
+    }
     for strand in case.strands.iter().chain(&case.fleet) {
         included(case, strand)?;
     }

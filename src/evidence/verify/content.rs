@@ -162,8 +162,14 @@ pub fn derived(case: &Case<'_>, report: &mut Report) {
     let Some(payloads) = &case.payloads else { return };
     let exporter = Exporter::said(&case.predicate);
     report.put("B4", stated(case, &materials, payloads, &exporter));
+    let mut kept = Files::default();
+    payloads.write(&mut kept);
+    let index = (PAYLOADS, kept.0.remove(PAYLOADS).unwrap_or_default());
     let made = projection::files(case.scope, &materials);
-    let differs = made.iter().find(|(name, bytes)| case.files.get(name) != Some(bytes.as_slice()));
+    let differs = made
+        .iter()
+        .chain([&index])
+        .find(|(name, bytes)| case.files.get(name) != Some(bytes.as_slice()));
     if let Some((name, _)) = differs {
         return report
             .invalid(Damage::new("V1", format!("`{name}` does not follow from the entries")));
@@ -176,11 +182,8 @@ pub fn derived(case: &Case<'_>, report: &mut Report) {
         );
         return report.unverifiable("V1", why);
     }
-    let mut kept = Files::default();
-    payloads.write(&mut kept);
     // WHY the last two: they come with this program, not from the bundle, whatever the bundle has under their name.
     let made = [
-        (PAYLOADS, kept.0.remove(PAYLOADS).unwrap_or_default()),
         (CONTROLS, controls::controls(case.files)),
         (PAGE, page::page(case.files, &exporter)),
         (GUIDE, guide::GUIDE.as_bytes().to_vec()),
