@@ -20,9 +20,7 @@ use super::doors::Doors;
 use super::listen::listen;
 use super::reload::Watched;
 use super::tools::Tools;
-use super::{
-    Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, policy, versions,
-};
+use super::{Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, policy};
 use crate::catalog::drift::Drift;
 use crate::config::Amendments;
 use crate::enforce::{self, Road};
@@ -213,6 +211,13 @@ async fn open_gate(
     };
     let road = road(&checked, &running, settings, toolbox);
     let live = checked.live();
+    while let Err(error) = checked.versions.read(&running.ledger, &live.callers).await {
+        if !running.passes(&error) {
+            return Err(Error::System(error.to_string()));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    checked.versions.check(&live.callers).map_err(|why| Error::Config(vec![why]))?;
     for manifest in live.callers.manifests() {
         while let Err(error) = road.bind_manifest(manifest).await {
             if !running.passes(&error) {
@@ -221,7 +226,7 @@ async fn open_gate(
             tokio::time::sleep(PAUSE).await;
         }
     }
-    versions::keep(&checked.config.state, &live.callers).map_err(Error::System)?;
+    checked.versions.keep(&live.callers);
     control::read(&running, &checked, &road).await;
     road.trust_approvers(approvers::list(&checked, &road));
     let breaker = break_glass::breaker(&checked.config, &checked.artifacts, &road);

@@ -51,7 +51,7 @@ pub mod entry;
 pub mod fleet;
 pub mod hold;
 #[cfg(feature = "gate")]
-mod in_force;
+pub mod in_force;
 #[cfg(feature = "gate")]
 mod item;
 #[cfg(feature = "gate")]
@@ -87,6 +87,8 @@ pub mod sqlite;
 pub mod store;
 #[cfg(feature = "gate")]
 pub mod tail;
+#[cfg(feature = "gate")]
+pub mod time;
 #[cfg(feature = "gate")]
 pub mod vault;
 pub mod verify;

@@ -93,6 +93,15 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
     let outside = (shared.settings.anchor_file.as_deref(), shared.settings.sights.as_slice());
     seen::check(&*shared.store, &leased, &head, latest.as_ref(), outside).await?;
     let tail = check_tail(&shared, &leased, &head).await?;
+    // WHY before anything else asks: from here on the clock tells ledger time.
+    let behind = match tail.last() {
+        None => 0,
+        Some(last) => last.ts.millis().saturating_sub(shared.clock.now().millis()).max(0),
+    };
+    let accepted = accepted_step(&shared, &leased, (behind, head.size)).await?;
+    if let Some(last) = tail.last() {
+        shared.clock.reached(last.ts);
+    }
     let now = shared.clock.now();
     let mut boot = [0_u8; 4];
     shared.entropy.fill(&mut boot);
@@ -122,7 +131,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
         shared: Arc::clone(&shared),
     };
     let found = Found { mark: mark.as_ref(), healed, durability, issued };
-    let opening = opening(writer, &leased, &sequencer, &found)?;
+    let opening = opening(writer, &leased, &found, (behind, accepted))?;
     sequencer.journal = Some(std::mem::replace(&mut writer.journal, Box::new(spool::NoJournal)));
     let started = sequencer.write(opening).await;
     let closed = match started {
@@ -370,12 +379,39 @@ struct Found<'a> {
     issued: Issued,
 }
 
+/// The milliseconds by which the clock was behind when the last writer started: what a person accepted then is not
+/// asked for again. 0 where it was not behind, or is not now.
+async fn accepted_step(
+    shared: &super::Shared,
+    leased: &Leased,
+    (behind, size): (i64, u64),
+) -> Result<i64, Refused> {
+    if behind <= CLOCK_STEP_MAX_MS {
+        return Ok(0);
+    }
+    let mut end = size;
+    while end > 0 {
+        let from = end.saturating_sub(TAIL_CHECKED);
+        let rows = shared.store.tail(&leased.key, from, 1000).await?;
+        let kinds = [Kind::ClockStep.as_str(), Kind::WriterStarted.as_str()];
+        let found = rows.iter().rfind(|row| row.seq < end && kinds.contains(&row.kind.as_str()));
+        if let Some(row) = found {
+            let entry = Entry::parse(&row.body).ok().map(|entry| entry.draft.data);
+            let delta = entry.as_ref().and_then(|data| data.get("delta_ms")).and_then(Json::as_str);
+            let delta = delta.and_then(|text| text.strip_prefix('-')?.parse().ok());
+            return Ok(delta.unwrap_or(0));
+        }
+        end = from;
+    }
+    Ok(0)
+}
+
 /// The first entries of an epoch: genesis where there is none, the clock's step, the writer.
 fn opening(
     writer: &Writer,
     leased: &Leased,
-    sequencer: &Sequencer,
     found: &Found<'_>,
+    (behind, accepted): (i64, i64),
 ) -> Result<Vec<Written>, Refused> {
     let settings = &writer.shared.settings;
     let (mark, healed) = (found.mark, found.healed);
@@ -410,11 +446,15 @@ fn opening(
             .collect(),
     });
     opening.push(Written::bare(Draft::of(Kind::WriterStarted, data)));
-    if let Some(delta) = sequencer.chain.behind(sequencer.moment()) {
-        if delta > CLOCK_STEP_MAX_MS && !settings.accept_clock_step {
-            return Err(broken(format!("the clock is {delta} ms behind the last entry")));
+    if behind > 0 {
+        let most = accepted.saturating_add(CLOCK_STEP_MAX_MS);
+        if behind > most && !settings.accept_clock_step {
+            return Err(broken(format!(
+                "the clock is {behind} ms behind the last entry: set it, or, if it is right now, start once with \
+                 `--accept-clock-step`"
+            )));
         }
-        let data = Json::object([("delta_ms", Json::from(format!("-{delta}")))]);
+        let data = Json::object([("delta_ms", Json::from(format!("-{behind}")))]);
         opening.push(Written::bare(Draft::of(Kind::ClockStep, data)));
     }
     if let Some((from, to)) = healed {

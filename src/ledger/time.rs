@@ -1,0 +1,105 @@
+//! Ledger time: the later of the machine's clock and the newest entry's time.
+//!
+//! Every window of the gate (bundle, manifest, approvers, orders, holds, runs) is judged by it, so that a clock that is
+//! set back revives nothing that had ended, also over a restart: the newest entry is on the chain.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use crate::domain::time::Timestamp;
+
+/// A clock that never tells a time before the newest entry it was told of.
+#[derive(Debug)]
+pub struct LedgerTime<C> {
+    clock: C,
+    /// The newest entry's time, and the monotonic time at which it was told.
+    newest: Mutex<Option<(Timestamp, Duration)>>,
+}
+
+impl<C: Clock> LedgerTime<C> {
+    /// The time of this clock, until an entry is later.
+    #[must_use]
+    pub const fn of(clock: C) -> Self {
+        Self { clock, newest: Mutex::new(None) }
+    }
+
+    /// WHY half: while the clock is behind, time has to go on, or no hold and no run would ever end; and slower than
+    /// the clock, or the clock would never catch up.
+    fn at_least(&self, newest: Option<(Timestamp, Duration)>) -> Option<Timestamp> {
+        let (at, since) = newest?;
+        Some(at.plus(self.clock.monotonic().saturating_sub(since) / 2))
+    }
+}
+
+impl<C: Clock> Clock for LedgerTime<C> {
+    fn now(&self) -> Timestamp {
+        let newest = *self.newest.lock();
+        let clock = self.clock.now();
+        self.at_least(newest).map_or(clock, |least| least.max(clock))
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    fn reached(&self, at: Timestamp) {
+        let mut newest = self.newest.lock();
+        if self.at_least(*newest).is_none_or(|least| least < at) {
+            *newest = Some((at, self.clock.monotonic()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A wall clock that may be set, beside one that only goes on.
+    #[derive(Default)]
+    struct Set(AtomicI64, AtomicU64);
+
+    impl Clock for Set {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::from_millis(self.1.load(Ordering::SeqCst))
+        }
+    }
+
+    proptest! {
+        /// Steps of the wall clock, time that passes, and entries that are written: it never goes back, is never
+        /// before an entry or the clock, and is the clock again once that has caught up.
+        #[test]
+        fn it_is_never_before_an_entry_or_the_clock_and_never_goes_back(
+            steps in proptest::collection::vec((-400_000_000_i64..400_000_000, 0_u64..10_000, any::<bool>()), 1..40)
+        ) {
+            let time = LedgerTime::of(Set::default());
+            let (mut entry, mut before) = (i64::MIN, i64::MIN);
+            for (step, passed, writes) in steps {
+                let wall = time.clock.0.fetch_add(step, Ordering::SeqCst).saturating_add(step);
+                time.clock.1.fetch_add(passed, Ordering::SeqCst);
+                let now = time.now().millis();
+                prop_assert!(now >= wall && now >= entry);
+                prop_assert!(entry == i64::MIN || now >= before || now == wall);
+                if writes {
+                    time.reached(time.now());
+                    entry = now;
+                }
+                before = entry;
+            }
+            let behind = time.now().millis().saturating_sub(time.clock.now().millis());
+            let pass = behind.saturating_mul(2).unsigned_abs().saturating_add(2);
+            time.clock.0.fetch_add(i64::try_from(pass).unwrap(), Ordering::SeqCst);
+            time.clock.1.fetch_add(pass, Ordering::SeqCst);
+            prop_assert_eq!(time.now(), time.clock.now());
+        }
+    }
+}
