@@ -211,13 +211,7 @@ async fn open_gate(
     };
     let road = road(&checked, &running, settings, toolbox);
     let live = checked.live();
-    while let Err(error) = checked.versions.read(&running.ledger, &live.callers).await {
-        if !running.passes(&error) {
-            return Err(Error::System(error.to_string()));
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-    checked.versions.check(&live.callers).map_err(|why| Error::Config(vec![why]))?;
+    newest(&checked, &running, &live.callers).await?;
     for manifest in live.callers.manifests() {
         while let Err(error) = road.bind_manifest(manifest).await {
             if !running.passes(&error) {
@@ -260,6 +254,21 @@ async fn open_gate(
     canary::follow(&checked, &running, &road);
     running.tell();
     Ok(())
+}
+
+/// Reads what the chain had in force, and refuses manifests that are older.
+async fn newest(
+    checked: &Checked,
+    running: &Running,
+    callers: &crate::identity::callers::Callers,
+) -> Result<(), Error> {
+    while let Err(error) = checked.versions.read(&running.ledger, callers).await {
+        if !running.passes(&error) {
+            return Err(Error::System(error.to_string()));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    checked.versions.check(callers).map_err(|why| Error::Config(vec![why]))
 }
 
 /// The road over these parts, on its stage if something is replayed.

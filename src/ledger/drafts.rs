@@ -134,16 +134,19 @@ pub fn decided(
         data.push(("expires", Json::from(expires.to_string())));
         data.push(("nonce", Json::from(hex::encode(random16(entropy)))));
     }
-    let approved = |resumed: &&Resumed| !resumed.approvals.is_empty();
-    if let Some(resumed) = resumed.filter(|_| kind == Kind::CallAuthorized).filter(approved) {
-        data.push(("approvals", vec![Json::from(resumed.nonce.as_str())].into()));
-    }
+    data.extend(resumed.filter(|_| kind == Kind::CallAuthorized).and_then(approvals));
     if let Some(open) = judged.break_glass() {
         data.push(("break_glass", broken(open)));
         written.add(entropy, "approval", &open.signed.bytes());
     }
     written.draft.data = Json::object(data);
     written
+}
+
+/// The hold that approvals released, if any did.
+fn approvals(resumed: &Resumed) -> Option<(&'static str, Json)> {
+    let nonce = || vec![Json::from(resumed.nonce.as_str())].into();
+    (!resumed.approvals.is_empty()).then(|| ("approvals", nonce()))
 }
 
 /// The break-glass order under which a call runs, as its entry shows it.

@@ -14,14 +14,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 #[cfg(feature = "gate")]
-use parking_lot::RwLock;
-#[cfg(feature = "gate")]
-use tokio::sync::{mpsc, oneshot, watch};
-
-use crate::clock::{Clock, Entropy};
-use crate::domain::id::RunId;
-use crate::identity::token::RunTokens;
-#[cfg(feature = "gate")]
 use crate::policy::Judged;
 #[cfg(feature = "gate")]
 use crate::telemetry::metrics::Metrics;
@@ -29,6 +21,8 @@ use crate::telemetry::metrics::Metrics;
 use drafts::Written;
 #[cfg(feature = "gate")]
 use item::{Claim, Done, Item};
+#[cfg(feature = "gate")]
+use parking_lot::RwLock;
 #[cfg(feature = "gate")]
 use permit::{Committed, Finished, Receipt, Settled};
 #[cfg(feature = "gate")]
@@ -175,9 +169,8 @@ pub struct Settings {
     pub reaping: bool,
     /// Seals payloads before they reach the store or the spool, if there is a key.
     pub vault: Option<Arc<vault::Vault>>,
-    /// Makes the keyed digest that a decision keeps of its call (`mark`), whether or not its arguments are stored.
-    /// `None`: none is kept, and a call whose arguments are gone cannot be told from another.
-    pub marks: Option<Arc<RunTokens>>,
+    /// Makes the keyed digest that a decision keeps of its call (`mark`); `None`: none is kept.
+    pub marks: Option<Arc<crate::identity::token::RunTokens>>,
 }
 
 #[cfg(feature = "gate")]
@@ -333,11 +326,8 @@ impl Ledger {
         self.open_for_intents()?;
         let hold = judged.decision().hold.unwrap_or_default();
         let expires = self.shared.clock.now().plus(hold);
-        let mut written = drafts::decided(
-            (&*self.shared.entropy, self.shared.settings.marks.as_deref()),
-            &judged,
-            expires,
-        );
+        let by = (&*self.shared.entropy, self.shared.settings.marks.as_deref());
+        let mut written = drafts::decided(by, &judged, expires);
         self.confine(&mut written)?;
         let parked = tokio::time::timeout(self.shared.settings.queue_wait, self.park(&mut written));
         match parked.await {

@@ -18,7 +18,7 @@ use super::sequencer::{Ending, Sequencer, Writer};
 use super::store::{EntryRow, Head, LeaseRequest, Leased, StoreError};
 use super::tail::RunTail;
 use super::writer_key::{Certificate, WriterKey};
-use super::{Past, RecoveredRun, spool};
+use super::{Past, RecoveredRun, spool, time};
 use crate::clock::{random16, random32};
 use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;
@@ -29,8 +29,6 @@ use crate::domain::time::Timestamp;
 
 /// Entries at the end of the chain that are checked before it is extended.
 const TAIL_CHECKED: u64 = 1000;
-/// A clock this far behind the last entry needs somebody to say that it is right.
-const CLOCK_STEP_MAX_MS: i64 = 24 * 3600 * 1000;
 
 /// Why a writer did not start.
 pub(super) enum Refused {
@@ -70,7 +68,7 @@ impl From<seen::Doubt> for Refused {
     }
 }
 
-fn broken(why: impl Into<String>) -> Refused {
+pub(super) fn broken(why: impl Into<String>) -> Refused {
     Refused::Never(Ending::Broken(why.into()))
 }
 
@@ -93,15 +91,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
     let outside = (shared.settings.anchor_file.as_deref(), shared.settings.sights.as_slice());
     seen::check(&*shared.store, &leased, &head, latest.as_ref(), outside).await?;
     let tail = check_tail(&shared, &leased, &head).await?;
-    // WHY before anything else asks: from here on the clock tells ledger time.
-    let behind = match tail.last() {
-        None => 0,
-        Some(last) => last.ts.millis().saturating_sub(shared.clock.now().millis()).max(0),
-    };
-    let accepted = accepted_step(&shared, &leased, (behind, head.size)).await?;
-    if let Some(last) = tail.last() {
-        shared.clock.reached(last.ts);
-    }
+    let behind = time::behind(&shared, &leased, (tail.last(), head.size)).await?;
     let now = shared.clock.now();
     let mut boot = [0_u8; 4];
     shared.entropy.fill(&mut boot);
@@ -131,7 +121,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
         shared: Arc::clone(&shared),
     };
     let found = Found { mark: mark.as_ref(), healed, durability, issued };
-    let opening = opening(writer, &leased, &found, (behind, accepted))?;
+    let opening = opening(writer, &leased, &found, behind)?;
     sequencer.journal = Some(std::mem::replace(&mut writer.journal, Box::new(spool::NoJournal)));
     let started = sequencer.write(opening).await;
     let closed = match started {
@@ -379,39 +369,12 @@ struct Found<'a> {
     issued: Issued,
 }
 
-/// The milliseconds by which the clock was behind when the last writer started: what a person accepted then is not
-/// asked for again. 0 where it was not behind, or is not now.
-async fn accepted_step(
-    shared: &super::Shared,
-    leased: &Leased,
-    (behind, size): (i64, u64),
-) -> Result<i64, Refused> {
-    if behind <= CLOCK_STEP_MAX_MS {
-        return Ok(0);
-    }
-    let mut end = size;
-    while end > 0 {
-        let from = end.saturating_sub(TAIL_CHECKED);
-        let rows = shared.store.tail(&leased.key, from, 1000).await?;
-        let kinds = [Kind::ClockStep.as_str(), Kind::WriterStarted.as_str()];
-        let found = rows.iter().rfind(|row| row.seq < end && kinds.contains(&row.kind.as_str()));
-        if let Some(row) = found {
-            let entry = Entry::parse(&row.body).ok().map(|entry| entry.draft.data);
-            let delta = entry.as_ref().and_then(|data| data.get("delta_ms")).and_then(Json::as_str);
-            let delta = delta.and_then(|text| text.strip_prefix('-')?.parse().ok());
-            return Ok(delta.unwrap_or(0));
-        }
-        end = from;
-    }
-    Ok(0)
-}
-
 /// The first entries of an epoch: genesis where there is none, the clock's step, the writer.
 fn opening(
     writer: &Writer,
     leased: &Leased,
     found: &Found<'_>,
-    (behind, accepted): (i64, i64),
+    behind: Option<i64>,
 ) -> Result<Vec<Written>, Refused> {
     let settings = &writer.shared.settings;
     let (mark, healed) = (found.mark, found.healed);
@@ -446,14 +409,7 @@ fn opening(
             .collect(),
     });
     opening.push(Written::bare(Draft::of(Kind::WriterStarted, data)));
-    if behind > 0 {
-        let most = accepted.saturating_add(CLOCK_STEP_MAX_MS);
-        if behind > most && !settings.accept_clock_step {
-            return Err(broken(format!(
-                "the clock is {behind} ms behind the last entry: set it, or, if it is right now, start once with \
-                 `--accept-clock-step`"
-            )));
-        }
+    if let Some(behind) = behind {
         let data = Json::object([("delta_ms", Json::from(format!("-{behind}")))]);
         opening.push(Written::bare(Draft::of(Kind::ClockStep, data)));
     }

@@ -7,8 +7,19 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::Shared;
+use super::entry::{Entry, Kind};
+use super::recover::{Refused, broken};
+use super::store::Leased;
 use crate::clock::Clock;
+use crate::domain::id::Seq;
+use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
+
+/// A clock this far behind the last entry needs somebody to say that it is right.
+const CLOCK_STEP_MAX_MS: i64 = 24 * 3600 * 1000;
+/// Entries that are read at once.
+const PAGE: u32 = 1000;
 
 /// A clock that never tells a time before the newest entry it was told of.
 #[derive(Debug)]
@@ -50,6 +61,50 @@ impl<C: Clock> Clock for LedgerTime<C> {
             *newest = Some((at, self.clock.monotonic()));
         }
     }
+}
+
+/// Milliseconds by which the clock is behind the newest entry, if it is; from here on it tells ledger time.
+///
+/// # Errors
+/// It is more than a day behind, and nobody accepted that.
+pub(super) async fn behind(
+    shared: &Shared,
+    leased: &Leased,
+    (newest, size): (Option<&Entry>, Seq),
+) -> Result<Option<i64>, Refused> {
+    let Some(newest) = newest else { return Ok(None) };
+    let behind = newest.ts.millis().saturating_sub(shared.clock.now().millis()).max(0);
+    if behind > CLOCK_STEP_MAX_MS && !shared.settings.accept_clock_step {
+        let accepted = accepted_step(shared, leased, size).await?;
+        if behind > accepted.saturating_add(CLOCK_STEP_MAX_MS) {
+            return Err(broken(format!(
+                "the clock is {behind} ms behind the last entry: set it, or, if it is right now, start once with \
+                 `--accept-clock-step`"
+            )));
+        }
+    }
+    shared.clock.reached(newest.ts);
+    Ok((behind > 0).then_some(behind))
+}
+
+/// The milliseconds by which the clock was behind when the last writer started: what a person accepted then is not
+/// asked for again. 0 where it was not behind.
+async fn accepted_step(shared: &Shared, leased: &Leased, size: Seq) -> Result<i64, Refused> {
+    let mut end = size;
+    while end > 0 {
+        let from = end.saturating_sub(u64::from(PAGE));
+        let rows = shared.store.tail(&leased.key, from, PAGE).await?;
+        let kinds = [Kind::ClockStep.as_str(), Kind::WriterStarted.as_str()];
+        let found = rows.iter().rfind(|row| row.seq < end && kinds.contains(&row.kind.as_str()));
+        if let Some(row) = found {
+            let entry = Entry::parse(&row.body).ok().map(|entry| entry.draft.data);
+            let delta = entry.as_ref().and_then(|data| data.get("delta_ms")).and_then(Json::as_str);
+            let delta = delta.and_then(|text| text.strip_prefix('-')?.parse().ok());
+            return Ok(delta.unwrap_or(0));
+        }
+        end = from;
+    }
+    Ok(0)
 }
 
 #[cfg(test)]
