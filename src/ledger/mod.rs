@@ -14,6 +14,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 #[cfg(feature = "gate")]
+use parking_lot::RwLock;
+#[cfg(feature = "gate")]
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::clock::{Clock, Entropy};
+use crate::domain::id::RunId;
 use crate::policy::Judged;
 #[cfg(feature = "gate")]
 use crate::telemetry::metrics::Metrics;
@@ -21,8 +27,6 @@ use crate::telemetry::metrics::Metrics;
 use drafts::Written;
 #[cfg(feature = "gate")]
 use item::{Claim, Done, Item};
-#[cfg(feature = "gate")]
-use parking_lot::RwLock;
 #[cfg(feature = "gate")]
 use permit::{Committed, Finished, Receipt, Settled};
 #[cfg(feature = "gate")]
