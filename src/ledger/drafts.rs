@@ -17,7 +17,6 @@ use crate::domain::json::Json;
 use crate::domain::outcome::{Observed, Outcome, Usage};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
-use crate::identity::token::RunTokens;
 use crate::policy::{Judged, Resumed, effect_digest, input};
 
 /// Payloads up to this size commit in the same transaction as their entry.
@@ -74,9 +73,9 @@ impl Written {
 /// The decision about a call, as it will stand on the books.
 #[must_use]
 pub fn decided(
-    (entropy, marks): (&dyn Entropy, Option<&RunTokens>),
+    entropy: &dyn Entropy,
     judged: &Judged,
-    expires: Timestamp,
+    (mark, expires): (Option<Digest>, Timestamp),
 ) -> Written {
     let (prepared, decision) = (judged.prepared(), judged.decision());
     let call = prepared.call();
@@ -124,7 +123,7 @@ pub fn decided(
         ("engine", Json::from(decision.engine.as_str())),
         ("auth", auth(call.auth())),
     ];
-    data.extend(marks.map(|marks| ("mark", Json::from(marks.mark_of(call).hex()))));
+    data.extend(mark.map(|mark| ("mark", Json::from(mark.hex()))));
     data.extend(prepared.tool().map(|t| ("definition", Json::from(t.definition.prefixed()))));
     if prepared.is_ready() {
         data.push(("effect", Json::from(effect_digest(&salt, prepared))));

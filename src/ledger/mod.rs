@@ -330,8 +330,8 @@ impl Ledger {
         self.open_for_intents()?;
         let hold = judged.decision().hold.unwrap_or_default();
         let expires = self.shared.clock.now().plus(hold);
-        let by = (&*self.shared.entropy, self.shared.settings.marks.as_deref());
-        let mut written = drafts::decided(by, &judged, expires);
+        let about = (self.mark(judged.prepared().call()), expires);
+        let mut written = drafts::decided(&*self.shared.entropy, &judged, about);
         self.confine(&mut written)?;
         let parked = tokio::time::timeout(self.shared.settings.queue_wait, self.park(&mut written));
         match parked.await {

@@ -4,6 +4,7 @@ use super::entry::{Entry, Kind};
 use super::permit::{Recalled, RecalledState, Receipt};
 use super::store::{PayloadRow, StoreError};
 use super::{Error, Ledger, vault};
+use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::commitment::opens;
 use crate::domain::decision::Reason;
@@ -58,6 +59,11 @@ impl Remembered {
 }
 
 impl Ledger {
+    /// The mark of this call, if marks are kept.
+    pub(super) fn mark(&self, call: &ToolCall) -> Option<Digest> {
+        self.shared.settings.marks.as_deref().map(|marks| marks.mark_of(call))
+    }
+
     /// Holds a call that is asked for, under the id `call` of `run`, against the recorded one.
     #[must_use]
     pub fn likeness(
