@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::checked::{Checked, Live};
 use super::running::Running;
-use super::{PAUSE, approvers, lint, versions};
+use super::{PAUSE, approvers, lint};
 use crate::config::Lint;
 use crate::domain::tier::Tier;
 use crate::enforce::{Basis, Road};
@@ -75,7 +75,7 @@ pub(super) async fn examine(
     if candidate.signers.iter().filter(|key| !road.is_key_stopped(key)).count() < needed {
         return Err("an operator has revoked a key that signed it".to_owned());
     }
-    versions::check_bundle(&checked.config.state, &candidate.bundle)?;
+    checked.versions.check_bundle(&candidate.bundle)?;
     Ok((candidate, findings))
 }
 
@@ -121,7 +121,8 @@ pub(super) async fn put_in_force(
         }
         tokio::time::sleep(PAUSE).await;
     }
-    remember(checked, road, bundle, (signers, live.policy_trust.threshold))
+    remember(checked, road, bundle, (signers, live.policy_trust.threshold));
+    Ok(())
 }
 
 /// Keeps what is to be known of the bundle in force: who signed it, and that nothing older may follow it.
@@ -130,11 +131,11 @@ pub(super) fn remember(
     road: &Road,
     bundle: Bundle,
     (signers, needed): (Vec<String>, usize),
-) -> Result<(), String> {
+) {
     road.bundle_signed_by(signers, needed);
     let bundle = Arc::new(bundle);
     checked.bundle.store(Some(Arc::clone(&bundle)));
-    versions::keep_bundle(&checked.config.state, &bundle)
+    checked.versions.keep_bundle(&bundle);
 }
 
 /// What of the findings is to be known while the bundle is in force. Warnings are logged.

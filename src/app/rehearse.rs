@@ -67,6 +67,7 @@ pub fn input(
     let facts = RunFacts {
         id: run,
         mode: "enforce".to_owned(),
+        incognito: false,
         opened_at: now,
         calls: 0,
         errors: 0,

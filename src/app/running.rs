@@ -20,9 +20,7 @@ use super::doors::Doors;
 use super::listen::listen;
 use super::reload::Watched;
 use super::tools::Tools;
-use super::{
-    Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, policy, versions,
-};
+use super::{Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, policy};
 use crate::catalog::drift::Drift;
 use crate::config::Amendments;
 use crate::enforce::{self, Road};
@@ -205,7 +203,6 @@ async fn open_gate(
         pending_all_max: usize::try_from(checked.config.approvals.pending_all_max)
             .unwrap_or(usize::MAX),
         attested: checked.config.attested.clone(),
-        incognito: checked.config.retention.incognito.iter().cloned().collect(),
         switch_file: Some(checked.config.control.switch_file.clone()),
         manifest_threshold: checked.config.trust.manifest_threshold,
         isolation: bounds::isolation(&checked, &running),
@@ -214,6 +211,7 @@ async fn open_gate(
     };
     let road = road(&checked, &running, settings, toolbox);
     let live = checked.live();
+    newest(&checked, &running, &live.callers).await?;
     for manifest in live.callers.manifests() {
         while let Err(error) = road.bind_manifest(manifest).await {
             if !running.passes(&error) {
@@ -222,7 +220,7 @@ async fn open_gate(
             tokio::time::sleep(PAUSE).await;
         }
     }
-    versions::keep(&checked.config.state, &live.callers).map_err(Error::System)?;
+    checked.versions.keep(&live.callers);
     control::read(&running, &checked, &road).await;
     road.trust_approvers(approvers::list(&checked, &road));
     let breaker = break_glass::breaker(&checked.config, &checked.artifacts, &road);
@@ -256,6 +254,21 @@ async fn open_gate(
     canary::follow(&checked, &running, &road);
     running.tell();
     Ok(())
+}
+
+/// Reads what the chain had in force, and refuses manifests that are older.
+async fn newest(
+    checked: &Checked,
+    running: &Running,
+    callers: &crate::identity::callers::Callers,
+) -> Result<(), Error> {
+    while let Err(error) = checked.versions.read(&running.ledger, callers).await {
+        if !running.passes(&error) {
+            return Err(Error::System(error.to_string()));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    checked.versions.check(callers).map_err(|why| Error::Config(vec![why]))
 }
 
 /// The road over these parts, on its stage if something is replayed.

@@ -125,6 +125,9 @@ pub struct Config {
     /// The file itself; none if it was read from elsewhere, and then it is never read again.
     #[serde(skip)]
     pub file: Option<PathBuf>,
+    /// Goes on although the clock is more than a day behind the newest entry (`serve --accept-clock-step`).
+    #[serde(skip)]
+    pub accept_clock_step: bool,
 }
 
 /// `listen`.

@@ -204,9 +204,8 @@ impl Road {
         let opener = below.as_ref().map_or(manifest, |below| &below.opener);
         let opener = Arc::clone(opener);
         self.pace(&opener.name, &caller.auth)?;
-        opening.incognito |= self.settings.incognito.contains(&manifest.name)
-            // What a run keeps from the books, those it delegates to do too.
-            || parent.as_ref().is_some_and(|parent| parent.incognito);
+        let hidden = parent.as_ref().is_some_and(|parent| parent.incognito);
+        opening.incognito = self.incognito(manifest, opening.incognito, hidden).await?;
         let keeping = self.keeping(&opening, manifest, parent.as_deref()).await?;
         let granted = grants(manifest, parent.as_deref());
         let now = self.clock.now();
@@ -262,6 +261,19 @@ impl Road {
         });
         self.put_in_force(&run, below);
         Ok((run, receipt))
+    }
+
+    /// Whether only commitments of a run are kept, which its manifest has to grant.
+    async fn incognito(
+        &self,
+        manifest: &Manifest,
+        asked: bool,
+        above: bool,
+    ) -> Result<bool, Fault> {
+        match identity::incognito(manifest, asked, above) {
+            Ok(incognito) => Ok(incognito),
+            Err(mismatch) => Err(self.refused(&manifest.name, mismatch).await),
+        }
     }
 
     /// Lets a run that is on the books be found, and watches over it.

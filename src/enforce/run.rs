@@ -236,6 +236,7 @@ impl Run {
         RunFacts {
             id: self.id,
             mode: self.mode.as_str().to_owned(),
+            incognito: self.incognito,
             opened_at: self.opened_at,
             calls: usage.calls(),
             errors: usage.errors(),

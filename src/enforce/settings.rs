@@ -1,6 +1,6 @@
 //! What the gate is made with: its bounds, and everything it works with.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,8 +36,6 @@ pub struct Settings {
     pub judge_apart: bool,
     /// Facts the sidecar vouches for (`input.context.attested`).
     pub attested: BTreeMap<String, String>,
-    /// Agents of whose runs nothing is stored but commitments.
-    pub incognito: BTreeSet<String>,
     /// A file that stops calls while it is there, whatever else is up or down.
     pub switch_file: Option<PathBuf>,
     /// Trusted keys that must have signed a manifest; of those that are not revoked, too.
@@ -61,7 +59,6 @@ impl Default for Settings {
             reject_period: Duration::from_secs(10),
             judge_apart: true,
             attested: BTreeMap::new(),
-            incognito: BTreeSet::new(),
             switch_file: None,
             manifest_threshold: 1,
             isolation: Isolation::default(),

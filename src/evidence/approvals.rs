@@ -7,6 +7,8 @@ use super::Error;
 #[cfg(feature = "gate")]
 use super::artifacts::Artifacts;
 use super::bundle::{APPROVERS, APPROVERS_SIG, Files, approvers_files, glass_files, word_files};
+#[cfg(feature = "gate")]
+use super::contents;
 use super::payloads::{Payload, Payloads};
 use super::scope::Strand;
 use crate::approval::proposal::Proposer;
@@ -187,19 +189,7 @@ pub fn put(
         files.put(name, bytes);
     }
     let mut missing = Vec::new();
-    for (place, digest) in lists(strands).iter().enumerate() {
-        let first = (APPROVERS.to_owned(), APPROVERS_SIG.to_owned());
-        let (list, signature) = if place == 0 { first } else { approvers_files(digest) };
-        match artifacts.approvers(digest)? {
-            Some((text, envelope)) => {
-                files.put(list, text);
-                files.put(signature, envelope);
-            }
-            None => missing.push(*digest),
-        }
-    }
-    for digest in glass_lists(strands) {
-        let (list, signature) = approvers_files(&digest);
+    for ((list, signature), digest) in contents::approvers(strands) {
         match artifacts.approvers(&digest)? {
             Some((text, envelope)) => {
                 files.put(list, text);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::manifest::{DELEGATION_DEPTH_MAX, Manifest, Status};
+use super::manifest::{DELEGATION_DEPTH_MAX, Incognito, Manifest, Status};
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
@@ -63,6 +63,24 @@ pub fn bind_unclaimed(manifest: &Manifest) -> Result<Binding, Mismatch> {
     match inactive(manifest) {
         None => Ok(Binding::Claimed),
         Some(reason) => Err(Mismatch { reasons: vec![reason] }),
+    }
+}
+
+/// Whether only commitments to the payloads of a run are kept, if it asks for that (`asked`) and the run above it
+/// is such a run (`above`): what a run keeps out of the ledger, those it delegates to do too.
+///
+/// # Errors
+/// `manifest.incognito`: the manifest forbids it.
+pub fn incognito(manifest: &Manifest, asked: bool, above: bool) -> Result<bool, Mismatch> {
+    match manifest.incognito {
+        Incognito::Required => Ok(true),
+        Incognito::Allowed => Ok(asked || above),
+        Incognito::Forbidden if asked || above => {
+            let who = if asked { "the run asks for it" } else { "the run above it is incognito" };
+            let message = format!("{who}, and `spec.incognito` of the manifest forbids it");
+            Err(Mismatch { reasons: vec![mismatch("manifest.incognito", message)] })
+        }
+        Incognito::Forbidden => Ok(false),
     }
 }
 

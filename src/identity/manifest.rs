@@ -62,6 +62,38 @@ impl Mode {
     }
 }
 
+/// `spec.incognito`: whether payloads of its runs are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Incognito {
+    /// Payloads of every run are kept; a run that asks for anything else is refused.
+    #[default]
+    Forbidden,
+    /// A run may ask that only commitments to its payloads are kept.
+    Allowed,
+    /// Of every run only commitments are kept, whatever it asks for.
+    Required,
+}
+
+impl Incognito {
+    const ALL: [Self; 3] = [Self::Forbidden, Self::Allowed, Self::Required];
+
+    /// `forbidden`, `allowed` or `required`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Forbidden => "forbidden",
+            Self::Allowed => "allowed",
+            Self::Required => "required",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|grant| grant.as_str() == text)
+    }
+}
+
 /// Runs that may stand above a run at most: a run opened by an operator's caller, a child, a grandchild and
 /// that one's child; no further. Manifests name each other by digest, so they cannot form a cycle: this
 /// bounds how long a chain of them is followed.
@@ -183,6 +215,8 @@ pub struct Manifest {
     pub limits: Limits,
     /// `spec.replay`.
     pub replay: Replay,
+    /// `spec.incognito`.
+    pub incognito: Incognito,
     /// `spec.delegates`: digests of the manifests whose runs may be opened as children of this one's.
     pub delegates: Vec<Digest>,
     /// `spec.validity.not_before`.

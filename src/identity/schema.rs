@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::Error;
 use super::grants;
-use super::manifest::{Instructions, Keep, Limits, Manifest, Mode, Replay, Status};
+use super::manifest::{Incognito, Instructions, Keep, Limits, Manifest, Mode, Replay, Status};
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
 use crate::yaml::{self, Document};
@@ -43,6 +43,8 @@ pub fn schema() -> Value {
             "tools": {"type": "array", "maxItems": 4096, "items": grants::schema()},
             "limits": limits(),
             "replay": replay(),
+            "incognito": {"enum": ["forbidden", "allowed", "required"],
+                "x-error": "expected `forbidden`, `allowed` or `required`"},
             "delegates": {"type": "array", "maxItems": 64, "items": closed(json!(["manifest"]), json!({"manifest": digest})),
                 "x-error": "expected at most 64 manifests"},
             "validity": closed(json!(["not_before", "not_after"]), json!({
@@ -106,6 +108,7 @@ struct Spec {
     #[serde(default)]
     delegates: Vec<Delegate>,
     replay: Option<RawReplay>,
+    incognito: Option<String>,
     validity: Validity,
 }
 
@@ -205,6 +208,12 @@ fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
         let message = format!("`{version}` is not a semantic version like `1.4.0`");
         wrong.push(document.error("/metadata/version", message));
     }
+    let kept = document.value.pointer("/spec/replay/mode").and_then(Value::as_str);
+    let incognito = document.value.pointer("/spec/incognito").and_then(Value::as_str);
+    if incognito == Some("required") && kept.is_some_and(|mode| mode != "off") {
+        let message = "a run of which nothing is stored cannot be recorded: remove `spec.replay`, or allow no more than `incognito: allowed`";
+        wrong.push(document.error("/spec/incognito", message));
+    }
     let mut times = Vec::new();
     for field in ["not_before", "not_after"] {
         let at = format!("/spec/validity/{field}");
@@ -289,6 +298,7 @@ fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
             Some(replay) => Replay { keep: Keep::parse(&replay.mode)?, volatile: replay.volatile },
             None => Replay::default(),
         },
+        incognito: spec.incognito.map_or(Some(Incognito::default()), |t| Incognito::parse(&t))?,
         not_before: time(&spec.validity.not_before)?,
         not_after: time(&spec.validity.not_after)?,
         digest: Digest::of(&[bytes]),

@@ -73,7 +73,11 @@ impl Written {
 
 /// The decision about a call, as it will stand on the books.
 #[must_use]
-pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Written {
+pub fn decided(
+    entropy: &dyn Entropy,
+    judged: &Judged,
+    (mark, expires): (Option<Digest>, Timestamp),
+) -> Written {
     let (prepared, decision) = (judged.prepared(), judged.decision());
     let call = prepared.call();
     let kind = match decision.course() {
@@ -120,6 +124,7 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
         ("engine", Json::from(decision.engine.as_str())),
         ("auth", auth(call.auth())),
     ];
+    data.extend(mark.map(|mark| ("mark", Json::from(mark.hex()))));
     data.extend(prepared.tool().map(|t| ("definition", Json::from(t.definition.prefixed()))));
     if prepared.is_ready() {
         data.push(("effect", Json::from(effect_digest(&salt, prepared))));
@@ -129,10 +134,7 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
         data.push(("expires", Json::from(expires.to_string())));
         data.push(("nonce", Json::from(hex::encode(random16(entropy)))));
     }
-    let approved = |resumed: &&Resumed| !resumed.approvals.is_empty();
-    if let Some(resumed) = resumed.filter(|_| kind == Kind::CallAuthorized).filter(approved) {
-        data.push(("approvals", vec![Json::from(resumed.nonce.as_str())].into()));
-    }
+    data.extend(resumed.filter(|_| kind == Kind::CallAuthorized).and_then(approvals));
     if let Some(by) = judged.asked_by() {
         data.push(("asked_by", asked_by(by)));
         // With the first decision about it; later ones name it.
@@ -159,6 +161,12 @@ fn asked_by(by: &Proposer) -> Json {
     ];
     members.extend(signers.map(|list| ("signers", Json::from(list.prefixed()))));
     Json::object(members)
+}
+
+/// The hold that approvals released, if any did.
+fn approvals(resumed: &Resumed) -> Option<(&'static str, Json)> {
+    let nonce = || vec![Json::from(resumed.nonce.as_str())].into();
+    (!resumed.approvals.is_empty()).then(|| ("approvals", nonce()))
 }
 
 /// The break-glass order under which a call runs, as its entry shows it.

@@ -236,6 +236,7 @@ impl Sequencer {
             let moment = self.moment();
             match self.chain.extend(item.written.draft, moment) {
                 Ok((row, placed)) => {
+                    self.shared.clock.reached(self.chain.last());
                     entries.push(row);
                     payloads.extend(item.written.payloads);
                     waiting.push((item.done, placed));

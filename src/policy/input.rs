@@ -54,6 +54,8 @@ pub struct RunFacts {
     pub id: RunId,
     /// `enforce` or `simulate`.
     pub mode: String,
+    /// Whether only commitments to its payloads are kept.
+    pub incognito: bool,
     /// When it was opened.
     pub opened_at: Timestamp,
     /// Calls asked for before this one.
@@ -224,6 +226,7 @@ fn run_json(run: &RunFacts) -> Json {
     Json::object([
         ("id", Json::from(run.id.to_string())),
         ("mode", Json::from(run.mode.as_str())),
+        ("incognito", Json::from(run.incognito)),
         ("opened_at", Json::from(run.opened_at.to_string())),
         ("calls", Json::from(run.calls)),
         ("errors", Json::from(run.errors)),

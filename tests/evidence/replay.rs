@@ -47,7 +47,7 @@ fn asked(id: &str, args: &str, observe: &str) -> Json {
     let definition = Digest::of(&[b"definition"]).prefixed();
     json(&format!(
         r#"{{"v":"wicketgate/input/1","agent":{{"id":"reviewer","version":"1.0.0","owner":"","labels":{{}},"manifest":"{manifest}","binding":"claimed","delegation":[]}},
-        "run":{{"id":"{run}","mode":"enforce","opened_at":"{NOW}","calls":0,"errors":0,"cost":0,"labels":{{"ticket":"<script>"}}}},
+        "run":{{"id":"{run}","mode":"enforce","incognito":false,"opened_at":"{NOW}","calls":0,"errors":0,"cost":0,"labels":{{"ticket":"<script>"}}}},
         "tool":{{"name":"repo.read_file","kind":"file.read","tier":"T1","read_only":true,"definition":"{definition}"}},
         "call":{{"id":"{id}"}},"args":{args},"effect":{{"kind":"none"}},"context":{{"attested":{{}},"claimed":{{"ticket":"<script>"}}}},
         "time":{time},"findings":[],"approvals":[],"pools":[],"quorum":{{"by_hand":[]}},"break_glass":{{"open":false,"nonce":"","until":"","by":[]}},"observe":{observe},"history":{{"calls":0,"errors":0,"denied":0}}}}"#

@@ -18,7 +18,7 @@ use crate::tool::Tool;
 const GATE: &str = env!("CARGO_BIN_EXE_wicketgate");
 
 /// The rules of the example agent, one for each way to go wrong.
-const RULES: &str = r#"package wicketgate.agent
+pub const RULES: &str = r#"package wicketgate.agent
 import rego.v1
 
 allow if input.tool.name in {"work.do", "work.fail", "work.large", "policy.extra", "work.unbound"}
@@ -202,21 +202,27 @@ impl Estate {
 
     /// Starts the process with this file instead.
     pub fn start_with(&self, config: &str) -> Sidecar {
-        self.launch(&[], config)
+        self.launch(&[], config, &[])
     }
 
     /// Starts the process under another program.
     pub fn start_under(&self, before: &[&str]) -> Sidecar {
-        self.launch(before, "wicketgate.yaml")
+        self.launch(before, "wicketgate.yaml", &[])
     }
 
-    fn launch(&self, before: &[&str], config: &str) -> Sidecar {
+    /// The same, with these options.
+    pub fn start_with_options(&self, before: &[&str], options: &[&str]) -> Sidecar {
+        self.launch(before, "wicketgate.yaml", options)
+    }
+
+    fn launch(&self, before: &[&str], config: &str, options: &[&str]) -> Sidecar {
         let number = self.starts.fetch_add(1, Ordering::SeqCst) + 1;
         let log = self.path(&format!("stderr.{number}"));
         let words: Vec<&str> = before.iter().copied().chain([GATE]).collect();
         let child = Command::new(words[0])
             .args(&words[1..])
             .args(["serve", "--config", config])
+            .args(options)
             .current_dir(self.dir.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

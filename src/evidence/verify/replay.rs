@@ -247,6 +247,12 @@ impl Told<'_> {
             ("tool", Some("definition"), definition.as_deref()),
             ("call", Some("id"), draft.call.as_ref().map(|call| call.as_str())),
         ];
+        let incognito =
+            opened.entry.draft.data.get("incognito").and_then(Json::as_bool) == Some(true);
+        // Inputs of an earlier version do not say it.
+        if self.at("run").get("incognito").is_some_and(|told| told.as_bool() != Some(incognito)) {
+            return Err("the policy was told another `run.incognito` than is recorded".into());
+        }
         for (part, name, recorded) in pairs {
             let (told, shown) = match name {
                 Some(name) => (self.at(part).get(name), format!("{part}.{name}")),

@@ -120,6 +120,7 @@ pub(super) static INPUT: Shape = Shape::Object(&[
         Shape::Object(&[
             has("id", Shape::Text),
             has("mode", Shape::OneOf(&["enforce", "simulate"])),
+            has("incognito", Shape::Flag),
             has("opened_at", Shape::Text),
             has("calls", Shape::Number),
             has("errors", Shape::Number),
