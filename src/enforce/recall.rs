@@ -8,6 +8,14 @@ use crate::domain::code::Code;
 use crate::domain::id::CallId;
 use crate::ledger::permit::{Recalled, RecalledState};
 
+impl Run {
+    /// Whether a call of this id was asked for in it.
+    #[must_use]
+    pub fn has(&self, call: &CallId) -> bool {
+        self.state.lock().calls.contains_key(call)
+    }
+}
+
 impl Road {
     /// How far a call got: the answer `execute` gave, or will give.
     ///
