@@ -11,6 +11,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
 
 /// A recalled call with what was asked for, to compare a retry with.
@@ -44,7 +45,10 @@ impl Ledger {
         let (Some((first, _)), Some((last, leaf))) = (entries.first(), last) else {
             return Ok(None);
         };
-        let receipt = self.receipt(last, *leaf);
+        // What decided the call says it, not what ended it.
+        let binding =
+            first.draft.data.get("binding").and_then(Json::as_str).and_then(Binding::parse);
+        let receipt = Receipt { binding, ..self.receipt(last, *leaf) };
         let args = self.opening(first, "args").await?;
         let result = self.opening(last, "result").await?;
         let state =
@@ -77,6 +81,7 @@ impl Ledger {
             seq: entry.seq,
             leaf,
             run_seq: entry.run.as_ref().map_or(0, |link| link.seq),
+            binding: None,
         }
     }
 
