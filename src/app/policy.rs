@@ -61,13 +61,14 @@ pub(super) async fn examine(
     let tools = lint::tiers(tools, live.callers.manifests());
     let (config, list) = (live.config.clone(), approvers::signed(checked, live, road));
     // Blocks for the trial in a child process.
+    let callers = Arc::clone(&live.callers);
     let loading = tokio::task::spawn_blocking(move || {
         let loaded = load_signed(&dir, &trust, now, Path::new("/proc/self/exe"), deadline);
         let loaded = loaded.map_err(|e| e.to_string())?;
         // Whose approval would count: on the list as it is signed, with a key that nobody revoked.
         let list = list.and_then(|list| list.open().ok());
         let approvers = list.as_ref().map_or(0, lint::approvers);
-        let findings = lint::of(&loaded.bundle, &config, &tools, approvers);
+        let findings = lint::of(&loaded.bundle, &config, &tools, approvers, callers.manifests());
         Ok::<_, String>((loaded, findings))
     });
     let (candidate, findings) = loading.await.map_err(|_| "loading panicked".to_owned())??;

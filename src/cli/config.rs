@@ -6,6 +6,8 @@ use std::sync::Arc;
 use clap::Subcommand;
 
 use super::{Exit, complain, say};
+use crate::app::lint::configured_approvers;
+use crate::app::never::never;
 use crate::catalog::Bound;
 use crate::catalog::binding::Kind;
 use crate::clock::{Clock as _, SystemClock};
@@ -124,6 +126,7 @@ fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
                 warnings.extend(ungranted(manifest, &bound));
             }
             warnings.extend(callers.strangers());
+            warnings.extend(never_run(config, callers.manifests(), &bound));
             isolation(&bound)
         }
         (callers, bound) => callers.err().into_iter().chain(bound.err()).flatten().collect(),
@@ -147,6 +150,16 @@ fn isolation(bound: &Bound) -> Vec<String> {
         }
     }
     missing
+}
+
+/// Granted tools that can never run, each with what to write.
+pub(super) fn never_run(
+    config: &Config,
+    manifests: &[Arc<Manifest>],
+    bound: &Bound,
+) -> Vec<String> {
+    let tools: Vec<_> = bound.bindings.iter().map(|b| (b.name.to_string(), b.tier)).collect();
+    never(manifests, &tools, configured_approvers(config))
 }
 
 /// Grants that come to nothing: of tools that nobody bound, or from a lock that another key signed.

@@ -24,7 +24,6 @@ use crate::clock::{Clock, random32};
 use crate::domain::code::Code;
 use crate::domain::id::CallId;
 use crate::domain::json::Json;
-use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
 use crate::ledger::drafts::{Written, clip};
@@ -193,7 +192,7 @@ impl Road {
             ("agent", Json::from(manifest.name.as_str())),
             ("version", Json::from(manifest.version.to_string())),
             ("digest", Json::from(manifest.digest.prefixed())),
-            ("binding", Json::from(Binding::Claimed.as_str())),
+            ("binding", Json::from(manifest.binding.minimum.as_str())),
         ]);
         Written::bare(Draft::of(Kind::ManifestBound, data))
     }

@@ -21,7 +21,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::seed::Seed;
-use crate::domain::tier::Binding;
+use crate::domain::tier::{Binding, Face};
 use crate::domain::time::Timestamp;
 use crate::identity::lineage::Grants;
 use crate::identity::manifest::{Manifest, Mode};
@@ -68,7 +68,7 @@ pub struct Opened {
     pub token: String,
     /// Until when the token works at the latest.
     pub expires: Option<Timestamp>,
-    /// `claimed` or `observed`.
+    /// `unclaimed`, `claimed` or `observed`.
     pub binding: &'static str,
     /// Of a deterministic run: what its agent may take for randomness, and for the time.
     pub determined: Option<(Seed, Timestamp)>,
@@ -168,7 +168,7 @@ impl Road {
         let (child, below) = below.unzip();
         let caller = child.as_ref().unwrap_or(caller);
         let above = below.as_ref().map(Below::parent).map(AsRef::as_ref);
-        let binding = self.check_claims(&caller.manifest, Some(&opening), above).await?;
+        let binding = self.check_claims(caller, Face::Grpc, Some(&opening), above).await?;
         let (token, hash) = self.tokens.issue(&*self.entropy);
         let handle = Handle::Token(hash);
         let (run, receipt) = self.put_open(caller, below, opening, binding, &handle).await?;
@@ -186,7 +186,7 @@ impl Road {
         self.may_open(&opening)?;
         let _turn = self.turn.read().await;
         let caller = &self.current(caller)?;
-        let binding = self.check_claims(&caller.manifest, None, None).await?;
+        let binding = self.check_claims(caller, Face::Mcp, None, None).await?;
         Ok(self.put_open(caller, None, opening, binding, handle).await?.0)
     }
 
@@ -313,15 +313,16 @@ impl Road {
         Ok(())
     }
 
-    /// Validity and binding; a mismatch is recorded as `manifest.refused` before it is told. Nothing
-    /// claimed is nothing wrong. `parent`: the run it is to be a child of.
+    /// Validity and binding; a mismatch is recorded as `manifest.refused` before it is told. `parent`: the
+    /// run it is to be a child of.
     async fn check_claims(
         &self,
-        manifest: &Manifest,
+        caller: &Caller,
+        face: Face,
         claims: Option<&Opening>,
         parent: Option<&Run>,
     ) -> Result<Binding, Fault> {
-        let now = self.clock.now();
+        let (manifest, now) = (&caller.manifest, self.clock.now());
         let bound = match claims {
             Some(made) => identity::bind(manifest, &made.model, &made.instructions, &made.tools),
             None => identity::bind_unclaimed(manifest),
@@ -331,7 +332,12 @@ impl Road {
         let mismatch = match bound {
             _ if let Some(reason) = stopped => Mismatch { reasons: vec![reason] },
             _ if let Some(lapsed) = delegate::lapsed(parent, now) => lapsed,
-            Ok(binding) if valid => return Ok(binding),
+            // The gate's own calls come in by no face, and run nothing.
+            Ok(binding) if valid && caller.auth.method == "internal" => return Ok(binding),
+            Ok(binding) if valid => match identity::accept(manifest, face, binding) {
+                Ok(()) => return Ok(binding),
+                Err(refused) => refused,
+            },
             Ok(_) => {
                 let message = "the manifest is outside its validity".to_owned();
                 return Err(self
@@ -366,7 +372,12 @@ impl Road {
             Ok(receipt) => receipt,
             Err(error) => return Fault::of_ledger(&error),
         };
-        let mut fault = Fault::new(Code::ManifestMismatch, message).detail(detail);
+        // What the binding lacks has a code of its own; everything else is a mismatch, whatever stopped it.
+        let code = match reasons.first() {
+            Some(reason) if reason.code == Code::BindingInsufficient => reason.code,
+            Some(_) | None => Code::ManifestMismatch,
+        };
+        let mut fault = Fault::new(code, message).detail(detail);
         fault.reasons = reasons;
         fault.receipt = Some(receipt);
         fault
@@ -399,7 +410,10 @@ pub(super) fn agent_facts(
     binding: Binding,
     parent: Option<&Run>,
 ) -> AgentFacts {
+    // What a run above demands, those below it have to have too.
+    let above = parent.map(|parent| parent.agent.tier3);
     AgentFacts {
+        tier3: above.into_iter().fold(manifest.binding.tier3, Binding::max),
         delegation: parent.map(Run::delegation_below).unwrap_or_default(),
         id: manifest.name.clone(),
         version: manifest.version.to_string(),

@@ -9,6 +9,14 @@ use crate::domain::id::{CallId, ToolName};
 use crate::ledger::permit::{Recalled, RecalledState};
 use crate::ledger::recall::Likeness;
 
+impl Run {
+    /// Whether a call of this id was asked for in it.
+    #[must_use]
+    pub fn has(&self, call: &CallId) -> bool {
+        self.state.lock().calls.contains_key(call)
+    }
+}
+
 impl Road {
     /// How far a call got: the answer `execute` gave, or will give.
     ///

@@ -12,6 +12,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
 
 /// A recalled call with what was asked for, to compare a retry with.
@@ -95,7 +96,10 @@ impl Ledger {
         let (Some((first, _)), Some((last, leaf))) = (entries.first(), last) else {
             return Ok(None);
         };
-        let receipt = self.receipt(last, *leaf);
+        // What decided the call says it, not what ended it.
+        let binding =
+            first.draft.data.get("binding").and_then(Json::as_str).and_then(Binding::parse);
+        let receipt = Receipt { binding, ..self.receipt(last, *leaf) };
         let args = self.opening(first, "args").await?;
         let mark = first.draft.data.get("mark").and_then(Json::as_str).and_then(Digest::parse);
         let result = self.opening(last, "result").await?;
@@ -129,6 +133,7 @@ impl Ledger {
             seq: entry.seq,
             leaf,
             run_seq: entry.run.as_ref().map_or(0, |link| link.seq),
+            binding: None,
         }
     }
 

@@ -28,8 +28,11 @@ pub struct AgentFacts {
     pub labels: BTreeMap<String, String>,
     /// SHA-256 of the manifest's exact bytes.
     pub manifest: Digest,
-    /// How model and instructions are known to match.
+    /// How model and instructions are known.
     pub binding: Binding,
+    /// The weakest binding with which a T3 tool may be called: that of the manifest, or a stricter one of a
+    /// run above.
+    pub tier3: Binding,
     /// The runs above this one, from the one that nobody delegated to its parent (`input.agent.delegation`).
     pub delegation: Vec<Delegator>,
 }
@@ -204,6 +207,7 @@ fn agent_json(agent: &AgentFacts) -> Json {
         ("labels", map(&agent.labels)),
         ("manifest", Json::from(agent.manifest.prefixed())),
         ("binding", Json::from(agent.binding.as_str())),
+        ("tier3", Json::from(agent.tier3.as_str())),
         ("delegation", delegation_json(&agent.delegation)),
     ])
 }

@@ -162,7 +162,7 @@ impl Judged {
         &self.decision
     }
 
-    /// `claimed` or `observed`.
+    /// `unclaimed`, `claimed` or `observed`.
     #[must_use]
     pub const fn binding(&self) -> &'static str {
         self.binding

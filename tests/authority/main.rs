@@ -27,6 +27,7 @@ mod alone;
 mod amend;
 mod amend_fleet;
 mod api_server;
+mod bindings;
 mod custody;
 mod elsewhere;
 mod enrol;

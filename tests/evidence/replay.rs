@@ -291,6 +291,11 @@ fn an_input_of_another_decision_is_refused() {
         ("reviewer", "somebody", "agent.id"),
         (r#""version":"1.0.0""#, r#""version":"1.0.1""#, "agent.version"),
         (r#""binding":"claimed""#, r#""binding":"observed""#, "agent.binding"),
+        (
+            r#""binding":"claimed","delegation""#,
+            r#""binding":"claimed","tier3":"claimed","delegation""#,
+            "agent.tier3",
+        ),
         (r#""id":"c1""#, r#""id":"c9""#, "call.id"),
         (r#""tier":"T1""#, r#""tier":"T0""#, "tool.tier"),
         (r#""mode":"enforce""#, r#""mode":"simulate""#, "run.mode"),

@@ -157,6 +157,7 @@ impl Estate {
             "apiVersion": "wicketgate.dev/v1", "kind": "AgentManifest",
             "metadata": {"name": "test-agent", "version": version, "owner": "tests@example.com"},
             "spec": {"status": "active",
+                "binding": {"minimum": "unclaimed"},
                 "model": {"provider": "example", "names": ["test-model"]},
                 "instructions": [{"sha256": "ab".repeat(32), "scope": "whole"}],
                 "tools": tools,

@@ -74,7 +74,7 @@ fn many_first_calls_at_once_open_one_run() {
         let data = opened(&world, &all[0]);
         assert_eq!(data["implicit"], "named");
         assert_eq!(data["thread"], "a");
-        assert_eq!(data["binding"], "claimed");
+        assert_eq!(data["binding"], "unclaimed");
         assert_eq!(data["model"], "", "nothing is claimed for an agent that claims nothing");
         assert_eq!(life.road.load().0, 2);
     });

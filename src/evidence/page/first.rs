@@ -225,10 +225,15 @@ fn own_limits(survey: &Survey<'_>) -> Vec<String> {
         stories().any(|run| text(run, "status") == "cut"),
         "runs that begin before or end after the span are not complete here",
     );
-    let claimed = |run: &Json| run.get("opening").map(|o| text(o, "binding")) == Some("claimed");
+    let bound =
+        |run: &Json, word: &str| run.get("opening").map(|o| text(o, "binding")) == Some(word);
     say(
-        stories().any(claimed),
+        stories().any(|run| bound(run, "claimed")),
         "model and instructions: they are the agent's own claim, nobody observed them",
+    );
+    say(
+        stories().any(|run| bound(run, "unclaimed")),
+        "which model and instructions ran: the agent claimed none",
     );
     say(
         stories().any(|run| number(run, "unenforced") > 0),

@@ -249,6 +249,10 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
         say("model and instructions: they are the agent's own claim");
     }
     let mut asked = case.strands.iter().flat_map(Strand::asked);
+    if asked.any(|line| line.is(Kind::RunOpened) && line.text("binding") == Some("unclaimed")) {
+        say("which model and instructions ran: the agent claimed none");
+    }
+    let mut asked = case.strands.iter().flat_map(Strand::asked);
     if asked.any(|line| line.is(Kind::PostureObserved)) {
         say(
             "that agents had no way past the gate: what is recorded of their isolation is their own word",

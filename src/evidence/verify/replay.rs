@@ -17,7 +17,7 @@ use crate::domain::commitment::derived;
 use crate::domain::decision::{Course, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
-use crate::domain::tier::Tier;
+use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::evidence::approvals::broken;
 use crate::evidence::bundle::{AGENT, Files, agent_files};
@@ -175,9 +175,10 @@ fn not_asked(line: &Line) -> Result<(), String> {
     for reason in reasons {
         let text = |name| reason.get(name).and_then(Json::as_str).unwrap_or_default();
         let (code, detail) = (text("code"), text("detail"));
-        let of_policy = [Code::PolicyDenied, Code::PolicyError, Code::CallHeld]
-            .into_iter()
-            .any(|policy| policy.as_str() == code);
+        let of_policy =
+            [Code::PolicyDenied, Code::BindingInsufficient, Code::PolicyError, Code::CallHeld]
+                .into_iter()
+                .any(|policy| policy.as_str() == code);
         if of_policy && !matches!(detail, "no_policy" | "policy_ended") {
             return Err(format!("a policy's word (`{code}`) without the input it was asked with"));
         }
@@ -240,6 +241,7 @@ impl Told<'_> {
             ("agent", Some("version"), said("version")),
             ("agent", Some("manifest"), manifest.as_deref()),
             ("agent", Some("binding"), self.line.text("binding")),
+            ("agent", Some("binding"), said("binding")),
             ("run", Some("id"), Some(run.as_str())),
             ("run", Some("mode"), said("mode")),
             ("tool", Some("name"), draft.tool.as_ref().map(|tool| tool.as_str())),
@@ -306,7 +308,7 @@ impl Told<'_> {
         }
     }
 
-    /// Owner and labels of the agent, where the manifest is here. That it is the manifest is A1.
+    /// Owner, labels and binding, where the manifest is here. That it is the manifest is A1.
     fn manifest(&self) -> Result<(), String> {
         let digest = self.opened.text("manifest").and_then(Digest::parse);
         let names = digest.map(|digest| [AGENT.to_owned(), agent_files(&digest).0]);
@@ -327,7 +329,39 @@ impl Told<'_> {
                 "the policy was told another owner or other labels than the manifest's".into()
             );
         }
-        Ok(())
+        self.accepted(value.pointer("/spec").unwrap_or(&serde_json::Value::Null))
+    }
+
+    /// The run is bound as well as the manifest asks for, and the policy was told how well a T3 call has to
+    /// be: as the manifest says, or stricter below another run. A version that did not tell it asked for
+    /// `observed`.
+    fn accepted(&self, spec: &serde_json::Value) -> Result<(), String> {
+        let said = |name: &str| spec.pointer(name).and_then(serde_json::Value::as_str);
+        let list = |name: &str| spec.pointer(name).and_then(serde_json::Value::as_array);
+        let listed = |name: &str| list(name).is_some_and(|all| !all.is_empty());
+        let least = said("/binding/minimum").map_or_else(
+            || match listed("/model/names") || listed("/instructions") {
+                true => Some(Binding::Claimed),
+                false => Some(Binding::Unclaimed),
+            },
+            Binding::parse,
+        );
+        let bound = self.opened.text("binding").and_then(Binding::parse);
+        let own = self.opened.entry.draft.data.get("auth").and_then(|auth| auth.get("method"));
+        // The gate's own test is of no agent's run.
+        let own = own.and_then(Json::as_str) == Some("internal");
+        if !own && (bound.is_none() || least.is_none() || bound < least) {
+            return Err("the run is bound to its model by less than the manifest accepts".into());
+        }
+        let demand = Binding::parse(said("/binding/tier3").unwrap_or("observed"));
+        let agent = self.at("agent");
+        let told = agent.get("tier3").map_or(Some("observed"), Json::as_str);
+        let told = told.and_then(Binding::parse);
+        let below = self.opened.entry.draft.data.get("delegation").is_some();
+        if told.is_some() && (told == demand || below && told > demand) {
+            return Ok(());
+        }
+        Err("the policy was told another `agent.tier3` than the manifest says".into())
     }
 
     /// The approvals of the call that are recorded before it was judged.

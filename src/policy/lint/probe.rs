@@ -98,6 +98,7 @@ fn document(engine: &RegoEngine, tool: &str, kind: &str, tier: Tier) -> Json {
         ("labels", empty()),
         ("manifest", digest()),
         ("binding", text("observed")),
+        ("tier3", text("observed")),
         ("delegation", list()),
     ]);
     let run = Json::object([

@@ -103,7 +103,8 @@ pub(super) static INPUT: Shape = Shape::Object(&[
             has("owner", Shape::Text),
             has("labels", Shape::Texts),
             has("manifest", Shape::Text),
-            has("binding", Shape::OneOf(&["claimed", "observed"])),
+            has("binding", Shape::OneOf(&["unclaimed", "claimed", "observed"])),
+            has("tier3", Shape::OneOf(&["unclaimed", "claimed", "observed"])),
             has(
                 "delegation",
                 Shape::List(&Shape::Object(&[

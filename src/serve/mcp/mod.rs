@@ -34,6 +34,7 @@ mod call;
 mod exchange;
 mod holds;
 mod http;
+mod ids;
 mod legacy;
 mod level;
 mod list;
