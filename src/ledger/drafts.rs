@@ -165,8 +165,8 @@ fn asked_by(by: &Proposer) -> Json {
 
 /// The hold that approvals released, if any did.
 fn approvals(resumed: &Resumed) -> Option<(&'static str, Json)> {
-    let nonce = || vec![Json::from(resumed.nonce.as_str())].into();
-    (!resumed.approvals.is_empty()).then(|| ("approvals", nonce()))
+    let nonce = Json::from(resumed.nonce.as_str());
+    (!resumed.approvals.is_empty()).then(|| ("approvals", Json::from(vec![nonce])))
 }
 
 /// The break-glass order under which a call runs, as its entry shows it.

@@ -121,7 +121,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
         shared: Arc::clone(&shared),
     };
     let found = Found { mark: mark.as_ref(), healed, durability, issued };
-    let opening = opening(writer, &leased, &found, behind)?;
+    let opening = opening(writer, &leased, &found, behind);
     sequencer.journal = Some(std::mem::replace(&mut writer.journal, Box::new(spool::NoJournal)));
     let started = sequencer.write(opening).await;
     let closed = match started {
@@ -375,7 +375,7 @@ fn opening(
     leased: &Leased,
     found: &Found<'_>,
     behind: Option<i64>,
-) -> Result<Vec<Written>, Refused> {
+) -> Vec<Written> {
     let settings = &writer.shared.settings;
     let (mark, healed) = (found.mark, found.healed);
     let mut opening = Vec::new();
@@ -421,7 +421,7 @@ fn opening(
         ]);
         opening.push(Written::bare(Draft::of(Kind::LedgerRecovered, data)));
     }
-    Ok(opening)
+    opening
 }
 
 /// What a `writer.started` says.
