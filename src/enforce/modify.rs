@@ -50,7 +50,7 @@ impl Road {
         };
         // Before the old one ends: what cannot be asked changes nothing.
         let other = self.decode(run, request)?;
-        let slot = Arc::clone(&self.slots).acquire_owned().await.ok();
+        let slot = Some(self.slots.wait(self.agents.load().count(), &run.opener.name).await);
         let Entered::Ready(ready) = self.enter(run, other, slot)? else { return Err(missing()) };
         let reason = format!("modified: asked again as `{id}`");
         let ended = ledger::closing::held_ended(*run.id(), call, false, &reason);
