@@ -199,6 +199,8 @@ async fn open_gate(
         in_flight_max: usize::try_from(limits.in_flight_max).unwrap_or(usize::MAX),
         open_runs_max: usize::try_from(limits.open_runs_max).unwrap_or(usize::MAX),
         hold: Duration::from_secs(limits.hold_seconds),
+        run_idle: Duration::from_secs(limits.run_idle_seconds),
+        run_wall: Some(Duration::from_secs(limits.run_wall_seconds)),
         pending_max: usize::try_from(checked.config.approvals.pending_max).unwrap_or(usize::MAX),
         pending_all_max: usize::try_from(checked.config.approvals.pending_all_max)
             .unwrap_or(usize::MAX),

@@ -229,6 +229,10 @@ pub struct Limits {
     pub sandboxes_max: u64,
     /// Open runs.
     pub open_runs_max: u64,
+    /// Seconds until a run of which nothing is asked is sealed.
+    pub run_idle_seconds: u64,
+    /// Seconds a run may be open whose manifest sets no `wall_seconds`.
+    pub run_wall_seconds: u64,
     /// Seconds until a held call expires.
     pub hold_seconds: u64,
     /// Milliseconds a caller waits for the ledger.

@@ -244,7 +244,7 @@ impl Road {
         };
         // What is on the books was parsed when it was held.
         let call = ToolCall::parse(asking, hold.tool.as_str(), &hold.args).ok()?;
-        let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
+        let slot = self.slots.wait(self.agents.load().count(), &run.opener.name).await;
         let fingerprint = self.fingerprint(&call);
         let New { sender, facts, cancel, turn, slot, .. } =
             run.take_up(&call, (fingerprint, slot), &self.settings.attested)?;
@@ -294,16 +294,21 @@ impl Road {
             Undecided::Ledger(ledger::Error::Unknown) => (Place::Doubted, true),
             // The hold ended otherwise in the same moment.
             Undecided::Ledger(ledger::Error::CallTaken) => (Place::Booked, true),
-            Undecided::Ledger(_) | Undecided::Cancelled | Undecided::StillHeld => {
-                (Place::Held, false)
-            }
+            Undecided::Ledger(_)
+            | Undecided::Gate(_)
+            | Undecided::Cancelled
+            | Undecided::StillHeld => (Place::Held, false),
         };
         run.left(id, place, Went::NotRun);
         // WHY: asked once it is held again: from here on whoever cancels finds it among the held ones.
         let cancelled = !over && cancel.is_cancelled();
         let answer = match why {
             Undecided::Ledger(error) if !cancelled => Err(Fault::of_ledger(error).about(id)),
-            Undecided::Ledger(_) | Undecided::Cancelled | Undecided::StillHeld => {
+            Undecided::Gate(condition) if !cancelled => Err(condition.fault().about(id)),
+            Undecided::Ledger(_)
+            | Undecided::Gate(_)
+            | Undecided::Cancelled
+            | Undecided::StillHeld => {
                 self.remembered(run, id).await.and_then(|books| self.recalled(run, &books.recalled))
             }
         };
@@ -311,7 +316,8 @@ impl Road {
             Undecided::Ledger(_) if over => {}
             _ if cancelled => self.cancel_held(run, id, cancel.why()),
             Undecided::Cancelled | Undecided::StillHeld => self.watch_hold_of(run, id).await,
-            Undecided::Ledger(_) => {
+            // WHY: for as long as the hold lasts; the approval counts once the gate is fit again.
+            Undecided::Ledger(_) | Undecided::Gate(_) => {
                 self.watch_hold_of(run, id).await;
                 self.weigh_later(run, id);
             }

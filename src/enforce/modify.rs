@@ -118,7 +118,7 @@ impl Road {
         };
         // Before the old one ends: what cannot be asked changes nothing.
         let asked = self.decode(run, request)?;
-        let slot = Arc::clone(&self.slots).acquire_owned().await.ok();
+        let slot = Some(self.slots.wait(self.agents.load().count(), &run.opener.name).await);
         let Entered::Ready(mut ready) = self.enter(run, asked, slot)? else {
             return Err(missing());
         };

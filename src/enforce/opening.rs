@@ -30,6 +30,7 @@ use crate::ledger::drafts::{self, Written, clip};
 use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self};
+use crate::limits::shares;
 use crate::policy::input::{AgentFacts, delegation_json};
 use crate::telemetry::trace;
 
@@ -157,7 +158,7 @@ impl Road {
         caller: &Caller,
         opening: Opening,
     ) -> Result<Opened, Fault> {
-        self.may_open(&opening)?;
+        let place = self.may_open(caller, &opening)?;
         // No manifest is replaced between here and the books.
         let _turn = self.turn.read().await;
         let caller = &self.current(caller)?;
@@ -171,7 +172,8 @@ impl Road {
         let binding = self.check_claims(caller, Face::Grpc, Some(&opening), above).await?;
         let (token, hash) = self.tokens.issue(&*self.entropy);
         let handle = Handle::Token(hash);
-        let (run, receipt) = self.put_open(caller, below, opening, binding, &handle).await?;
+        let (run, receipt) =
+            self.put_open(caller, below, opening, binding, (&handle, place)).await?;
         let (id, expires, determined) = (run.id, run.expires, run.determined());
         Ok(Opened { run: id, token, expires, binding: binding.as_str(), determined, receipt })
     }
@@ -183,11 +185,11 @@ impl Road {
         opening: Opening,
         handle: &Handle,
     ) -> Result<Arc<Run>, Fault> {
-        self.may_open(&opening)?;
+        let place = self.may_open(caller, &opening)?;
         let _turn = self.turn.read().await;
         let caller = &self.current(caller)?;
         let binding = self.check_claims(caller, Face::Mcp, None, None).await?;
-        Ok(self.put_open(caller, None, opening, binding, handle).await?.0)
+        Ok(self.put_open(caller, None, opening, binding, (handle, place)).await?.0)
     }
 
     /// Puts the opening on the books, and watches over the run from then on.
@@ -197,7 +199,7 @@ impl Road {
         below: Option<Below>,
         mut opening: Opening,
         binding: Binding,
-        handle: &Handle,
+        (handle, place): (&Handle, shares::Place),
     ) -> Result<(Arc<Run>, Receipt), Fault> {
         let manifest = &caller.manifest;
         let parent = below.as_ref().map(Below::parent).cloned();
@@ -210,7 +212,8 @@ impl Road {
         let granted = grants(manifest, parent.as_deref());
         let now = self.clock.now();
         let id = keeping.run_id(|| random16(&*self.entropy));
-        let expires = manifest.limits.wall_seconds.map(|s| now.plus(Duration::from_secs(s)));
+        let wall = manifest.limits.wall_seconds.map(Duration::from_secs);
+        let expires = wall.or(self.settings.run_wall).map(|wall| now.plus(wall));
         let expires = earlier(expires, parent.as_ref().and_then(|parent| parent.expires));
         let mode = mode_of(&opening, manifest, parent.as_deref());
         let agent = agent_facts(manifest, binding, parent.as_deref());
@@ -254,7 +257,11 @@ impl Road {
             token: handle.token(&id),
             ordered: self.settings.bounds.ordered.contains(&manifest.name),
             thread: handle.thread(),
-            state: Mutex::new(State { touched: self.clock.monotonic(), ..State::default() }),
+            state: Mutex::new(State {
+                touched: self.clock.monotonic(),
+                place: Some(place),
+                ..State::default()
+            }),
             released: AtomicU64::new(0),
             idle: Notify::new(),
             words: tokio::sync::Mutex::default(),
@@ -286,18 +293,16 @@ impl Road {
         self.watch_idle(run);
     }
 
-    fn may_open(&self, opening: &Opening) -> Result<(), Fault> {
-        if self.stop.is_cancelled() {
-            return Err(Fault::new(Code::Shutdown, "the gate is draining"));
+    fn may_open(&self, caller: &Caller, opening: &Opening) -> Result<shares::Place, Fault> {
+        if let Some(condition) = self.condition() {
+            return Err(condition.fault());
         }
-        if self.engine.load().is_none() {
-            return Err(Fault::new(Code::NotReady, "no policy bundle is in force"));
-        }
-        if self.runs.len() >= self.settings.open_runs_max {
+        let agents = self.agents.load().count();
+        let Some(place) = self.places.take(agents, &caller.manifest.name) else {
             let mut fault = Fault::new(Code::Overloaded, "too many runs are open");
             fault.retry_after = Some(Duration::from_secs(5));
             return Err(fault);
-        }
+        };
         let modes = ["", Mode::Enforce.as_str(), Mode::Simulate.as_str(), REPLAY];
         if !modes.contains(&opening.mode.as_str()) {
             let mode = clip(&opening.mode, 32);
@@ -310,7 +315,7 @@ impl Road {
             let message = format!("at most {most} labels of {name} and {value} bytes");
             return Err(Fault::new(Code::RequestMalformed, message).detail("run.labels"));
         }
-        Ok(())
+        Ok(place)
     }
 
     /// Validity and binding; a mismatch is recorded as `manifest.refused` before it is told. `parent`: the

@@ -102,6 +102,7 @@ impl Road {
         let spent =
             all.map(|spending| spent(spending, &toolbox)).fold(Spent::default(), Spent::plus);
         let state = run.state.get_mut();
+        state.place = Some(self.places.keep(&run.opener.name));
         let held = found.held().filter_map(|(call, _)| past.held.get_key_value(call));
         state.held_tools = held.map(|(call, tool)| (call.clone(), tool.clone())).collect();
         state.taken_up = state.held_tools.clone();

@@ -28,6 +28,10 @@ pub struct Settings {
     pub pending_all_max: usize,
     /// How long an implicit run stays open without a call.
     pub idle: Duration,
+    /// How long a run that was opened by name stays open without a call, of its own or of a run below it.
+    pub run_idle: Duration,
+    /// How long a run may be open whose manifest says nothing of it; none: without end.
+    pub run_wall: Option<Duration>,
     /// How long a caller waits for an outcome to be on the books before it is told `call.unknown`.
     pub settle_wait: Duration,
     /// Between two summaries of rejected requests.
@@ -55,6 +59,8 @@ impl Default for Settings {
             pending_max: 10,
             pending_all_max: 1000,
             idle: Duration::from_secs(15 * 60),
+            run_idle: Duration::from_secs(3600),
+            run_wall: None,
             settle_wait: Duration::from_secs(4),
             reject_period: Duration::from_secs(10),
             judge_apart: true,

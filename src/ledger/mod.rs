@@ -310,7 +310,10 @@ impl Ledger {
     }
 
     /// Refuses at once what would only queue behind a store that is failing.
-    fn open_for_intents(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// `Unavailable`: why nothing new is taken.
+    pub fn open_for_intents(&self) -> Result<(), Error> {
         match &*self.status.borrow() {
             Status::Ready => Ok(()),
             Status::Starting(why) | Status::Failing(why) => Err(Error::Unavailable(why.clone())),
