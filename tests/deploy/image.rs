@@ -280,6 +280,22 @@ fn trust(files: &Path, state: &Path) {
     std::fs::write(state.join("trust.txt"), text).unwrap();
 }
 
+/// The file of a build before the newest step of the schema.
+fn older(ledger: &Path) {
+    let mut steps: Vec<_> = std::fs::read_dir(top("migrations/sqlite"))
+        .unwrap()
+        .map(|one| one.unwrap().path())
+        .collect();
+    steps.sort();
+    steps.pop();
+    let version = steps.len().to_string();
+    let mut make = vec!["make", ledger.to_str().unwrap(), version.as_str()];
+    make.extend(steps.iter().map(|step| step.to_str().unwrap()));
+    python(SQLITE, &make);
+    chown(ledger, Some(GATE), Some(GATE)).unwrap();
+    std::fs::set_permissions(ledger, PermissionsExt::from_mode(0o600)).unwrap();
+}
+
 /// Whatever SQLite spills, it spills into memory. Two thousand calls take ten seconds: the first file was wanted after 48 entries, the next
 /// ones depend on sizes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -305,20 +321,8 @@ async fn on_a_read_only_root_without_tmp_two_thousand_calls_an_export_a_verify_a
         !root.join("tmp").exists() && !root.join("var/tmp").exists(),
         "there is nowhere to write"
     );
-    // The file of a build before the newest step of the schema, with rows that the step walks over.
     let ledger = state.join("ledger.sqlite");
-    let mut steps: Vec<_> = std::fs::read_dir(top("migrations/sqlite"))
-        .unwrap()
-        .map(|one| one.unwrap().path())
-        .collect();
-    steps.sort();
-    steps.pop();
-    let version = steps.len().to_string();
-    let mut make = vec!["make", ledger.to_str().unwrap(), version.as_str()];
-    make.extend(steps.iter().map(|step| step.to_str().unwrap()));
-    python(SQLITE, &make);
-    chown(&ledger, Some(GATE), Some(GATE)).unwrap();
-    std::fs::set_permissions(&ledger, PermissionsExt::from_mode(0o600)).unwrap();
+    older(&ledger);
 
     let claimed = crate::support::ports::Port::claim();
     let url = format!("http://127.0.0.1:{}", claimed.number());
