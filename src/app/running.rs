@@ -31,6 +31,7 @@ use crate::replay::fork::Forked;
 use crate::replay::player::Player;
 use crate::replay::shelf::Shelf;
 use crate::serve::Readiness;
+use crate::serve::operator::Hindered;
 use crate::tool::mcp::{Upstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
 
@@ -67,6 +68,8 @@ pub(super) struct Running {
     pub hurry: CancellationToken,
     /// The certificates of its listeners.
     pub doors: OnceLock<Doors>,
+    /// Whether operators are answered at their address.
+    pub hindered: OnceLock<Hindered>,
 }
 
 /// What the holder of the gate asks; it ends when nobody holds the gate any more.
@@ -95,7 +98,7 @@ pub(super) async fn start(
     let (ledger, writer) = Ledger::new(books.settings, books.parts);
     let (recovered_out, recovered) = oneshot::channel();
     let reasons = vec!["starting".to_owned()];
-    let starting = Readiness { ready: false, reasons, notes: Vec::new() };
+    let starting = Readiness { reasons, ..Readiness::default() };
     let (readiness, ready) = watch::channel(starting);
     let running = Running {
         stop: CancellationToken::new(),
@@ -114,6 +117,7 @@ pub(super) async fn start(
         bound: OnceLock::new(),
         hurry: CancellationToken::new(),
         doors: OnceLock::new(),
+        hindered: OnceLock::new(),
     };
     let running = Arc::new(running);
     let upstreams = running.upstreams.load();
@@ -318,7 +322,7 @@ async fn finish(
     mut asked: Asked,
 ) -> Ended {
     let reasons = vec!["draining".into()];
-    running.readiness.send_replace(Readiness { ready: false, reasons, notes: Vec::new() });
+    running.readiness.send_replace(Readiness { started: true, reasons, ..Readiness::default() });
     tracing::info!("draining");
     let within = Duration::from_secs(checked.config.limits.drain_seconds);
     if let Some(road) = running.road.get() {
@@ -432,6 +436,12 @@ impl Running {
             .collect()
     }
 
+    /// Whether agents can be let at the gate: see [`Readiness::started`].
+    fn has_started(&self) -> bool {
+        let in_force = self.road.get().is_some_and(|road| road.engine().is_some());
+        self.bound.get().is_some() && (in_force || self.ledger.status().borrow().waits())
+    }
+
     /// Says whether calls can be governed, and if not, everything that is missing.
     pub fn tell(&self) {
         let mut reasons = Vec::new();
@@ -459,15 +469,17 @@ impl Running {
                 reasons.extend(road.posture_reasons());
             }
         }
+        reasons.extend(self.hindered.get().and_then(Hindered::reason));
         reasons.extend(self.doors.get().map(Doors::reasons).unwrap_or_default());
         if self.road.get().is_some_and(|road| !road.grants_anything()) {
             reasons.push("manifests: no agent is granted a tool".to_owned());
         }
-        let next = Readiness { ready: reasons.is_empty(), reasons, notes: self.notes() };
+        let started = self.readiness.borrow().started || self.has_started();
+        let next = Readiness { started, ready: reasons.is_empty(), reasons, notes: self.notes() };
         self.readiness.send_if_modified(|now| {
             let changed = *now != next;
             if changed {
-                let Readiness { ready, reasons, notes } = &next;
+                let Readiness { ready, reasons, notes, .. } = &next;
                 tracing::info!(ready, ?reasons, ?notes, "readiness");
                 *now = next;
             }

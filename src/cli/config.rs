@@ -118,6 +118,7 @@ fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
         return wrong;
     }
     warnings.extend(config::operators::unheard(config));
+    warnings.extend(passing(config, &config::environment));
     let bound = config.bindings(&config::environment);
     match (manifests(config), bound) {
         (Ok(callers), Ok(bound)) => {
@@ -131,6 +132,21 @@ fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
         }
         (callers, bound) => callers.err().into_iter().chain(bound.err()).flatten().collect(),
     }
+}
+
+/// Set by Kubernetes in every container.
+const IN_A_POD: &str = "KUBERNETES_SERVICE_HOST";
+
+/// A ledger that ends with its pod, if this is one. Whether a volume outlives the pod cannot be seen from inside.
+fn passing(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let config::Ledger::Sqlite(sqlite) = &config.ledger else { return None };
+    env(IN_A_POD).map(|_| {
+        format!(
+            "ledger: `{}` ends with its directory: in an emptyDir every entry is gone with the pod, and the next pod begins another chain; \
+             set `ledger.postgres`, or mount a volume that outlives the pod",
+            sqlite.path.display()
+        )
+    })
 }
 
 /// Commands and servers that this machine cannot isolate as they must be.

@@ -135,6 +135,21 @@ pub enum Status {
     Stopped,
 }
 
+/// Why nothing is written before the first try.
+const UNTRIED: &str = "not started";
+
+impl Status {
+    /// Whether it was tried in vain and is tried again: something outside of this process is away.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        match self {
+            Self::Starting(why) => why != UNTRIED,
+            Self::Failing(_) => true,
+            Self::Ready | Self::Full | Self::Fenced(_) | Self::Broken(_) | Self::Stopped => false,
+        }
+    }
+}
+
 #[cfg(feature = "gate")]
 /// What a writer is told about itself and its bounds.
 #[derive(Clone, Debug)]
@@ -277,7 +292,7 @@ impl Ledger {
         let (intents, intents_in) = mpsc::channel(settings.queue_max);
         let (owed, owed_in) = mpsc::channel(settings.queue_max);
         let (later, later_in) = mpsc::channel(later::OUTSTANDING);
-        let (status_out, status) = watch::channel(Status::Starting("not started".into()));
+        let (status_out, status) = watch::channel(Status::Starting(UNTRIED.into()));
         let shared = Arc::new(Shared {
             settings,
             store: Arc::clone(&parts.store),

@@ -273,9 +273,19 @@ impl Sidecar {
 
     /// `/readyz`: status line and body; none while nobody listens.
     pub async fn readiness(&self) -> Option<(bool, String)> {
+        self.probed("/readyz").await
+    }
+
+    /// `/startupz`, in the same way.
+    pub async fn startup(&self) -> Option<(bool, String)> {
+        self.probed("/startupz").await
+    }
+
+    async fn probed(&self, path: &str) -> Option<(bool, String)> {
         let mut stream = tokio::net::TcpStream::connect(self.operator()?).await.ok()?;
-        let request = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        stream.write_all(request).await.ok()?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
         let mut text = String::new();
         let read = stream.read_to_string(&mut text);
         tokio::time::timeout(std::time::Duration::from_secs(2), read).await.ok()?.ok()?;

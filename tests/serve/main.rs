@@ -17,6 +17,9 @@ mod traces;
 
 #[path = "../support/collector.rs"]
 mod collector;
+#[allow(dead_code, reason = "other tests ask it more")]
+#[path = "../support/waiting.rs"]
+mod waiting;
 
 use std::sync::{Arc, OnceLock};
 
