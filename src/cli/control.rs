@@ -274,7 +274,7 @@ async fn fleet(args: &Fleet) -> Result<Exit, Exit> {
         ));
     }
     for origin in list(&body, "never_seen") {
-        let origin = crate::operator::visible(origin.as_str().unwrap_or_default());
+        let origin = visible(origin.as_str().unwrap_or_default());
         say(format!("{origin}  NEVER SHOWED ITSELF, and has open runs"));
     }
     Ok(Exit::Ok)

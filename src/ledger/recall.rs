@@ -244,6 +244,7 @@ mod tests {
             seq: 0,
             leaf: a,
             run_seq: 0,
+            binding: None,
         };
         let known = |tool: Option<ToolName>, args: Option<&[u8]>, mark| Remembered {
             recalled: Recalled::mint(

@@ -189,7 +189,7 @@ fn bind(
     shutdown: CancellationToken,
 ) -> Result<Running, Error> {
     let failed = |source| Error::Bind { place: settings.addr.to_string(), source };
-    let bound = match std::net::TcpListener::bind(settings.addr) {
+    let bound = match TcpListener::bind(settings.addr) {
         Err(error) if !settings.patient || error.kind() != ErrorKind::AddrInUse => {
             return Err(failed(error));
         }
