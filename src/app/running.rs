@@ -379,6 +379,17 @@ fn note(upstream: &Upstream) -> Option<String> {
     (!what.is_empty()).then(|| format!("server `{name}`: {}", what.join("; ")))
 }
 
+/// Whether the ledger was tried in vain and is tried again: something outside of this process is away.
+fn waits(status: &Status) -> bool {
+    match status {
+        Status::Starting(why) => why != ledger::UNTRIED,
+        Status::Failing(_) => true,
+        Status::Ready | Status::Full | Status::Fenced(_) | Status::Broken(_) | Status::Stopped => {
+            false
+        }
+    }
+}
+
 fn drifts(drift: &Drift) -> String {
     match drift {
         Drift::Same => "is what was signed".to_owned(),
@@ -439,7 +450,7 @@ impl Running {
     /// Whether agents can be let at the gate: see [`Readiness::started`].
     fn has_started(&self) -> bool {
         let in_force = self.road.get().is_some_and(|road| road.engine().is_some());
-        self.bound.get().is_some() && (in_force || self.ledger.status().borrow().waits())
+        self.bound.get().is_some() && (in_force || waits(&self.ledger.status().borrow()))
     }
 
     /// Says whether calls can be governed, and if not, everything that is missing.

@@ -3,15 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http::header::{ACCEPT, HOST};
-use http::request::Builder;
+use http::header::{ACCEPT, HeaderValue};
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::Bytes;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::net::UnixStream;
 
+use super::mcp::exchange::{Ask, Gate};
 use super::{Exit, block_on, complain, say};
 use crate::operator::visible;
 use crate::witness::Remote;
@@ -64,12 +60,12 @@ async fn ask(args: &Args) -> Result<Exit, String> {
         (_, true) => "/startupz",
         (false, false) => "/readyz",
     };
-    let request = Request::builder().method(Method::GET).header(ACCEPT, "text/plain");
     if let Some(socket) = &args.socket {
-        let asked = tokio::time::timeout(WITHIN, on_socket(socket, request, path)).await;
-        let asked = asked.unwrap_or_else(|_late| Err("no answer in time".to_owned()));
-        return asked.map_err(|why| format!("`{}`: {why}", socket.display()));
+        let asked = tokio::time::timeout(WITHIN, on_socket(socket, path)).await;
+        let late = |_late| Err(format!("`{}`: no answer in time", socket.display()));
+        return asked.unwrap_or_else(late);
     }
+    let request = Request::builder().method(Method::GET).header(ACCEPT, "text/plain");
     let read =
         |path: &PathBuf| std::fs::read(path).map_err(|e| format!("`{}`: {e}", path.display()));
     let ca = args.ca.as_ref().map(read).transpose()?;
@@ -85,27 +81,12 @@ fn printed(status: StatusCode, body: &[u8]) -> Exit {
 }
 
 /// The same on a Unix socket.
-async fn on_socket(socket: &Path, request: Builder, path: &str) -> Result<Exit, String> {
-    let stream = UnixStream::connect(socket).await.map_err(|e| e.to_string())?;
-    let shaken = http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = shaken.map_err(|e| e.to_string())?;
-    let request = request.uri(path).header(HOST, "localhost").body(Empty::<Bytes>::new());
-    let asking = async {
-        let answer = sender.send_request(request.map_err(|e| e.to_string())?).await;
-        let (head, body) = answer.map_err(|e| e.to_string())?.into_parts();
-        let body = Limited::new(body, ANSWER_MAX).collect().await.map_err(|e| e.to_string())?;
-        Ok(printed(head.status, &body.to_bytes()))
-    };
-    tokio::pin!(asking, connection);
-    let mut over = false;
-    loop {
-        tokio::select! {
-            biased;
-            answer = &mut asking => return answer,
-            ended = &mut connection, if !over => {
-                ended.map_err(|e| e.to_string())?;
-                over = true;
-            }
-        }
-    }
+async fn on_socket(socket: &Path, path: &str) -> Result<Exit, String> {
+    let (method, body) = (Method::GET, Bytes::new());
+    let headers = vec![(ACCEPT, HeaderValue::from_static("text/plain"))];
+    let ask = Ask { method, path: path.to_owned(), headers, body };
+    let answer = Gate { socket: socket.to_owned() }.send(ask).await.map_err(|e| e.to_string())?;
+    let status = answer.status;
+    let body = answer.whole().await.map_err(|e| e.to_string())?;
+    Ok(printed(status, &body))
 }

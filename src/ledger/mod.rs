@@ -136,19 +136,7 @@ pub enum Status {
 }
 
 /// Why nothing is written before the first try.
-const UNTRIED: &str = "not started";
-
-impl Status {
-    /// Whether it was tried in vain and is tried again: something outside of this process is away.
-    #[must_use]
-    pub fn waits(&self) -> bool {
-        match self {
-            Self::Starting(why) => why != UNTRIED,
-            Self::Failing(_) => true,
-            Self::Ready | Self::Full | Self::Fenced(_) | Self::Broken(_) | Self::Stopped => false,
-        }
-    }
-}
+pub const UNTRIED: &str = "not started";
 
 #[cfg(feature = "gate")]
 /// What a writer is told about itself and its bounds.

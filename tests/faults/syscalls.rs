@@ -131,36 +131,3 @@ async fn a_failed_sync_ends_service_and_releases_nothing_that_is_not_on_the_book
     }
     assert!(ended >= 5, "only {ended} failed syncs ended the program");
 }
-
-/// An error of the disk that passes ends no gate: the same batch is tried again until it is written.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_error_of_the_disk_that_passes_is_waited_out_without_a_restart() {
-    for error in ["EIO", "ENOSPC", "EDQUOT", "EROFS"] {
-        let tool = Tool::start().await;
-        let estate = Estate::sqlite(&tool);
-        let mut sidecar = traced(&estate, &format!("pwrite64:error={error}:when=400..430"));
-        sidecar.ready().await;
-        let agent = sidecar.open().await;
-        let mut refused = 0;
-        for n in 0.. {
-            assert!(n < 1_000, "{error}: {refused} refused, none after it was served");
-            match agent.call("work.do", &format!("c-{n}"), r#"{"n":1}"#).await {
-                Ok(_) if refused > 0 => break,
-                Ok(_) => {}
-                Err(why) => {
-                    assert!(
-                        why.code.starts_with("ledger.")
-                            || ["tool.failed", "call.unknown"].contains(&&*why.code),
-                        "{error}: {why:?}"
-                    );
-                    refused += 1;
-                    crate::pause().await;
-                }
-            }
-        }
-        sidecar.ready().await;
-        agent.seal().await.unwrap();
-        sidecar.stop().await;
-        check(&estate.books, &tool, &estate.receipts);
-    }
-}

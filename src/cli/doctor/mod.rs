@@ -86,18 +86,16 @@ async fn again_and_again(args: &Args, every: Duration) -> Exit {
             _ = terminate.recv() => return Exit::Ok,
             _ = interrupt.recv() => return Exit::Ok,
             () = async {
-                match once(args).await {
-                    Once { heard: true, .. } => {
-                        pause = PAUSE;
-                        tokio::time::sleep(every).await;
-                    }
-                    Once { heard: false, .. } => {
-                        let now = pause.min(every);
-                        pause = pause.saturating_mul(2);
-                        complain(format!("again in {} s", now.as_secs()));
-                        tokio::time::sleep(now).await;
-                    }
-                }
+                let wait = if once(args).await.heard {
+                    pause = PAUSE;
+                    every
+                } else {
+                    let soon = pause.min(every);
+                    pause = pause.saturating_mul(2);
+                    complain(format!("again in {} s", soon.as_secs()));
+                    soon
+                };
+                tokio::time::sleep(wait).await;
             } => {}
         }
     }
