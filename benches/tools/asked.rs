@@ -41,6 +41,7 @@ fn sql(target: Target, relation: &str) -> Kind {
         functions: Vec::new(),
         parts: Vec::new(),
         params: 1,
+        fields: Vec::new(),
     };
     let named = Named { statement: Arc::new(statement), params: vec!["id".into()] };
     Kind::Sql(Box::new(Sql {

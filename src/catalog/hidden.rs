@@ -60,7 +60,7 @@ fn walk(value: &Json, at: &str, found: &mut Vec<String>) {
                 walk(member, &here, found);
             }
         }
-        _ => {}
+        Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) => {}
     }
 }
 

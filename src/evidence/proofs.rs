@@ -64,7 +64,7 @@ async fn inclusion(prover: &Prover<'_>, strand: &Strand) -> Result<Vec<u8>, Erro
         let seq = line.entry.seq;
         paths.insert(seq, prover.inclusion(seq).await.map_err(error)?);
     }
-    Ok(contents::inclusion(strand, (prover.size(), &prover.root()), &paths))
+    Ok(contents::inclusion(strand, (prover.size(), prover.root()), &paths))
 }
 
 async fn range(prover: &Prover<'_>, span: Span) -> Result<Vec<u8>, Error> {

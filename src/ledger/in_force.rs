@@ -43,17 +43,13 @@ impl Marks {
     /// Takes up an entry that stands before all that were taken up so far.
     fn take_up(&mut self, entry: &Entry) -> Option<()> {
         let text = |name| entry.draft.data.get(name).and_then(Json::as_str);
-        match entry.draft.kind {
-            Kind::PolicyActivated if self.bundle.is_none() => {
-                self.bundle = Some(Activated::of(entry)?);
-            }
-            Kind::ManifestBound => {
-                let (agent, version) =
-                    (text("agent")?, semver::Version::parse(text("version")?).ok()?);
-                let digest = text("digest").and_then(Digest::parse)?;
-                self.manifests.entry(agent.to_owned()).or_insert((version, digest));
-            }
-            _ => {}
+        let kind = entry.draft.kind;
+        if kind == Kind::PolicyActivated && self.bundle.is_none() {
+            self.bundle = Some(Activated::of(entry)?);
+        } else if kind == Kind::ManifestBound {
+            let (agent, version) = (text("agent")?, semver::Version::parse(text("version")?).ok()?);
+            let digest = text("digest").and_then(Digest::parse)?;
+            self.manifests.entry(agent.to_owned()).or_insert((version, digest));
         }
         Some(())
     }

@@ -115,7 +115,7 @@ fn find(value: &Value, name: &str) -> Option<String> {
             .map(str::to_owned)
             .or_else(|| members.values().find_map(|value| find(value, name))),
         Value::Array(items) => items.iter().find_map(|value| find(value, name)),
-        _ => None,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
 

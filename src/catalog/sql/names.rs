@@ -270,14 +270,20 @@ impl Names {
 /// The name an item of a SELECT has without `AS`, where that is certain (FigureColname of PostgreSQL's
 /// parse_target.c).
 fn named(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Identifier(ident) => Some(normal(ENGINE, ident)),
-        Expr::CompoundIdentifier(path) => path.last().map(|ident| normal(ENGINE, ident)),
-        Expr::Function(call) => last(&call.name),
-        Expr::Nested(inner) => named(inner),
-        Expr::Cast { expr, .. } => named(expr),
-        _ => None,
+    if let Expr::Nested(inner) | Expr::Cast { expr: inner, .. } = expr {
+        return named(inner);
     }
+    if let Expr::Function(call) = expr {
+        return last(&call.name);
+    }
+    let ident = if let Expr::CompoundIdentifier(path) = expr {
+        path.last()
+    } else if let Expr::Identifier(ident) = expr {
+        Some(ident)
+    } else {
+        None
+    };
+    ident.map(|ident| normal(ENGINE, ident))
 }
 
 fn last(name: &ObjectName) -> Option<String> {

@@ -121,9 +121,9 @@ pub fn without(text: &str, withheld: &[&str]) -> String {
             plain(&read) || plain(&decoded(&read)) || plain(&decoded(&itself))
         });
         if holds {
-            kept.push_str(&quoted(TAKEN))
+            kept.push_str(&quoted(TAKEN));
         } else {
-            kept.push_str(literal)
+            kept.push_str(literal);
         }
         rest = from.get(literal.len()..).unwrap_or_default();
     }

@@ -87,13 +87,9 @@ pub const fn rule(code: Code) -> Rule {
         Code::ManifestMismatch => {
             (G::PermissionDenied, 403, -32003, Retry::No, "the agent is not the manifest's")
         }
-        Code::BindingInsufficient => (
-            G::PermissionDenied,
-            403,
-            -32003,
-            Retry::No,
-            "the manifest's binding does not accept it",
-        ),
+        Code::BindingInsufficient => {
+            (G::PermissionDenied, 403, -32003, Retry::No, "the manifest accepts no such binding")
+        }
         Code::ToolNotGranted => {
             (G::PermissionDenied, 403, -32003, Retry::No, "the tool does not exist for this agent")
         }
