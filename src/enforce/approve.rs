@@ -27,6 +27,8 @@ use crate::limits::Went;
 use crate::policy::Resumed;
 use crate::tool::Cancel;
 
+/// How long an approval waits for a call that is being judged again.
+const AGAIN: Duration = Duration::from_secs(5);
 /// Between two tries to judge an approved call while the ledger cannot be written.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -207,8 +209,10 @@ impl Road {
         self.checker.load_full().as_ref().clone().ok_or_else(nobody)
     }
 
-    /// The hold this call is under, if this process thinks so too.
+    /// The hold this call is under, if this process thinks so too. While it is judged again it is neither held nor
+    /// over: that is waited for, for a moment.
     pub(super) async fn held(&self, run: &Run, call: &CallId) -> Result<Option<Hold>, Heard> {
+        let _ = tokio::time::timeout(AGAIN, run.off_the_road(call)).await;
         let waits = matches!(run.state.lock().calls.get(call), Some(Place::Held));
         if !waits {
             return Ok(None);

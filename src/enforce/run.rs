@@ -409,6 +409,19 @@ impl Run {
         busy || self.children().iter().any(|child| child.is_busy())
     }
 
+    /// Waits until this call is not on the road.
+    pub(super) async fn off_the_road(&self, call: &CallId) {
+        loop {
+            let told = self.idle.notified();
+            tokio::pin!(told);
+            told.as_mut().enable();
+            if !matches!(self.state.lock().calls.get(call), Some(Place::OnRoad { .. })) {
+                return;
+            }
+            told.await;
+        }
+    }
+
     /// Waits until no call is on the road.
     pub(super) async fn quiet(&self) {
         loop {

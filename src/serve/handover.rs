@@ -210,7 +210,11 @@ mod tests {
                     let permit = Arc::clone(&places).try_acquire_owned().unwrap();
                     let mut answer = http::Response::new(made());
                     Place::new(permit).keep(&mut answer);
-                    async move { Ok::<_, Infallible>(answer) }
+                    async move {
+                        // Strangers have seconds; these clients are agents.
+                        crate::serve::places::proved();
+                        Ok::<_, Infallible>(answer)
+                    }
                 };
                 driver::either(io, hyper::service::service_fn(answer), closing)
             }));

@@ -29,7 +29,7 @@ const FRONT: usize = 16;
 /// Bytes of a form that is believed in a text that was put together again.
 const TOGETHER_MIN: usize = 12;
 /// Characters of a failure's message that are passed on.
-const MESSAGE_CHARS_MAX: usize = 1024;
+const MESSAGE_CHARS_MAX: usize = 512;
 
 /// Every credential of this process, in each form it could come back in.
 #[derive(Clone, Default)]

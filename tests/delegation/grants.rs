@@ -109,7 +109,7 @@ async fn a_child_keeps_from_the_books_what_its_parent_keeps_from_them() {
     let lead = family.try_child(crate::family::LEAD, ask).await.unwrap();
     let helper = family.child("helper", &lead).await;
     // One whose manifest forbids it is no child of such a run.
-    let refused = family.try_child("plain", below(&lead)).await.err().unwrap();
+    let refused = family.try_child("plain", below(&helper)).await.err().unwrap();
     assert_eq!((&*refused.code, &*refused.detail), ("manifest.mismatch", "manifest.incognito"));
     helper.call("work.do", "a", "{}").await.unwrap();
     assert_eq!(family.of_run(&helper.run, "run.opened")[0]["data"]["incognito"], true);

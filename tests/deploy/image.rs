@@ -160,6 +160,10 @@ fn furnish(dir: &Path) -> Vec<String> {
     let secret = "wicketgate keygen --out fleet.pem\n\
                   echo 'fleet: {key: /run/secrets/wicketgate/fleet.pem}' >> wicketgate.yaml";
     commands(dir, secret);
+    // The agents of these tests speak MCP, which claims no model.
+    let accepts = "sed -i 's/^spec:$/spec:\\n  binding: {minimum: unclaimed}/' agent.yaml\n\
+                   wicketgate manifest sign agent.yaml --key keys/manifest.pem";
+    commands(dir, accepts);
     let install = block("kubectl apply -f - <<EOF");
     let (_, listing) = install.split_once("files=()").unwrap();
     let (listing, _) = listing.split_once("done\n").unwrap();

@@ -85,6 +85,10 @@ fn no_file_can_be_replaced_under_any_version_and_be_called_valid() {
         let kept = |(kind, _): &(usize, Vec<u8>)| !(spaces && matches!(kind, 2 | 3));
         for (kind, bytes) in replacements.into_iter().enumerate().filter(kept) {
             let mut files = good.clone();
+            // Arguments `{}` replaced by `{}` are what they were.
+            if bytes == *own {
+                continue;
+            }
             files.put(name.as_str(), bytes);
             resign(&mut files, &key(EVIDENCE));
             let report = judged(&files);

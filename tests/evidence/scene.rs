@@ -75,6 +75,8 @@ pub struct Scene {
     /// Who wrote its arguments, if the agent did not.
     pub proposed: Option<Proposed>,
     pub held: Draft,
+    /// What approvers of the held call sign; the verdict is theirs.
+    pub statement: Statement,
     pub words: Vec<Spoken>,
     /// Who the policy was told of.
     pub told: Vec<(&'static str, u8)>,
@@ -125,6 +127,7 @@ pub fn scene(books: &mut Books) -> Scene {
     Scene {
         proposed: None,
         held,
+        statement: statement.clone(),
         words: vec![spoken(ALICE, "alice"), spoken(BOB, "bob")],
         told: vec![("alice", ALICE), ("bob", BOB)],
         released: Some(released),
@@ -148,7 +151,7 @@ fn propose(books: &mut Books, scene: &mut Scene, proposed: &Proposed) {
         call_digest: Digest::parse(call_digest).unwrap(),
         nonce: proposed.nonce.into(),
         verdict: Word::Refuse,
-        ..scene.words[0].statement.clone()
+        ..scene.statement.clone()
     };
     let named = if proposed.arguments.is_empty() { &own } else { &proposed.arguments };
     let statement = Proposal::new(about, &salt, named).bytes();

@@ -135,6 +135,8 @@ async fn a_clock_five_minutes_behind_takes_no_slot_that_is_held_and_inherits_one
 async fn what_a_clock_set_a_day_on_expired_stays_expired_when_it_is_set_back() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
+    // The run itself outlives the day: by itself it would end within one.
+    estate.configure(|config| config["limits"]["run_wall_seconds"] = serde_json::json!(7 * 86_400));
     set(&estate, 0);
     let mut sidecar = serve(&estate).await;
     let agent = sidecar.open().await;
