@@ -382,7 +382,7 @@ fn note(upstream: &Upstream) -> Option<String> {
 /// Whether the ledger was tried in vain and is tried again: something outside of this process is away.
 fn waits(status: &Status) -> bool {
     match status {
-        Status::Starting(why) => why != ledger::UNTRIED,
+        Status::Starting(why) => why != ledger::store::UNTRIED,
         Status::Failing(_) => true,
         Status::Ready | Status::Full | Status::Fenced(_) | Status::Broken(_) | Status::Stopped => {
             false

@@ -30,7 +30,7 @@ use item::{Claim, Done, Item};
 #[cfg(feature = "gate")]
 use permit::{Committed, Finished, Receipt, Settled};
 #[cfg(feature = "gate")]
-use store::{LeaseKey, Leased, LedgerStore, StoreError};
+use store::{LeaseKey, Leased, LedgerStore, StoreError, UNTRIED};
 
 pub mod anchored;
 #[cfg(feature = "gate")]
@@ -134,9 +134,6 @@ pub enum Status {
     /// Ended in order.
     Stopped,
 }
-
-/// Why nothing is written before the first try.
-pub const UNTRIED: &str = "not started";
 
 #[cfg(feature = "gate")]
 /// What a writer is told about itself and its bounds.
@@ -313,9 +310,6 @@ impl Ledger {
     }
 
     /// Refuses at once what would only queue behind a store that is failing.
-    ///
-    /// # Errors
-    /// `Unavailable`: why nothing new is taken.
     pub fn open_for_intents(&self) -> Result<(), Error> {
         match &*self.status.borrow() {
             Status::Ready => Ok(()),

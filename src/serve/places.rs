@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_secs(5);
 ///
 /// WHY: a client that has just been accepted has to be scheduled before it can speak; without this, peers that
 /// connect again and again would push it out in that moment.
-const GRACE: Duration = Duration::from_millis(50);
+const GRACE: Duration = Duration::from_millis(250);
 /// Between two warnings that there are too many.
 const TELL: Duration = Duration::from_secs(10);
 

@@ -44,7 +44,7 @@ fn crowd(hall: &Hall, says: &'static str) -> tokio::task::JoinSet<()> {
     crowd
 }
 
-// 7 crowds, each of which costs what 200 newcomers cost: about a second.
+// 7 crowds, of 200 newcomers each, before whom each request waits for about a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_two_hundred_strangers_do_every_kill_order_and_every_probe_comes_through() {
     let hall = Hall::open().await;
@@ -54,7 +54,7 @@ async fn whatever_two_hundred_strangers_do_every_kill_order_and_every_probe_come
     let kill = json!({"action": "kill", "target": "run", "name": run.to_string(), "reason": "x"});
     for (name, says) in CROWDS {
         let crowd = crowd(&hall, says);
-        for n in 0..4 {
+        for n in 0..2 {
             let (status, body) = hall.post("otto", "/v1/control", &kill).await;
             assert_eq!(status, 200, "{name} {n}: {body}");
             let (status, _, body) = hall.raw("GET /readyz", "", "").await;

@@ -8,7 +8,7 @@ use crate::private::private;
 use crate::support::pg::Pg;
 
 /// What is shipped for owners of databases, as they run it.
-const REVOKE: &str = include_str!("../../examples/sql/revoke.sql");
+pub const REVOKE: &str = include_str!("../../examples/sql/revoke.sql");
 
 /// The picture of these tools, and how the command ended.
 fn probed(desk: &Desk, tools: &[Value]) -> (Value, i32) {

@@ -122,6 +122,7 @@ async fn a_database_over_tls_is_believed_by_its_authority_and_its_name_alone() {
         let (state, points) = probed(&bench, tool);
         assert_eq!(state, "untrusted", "{points}");
     }
+    crate::bench::own(&bench.admin_url, crate::probe::REVOKE).await;
     let (state, points) = probed(&bench, "sql.tls");
     assert!(state == "ready" && points.contains("TLS 1.3, its certificate is valid"), "{points}");
     // None of them found another way in.

@@ -24,6 +24,7 @@ mod range;
 mod replay;
 pub mod report;
 mod runs;
+mod same;
 
 use std::path::Path;
 

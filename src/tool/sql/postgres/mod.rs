@@ -3,6 +3,7 @@
 
 mod plan;
 mod probe;
+mod role;
 mod scram;
 mod session;
 mod value;
