@@ -15,7 +15,6 @@ use crate::approval::Approval;
 use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::commitment::derived;
-use crate::domain::decision::{Course, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::domain::tier::{Binding, Tier};
@@ -25,13 +24,12 @@ use crate::evidence::bundle::{AGENT, Files, agent_files};
 use crate::evidence::payloads::Payload;
 use crate::evidence::projection::{Material, decides};
 use crate::firewall;
-use crate::ledger::drafts;
 use crate::ledger::entry::Kind;
 use crate::ledger::hold;
 use crate::ledger::verify::Line;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{ENGINE, RegoEngine};
-use crate::policy::{self, Answer, EngineError, PolicyEngine as _, input};
+use crate::policy::{self, EngineError, PolicyEngine as _, input};
 use crate::yaml;
 
 /// How the item begins that stays unproven unless this check holds.
