@@ -10,6 +10,8 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
     /// Time since this clock was made. Never steps backwards.
     fn monotonic(&self) -> Duration;
+    /// The ledger has an entry of this time: a clock that tells ledger time tells nothing earlier from now on.
+    fn reached(&self, _at: Timestamp) {}
 }
 
 /// Makes bytes nobody can guess.

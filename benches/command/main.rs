@@ -90,6 +90,7 @@ fn confined(level: Level) {
         network: false,
         serves: false,
         cpu: sandbox::next_cpu(),
+        uid: sandbox::next_uid(),
         limits: Limits { memory_bytes: 512 << 20, cpu_seconds: 10, pids: 8, together: false },
     };
     let (mut command, mut control) = sandbox::supervisor().unwrap();

@@ -95,6 +95,7 @@ impl Desk {
             "apiVersion": "wicketgate.dev/v1", "kind": "AgentManifest",
             "metadata": {"name": "bench", "version": "1.0.0", "owner": "bench@example.com"},
             "spec": {"status": "active",
+                "binding": {"minimum": "unclaimed"},
                 "model": {"provider": "example", "names": ["any"]},
                 "instructions": [{"sha256": "ab".repeat(32), "scope": "whole"}],
                 // No limits of a run but the gate's own.

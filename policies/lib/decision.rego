@@ -132,14 +132,14 @@ denials contains worded("wicketgate.team.deny", item) if some item in data.wicke
 
 denials contains worded("wicketgate.agent.deny", item) if some item in data.wicketgate.agent.deny
 
-# What the model claims to be was not seen by anybody: nothing irreversible on its word.
+# Nothing irreversible with less known of the model than the manifest accepts (`spec.binding.tier3`).
 denials contains {
-	"code": "tier3_claimed",
-	"message": "an irreversible tool needs a model that the gate itself observes",
+	"code": "tier3_binding",
+	"message": "an irreversible tool needs a binding that `spec.binding.tier3` of the manifest accepts",
 	"rule": "wicketgate.decision",
 } if {
 	irreversible
-	not observed
+	not bound
 }
 
 holds contains asked("team", item) if {
@@ -175,7 +175,14 @@ duties contains item if some item in data.wicketgate.team.obligations
 
 duties contains item if some item in data.wicketgate.agent.obligations
 
-observed if input.agent.binding == "observed"
+# A binding that is not known, or a demand that is not known, is never enough.
+bound if ranks[input.agent.binding] >= ranks[demanded]
+
+default demanded := "observed"
+
+demanded := input.agent.tier3
+
+ranks := {"unclaimed": 0, "claimed": 1, "observed": 2}
 
 # A tier that is not known is the worst one.
 irreversible if not reversible

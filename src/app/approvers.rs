@@ -6,7 +6,8 @@ use std::sync::{Arc, Weak};
 
 use super::checked::{Checked, Live};
 use crate::approval::approvers::Purpose;
-use crate::approval::{self, Approvers};
+use crate::approval::proposal::{self, Proposer};
+use crate::approval::{self, Approvers, Signed};
 use crate::crypto::keys::PublicKey;
 use crate::crypto::sshsig::SshSig;
 use crate::enforce::{Checker, Counts, Parties, Refused, Road, Said};
@@ -75,15 +76,20 @@ impl List {
     }
 }
 
-impl Checker for List {
-    fn check(&self, hold: &Hold, parties: &Parties, said: &Said<'_>) -> Result<Counts, Refused> {
-        let list = self.open().map_err(|message| Refused {
+impl List {
+    fn current(&self) -> Result<Approvers, Refused> {
+        self.open().map_err(|message| Refused {
             detail: "approval.signer".into(),
             message: format!("the list of approvers cannot be used: {message}"),
-        })?;
+        })
+    }
+
+    /// The hold, with everybody who may not approve it.
+    fn of(&self, hold: &Hold, parties: &Parties) -> approval::Hold {
         let mut barred = vec![parties.agent.clone()];
         barred.extend((!self.owners).then(|| parties.owner.clone()));
-        let held = approval::Hold {
+        barred.extend(hold.asked_by.as_ref().map(|by| by.approval.subject.clone()));
+        approval::Hold {
             call_digest: hold.call_digest,
             definition: hold.definition,
             layers: hold.layers.clone(),
@@ -93,16 +99,52 @@ impl Checker for List {
             nonce: hold.nonce.clone(),
             barred,
             given: hold.granted.iter().map(|granted| granted.subject.clone()).collect(),
-        };
+        }
+    }
+}
+
+fn refused(why: approval::Refused) -> Refused {
+    Refused { detail: why.code.to_owned(), message: why.why }
+}
+
+/// A signature in its one spelling.
+fn spelled(signature: &str) -> Result<String, Refused> {
+    let spelled = SshSig::parse(signature).map(|signature| signature.armored());
+    let detail = || "approval.signature".to_owned();
+    spelled.map_err(|why| Refused { detail: detail(), message: why.to_string() })
+}
+
+impl Checker for List {
+    fn check(&self, hold: &Hold, parties: &Parties, said: &Said<'_>) -> Result<Counts, Refused> {
+        let (list, held) = (self.current()?, self.of(hold, parties));
         let (statement, signature) = (said.statement.as_bytes(), said.signature);
         let checked = approval::check(&held, &list, statement, signature, said.now);
-        let (approval, word) =
-            checked.map_err(|why| Refused { detail: why.code.to_owned(), message: why.why })?;
-        let spelled = SshSig::parse(signature).map(|signature| signature.armored());
-        let signature = spelled.map_err(|why| Refused {
-            detail: "approval.signature".into(),
-            message: why.to_string(),
-        })?;
+        let (approval, word) = checked.map_err(refused)?;
+        let signature = spelled(signature)?;
         Ok(Counts { approval, word, signers: Some(*list.digest()), signature })
+    }
+
+    fn propose(
+        &self,
+        hold: &Hold,
+        parties: &Parties,
+        said: &Said<'_>,
+        arguments: &[u8],
+    ) -> Result<Proposer, Refused> {
+        let (list, mut held) = (self.current()?, self.of(hold, parties));
+        // Who proposed these arguments may propose others: nothing is approved by that.
+        if let Some(by) = &hold.asked_by {
+            held.barred.retain(|barred| !by.is(barred));
+        }
+        let signed = (said.statement.as_bytes(), said.signature);
+        let checked = proposal::check(&held, &list, signed, said.now);
+        let (proposal, approval) = checked.map_err(refused)?;
+        if !proposal.names(&hold.salt, arguments) {
+            let message = "the statement is about other arguments".to_owned();
+            return Err(Refused { detail: "approval.arguments".into(), message });
+        }
+        let (statement, signature) = (said.statement.to_owned(), spelled(said.signature)?);
+        let signed = Some(Signed { statement, signature });
+        Ok(Proposer { approval, signers: Some(*list.digest()), signed })
     }
 }

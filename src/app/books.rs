@@ -50,6 +50,8 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
         heartbeat: chosen.lease.saturating_mul(2) / 3,
         vault: config.vault().map_err(|e| Error::Config(vec![e.to_string()]))?,
         anchor_file: config.fleet.anchor_file.clone(),
+        accept_clock_step: config.accept_clock_step,
+        marks: Some(Arc::clone(&checked.tokens)),
         sights: fleet::sights(config).map_err(|e| Error::Config(vec![e]))?,
         ..Settings::default()
     };

@@ -8,7 +8,8 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::enrolment::Enrolled;
 use super::tools::{self, Tools};
-use super::{Error, Play, Stage, bounds, reload, versions};
+use super::versions::Versions;
+use super::{Error, Play, Stage, bounds, reload};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::Config;
 use crate::crypto::files::Seen;
@@ -19,6 +20,7 @@ use crate::evidence::artifacts::Artifacts;
 use crate::identity::callers::{Callers, Trust};
 use crate::identity::token::RunTokens;
 use crate::ledger::enrolment::{Certifier, Local};
+use crate::ledger::time::LedgerTime;
 use crate::operator::staff::Staff;
 use crate::policy::activation;
 use crate::policy::bundle::Bundle;
@@ -49,6 +51,8 @@ pub(super) struct Checked {
     /// The bundle in force.
     pub bundle: ArcSwapOption<Bundle>,
     pub artifacts: Artifacts,
+    /// The newest of everything that was in force on the chain.
+    pub versions: Versions,
     pub enrolment: Arc<dyn Certifier>,
     pub metrics: Arc<Metrics>,
     /// What is replayed, if anything is.
@@ -110,7 +114,6 @@ pub(super) fn live(
         return Err(unpriced);
     }
     callers.strangers().iter().for_each(|warning| tracing::warn!("{warning}"));
-    versions::check(&config.state, &callers).map_err(|e| vec![e])?;
     let policy_trust =
         activation::Trust { keys: policy_keys, threshold: config.trust.policy_threshold };
     let live = Live { config, callers: Arc::new(callers), policy_trust, approver_keys, staff };
@@ -131,7 +134,7 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
     };
     let clock: Arc<dyn Clock> = match &stage {
         Some(stage) => Arc::<RecordedClock>::clone(&stage.clock),
-        None => Arc::new(SystemClock::new()),
+        None => Arc::new(LedgerTime::of(SystemClock::new())),
     };
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let read = reload::files(&config);
@@ -162,6 +165,7 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
         entropy,
         tokens,
         artifacts,
+        versions: Versions::default(),
         metrics,
         stage,
         forked,

@@ -3,6 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Config;
+use crate::serve::places::STRANGERS;
 use crate::serve::{grpc, operator};
 
 /// The ledger, its own files, the runtime, and what a tool opens besides its connection.
@@ -12,8 +13,9 @@ const OWN: u64 = 256;
 /// tool for each call in progress.
 fn needed(config: &Config) -> u64 {
     let listeners = config.sockets().len().saturating_add(config.listen.tcp.iter().len());
-    let agents = listeners.saturating_mul(grpc::Settings::default().connections_max);
-    let all = agents.saturating_add(operator::Settings::default().connections_max);
+    let of_one = |connections: usize| connections.saturating_add(STRANGERS);
+    let agents = listeners.saturating_mul(of_one(grpc::Settings::default().connections_max));
+    let all = agents.saturating_add(of_one(operator::Settings::default().connections_max));
     let all = u64::try_from(all).unwrap_or(u64::MAX);
     all.saturating_add(config.limits.in_flight_max).saturating_add(OWN)
 }

@@ -138,11 +138,12 @@ fn enrolling(
 fn tell(readiness: &watch::Sender<Readiness>, status: &Status, doors: &Doors) {
     let books = (*status != Status::Ready).then(|| format!("ledger: {status:?}"));
     let reasons: Vec<String> = books.into_iter().chain(doors.reasons()).collect();
-    let next = Readiness { ready: reasons.is_empty(), reasons, notes: doors.notes() };
+    let (ready, notes) = (reasons.is_empty(), doors.notes());
+    let next = Readiness { started: true, ready, reasons, notes };
     readiness.send_if_modified(|now| {
         let changed = *now != next;
         if changed {
-            let Readiness { ready, reasons, notes } = &next;
+            let Readiness { ready, reasons, notes, .. } = &next;
             tracing::info!(ready, ?reasons, ?notes, "readiness");
             *now = next;
         }

@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::checked;
+use super::{checked, never};
 use crate::approval::approvers::Purpose;
 use crate::approval::{Approvers, NAMESPACE, ROLE};
 use crate::config::Config;
 use crate::domain::tier::Tier;
 use crate::identity::manifest::Manifest;
 use crate::policy::bundle::Bundle;
-use crate::policy::lint::{Finding, Surroundings, lint};
+use crate::policy::lint::{Finding, Level, Surroundings, lint};
 
 /// Tools and the tier they have under the strictest grant of them.
 pub fn tiers(
@@ -50,14 +50,21 @@ pub fn configured_approvers(config: &Config) -> usize {
     open().map_or(0, |(list, ..)| approvers(&list))
 }
 
-/// What the lints find in a bundle, as this configuration would use it with so many approvers.
+/// What the lints find in a bundle, as this configuration would use it with so many approvers, and the
+/// granted tools that no bundle can let run.
 #[must_use]
 pub fn of(
     bundle: &Bundle,
     config: &Config,
     tools: &[(String, Tier)],
     approvers: usize,
+    manifests: &[Arc<Manifest>],
 ) -> Vec<Finding> {
     let webhook = config.approvals.webhook.is_some();
-    lint(bundle, &Surroundings { tools, approvers, webhook })
+    let mut findings = lint(bundle, &Surroundings { tools, approvers, webhook });
+    findings.extend(never::never(manifests, tools, approvers).into_iter().map(|message| {
+        let (level, code) = (Level::Warning, "lint.never_runs");
+        Finding { level, code, message, place: String::new() }
+    }));
+    findings
 }

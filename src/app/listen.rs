@@ -18,6 +18,9 @@ use crate::enforce::Fault;
 use crate::serve::{Faces, Identify, Readiness, grpc, operator};
 use crate::tool::net::identity::Wrong;
 
+/// The operators' socket, in the state directory.
+const OPERATORS: &str = "operator.sock";
+
 /// Agents' and operators' listeners, open.
 pub(super) struct Served {
     /// TCP addresses of agents, with the ports the system chose.
@@ -68,6 +71,9 @@ pub(super) async fn listen(
     let listeners = [("listen.tls", tls), ("operator.tls", settings.tls.clone())];
     drop(running.doors.set(Doors::new(listeners, &checked.clock, &checked.metrics)));
     let tls = settings.tls.is_some();
+    // WHY: an agent that takes the address while its gate starts again must not keep the gate out for good.
+    let socket = Some(config.state.join(OPERATORS));
+    let settings = operator::Settings { socket, patient: true, ..settings };
     let office = office(checked, running).await?;
     let known = office.as_ref().map(|office| running.office.set(Arc::clone(office)));
     drop(known);
@@ -79,6 +85,7 @@ pub(super) async fn listen(
     };
     let operators = operator::serve_with(settings, view, office, stop.clone());
     let operators = operators.map_err(|e| Error::System(e.to_string()))?;
+    drop(running.hindered.set(operators.hindered()));
     let places = bound.addresses();
     for place in &places {
         tracing::info!(%place, "agents connect here");

@@ -35,6 +35,7 @@ pub mod fleet;
 mod hub;
 pub mod lint;
 mod listen;
+pub mod never;
 mod operators;
 mod policy;
 mod reaper;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::checked::{Checked, Live};
 use super::running::Running;
-use super::{PAUSE, approvers, lint, versions};
+use super::{PAUSE, approvers, lint};
 use crate::config::Lint;
 use crate::domain::tier::Tier;
 use crate::enforce::{Basis, Road};
@@ -61,13 +61,14 @@ pub(super) async fn examine(
     let tools = lint::tiers(tools, live.callers.manifests());
     let (config, list) = (live.config.clone(), approvers::signed(checked, live, road));
     // Blocks for the trial in a child process.
+    let callers = Arc::clone(&live.callers);
     let loading = tokio::task::spawn_blocking(move || {
         let loaded = load_signed(&dir, &trust, now, Path::new("/proc/self/exe"), deadline);
         let loaded = loaded.map_err(|e| e.to_string())?;
         // Whose approval would count: on the list as it is signed, with a key that nobody revoked.
         let list = list.and_then(|list| list.open().ok());
         let approvers = list.as_ref().map_or(0, lint::approvers);
-        let findings = lint::of(&loaded.bundle, &config, &tools, approvers);
+        let findings = lint::of(&loaded.bundle, &config, &tools, approvers, callers.manifests());
         Ok::<_, String>((loaded, findings))
     });
     let (candidate, findings) = loading.await.map_err(|_| "loading panicked".to_owned())??;
@@ -75,7 +76,7 @@ pub(super) async fn examine(
     if candidate.signers.iter().filter(|key| !road.is_key_stopped(key)).count() < needed {
         return Err("an operator has revoked a key that signed it".to_owned());
     }
-    versions::check_bundle(&checked.config.state, &candidate.bundle)?;
+    checked.versions.check_bundle(&candidate.bundle)?;
     Ok((candidate, findings))
 }
 
@@ -121,7 +122,8 @@ pub(super) async fn put_in_force(
         }
         tokio::time::sleep(PAUSE).await;
     }
-    remember(checked, road, bundle, (signers, live.policy_trust.threshold))
+    remember(checked, road, bundle, (signers, live.policy_trust.threshold));
+    Ok(())
 }
 
 /// Keeps what is to be known of the bundle in force: who signed it, and that nothing older may follow it.
@@ -130,11 +132,11 @@ pub(super) fn remember(
     road: &Road,
     bundle: Bundle,
     (signers, needed): (Vec<String>, usize),
-) -> Result<(), String> {
+) {
     road.bundle_signed_by(signers, needed);
     let bundle = Arc::new(bundle);
     checked.bundle.store(Some(Arc::clone(&bundle)));
-    versions::keep_bundle(&checked.config.state, &bundle)
+    checked.versions.keep_bundle(&bundle);
 }
 
 /// What of the findings is to be known while the bundle is in force. Warnings are logged.

@@ -61,12 +61,14 @@ pub fn input(
         owner: manifest.owner.clone(),
         labels: manifest.labels.clone(),
         manifest: manifest.digest,
-        binding: Binding::Claimed,
+        binding: manifest.binding.reach().unwrap_or(Binding::Unclaimed),
+        tier3: manifest.binding.tier3,
         delegation: Vec::new(),
     };
     let facts = RunFacts {
         id: run,
         mode: "enforce".to_owned(),
+        incognito: false,
         opened_at: now,
         calls: 0,
         errors: 0,

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::checked::{self, Checked, Live};
 use super::running::Running;
 use super::tools::{self, Tools};
-use super::{approvers, policy, versions};
+use super::{approvers, policy};
 use crate::config::{self, Config};
 use crate::crypto::files::Seen;
 use crate::enforce::{Change, Road};
@@ -197,6 +197,7 @@ fn state(checked: &Checked, next: Config, before: &Upstreams) -> Read {
     if restart.is_empty() {
         let tools = tools::open_after(&next, before);
         let (live, tools) = checked::live(next, tools, &checked.tokens, checked.clock.now())?;
+        checked.versions.check(&live.callers).map_err(|why| vec![why])?;
         restart.extend(ordered(checked, &live).then(|| "agents[].ordered".to_owned()));
         restart.extend(unjudged(checked, &live).then(|| "policy.bundle".to_owned()));
         restart.extend(unheard(checked, &live).then(|| "operators".to_owned()));
@@ -270,17 +271,11 @@ async fn put(
     upstreams.start_all();
     running.upstreams.store(Arc::new(upstreams));
     let needed = live.policy_trust.threshold;
-    let kept = bundle.map(|(Candidate { bundle, signers, .. }, noted)| {
+    if let Some((Candidate { bundle, signers, .. }, noted)) = bundle {
         *running.findings.lock() = noted;
-        policy::remember(checked, road, bundle, (signers, needed))
-    });
-    let kept = kept.unwrap_or(Ok(())).and_then(|()| {
-        let state = &checked.config.state;
-        versions::keep(state, &live.callers)
-    });
-    if let Err(why) = kept {
-        tracing::error!(%why, "what is in force could not be noted down");
+        policy::remember(checked, road, bundle, (signers, needed));
     }
+    checked.versions.keep(&live.callers);
     take_over(checked, running, road, live);
     Ok(recorded)
 }

@@ -20,9 +20,7 @@ use super::doors::Doors;
 use super::listen::listen;
 use super::reload::Watched;
 use super::tools::Tools;
-use super::{
-    Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, policy, versions,
-};
+use super::{Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, policy};
 use crate::catalog::drift::Drift;
 use crate::config::Amendments;
 use crate::enforce::{self, Road};
@@ -33,6 +31,7 @@ use crate::replay::fork::Forked;
 use crate::replay::player::Player;
 use crate::replay::shelf::Shelf;
 use crate::serve::Readiness;
+use crate::serve::operator::Hindered;
 use crate::tool::mcp::{Upstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
 
@@ -69,6 +68,8 @@ pub(super) struct Running {
     pub hurry: CancellationToken,
     /// The certificates of its listeners.
     pub doors: OnceLock<Doors>,
+    /// Whether operators are answered at their address.
+    pub hindered: OnceLock<Hindered>,
 }
 
 /// What the holder of the gate asks; it ends when nobody holds the gate any more.
@@ -97,7 +98,7 @@ pub(super) async fn start(
     let (ledger, writer) = Ledger::new(books.settings, books.parts);
     let (recovered_out, recovered) = oneshot::channel();
     let reasons = vec!["starting".to_owned()];
-    let starting = Readiness { ready: false, reasons, notes: Vec::new() };
+    let starting = Readiness { reasons, ..Readiness::default() };
     let (readiness, ready) = watch::channel(starting);
     let running = Running {
         stop: CancellationToken::new(),
@@ -116,6 +117,7 @@ pub(super) async fn start(
         bound: OnceLock::new(),
         hurry: CancellationToken::new(),
         doors: OnceLock::new(),
+        hindered: OnceLock::new(),
     };
     let running = Arc::new(running);
     let upstreams = running.upstreams.load();
@@ -201,11 +203,12 @@ async fn open_gate(
         in_flight_max: usize::try_from(limits.in_flight_max).unwrap_or(usize::MAX),
         open_runs_max: usize::try_from(limits.open_runs_max).unwrap_or(usize::MAX),
         hold: Duration::from_secs(limits.hold_seconds),
+        run_idle: Duration::from_secs(limits.run_idle_seconds),
+        run_wall: Some(Duration::from_secs(limits.run_wall_seconds)),
         pending_max: usize::try_from(checked.config.approvals.pending_max).unwrap_or(usize::MAX),
         pending_all_max: usize::try_from(checked.config.approvals.pending_all_max)
             .unwrap_or(usize::MAX),
         attested: checked.config.attested.clone(),
-        incognito: checked.config.retention.incognito.iter().cloned().collect(),
         switch_file: Some(checked.config.control.switch_file.clone()),
         manifest_threshold: checked.config.trust.manifest_threshold,
         isolation: bounds::isolation(&checked, &running),
@@ -214,6 +217,7 @@ async fn open_gate(
     };
     let road = road(&checked, &running, settings, toolbox);
     let live = checked.live();
+    newest(&checked, &running, &live.callers).await?;
     for manifest in live.callers.manifests() {
         while let Err(error) = road.bind_manifest(manifest).await {
             if !running.passes(&error) {
@@ -222,7 +226,7 @@ async fn open_gate(
             tokio::time::sleep(PAUSE).await;
         }
     }
-    versions::keep(&checked.config.state, &live.callers).map_err(Error::System)?;
+    checked.versions.keep(&live.callers);
     control::read(&running, &checked, &road).await;
     road.trust_approvers(approvers::list(&checked, &road));
     let breaker = break_glass::breaker(&checked.config, &checked.artifacts, &road);
@@ -256,6 +260,21 @@ async fn open_gate(
     canary::follow(&checked, &running, &road);
     running.tell();
     Ok(())
+}
+
+/// Reads what the chain had in force, and refuses manifests that are older.
+async fn newest(
+    checked: &Checked,
+    running: &Running,
+    callers: &crate::identity::callers::Callers,
+) -> Result<(), Error> {
+    while let Err(error) = checked.versions.read(&running.ledger, callers).await {
+        if !running.passes(&error) {
+            return Err(Error::System(error.to_string()));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    checked.versions.check(callers).map_err(|why| Error::Config(vec![why]))
 }
 
 /// The road over these parts, on its stage if something is replayed.
@@ -303,7 +322,7 @@ async fn finish(
     mut asked: Asked,
 ) -> Ended {
     let reasons = vec!["draining".into()];
-    running.readiness.send_replace(Readiness { ready: false, reasons, notes: Vec::new() });
+    running.readiness.send_replace(Readiness { started: true, reasons, ..Readiness::default() });
     tracing::info!("draining");
     let within = Duration::from_secs(checked.config.limits.drain_seconds);
     if let Some(road) = running.road.get() {
@@ -358,6 +377,17 @@ fn note(upstream: &Upstream) -> Option<String> {
     let drifted = standing.drifted.iter();
     what.extend(drifted.map(|(tool, drift)| format!("tool `{tool}` {}", drifts(drift))));
     (!what.is_empty()).then(|| format!("server `{name}`: {}", what.join("; ")))
+}
+
+/// Whether the ledger was tried in vain and is tried again: something outside of this process is away.
+fn waits(status: &Status) -> bool {
+    match status {
+        Status::Starting(why) => why != ledger::store::UNTRIED,
+        Status::Failing(_) => true,
+        Status::Ready | Status::Full | Status::Fenced(_) | Status::Broken(_) | Status::Stopped => {
+            false
+        }
+    }
 }
 
 fn drifts(drift: &Drift) -> String {
@@ -417,6 +447,12 @@ impl Running {
             .collect()
     }
 
+    /// Whether agents can be let at the gate: see [`Readiness::started`].
+    fn has_started(&self) -> bool {
+        let in_force = self.road.get().is_some_and(|road| road.engine().is_some());
+        self.bound.get().is_some() && (in_force || waits(&self.ledger.status().borrow()))
+    }
+
     /// Says whether calls can be governed, and if not, everything that is missing.
     pub fn tell(&self) {
         let mut reasons = Vec::new();
@@ -444,15 +480,17 @@ impl Running {
                 reasons.extend(road.posture_reasons());
             }
         }
+        reasons.extend(self.hindered.get().and_then(Hindered::reason));
         reasons.extend(self.doors.get().map(Doors::reasons).unwrap_or_default());
         if self.road.get().is_some_and(|road| !road.grants_anything()) {
             reasons.push("manifests: no agent is granted a tool".to_owned());
         }
-        let next = Readiness { ready: reasons.is_empty(), reasons, notes: self.notes() };
+        let started = self.readiness.borrow().started || self.has_started();
+        let next = Readiness { started, ready: reasons.is_empty(), reasons, notes: self.notes() };
         self.readiness.send_if_modified(|now| {
             let changed = *now != next;
             if changed {
-                let Readiness { ready, reasons, notes } = &next;
+                let Readiness { ready, reasons, notes, .. } = &next;
                 tracing::info!(ready, ?reasons, ?notes, "readiness");
                 *now = next;
             }

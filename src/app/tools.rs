@@ -38,6 +38,7 @@ pub(super) fn open_after(config: &Config, before: &Upstreams) -> Result<Tools, V
     let bound = config.bindings(&config::environment)?;
     bound.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let upstreams = Upstreams::following(before, &bound.servers);
+    upstreams.places().resize(config.limits.sandboxes_max, config.agents.len());
     let toolbox = Toolbox::build(bound.bindings, &upstreams)
         .map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     Ok(Tools { toolbox, upstreams })

@@ -27,8 +27,8 @@ pub struct Hold {
     pub expires: Timestamp,
     /// Its `nonce`.
     pub nonce: String,
-    /// Subjects who may not approve: whoever started the run, and the owner of its manifest unless the
-    /// configuration lets owners. They may refuse.
+    /// Subjects who may not approve: whoever started the run or proposed its arguments, and the owner of its
+    /// manifest unless the configuration lets owners. They may refuse.
     pub barred: Vec<String>,
     /// Subjects who have approved this hold already: each counts once.
     pub given: Vec<String>,
@@ -128,7 +128,7 @@ pub(super) fn signer(
 }
 
 /// Whether a statement is about this hold and nothing else.
-fn about(hold: &Hold, said: &Statement) -> Result<(), Refused> {
+pub(super) fn about(hold: &Hold, said: &Statement) -> Result<(), Refused> {
     let same = [
         (said.run == hold.run, "approval.run", "another run"),
         (said.call_digest == hold.call_digest, "approval.call", "another call"),
@@ -147,13 +147,21 @@ fn about(hold: &Hold, said: &Statement) -> Result<(), Refused> {
 /// Whether this subject may approve this hold, and has not done so before.
 fn may(hold: &Hold, approval: &Approval) -> Result<(), Refused> {
     let subject = &approval.subject;
-    // Letters may be written otherwise in a manifest or by an identity provider.
-    if hold.barred.iter().any(|barred| barred.eq_ignore_ascii_case(subject)) {
-        let why = format!("`{subject}` started the run or owns its manifest");
-        return refuse("approval.self", why);
-    }
+    barred(hold, approval)?;
     if hold.given.contains(subject) {
         return refuse("approval.again", format!("`{subject}` has approved this hold before"));
+    }
+    Ok(())
+}
+
+/// Whether this subject is none of those who may not decide about this hold for somebody else.
+pub(super) fn barred(hold: &Hold, approval: &Approval) -> Result<(), Refused> {
+    let subject = &approval.subject;
+    // Letters may be written otherwise in a manifest or by an identity provider.
+    if hold.barred.iter().any(|barred| barred.eq_ignore_ascii_case(subject)) {
+        let why =
+            format!("`{subject}` started the run, owns its manifest or changed the arguments");
+        return refuse("approval.self", why);
     }
     Ok(())
 }

@@ -4,7 +4,9 @@
 //! signed with the approver's own SSH key in the namespace [`NAMESPACE`], so that stock tools check it.
 //! Nothing here reads a clock or a store. [`approvers`] are the people who may sign, [`check()`] says what one
 //! signature is worth for one hold, [`amendment`] is the same for a new policy, [`break_glass`] is what stands in
-//! for approvers for a short time, `sign` makes a signature with a key file or an ssh-agent.
+//! for approvers for a short time, [`proposal`] has a call asked with other arguments, `sign` makes a signature with a key file or an ssh-agent.
+
+use std::collections::BTreeMap;
 
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -16,6 +18,7 @@ pub mod amendment;
 pub mod approvers;
 pub mod break_glass;
 mod check;
+pub mod proposal;
 #[cfg(feature = "gate")]
 pub mod sign;
 mod word;
@@ -134,6 +137,11 @@ impl Statement {
     /// The bytes that are signed.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
+        canonical::bytes(&Json::Object(self.members()))
+    }
+
+    /// What they say.
+    fn members(&self) -> BTreeMap<String, Json> {
         let layer = |(layer, digest): &(String, Digest)| {
             Json::object([
                 ("layer", Json::from(layer.as_str())),
@@ -150,7 +158,7 @@ impl Statement {
             ("verdict", Json::from(self.verdict.as_str())),
         ];
         members.extend(self.definition.map(|d| ("definition", Json::from(d.prefixed()))));
-        canonical::bytes(&Json::object(members))
+        members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
 

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use wicketgate::evidence::command::{self, End, Program};
+use wicketgate::evidence::command::{End, Program};
 
 fn main() -> ExitCode {
     let end = match Program::try_parse() {
-        Ok(program) => command::run(&program.options),
+        Ok(program) => program.run(),
         Err(error) => {
             // Nobody is left to tell if the terminal is gone.
             let _ = error.print();

@@ -257,6 +257,8 @@ pub struct Root {
     pub protect: Vec<String>,
     /// Exact paths that are given although a name in them is protected.
     pub allow: Vec<String>,
+    /// Names that are given anywhere below although they begin with a dot or steer tools.
+    pub allow_names: Vec<String>,
     /// The gate's own files, absolute: never given, whatever is allowed.
     pub own: Vec<PathBuf>,
 }

@@ -203,6 +203,10 @@ pub struct File {
     /// Exact paths below the root that are given although a name in them is protected.
     #[serde(default)]
     pub allow: Vec<String>,
+    /// Names that are given anywhere below the root although they begin with a dot (`.github`) or steer tools
+    /// (`package.json`). Names of secrets stay refused: those are given by an exact path alone.
+    #[serde(default)]
+    pub allow_names: Vec<String>,
     /// A new file may bring the directories it lies in (`file.write`).
     #[serde(default)]
     pub create_parents: bool,

@@ -58,7 +58,9 @@ fn root(root: &Root) -> Vec<(&'static str, Json)> {
         ("root", Json::from(root.name.as_str())),
         ("path", Json::from(root.path.to_string_lossy().as_ref())),
     ];
-    for (member, names) in [("protect", &root.protect), ("allow", &root.allow)] {
+    for (member, names) in
+        [("protect", &root.protect), ("allow", &root.allow), ("allow_names", &root.allow_names)]
+    {
         if !names.is_empty() {
             let names: Vec<Json> = names.iter().map(|name| Json::from(name.as_str())).collect();
             members.push((member, names.into()));

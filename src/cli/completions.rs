@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Exit {
 
 /// The same command line without what is hidden: scripts offer whatever they are given.
 fn shown(of: Command) -> Command {
-    if !of.has_subcommands() {
+    if !of.get_subcommands().any(Command::is_hide_set) {
         return of;
     }
     let listed = of.get_subcommands().filter(|command| !command.is_hide_set()).cloned();

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use clap::Subcommand;
 
 use super::{Exit, complain, say};
+use crate::app::lint::configured_approvers;
+use crate::app::never::never;
 use crate::catalog::Bound;
 use crate::catalog::binding::Kind;
 use crate::clock::{Clock as _, SystemClock};
@@ -116,6 +118,7 @@ fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
         return wrong;
     }
     warnings.extend(config::operators::unheard(config));
+    warnings.extend(passing(config, &config::environment));
     let bound = config.bindings(&config::environment);
     match (manifests(config), bound) {
         (Ok(callers), Ok(bound)) => {
@@ -124,10 +127,26 @@ fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
                 warnings.extend(ungranted(manifest, &bound));
             }
             warnings.extend(callers.strangers());
+            warnings.extend(never_run(config, callers.manifests(), &bound));
             isolation(&bound)
         }
         (callers, bound) => callers.err().into_iter().chain(bound.err()).flatten().collect(),
     }
+}
+
+/// Set by Kubernetes in every container.
+const IN_A_POD: &str = "KUBERNETES_SERVICE_HOST";
+
+/// A ledger that ends with its pod, if this is one. Whether a volume outlives the pod cannot be seen from inside.
+fn passing(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let config::Ledger::Sqlite(sqlite) = &config.ledger else { return None };
+    env(IN_A_POD).map(|_| {
+        format!(
+            "ledger: `{}` ends with its directory: in an emptyDir every entry is gone with the pod, and the next pod begins another chain; \
+             set `ledger.postgres`, or mount a volume that outlives the pod",
+            sqlite.path.display()
+        )
+    })
 }
 
 /// Commands and servers that this machine cannot isolate as they must be.
@@ -147,6 +166,16 @@ fn isolation(bound: &Bound) -> Vec<String> {
         }
     }
     missing
+}
+
+/// Granted tools that can never run, each with what to write.
+pub(super) fn never_run(
+    config: &Config,
+    manifests: &[Arc<Manifest>],
+    bound: &Bound,
+) -> Vec<String> {
+    let tools: Vec<_> = bound.bindings.iter().map(|b| (b.name.to_string(), b.tier)).collect();
+    never(manifests, &tools, configured_approvers(config))
 }
 
 /// Grants that come to nothing: of tools that nobody bound, or from a lock that another key signed.

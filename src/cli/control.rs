@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::door::{Desk, list, text};
 use super::{Exit, block_on, complain, say};
 use crate::control::Target;
+use crate::operator::visible;
 
 /// Stop agents, runs, tools, manifests and keys, and reinstate them.
 #[derive(Debug, clap::Args)]
@@ -53,8 +54,8 @@ struct Fleet {
     after_help = "Examples:\n  wicketgate control kill agent refund-agent --reason \"loops\" --token-file otto.token\n  \
     wicketgate control suspend tool payments.refund --reason \"provider is down\" --token-file otto.token\n  \
     wicketgate control revoke all --reason \"incident 12\" --token-file otto.token\n\n\
-    Ends with 0 when every gate has obeyed and nothing is left running, with 1 when something is left or a\n\
-    gate was not reached (the order stands: a gate obeys as soon as it can), with 2 when nobody answered."
+    Ends with 0 when every gate has obeyed and nothing is left running, with 1 when something is left, a gate\n\
+    was not reached or no gate knows the name (the order stands: a gate obeys as soon as it can), with 2 when nobody answered."
 )]
 struct Switch {
     /// `all`, `agent`, `run`, `tool`, `manifest` or `key`
@@ -131,6 +132,21 @@ pub(super) fn told(body: &Value) {
             text(gate, "last_seen")
         ));
     }
+    let unknown =
+        |gate: &&Value| gate.pointer("/done/known").and_then(Value::as_bool) == Some(false);
+    let gates = list(body, "gates");
+    if !gates.is_empty() && gates.iter().filter(unknown).count() == gates.len() {
+        let near = gates.iter().filter_map(|gate| gate.get("done"));
+        let near = near.flat_map(|done| list(done, "near")).filter_map(Value::as_str);
+        let mut near: Vec<String> = near.map(|name| format!("`{}`", visible(name))).collect();
+        near.sort();
+        near.dedup();
+        let near = match near.is_empty() {
+            true => String::new(),
+            false => format!("; did you mean {}?", near.join(" or ")),
+        };
+        say(format!("NOTHING OF THIS NAME IS AT ANY GATE{near} The order stands."));
+    }
     let (gates, silent) = (list(body, "gates").len(), list(body, "not_reached").len());
     if gates == 0 {
         say("NO GATE HAS OBEYED YET: the order stands, each gate obeys as soon as it reads it");
@@ -146,6 +162,17 @@ fn gate_told(gate: &Value) {
     let (origin, done) = (text(gate, "origin"), gate.get("done").unwrap_or(&Value::Null));
     if done.get("error").is_some() {
         say(format!("  {origin}: DID NOT OBEY: {}", text(done, "error")));
+        return;
+    }
+    if done.get("asked").is_some() {
+        let (id, state) = (text(done, "asked"), text(done, "call"));
+        let why = [text(done, "detail"), text(done, "message")].join(" ");
+        let state = match state.as_str() {
+            "held" => "held: somebody else has to approve it".to_owned(),
+            "denied" => format!("DENIED {}", why.trim()),
+            _ => "not decided yet".to_owned(),
+        };
+        say(format!("  {origin}: asked again as `{id}`, {state}"));
         return;
     }
     if let Some(counted) = done.get("counted").and_then(Value::as_bool) {
@@ -212,6 +239,13 @@ fn line(order: &Value) {
         Some("break_glass" | "break_glass_close" | "break_glass_review") => {
             format!("{} {}", text(order, "kind"), text(body, "nonce"))
         }
+        Some("word") => {
+            let (run, call) = (text(body, "run"), text(body, "call"));
+            format!("{} run {run} call {call}", text(body, "verdict"))
+        }
+        Some("propose" | "publish" | "activate") => {
+            format!("{} {}", text(order, "kind"), text(body, "bundle"))
+        }
         Some(_) | None => {
             format!("{} run {} call {}", text(order, "kind"), text(body, "run"), text(body, "call"))
         }
@@ -240,7 +274,7 @@ async fn fleet(args: &Fleet) -> Result<Exit, Exit> {
         ));
     }
     for origin in list(&body, "never_seen") {
-        let origin = crate::operator::visible(origin.as_str().unwrap_or_default());
+        let origin = visible(origin.as_str().unwrap_or_default());
         say(format!("{origin}  NEVER SHOWED ITSELF, and has open runs"));
     }
     Ok(Exit::Ok)

@@ -17,6 +17,7 @@ use crate::domain::time::Timestamp;
 use crate::evidence::artifacts::Artifacts;
 pub(super) use crate::evidence::command::run_id;
 use crate::evidence::command::{self, End};
+use crate::evidence::contents;
 use crate::evidence::export::{self, Exported, Later, Order};
 use crate::evidence::query::{Filter, Query, verdict_of};
 use crate::evidence::scope::Span;
@@ -35,6 +36,8 @@ enum Command {
     Export(Export),
     /// Check a bundle offline, against trust roots that are not from the bundle
     Verify(command::Options),
+    /// Print how to check a bundle with other people's tools: the text of VERIFY.md, from this program and not from a bundle
+    Guide,
 }
 
 /// `evidence export`.
@@ -173,7 +176,8 @@ pub fn run(args: &Args) -> Exit {
             }
             Err(exit) => exit,
         },
-        Command::Verify(options) => check(options),
+        Command::Verify(options) => exit(command::run(options)),
+        Command::Guide => exit(command::print_guide()),
     }
 }
 
@@ -278,7 +282,7 @@ async fn write(command: &Export, query: Query) -> Result<Exported, (Exit, String
         key: &*key,
         out: &command.out,
         clock: &SystemClock::new(),
-        version: env!("CARGO_PKG_VERSION"),
+        version: contents::VERSION,
         program: &program.await.unwrap_or_default(),
         requester: &requester,
         since: &command.pinned(),
@@ -357,8 +361,8 @@ fn print_exported(exported: &Exported, json: bool) {
     }
 }
 
-fn check(options: &command::Options) -> Exit {
-    match command::run(options) {
+const fn exit(end: End) -> Exit {
+    match end {
         End::Valid => Exit::Ok,
         End::Invalid => Exit::Invalid,
         End::Unverifiable => Exit::Unverifiable,

@@ -7,9 +7,11 @@ use super::{Exit, archive, block_on, check, complain, prune, say, size};
 use crate::crypto::note::Checkpoint;
 use crate::domain::canonical;
 use crate::domain::json::Json;
-use crate::ledger::entry::Entry;
+use crate::ledger::entry::{Draft, Entry, Kind};
+use crate::ledger::hold::asked_by;
 use crate::ledger::postgres::Login;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
+use crate::operator::visible;
 
 pub(super) const INVALID: u8 = 1;
 pub(super) const UNVERIFIABLE: u8 = 2;
@@ -180,12 +182,38 @@ fn line(row: &EntryRow) -> String {
         draft.call.as_ref().map(|call| format!("call {call}")),
         draft.tool.as_ref().map(|tool| tool.to_string()),
         draft.verdict.map(|verdict| verdict.as_str().to_owned()),
+        remark(draft),
     ];
     for part in parts.into_iter().flatten() {
         line.push(' ');
         line.push_str(&part);
     }
     line
+}
+
+/// What a verdict or a kind alone would not say: that a denial did not stop the call, whose word it is.
+fn remark(draft: &Draft) -> Option<String> {
+    let text = |name: &str| draft.data.get(name).and_then(Json::as_str).map(visible);
+    let asked = asked_by(&draft.data).map(|by| visible(&by.approval.subject));
+    let asked = asked.map(|by| format!("(arguments by {by})"));
+    let unenforced = draft.data.get("enforced").and_then(Json::as_bool) == Some(false);
+    if unenforced && draft.kind == Kind::CallAuthorized {
+        return Some("(not enforced: IT RAN)".to_owned());
+    }
+    if matches!(draft.kind, Kind::ApprovalGranted | Kind::ApprovalRefused) {
+        let word = if draft.kind == Kind::ApprovalGranted { "approve" } else { "refuse" };
+        return text("subject").map(|who| format!("{word} by {who}, counted"));
+    }
+    if matches!(draft.kind, Kind::ControlSet | Kind::ControlApplied) {
+        // A note says in its reason what was noted.
+        let note = text("reason").filter(|_| text("action").as_deref() == Some("note"));
+        let order = || ["action", "target", "name"].into_iter().filter_map(text);
+        let by = text("subject").map(|who| format!("by {who}"));
+        let what: Vec<String> = note.map_or_else(|| order().collect(), |note| vec![note]);
+        let told = what.into_iter().chain(by).filter(|part| !part.is_empty());
+        return Some(told.collect::<Vec<_>>().join(" "));
+    }
+    asked
 }
 
 async fn head(command: &Head) -> Result<u8, Failure> {

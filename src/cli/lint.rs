@@ -74,7 +74,8 @@ fn configured(bundle: &Bundle, file: &std::path::Path) -> Result<Vec<Finding>, V
     let bound = config.bindings(&config::environment)?;
     let named = bound.bindings.iter().map(|binding| (binding.name.to_string(), binding.tier));
     let tools = lint::tiers(named, callers.manifests());
-    Ok(lint::of(bundle, &config, &tools, lint::configured_approvers(&config)))
+    let approvers = lint::configured_approvers(&config);
+    Ok(lint::of(bundle, &config, &tools, approvers, callers.manifests()))
 }
 
 fn told(bundle: &Bundle, findings: &[Finding], ok: bool) -> Json {

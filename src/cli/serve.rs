@@ -16,6 +16,9 @@ pub struct Args {
     /// The configuration file.
     #[arg(long, default_value = "wicketgate.yaml")]
     config: PathBuf,
+    /// Start although the clock is more than a day behind the newest entry of the ledger: once, after the clock was wrong and has been set right.
+    #[arg(long)]
+    accept_clock_step: bool,
     /// Log JSON lines.
     #[arg(long)]
     json: bool,
@@ -32,7 +35,9 @@ pub fn run(args: &Args) -> Exit {
         complain(format!("error: {why}"));
         return Exit::Invalid;
     }
-    process(&args.config, |config| app::serve(config, args.json))
+    let accept_clock_step = args.accept_clock_step;
+    let with = |config| Config { accept_clock_step, ..config };
+    process(&args.config, |config| app::serve(with(config), args.json))
 }
 
 /// Loads the configuration and runs a process with it to its end.

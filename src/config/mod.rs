@@ -125,6 +125,9 @@ pub struct Config {
     /// The file itself; none if it was read from elsewhere, and then it is never read again.
     #[serde(skip)]
     pub file: Option<PathBuf>,
+    /// Goes on although the clock is more than a day behind the newest entry (`serve --accept-clock-step`).
+    #[serde(skip)]
+    pub accept_clock_step: bool,
 }
 
 /// `listen`.
@@ -222,8 +225,14 @@ pub struct Replay {
 pub struct Limits {
     /// Calls in progress.
     pub in_flight_max: u64,
+    /// Commands that run in sandboxes at once, over all agents; each agent has an equal share for itself.
+    pub sandboxes_max: u64,
     /// Open runs.
     pub open_runs_max: u64,
+    /// Seconds until a run of which nothing is asked is sealed.
+    pub run_idle_seconds: u64,
+    /// Seconds a run may be open whose manifest sets no `wall_seconds`.
+    pub run_wall_seconds: u64,
     /// Seconds until a held call expires.
     pub hold_seconds: u64,
     /// Milliseconds a caller waits for the ledger.

@@ -35,8 +35,6 @@ pub struct Retention {
     pub payloads: BTreeMap<String, String>,
     /// How long backups of the ledger are kept, as erasure receipts say it.
     pub backups: String,
-    /// Names of agents of whose runs nothing is stored but commitments.
-    pub incognito: Vec<String>,
 }
 
 impl Retention {
@@ -97,8 +95,6 @@ pub(super) fn retention() -> Value {
         "payloads": {"type": "object", "additionalProperties": false, "default": {}, "properties": roles,
             "description": "how long payloads of a role stay before `payload expire` erases them"},
         "backups": backups,
-        "incognito": {"type": "array", "maxItems": 256, "default": [], "items": {"type": "string"},
-            "description": "names of agents of whose runs nothing is stored but commitments"},
     }})
 }
 

@@ -232,7 +232,10 @@ fn agent() -> Value {
 fn limits() -> Value {
     section(&json!({
         "in_flight_max": number(512, 1, 65_536, "calls in progress"),
+        "sandboxes_max": number(crate::tool::sandbox::PLACES, 1, 4096, "commands that run in sandboxes at once, over all agents; each configured agent has an equal share for itself"),
         "open_runs_max": number(1024, 1, 65_536, "open runs"),
+        "run_idle_seconds": number(3600, 1, 604_800, "seconds until a run of which nothing is asked is sealed, where its agent opened it by name"),
+        "run_wall_seconds": number(86_400, 1, 31_536_000, "seconds a run may be open whose manifest sets no `wall_seconds`"),
         "hold_seconds": number(900, 1, 86_400, "seconds until a held call expires"),
         "commit_wait_ms": number(4000, 100, 4500, "milliseconds a caller waits for the ledger"),
         "queue_wait_ms": number(1000, 0, 4000, "milliseconds a call waits for its turn"),

@@ -143,6 +143,10 @@ pub enum Order {
         call: CallId,
         /// The new arguments, UTF-8 JSON.
         arguments: String,
+        /// The proposal as it was signed.
+        statement: String,
+        /// The SSHSIG, armored.
+        signature: String,
     },
     /// For a short time calls need no approver: a signed statement, to be checked by every gate.
     BreakGlass(Signed),
@@ -234,10 +238,12 @@ impl Order {
                 ("statement", Json::from(statement.as_str())),
                 ("signature", Json::from(signature.as_str())),
             ]),
-            Self::Modify { run, call, arguments } => Json::object([
+            Self::Modify { run, call, arguments, statement, signature } => Json::object([
                 ("run", Json::from(run.to_string())),
                 ("call", Json::from(call.as_str())),
                 ("arguments", Json::from(arguments.as_str())),
+                ("statement", Json::from(statement.as_str())),
+                ("signature", Json::from(signature.as_str())),
             ]),
             Self::BreakGlass(signed) => signed.to_json(),
             Self::CloseGlass { nonce } | Self::ReviewGlass { nonce } => {
@@ -278,7 +284,10 @@ impl Order {
             }
             "modify" => {
                 let (run, call) = about()?;
-                Some(Self::Modify { run, call, arguments: text("arguments")?.to_owned() })
+                let (statement, signature) = (text("statement")?, text("signature")?);
+                let (statement, signature) = (statement.to_owned(), signature.to_owned());
+                let arguments = text("arguments")?.to_owned();
+                Some(Self::Modify { run, call, arguments, statement, signature })
             }
             "break_glass" => Signed::of(body).map(Self::BreakGlass),
             "break_glass_close" => Some(Self::CloseGlass { nonce: text("nonce")?.to_owned() }),
@@ -440,7 +449,13 @@ mod tests {
         }
         let (statement, signature) = ("{}".to_owned(), "-----".to_owned());
         orders.push(Order::Word { run, call: call.clone(), statement, signature });
-        orders.push(Order::Modify { run, call, arguments: "{\"a\":1}".into() });
+        orders.push(Order::Modify {
+            run,
+            call,
+            arguments: "{\"a\":1}".into(),
+            statement: "{}".into(),
+            signature: "-".into(),
+        });
         let (statement, signatures) = ("{}".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
         orders.push(Order::BreakGlass(Signed { statement, signatures }));
         orders.push(Order::CloseGlass { nonce: "0".repeat(32) });

@@ -133,6 +133,16 @@ pub fn open(
     Ok(Verified { payload, signers: signers.into_iter().collect() })
 }
 
+/// Whether this is an envelope of these bytes, whoever signed it.
+#[must_use]
+pub fn wraps(envelope: &[u8], payload: &[u8]) -> bool {
+    let Ok(read) = Json::parse(envelope, &Limits::FILE) else { return false };
+    let known = |k: &String| matches!(k.as_str(), "payload" | "payloadType" | "signatures");
+    let inside = read.get("payload").and_then(Json::as_str).and_then(|p| STANDARD.decode(p).ok());
+    read.as_object().is_some_and(|members| members.len() == 3 && members.keys().all(known))
+        && inside.as_deref() == Some(payload)
+}
+
 /// The id of the trusted key that made this signature, if one did.
 fn check(signature: &Json, covered: &[u8], trusted: &[PublicKey]) -> Result<Option<String>, Error> {
     let members = signature.as_object().ok_or(Error::Shape("a signature is not an object"))?;

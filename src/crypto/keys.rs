@@ -95,7 +95,9 @@ impl SecretKey {
         let (_, pem) = private::read(path, private::BYTES_MAX).map_err(|why| match why {
             Unused::Io(source) => Error::Io { path: shown.clone(), source },
             Unused::Mode(mode) => Error::Mode { path: shown.clone(), mode },
-            other @ (Unused::Size(_) | Unused::Text) => format(other.to_string()),
+            other @ (Unused::Volume(_) | Unused::Size(_) | Unused::Text) => {
+                format(other.to_string())
+            }
         })?;
         let pem = std::str::from_utf8(&pem).map_err(|_| format(Unused::Text.to_string()))?;
         SigningKey::from_pkcs8_pem(pem).map(Self).map_err(|e| format(e.to_string()))

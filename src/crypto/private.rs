@@ -3,12 +3,15 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
 /// Bytes of a file of secrets.
 pub const BYTES_MAX: u64 = 64 * 1024;
+
+/// The uid of root, which is kubelet's.
+const ROOT: u32 = 0;
 
 /// Why a file of secrets is not used; follows the file's name in a sentence.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +22,11 @@ pub enum Unused {
     /// Others than its owner may use it; its permission bits.
     #[error("has mode {0:o}: only its owner may read it (chmod 600)")]
     Mode(u32),
+    /// The same of a file in a volume of Kubernetes.
+    #[error(
+        "has mode {0:o}: only the pod's own user and group may read it (`defaultMode: 0440`, and `fsGroup`)"
+    )]
+    Volume(u32),
     /// It has more bytes than these.
     #[error("has more than {0} bytes")]
     Size(u64),
@@ -27,28 +35,82 @@ pub enum Unused {
     Text,
 }
 
+/// A process that reads a file of secrets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Reader {
+    uid: u32,
+    /// Its own group and those it has besides.
+    groups: Vec<u32>,
+}
+
+/// What decides about a file of secrets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Facts {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    /// Whether kubelet laid it, in a volume of the pod.
+    kubelet: bool,
+}
+
 /// The permission bits of a file of secrets that others than its owner may use; none where all is well.
 ///
-/// Well is mode 0600 or less. Well is also a file of root's that one group may read and nobody else
-/// (0440, 0640), for a process that is not root: such are the files of a Kubernetes volume, whose group
-/// is the pod's `fsGroup`, and a process without rights cannot own them.
-#[must_use]
-pub fn exposed(file: &Metadata) -> Option<u32> {
-    let mode = file.mode() & 0o777;
-    let open = mode & 0o077 != 0 && !(mode & 0o037 == 0 && file.uid() == 0 && !are_root());
-    open.then_some(mode)
+/// | file | its owner | mode |
+/// |---|---|---|
+/// | any | any | 0600 or less |
+/// | with a group of the reader's | root, and the reader is not root | as above, and the group may read |
+/// | with a group of the reader's, laid by kubelet | root or the reader | as above, and the group may read |
+///
+/// So a Secret or projected volume of Kubernetes is taken as kubelet writes it for a pod with `fsGroup`: the group is the pod's,
+/// and a process without rights cannot take a file away from it. Kubelet gives a projected token to the pod's own uid. What
+/// everybody may read, or a group may write, is never well: such is a volume with kubelet's own default mode, 0644.
+fn exposed(file: Facts, reader: &Reader) -> Option<u32> {
+    let mode = file.mode & 0o777;
+    let group_reads = mode & 0o037 == 0 && reader.groups.contains(&file.gid);
+    let roots = file.uid == 0 && reader.uid != 0;
+    let volumes = file.kubelet && (file.uid == 0 || file.uid == reader.uid);
+    let well = mode & 0o077 == 0 || (group_reads && (roots || volumes));
+    (!well).then_some(mode)
+}
+
+/// Whether this file, its links followed, is where kubelet puts the files of a volume: in `..<time>`, to which `..data` beside it
+/// leads, in a directory of this owner's.
+fn laid(real: &Path, owner: u32) -> bool {
+    real.ancestors().skip(1).any(|data| {
+        let name = data.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let timed = name
+            .strip_prefix("..")
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let Some(volume) = data.parent().filter(|_| timed) else { return false };
+        let leads = std::fs::read_link(volume.join("..data")).is_ok_and(|to| to == Path::new(name));
+        leads && volume.symlink_metadata().is_ok_and(|facts| facts.uid() == owner)
+    })
+}
+
+/// Opens a file where its links lead, and says where that is. Kubelet may swap a volume between the two: then once more.
+fn opened(path: &Path) -> io::Result<(File, PathBuf)> {
+    let open = || {
+        let real = path.canonicalize()?;
+        File::open(&real).map(|file| (file, real))
+    };
+    match open() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => open(),
+        other => other,
+    }
 }
 
 /// What is in a file of secrets, and the file's facts. The open file is looked at, so that what is read is what
 /// was looked at.
 ///
 /// # Errors
-/// [`Unused`]: others may use it by [`exposed`], or it has more than `bytes_max` bytes.
+/// [`Unused`]: others may use it (see the table of modes in SECURITY.md), or it has more than `bytes_max` bytes.
 pub fn read(path: &Path, bytes_max: u64) -> Result<(Metadata, Zeroizing<Vec<u8>>), Unused> {
-    let file = File::open(path)?;
+    let (file, real) = opened(path)?;
     let facts = file.metadata()?;
-    if let Some(mode) = exposed(&facts) {
-        return Err(Unused::Mode(mode));
+    let (mode, uid, gid) = (facts.mode(), facts.uid(), facts.gid());
+    let looked = Facts { mode, uid, gid, kubelet: laid(&real, ROOT) };
+    if let Some(mode) = exposed(looked, &reader()) {
+        return Err(if looked.kubelet { Unused::Volume(mode) } else { Unused::Mode(mode) });
     }
     let mut bytes = Zeroizing::new(Vec::new());
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -78,14 +140,17 @@ pub fn line(path: &Path) -> Result<Zeroizing<String>, String> {
 }
 
 #[cfg(feature = "gate")]
-fn are_root() -> bool {
-    rustix::process::geteuid().is_root()
+fn reader() -> Reader {
+    let own = rustix::process::getegid();
+    let more = rustix::process::getgroups().unwrap_or_default();
+    let groups = std::iter::once(own).chain(more).map(rustix::process::Gid::as_raw).collect();
+    Reader { uid: rustix::process::geteuid().as_raw(), groups }
 }
 
 /// Who only verifies reads no secrets: nothing is made easier for it.
 #[cfg(not(feature = "gate"))]
-const fn are_root() -> bool {
-    true
+const fn reader() -> Reader {
+    Reader { uid: ROOT, groups: Vec::new() }
 }
 
 #[cfg(test)]
@@ -104,15 +169,89 @@ pub(crate) mod tests {
     #[test]
     fn only_its_owner_may_use_a_file_of_ones_own() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        for (mode, expected) in [
-            (0o600, None),
-            (0o400, None),
-            (0o640, Some(0o640)),
-            (0o604, Some(0o604)),
-            (0o620, Some(0o620)),
-        ] {
+        for (mode, well) in
+            [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o620, false)]
+        {
             file.as_file().set_permissions(std::fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(exposed(&file.as_file().metadata().unwrap()), expected, "{mode:o}");
+            let read = read(file.path(), BYTES_MAX);
+            assert_eq!(read.is_ok(), well, "{mode:o}: {:?}", read.err());
         }
+    }
+
+    /// Which of all 512 modes are well for a file of this owner and group, to a gate of the chart: uid 65532, whose
+    /// groups are 65532 and the pod's `fsGroup` 2000.
+    fn well(uid: u32, gid: u32, kubelet: bool, root: bool) -> Vec<u32> {
+        let reader = Reader { uid: if root { 0 } else { 65532 }, groups: vec![65532, 2000] };
+        (0..0o1000)
+            .filter(|mode| {
+                exposed(Facts { mode: 0o100_000 | mode, uid, gid, kubelet }, &reader).is_none()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_file_of_secrets_is_taken_as_kubelet_writes_it_and_in_no_other_mode_of_any_owner_and_group()
+    {
+        let owners_alone: Vec<u32> = (0..0o1000).filter(|mode| mode & 0o077 == 0).collect();
+        let group_reads: Vec<u32> =
+            (0..0o1000).filter(|mode| matches!(mode & 0o077, 0 | 0o040)).collect();
+        let (mine, roots, others, pods, strange) = (65532, 0, 1000, 2000, 3000);
+        for (uid, gid, kubelet, root) in [mine, roots, others]
+            .into_iter()
+            .flat_map(|uid| [pods, 65532, strange].map(|gid| (uid, gid)))
+            .flat_map(|(uid, gid)| {
+                [(true, true), (true, false), (false, true), (false, false)]
+                    .map(|(k, r)| (uid, gid, k, r))
+            })
+        {
+            let group = gid != strange;
+            let expected = match (uid, kubelet, root) {
+                // A volume: of root's files and those of the pod's own user.
+                (0, true, _) | (65532, true, false) if group => &group_reads,
+                // A file of root's on a host, for a process that cannot own it.
+                (0, false, false) if group => &group_reads,
+                _ => &owners_alone,
+            };
+            assert_eq!(
+                &well(uid, gid, kubelet, root),
+                expected,
+                "uid {uid} gid {gid} kubelet {kubelet} root {root}"
+            );
+        }
+        // What kubelet writes, by name: fsGroup with `defaultMode` 0440, 0640 and 0400, a projected token, one without fsGroup.
+        for (uid, mode) in
+            [(roots, 0o440), (roots, 0o640), (roots, 0o400), (mine, 0o640), (mine, 0o600)]
+        {
+            assert!(well(uid, pods, true, false).contains(&mode), "{uid} {mode:o}");
+        }
+        // Its own default is readable to every user of the container.
+        assert!(!well(roots, pods, true, false).contains(&0o644));
+    }
+
+    #[test]
+    fn a_volume_of_kubelets_is_known_by_its_links_and_by_whose_directory_it_is() {
+        use std::os::unix::fs::symlink;
+
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().metadata().unwrap().uid();
+        let timed = dir.path().join("..2026_11_22_10_00_00.123456789");
+        std::fs::create_dir_all(timed.join("nested")).unwrap();
+        std::fs::write(timed.join("token"), "t").unwrap();
+        std::fs::write(timed.join("nested/token"), "t").unwrap();
+        std::fs::write(dir.path().join("beside"), "t").unwrap();
+        symlink("..data/token", dir.path().join("token")).unwrap();
+        symlink("..data/nested", dir.path().join("nested")).unwrap();
+        let real = |name: &str| opened(&dir.path().join(name)).map(|(_, real)| real);
+        assert!(real("token").is_err(), "leads nowhere yet");
+        symlink(timed.file_name().unwrap(), dir.path().join("..data")).unwrap();
+        for (name, inside) in [("token", true), ("nested/token", true), ("beside", false)] {
+            assert_eq!(laid(&real(name).unwrap(), own), inside, "{name}");
+            assert!(!laid(&real(name).unwrap(), own + 1), "another's directory: {name}");
+        }
+        // A directory that is called like one, and the one before, that is swapped out.
+        std::fs::create_dir(dir.path().join("..2026_11_22_11_00_00.1")).unwrap();
+        std::fs::remove_file(dir.path().join("..data")).unwrap();
+        symlink("..2026_11_22_11_00_00.1", dir.path().join("..data")).unwrap();
+        assert!(!laid(&timed.join("token"), own));
     }
 }

@@ -32,6 +32,9 @@ codes! {
     IdentityMissing = "identity.missing";
     /// Model, instructions or tools are not those of the manifest.
     ManifestMismatch = "manifest.mismatch";
+    /// The face is switched off for this agent, or too little is known of the model behind the run or
+    /// call (`spec.binding` of the manifest).
+    BindingInsufficient = "binding.insufficient";
     /// The tool does not exist for this agent.
     ToolNotGranted = "tool.not_granted";
     /// The arguments do not satisfy the tool's schema.

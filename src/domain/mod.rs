@@ -13,6 +13,7 @@ pub mod digest;
 pub mod effect;
 pub mod id;
 pub mod json;
+pub mod near;
 pub mod outcome;
 pub mod pointer;
 pub mod prepared;

@@ -38,6 +38,13 @@ impl std::fmt::Debug for Change {
     }
 }
 
+impl Agents {
+    /// How many agents share what the gate has.
+    pub fn count(&self) -> usize {
+        self.manifests.len().max(1)
+    }
+}
+
 impl Road {
     /// Whose credentials count from now on.
     pub fn trust_callers(&self, callers: &Arc<Callers>) {

@@ -195,7 +195,12 @@ impl From<&Refusal> for Fault {
 fn denied(call: &CallId, reasons: &[Reason], receipt: &Receipt) -> Fault {
     // Schema and effect refusals are denials to the agent; the detail says which layer spoke.
     let code = match reasons.first().map(|r| r.code) {
-        Some(code @ (Code::ToolNotGranted | Code::PolicyError | Code::LimitExceeded)) => code,
+        Some(
+            code @ (Code::ToolNotGranted
+            | Code::BindingInsufficient
+            | Code::PolicyError
+            | Code::LimitExceeded),
+        ) => code,
         _ => Code::PolicyDenied,
     };
     Fault::because(code, reasons).about(call).at(receipt)

@@ -12,6 +12,7 @@ use super::answer::{Answer, Fault};
 use super::run::{New, Place, Run};
 use super::undecided::Undecided;
 use super::{Held, Ready, Road, Trip, call_span};
+use crate::approval::proposal::Proposer;
 use crate::approval::{Approval, Signed, Word};
 use crate::domain::call::{Asking, ToolCall};
 use crate::domain::code::Code;
@@ -26,6 +27,8 @@ use crate::limits::Went;
 use crate::policy::Resumed;
 use crate::tool::Cancel;
 
+/// How long an approval waits for a call that is being judged again.
+const AGAIN: Duration = Duration::from_secs(5);
 /// Between two tries to judge an approved call while the ledger cannot be written.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -68,6 +71,18 @@ pub trait Checker: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// It does not count.
     fn check(&self, hold: &Hold, parties: &Parties, said: &Said<'_>) -> Result<Counts, Refused>;
+
+    /// Checks a proposal to ask the held call again with these arguments (canonical), and says whose it is.
+    ///
+    /// # Errors
+    /// It is none.
+    fn propose(
+        &self,
+        hold: &Hold,
+        parties: &Parties,
+        said: &Said<'_>,
+        arguments: &[u8],
+    ) -> Result<Proposer, Refused>;
 }
 
 /// An approver's word that counts.
@@ -150,22 +165,19 @@ impl Road {
         if hold.refused.is_some() {
             return Err(Heard::NotHeld);
         }
-        let nobody = || {
-            let message = "no approvers are configured".to_owned();
-            Heard::Refused(Refused { detail: "approval.signer".into(), message })
-        };
-        let checker = self.checker.load_full().as_ref().clone().ok_or_else(nobody)?;
-        let parties = Parties {
-            agent: run.agent.id.clone(),
-            owner: run.agent.owner.clone(),
-            manifest: run.agent.manifest,
-        };
-        let counts = checker.check(&hold, &parties, said).map_err(Heard::Refused)?;
+        let checker = self.checker().map_err(Heard::Refused)?;
+        let counts = checker.check(&hold, &parties(run), said).map_err(Heard::Refused)?;
         let Counts { approval, word, signers, signature } = counts;
         let again = hold.granted.iter().any(|granted| granted.subject == approval.subject);
         if again && word == Word::Approve {
             let message = format!("`{}` has approved this call already", approval.subject);
             return Err(Heard::Refused(Refused { detail: "approval.repeated".into(), message }));
+        }
+        // WHY: here, for whatever checks signatures: who wrote the arguments is never the second person.
+        let own = hold.asked_by.as_ref().is_some_and(|by| by.is(&approval.subject));
+        if own && word == Word::Approve {
+            let message = format!("`{}` changed the arguments of this call", approval.subject);
+            return Err(Heard::Refused(Refused { detail: "approval.self".into(), message }));
         }
         let signed = Signed { statement: said.statement.to_owned(), signature };
         let written = drafts::word(&*self.entropy, &hold, (&approval, word, signers), &signed);
@@ -188,8 +200,19 @@ impl Road {
         }))
     }
 
-    /// The hold this call is under, if this process thinks so too.
+    /// Who knows the approvers.
+    pub(super) fn checker(&self) -> Result<Arc<dyn Checker>, Refused> {
+        let nobody = || {
+            let message = "no approvers are configured".to_owned();
+            Refused { detail: "approval.signer".into(), message }
+        };
+        self.checker.load_full().as_ref().clone().ok_or_else(nobody)
+    }
+
+    /// The hold this call is under, if this process thinks so too. While it is judged again it is neither held nor
+    /// over: that is waited for, for a moment.
     pub(super) async fn held(&self, run: &Run, call: &CallId) -> Result<Option<Hold>, Heard> {
+        let _ = tokio::time::timeout(AGAIN, run.off_the_road(call)).await;
         let waits = matches!(run.state.lock().calls.get(call), Some(Place::Held));
         if !waits {
             return Ok(None);
@@ -225,7 +248,7 @@ impl Road {
         };
         // What is on the books was parsed when it was held.
         let call = ToolCall::parse(asking, hold.tool.as_str(), &hold.args).ok()?;
-        let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
+        let slot = self.slots.wait(self.agents.load().count(), &run.opener.name).await;
         let fingerprint = self.fingerprint(&call);
         let New { sender, facts, cancel, turn, slot, .. } =
             run.take_up(&call, (fingerprint, slot), &self.settings.attested)?;
@@ -242,7 +265,8 @@ impl Road {
             approvals: hold.granted,
         };
         let (run, resumed) = (Arc::clone(run), Some(Held { resumed, ends: hold.expires, tell }));
-        let trip = Trip { run, call, refusals, facts, cancel, span, resumed };
+        let asked_by = hold.asked_by.map(Arc::new);
+        let trip = Trip { run, call, refusals, facts, cancel, span, resumed, asked_by };
         self.set_out(Ready { trip, sender, slot, turn });
         Some(told)
     }
@@ -274,16 +298,21 @@ impl Road {
             Undecided::Ledger(ledger::Error::Unknown) => (Place::Doubted, true),
             // The hold ended otherwise in the same moment.
             Undecided::Ledger(ledger::Error::CallTaken) => (Place::Booked, true),
-            Undecided::Ledger(_) | Undecided::Cancelled | Undecided::StillHeld => {
-                (Place::Held, false)
-            }
+            Undecided::Ledger(_)
+            | Undecided::Gate(_)
+            | Undecided::Cancelled
+            | Undecided::StillHeld => (Place::Held, false),
         };
         run.left(id, place, Went::NotRun);
         // WHY: asked once it is held again: from here on whoever cancels finds it among the held ones.
         let cancelled = !over && cancel.is_cancelled();
         let answer = match why {
             Undecided::Ledger(error) if !cancelled => Err(Fault::of_ledger(error).about(id)),
-            Undecided::Ledger(_) | Undecided::Cancelled | Undecided::StillHeld => {
+            Undecided::Gate(condition) if !cancelled => Err(condition.fault().about(id)),
+            Undecided::Ledger(_)
+            | Undecided::Gate(_)
+            | Undecided::Cancelled
+            | Undecided::StillHeld => {
                 self.remembered(run, id).await.and_then(|books| self.recalled(run, &books.recalled))
             }
         };
@@ -291,7 +320,8 @@ impl Road {
             Undecided::Ledger(_) if over => {}
             _ if cancelled => self.cancel_held(run, id, cancel.why()),
             Undecided::Cancelled | Undecided::StillHeld => self.watch_hold_of(run, id).await,
-            Undecided::Ledger(_) => {
+            // WHY: for as long as the hold lasts; the approval counts once the gate is fit again.
+            Undecided::Ledger(_) | Undecided::Gate(_) => {
                 self.watch_hold_of(run, id).await;
                 self.weigh_later(run, id);
             }
@@ -350,6 +380,12 @@ impl Road {
         }
         self.call(run, call).await
     }
+}
+
+/// Who is concerned by the calls of this run.
+pub(super) fn parties(run: &Run) -> Parties {
+    let (agent, owner) = (run.agent.id.clone(), run.agent.owner.clone());
+    Parties { agent, owner, manifest: run.agent.manifest }
 }
 
 fn refused_by(approval: &Approval) -> Reason {

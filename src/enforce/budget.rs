@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use super::answer::{Answer, Fault};
 use super::run::{Run, State};
@@ -25,6 +25,7 @@ use crate::ledger::entry::{Draft, Kind};
 use crate::limits::bucket::{Bucket, Rate};
 use crate::limits::pool::{Pool, Pools};
 use crate::limits::quota::{self, Quota, Refused, Reserved, Wanted};
+use crate::limits::shares;
 use crate::limits::{Spend, Spent, Went};
 use crate::policy::input;
 use crate::tool::toolbox::Toolbox;
@@ -366,7 +367,7 @@ impl Road {
     pub(super) async fn walk_in_turn(
         self: &Arc<Self>,
         trip: Trip,
-        (slot, turn): (OwnedSemaphorePermit, Option<InTurn>),
+        (slot, turn): (shares::Place, Option<InTurn>),
         caller: &watch::Sender<Option<Answer>>,
     ) {
         // `_after` lives until the end: whoever comes next waits for it.

@@ -1,10 +1,10 @@
 //! The gate tests itself: a call that must be denied walks the road like any other.
 //!
 //! It asks, for an agent that may open runs now, for a tool that no manifest grants. Identity, admission,
-//! preparation, judgement and the commit of the denial are those of every call; nothing on the road knows
-//! the canary. Its run only simulates, so that even a gate that allowed it would execute nothing.
+//! preparation, judgement and the commit of the denial are those of every call; all the road knows of the
+//! canary is that a failed one does not stop the next. Its run only simulates, so that even a gate that allowed it would execute nothing.
 //! What came of it is `enforcement.tested` on the books. A gate whose canary was not denied, or could not
-//! be recorded, denies every call until one was.
+//! be recorded, takes no call until one was (`condition`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,6 @@ use super::implicit::Thread;
 use super::{CallRequest, Opening, Road};
 use crate::domain::call::Auth;
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
 use crate::domain::json::Json;
 use crate::identity::Caller;
 use crate::identity::manifest::{Manifest, Mode};
@@ -25,6 +24,8 @@ use crate::ledger::entry::{Draft, Kind};
 
 /// The tool it asks for. A gate with a manifest that grants it fails its own test.
 pub const CANARY_TOOL: &str = "wicketgate.canary";
+/// How its caller is identified: as nobody from outside can be.
+pub(super) const METHOD: &str = "internal";
 /// The name of its runs.
 const THREAD: &str = "canary";
 /// How long one may be on the road.
@@ -59,15 +60,10 @@ enum Standing {
 }
 
 impl Trust {
-    /// What the last canary has against every call.
-    pub fn refusal(&self) -> Option<Reason> {
+    /// Why the last canary failed, if it did.
+    pub fn failing(&self) -> Option<String> {
         let Standing::Failing(why) = &*self.0.lock() else { return None };
-        Some(Reason {
-            code: Code::PolicyDenied,
-            detail: "self_test.canary".into(),
-            message: format!("the gate failed its own test: {why}"),
-            rule: "self_test.canary".into(),
-        })
+        Some(why.clone())
     }
 }
 
@@ -83,7 +79,7 @@ impl Road {
         match &*self.canary.0.lock() {
             Standing::Good => Vec::new(),
             Standing::Untested => vec!["self-test: the first canary has not passed yet".to_owned()],
-            Standing::Failing(why) => vec![format!("self-test: {why}: every call is denied")],
+            Standing::Failing(why) => vec![format!("self-test: {why}: no call is taken")],
         }
     }
 
@@ -100,7 +96,7 @@ impl Road {
                 self.metrics.self_tested(true);
             }
             Canary::Failed(why) => {
-                tracing::error!(%why, "the canary failed: every call is denied until one passes");
+                tracing::error!(%why, "the canary failed: no call is taken until one passes");
                 *self.canary.0.lock() = Standing::Failing(why.clone());
                 self.metrics.self_tested(false);
             }
@@ -131,7 +127,7 @@ impl Road {
         let Some(manifest) = manifests.iter().find(open) else {
             return not_tried("no agent may open a run");
         };
-        let auth = Auth { method: "internal".to_owned(), ..Auth::default() };
+        let auth = Auth { method: METHOD.to_owned(), ..Auth::default() };
         let caller = Caller { manifest: Arc::clone(manifest), auth };
         let thread = Thread::Named(THREAD.to_owned());
         let opening = Opening { mode: Mode::Simulate.as_str().to_owned(), ..Opening::default() };

@@ -7,7 +7,7 @@ use super::{Road, Trip};
 use crate::domain::code::Code;
 use crate::domain::decision::Course;
 use crate::domain::id::ToolName;
-use crate::domain::prepared::Prepared;
+use crate::limits::shares;
 use crate::policy::{self, Bench, Judged, Resumed, Room};
 use crate::telemetry::Stage;
 use crate::tool::Cancel;
@@ -21,14 +21,14 @@ impl Road {
         resumed: Option<Resumed>,
         toolbox: &Toolbox,
     ) -> Judged {
-        let Trip { run, call, refusals, mut facts, span, cancel, .. } = trip;
+        let Trip { run, call, refusals, mut facts, span, cancel, asked_by, .. } = trip;
         let tool = call.tool().clone();
         // Before it is prepared: only then the recording knows which of its calls that is.
         let cued = self.cued(&call).await;
         let grant = run.grants.get(call.tool());
         let preparing = async { toolbox::prepare(toolbox, grant, call) };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
-        let mut against = self.against(&run, &tool, &prepared, &cancel);
+        let mut against = self.against(&run, &tool, &cancel);
         let (mut engine, mut now, mut resumed) =
             (self.engine.load_full(), self.clock.now(), resumed);
         let mut break_glass = None;
@@ -56,7 +56,10 @@ impl Road {
         let judging = move || {
             let id = prepared.call().id().clone();
             // Only for a call that is to be held: it asks every open run.
-            let room = || run.hold_place(&id, most, road.runs.held() < all);
+            let room = || {
+                let (agents, held) = (road.agents.load().count(), road.runs.held_by());
+                run.hold_place(&id, most, shares::may(all, agents, &held, &run.opener.name))
+            };
             let bench = Bench {
                 engine: engine.as_ref().as_ref(),
                 agent: &run.agent,
@@ -68,6 +71,7 @@ impl Road {
                 room: Room(&room),
                 resumed,
                 break_glass,
+                asked_by,
             };
             let began = road.clock.monotonic();
             let judged = policy::judge(&bench, prepared);
@@ -102,18 +106,15 @@ impl Road {
         }
     }
 
-    /// What switches, the gate's own test and the agent's isolation have against the call.
+    /// What switches and the agent's isolation have against the call.
     fn against(
         &self,
         run: &super::Run,
         tool: &ToolName,
-        prepared: &Prepared,
         cancel: &Cancel,
     ) -> Vec<crate::domain::decision::Reason> {
-        let tier = prepared.tool().map(|tool| tool.tier);
-        let mut against = self.stopped(run, tool, tier, cancel);
+        let mut against = self.stopped(run, tool, cancel);
         against.extend(self.removed(run));
-        against.extend(self.canary.refusal());
         against.extend(self.posture_refusal(&run.opener.name, &run.auth));
         against
     }

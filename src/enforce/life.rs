@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::{RwLock, Semaphore, watch};
+use tokio::sync::{RwLock, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -18,19 +18,20 @@ use super::implicit::Threads;
 use super::large::Large;
 use super::posture::Postures;
 use super::rejected::Rejected;
-use super::run::{Place, Run, Runs, Sealed};
+use super::run::{Place, Run, Sealed};
+use super::runs::Runs;
 use super::{Engine, Parts, Road, Settings};
 use crate::clock::{Clock, random32};
 use crate::domain::code::Code;
 use crate::domain::id::CallId;
 use crate::domain::json::Json;
-use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
 use crate::ledger::drafts::{Written, clip};
 use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self, Ledger, closing};
+use crate::limits::shares::Shares;
 use crate::policy::PolicyEngine;
 
 /// How long nobody looks whether the wall clock was set on.
@@ -47,7 +48,8 @@ impl Road {
     #[must_use]
     pub fn new(settings: Settings, parts: Parts) -> Arc<Self> {
         let Parts { ledger, toolbox, tokens, clock, entropy, metrics } = parts;
-        let slots = Arc::new(Semaphore::new(settings.in_flight_max));
+        let places = Shares::new(settings.open_runs_max);
+        let slots = Shares::new(settings.in_flight_max);
         let control = Control::new(settings.switch_file.clone());
         Arc::new(Self {
             control,
@@ -72,6 +74,7 @@ impl Road {
             recordings: OnceLock::new(),
             turn: RwLock::new(()),
             runs: Runs::default(),
+            places,
             agents: ArcSwap::default(),
             threads: Threads::default(),
             rejected: Rejected::default(),
@@ -111,8 +114,7 @@ impl Road {
     /// Runs that are open, and calls on the road.
     #[must_use]
     pub fn load(&self) -> (usize, usize) {
-        let free = self.slots.available_permits();
-        (self.runs.len(), self.settings.in_flight_max.saturating_sub(free))
+        (self.runs.len(), self.slots.taken())
     }
 
     /// Puts a bundle in force: every decision made before stands before `policy.activated` in the
@@ -193,7 +195,7 @@ impl Road {
             ("agent", Json::from(manifest.name.as_str())),
             ("version", Json::from(manifest.version.to_string())),
             ("digest", Json::from(manifest.digest.prefixed())),
-            ("binding", Json::from(Binding::Claimed.as_str())),
+            ("binding", Json::from(manifest.binding.minimum.as_str())),
         ]);
         Written::bare(Draft::of(Kind::ManifestBound, data))
     }

@@ -105,7 +105,10 @@ impl Run {
         let mut reasons = Vec::new();
         for run in self.above() {
             let (whose, limits) = (run.as_delegator(), &run.manifest.limits);
-            reasons.extend(run.state.lock().usage.begin_delegated(whose, limits, now));
+            let mut state = run.state.lock();
+            // What is asked of a run below keeps it open.
+            state.touched = state.touched.max(now);
+            reasons.extend(state.usage.begin_delegated(whose, limits, now));
         }
         reasons
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
-use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
+use tokio::sync::{RwLock, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span};
@@ -24,6 +24,7 @@ pub use canary::{CANARY_TOOL, Canary};
 pub use control::{Breaker, Follow, Told};
 pub use delegate::ParentClaim;
 pub use implicit::Thread;
+pub use modify::{Modified, Other};
 pub use opening::{Opened, Opening};
 pub use posture::{Challenge, Isolation, Observed, Probe, Report};
 pub use prologue::{Fork, Line, Prologue, Recordings};
@@ -32,12 +33,12 @@ pub use run::{Run, Sealed};
 pub use settings::{Parts, Settings};
 pub use tools::ToolView;
 
-use crate::clock::{Clock, Entropy, random16};
-use crate::domain::call::{Asking, ToolCall};
+use crate::approval::proposal::Proposer;
+use crate::clock::{Clock, Entropy};
+use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::{Course, Reason};
-use crate::domain::digest::{Digest, Salt};
-use crate::domain::id::CallId;
+use crate::domain::digest::Salt;
 use crate::domain::time::Timestamp;
 use crate::identity::Peer;
 use crate::identity::manifest::Mode;
@@ -45,6 +46,7 @@ use crate::identity::token::RunTokens;
 use crate::ledger::permit::{Committed, Finished};
 use crate::ledger::{self, Ledger, Pending};
 use crate::limits::Went;
+use crate::limits::shares::{self, Shares};
 use crate::policy::input::RunFacts;
 use crate::policy::{PolicyEngine, Resumed};
 use crate::telemetry::metrics::Metrics;
@@ -53,22 +55,26 @@ use crate::tool::toolbox::{self, Toolbox};
 use crate::tool::{self, Cancel, ToolExecutor};
 use agents::Agents;
 use budget::{Budget, InTurn, Spending, went};
+use condition::Condition;
 use control::Control;
 use docket::Docket;
 use implicit::Threads;
 use large::Large;
 use rejected::Rejected;
-use run::{Admitted, New, Place, Runs, Waiting};
+use run::{Admitted, New, Place, Waiting};
+use runs::Runs;
 use undecided::{Undecided, became};
 
 mod agents;
 mod amend;
 mod answer;
 mod approve;
+mod asked;
 mod batch;
 mod budget;
 mod canary;
 mod cancel;
+mod condition;
 mod control;
 mod delegate;
 mod docket;
@@ -87,6 +93,7 @@ mod rehearsal;
 mod rejected;
 mod resume;
 mod run;
+mod runs;
 mod settings;
 mod tools;
 mod undecided;
@@ -133,6 +140,8 @@ pub struct Road {
     /// stands before the activation in the ledger if and only if it was made by the old bundle.
     turn: RwLock<()>,
     runs: Runs,
+    /// Places of open runs.
+    places: Arc<Shares>,
     /// Those that are configured.
     agents: ArcSwap<Agents>,
     threads: Threads,
@@ -144,7 +153,7 @@ pub struct Road {
     /// What agents found of ways past the gate.
     posture: posture::Postures,
     budget: Budget,
-    slots: Arc<Semaphore>,
+    slots: Arc<Shares>,
     tasks: TaskTracker,
     stop: CancellationToken,
     /// Keeps fingerprints of arguments in memory from being guessable outside this process.
@@ -170,6 +179,8 @@ struct Trip {
     span: Span,
     /// The hold it is under, if it was held before.
     resumed: Option<Held>,
+    /// The approver who wrote its arguments, if the agent did not.
+    asked_by: Option<Arc<Proposer>>,
 }
 
 /// What a call that is judged again was held with.
@@ -225,11 +236,11 @@ impl Road {
 
     fn admit(self: &Arc<Self>, run: &Arc<Run>, request: CallRequest) -> Result<Entry, Fault> {
         if self.stop.is_cancelled() {
-            return Err(Fault::new(Code::Shutdown, "the gate is draining; nothing ran"));
+            return Err(Condition::Draining.fault());
         }
         self.pace(&run.opener.name, &run.auth)?;
         let call = self.decode(run, request)?;
-        let slot = Arc::clone(&self.slots).try_acquire_owned().ok();
+        let slot = self.slots.take(self.agents.load().count(), &run.opener.name);
         match self.enter(run, call, slot)? {
             Entered::Known(entry) => Ok(entry),
             Entered::Ready(ready) => {
@@ -245,16 +256,20 @@ impl Road {
         &self,
         run: &Arc<Run>,
         call: ToolCall,
-        slot: Option<OwnedSemaphorePermit>,
+        slot: Option<shares::Place>,
     ) -> Result<Entered, Fault> {
         self.may_ask(run, &call)?;
-        let drifted = match self.prologue(run, &call) {
+        let condition = self.condition_of(run, call.tool(), &self.toolbox.load());
+        // What the gate is not fit to decide it does not answer from a recording either.
+        let recorded = if condition.is_none() { self.prologue(run, &call) } else { None };
+        let drifted = match recorded {
             Some(Ok(answer)) => return Ok(Entered::Known(Entry::Told(Box::new(answer)))),
             Some(Err(drift)) => Some(drift),
             None => None,
         };
         let (attested, fingerprint) = (&self.settings.attested, self.fingerprint(&call));
-        let admitted = run.admit(&call, (fingerprint, slot), &*self.clock, attested)?;
+        let entering = (fingerprint, slot, condition);
+        let admitted = run.admit(&call, entering, &*self.clock, attested)?;
         let New { sender, mut refusals, facts, cancel, turn, slot } = match admitted {
             Admitted::Join(waiting) => return Ok(Entered::Known(Entry::Wait(waiting))),
             Admitted::Recall => return Ok(Entered::Known(Entry::Recall(call))),
@@ -262,7 +277,7 @@ impl Road {
         };
         refusals.extend(drifted);
         let (run, span) = (Arc::clone(run), call_span(run, &call));
-        let trip = Trip { run, call, refusals, facts, cancel, span, resumed: None };
+        let trip = Trip { run, call, refusals, facts, cancel, span, resumed: None, asked_by: None };
         Ok(Entered::Ready(Box::new(Ready { trip, sender, slot, turn })))
     }
 
@@ -282,35 +297,6 @@ impl Road {
             }
         };
         self.tasks.spawn(walking.instrument(span));
-    }
-
-    /// Names tool and arguments, in this process only.
-    fn fingerprint(&self, call: &ToolCall) -> Digest {
-        Digest::of(&[&self.salt, call.tool().as_str().as_bytes(), &[0], call.canonical()])
-    }
-
-    fn decode(&self, run: &Arc<Run>, request: CallRequest) -> Result<ToolCall, Fault> {
-        let malformed = |detail: &str, message: String| {
-            Fault::new(Code::RequestMalformed, message).detail(detail)
-        };
-        let id = if request.call_id.is_empty() {
-            let minted = run.mint(&request.tool, &request.arguments);
-            let minted = minted.unwrap_or_else(|| random16(&*self.entropy));
-            CallId::parse(&format!("c-{}", hex::encode(minted)))
-        } else {
-            CallId::parse(&request.call_id)
-        };
-        let id =
-            id.ok_or_else(|| malformed("call.id", "a call id is [A-Za-z0-9_.-]{1,64}".to_owned()))?;
-        let asking = Asking {
-            run: *run.id(),
-            id,
-            after: run.released.load(std::sync::atomic::Ordering::Acquire),
-            auth: run.auth.clone(),
-            traceparent: request.traceparent.filter(|t| trace::valid_traceparent(t)),
-        };
-        ToolCall::parse(asking, &request.tool, &request.arguments)
-            .map_err(|e| malformed(e.code, e.to_string()))
     }
 
     /// The road. Whatever leaves it is on the books, or nothing happened.
@@ -402,6 +388,12 @@ impl Road {
     ) -> Result<Decided, Undecided> {
         let _turn = self.turn.read().await;
         let toolbox = self.toolbox.load_full();
+        let (run, tool) = (Arc::clone(&trip.run), trip.call.tool().clone());
+        let fit = || match self.condition_of(&run, &tool, &toolbox) {
+            None | Some(Condition::Draining) => Ok(()),
+            Some(condition) => Err(Undecided::Gate(condition)),
+        };
+        fit()?;
         let spending = self.reserve(&mut trip, &toolbox).await.map_err(Undecided::Ledger)?;
         let executor = toolbox::executor(&toolbox, trip.call.tool());
         let cancel = trip.cancel.clone();
@@ -417,6 +409,8 @@ impl Road {
         if ends.is_some() && (course == Course::Wait || late && course == Course::Run) {
             return Err(Undecided::StillHeld);
         }
+        // WHY: again, for judging takes time: what the gate is not fit to decide is neither run nor denied.
+        fit()?;
         let pending = self.ledger.submit(judged).await.map_err(Undecided::Ledger)?;
         Ok(Decided { pending, executor, spending })
     }
@@ -476,7 +470,7 @@ fn call_span(run: &Run, call: &ToolCall) -> Span {
 struct Ready {
     trip: Trip,
     sender: watch::Sender<Option<Answer>>,
-    slot: OwnedSemaphorePermit,
+    slot: shares::Place,
     turn: Option<InTurn>,
 }
 

@@ -1,38 +1,93 @@
-//! An approver's other arguments for a held call: a call of its own, judged like any other.
+//! An approver's other arguments for a held call: a call of its own, judged like any other, that waits for somebody
+//! else.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::answer::Fault;
-use super::approve::Heard;
+use super::answer::{Answer, Fault};
+use super::approve::{Heard, Said, parties};
 use super::run::Run;
 use super::{CallRequest, Entered, Ready, Road};
+use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, RunId};
+use crate::domain::json::{Json, Limits};
 use crate::ledger;
+
+/// How long an approver waits for what is decided about the new call.
+const DECIDED_WITHIN: Duration = Duration::from_millis(1200);
+
+/// What an approver wants asked, as it was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Other<'a> {
+    /// The new arguments, JSON.
+    pub arguments: &'a str,
+    /// The proposal that was signed.
+    pub statement: &'a str,
+    /// The SSHSIG over it, armored.
+    pub signature: &'a str,
+}
+
+/// What became of a proposal that was heard.
+#[derive(Clone, Debug)]
+pub struct Modified {
+    /// The new call.
+    pub id: CallId,
+    /// Where it is: `held`, `denied`, or `unsure` if that was not decided in time.
+    pub call: &'static str,
+    /// Why, if it was denied.
+    pub why: Option<Fault>,
+}
+
+impl Modified {
+    fn of(id: CallId, answer: Option<Answer>) -> Self {
+        let (call, why) = match answer {
+            Some(Err(fault)) if fault.code == Code::CallHeld => ("held", None),
+            Some(Err(fault)) => ("denied", Some(fault)),
+            // It cannot have run: it waits for somebody else.
+            Some(Ok(_)) | None => ("unsure", None),
+        };
+        Self { id, call, why }
+    }
+
+    /// For a report.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        let why = self.why.as_ref();
+        let detail = why.map_or("", |fault| fault.code.as_str());
+        Json::object([
+            ("asked", Json::from(self.id.as_str())),
+            ("call", Json::from(self.call)),
+            ("detail", Json::from(detail)),
+            ("message", Json::from(why.map_or("", |fault| fault.message.as_str()))),
+        ])
+    }
+}
 
 impl Road {
     /// Ends a held call and asks the same with other arguments, as a call of its own that is judged like
-    /// any other. Returns its id.
+    /// any other and runs only if somebody else approves it.
     ///
     /// # Errors
-    /// `call.not_found` if the call is not held, and whatever speaks against the new one.
+    /// `call.not_found` if the call is not held, `operator.forbidden` if the proposal is not one of an approver
+    /// about it, and whatever speaks against the new one.
     pub async fn modify(
         self: &Arc<Self>,
         run: &RunId,
         call: &CallId,
-        arguments: &str,
-    ) -> Option<Result<CallId, Fault>> {
+        other: Other<'_>,
+    ) -> Option<Result<Modified, Fault>> {
         let run = self.runs.of_id(run)?;
         let _turn = run.words.lock().await;
-        Some(self.modified(&run, call, arguments).await)
+        Some(self.modified(&run, call, other).await)
     }
 
     async fn modified(
         self: &Arc<Self>,
         run: &Arc<Run>,
         call: &CallId,
-        arguments: &str,
-    ) -> Result<CallId, Fault> {
+        other: Other<'_>,
+    ) -> Result<Modified, Fault> {
         let missing = || {
             Fault::new(Code::CallNotFound, format!("call `{call}` does not wait for an approval"))
         };
@@ -41,6 +96,19 @@ impl Road {
             Heard::Counted(_) | Heard::Refused(_) | Heard::NotHeld => missing(),
         };
         let hold = self.held(run, call).await.map_err(unread)?.ok_or_else(missing)?;
+        // What somebody refused is only to be denied.
+        if hold.refused.is_some() {
+            return Err(missing());
+        }
+        let Other { arguments, statement, signature } = other;
+        let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS);
+        let read = read.map_err(|e| Fault::new(Code::RequestMalformed, e.to_string()))?;
+        let said = Said { statement, signature, now: self.clock.now() };
+        let own = canonical::bytes(&read);
+        let proposed =
+            self.checker().and_then(|checker| checker.propose(&hold, &parties(run), &said, &own));
+        let by = proposed
+            .map_err(|why| Fault::new(Code::OperatorForbidden, why.message).detail(why.detail))?;
         let id = self.fresh(run, call).ok_or_else(missing)?;
         let request = CallRequest {
             tool: hold.tool.to_string(),
@@ -49,9 +117,12 @@ impl Road {
             traceparent: hold.traceparent.clone(),
         };
         // Before the old one ends: what cannot be asked changes nothing.
-        let other = self.decode(run, request)?;
-        let slot = Arc::clone(&self.slots).acquire_owned().await.ok();
-        let Entered::Ready(ready) = self.enter(run, other, slot)? else { return Err(missing()) };
+        let asked = self.decode(run, request)?;
+        let slot = Some(self.slots.wait(self.agents.load().count(), &run.opener.name).await);
+        let Entered::Ready(mut ready) = self.enter(run, asked, slot)? else {
+            return Err(missing());
+        };
+        ready.trip.asked_by = Some(Arc::new(by));
         let reason = format!("modified: asked again as `{id}`");
         let ended = ledger::closing::held_ended(*run.id(), call, false, &reason);
         if let Err(error) = self.ledger.owe(ended).await {
@@ -61,8 +132,11 @@ impl Road {
             return Err(if over { missing() } else { Fault::of_ledger(&error) });
         }
         run.unheld(call);
+        let mut answer = ready.sender.subscribe();
         self.set_out(*ready);
-        Ok(id)
+        let decided = tokio::time::timeout(DECIDED_WITHIN, answer.wait_for(Option::is_some)).await;
+        let decided = decided.ok().and_then(Result::ok).and_then(|answer| answer.clone());
+        Ok(Modified::of(id, decided))
     }
 
     /// Takes back a call that did not set out. Whoever stands behind it in the row still comes after the one before.

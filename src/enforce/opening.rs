@@ -21,7 +21,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::seed::Seed;
-use crate::domain::tier::Binding;
+use crate::domain::tier::{Binding, Face};
 use crate::domain::time::Timestamp;
 use crate::identity::lineage::Grants;
 use crate::identity::manifest::{Manifest, Mode};
@@ -30,6 +30,7 @@ use crate::ledger::drafts::{self, Written, clip};
 use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self};
+use crate::limits::shares;
 use crate::policy::input::{AgentFacts, delegation_json};
 use crate::telemetry::trace;
 
@@ -68,7 +69,7 @@ pub struct Opened {
     pub token: String,
     /// Until when the token works at the latest.
     pub expires: Option<Timestamp>,
-    /// `claimed` or `observed`.
+    /// `unclaimed`, `claimed` or `observed`.
     pub binding: &'static str,
     /// Of a deterministic run: what its agent may take for randomness, and for the time.
     pub determined: Option<(Seed, Timestamp)>,
@@ -157,7 +158,7 @@ impl Road {
         caller: &Caller,
         opening: Opening,
     ) -> Result<Opened, Fault> {
-        self.may_open(&opening)?;
+        let place = self.may_open(caller, &opening)?;
         // No manifest is replaced between here and the books.
         let _turn = self.turn.read().await;
         let caller = &self.current(caller)?;
@@ -168,10 +169,11 @@ impl Road {
         let (child, below) = below.unzip();
         let caller = child.as_ref().unwrap_or(caller);
         let above = below.as_ref().map(Below::parent).map(AsRef::as_ref);
-        let binding = self.check_claims(&caller.manifest, Some(&opening), above).await?;
+        let binding = self.check_claims(caller, Face::Grpc, Some(&opening), above).await?;
         let (token, hash) = self.tokens.issue(&*self.entropy);
         let handle = Handle::Token(hash);
-        let (run, receipt) = self.put_open(caller, below, opening, binding, &handle).await?;
+        let (run, receipt) =
+            self.put_open(caller, below, opening, binding, (&handle, place)).await?;
         let (id, expires, determined) = (run.id, run.expires, run.determined());
         Ok(Opened { run: id, token, expires, binding: binding.as_str(), determined, receipt })
     }
@@ -183,11 +185,11 @@ impl Road {
         opening: Opening,
         handle: &Handle,
     ) -> Result<Arc<Run>, Fault> {
-        self.may_open(&opening)?;
+        let place = self.may_open(caller, &opening)?;
         let _turn = self.turn.read().await;
         let caller = &self.current(caller)?;
-        let binding = self.check_claims(&caller.manifest, None, None).await?;
-        Ok(self.put_open(caller, None, opening, binding, handle).await?.0)
+        let binding = self.check_claims(caller, Face::Mcp, None, None).await?;
+        Ok(self.put_open(caller, None, opening, binding, (handle, place)).await?.0)
     }
 
     /// Puts the opening on the books, and watches over the run from then on.
@@ -197,21 +199,21 @@ impl Road {
         below: Option<Below>,
         mut opening: Opening,
         binding: Binding,
-        handle: &Handle,
+        (handle, place): (&Handle, shares::Place),
     ) -> Result<(Arc<Run>, Receipt), Fault> {
         let manifest = &caller.manifest;
         let parent = below.as_ref().map(Below::parent).cloned();
         let opener = below.as_ref().map_or(manifest, |below| &below.opener);
         let opener = Arc::clone(opener);
         self.pace(&opener.name, &caller.auth)?;
-        opening.incognito |= self.settings.incognito.contains(&manifest.name)
-            // What a run keeps from the books, those it delegates to do too.
-            || parent.as_ref().is_some_and(|parent| parent.incognito);
+        let hidden = parent.as_ref().is_some_and(|parent| parent.incognito);
+        opening.incognito = self.incognito(manifest, opening.incognito, hidden).await?;
         let keeping = self.keeping(&opening, manifest, parent.as_deref()).await?;
         let granted = grants(manifest, parent.as_deref());
         let now = self.clock.now();
         let id = keeping.run_id(|| random16(&*self.entropy));
-        let expires = manifest.limits.wall_seconds.map(|s| now.plus(Duration::from_secs(s)));
+        let wall = manifest.limits.wall_seconds.map(Duration::from_secs);
+        let expires = wall.or(self.settings.run_wall).map(|wall| now.plus(wall));
         let expires = earlier(expires, parent.as_ref().and_then(|parent| parent.expires));
         let mode = mode_of(&opening, manifest, parent.as_deref());
         let agent = agent_facts(manifest, binding, parent.as_deref());
@@ -255,13 +257,30 @@ impl Road {
             token: handle.token(&id),
             ordered: self.settings.bounds.ordered.contains(&manifest.name),
             thread: handle.thread(),
-            state: Mutex::new(State { touched: self.clock.monotonic(), ..State::default() }),
+            state: Mutex::new(State {
+                touched: self.clock.monotonic(),
+                place: Some(place),
+                ..State::default()
+            }),
             released: AtomicU64::new(0),
             idle: Notify::new(),
             words: tokio::sync::Mutex::default(),
         });
         self.put_in_force(&run, below);
         Ok((run, receipt))
+    }
+
+    /// Whether only commitments of a run are kept, which its manifest has to grant.
+    async fn incognito(
+        &self,
+        manifest: &Manifest,
+        asked: bool,
+        above: bool,
+    ) -> Result<bool, Fault> {
+        match identity::incognito(manifest, asked, above) {
+            Ok(incognito) => Ok(incognito),
+            Err(mismatch) => Err(self.refused(&manifest.name, mismatch).await),
+        }
     }
 
     /// Lets a run that is on the books be found, and watches over it.
@@ -274,18 +293,16 @@ impl Road {
         self.watch_idle(run);
     }
 
-    fn may_open(&self, opening: &Opening) -> Result<(), Fault> {
-        if self.stop.is_cancelled() {
-            return Err(Fault::new(Code::Shutdown, "the gate is draining"));
+    fn may_open(&self, caller: &Caller, opening: &Opening) -> Result<shares::Place, Fault> {
+        if let Some(condition) = self.condition() {
+            return Err(condition.fault());
         }
-        if self.engine.load().is_none() {
-            return Err(Fault::new(Code::NotReady, "no policy bundle is in force"));
-        }
-        if self.runs.len() >= self.settings.open_runs_max {
+        let agents = self.agents.load().count();
+        let Some(place) = self.places.take(agents, &caller.manifest.name) else {
             let mut fault = Fault::new(Code::Overloaded, "too many runs are open");
             fault.retry_after = Some(Duration::from_secs(5));
             return Err(fault);
-        }
+        };
         let modes = ["", Mode::Enforce.as_str(), Mode::Simulate.as_str(), REPLAY];
         if !modes.contains(&opening.mode.as_str()) {
             let mode = clip(&opening.mode, 32);
@@ -298,18 +315,19 @@ impl Road {
             let message = format!("at most {most} labels of {name} and {value} bytes");
             return Err(Fault::new(Code::RequestMalformed, message).detail("run.labels"));
         }
-        Ok(())
+        Ok(place)
     }
 
-    /// Validity and binding; a mismatch is recorded as `manifest.refused` before it is told. Nothing
-    /// claimed is nothing wrong. `parent`: the run it is to be a child of.
+    /// Validity and binding; a mismatch is recorded as `manifest.refused` before it is told. `parent`: the
+    /// run it is to be a child of.
     async fn check_claims(
         &self,
-        manifest: &Manifest,
+        caller: &Caller,
+        face: Face,
         claims: Option<&Opening>,
         parent: Option<&Run>,
     ) -> Result<Binding, Fault> {
-        let now = self.clock.now();
+        let (manifest, now) = (&caller.manifest, self.clock.now());
         let bound = match claims {
             Some(made) => identity::bind(manifest, &made.model, &made.instructions, &made.tools),
             None => identity::bind_unclaimed(manifest),
@@ -319,7 +337,12 @@ impl Road {
         let mismatch = match bound {
             _ if let Some(reason) = stopped => Mismatch { reasons: vec![reason] },
             _ if let Some(lapsed) = delegate::lapsed(parent, now) => lapsed,
-            Ok(binding) if valid => return Ok(binding),
+            // The gate's own calls come in by no face, and run nothing.
+            Ok(binding) if valid && caller.auth.method == "internal" => return Ok(binding),
+            Ok(binding) if valid => match identity::accept(manifest, face, binding) {
+                Ok(()) => return Ok(binding),
+                Err(refused) => refused,
+            },
             Ok(_) => {
                 let message = "the manifest is outside its validity".to_owned();
                 return Err(self
@@ -354,7 +377,12 @@ impl Road {
             Ok(receipt) => receipt,
             Err(error) => return Fault::of_ledger(&error),
         };
-        let mut fault = Fault::new(Code::ManifestMismatch, message).detail(detail);
+        // What the binding lacks has a code of its own; everything else is a mismatch, whatever stopped it.
+        let code = match reasons.first() {
+            Some(reason) if reason.code == Code::BindingInsufficient => reason.code,
+            Some(_) | None => Code::ManifestMismatch,
+        };
+        let mut fault = Fault::new(code, message).detail(detail);
         fault.reasons = reasons;
         fault.receipt = Some(receipt);
         fault
@@ -387,7 +415,10 @@ pub(super) fn agent_facts(
     binding: Binding,
     parent: Option<&Run>,
 ) -> AgentFacts {
+    // What a run above demands, those below it have to have too.
+    let above = parent.map(|parent| parent.agent.tier3);
     AgentFacts {
+        tier3: above.into_iter().fold(manifest.binding.tier3, Binding::max),
         delegation: parent.map(Run::delegation_below).unwrap_or_default(),
         id: manifest.name.clone(),
         version: manifest.version.to_string(),

@@ -330,6 +330,10 @@ impl Road {
         let (detail, message) = match known.failed().next() {
             Some(why) => ("isolation.failed", why),
             None => match known.seen.get(&holder) {
+                None if known.nonces.contains_key(&holder) => {
+                    let what = "a `wicketgate doctor` has begun and its report has not come";
+                    ("isolation.missing", format!("{holder}: {what}"))
+                }
                 None => ("isolation.missing", format!("{holder}: no `wicketgate doctor` yet")),
                 Some(seen) if self.is_stale(seen) => (
                     "isolation.stale",

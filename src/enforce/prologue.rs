@@ -140,8 +140,7 @@ impl Road {
         if known || over {
             return None;
         }
-        let mut against = self.stopped(run, call.tool(), None, &Cancel::default());
-        against.extend(self.canary.refusal());
+        let mut against = self.stopped(run, call.tool(), &Cancel::default());
         against.extend(suspended.then(|| {
             Reason::effect_refused("replay", "replay.suspended", "the run was suspended")
         }));

@@ -5,8 +5,17 @@ use super::run::{self, Place, Run, Waiting};
 use super::{Road, ledger};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
-use crate::domain::id::CallId;
+use crate::domain::id::{CallId, ToolName};
 use crate::ledger::permit::{Recalled, RecalledState};
+use crate::ledger::recall::Likeness;
+
+impl Run {
+    /// Whether a call of this id was asked for in it.
+    #[must_use]
+    pub fn has(&self, call: &CallId) -> bool {
+        self.state.lock().calls.contains_key(call)
+    }
+}
 
 impl Road {
     /// How far a call got: the answer `execute` gave, or will give.
@@ -55,12 +64,16 @@ impl Road {
     /// The recorded answer, if the books have the same bytes under this id.
     pub(super) async fn recall(&self, run: &Run, call: &ToolCall) -> Answer {
         let remembered = self.remembered(run, call.id()).await?;
-        let same_tool = remembered.tool.as_ref().is_none_or(|tool| tool == call.tool());
-        let same_args = remembered.args.as_ref().is_none_or(|args| args == call.canonical());
-        if !same_tool || !same_args {
-            return Err(run::conflict(call.id()));
+        let (place, asked) = ((run.id(), call.id()), (call.tool(), call.canonical()));
+        match self.ledger.likeness(&remembered, place, asked) {
+            Likeness::Same => self.give(run, self.recalled(run, &remembered.recalled)),
+            Likeness::Other => Err(run::conflict(call.id())),
+            Likeness::Unknown => {
+                let why = "what was asked for under this id is not kept: it cannot be compared";
+                Err(Fault::new(Code::CallResultUnavailable, why)
+                    .about(&remembered.recalled.call().clone()))
+            }
         }
-        self.give(run, self.recalled(run, &remembered.recalled))
     }
 
     /// What the books say. A decision that came on the books too late was not run and never will be,
@@ -90,9 +103,11 @@ impl Road {
         tool: &str,
         args: &[u8],
     ) -> Result<Option<CallId>, Fault> {
+        let Some(named) = ToolName::parse(tool) else { return Ok(None) };
         for call in run.held_of(tool) {
             let remembered = self.remembered(run, &call).await?;
-            if remembered.args.is_some_and(|known| known == args) {
+            let asked = (run.id(), &call);
+            if self.ledger.likeness(&remembered, asked, (&named, args)) == Likeness::Same {
                 run.state.lock().taken_up.remove(&call);
                 return Ok(Some(call));
             }

@@ -102,6 +102,7 @@ impl Road {
         let spent =
             all.map(|spending| spent(spending, &toolbox)).fold(Spent::default(), Spent::plus);
         let state = run.state.get_mut();
+        state.place = Some(self.places.keep(&run.opener.name));
         let held = found.held().filter_map(|(call, _)| past.held.get_key_value(call));
         state.held_tools = held.map(|(call, tool)| (call.clone(), tool.clone())).collect();
         state.taken_up = state.held_tools.clone();
@@ -238,12 +239,15 @@ fn resumed(
     let held = found.held().count();
     let asked = u64::try_from(calls.len()).unwrap_or(u64::MAX);
     let usage = Usage::resumed(asked, errors, denied);
+    // WHY: an earlier version recorded `claimed` for runs of a face that takes no claim.
+    let binding = text("binding").and_then(Binding::parse).filter(|_| thread.is_none());
+    let binding = binding.unwrap_or(Binding::Unclaimed);
     Some(Run {
         id: found.run,
         manifest: Arc::clone(manifest),
         grants: grants(manifest, parent.as_deref()),
         opener: Arc::clone(opener),
-        agent: agent_facts(manifest, Binding::Claimed, parent.as_deref()),
+        agent: agent_facts(manifest, binding, parent.as_deref()),
         parent,
         auth: Auth::read(data.get("auth")?)?,
         opened_at: found.opened.ts,

@@ -1,15 +1,16 @@
 //! Open runs in memory: who may continue them, what they used, which of their calls are in flight.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot, watch};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot, watch};
 
 use super::answer::{Answer, Fault};
 use super::budget::{self, InTurn};
+use super::condition::Condition;
 use super::keeping::Keeping;
 use crate::clock::Clock;
 use crate::domain::call::{Auth, ToolCall};
@@ -22,12 +23,10 @@ use crate::domain::time::Timestamp;
 use crate::identity::lineage::Grants;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::permit::Receipt;
+use crate::limits::shares;
 use crate::limits::{Usage, Went};
 use crate::policy::input::{AgentFacts, RunFacts};
 use crate::tool::Cancel;
-
-/// Sealed runs that are still known as sealed, so that a late call learns the right thing.
-const SEALED_KEPT: usize = 512;
 
 /// What an answer in the making looks like to those who wait for it.
 pub(super) type Waiting = watch::Receiver<Option<Answer>>;
@@ -98,6 +97,8 @@ pub(super) struct State {
     /// No new calls: the run is being sealed.
     pub closing: bool,
     pub sealed: Option<Sealed>,
+    /// Its place among the open runs of all agents.
+    pub place: Option<shares::Place>,
     /// Runs it delegated to.
     pub children: Vec<Weak<Run>>,
 }
@@ -146,7 +147,7 @@ pub(super) struct New {
     /// Its turn, in an ordered run.
     pub turn: Option<InTurn>,
     /// Its place among the calls of all runs.
-    pub slot: OwnedSemaphorePermit,
+    pub slot: shares::Place,
 }
 
 /// How long an open run has had nothing to do.
@@ -199,7 +200,7 @@ impl Run {
     pub(super) fn admit(
         &self,
         asked: &ToolCall,
-        (fingerprint, slot): (Digest, Option<OwnedSemaphorePermit>),
+        (fingerprint, slot, condition): (Digest, Option<shares::Place>, Option<Condition>),
         clock: &dyn Clock,
         attested: &BTreeMap<String, String>,
     ) -> Result<Admitted, Fault> {
@@ -216,6 +217,9 @@ impl Run {
         }
         if state.closing || self.expires.is_some_and(|expires| expires <= clock.now()) {
             return Err(Fault::new(Code::RunSealed, "the run is sealed").about(call));
+        }
+        if let Some(condition) = condition {
+            return Err(condition.fault().about(call));
         }
         budget::may_enter(self, &state, call)?;
         let slot = slot.ok_or_else(|| budget::no_room(call))?;
@@ -236,6 +240,7 @@ impl Run {
         RunFacts {
             id: self.id,
             mode: self.mode.as_str().to_owned(),
+            incognito: self.incognito,
             opened_at: self.opened_at,
             calls: usage.calls(),
             errors: usage.errors(),
@@ -251,7 +256,7 @@ impl Run {
     pub(super) fn take_up(
         &self,
         asked: &ToolCall,
-        (fingerprint, slot): (Digest, OwnedSemaphorePermit),
+        (fingerprint, slot): (Digest, shares::Place),
         attested: &BTreeMap<String, String>,
     ) -> Option<New> {
         let call = asked.id();
@@ -375,6 +380,8 @@ impl Run {
 
     /// How long it has had nothing to do; after `idle` of that it is closed, in the same moment.
     pub(super) fn rest(&self, idle: Duration, now: Duration) -> Rest {
+        // WHY: before its own lock. It is looked at again after as long.
+        let busy = self.children().iter().any(|child| child.is_busy());
         let mut state = self.state.lock();
         if state.closing {
             return Rest::Over;
@@ -382,12 +389,37 @@ impl Run {
         if state.in_flight > 0 || state.held > 0 {
             return Rest::Busy;
         }
+        if busy {
+            return Rest::For(idle);
+        }
         let left = state.touched.saturating_add(idle).saturating_sub(now);
         if left.is_zero() {
             state.closing = true;
             return Rest::Closed;
         }
         Rest::For(left)
+    }
+
+    /// Whether a call of it, or of a run below it, is on the road or held.
+    fn is_busy(&self) -> bool {
+        let busy = {
+            let state = self.state.lock();
+            state.in_flight > 0 || state.held > 0
+        };
+        busy || self.children().iter().any(|child| child.is_busy())
+    }
+
+    /// Waits until this call is not on the road.
+    pub(super) async fn off_the_road(&self, call: &CallId) {
+        loop {
+            let told = self.idle.notified();
+            tokio::pin!(told);
+            told.as_mut().enable();
+            if !matches!(self.state.lock().calls.get(call), Some(Place::OnRoad { .. })) {
+                return;
+            }
+            told.await;
+        }
     }
 
     /// Waits until no call is on the road.
@@ -417,81 +449,4 @@ impl Run {
 /// The same id with other bytes.
 pub(super) fn conflict(call: &CallId) -> Fault {
     Fault::new(Code::CallConflict, format!("call `{call}` was asked with other bytes")).about(call)
-}
-
-/// All runs this process may continue.
-#[derive(Debug, Default)]
-pub(super) struct Runs {
-    by_token: RwLock<BTreeMap<Digest, Arc<Run>>>,
-    /// The last run of each thread of work, unless it is sealed.
-    by_thread: RwLock<BTreeMap<Digest, Arc<Run>>>,
-    sealed: Mutex<VecDeque<Digest>>,
-}
-
-impl Runs {
-    pub fn insert(&self, run: &Arc<Run>) {
-        self.by_token.write().insert(run.token, Arc::clone(run));
-        if let Some(thread) = run.thread {
-            self.by_thread.write().insert(thread, Arc::clone(run));
-        }
-    }
-
-    pub fn len(&self) -> usize {
-        // WHY: one lock after the other, never both: `sealed` takes them the other way round.
-        let known = self.by_token.read().len();
-        known.saturating_sub(self.sealed.lock().len())
-    }
-
-    /// The run of this token, if it [admits](Auth::admits) this peer.
-    pub fn find(&self, token: &Digest, peer: &Auth) -> Result<Arc<Run>, Fault> {
-        let unknown = || Fault::new(Code::RunUnknown, "no such run");
-        let run = self.by_token.read().get(token).cloned().ok_or_else(unknown)?;
-        if !run.auth.admits(peer) {
-            return Err(unknown());
-        }
-        Ok(run)
-    }
-
-    /// The last run of this thread, if it is not sealed yet.
-    pub fn of_thread(&self, thread: &Digest) -> Option<Arc<Run>> {
-        self.by_thread.read().get(thread).cloned()
-    }
-
-    /// Every run that is known, also one that is being sealed or was.
-    pub fn all(&self) -> Vec<Arc<Run>> {
-        self.by_token.read().values().cloned().collect()
-    }
-
-    pub fn open(&self) -> Vec<Arc<Run>> {
-        self.by_token.read().values().filter(|run| !run.is_over()).cloned().collect()
-    }
-
-    /// The open run of this id, if it is one of this process.
-    pub fn of_id(&self, id: &RunId) -> Option<Arc<Run>> {
-        self.by_token.read().values().find(|run| run.id == *id && !run.is_over()).cloned()
-    }
-
-    /// Calls of all open runs that wait for an approval.
-    pub fn held(&self) -> usize {
-        self.open().iter().map(|run| run.state.lock().held).sum()
-    }
-
-    /// Keeps a sealed run known for a while, then forgets the oldest.
-    pub fn sealed(&self, run: &Run) {
-        if let Some(thread) = run.thread {
-            let mut threads = self.by_thread.write();
-            // Another run may have taken its place already.
-            if threads.get(&thread).is_some_and(|last| last.id == run.id) {
-                threads.remove(&thread);
-            }
-        }
-        let oldest = {
-            let mut sealed = self.sealed.lock();
-            sealed.push_back(run.token);
-            (sealed.len() > SEALED_KEPT).then(|| sealed.pop_front()).flatten()
-        };
-        if let Some(oldest) = oldest {
-            self.by_token.write().remove(&oldest);
-        }
-    }
 }

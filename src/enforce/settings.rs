@@ -1,6 +1,6 @@
 //! What the gate is made with: its bounds, and everything it works with.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +28,10 @@ pub struct Settings {
     pub pending_all_max: usize,
     /// How long an implicit run stays open without a call.
     pub idle: Duration,
+    /// How long a run that was opened by name stays open without a call, of its own or of a run below it.
+    pub run_idle: Duration,
+    /// How long a run may be open whose manifest says nothing of it; none: without end.
+    pub run_wall: Option<Duration>,
     /// How long a caller waits for an outcome to be on the books before it is told `call.unknown`.
     pub settle_wait: Duration,
     /// Between two summaries of rejected requests.
@@ -36,8 +40,6 @@ pub struct Settings {
     pub judge_apart: bool,
     /// Facts the sidecar vouches for (`input.context.attested`).
     pub attested: BTreeMap<String, String>,
-    /// Agents of whose runs nothing is stored but commitments.
-    pub incognito: BTreeSet<String>,
     /// A file that stops calls while it is there, whatever else is up or down.
     pub switch_file: Option<PathBuf>,
     /// Trusted keys that must have signed a manifest; of those that are not revoked, too.
@@ -57,11 +59,12 @@ impl Default for Settings {
             pending_max: 10,
             pending_all_max: 1000,
             idle: Duration::from_secs(15 * 60),
+            run_idle: Duration::from_secs(3600),
+            run_wall: None,
             settle_wait: Duration::from_secs(4),
             reject_period: Duration::from_secs(10),
             judge_apart: true,
             attested: BTreeMap::new(),
-            incognito: BTreeSet::new(),
             switch_file: None,
             manifest_threshold: 1,
             isolation: Isolation::default(),

@@ -4,6 +4,7 @@ use tokio::sync::watch;
 
 use super::Road;
 use super::answer::{Answer, Fault};
+use super::condition::Condition;
 use super::run::{Place, Run};
 use crate::domain::code::Code;
 use crate::domain::id::CallId;
@@ -17,6 +18,8 @@ pub(super) enum Undecided {
     Cancelled,
     /// It was held and more people have to approve it.
     StillHeld,
+    /// The gate is not fit to decide.
+    Gate(Condition),
     /// The ledger says why.
     Ledger(ledger::Error),
 }
@@ -26,7 +29,7 @@ pub(super) const fn became(committed: &Result<Committed, Undecided>) -> &'static
     match committed {
         Ok(Committed::Permit(_)) => "authorized",
         Ok(Committed::Refusal(_)) => "denied",
-        Ok(Committed::Held(_)) | Err(Undecided::StillHeld) => "held",
+        Ok(Committed::Held(_)) | Err(Undecided::StillHeld | Undecided::Gate(_)) => "held",
         Err(Undecided::Cancelled) => "cancelled",
         Err(Undecided::Ledger(_)) => "unsure",
     }
@@ -41,6 +44,13 @@ impl Road {
         why: &Undecided,
         caller: &watch::Sender<Option<Answer>>,
     ) {
+        if let Undecided::Gate(condition) = why {
+            run.forget(id);
+            let fault = condition.fault().about(id);
+            self.reject(fault.code);
+            caller.send_replace(Some(Err(fault)));
+            return;
+        }
         let Undecided::Ledger(error) = why else {
             run.forget(id);
             let message = "cancelled before it was decided; nothing is on the books";

@@ -7,13 +7,17 @@ use super::Error;
 #[cfg(feature = "gate")]
 use super::artifacts::Artifacts;
 use super::bundle::{APPROVERS, APPROVERS_SIG, Files, approvers_files, glass_files, word_files};
+#[cfg(feature = "gate")]
+use super::contents;
 use super::payloads::{Payload, Payloads};
 use super::scope::Strand;
+use crate::approval::proposal::Proposer;
 use crate::approval::{Signed, break_glass};
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::ledger::entry::Kind;
+use crate::ledger::hold;
 use crate::ledger::verify::Line;
 use crate::ledger::verify::approved::breaks_glass;
 use crate::policy::input::Broken;
@@ -39,6 +43,25 @@ pub fn committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload>
 /// What an authorisation under break-glass commits to besides its call, if it is one payload.
 #[must_use]
 pub fn glass_committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload> {
+    let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
+    let (one, more) = (all.next()?, all.next());
+    payloads.0.get(&one.c).filter(|_| more.is_none())
+}
+
+/// The approver who wrote the arguments of the call, if this is the first decision about it.
+#[must_use]
+pub fn proposer(line: &Line) -> Option<Proposer> {
+    let first = line.is(Kind::CallHeld) || line.is(Kind::CallDenied) && proposes(line);
+    hold::asked_by(&line.entry.draft.data).filter(|_| first)
+}
+
+fn proposes(line: &Line) -> bool {
+    line.entry.draft.commit.iter().any(|one| one.role == ROLE)
+}
+
+/// What the proposal of other arguments commits to besides its call, if it is one payload.
+#[must_use]
+pub fn proposal_committed<'a>(line: &Line, payloads: &'a Payloads) -> Option<&'a Payload> {
     let mut all = line.entry.draft.commit.iter().filter(|one| one.role == ROLE);
     let (one, more) = (all.next()?, all.next());
     payloads.0.get(&one.c).filter(|_| more.is_none())
@@ -72,10 +95,13 @@ pub fn broken(line: &Line) -> Result<Option<Broken>, String> {
     read().map(Some).ok_or_else(|| "`break_glass` is malformed".to_owned())
 }
 
-/// The list of approvers that a word was held against.
+/// The list of approvers that a word or a proposal was held against.
 #[must_use]
 pub fn list_of(line: &Line) -> Option<Digest> {
-    line.text("signers").and_then(Digest::parse)
+    if is_word(line) {
+        return line.text("signers").and_then(Digest::parse);
+    }
+    proposer(line)?.signers
 }
 
 /// Statements and signatures that follow from opened payloads, by file name.
@@ -85,6 +111,15 @@ pub fn words(strands: &[Strand], payloads: &Payloads) -> BTreeMap<String, Vec<u8
     for strand in strands {
         for line in strand.asked().filter(|line| is_word(line)) {
             let Some(Payload::Opened { body, .. }) = committed(line, payloads) else { continue };
+            let Some(signed) = Signed::parse(body) else { continue };
+            let (statement, signature) = word_files(&strand.folder, line.entry.seq);
+            files.insert(statement, signed.statement.into_bytes());
+            files.insert(signature, signed.signature.into_bytes());
+        }
+        for line in strand.asked().filter(|line| proposer(line).is_some()) {
+            let Some(Payload::Opened { body, .. }) = proposal_committed(line, payloads) else {
+                continue;
+            };
             let Some(signed) = Signed::parse(body) else { continue };
             let (statement, signature) = word_files(&strand.folder, line.entry.seq);
             files.insert(statement, signed.statement.into_bytes());
@@ -109,7 +144,7 @@ pub fn words(strands: &[Strand], payloads: &Payloads) -> BTreeMap<String, Vec<u8
 #[must_use]
 pub fn lists(strands: &[Strand]) -> Vec<Digest> {
     let mut lists: Vec<Digest> = Vec::new();
-    for line in strands.iter().flat_map(Strand::asked).filter(|line| is_word(line)) {
+    for line in strands.iter().flat_map(Strand::asked) {
         if let Some(list) = list_of(line) {
             lists.retain(|seen| *seen != list);
             lists.insert(0, list);
@@ -154,19 +189,7 @@ pub fn put(
         files.put(name, bytes);
     }
     let mut missing = Vec::new();
-    for (place, digest) in lists(strands).iter().enumerate() {
-        let first = (APPROVERS.to_owned(), APPROVERS_SIG.to_owned());
-        let (list, signature) = if place == 0 { first } else { approvers_files(digest) };
-        match artifacts.approvers(digest)? {
-            Some((text, envelope)) => {
-                files.put(list, text);
-                files.put(signature, envelope);
-            }
-            None => missing.push(*digest),
-        }
-    }
-    for digest in glass_lists(strands) {
-        let (list, signature) = approvers_files(&digest);
+    for ((list, signature), digest) in contents::approvers(strands) {
         match artifacts.approvers(&digest)? {
             Some((text, envelope)) => {
                 files.put(list, text);

@@ -21,18 +21,56 @@ use crate::domain::id::RunId;
 #[command(
     name = "wicketgate-verify",
     version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
     after_help = "Exit codes: 0 valid, 1 invalid, 2 unverifiable or below the level, 64 usage."
 )]
 pub struct Program {
     /// What its command line says.
     #[command(flatten)]
-    pub options: Options,
+    pub options: Option<Options>,
+    /// Something else than to verify.
+    #[command(subcommand)]
+    pub other: Option<Other>,
+}
+
+/// What the program does beside verifying.
+#[derive(Clone, Copy, Debug, clap::Subcommand)]
+pub enum Other {
+    /// Print how to check a bundle with other people's tools: the text of VERIFY.md, from this program and not from a bundle
+    Guide,
+}
+
+impl Program {
+    /// Does what the command line says.
+    #[must_use]
+    pub fn run(&self) -> End {
+        match (self.other, &self.options) {
+            (Some(Other::Guide), _) => print_guide(),
+            (None, Some(options)) => run(options),
+            (None, None) => usage("name a bundle and `--trust FILE`, or `guide`"),
+        }
+    }
+}
+
+/// Prints `VERIFY.md` as this program has it.
+#[must_use]
+pub fn print_guide() -> End {
+    // A closed pipe (`| head`) is no reason to fail.
+    let _ = std::io::stdout().write_all(super::guide::GUIDE.as_bytes());
+    End::Valid
+}
+
+fn usage(why: impl std::fmt::Display) -> End {
+    // Nobody is left to tell if the terminal is gone.
+    let _ = writeln!(std::io::stderr(), "error: {why}");
+    End::Usage
 }
 
 /// What to verify, and against what.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Your trust roots: keys, approved policies, heads you noted (see `VERIFY.md` in a bundle)
+    /// Your trust roots: keys, approved policies, heads you noted (see `wicketgate evidence guide`)
     #[arg(long, value_name = "FILE")]
     trust: PathBuf,
     /// The run the bundle has to be about
@@ -89,14 +127,9 @@ pub fn run_id(text: &str) -> Result<RunId, String> {
 /// Verifies, prints the report to standard output, and says how that ended.
 #[must_use]
 pub fn run(options: &Options) -> End {
-    let usage = |why: String| {
-        // Nobody is left to tell if the terminal is gone.
-        let _ = writeln!(std::io::stderr(), "error: {why}");
-        End::Usage
-    };
     let mut trust = match Trust::load(&options.trust) {
         Ok(trust) => trust,
-        Err(error) => return usage(error.to_string()),
+        Err(error) => return usage(error),
     };
     if !options.bundle.is_dir() && !options.bundle.is_file() {
         return usage(format!("`{}` is no directory and no file", options.bundle.display()));

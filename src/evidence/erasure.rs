@@ -273,15 +273,19 @@ impl Shelf<'_> {
     }
 }
 
-/// The runs of those entries that are this person's words.
+/// The runs of those entries that are this person's words, or a call whose arguments this person wrote.
 fn spoken(origin: &str, rows: &[EntryRow], subject: &str) -> Result<BTreeSet<RunId>, StoreError> {
     let kinds = [Kind::ApprovalGranted, Kind::ApprovalRefused];
-    let words = rows.iter().filter(|row| kinds.iter().any(|kind| kind.as_str() == row.kind));
+    let asked = [Kind::CallHeld, Kind::CallDenied];
+    let any = |row: &EntryRow| kinds.iter().chain(&asked).any(|kind| kind.as_str() == row.kind);
+    let words = rows.iter().filter(|row| any(row));
     let mut runs = BTreeSet::new();
     for row in words {
         let entry = Entry::parse(&row.body)
             .map_err(|e| StoreError::Broken(format!("entry {} of {origin}: {e}", row.seq)))?;
+        let by = || crate::ledger::hold::asked_by(&entry.draft.data).map(|by| by.approval);
         let said = kinds.iter().find_map(|kind| crate::ledger::hold::said(&entry, *kind));
+        let said = said.or_else(by);
         if said.is_some_and(|said| said.subject.eq_ignore_ascii_case(subject)) {
             runs.extend(entry.draft.run);
         }

@@ -13,12 +13,13 @@ use super::artifacts::Artifacts;
 use super::bundle::{self, Files, chain_folder};
 use super::disclosed::{Opening, Redactions, disclose};
 use super::payloads::Payloads;
-use super::projection::{self, Material, decides};
+use super::projection::{self, Material};
 use super::query::{Filter, Query};
 use super::scope::{Span, Strand};
 use super::statement::{self, Exporter, Subject};
 use super::{
-    Error, approvals, controls, fleet, gather, guide, page, population, proofs, pruned, written,
+    Error, approvals, contents, controls, fleet, gather, guide, page, population, proofs, pruned,
+    written,
 };
 use crate::clock::Clock;
 use crate::crypto::dsse;
@@ -321,42 +322,19 @@ fn artefacts(
     files: &mut Files,
 ) -> Result<Vec<Digest>, Error> {
     let mut missing = Vec::new();
-    let none = Digest::of(&[]);
-    let mut policies: Vec<Digest> = Vec::new();
-    let mut manifests: Vec<Digest> = Vec::new();
-    for strand in strands {
-        let runs: BTreeSet<Seq> = strand.asked().map(|line| line.entry.seq).collect();
-        for line in &strand.lines {
-            let asked = runs.contains(&line.entry.seq);
-            let named = (asked && decides(line)) || line.is(Kind::PolicyActivated);
-            if let Some(policy) = line.entry.draft.policy.filter(|p| named && *p != none) {
-                policies.retain(|seen| *seen != policy);
-                policies.push(policy);
-            }
-            let manifest = line.text("manifest").and_then(Digest::parse);
-            let manifest = manifest.filter(|d| line.is(Kind::RunOpened) && !manifests.contains(d));
-            manifests.extend(manifest.filter(|_| asked));
-        }
-    }
-    for (place, digest) in policies.iter().rev().enumerate() {
-        let name = match place {
-            0 => bundle::POLICY.to_owned(),
-            _ => format!("policy/{}.tar", digest.hex()),
-        };
-        match order.artifacts.policy(digest)? {
+    for (name, digest) in contents::policies(strands) {
+        match order.artifacts.policy(&digest)? {
             Some(tar) => files.put(name, tar),
-            None => missing.push(*digest),
+            None => missing.push(digest),
         }
     }
-    for (place, digest) in manifests.iter().enumerate() {
-        let first = (bundle::AGENT.to_owned(), bundle::AGENT_SIG.to_owned());
-        let (yaml, signature) = if place == 0 { first } else { bundle::agent_files(digest) };
-        match order.artifacts.manifest(digest)? {
+    for ((yaml, signature), digest) in contents::manifests(strands) {
+        match order.artifacts.manifest(&digest)? {
             Some(manifest) => {
                 files.put(yaml, manifest.yaml);
                 files.put(signature, manifest.signature);
             }
-            None => missing.push(*digest),
+            None => missing.push(digest),
         }
     }
     Ok(missing)

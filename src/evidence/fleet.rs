@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bundle::{FLEET, Files};
+use super::contents;
 use super::payloads::{Payload, Payloads};
 use super::query::Query;
 use super::scope::{Span, Strand};
@@ -124,7 +125,10 @@ pub async fn put(
             }
             if let Some(path) = older.get(&anchor.size) {
                 let name = format!("{stem}.consistency.json");
-                files.put(name, proofs::older(&BTreeMap::from([(anchor.size, path.clone())])));
+                files.put(
+                    name,
+                    contents::consistency(&BTreeMap::from([(anchor.size, path.clone())])),
+                );
             }
         }
     }

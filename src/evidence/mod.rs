@@ -16,6 +16,7 @@ pub mod backtest;
 pub mod bucket;
 pub mod bundle;
 pub mod command;
+pub mod contents;
 pub mod controls;
 #[cfg(feature = "gate")]
 pub mod disclosed;

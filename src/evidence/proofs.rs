@@ -1,22 +1,19 @@
 //! The proofs beside the entries of one chain: inclusion, the whole span, older heads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::Error;
 use super::bundle::{Files, LINES, NOTE, OLDER, PATHS, RANGE_PROOF, alone_file};
+use super::contents::{self, Paths, hexes};
 use super::scope::{Span, Strand};
 use super::verify::RANGE_VERSION;
 use crate::crypto::tlog_proof::TlogProof;
 use crate::domain::canonical;
-use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::json::Json;
 use crate::ledger::proofs::{self, Prover};
 use crate::ledger::store::{ChainRow, LedgerReader};
 use crate::ledger::verify::Damage;
-
-/// Paths by the size of the older head they are from.
-pub type Older = BTreeMap<Seq, Vec<Digest>>;
 
 /// Adds entries, checkpoint note and every proof of one chain to the files; `since` are sizes of older
 /// heads, and what comes back is the proofs from those.
@@ -28,8 +25,8 @@ pub async fn put(
     (strand, row): (&Strand, &ChainRow),
     since: &BTreeSet<Seq>,
     files: &mut Files,
-) -> Result<Older, Error> {
-    let Some(checkpoint) = &strand.checkpoint else { return Ok(Older::new()) };
+) -> Result<Paths, Error> {
+    let Some(checkpoint) = &strand.checkpoint else { return Ok(Paths::new()) };
     let folder = &strand.folder;
     let mut jsonl = Vec::new();
     for line in &strand.lines {
@@ -49,47 +46,25 @@ pub async fn put(
         let proof = TlogProof { extra: None, index: seq, path, note };
         files.put(alone_file(folder, seq), proof.to_text());
     }
-    let mut paths = Older::new();
+    let mut paths = Paths::new();
     // What the head itself proves needs no proof, and what lies beyond it has none.
     for old in since.iter().filter(|old| (1..checkpoint.size).contains(*old)) {
         paths.insert(*old, prover.consistency(*old).await.map_err(error)?);
     }
     if !since.is_empty() {
-        files.put(format!("{folder}/{OLDER}"), older(&paths));
+        files.put(format!("{folder}/{OLDER}"), contents::consistency(&paths));
     }
     Ok(paths)
 }
 
-/// Consistency proofs as a file.
-#[must_use]
-pub fn older(paths: &Older) -> Vec<u8> {
-    let proofs = paths
-        .iter()
-        .map(|(old, path)| Json::object([("old", Json::from(*old)), ("path", hexes(path))]));
-    canonical::bytes(&Json::object([
-        ("v", Json::from("wicketgate/consistency/1")),
-        ("proofs", proofs.collect::<Vec<_>>().into()),
-    ]))
-}
-
 /// A path for every entry that no span proves.
 async fn inclusion(prover: &Prover<'_>, strand: &Strand) -> Result<Vec<u8>, Error> {
-    let mut proofs = Vec::new();
+    let mut paths = Paths::new();
     for line in strand.lines.iter().filter(|line| strand.span.is_none() || !strand.asks(line)) {
         let seq = line.entry.seq;
-        let path = prover.inclusion(seq).await.map_err(error)?;
-        proofs.push(Json::object([
-            ("seq", Json::from(seq)),
-            ("leaf", Json::from(line.leaf.hex())),
-            ("path", hexes(&path)),
-        ]));
+        paths.insert(seq, prover.inclusion(seq).await.map_err(error)?);
     }
-    Ok(canonical::bytes(&Json::object([
-        ("v", Json::from("wicketgate/inclusion/1")),
-        ("size", Json::from(prover.size())),
-        ("root", Json::from(prover.root().hex())),
-        ("proofs", proofs.into()),
-    ])))
+    Ok(contents::inclusion(strand, (prover.size(), prover.root()), &paths))
 }
 
 async fn range(prover: &Prover<'_>, span: Span) -> Result<Vec<u8>, Error> {
@@ -115,8 +90,4 @@ fn error(error: proofs::Error) -> Error {
             Error::Ledger { seq: size, damage: Damage::new("D2", why) }
         }
     }
-}
-
-fn hexes(path: &[Digest]) -> Json {
-    path.iter().map(|digest| Json::from(digest.hex())).collect::<Vec<_>>().into()
 }

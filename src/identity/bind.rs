@@ -2,24 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use super::manifest::{DELEGATION_DEPTH_MAX, Manifest, Status};
+use super::manifest::{DELEGATION_DEPTH_MAX, Incognito, Manifest, Status};
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
-use crate::domain::tier::Binding;
+use crate::domain::tier::{Binding, Face};
 
 /// The agent is not the one of its manifest.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{}", .reasons.iter().map(|r| r.message.as_str()).collect::<Vec<_>>().join("; "))]
 pub struct Mismatch {
-    /// Every difference; never empty. All have the code `manifest.mismatch`.
+    /// Every difference; never empty. All have the code `manifest.mismatch`, or all `binding.insufficient`.
     pub reasons: Vec<Reason>,
 }
 
-/// Compares the claims of `OpenRun` with the manifest: status, exact model id, every claimed
-/// instructions hash (64 hex digits, `sha256:` allowed) listed and at least one claimed if any is
-/// listed, loaded tools all granted. What is claimed stays claimed: the answer is
-/// [`Binding::Claimed`].
+/// Compares the claims of `OpenRun` with the manifest: status, exact model id if any is listed, every
+/// claimed instructions hash (64 hex digits, `sha256:` allowed) listed and at least one claimed if any is
+/// listed, loaded tools all granted. What is claimed stays claimed: the answer is [`Binding::Claimed`], or
+/// [`Binding::Unclaimed`] for an agent that claims neither model nor instructions nor tools. Whether that
+/// is enough says [`accept`].
 ///
 /// # Errors
 /// Every mismatch, not the first.
@@ -29,9 +30,13 @@ pub fn bind(
     instructions: &[String],
     tools: &[String],
 ) -> Result<Binding, Mismatch> {
+    if model.is_empty() && instructions.is_empty() && tools.is_empty() {
+        return bind_unclaimed(manifest);
+    }
     let mut reasons: Vec<Reason> = inactive(manifest).into_iter().collect();
     let mut add = |detail: &str, message: String| reasons.push(mismatch(detail, message));
-    if !manifest.model_names.iter().any(|name| name == model) {
+    let listed = &manifest.model_names;
+    if !listed.is_empty() && !listed.iter().any(|name| name == model) {
         add("manifest.model", format!("model `{model}` is not one of the manifest's"));
     }
     if instructions.is_empty() && !manifest.instructions.is_empty() {
@@ -61,9 +66,58 @@ pub fn bind(
 /// The manifest is not active.
 pub fn bind_unclaimed(manifest: &Manifest) -> Result<Binding, Mismatch> {
     match inactive(manifest) {
-        None => Ok(Binding::Claimed),
+        None => Ok(Binding::Unclaimed),
         Some(reason) => Err(Mismatch { reasons: vec![reason] }),
     }
+}
+
+/// Whether only commitments to the payloads of a run are kept, if it asks for that (`asked`) and the run above it
+/// is such a run (`above`): what a run keeps out of the ledger, those it delegates to do too.
+///
+/// # Errors
+/// `manifest.incognito`: the manifest forbids it.
+pub fn incognito(manifest: &Manifest, asked: bool, above: bool) -> Result<bool, Mismatch> {
+    match manifest.incognito {
+        Incognito::Required => Ok(true),
+        Incognito::Allowed => Ok(asked || above),
+        Incognito::Forbidden if asked || above => {
+            let who = if asked { "the run asks for it" } else { "the run above it is incognito" };
+            let message = format!("{who}, and `spec.incognito` of the manifest forbids it");
+            Err(Mismatch { reasons: vec![mismatch("manifest.incognito", message)] })
+        }
+        Incognito::Forbidden => Ok(false),
+    }
+}
+
+/// Whether the manifest accepts a run of this face with this binding (`spec.binding`).
+///
+/// # Errors
+/// `binding.face`: the face is switched off. `binding.minimum`: too little is known of the model.
+pub fn accept(manifest: &Manifest, face: Face, binding: Binding) -> Result<(), Mismatch> {
+    let (accepts, agent) = (&manifest.binding, &manifest.name);
+    let (detail, message) = if !accepts.faces.contains(&face) {
+        let open: Vec<&str> = accepts.faces.iter().map(|face| face.as_str()).collect();
+        let message = format!(
+            "the manifest of agent `{agent}` switches the face `{}` off; use `{}`, or add it to \
+             `spec.binding.faces`",
+            face.as_str(),
+            open.join("` or `")
+        );
+        ("binding.face", message)
+    } else if binding < accepts.minimum {
+        let message = format!(
+            "the run is `{}` and the manifest of agent `{agent}` accepts none below `{}`; claim the \
+             model and instructions with `OpenRun`, or sign `spec.binding: {{minimum: {}}}`",
+            binding.as_str(),
+            accepts.minimum.as_str(),
+            binding.as_str()
+        );
+        ("binding.minimum", message)
+    } else {
+        return Ok(());
+    };
+    let reason = Reason { code: Code::BindingInsufficient, ..mismatch(detail, message) };
+    Err(Mismatch { reasons: vec![reason] })
 }
 
 /// Whether a run under `parent`, with `above` runs above it, may be the parent of one under the manifest

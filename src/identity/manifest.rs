@@ -1,10 +1,10 @@
 //! The agent's manifest: what it may ever use, with budgets; signed, small, reviewed like code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
-use crate::domain::tier::Tier;
+use crate::domain::tier::{Binding, Face, Tier};
 use crate::domain::time::Timestamp;
 
 /// `spec.status`.
@@ -59,6 +59,38 @@ impl Mode {
             Self::Enforce => "enforce",
             Self::Simulate => "simulate",
         }
+    }
+}
+
+/// `spec.incognito`: whether payloads of its runs are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Incognito {
+    /// Payloads of every run are kept; a run that asks for anything else is refused.
+    #[default]
+    Forbidden,
+    /// A run may ask that only commitments to its payloads are kept.
+    Allowed,
+    /// Of every run only commitments are kept, whatever it asks for.
+    Required,
+}
+
+impl Incognito {
+    const ALL: [Self; 3] = [Self::Forbidden, Self::Allowed, Self::Required];
+
+    /// `forbidden`, `allowed` or `required`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Forbidden => "forbidden",
+            Self::Allowed => "allowed",
+            Self::Required => "required",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|grant| grant.as_str() == text)
     }
 }
 
@@ -154,6 +186,34 @@ pub struct Replay {
     pub volatile: BTreeMap<String, Vec<String>>,
 }
 
+/// What must be known of the model behind a run or call, and where the agent may come in (`spec.binding`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Acceptance {
+    /// `minimum`: a run with a weaker binding is not opened.
+    pub minimum: Binding,
+    /// `tier3`: a call of a T3 tool with a weaker binding is denied.
+    pub tier3: Binding,
+    /// `faces`: a run comes in by one of these only.
+    pub faces: BTreeSet<Face>,
+}
+
+impl Default for Acceptance {
+    /// That of a manifest that lists neither models nor instructions and says nothing more.
+    fn default() -> Self {
+        let (minimum, tier3) = (Binding::Unclaimed, Binding::Observed);
+        Self { minimum, tier3, faces: Face::ALL.into() }
+    }
+}
+
+impl Acceptance {
+    /// The best binding that a run can have in this build, through any face that is open; `None`: this
+    /// build serves none of the faces.
+    #[must_use]
+    pub fn reach(&self) -> Option<Binding> {
+        self.faces.iter().filter_map(|face| face.best()).max()
+    }
+}
+
 /// A manifest whose signature and validity were checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
@@ -171,10 +231,12 @@ pub struct Manifest {
     pub mode: Mode,
     /// `spec.model.provider`.
     pub model_provider: String,
-    /// `spec.model.names`: exact ids.
+    /// `spec.model.names`: exact ids; none: the manifest names no model, and any may be claimed.
     pub model_names: Vec<String>,
     /// `spec.instructions`.
     pub instructions: Vec<Instructions>,
+    /// `spec.binding`, its defaults filled in.
+    pub binding: Acceptance,
     /// `spec.policy.agent`: pin of the agent layer.
     pub policy_agent: Option<Digest>,
     /// `spec.tools`.
@@ -183,6 +245,8 @@ pub struct Manifest {
     pub limits: Limits,
     /// `spec.replay`.
     pub replay: Replay,
+    /// `spec.incognito`.
+    pub incognito: Incognito,
     /// `spec.delegates`: digests of the manifests whose runs may be opened as children of this one's.
     pub delegates: Vec<Digest>,
     /// `spec.validity.not_before`.

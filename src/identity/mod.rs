@@ -23,7 +23,7 @@ mod sign;
 mod tests;
 pub mod token;
 
-pub use bind::{Mismatch, bind, bind_unclaimed, delegates, undelegated};
+pub use bind::{Mismatch, accept, bind, bind_unclaimed, delegates, incognito, undelegated};
 pub use error::{Error, IdentityError};
 pub use schema::{read, schema};
 pub use sign::{PAYLOAD_TYPE, envelope_path, sign, succeeds};

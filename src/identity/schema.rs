@@ -7,8 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::Error;
 use super::grants;
-use super::manifest::{Instructions, Keep, Limits, Manifest, Mode, Replay, Status};
+use super::manifest::{
+    Acceptance, Incognito, Instructions, Keep, Limits, Manifest, Mode, Replay, Status,
+};
 use crate::domain::digest::Digest;
+use crate::domain::tier::{Binding, Face};
 use crate::domain::time::Timestamp;
 use crate::yaml::{self, Document};
 
@@ -18,12 +21,14 @@ pub fn schema() -> Value {
     let digest = json!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$",
         "x-error": "expected `sha256:` and 64 lowercase hex digits"});
     let text = json!({"type": "string", "minLength": 1, "maxLength": 256, "x-error": "expected 1 to 256 characters of text"});
+    let binding = json!({"enum": ["unclaimed", "claimed", "observed"],
+        "x-error": "expected `unclaimed`, `claimed` or `observed`"});
     let closed = |required: Value, properties: Value| {
         json!({"type": "object",
         "additionalProperties": false, "required": required, "properties": properties})
     };
     let spec = closed(
-        json!(["status", "model", "tools", "validity"]),
+        json!(["status", "tools", "validity"]),
         json!({
             "status": {"enum": ["active", "suspended", "retired", "revoked"],
                 "x-error": "expected `active`, `suspended`, `retired` or `revoked`"},
@@ -38,11 +43,21 @@ pub fn schema() -> Value {
                 "scope": {"type": "string", "pattern": "^(whole|first_block|prefix:[1-9][0-9]{0,8})$",
                     "x-error": "expected `whole`, `first_block` or `prefix:<bytes>`"},
             }))},
+            "binding": closed(json!([]), json!({
+                "minimum": binding,
+                "tier3": binding,
+                "faces": {"type": "array", "minItems": 1, "uniqueItems": true,
+                    "items": {"enum": ["grpc", "mcp", "http", "llm"],
+                        "x-error": "expected `grpc`, `mcp`, `http` or `llm`"},
+                    "x-error": "expected one or more different faces: `grpc`, `mcp`, `http`, `llm`"},
+            })),
             "policy": closed(json!(["agent"]), json!({"agent": digest})),
             "mode": {"enum": ["enforce", "simulate"], "x-error": "expected `enforce` or `simulate`"},
             "tools": {"type": "array", "maxItems": 4096, "items": grants::schema()},
             "limits": limits(),
             "replay": replay(),
+            "incognito": {"enum": ["forbidden", "allowed", "required"],
+                "x-error": "expected `forbidden`, `allowed` or `required`"},
             "delegates": {"type": "array", "maxItems": 64, "items": closed(json!(["manifest"]), json!({"manifest": digest})),
                 "x-error": "expected at most 64 manifests"},
             "validity": closed(json!(["not_before", "not_after"]), json!({
@@ -95,9 +110,10 @@ struct Metadata {
 #[derive(Deserialize)]
 struct Spec {
     status: String,
-    model: Model,
+    model: Option<Model>,
     #[serde(default)]
     instructions: Vec<RawInstructions>,
+    binding: Option<RawBinding>,
     policy: Option<Policy>,
     mode: Option<String>,
     tools: Vec<grants::Raw>,
@@ -106,6 +122,7 @@ struct Spec {
     #[serde(default)]
     delegates: Vec<Delegate>,
     replay: Option<RawReplay>,
+    incognito: Option<String>,
     validity: Validity,
 }
 
@@ -116,12 +133,20 @@ struct RawReplay {
     volatile: BTreeMap<String, Vec<String>>,
 }
 
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawBinding {
+    minimum: Option<String>,
+    tier3: Option<String>,
+    faces: Option<Vec<String>>,
+}
+
 #[derive(Deserialize)]
 struct Delegate {
     manifest: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct Model {
     provider: String,
     names: Vec<String>,
@@ -205,6 +230,12 @@ fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
         let message = format!("`{version}` is not a semantic version like `1.4.0`");
         wrong.push(document.error("/metadata/version", message));
     }
+    let kept = document.value.pointer("/spec/replay/mode").and_then(Value::as_str);
+    let incognito = document.value.pointer("/spec/incognito").and_then(Value::as_str);
+    if incognito == Some("required") && kept.is_some_and(|mode| mode != "off") {
+        let message = "a run of which nothing is stored cannot be recorded: remove `spec.replay`, or allow no more than `incognito: allowed`";
+        wrong.push(document.error("/spec/incognito", message));
+    }
     let mut times = Vec::new();
     for field in ["not_before", "not_after"] {
         let at = format!("/spec/validity/{field}");
@@ -237,6 +268,24 @@ fn micro_usd(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(part)
 }
 
+/// `spec.binding`; `claims`: the manifest lists models or instructions, so a run has to claim them unless it
+/// says otherwise.
+fn acceptance(raw: RawBinding, claims: bool) -> Option<Acceptance> {
+    let binding = |text: Option<String>, default: Binding| {
+        text.map_or(Some(default), |text| Binding::parse(&text))
+    };
+    let minimum = if claims { Binding::Claimed } else { Binding::Unclaimed };
+    let faces = match raw.faces {
+        Some(names) => names.iter().map(|name| Face::parse(name)).collect::<Option<_>>()?,
+        None => Face::ALL.into(),
+    };
+    Some(Acceptance {
+        minimum: binding(raw.minimum, minimum)?,
+        tier3: binding(raw.tier3, Binding::Observed)?,
+        faces,
+    })
+}
+
 fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
     let Raw { metadata, spec } = raw;
     let status = match spec.status.as_str() {
@@ -254,6 +303,8 @@ fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
     let instructions = spec.instructions.into_iter();
     let digest = |text: Option<String>| text.map_or(Some(None), |t| Digest::parse(&t).map(Some));
     let limits = spec.limits;
+    let model = spec.model.unwrap_or_default();
+    let claims = !model.names.is_empty() || instructions.len() > 0;
     Some(Manifest {
         name: metadata.name,
         version: semver::Version::parse(&metadata.version).ok()?,
@@ -261,11 +312,12 @@ fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
         labels: metadata.labels,
         status,
         mode,
-        model_provider: spec.model.provider,
-        model_names: spec.model.names,
+        model_provider: model.provider,
+        model_names: model.names,
         instructions: instructions
             .map(|i| Some(Instructions { sha256: Digest::parse(&i.sha256)?, scope: i.scope }))
             .collect::<Option<_>>()?,
+        binding: acceptance(spec.binding.unwrap_or_default(), claims)?,
         policy_agent: digest(spec.policy.map(|p| p.agent))?,
         tools: grants::values(spec.tools)?,
         limits: Limits {
@@ -289,6 +341,7 @@ fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
             Some(replay) => Replay { keep: Keep::parse(&replay.mode)?, volatile: replay.volatile },
             None => Replay::default(),
         },
+        incognito: spec.incognito.map_or(Some(Incognito::default()), |t| Incognito::parse(&t))?,
         not_before: time(&spec.validity.not_before)?,
         not_after: time(&spec.validity.not_after)?,
         digest: Digest::of(&[bytes]),

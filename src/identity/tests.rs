@@ -8,13 +8,16 @@ use super::callers::{CallerConfig, Callers, Config, Trust};
 use super::certificate::ClientCertificate;
 use super::manifest::{Manifest, Mode};
 use super::token::RunTokens;
-use super::{Error, IdentityError, PAYLOAD_TYPE, Peer, bind, envelope_path, sign, succeeds};
+use super::{
+    Error, IdentityError, PAYLOAD_TYPE, Peer, accept, bind, bind_unclaimed, envelope_path, sign,
+    succeeds,
+};
 use crate::clock::SystemEntropy;
 use crate::crypto::dsse;
 use crate::crypto::keys::SecretKey;
 use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
-use crate::domain::tier::{Binding, Tier};
+use crate::domain::tier::{Binding, Face, Tier};
 use crate::domain::time::Timestamp;
 
 const TEXT: &str = r#"apiVersion: wicketgate.dev/v1
@@ -387,6 +390,80 @@ fn a_run_is_bound_only_when_every_claim_fits() {
         details(&suspended, "x", &[c], &["rm".into(), "y".into()]),
         "manifest.status manifest.model manifest.instructions manifest.tools manifest.tools"
     );
+}
+
+/// Every `spec.binding` against every face and binding, with the defaults of what is left out.
+#[test]
+fn what_a_manifest_accepts_is_its_faces_and_its_minimum_and_no_more() {
+    let key = key();
+    let names = ["unclaimed", "claimed", "observed"];
+    let bare = TEXT
+        .replace("  model: {provider: openai, names: [gpt-5-mini]}\n", "")
+        .lines()
+        .filter(|line| !line.contains("scope:") && !line.contains("instructions:"))
+        .fold(String::new(), |text, line| text + line + "\n");
+    for (text, default) in [(TEXT, Binding::Claimed), (bare.as_str(), Binding::Unclaimed)] {
+        for minimum in [None, Some("unclaimed"), Some("claimed"), Some("observed")] {
+            for bits in 0_u8..16 {
+                let open = |face: &&Face| bits >> (**face as u8) & 1 == 1;
+                let faces: Vec<&str> = Face::ALL.iter().filter(open).map(|f| f.as_str()).collect();
+                let mut said =
+                    minimum.map(|m| format!("minimum: {m}")).into_iter().collect::<Vec<_>>();
+                // None at all is left out, which is all of them.
+                said.extend((bits > 0).then(|| format!("faces: [{}]", faces.join(", "))));
+                let binding = format!("  binding: {{{}}}\n  tools:", said.join(", "));
+                let manifest =
+                    verify(&text.replace("  tools:", &binding), &[&key], &[&key], 1).unwrap();
+                assert_eq!(manifest.binding.tier3, Binding::Observed);
+                let least = minimum.map_or(default, |text| Binding::parse(text).unwrap());
+                for face in Face::ALL {
+                    for binding in names.map(|name| Binding::parse(name).unwrap()) {
+                        let wanted = if bits > 0 && !open(&&face) {
+                            "binding.face"
+                        } else if binding < least {
+                            "binding.minimum"
+                        } else {
+                            ""
+                        };
+                        let told = accept(&manifest, face, binding).map_or_else(
+                            |m| m.reasons.into_iter().map(|r| r.detail).collect::<String>(),
+                            |()| String::new(),
+                        );
+                        assert_eq!(told, wanted, "{said:?} {face:?} {binding:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unknown_binding_or_face_is_no_manifest() {
+    for bad in [
+        "{minimum: seen}",
+        "{minimum: Claimed}",
+        "{tier3: true}",
+        "{faces: []}",
+        "{faces: [grpc, grpc]}",
+        "{faces: [smtp]}",
+        "{faces: mcp}",
+        "{tier4: claimed}",
+        "claimed",
+    ] {
+        let text = TEXT.replace("  tools:", &format!("  binding: {bad}\n  tools:"));
+        assert_eq!(refused(&text).0, "manifest.schema", "{bad}");
+    }
+}
+
+#[test]
+fn who_claims_nothing_is_unclaimed_and_who_claims_something_claims_it_whole() {
+    let key = key();
+    let manifest = verify(TEXT, &[&key], &[&key], 1).unwrap();
+    assert_eq!(bind(&manifest, "", &[], &[]), Ok(Binding::Unclaimed));
+    assert_eq!(bind_unclaimed(&manifest), Ok(Binding::Unclaimed));
+    let tool = ["repo.read_file".to_owned()];
+    assert!(bind(&manifest, "", &[], &tool).is_err(), "tools alone claim half");
+    assert!(bind(&manifest, "", &["a".repeat(64)], &[]).is_err());
 }
 
 struct Desk {

@@ -12,7 +12,9 @@ use sha2::Sha256;
 
 use super::error::Error;
 use crate::clock::{Entropy, random16, random32};
+use crate::domain::call::ToolCall;
 use crate::domain::digest::Digest;
+use crate::domain::id::{CallId, RunId, ToolName};
 
 /// What every run token begins with, so that scanners find a leaked one.
 pub const PREFIX: &str = "wgr_";
@@ -85,12 +87,22 @@ impl RunTokens {
     /// every life of this sidecar, and nobody's token.
     #[must_use]
     pub fn thread(&self, parts: &[&[u8]]) -> Digest {
-        let mut framed = Vec::new();
-        for part in parts {
-            framed.extend(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
-            framed.extend_from_slice(part);
-        }
-        self.keyed(b"wicketgate/thread/1\0", &framed)
+        self.keyed(b"wicketgate/thread/1\0", &framed(parts))
+    }
+
+    /// What a call is known again by: the same for the same run, id, tool and canonical arguments, in every
+    /// life of this sidecar, and nothing to guess arguments from without its key.
+    #[must_use]
+    pub fn mark(&self, run: &RunId, call: &CallId, tool: &ToolName, args: &[u8]) -> Digest {
+        let run = run.to_string();
+        let parts = [run.as_bytes(), call.as_str().as_bytes(), tool.as_str().as_bytes(), args];
+        self.keyed(b"wicketgate/call-mark/1\0", &framed(&parts))
+    }
+
+    /// The mark of this call.
+    #[must_use]
+    pub fn mark_of(&self, call: &ToolCall) -> Digest {
+        self.mark(call.run(), call.id(), call.tool(), call.canonical())
     }
 
     fn keyed(&self, purpose: &[u8], secret: &[u8]) -> Digest {
@@ -104,6 +116,16 @@ impl RunTokens {
         mac.update(secret);
         Digest::from_bytes(mac.finalize().into_bytes().into())
     }
+}
+
+/// The parts with their lengths: no two lists of parts make the same bytes.
+fn framed(parts: &[&[u8]]) -> Vec<u8> {
+    let mut framed = Vec::new();
+    for part in parts {
+        framed.extend(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        framed.extend_from_slice(part);
+    }
+    framed
 }
 
 /// Writes the key aside and links it in: of two processes starting at once, one key stays.

@@ -59,6 +59,12 @@ impl Chain {
         self.last = last;
     }
 
+    /// The last entry's time.
+    #[must_use]
+    pub const fn last(&self) -> Timestamp {
+        self.last
+    }
+
     /// Takes up an open run where its entries end.
     pub fn take_up(&mut self, run: RunId, tail: RunTail) {
         self.tails.insert(run, tail);
@@ -68,13 +74,6 @@ impl Chain {
     #[must_use]
     pub const fn tails(&self) -> &Tails {
         &self.tails
-    }
-
-    /// Milliseconds by which this moment lies before the last entry, if it does.
-    #[must_use]
-    pub fn behind(&self, moment: Moment) -> Option<i64> {
-        let delta = self.last.millis().saturating_sub(moment.wall.millis());
-        (delta > 0).then_some(delta)
     }
 
     /// Entries so far.

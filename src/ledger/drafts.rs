@@ -7,6 +7,7 @@ use super::hold::Hold;
 use super::permit::Finished;
 use super::store::PayloadRow;
 use crate::approval::break_glass::Open;
+use crate::approval::proposal::Proposer;
 use crate::approval::{Approval, Signed, Word};
 use crate::clock::{Entropy, random16, random32};
 use crate::domain::call::Auth;
@@ -72,7 +73,11 @@ impl Written {
 
 /// The decision about a call, as it will stand on the books.
 #[must_use]
-pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Written {
+pub fn decided(
+    entropy: &dyn Entropy,
+    judged: &Judged,
+    (mark, expires): (Option<Digest>, Timestamp),
+) -> Written {
     let (prepared, decision) = (judged.prepared(), judged.decision());
     let call = prepared.call();
     let kind = match decision.course() {
@@ -119,6 +124,7 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
         ("engine", Json::from(decision.engine.as_str())),
         ("auth", auth(call.auth())),
     ];
+    data.extend(mark.map(|mark| ("mark", Json::from(mark.hex()))));
     data.extend(prepared.tool().map(|t| ("definition", Json::from(t.definition.prefixed()))));
     if prepared.is_ready() {
         data.push(("effect", Json::from(effect_digest(&salt, prepared))));
@@ -128,9 +134,13 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
         data.push(("expires", Json::from(expires.to_string())));
         data.push(("nonce", Json::from(hex::encode(random16(entropy)))));
     }
-    let approved = |resumed: &&Resumed| !resumed.approvals.is_empty();
-    if let Some(resumed) = resumed.filter(|_| kind == Kind::CallAuthorized).filter(approved) {
-        data.push(("approvals", vec![Json::from(resumed.nonce.as_str())].into()));
+    data.extend(resumed.filter(|_| kind == Kind::CallAuthorized).and_then(approvals));
+    if let Some(by) = judged.asked_by() {
+        data.push(("asked_by", asked_by(by)));
+        // With the first decision about it; later ones name it.
+        if let Some(signed) = by.signed.as_ref().filter(|_| resumed.is_none()) {
+            written.add(entropy, "approval", &signed.bytes());
+        }
     }
     if let Some(open) = judged.break_glass() {
         data.push(("break_glass", broken(open)));
@@ -138,6 +148,25 @@ pub fn decided(entropy: &dyn Entropy, judged: &Judged, expires: Timestamp) -> Wr
     }
     written.draft.data = Json::object(data);
     written
+}
+
+/// The approver who wrote a call's arguments, as its entries show it.
+fn asked_by(by: &Proposer) -> Json {
+    let Proposer { approval: Approval { subject, roles, key }, signers, .. } = by;
+    let roles = roles.iter().map(|role| Json::from(role.as_str())).collect::<Vec<_>>();
+    let mut members = vec![
+        ("subject", Json::from(clip(subject, 256))),
+        ("roles", roles.into()),
+        ("key", Json::from(key.as_str())),
+    ];
+    members.extend(signers.map(|list| ("signers", Json::from(list.prefixed()))));
+    Json::object(members)
+}
+
+/// The hold that approvals released, if any did.
+fn approvals(resumed: &Resumed) -> Option<(&'static str, Json)> {
+    let nonce = Json::from(resumed.nonce.as_str());
+    (!resumed.approvals.is_empty()).then(|| ("approvals", Json::from(vec![nonce])))
 }
 
 /// The break-glass order under which a call runs, as its entry shows it.

@@ -6,6 +6,7 @@ use super::entry::{Entry, Kind};
 #[cfg(feature = "gate")]
 use super::{Error, Ledger};
 use crate::approval::Approval;
+use crate::approval::proposal::Proposer;
 use crate::domain::call::Auth;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, RunId, ToolName};
@@ -50,6 +51,8 @@ pub struct Hold {
     pub granted: Vec<Approval>,
     /// Who refused it: then it is only to be denied.
     pub refused: Option<Approval>,
+    /// The approver who wrote its arguments, if the agent did not.
+    pub asked_by: Option<Proposer>,
 }
 
 impl Hold {
@@ -84,6 +87,11 @@ impl Hold {
             salt,
             granted: entries.iter().filter_map(|e| said(e, Kind::ApprovalGranted)).collect(),
             refused: entries.iter().find_map(|e| said(e, Kind::ApprovalRefused)),
+            asked_by: match data.get("asked_by") {
+                // What cannot be read is no call of the agent's either.
+                Some(_) => Some(asked_by(data)?),
+                None => None,
+            },
         })
     }
 }
@@ -100,6 +108,18 @@ pub fn said(entry: &Entry, kind: Kind) -> Option<Approval> {
         roles: roles().iter().filter_map(Json::as_str).map(str::to_owned).collect(),
         key: text("key")?,
     })
+}
+
+/// The approver who wrote the arguments of a call, as an entry about it says; `None` if it names nobody.
+#[must_use]
+pub fn asked_by(data: &Json) -> Option<Proposer> {
+    let said = data.get("asked_by")?;
+    let text = |name: &str| said.get(name).and_then(Json::as_str);
+    let roles = said.get("roles").and_then(Json::as_array)?.iter();
+    let roles = roles.filter_map(Json::as_str).map(str::to_owned).collect();
+    let (subject, key) = (text("subject")?.to_owned(), text("key")?.to_owned());
+    let signers = text("signers").and_then(Digest::parse);
+    Some(Proposer { approval: Approval { subject, roles, key }, signers, signed: None })
 }
 
 /// Name and digest of each layer that an entry names.

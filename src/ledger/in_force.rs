@@ -1,5 +1,7 @@
 //! Which policy bundle the chain itself says is in force.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::entry::{Entry, Kind};
 use super::store::StoreError;
 use super::{Error, Ledger};
@@ -28,7 +30,60 @@ impl Activated {
     }
 }
 
+/// The newest that this chain has had in force: what may follow is no older.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Marks {
+    /// The bundle.
+    pub bundle: Option<Activated>,
+    /// The version and the digest of the manifest of each agent.
+    pub manifests: BTreeMap<String, (semver::Version, Digest)>,
+}
+
+impl Marks {
+    /// Takes up an entry that stands before all that were taken up so far.
+    fn take_up(&mut self, entry: &Entry) -> Option<()> {
+        let text = |name| entry.draft.data.get(name).and_then(Json::as_str);
+        let kind = entry.draft.kind;
+        if kind == Kind::PolicyActivated && self.bundle.is_none() {
+            self.bundle = Some(Activated::of(entry)?);
+        } else if kind == Kind::ManifestBound {
+            let (agent, version) = (text("agent")?, semver::Version::parse(text("version")?).ok()?);
+            let digest = text("digest").and_then(Digest::parse)?;
+            self.manifests.entry(agent.to_owned()).or_insert((version, digest));
+        }
+        Some(())
+    }
+}
+
 impl Ledger {
+    /// The high-water marks of this chain for these agents. Reads it backwards until all are found: each start of
+    /// a gate puts all in force that it has.
+    ///
+    /// # Errors
+    /// `Unavailable`: nothing is known.
+    pub async fn marks(&self, agents: &BTreeSet<&str>) -> Result<Marks, Error> {
+        let unread = |e: StoreError| Error::Unavailable(e.to_string());
+        let odd = || Error::Unavailable("entry not understood".into());
+        let kinds = [Kind::PolicyActivated.as_str(), Kind::ManifestBound.as_str()];
+        let (store, key) = (&self.shared.store, self.key()?);
+        let mut marks = Marks::default();
+        let mut end = store.head(key).await.map_err(unread)?.size;
+        let missing = |marks: &Marks| {
+            marks.bundle.is_none() || agents.iter().any(|a| !marks.manifests.contains_key(*a))
+        };
+        while end > 0 && missing(&marks) {
+            let from = end.saturating_sub(u64::from(PAGE));
+            let rows = store.tail(key, from, PAGE).await.map_err(unread)?;
+            let told = rows.iter().rev().filter(|row| row.seq < end);
+            for row in told.filter(|row| kinds.contains(&row.kind.as_str())) {
+                let entry = Entry::parse(&row.body).map_err(|_| odd())?;
+                marks.take_up(&entry).ok_or_else(odd)?;
+            }
+            end = from;
+        }
+        Ok(marks)
+    }
+
     /// The bundle that was last put in force on this chain; `None` if none ever was. Reads the chain
     /// backwards: each start of a gate puts one in force.
     ///

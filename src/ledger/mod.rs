@@ -30,7 +30,7 @@ use item::{Claim, Done, Item};
 #[cfg(feature = "gate")]
 use permit::{Committed, Finished, Receipt, Settled};
 #[cfg(feature = "gate")]
-use store::{LeaseKey, Leased, LedgerStore, StoreError};
+use store::{LeaseKey, Leased, LedgerStore, StoreError, UNTRIED};
 
 pub mod anchored;
 #[cfg(feature = "gate")]
@@ -49,7 +49,7 @@ pub mod entry;
 pub mod fleet;
 pub mod hold;
 #[cfg(feature = "gate")]
-mod in_force;
+pub mod in_force;
 #[cfg(feature = "gate")]
 mod item;
 #[cfg(feature = "gate")]
@@ -85,6 +85,8 @@ pub mod sqlite;
 pub mod store;
 #[cfg(feature = "gate")]
 pub mod tail;
+#[cfg(feature = "gate")]
+pub mod time;
 #[cfg(feature = "gate")]
 pub mod vault;
 pub mod verify;
@@ -171,6 +173,8 @@ pub struct Settings {
     pub reaping: bool,
     /// Seals payloads before they reach the store or the spool, if there is a key.
     pub vault: Option<Arc<vault::Vault>>,
+    /// Makes the keyed digest that a decision keeps of its call (`mark`); `None`: none is kept.
+    pub marks: Option<Arc<crate::identity::token::RunTokens>>,
 }
 
 #[cfg(feature = "gate")]
@@ -194,6 +198,7 @@ impl Default for Settings {
             accept_clock_step: false,
             reaping: false,
             vault: None,
+            marks: None,
         }
     }
 }
@@ -272,7 +277,7 @@ impl Ledger {
         let (intents, intents_in) = mpsc::channel(settings.queue_max);
         let (owed, owed_in) = mpsc::channel(settings.queue_max);
         let (later, later_in) = mpsc::channel(later::OUTSTANDING);
-        let (status_out, status) = watch::channel(Status::Starting("not started".into()));
+        let (status_out, status) = watch::channel(Status::Starting(UNTRIED.into()));
         let shared = Arc::new(Shared {
             settings,
             store: Arc::clone(&parts.store),
@@ -305,7 +310,7 @@ impl Ledger {
     }
 
     /// Refuses at once what would only queue behind a store that is failing.
-    fn open_for_intents(&self) -> Result<(), Error> {
+    pub fn open_for_intents(&self) -> Result<(), Error> {
         match &*self.status.borrow() {
             Status::Ready => Ok(()),
             Status::Starting(why) | Status::Failing(why) => Err(Error::Unavailable(why.clone())),
@@ -325,7 +330,8 @@ impl Ledger {
         self.open_for_intents()?;
         let hold = judged.decision().hold.unwrap_or_default();
         let expires = self.shared.clock.now().plus(hold);
-        let mut written = drafts::decided(&*self.shared.entropy, &judged, expires);
+        let about = (self.mark(judged.prepared().call()), expires);
+        let mut written = drafts::decided(&*self.shared.entropy, &judged, about);
         self.confine(&mut written)?;
         let parked = tokio::time::timeout(self.shared.settings.queue_wait, self.park(&mut written));
         match parked.await {

@@ -14,7 +14,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq, ToolName};
 use crate::domain::outcome::{Ended, Observed, Outcome, SIMULATED};
 use crate::domain::prepared::Prepared;
-use crate::domain::tier::Tier;
+use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::policy::Judged;
 
@@ -31,6 +31,8 @@ pub struct Receipt {
     pub leaf: Digest,
     /// Its place in the run, for entries of a run.
     pub run_seq: u64,
+    /// How the model and instructions behind the call are known, for entries of a call that was decided.
+    pub binding: Option<Binding>,
 }
 
 /// Proof that this very call may run, and that the decision which says so is durable: an allow, or a
@@ -131,6 +133,11 @@ pub struct Finished {
 }
 
 impl Finished {
+    /// How the model and instructions behind the call are known.
+    pub(super) const fn binding(&self) -> Option<Binding> {
+        self.authorized.binding
+    }
+
     /// Whether the tool was of tier T0 and only reads: nothing is changed if its outcome is lost.
     pub(super) const fn inert(&self) -> bool {
         self.inert

@@ -4,6 +4,7 @@ use super::entry::{Entry, Kind};
 use super::permit::{Recalled, RecalledState, Receipt};
 use super::store::{PayloadRow, StoreError};
 use super::{Error, Ledger, vault};
+use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::commitment::opens;
 use crate::domain::decision::Reason;
@@ -11,6 +12,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
 
 /// A recalled call with what was asked for, to compare a retry with.
@@ -22,9 +24,59 @@ pub struct Remembered {
     pub tool: Option<ToolName>,
     /// The canonical arguments, unless erased or withheld.
     pub args: Option<Vec<u8>>,
+    /// The keyed digest of the call, if its entry has one.
+    pub mark: Option<Digest>,
+}
+
+/// Whether a call that is asked for is the recorded one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Likeness {
+    /// The same tool and the same bytes.
+    Same,
+    /// Another tool or other bytes.
+    Other,
+    /// What was asked for then is not kept. Never taken for [`Likeness::Same`].
+    Unknown,
+}
+
+impl Remembered {
+    /// Holds these arguments of this tool against what is recorded: the arguments where they are stored, else the
+    /// mark; `mark` is the one they would have.
+    #[must_use]
+    pub fn likeness(&self, tool: &ToolName, args: &[u8], mark: Option<Digest>) -> Likeness {
+        if self.tool.as_ref().is_some_and(|known| known != tool) {
+            return Likeness::Other;
+        }
+        let by_args = self.args.as_ref().map(|known| known == args);
+        // A mark covers the tool too; without one, a tool that is not recorded is not known to be this one.
+        let by_args = by_args.filter(|same| !same || self.tool.is_some());
+        let by_mark = || Some(self.mark? == mark?);
+        match by_args.or_else(by_mark) {
+            Some(true) => Likeness::Same,
+            Some(false) => Likeness::Other,
+            None => Likeness::Unknown,
+        }
+    }
 }
 
 impl Ledger {
+    /// The mark of this call, if marks are kept.
+    pub(super) fn mark(&self, call: &ToolCall) -> Option<Digest> {
+        self.shared.settings.marks.as_deref().map(|marks| marks.mark_of(call))
+    }
+
+    /// Holds a call that is asked for, under the id `call` of `run`, against the recorded one.
+    #[must_use]
+    pub fn likeness(
+        &self,
+        known: &Remembered,
+        (run, call): (&RunId, &CallId),
+        (tool, args): (&ToolName, &[u8]),
+    ) -> Likeness {
+        let marks = self.shared.settings.marks.as_deref();
+        known.likeness(tool, args, marks.map(|marks| marks.mark(run, call, tool, args)))
+    }
+
     /// The recorded answer to a call, or `None` if this run never asked it.
     ///
     /// # Errors
@@ -44,13 +96,17 @@ impl Ledger {
         let (Some((first, _)), Some((last, leaf))) = (entries.first(), last) else {
             return Ok(None);
         };
-        let receipt = self.receipt(last, *leaf);
+        // What decided the call says it, not what ended it.
+        let binding =
+            first.draft.data.get("binding").and_then(Json::as_str).and_then(Binding::parse);
+        let receipt = Receipt { binding, ..self.receipt(last, *leaf) };
         let args = self.opening(first, "args").await?;
+        let mark = first.draft.data.get("mark").and_then(Json::as_str).and_then(Digest::parse);
         let result = self.opening(last, "result").await?;
         let state =
             state(last, result).ok_or_else(|| Error::Unavailable("entry not understood".into()))?;
         let recalled = Recalled::mint(call.clone(), state, receipt);
-        Ok(Some(Remembered { recalled, tool: first.draft.tool.clone(), args }))
+        Ok(Some(Remembered { recalled, tool: first.draft.tool.clone(), args, mark }))
     }
 
     /// Where the seal of this run is on the books.
@@ -77,6 +133,7 @@ impl Ledger {
             seq: entry.seq,
             leaf,
             run_seq: entry.run.as_ref().map_or(0, |link| link.seq),
+            binding: None,
         }
     }
 
@@ -170,4 +227,53 @@ fn reasons(data: &Json) -> Vec<Reason> {
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::ChainId;
+
+    #[test]
+    fn what_is_not_known_is_never_the_same() {
+        let tool = |name: &str| ToolName::parse(name).unwrap();
+        let (a, b) = (Digest::of(&[b"a"]), Digest::of(&[b"b"]));
+        let receipt = || Receipt {
+            origin: "".into(),
+            chain: ChainId::from_bytes([0; 16]),
+            seq: 0,
+            leaf: a,
+            run_seq: 0,
+            binding: None,
+        };
+        let known = |tool: Option<ToolName>, args: Option<&[u8]>, mark| Remembered {
+            recalled: Recalled::mint(
+                CallId::parse("c").unwrap(),
+                RecalledState::Running,
+                receipt(),
+            ),
+            tool,
+            args: args.map(<[u8]>::to_vec),
+            mark,
+        };
+        let t = || Some(tool("t"));
+        let none: Option<&[u8]> = None;
+        for (known, mark, wanted) in [
+            (known(t(), Some(b"{}"), None), None, Likeness::Same),
+            (known(t(), Some(b"{}"), Some(b)), Some(a), Likeness::Same),
+            (known(t(), Some(b"[]"), Some(a)), Some(a), Likeness::Other),
+            (known(t(), none, Some(a)), Some(a), Likeness::Same),
+            (known(t(), none, Some(b)), Some(a), Likeness::Other),
+            (known(t(), none, Some(a)), None, Likeness::Unknown),
+            (known(t(), none, None), Some(a), Likeness::Unknown),
+            (known(t(), none, None), None, Likeness::Unknown),
+            (known(None, Some(b"{}"), None), None, Likeness::Unknown),
+            (known(None, Some(b"{}"), Some(a)), Some(a), Likeness::Same),
+            (known(None, Some(b"[]"), None), None, Likeness::Other),
+            (known(None, none, None), Some(a), Likeness::Unknown),
+            (known(Some(tool("u")), Some(b"{}"), Some(a)), Some(a), Likeness::Other),
+        ] {
+            assert_eq!(known.likeness(&tool("t"), b"{}", mark), wanted, "{known:?}");
+        }
+    }
 }

@@ -18,7 +18,7 @@ use super::sequencer::{Ending, Sequencer, Writer};
 use super::store::{EntryRow, Head, LeaseRequest, Leased, StoreError};
 use super::tail::RunTail;
 use super::writer_key::{Certificate, WriterKey};
-use super::{Past, RecoveredRun, spool};
+use super::{Past, RecoveredRun, spool, time};
 use crate::clock::{random16, random32};
 use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;
@@ -29,8 +29,6 @@ use crate::domain::time::Timestamp;
 
 /// Entries at the end of the chain that are checked before it is extended.
 const TAIL_CHECKED: u64 = 1000;
-/// A clock this far behind the last entry needs somebody to say that it is right.
-const CLOCK_STEP_MAX_MS: i64 = 24 * 3600 * 1000;
 
 /// Why a writer did not start.
 pub(super) enum Refused {
@@ -70,7 +68,7 @@ impl From<seen::Doubt> for Refused {
     }
 }
 
-fn broken(why: impl Into<String>) -> Refused {
+pub(super) fn broken(why: impl Into<String>) -> Refused {
     Refused::Never(Ending::Broken(why.into()))
 }
 
@@ -93,6 +91,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
     let outside = (shared.settings.anchor_file.as_deref(), shared.settings.sights.as_slice());
     seen::check(&*shared.store, &leased, &head, latest.as_ref(), outside).await?;
     let tail = check_tail(&shared, &leased, &head).await?;
+    let behind = time::behind(&shared, &leased, (tail.last(), head.size)).await?;
     let now = shared.clock.now();
     let mut boot = [0_u8; 4];
     shared.entropy.fill(&mut boot);
@@ -122,7 +121,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
         shared: Arc::clone(&shared),
     };
     let found = Found { mark: mark.as_ref(), healed, durability, issued };
-    let opening = opening(writer, &leased, &sequencer, &found)?;
+    let opening = opening(writer, &leased, &found, behind);
     sequencer.journal = Some(std::mem::replace(&mut writer.journal, Box::new(spool::NoJournal)));
     let started = sequencer.write(opening).await;
     let closed = match started {
@@ -374,9 +373,9 @@ struct Found<'a> {
 fn opening(
     writer: &Writer,
     leased: &Leased,
-    sequencer: &Sequencer,
     found: &Found<'_>,
-) -> Result<Vec<Written>, Refused> {
+    behind: Option<i64>,
+) -> Vec<Written> {
     let settings = &writer.shared.settings;
     let (mark, healed) = (found.mark, found.healed);
     let mut opening = Vec::new();
@@ -410,11 +409,8 @@ fn opening(
             .collect(),
     });
     opening.push(Written::bare(Draft::of(Kind::WriterStarted, data)));
-    if let Some(delta) = sequencer.chain.behind(sequencer.moment()) {
-        if delta > CLOCK_STEP_MAX_MS && !settings.accept_clock_step {
-            return Err(broken(format!("the clock is {delta} ms behind the last entry")));
-        }
-        let data = Json::object([("delta_ms", Json::from(format!("-{delta}")))]);
+    if let Some(behind) = behind {
+        let data = Json::object([("delta_ms", Json::from(format!("-{behind}")))]);
         opening.push(Written::bare(Draft::of(Kind::ClockStep, data)));
     }
     if let Some((from, to)) = healed {
@@ -425,7 +421,7 @@ fn opening(
         ]);
         opening.push(Written::bare(Draft::of(Kind::LedgerRecovered, data)));
     }
-    Ok(opening)
+    opening
 }
 
 /// What a `writer.started` says.

@@ -22,6 +22,7 @@ use super::writer_key::{LogKeys, WriterKey};
 use super::{Error, Parts, RecoveredRun, Shared, Status, closing, recover};
 use crate::domain::id::Epoch;
 use crate::domain::json::Json;
+use crate::domain::tier::Binding;
 
 /// Entries of one batch at most.
 const BATCH_ENTRIES: usize = 1024;
@@ -236,6 +237,7 @@ impl Sequencer {
             let moment = self.moment();
             match self.chain.extend(item.written.draft, moment) {
                 Ok((row, placed)) => {
+                    self.shared.clock.reached(self.chain.last());
                     entries.push(row);
                     payloads.extend(item.written.payloads);
                     waiting.push((item.done, placed));
@@ -369,12 +371,18 @@ impl Sequencer {
     /// Everything in the batch is durable: tokens are minted now and nowhere else.
     fn answer(&mut self, waiting: Vec<(Done, Placed)>) {
         for (done, placed) in waiting {
+            let binding = match &done {
+                Done::Judged { judged, .. } => Binding::parse(judged.binding()),
+                Done::Finished { finished, .. } => finished.binding(),
+                Done::Event { .. } => None,
+            };
             let receipt = Receipt {
                 origin: Arc::clone(&self.origin),
                 chain: self.key.chain,
                 seq: placed.seq,
                 leaf: placed.leaf,
                 run_seq: placed.run_seq,
+                binding,
             };
             match done {
                 Done::Judged { judged, expires, reply } => {

@@ -15,6 +15,9 @@ use crate::crypto::tiles;
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, ChainId, Epoch, RunId, Seq};
 
+/// Why nothing is written before the first try.
+pub const UNTRIED: &str = "not started";
+
 #[cfg(feature = "gate")]
 pub use super::reader::{ChainRow, KEPT, LedgerReader, PAYLOADS_MAX, Pruner, Pruning, Volume};
 

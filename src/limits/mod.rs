@@ -9,11 +9,14 @@ use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::identity::manifest::Limits;
+use repeats::Repeats;
 
 pub mod bucket;
 pub mod memory;
 pub mod pool;
 pub mod quota;
+mod repeats;
+pub mod shares;
 
 /// Calls one run may have in all, whatever its manifest says: what we remember of a run is bounded.
 pub const CALLS_MAX: u64 = 100_000;
@@ -65,7 +68,7 @@ pub struct Usage {
     errors: u64,
     denied: u64,
     errors_in_row: u64,
-    last: Option<(Digest, u64)>,
+    repeats: Repeats,
     recent: VecDeque<Duration>,
     /// By calls that were started or are about to be.
     spent: Spent,
@@ -215,18 +218,14 @@ impl Usage {
     ///
     /// `fingerprint` names tool and arguments; `now` is monotonic.
     pub fn begin(&mut self, limits: &Limits, fingerprint: Digest, now: Duration) -> Vec<Reason> {
-        let repeats = match self.last {
-            Some((last, times)) if last == fingerprint => times.saturating_add(1),
-            Some(_) | None => 1,
-        };
+        let repeats = self.repeats.note(fingerprint);
         let mut reasons: Vec<Reason> = self.enter(Whose::Own, limits, now);
         let breakers = [
             ("consecutive_errors", self.errors_in_row, limits.consecutive_errors),
-            ("repeated_calls", repeats.saturating_sub(1), limits.repeated_calls),
+            ("repeated_calls", repeats, limits.repeated_calls),
         ];
         reasons.extend(reached(Whose::Own, breakers));
         self.calls = self.calls.saturating_add(1);
-        self.last = Some((fingerprint, repeats));
         reasons
     }
 
@@ -272,11 +271,7 @@ impl Usage {
         self.calls = self.calls.saturating_sub(1);
         self.running = self.running.saturating_sub(1);
         self.recent.pop_back();
-        if let Some((last, times)) = &mut self.last
-            && Some(*last) == fingerprint
-        {
-            *times = times.saturating_sub(1);
-        }
+        self.repeats.take_back(fingerprint);
     }
 
     /// Takes back a delegated call of which nothing was recorded.

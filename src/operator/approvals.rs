@@ -16,6 +16,7 @@ use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::{Json, Limits};
+use crate::ledger::hold::asked_by;
 use crate::ledger::store::PayloadRow;
 use crate::serve::problem::Problem;
 
@@ -183,15 +184,18 @@ impl Office {
         Err(self.refuse(Problem::new(Code::RequestMalformed, "approval.signature", message)))
     }
 
-    /// Has a held call asked again with other arguments; what is asked then is judged as any call is.
+    /// Passes a signed proposal on to the gate that holds the call: to ask it again with other arguments. What is
+    /// asked then is judged as any call is, and waits for somebody else. The signature is checked by whoever runs
+    /// the call.
     ///
     /// # Errors
-    /// The call is not held, or these are no arguments.
+    /// The call is not held, these are no arguments, or the statement is not about them.
     pub async fn modify(
         &self,
         who: &Who,
         (run, call): (&str, &str),
         (arguments, reason): (&str, &str),
+        (statement, signature): (String, String),
     ) -> Result<Sent, Problem> {
         let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS);
         let fits = |json: &Json| json.as_object().is_some() && arguments.len() <= REVIEW_MAX;
@@ -200,9 +204,19 @@ impl Office {
             let problem = Problem::new(Code::RequestMalformed, "approval.arguments", message);
             return Err(self.refuse(problem));
         };
+        let arguments = canonical::bytes(&arguments);
+        let facts = self.facts(run, call).await?;
+        let proposal = facts.proposal(&arguments).map_err(|error| self.unviewable(&error))?;
+        if proposal.bytes() != statement.as_bytes() {
+            let message = "the statement is not a proposal of these arguments for this held call";
+            let problem = Problem::new(Code::RequestMalformed, "approval.statement", message);
+            return Err(self.refuse(problem));
+        }
+        self.armored(&signature)?;
         let (run, call) = named(run, call).ok_or_else(|| self.not_held())?;
-        let arguments = String::from_utf8_lossy(&canonical::bytes(&arguments)).into_owned();
-        self.to_holder(who, &Order::Modify { run, call, arguments }, reason).await
+        let arguments = String::from_utf8_lossy(&arguments).into_owned();
+        let order = Order::Modify { run, call, arguments, statement, signature };
+        self.to_holder(who, &order, reason).await
     }
 
     /// Puts an order on the list that only the gate of the run can obey.
@@ -273,6 +287,7 @@ fn ask(group: &[Asked<'_>]) -> Option<Value> {
         "digest": digest.map(|digest| digest.hex()),
         "words": digest.map(|digest| words(&digest)),
         "approvals": hold.granted.len(),
+        "asked_by": asked_by(&hold.entry.draft.data).map(|by| by.approval.subject),
     }))
 }
 
@@ -316,6 +331,7 @@ fn find(desk: &Desk, run: &RunId, call: &CallId) -> Option<Found> {
         expires: text("expires"),
         nonce: text("nonce"),
         approvals: hold.granted.iter().map(approved).collect(),
+        asked_by: asked_by(data).map(|by| approved(&(by.approval.subject, by.approval.key))),
         claims: claims(open),
     };
     Some(Found {

@@ -30,7 +30,7 @@ use crate::domain::json::Json;
 use crate::evidence::disclosed::Redactions;
 use crate::evidence::export::{self, Exported, Later, Order};
 use crate::evidence::query::Query;
-use crate::evidence::{Error, scope};
+use crate::evidence::{Error, contents, scope};
 use crate::ledger::vault::Vault;
 use crate::serve::problem::Problem;
 
@@ -186,7 +186,7 @@ impl Job {
             key: &*evidence.key,
             out: &out,
             clock: &*clock,
-            version: env!("CARGO_PKG_VERSION"),
+            version: contents::VERSION,
             program: &export::program(),
             requester: &requester,
             since: &asked.since,

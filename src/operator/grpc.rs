@@ -239,9 +239,11 @@ impl Approvals for Desk {
         request: Request<pb::ModifyCallRequest>,
     ) -> Result<Response<pb::OrderResponse>, Status> {
         let who = self.admit(&request, "wicketgate.v1.Approvals/Modify")?;
-        let pb::ModifyCallRequest { run, call, arguments, reason } = request.into_inner();
+        let pb::ModifyCallRequest { run, call, arguments, reason, statement, signature } =
+            request.into_inner();
         let arguments = self.text("arguments", arguments)?;
-        let sent = self.office.modify(&who, (&run, &call), (&arguments, &reason)).await;
+        let signed = (self.text("statement", statement)?, signature);
+        let sent = self.office.modify(&who, (&run, &call), (&arguments, &reason), signed).await;
         sent.map(|sent| ordered(&sent)).map_err(|problem| problem.status())
     }
 }

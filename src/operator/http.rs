@@ -182,13 +182,19 @@ pub(super) async fn signed(office: &Office, request: Request) -> Result<(String,
 async fn modify(State(office): State<Arc<Office>>, path: Named, request: Request) -> Response {
     let said = async {
         let who = admit(&office, &request, Right::Word)?;
-        let body = body(&office, request, &["arguments", "reason"]).await?;
-        let Some(arguments) = body.get("arguments").and_then(Json::as_str) else {
+        let names = ["arguments", "reason", "statement", "signature"];
+        let body = body(&office, request, &names).await?;
+        let text = |name: &str| body.get(name).and_then(Json::as_str);
+        let Some(arguments) = text("arguments") else {
             return Err(malformed(&office, "expected `arguments`: text that is a JSON object"));
         };
+        let signed = text("statement").zip(text("signature")).ok_or_else(|| {
+            malformed(&office, "expected `statement` and `signature`: a proposal is signed")
+        })?;
+        let signed = (signed.0.to_owned(), signed.1.to_owned());
         let reason = optional(&office, &body, "reason")?.unwrap_or_default();
         let Path((run, call)) = path;
-        let sent = office.modify(&who, (&run, &call), (arguments, reason)).await?;
+        let sent = office.modify(&who, (&run, &call), (arguments, reason), signed).await?;
         Ok(sent_answer(&sent))
     };
     answer(said.await)

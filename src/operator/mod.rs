@@ -159,6 +159,7 @@ impl Office {
         let Some(who) = self.staff.load().identify(shown, self.clock.now()) else {
             return Err(self.turned_away());
         };
+        crate::serve::places::proved();
         if who.may(right) {
             return Ok(who);
         }

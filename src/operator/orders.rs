@@ -44,17 +44,24 @@ impl Sent {
         self.reports.iter().map(of).fold(0, u64::saturating_add)
     }
 
-    /// Whether every gate obeyed, at least one did, and nothing was left running; of a word, whether it
-    /// counted.
+    /// Whether every gate obeyed, at least one did and knows what it is about, and nothing was left running; of a word, whether it
+    /// counted; of a proposal, whether what it proposes is held.
     #[must_use]
     pub fn complete(&self) -> bool {
         let said = |report: &Report, name: &str| report.done.get(name).cloned();
         if self.word {
-            return self.reports.iter().any(|r| said(r, "counted") == Some(Json::Bool(true)));
+            // A proposal is done once its call waits for somebody else.
+            let asked = |r: &Report| {
+                said(r, "asked").is_some() && said(r, "call") == Some(Json::from("held"))
+            };
+            let counted = |r: &Report| said(r, "counted") == Some(Json::Bool(true));
+            return self.reports.iter().any(|r| counted(r) || asked(r));
         }
+        // Of what exists at no gate, nothing was stopped.
+        let known = self.reports.iter().any(|r| said(r, "known") != Some(Json::Bool(false)));
         let failed = self.reports.iter().any(|report| said(report, "error").is_some());
         let some = !self.reports.is_empty() && self.not_reached.is_empty();
-        some && !failed && self.sum("left") == 0
+        some && known && !failed && self.sum("left") == 0
     }
 
     /// As it travels.
@@ -268,6 +275,12 @@ const fn opens(order: &Order) -> bool {
     }
 }
 
+/// What a statement about a held call says: `approve` or `refuse`.
+fn verdict(statement: &str) -> &'static str {
+    let said = crate::approval::Statement::parse(statement.as_bytes());
+    said.map_or("word about", |said| said.verdict.as_str())
+}
+
 /// `data` of `control.set`.
 fn entry(seq: u64, given: &Given, order: &Order) -> Json {
     let (action, target, name, note) = match order {
@@ -275,9 +288,7 @@ fn entry(seq: u64, given: &Given, order: &Order) -> Json {
             (action.as_str(), target.kind(), target.name(), String::new())
         }
         Order::Word { run, call, statement, .. } => {
-            let word =
-                if statement.contains("\"verdict\":\"approve\"") { "approve" } else { "refuse" };
-            ("note", "run", run.to_string(), format!("{word} call {call}"))
+            ("note", "run", run.to_string(), format!("{} call {call}", verdict(statement)))
         }
         Order::Modify { run, call, .. } => {
             ("note", "run", run.to_string(), format!("modify call {call}"))
@@ -325,9 +336,16 @@ fn entry(seq: u64, given: &Given, order: &Order) -> Json {
 fn shown_row(row: &Row) -> Value {
     let (kind, body) = match &row.order {
         None => ("unknown", json!({})),
-        Some(Order::Modify { run, call, arguments }) => {
+        Some(Order::Modify { run, call, arguments, .. }) => {
             let bytes = arguments.len();
             ("modify", json!({"run": run.to_string(), "call": call.as_str(), "bytes": bytes}))
+        }
+        Some(order @ Order::Word { statement, .. }) => {
+            let mut body = order.to_json().to_serde();
+            if let Some(members) = body.as_object_mut() {
+                members.insert("verdict".into(), verdict(statement).into());
+            }
+            ("word", body)
         }
         Some(Order::Propose { bundle, base, version, files, .. }) => {
             let (bundle, base, bytes) = (bundle.prefixed(), base.prefixed(), files.len());
@@ -336,7 +354,6 @@ fn shown_row(row: &Row) -> Value {
         }
         Some(
             order @ (Order::Switch { .. }
-            | Order::Word { .. }
             | Order::BreakGlass(_)
             | Order::CloseGlass { .. }
             | Order::ReviewGlass { .. }

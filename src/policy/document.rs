@@ -11,6 +11,11 @@ const REASONS_MAX: usize = 32;
 const MESSAGE_CHARS_MAX: usize = 512;
 const KINDS_MAX: usize = 64;
 
+/// The rule of what the composition library decides by itself.
+const LIBRARY: &str = "wicketgate.decision";
+/// Its reason against a T3 call whose binding the manifest does not accept.
+const TIER3_BINDING: &str = "tier3_binding";
+
 fn bad(why: impl Into<String>) -> EngineError {
     EngineError::Document(why.into())
 }
@@ -57,6 +62,8 @@ fn read_reason(value: &Value, verdict: Verdict, places: &Places) -> Result<Reaso
         return Err(bad("the code of a reason is [a-z0-9_.-]{1,64}"));
     }
     let code = match verdict {
+        // Only the library gives this rule; a layer's reason names the layer's.
+        Verdict::Deny if rule == LIBRARY && detail == TIER3_BINDING => Code::BindingInsufficient,
         Verdict::RequireApproval => Code::CallHeld,
         Verdict::Deny | Verdict::Allow => Code::PolicyDenied,
     };

@@ -28,8 +28,11 @@ pub struct AgentFacts {
     pub labels: BTreeMap<String, String>,
     /// SHA-256 of the manifest's exact bytes.
     pub manifest: Digest,
-    /// How model and instructions are known to match.
+    /// How model and instructions are known.
     pub binding: Binding,
+    /// The weakest binding with which a T3 tool may be called: that of the manifest, or a stricter one of a
+    /// run above.
+    pub tier3: Binding,
     /// The runs above this one, from the one that nobody delegated to its parent (`input.agent.delegation`).
     pub delegation: Vec<Delegator>,
 }
@@ -54,6 +57,8 @@ pub struct RunFacts {
     pub id: RunId,
     /// `enforce` or `simulate`.
     pub mode: String,
+    /// Whether only commitments to its payloads are kept.
+    pub incognito: bool,
     /// When it was opened.
     pub opened_at: Timestamp,
     /// Calls asked for before this one.
@@ -202,6 +207,7 @@ fn agent_json(agent: &AgentFacts) -> Json {
         ("labels", map(&agent.labels)),
         ("manifest", Json::from(agent.manifest.prefixed())),
         ("binding", Json::from(agent.binding.as_str())),
+        ("tier3", Json::from(agent.tier3.as_str())),
         ("delegation", delegation_json(&agent.delegation)),
     ])
 }
@@ -224,6 +230,7 @@ fn run_json(run: &RunFacts) -> Json {
     Json::object([
         ("id", Json::from(run.id.to_string())),
         ("mode", Json::from(run.mode.as_str())),
+        ("incognito", Json::from(run.incognito)),
         ("opened_at", Json::from(run.opened_at.to_string())),
         ("calls", Json::from(run.calls)),
         ("errors", Json::from(run.errors)),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::approval::break_glass::Open;
+use crate::approval::proposal::Proposer;
 use crate::domain::code::Code;
 use crate::domain::decision::{Course, Decision, LayerDigest, Obligation, Reason, Verdict};
 use crate::domain::digest::Digest;
@@ -38,6 +39,7 @@ pub mod input;
 mod layout;
 #[cfg(feature = "gate")]
 pub mod lint;
+mod modified;
 #[cfg(feature = "gate")]
 pub mod mutate;
 #[cfg(feature = "gate")]
@@ -59,6 +61,7 @@ mod tar;
 pub mod testing;
 
 use input::{AgentFacts, RunFacts, Standing};
+pub use modified::weighed;
 pub use resumed::{Resumed, effect_digest};
 
 /// What an engine answers about one input: already checked against the closed decision document.
@@ -144,6 +147,7 @@ pub struct Judged {
     binding: &'static str,
     resumed: Option<Resumed>,
     break_glass: Option<Arc<Open>>,
+    asked_by: Option<Arc<Proposer>>,
 }
 
 impl Judged {
@@ -158,7 +162,7 @@ impl Judged {
         &self.decision
     }
 
-    /// `claimed` or `observed`.
+    /// `unclaimed`, `claimed` or `observed`.
     #[must_use]
     pub const fn binding(&self) -> &'static str {
         self.binding
@@ -174,6 +178,12 @@ impl Judged {
     #[must_use]
     pub fn break_glass(&self) -> Option<&Open> {
         self.break_glass.as_deref()
+    }
+
+    /// The approver who wrote its arguments, if the agent did not.
+    #[must_use]
+    pub fn asked_by(&self) -> Option<&Proposer> {
+        self.asked_by.as_deref()
     }
 
     /// Both, for the token that follows.
@@ -205,6 +215,8 @@ pub struct Bench<'a> {
     pub resumed: Option<Resumed>,
     /// The break-glass order that covers it now, if there is one.
     pub break_glass: Option<Arc<Open>>,
+    /// The approver who wrote its arguments, if the agent did not.
+    pub asked_by: Option<Arc<Proposer>>,
 }
 
 /// Takes a place among the calls that wait for an approval, or says why there is none. Asked only when
@@ -223,26 +235,19 @@ pub fn judge(bench: &Bench<'_>, prepared: Prepared) -> Judged {
     let binding = bench.agent.binding.as_str();
     let (decision, used) = decide(bench, &prepared);
     let break_glass = bench.break_glass.clone().filter(|_| used);
-    Judged { prepared, decision, binding, resumed: bench.resumed.clone(), break_glass }
+    let (resumed, asked_by) = (bench.resumed.clone(), bench.asked_by.clone());
+    Judged { prepared, decision, binding, resumed, break_glass, asked_by }
 }
 
 /// The decision, and whether it is that of the break-glass order.
 fn decide(bench: &Bench<'_>, prepared: &Prepared) -> (Decision, bool) {
-    let mut refusals = prepared.refusals().to_vec();
-    refusals.extend(bench.refusals.iter().cloned());
-    if let Some(resumed) = &bench.resumed {
-        refusals.extend(resumed.void(bench, prepared));
-    }
-    if !bench.kept && prepared.pre_image().is_some() {
-        refusals.push(unkept());
-    }
     let (policy, layers, engine_name) = bench.engine.map_or_else(
         || (Digest::of(&[]), Vec::new(), "none".to_owned()),
         |engine| (engine.digest(), engine.layers().to_vec(), engine.engine().to_owned()),
     );
     let mut decision = Decision {
         verdict: Verdict::Deny,
-        reasons: refusals,
+        reasons: against(bench, prepared),
         obligations: Vec::new(),
         policy,
         layers,
@@ -266,12 +271,14 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> (Decision, bool) {
         }
     };
     let approvals = bench.resumed.as_ref().map_or(&[][..], |resumed| &resumed.approvals);
+    let proposer = bench.asked_by.as_deref().map(|by| by.approval.subject.as_str());
     let by_hand = engine.by_hand();
     let standing =
         Standing { now: bench.now, observe: &observe, approvals, by_hand, break_glass: None };
     let asked = |standing: &Standing<'_>| {
         let input = input::document(bench.agent, bench.run, tool, prepared, standing);
-        (or_denial(ask(engine.as_ref(), &input, !observe.is_empty())), input)
+        let answer = or_denial(ask(engine.as_ref(), &input, !observe.is_empty()));
+        (weighed(answer, proposer, approvals), input)
     };
     adopt(&mut decision, asked(&standing));
     if decision.course() == Course::Wait && !bench.kept {
@@ -302,6 +309,19 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> (Decision, bool) {
     }
     decision.hold = (decision.course() == Course::Wait).then_some(bench.hold);
     (decision, false)
+}
+
+/// What speaks against the call before any policy is asked.
+fn against(bench: &Bench<'_>, prepared: &Prepared) -> Vec<Reason> {
+    let mut refusals = prepared.refusals().to_vec();
+    refusals.extend(bench.refusals.iter().cloned());
+    if let Some(resumed) = &bench.resumed {
+        refusals.extend(resumed.void(bench, prepared));
+    }
+    if !bench.kept && prepared.pre_image().is_some() {
+        refusals.push(unkept());
+    }
+    refusals
 }
 
 /// Who decides, or why nobody does.

@@ -113,7 +113,7 @@ macro_rules! canned {
         concat!(
             r#"{"v":"wicketgate/input/1","agent":{"id":"a","version":"1.0.0","owner":"o","labels":{},"#,
             r#""manifest":"sha256:00","binding":""#, $binding, r#"","delegation":[]},"run":{"id":"r","#,
-            r#""mode":"enforce","opened_at":"2026-11-20T10:00:00.000Z","calls":1,"errors":0,"cost":0,"#,
+            r#""mode":"enforce","incognito":false,"opened_at":"2026-11-20T10:00:00.000Z","calls":1,"errors":0,"cost":0,"#,
             r#""labels":{}},"tool":{"name":""#, $tool, r#"","kind":""#, $kind, r#"","tier":""#, $tier,
             r#"","read_only":true,"definition":"sha256:00"},"call":{"id":"c"},"args":"#, $args,
             r#","effect":"#, $effect, r#","context":{"attested":{},"claimed":{}},"time":{"rfc3339":"#,

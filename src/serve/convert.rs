@@ -40,6 +40,7 @@ pub(super) fn receipt(receipt: &Receipt) -> pb::Receipt {
         seq: receipt.seq,
         hash: receipt.leaf.hex(),
         run_seq: receipt.run_seq,
+        binding: receipt.binding.map(|b| b.as_str().to_owned()).unwrap_or_default(),
     }
 }
 

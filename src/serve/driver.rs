@@ -8,12 +8,12 @@ use std::time::Duration;
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::handover::{self, Waiting};
 use super::listener::{Listener, Stream};
+use super::places::{Entered, Origin, Places, STRANGERS, Standing};
 use crate::identity::Peer;
 
 const HEADERS_BYTES_MAX: u32 = 16 * 1024;
@@ -31,16 +31,24 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 /// Bounds of one listener.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Connections at the same time.
+    /// Connections at the same time that showed a credential which is known: see [`Places`].
     pub(crate) connections: usize,
+    /// Connections at the same time that did not.
+    pub(crate) strangers: usize,
     /// How long connections may take to end after shutdown.
     pub(crate) drain: Duration,
 }
 
+impl Limits {
+    /// So many connections that showed a credential, and the usual pool of strangers.
+    pub(crate) const fn of(connections: usize, drain: Duration) -> Self {
+        Self { connections, strangers: STRANGERS, drain }
+    }
+}
+
 /// Accepts until `shutdown`, gives each connection to `serve`, then waits for them to end.
 ///
-/// A connection over the limit is closed at once: a client that is told "no" can try elsewhere, one
-/// that waits in a queue cannot. A failing `accept` (no descriptors left) is tried again, ever more
+/// A newcomer has a place, if need be that of another stranger ([`Places`]). A failing `accept` (no descriptors left) is tried again, ever more
 /// slowly; it never ends the listener.
 pub(crate) async fn run<S, F>(
     listener: Listener,
@@ -52,7 +60,7 @@ pub(crate) async fn run<S, F>(
     F: Future<Output = ()> + Send + 'static,
 {
     tracing::info!(place = listener.place(), "listening");
-    let room = Arc::new(Semaphore::new(limits.connections));
+    let places = Places::new(limits.connections, limits.strangers);
     let mut open = JoinSet::new();
     let mut backoff = BACKOFF_MIN;
     loop {
@@ -63,16 +71,16 @@ pub(crate) async fn run<S, F>(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => {
+            Ok((stream, peer, origin)) => {
                 backoff = BACKOFF_MIN;
-                let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
-                    tracing::warn!(listener = peer.listener, "too many connections, closing one");
-                    continue;
-                };
-                let served = serve(stream, peer, shutdown.clone());
+                let Some(standing) = placed(&places, origin, &shutdown).await else { break };
+                let served = serve(stream.placed(standing.clone()), peer, shutdown.clone());
                 open.spawn(async move {
-                    served.await;
-                    drop(place);
+                    tokio::select! {
+                        biased;
+                        () = served => {}
+                        () = standing.over() => tracing::debug!("hung up on a stranger"),
+                    }
                 });
             }
             Err(error) if of_one_connection(&error) => {
@@ -95,6 +103,33 @@ pub(crate) async fn run<S, F>(
         tracing::warn!(connections = open.len(), "closing connections that did not end in time");
     }
     open.shutdown().await;
+}
+
+/// A place for a newcomer, as soon as there is one; none once `shutdown`.
+async fn placed(
+    places: &Arc<Places>,
+    origin: Origin,
+    shutdown: &CancellationToken,
+) -> Option<Standing> {
+    loop {
+        let until = match places.enter(origin) {
+            Entered::Placed(standing) => return Some(standing),
+            Entered::Full(until) => until,
+        };
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return None,
+            () = tokio::time::sleep_until(until) => {}
+        }
+    }
+}
+
+/// Answers a request in the name of its connection.
+async fn answered<F: Future>(standing: Option<Standing>, answer: F) -> F::Output {
+    match standing {
+        Some(standing) => standing.serve(answer).await,
+        None => answer.await,
+    }
 }
 
 fn of_one_connection(error: &std::io::Error) -> bool {
@@ -142,10 +177,11 @@ where
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(20));
     let waiting = Arc::<Waiting>::default();
-    let of_connection = Arc::clone(&waiting);
+    let (of_connection, standing) = (Arc::clone(&waiting), stream.standing());
     let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
         let is_http2 = request.version() == http::Version::HTTP_2;
         let (answer, waiting) = (service.call(request), Arc::clone(&of_connection));
+        let answer = answered(standing.clone(), answer);
         async move {
             let answer = answer.await?;
             Ok::<_, Infallible>(handover::handed(answer, is_http2.then_some(&waiting)))
@@ -169,6 +205,10 @@ where
     B: hyper::body::Body + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let standing = stream.standing();
+    let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
+        answered(standing.clone(), service.call(request))
+    });
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_headers(HEADERS_MAX);
     to_its_end(builder.serve_connection(TokioIo::new(stream), service), closing).await;

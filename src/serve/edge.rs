@@ -302,7 +302,7 @@ mod tests {
             entropy: Arc::new(crate::clock::SystemEntropy),
         };
         let edge = Edge::new(Routes::new(GateServer::new(Silent)), faces, Vec::new(), 1);
-        let limits = driver::Limits { connections: 4, drain: Duration::ZERO };
+        let limits = driver::Limits::of(4, Duration::ZERO);
         let shutdown = CancellationToken::new();
         let served = driver::run(door, limits, shutdown.clone(), move |io, peer, closing| {
             driver::either(io, edge.at(peer, closing.clone()), closing)

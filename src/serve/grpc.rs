@@ -20,7 +20,7 @@ use super::listener::{self, Listener, Stream};
 use super::pb::gate_server::{Gate as GateService, GateServer, SERVICE_NAME};
 use super::problem::{self, Problem};
 use super::tls::Tls;
-use super::{Error, Faces, Readiness, pb};
+use super::{Error, Faces, Readiness, pb, places};
 use crate::domain::code::Code;
 use crate::enforce::{CallRequest, Fault, Released, Road, Run};
 use crate::identity::{Caller, Peer};
@@ -37,7 +37,8 @@ const CREDENTIAL_BYTES_MAX: usize = 4096;
 pub struct Settings {
     /// The Unix sockets and addresses to listen on; each is bound before any is served.
     pub places: Vec<Place>,
-    /// Connections at the same time, on each listener. More are closed at once.
+    /// Connections of agents at the same time, on each listener. Whoever has shown no credential that is known
+    /// has places of its own; one peer has three quarters of the places at most.
     pub connections_max: usize,
     /// Requests whose answers are not yet made and taken, over all listeners. More are `overloaded`.
     pub requests_max: usize,
@@ -116,7 +117,7 @@ impl Bound {
         say(&health, &SERVICES, ServingStatus::NotServing).await;
         let Settings { connections_max, requests_max, drain, hosts, tls, .. } = self.settings;
         let edge = Edge::new(routes, faces.clone(), hosts, requests_max);
-        let limits = Limits { connections: connections_max, drain };
+        let limits = Limits::of(connections_max, drain);
         let mut doors = tokio::task::JoinSet::new();
         for listener in self.listeners {
             let (edge, shutdown) = (edge.clone(), shutdown.clone());
@@ -234,7 +235,9 @@ impl Gate {
             let message = "show the run token as `authorization: Bearer`";
             return Err(self.refuse(Problem::new(Code::IdentityMissing, "token", message)));
         };
-        self.road()?.find_run(peer, token).map_err(|fault| self.refuse(fault))
+        let run = self.road()?.find_run(peer, token).map_err(|fault| self.refuse(fault))?;
+        places::proved();
+        Ok(run)
     }
 
     /// The agent that this peer, or the credential that is shown, is mapped to.
@@ -242,7 +245,9 @@ impl Gate {
         let peer = peer(request).map_err(|problem| self.refuse(problem))?;
         let credential = bearer(request.metadata()).map_err(|problem| self.refuse(problem))?;
         let identify = &self.faces.identify;
-        identify(peer, credential).map_err(|fault| self.refuse(fault))
+        let caller = identify(peer, credential).map_err(|fault| self.refuse(fault))?;
+        places::proved();
+        Ok(caller)
     }
 
     async fn recorded(&self, run: &Arc<Run>, call_id: &str) -> Result<Released, Status> {

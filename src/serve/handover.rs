@@ -202,7 +202,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let door = listener::socket(&folder.path().join("s")).await.unwrap();
             let (room, shutdown) = (Arc::new(Semaphore::new(8)), CancellationToken::new());
-            let limits = driver::Limits { connections: 8, drain: Duration::ZERO };
+            let limits = driver::Limits::of(8, Duration::ZERO);
             let places = Arc::clone(&room);
             tokio::spawn(driver::run(door, limits, shutdown.clone(), move |io, _, closing| {
                 let (made, places) = (made.clone(), Arc::clone(&places));
@@ -210,7 +210,11 @@ mod tests {
                     let permit = Arc::clone(&places).try_acquire_owned().unwrap();
                     let mut answer = http::Response::new(made());
                     Place::new(permit).keep(&mut answer);
-                    async move { Ok::<_, Infallible>(answer) }
+                    async move {
+                        // Strangers have seconds; these clients are agents.
+                        crate::serve::places::proved();
+                        Ok::<_, Infallible>(answer)
+                    }
                 };
                 driver::either(io, hyper::service::service_fn(answer), closing)
             }));

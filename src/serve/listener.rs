@@ -20,6 +20,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::Error;
 use super::framing::{Framing, HEAD_WITHIN};
+use super::places::{Origin, Standing};
 use crate::identity::Peer;
 
 const BACKLOG: i32 = 1024;
@@ -66,27 +67,29 @@ impl Listener {
         }
     }
 
-    /// Waits for a connection and says who is there.
+    /// Waits for a connection and says who is there, as far as the kernel knows.
     ///
     /// # Errors
     /// What the system said. The listener is as good as before.
-    pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
+    pub async fn accept(&self) -> io::Result<(Stream, Peer, Origin)> {
         match &self.0 {
             Kind::Socket(listener, file) => {
                 let (stream, _) = listener.accept().await?;
-                let uid = Some(stream.peer_cred()?.uid());
+                let uid = stream.peer_cred()?.uid();
                 let socket = Some(file.path.clone());
                 Ok((
                     Stream::new(Wire::Socket(stream), PREFACE_WITHIN),
-                    Peer { listener: "uds", uid, socket, certificate: None },
+                    Peer { listener: "uds", uid: Some(uid), socket, certificate: None },
+                    Origin::User(uid),
                 ))
             }
             Kind::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
+                let (stream, from) = listener.accept().await?;
                 stream.set_nodelay(true)?;
                 Ok((
                     Stream::new(Wire::Tcp(stream), PREFACE_WITHIN),
                     Peer { listener: "tcp", ..Peer::default() },
+                    Origin::of(from.ip()),
                 ))
             }
         }
@@ -210,6 +213,8 @@ pub struct Stream {
     stalls: Duration,
     /// What is left to give instead of the client's bytes, once those could be read in two ways.
     poison: Option<&'static [u8]>,
+    /// Its place among the connections of its listener.
+    standing: Option<Standing>,
 }
 
 #[derive(Debug)]
@@ -234,7 +239,18 @@ impl Stream {
         let stream = handshake.map_err(|_late| io::Error::from(io::ErrorKind::TimedOut))??;
         let certificates = stream.get_ref().1.peer_certificates();
         let shown = certificates.and_then(<[_]>::first).map(|first| first.to_vec());
-        Ok((Self::new(Wire::Tls(Box::new(stream)), PREFACE_WITHIN), shown))
+        let secured = Self::new(Wire::Tls(Box::new(stream)), PREFACE_WITHIN);
+        Ok((Self { standing: self.standing, ..secured }, shown))
+    }
+
+    /// The same connection in its place.
+    pub(super) fn placed(self, standing: Standing) -> Self {
+        Self { standing: Some(standing), ..self }
+    }
+
+    /// Its place, if it has one.
+    pub(super) fn standing(&self) -> Option<Standing> {
+        self.standing.clone()
     }
 
     fn new(wire: Wire, within: Duration) -> Self {
@@ -246,6 +262,7 @@ impl Stream {
             stalled: None,
             stalls: STALLS_MAX,
             poison: None,
+            standing: None,
         }
     }
 
@@ -261,6 +278,12 @@ impl Stream {
     fn look(&mut self, buf: &mut ReadBuf<'_>, before: usize) {
         let new = buf.filled().get(before..).unwrap_or_default();
         if let Some((read, _)) = &mut self.preface {
+            if *read == 0
+                && !new.is_empty()
+                && let Some(standing) = &self.standing
+            {
+                standing.spoke();
+            }
             *read += new.len();
             if *read >= PREFACE_BYTES {
                 self.preface = None;

@@ -27,6 +27,7 @@ pub mod listener;
 pub mod mcp;
 pub mod operator;
 pub mod pb;
+pub(crate) mod places;
 pub mod problem;
 mod timeout;
 pub mod tls;
@@ -42,6 +43,9 @@ pub type Identify = Arc<dyn Fn(&Peer, Option<&str>) -> Result<Caller, Fault> + S
 /// Whether the gate can do its work right now, and if not, why not.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Readiness {
+    /// Whether agents can be let at it: it listens, and a bundle is in force, or only a store or a hub that is away keeps it
+    /// from that. Once true it stays true for as long as the gate runs.
+    pub started: bool,
     /// Whether an agent's call can be governed.
     pub ready: bool,
     /// What is missing, for a person: `no policy bundle is loaded`. Empty when ready.
@@ -137,6 +141,7 @@ pub const SURFACE: &[(&str, Access)] = &[
     ("MCP completion/complete", Access::Enforced),
     ("GET /livez", Access::Open),
     ("GET /readyz", Access::Open),
+    ("GET /startupz", Access::Open),
     ("GET /metrics", Access::Open),
     ("GET /v1/amendments", Access::Operated),
     ("POST /v1/amendments", Access::Operated),

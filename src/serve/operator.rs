@@ -3,7 +3,10 @@
 //!
 //! On an address of its own, so that an agent cannot reach it through its socket.
 
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +19,7 @@ use axum::{Extension, Router};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use http::{Method, StatusCode};
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -41,16 +45,21 @@ pub struct Settings {
     pub addr: SocketAddr,
     /// Names besides loopback ones and `addr` under which this machine may be asked.
     pub hosts: Vec<String>,
-    /// Connections at the same time. More are closed at once.
+    /// Connections of operators at the same time. Whoever has shown no credential has places of its own.
     pub connections_max: usize,
     /// TLS; in the clear without, which is for loopback addresses.
     pub tls: Option<Tls>,
+    /// A socket that answers the same in the clear, for probes of this pod and people on this machine: nobody but this user can take it.
+    pub socket: Option<PathBuf>,
+    /// An address that another process holds is tried again for as long as it takes, instead of ending what is served beside it.
+    pub patient: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let addr = SocketAddr::from(([127, 0, 0, 1], 7301));
-        Self { addr, hosts: Vec::new(), connections_max: 64, tls: None }
+        let (hosts, tls, socket) = (Vec::new(), None, None);
+        Self { addr, hosts, connections_max: 64, tls, socket, patient: false }
     }
 }
 
@@ -68,9 +77,25 @@ impl View {
         // WHY: with nobody left to say so, the last "ready" is worth nothing.
         if self.readiness.has_changed().is_err() {
             let reasons = vec!["the gate has stopped".to_owned()];
-            return Readiness { ready: false, reasons, notes: Vec::new() };
+            return Readiness { reasons, ..Readiness::default() };
         }
         self.readiness.borrow().clone()
+    }
+}
+
+/// Why nobody is answered at the operators' address just now, if that is so.
+#[derive(Clone, Debug, Default)]
+pub struct Hindered(Arc<Mutex<Option<String>>>);
+
+impl Hindered {
+    /// The reason, for a person.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        self.0.lock().clone()
+    }
+
+    fn set(&self, why: Option<String>) {
+        *self.0.lock() = why;
     }
 }
 
@@ -78,6 +103,7 @@ impl View {
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
+    hindered: Hindered,
     thread: std::thread::JoinHandle<()>,
 }
 
@@ -86,6 +112,12 @@ impl Running {
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What keeps people from being answered at the address.
+    #[must_use]
+    pub fn hindered(&self) -> Hindered {
+        self.hindered.clone()
     }
 
     /// Whether the door is closed for good.
@@ -157,27 +189,94 @@ fn bind(
     shutdown: CancellationToken,
 ) -> Result<Running, Error> {
     let failed = |source| Error::Bind { place: settings.addr.to_string(), source };
-    let bound = std::net::TcpListener::bind(settings.addr).map_err(failed)?;
-    let address = bound.local_addr().map_err(failed)?;
+    let bound = match TcpListener::bind(settings.addr) {
+        Err(error) if !settings.patient || error.kind() != ErrorKind::AddrInUse => {
+            return Err(failed(error));
+        }
+        bound => bound,
+    };
+    let address = bound.as_ref().map_or(Ok(settings.addr), TcpListener::local_addr);
+    let (address, hindered) = (address.map_err(failed)?, Hindered::default());
+    hindered.set(bound.as_ref().err().map(|error| taken(settings.addr, error)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Error::Thread)?;
-    let entered = runtime.enter();
-    let listener = listener::adopt(bound).map_err(failed)?;
-    drop(entered);
+    let place = Place { bound, hindered: hindered.clone() };
     let thread = std::thread::Builder::new()
         .name("operator".into())
-        .spawn(move || runtime.block_on(open(listener, &settings, (view, behind), shutdown)))
+        .spawn(move || runtime.block_on(open(place, &settings, (view, behind), shutdown)))
         .map_err(Error::Thread)?;
-    Ok(Running { address, thread })
+    Ok(Running { address, hindered, thread })
+}
+
+/// The address, as far as it could be bound.
+struct Place {
+    bound: std::io::Result<TcpListener>,
+    hindered: Hindered,
+}
+
+/// How long an address that is taken is left alone at first; twice as long each time, up to a second.
+const AGAIN: Duration = Duration::from_millis(50);
+const AGAIN_MAX: Duration = Duration::from_secs(1);
+
+fn taken(addr: SocketAddr, error: &std::io::Error) -> String {
+    format!(
+        "operator.listen: cannot listen on `{addr}`: {error}: another process may answer there; trying again"
+    )
+}
+
+impl Place {
+    /// The listener, once the address is free; none if it was not before the end.
+    async fn listener(self, addr: SocketAddr, end: &CancellationToken) -> Option<Listener> {
+        let Self { mut bound, hindered } = self;
+        let mut pause = AGAIN;
+        loop {
+            match bound.and_then(listener::adopt) {
+                Ok(listener) => {
+                    hindered.set(None);
+                    return Some(listener);
+                }
+                Err(error) => {
+                    let why = taken(addr, &error);
+                    tracing::warn!(%why, "operators are not answered");
+                    hindered.set(Some(why));
+                }
+            }
+            tokio::select! {
+                biased;
+                () = end.cancelled() => return None,
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = pause.saturating_mul(2).min(AGAIN_MAX);
+            bound = TcpListener::bind(addr);
+        }
+    }
+}
+
+/// The socket beside it, for this user alone.
+async fn own_socket(path: Option<&Path>) -> Option<Listener> {
+    let path = path?;
+    let listener = match listener::socket(path).await {
+        Ok(listener) => listener,
+        Err(why) => {
+            tracing::warn!(%why, "probes of this pod are not answered on a socket");
+            return None;
+        }
+    };
+    let mode = std::fs::Permissions::from_mode(0o600);
+    if let Err(why) = std::fs::set_permissions(path, mode) {
+        tracing::warn!(%why, "the operators' socket cannot be closed to others");
+        return None;
+    }
+    Some(listener)
 }
 
 async fn open(
-    listener: Listener,
+    place: Place,
     settings: &Settings,
     (view, behind): (View, Behind),
     shutdown: CancellationToken,
 ) {
-    let limits = Limits { connections: settings.connections_max, drain: DRAIN };
+    let limits = Limits::of(settings.connections_max, DRAIN);
     let (health, service) = tonic_health::server::health_reporter();
     let reporting = grpc::report(health, &SERVICES, view.readiness.clone(), shutdown.clone());
     let begun = match &behind {
@@ -186,9 +285,19 @@ async fn open(
     };
     let router = router(view, behind, settings, service);
     let tls = settings.tls.clone();
-    let serve =
-        move |stream, _, closing| connection(stream, router.clone(), (tls.clone(), closing));
-    tokio::join!(driver::run(listener, limits, shutdown, serve), reporting);
+    let own = router.clone();
+    let at_address = async {
+        let Some(listener) = place.listener(settings.addr, &shutdown).await else { return };
+        let serve =
+            move |stream, _, closing| connection(stream, router.clone(), (tls.clone(), closing));
+        driver::run(listener, limits, shutdown.clone(), serve).await;
+    };
+    let at_socket = async {
+        let Some(listener) = own_socket(settings.socket.as_deref()).await else { return };
+        let serve = move |stream, _, closing| connection(stream, own.clone(), (None, closing));
+        driver::run(listener, limits, shutdown.clone(), serve).await;
+    };
+    tokio::join!(at_address, at_socket, reporting);
     if let Some(office) = begun {
         // What was begun is finished, or by whoever asks next.
         drop(tokio::time::timeout(DRAIN, office.finished()).await);
@@ -243,6 +352,7 @@ fn router(
     let hosts = settings.hosts.iter().cloned().collect();
     let names = Names { hosts, tls: settings.tls.clone(), addr: settings.addr };
     let open = Router::new().route("/livez", get(livez)).route("/readyz", get(readyz));
+    let open = open.route("/startupz", get(startupz));
     let metrics = Router::new().route("/metrics", get(metrics));
     let all = match behind {
         Behind::Nobody => open.merge(metrics).with_state(view),
@@ -323,17 +433,33 @@ async fn livez() -> Response {
     typed(StatusCode::OK, "text/plain; charset=utf-8", "ok\n".into())
 }
 
+/// Whether agents can be let at the gate; a store that is away keeps nobody waiting.
+async fn startupz(State(view): State<View>, headers: HeaderMap) -> Response {
+    let now = view.now();
+    let reasons = if now.started { Vec::new() } else { now.reasons };
+    told(&headers, ("started", now.started), (&reasons, &[]))
+}
+
 async fn readyz(State(view): State<View>, headers: HeaderMap) -> Response {
-    let Readiness { ready, reasons, notes } = view.now();
-    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let Readiness { ready, reasons, notes, .. } = view.now();
+    told(&headers, ("ready", ready), (&reasons, &notes))
+}
+
+/// Whether it is so, and why not: as JSON, or as lines for who asks for text.
+fn told(
+    headers: &HeaderMap,
+    (what, so): (&'static str, bool),
+    (reasons, notes): (&[String], &[String]),
+) -> Response {
+    let status = if so { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let plain = headers.get(ACCEPT).is_some_and(|accept| accept.as_bytes() == b"text/plain");
     if plain {
-        let first = if ready { "ready" } else { "not ready" };
-        let lines = reasons.iter().chain(&notes);
+        let first = if so { what.to_owned() } else { format!("not {what}") };
+        let lines = reasons.iter().chain(notes);
         let text = lines.fold(format!("{first}\n"), |text, line| text + line + "\n");
         return typed(status, "text/plain; charset=utf-8", text);
     }
-    let body = json!({"ready": ready, "reasons": reasons, "notes": notes});
+    let body = json!({what: so, "reasons": reasons, "notes": notes});
     typed(status, "application/json", body.to_string())
 }
 

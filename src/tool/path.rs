@@ -5,6 +5,10 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
+use crate::catalog::binding::Root;
+use crate::catalog::file_name::{self, fold};
+use crate::catalog::hidden::is_hidden;
+
 /// Bytes of one name.
 const NAME_BYTES_MAX: usize = 255;
 /// Names in one path.
@@ -12,79 +16,6 @@ const NAMES_MAX: usize = 64;
 /// Bytes of a path.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// Names nobody is given, anywhere below a root: secrets, and files that steer tools and agents.
-const PROTECTED: &[&str] = &[
-    ".git",
-    ".ssh",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".bashrc",
-    ".profile",
-    ".mcp.json",
-    ".cursor",
-    ".claude",
-    ".vscode",
-    "claude.md",
-    "agents.md",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".gnupg",
-    ".pgpass",
-    ".git-credentials",
-    ".bash_history",
-    ".bash_profile",
-    ".zshrc",
-    ".zsh_history",
-    ".gitconfig",
-    ".htpasswd",
-    ".vault-token",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ed25519",
-    "id_ecdsa_sk",
-    "id_ed25519_sk",
-];
-/// Names that begin so: environments, short names of `.git` elsewhere, and what a write here leaves.
-const PROTECTED_PREFIXES: &[&str] = &[".env", "git~", ".wicketgate"];
-/// Names that end so: private keys and stores of them.
-const PROTECTED_SUFFIXES: &[&str] =
-    &[".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk"];
-/// Names that may be read and never written: what a shell, a build machine or a hook runs.
-const STEERING: &[&str] = &[
-    ".bash_aliases",
-    ".bash_login",
-    ".bash_logout",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".inputrc",
-    ".vimrc",
-    ".gitmodules",
-    ".husky",
-    ".pre-commit-config.yaml",
-    ".gitlab-ci.yml",
-    ".circleci",
-    ".buildkite",
-    ".travis.yml",
-    ".drone.yml",
-    ".woodpecker",
-    ".woodpecker.yml",
-    "bitbucket-pipelines.yml",
-    "azure-pipelines.yml",
-    "jenkinsfile",
-    ".devcontainer",
-    ".idea",
-    ".windsurf",
-    ".windsurfrules",
-    ".cursorrules",
-    "gemini.md",
-    "copilot-instructions.md",
-];
-const PROTECTED_PAIRS: &[(&str, &str)] = &[(".github", "workflows"), (".config", "gcloud")];
 /// Devices by name on some systems, with or without an extension.
 const RESERVED: &[&str] = &[
     "con", "prn", "aux", "nul", "com0", "com1", "com2", "com3", "com4", "com5", "com6", "com7",
@@ -110,21 +41,26 @@ pub(super) enum Use {
     Change,
 }
 
-/// Names that nobody is given beneath one root, and the paths that are excepted.
+/// Names that nobody is given beneath one root, and what is excepted.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     protect: Vec<String>,
+    /// Exact paths that are given whatever their names.
     allow: Vec<String>,
+    /// Folded names that are given although they begin with a dot or steer tools; secrets stay refused.
+    allow_names: Vec<String>,
     /// Paths of the gate's own files, folded name by name.
     own: Vec<Vec<String>>,
 }
 
 impl Guard {
     /// `own`: paths below the root of files that are the gate's.
-    pub fn new(protect: &[String], allow: &[String], own: &[&str]) -> Self {
+    pub fn new(root: &Root, own: &[&str]) -> Self {
+        let folded = |names: &[String]| names.iter().map(|name| fold(name)).collect();
         Self {
-            protect: protect.iter().map(|name| fold(name)).collect(),
-            allow: allow.to_vec(),
+            protect: folded(&root.protect),
+            allow: root.allow.clone(),
+            allow_names: folded(&root.allow_names),
             own: own.iter().map(|path| path.split('/').map(fold).collect()).collect(),
         }
     }
@@ -144,25 +80,17 @@ impl Guard {
         if self.allow.iter().any(|allowed| allowed == path) {
             return false;
         }
-        let pairs = names.iter().zip(names.iter().skip(1));
         names.iter().any(|name| self.name(name, purpose))
-            || pairs.into_iter().any(|(a, b)| PROTECTED_PAIRS.contains(&(a, b)))
+            || names.windows(2).any(|pair| matches!(pair, [a, b] if file_name::are_a_secret(a, b)))
     }
 
     fn name(&self, name: &str, purpose: Use) -> bool {
-        let is = |list: &[&str]| list.contains(&name);
-        is(PROTECTED)
-            || PROTECTED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-            || PROTECTED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
-            || (purpose == Use::Change && is(STEERING))
-            || self.protect.iter().any(|own| own == name)
+        if file_name::is_secret(name) || self.protect.iter().any(|own| own == name) {
+            return true;
+        }
+        let steers = name.starts_with('.') || (purpose == Use::Change && file_name::steers(name));
+        steers && !self.allow_names.iter().any(|given| given == name)
     }
-}
-
-/// One form for every spelling of a name: compatible characters, case and its special cases (`ß`).
-fn fold(name: &str) -> String {
-    let upper = name.nfkc().collect::<String>().to_uppercase();
-    upper.to_lowercase().nfkc().collect()
 }
 
 /// Whether this is a plain relative path, whatever its names.
@@ -219,16 +147,6 @@ fn plain(name: &str) -> Result<(), Refusal> {
         return Err(Refusal::Path("has no device names or `:`"));
     }
     Ok(())
-}
-
-/// Control, bidirectional, line-separating and default-ignorable characters (Unicode 16).
-pub(super) const fn is_hidden(c: char) -> bool {
-    matches!(c,
-        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}'
-        | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffd}'
-        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -318,23 +236,50 @@ mod tests {
     }
 
     #[test]
-    fn what_steers_shells_and_builds_is_read_and_never_written() {
-        for name in [".gitlab-ci.yml", "sub/Jenkinsfile", ".husky/pre-commit", ".ZSHENV"] {
-            assert_eq!(Guard::default().check(name, Use::Look), Ok(()), "{name}");
-            assert_eq!(
-                Guard::default().check(name, Use::Change),
-                Err(Refusal::Protected),
-                "{name}"
-            );
+    fn what_begins_with_a_dot_is_given_only_where_the_root_names_it() {
+        let named = guard(&[], &[], &[".github", ".GitIgnore", "Makefile"]);
+        for name in [".gitlab-ci.yml", ".github/x", ".husky/pre-commit", ".ZSHENV", "a/.x/y", "․x"]
+        {
+            for purpose in [Use::Look, Use::Change] {
+                let refused = Guard::default().check(name, purpose);
+                assert_eq!(refused, Err(Refusal::Protected), "{name}");
+            }
+        }
+        for purpose in [Use::Look, Use::Change] {
+            for name in [".github/x", "a/.GITHUB/b", ".gitignore", "makefile"] {
+                assert_eq!(named.check(name, purpose), Ok(()), "{name}");
+            }
+            for name in [".github/workflows/ci.yml", ".git/config", ".githubx", ".github/.x"] {
+                assert_eq!(named.check(name, purpose), Err(Refusal::Protected), "{name}");
+            }
         }
     }
 
     #[test]
+    fn what_steers_tools_or_agents_is_read_and_not_written_unless_the_root_names_it() {
+        let named = guard(&[], &[], &["package.json"]);
+        for name in ["sub/Jenkinsfile", "MAKEFILE", "package.json", "x.code-workspace", "setup.py"]
+        {
+            assert_eq!(Guard::default().check(name, Use::Look), Ok(()), "{name}");
+            let written = Guard::default().check(name, Use::Change);
+            assert_eq!(written, Err(Refusal::Protected), "{name}");
+            assert_eq!(named.check(name, Use::Change).is_ok(), name == "package.json", "{name}");
+        }
+    }
+
+    fn guard(protect: &[&str], allow: &[&str], allow_names: &[&str]) -> Guard {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let (protect, allow) = (list(protect), list(allow));
+        let root = Root { protect, allow, allow_names: list(allow_names), ..Root::default() };
+        Guard::new(&root, &[])
+    }
+
+    #[test]
     fn a_root_protects_more_and_excepts_exact_paths_only() {
-        let text = |text: &str| text.to_owned();
         let own = ["conf/wicketgate.yaml", ".env.own"];
-        let allow = [text(".env.example"), text(".env.own")];
-        let guard = Guard::new(&[text("Secrets")], &allow, &own);
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let (protect, allow) = (list(&["Secrets"]), list(&[".env.example", ".env.own"]));
+        let guard = Guard::new(&Root { protect, allow, ..Root::default() }, &own);
         let look = |path: &str| guard.check(path, Use::Look);
         for bad in [
             "secrets/a",
@@ -361,9 +306,8 @@ mod tests {
             "a b/c.txt",
             "été/naïve.md",
             "日本語.txt",
-            ".gitignore",
-            ".github/x",
             "git/config",
+            "a.b/c.d",
             "env",
             "a-b_c+d@e.txt",
             "x.tar.gz",

@@ -28,8 +28,8 @@ const MASK: &str = "[REDACTED:credential]";
 const FRONT: usize = 16;
 /// Bytes of a form that is believed in a text that was put together again.
 const TOGETHER_MIN: usize = 12;
-/// Bytes of a form by which its beginning is known before a cut.
-const BEGUN_MIN: usize = 6;
+/// Characters of a failure's message that are passed on.
+const MESSAGE_CHARS_MAX: usize = 512;
 
 /// Every credential of this process, in each form it could come back in.
 #[derive(Clone, Default)]
@@ -121,27 +121,17 @@ impl Finder {
         Some(out)
     }
 
-    /// A message without secrets, nor the beginning of one where it was cut.
+    /// A message without secrets, and then no more of it than is passed on.
+    ///
+    /// WHY in this order and only here: a message that was cut before it was masked may end within a secret, and
+    /// whatever took such an end out would answer an agent whether its guess is how a secret begins.
     fn message(&self, message: &str) -> String {
         let masked = self.mask(message);
-        let mut out = String::with_capacity(message.len());
-        for piece in masked.as_deref().unwrap_or(message).split_inclusive(text::CUT) {
-            let begun = piece.strip_suffix(text::CUT).and_then(|piece| self.begun(piece));
-            out.push_str(begun.map_or(piece, |at| piece.get(..at).unwrap_or_default()));
-            out.extend(begun.map(|_| text::CUT));
+        let whole = masked.as_deref().unwrap_or(message);
+        match whole.char_indices().nth(MESSAGE_CHARS_MAX) {
+            Some((end, _)) => format!("{}…", whole.get(..end).unwrap_or_default()),
+            None => whole.to_owned(),
         }
-        out
-    }
-
-    /// Where a secret begins that goes on behind the end of this text.
-    fn begun(&self, text: &str) -> Option<usize> {
-        let begins = |form: &zeroize::Zeroizing<String>| {
-            let longest = form.len().min(text.len().saturating_add(1));
-            let mut lengths = (BEGUN_MIN..longest).rev();
-            lengths.find(|length| form.get(..*length).is_some_and(|begin| text.ends_with(begin)))
-        };
-        let longest = self.forms.iter().filter_map(begins).max()?;
-        text.len().checked_sub(longest)
     }
 
     fn finds(&self, value: &Json) -> bool {
@@ -277,7 +267,7 @@ impl ToolExecutor for Scrubbed {
     }
 
     async fn look(&self) -> Result<(), String> {
-        self.inner.look().await.map_err(|why| self.scrub.text(&why))
+        self.inner.look().await.map_err(|why| self.scrub.finder().message(&why))
     }
 
     async fn execute(&self, permit: &Permit) -> Outcome {
@@ -375,29 +365,25 @@ mod tests {
         assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");
     }
 
+    fn failure(scrub: &Scrub, message: &str) -> String {
+        let message = message.to_owned();
+        let failed = Outcome::Failed { class: FailureClass::ToolError, started: true, message };
+        match scrub.apply(failed) {
+            Outcome::Failed { message, .. } => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
-    fn a_message_that_was_cut_within_one_does_not_show_how_it_begins() {
+    fn a_message_is_masked_before_it_is_cut() {
         let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
-        let told = |message: &str| {
-            let failed = Outcome::Failed {
-                class: FailureClass::ToolError,
-                started: true,
-                message: message.to_owned(),
-            };
-            match scrub.apply(failed) {
-                Outcome::Failed { message, .. } => message,
-                other => panic!("{other:?}"),
-            }
-        };
-        for most in 0..=TOKEN.len() {
-            let message = format!("{}, it said", text::cut(&format!("no {TOKEN}!"), 3 + most));
-            let shown = told(&message);
-            let begun: String = TOKEN.chars().take(BEGUN_MIN).collect();
-            assert!(!shown.contains(&begun) && shown.ends_with(", it said"), "{shown}");
+        for before in MESSAGE_CHARS_MAX - TOKEN.len() - 2..MESSAGE_CHARS_MAX + 2 {
+            let shown =
+                failure(&scrub, &format!("{}{TOKEN}{}", "é".repeat(before), "x".repeat(99)));
+            assert!(!shown.contains("sk") && shown.ends_with('…'), "{shown}");
+            assert_eq!(shown.chars().count(), MESSAGE_CHARS_MAX + 1);
         }
-        for plain in ["sk-live", "to be sk-l… continued", "wait…", "……"] {
-            assert_eq!(told(plain), plain);
-        }
+        assert_eq!(failure(&scrub, "wait…"), "wait…");
     }
 
     #[test]
@@ -441,6 +427,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_message_answers_no_guess_at_how_a_secret_begins(
+            secret in "[A-Za-z0-9/+_-]{16,48}",
+            other in "[A-Za-z0-9/+_-]{48}",
+            length in 1_usize..15,
+            before in "[ -~]{0,9}",
+            after in "(…|\\.\\.\\.|…\"|… | it said)[ -~]{0,9}",
+        ) {
+            let scrub = Scrub::new(&[Secret::parse(&secret).unwrap()]);
+            for whole in [&secret, &other] {
+                let guess = whole.get(..length).unwrap_or_default();
+                let echo = format!("{before}{guess}{after}");
+                prop_assert_eq!(failure(&scrub, &echo), echo);
+            }
+        }
+
         #[test]
         fn base64_of_anything_around_the_secret_is_found(before in "[ -~]{0,9}", after in "[ -~]{0,9}") {
             for encoded in [

@@ -1,5 +1,4 @@
-//! JSON text that is released as it came: whether it is JSON at all, and the strings in it. Other people's words
-//! that are told in part.
+//! JSON text that is released as it came: whether it is JSON at all, and the strings in it.
 //!
 //! Results of tools stay the bytes the tool sent, and those may hold what the strict reader refuses
 //! (a name twice, a number beyond 2^53). Nothing here builds a value.
@@ -55,17 +54,6 @@ pub(super) fn strings(text: &[u8]) -> impl Iterator<Item = Option<String>> {
         rest = after;
         Some(serde_json::from_slice(string).ok())
     })
-}
-
-/// Ends what was cut: `Scrub` looks at what stands before it.
-pub(super) const CUT: char = '…';
-
-/// No more than so many characters of a text.
-pub(super) fn cut(text: &str, chars_max: usize) -> String {
-    match text.char_indices().nth(chars_max) {
-        Some((end, _)) => format!("{}{CUT}", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

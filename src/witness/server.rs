@@ -64,7 +64,8 @@ pub async fn serve(witness: Witness, listener: Listener, shutdown: CancellationT
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .with_state(Arc::new(witness));
-    let limits = Limits { connections: CONNECTIONS, drain: DRAIN };
+    // Whoever asks a witness is a stranger to it.
+    let limits = Limits { connections: 0, strangers: CONNECTIONS, drain: DRAIN };
     let serve = move |stream, _, closing| {
         driver::http1(stream, TowerToHyperService::new(router.clone()), closing)
     };

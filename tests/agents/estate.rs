@@ -136,6 +136,7 @@ impl Estate {
             "apiVersion": "wicketgate.dev/v1", "kind": "AgentManifest",
             "metadata": {"name": "interop", "version": "1.0.0", "owner": "tests@example.com"},
             "spec": {"status": "active",
+                "binding": {"minimum": "unclaimed"},
                 "model": {"provider": "example", "names": ["any"]},
                 "instructions": [{"sha256": "ab".repeat(32), "scope": "whole"}],
                 "tools": tools,

@@ -281,11 +281,13 @@ impl Projected {
 
     /// Replaces the token.
     pub fn put(&self, token: &str) {
-        let turn = format!("..turn_{}", self.turns.fetch_add(1, Ordering::SeqCst));
+        let turn = format!("..2026_11_22_10_00_00.{}", self.turns.fetch_add(1, Ordering::SeqCst));
         let file = self.dir.join(&turn).join("token");
         std::fs::create_dir(self.dir.join(&turn)).unwrap();
         std::fs::write(&file, token).unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        // As in a pod with `fsGroup`; where the directory is not root's, no such volume is known.
+        let mode = if rustix::process::geteuid().is_root() { 0o640 } else { 0o600 };
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
         symlink(&turn, self.dir.join("..data_tmp")).unwrap();
         std::fs::rename(self.dir.join("..data_tmp"), self.dir.join("..data")).unwrap();
     }

@@ -503,6 +503,7 @@ class Checker:
         if following is None:
             self.bad(where, "call", f"{kind} of call {entry['call']!r} which is {call['state']}")
             return
+        self.proposer_of(where, entry, call)
         call["state"] = following
         if entry.get("tool", call["tool"]) != call["tool"]:
             self.bad(where, "call", f"call {entry['call']!r} changes its tool")
@@ -512,6 +513,17 @@ class Checker:
         simulated = self.runs.get(entry["run"], {}).get("simulated")
         if simulated and (kind == "call.completed" or entry["data"].get("started") is True):
             self.bad(where, "call", f"{kind} in a run that is only simulated")
+
+    def proposer_of(self, where, entry, call):
+        """Who wrote a call's arguments is never the one who lets it run: somebody else approves it."""
+        kind, data = entry["kind"], entry["data"]
+        if kind == "call.held":
+            call["proposer"] = str(data.get("asked_by", {}).get("subject", "")).lower()
+        proposer = call.get("proposer", "")
+        if kind == "approval.granted" and proposer and str(data.get("subject", "")).lower() == proposer:
+            self.bad(where, "call", f"{data.get('subject')!r} approves arguments of its own")
+        if kind == "call.authorized" and (proposer or "asked_by" in data) and call["state"] != "approved":
+            self.bad(where, "call", "an approver wrote its arguments, and nobody else approved it")
 
     def verdict_of(self, where, entry):
         """What is enforced is as its kind says; what is not (observe mode) ran against the policy's word."""

@@ -402,6 +402,24 @@ class Writer(unittest.TestCase):
         book.add("call.failed", {"class": "timeout", "started": True}, run=True, epoch=2, call="c3", tool="t")
         self.assertEqual(problems(book.seal()), set())
 
+    def test_a_proposer_never_approves_and_is_never_alone(self):
+        by = {"asked_by": {"subject": "bob", "key": "k", "roles": []}}
+        for granted, authorized, wrong in (
+                ("alice", by, False), ("bob", by, True), ("Bob", by, True), (None, by, True),
+                (None, {**by, "break_glass": {"nonce": "n"}}, True)):
+            book = good_book()
+            book.entries[6]["data"].update(by)
+            book.entries.pop()
+            book.run_seq -= 1
+            if granted:
+                book.entries[10].update(kind="approval.granted", data={"subject": granted})
+            else:
+                book.entries.pop()
+                book.run_seq -= 1
+            book.add("call.authorized", authorized, run=True, epoch=2, call="c3", tool="t", verdict="allow")
+            book.add("call.failed", {"class": "timeout", "started": True}, run=True, epoch=2, call="c3", tool="t")
+            self.assertEqual("call" in problems(book.seal()), wrong, (granted, authorized))
+
     def test_a_refused_approval_must_end_in_a_denial(self):
         self.caught("open", lambda b: b.entries[10].update(kind="approval.refused"))
 

@@ -26,6 +26,28 @@ fn a_small_configuration_is_fine_and_printed_in_full() {
 }
 
 #[test]
+fn in_a_pod_a_ledger_of_sqlite_is_said_to_end_with_its_directory_and_nowhere_else() {
+    let pod = ("KUBERNETES_SERVICE_HOST", "10.96.0.1");
+    let postgres = format!("{SMALL}ledger: {{postgres: {{url: 'postgres://u@localhost/d'}}}}\n");
+    let sqlite = format!("{SMALL}ledger: {{sqlite: {{}}}}\n");
+    for (text, env, told) in [
+        (SMALL, &[pod][..], true),
+        (&sqlite, &[pod], true),
+        (SMALL, &[], false),
+        (&sqlite, &[], false),
+        (&postgres, &[pod], false),
+    ] {
+        let said = desk(text).run_with(&["config", "check"], env).ends(0);
+        assert_eq!(
+            said.err.contains("every entry is gone with the pod"),
+            told,
+            "{text}: {}",
+            said.err
+        );
+    }
+}
+
+#[test]
 fn five_errors_are_five_lines_and_the_exit_code_is_78() {
     let text = format!(
         "{SMALL}listen: {{tcp: 0.0.0.0:1}}\nlimits: {{extra: 1, hold_seconds: 0}}\n\

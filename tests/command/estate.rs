@@ -128,6 +128,7 @@ impl Estate {
             "apiVersion": "wicketgate.dev/v1", "kind": "AgentManifest",
             "metadata": {"name": "command", "version": "1.0.0", "owner": "tests@example.com"},
             "spec": {"status": "active",
+                "binding": {"minimum": "unclaimed"},
                 "model": {"provider": "example", "names": ["test-model"]},
                 "instructions": [{"sha256": "ab".repeat(32), "scope": "whole"}],
                 "tools": grants,

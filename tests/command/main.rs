@@ -17,6 +17,7 @@ mod benign;
 mod escape;
 mod estate;
 mod limits;
+mod modes;
 mod others;
 mod processor;
 mod servers;

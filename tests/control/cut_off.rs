@@ -92,7 +92,7 @@ async fn a_gate_cut_off_from_its_operators_denies_what_is_risky_and_recovers_by_
         serving.clock.forward(Duration::from_secs(6));
         for tool in ["t.two", "t.three"] {
             let refused = serving.call(&run, tool).await.unwrap_err();
-            assert_eq!(refused, ("policy.denied".to_owned(), "control.stale".to_owned()));
+            assert_eq!(refused, ("not_ready".to_owned(), "control.stale".to_owned()));
         }
         for tool in ["t.zero", "t.one"] {
             serving.call(&run, tool).await.unwrap();

@@ -75,8 +75,8 @@ async fn a_canary_that_is_not_denied_runs_nothing_and_shuts_the_gate_until_one_i
     let why = "the canary met `call.cancelled` and not `tool.not_granted`".to_owned();
     assert_eq!(serving.road.test_enforcement(&wrong).await, Canary::Failed(why.clone()));
     assert_eq!(bench.count(), 1, "an allowed canary is only simulated");
-    assert_eq!(serving.road.canary_reasons(), [format!("self-test: {why}: every call is denied")]);
-    let refused = ("policy.denied".to_owned(), "self_test.canary".to_owned());
+    assert_eq!(serving.road.canary_reasons(), [format!("self-test: {why}: no call is taken")]);
+    let refused = ("not_ready".to_owned(), "self_test.canary".to_owned());
     for tool in ["t.zero", "t.one", "t.two", "t.three"] {
         assert_eq!(serving.call(&call, tool).await.unwrap_err(), refused, "{tool}");
     }
@@ -100,7 +100,7 @@ async fn a_canary_that_cannot_be_recorded_shuts_the_gate() {
     let failed = serving.road.test_enforcement(&[manifest()]).await;
     let Canary::Failed(why) = failed else { panic!("{failed:?}") };
     assert!(why.starts_with("the canary could not be recorded: "), "{why}");
-    assert_eq!(serving.road.canary_reasons(), [format!("self-test: {why}: every call is denied")]);
+    assert_eq!(serving.road.canary_reasons(), [format!("self-test: {why}: no call is taken")]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -121,7 +121,13 @@ async fn what_is_put_is_read_back_as_it_was(rig: Rig) {
         kill("a"),
         Order::Switch { action: Action::Suspend, target: Target::All },
         Order::Word { run, call: call.clone(), statement: odd.clone(), signature: odd.clone() },
-        Order::Modify { run, call, arguments: "{\"n\":1}".into() },
+        Order::Modify {
+            run,
+            call,
+            arguments: "{\"n\":1}".into(),
+            statement: "{}".into(),
+            signature: "-".into(),
+        },
     ];
     let mut put = Vec::new();
     for (n, order) in (1..).zip(&orders) {

@@ -26,7 +26,8 @@ pub struct Member {
 pub fn member(name: &'static str, tools: &[&str]) -> Member {
     let tools: Vec<Value> = tools.iter().map(|name| json!({"name": name})).collect();
     let spec = json!({"status": "active",
-        "model": {"provider": "example", "names": ["test-model"]},
+        "binding": {"minimum": "unclaimed"},
+                "model": {"provider": "example", "names": ["test-model"]},
         "tools": tools,
         "validity": {"not_before": "2020-01-01T00:00:00Z", "not_after": "2099-01-01T00:00:00Z"}});
     Member { name, spec }

@@ -101,11 +101,16 @@ async fn below_a_simulated_run_nothing_runs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_keeps_from_the_books_what_its_parent_keeps_from_them() {
-    let family = Family::pair(|_| {}).await;
+    let allow = |spec: &mut serde_json::Value| spec["incognito"] = "allowed".into();
+    let members = vec![member("helper", &["work.do"]).with(allow), member("plain", &["work.do"])];
+    let family = Family::of(members, allow, |_| {}).await;
     let mut ask = crate::agent::claims();
     ask.incognito = true;
     let lead = family.try_child(crate::family::LEAD, ask).await.unwrap();
     let helper = family.child("helper", &lead).await;
+    // One whose manifest forbids it is no child of such a run.
+    let refused = family.try_child("plain", below(&helper)).await.err().unwrap();
+    assert_eq!((&*refused.code, &*refused.detail), ("manifest.mismatch", "manifest.incognito"));
     helper.call("work.do", "a", "{}").await.unwrap();
     assert_eq!(family.of_run(&helper.run, "run.opened")[0]["data"]["incognito"], true);
     family.close().await;

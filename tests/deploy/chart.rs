@@ -38,6 +38,12 @@ fn every_pod_is_restricted_in_full_and_the_agent_has_nothing_of_the_gates_but_it
 }
 
 #[test]
+fn a_file_that_says_something_else_restarts_no_gate_and_an_installation_is_told_where_its_ledger_ends()
+ {
+    assert!(ask("charts.py", &["changes"]).contains("change nothing but what they say"));
+}
+
+#[test]
 fn the_gate_is_a_native_sidecar_that_starts_without_its_database_and_drains_without_a_script() {
     assert!(ask("charts.py", &["sidecar"]).contains("native sidecars"));
 }

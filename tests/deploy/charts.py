@@ -67,6 +67,44 @@ def sidecar(helm):
     print(f"{count} native sidecars")
 
 
+def changes(helm):
+    """Whose pods start anew when a file says something else, and what an installation is told of its ledger."""
+    def templates(values):
+        text, why = helm.template(values)
+        assert text is not None, why
+        named = {(one["kind"], one["metadata"]["name"]): one for one in manifests(text)}
+        specs = {key: one["spec"]["template"] for key, one in named.items() if "template" in one.get("spec", {})}
+        return specs, {key: one["data"] for key, one in named.items() if key[0] == "ConfigMap"}
+
+    count = 0
+    for name, values in examples().items():
+        for part in ("gate", "hub"):
+            for path in values.get(part, {}).get("files", {}):
+                changed = copy.deepcopy(values)
+                changed[part]["files"][path] += "\n# another text\n"
+                (before, texts), (after, others) = templates(values), templates(changed)
+                assert texts != others, f"{name}: {path} reaches no ConfigMap"
+                anew = {key for key in before if before[key] != after[key]}
+                # A hub reads its files when it starts, and a gate takes them over.
+                assert bool(anew) == (part == "hub") and all("hub" in key[1] for key in anew), f"{name}: {path}: {anew}"
+                count += 1
+    assert count >= 4, count
+    ends = "THE LEDGER ENDS WITH THE POD"
+    for name, change, wanted in (
+        ("job", {}, True),
+        ("job", {"stateClaim": "books"}, False),
+        ("job", {"files": {"wicketgate.yaml": "ledger: {postgres: {url_file: /run/secrets/wicketgate/url}}\n"}}, False),
+        ("job", {"files": {"wicketgate.yaml": "ledger: {sqlite: {}}\n"}}, True),
+    ):
+        values = examples()[name]
+        values["gate"].update(change)
+        told, why = helm.install(values)
+        assert told is not None, why
+        assert (ends in told.split("NOTES:")[1]) == wanted, f"{name} {change}: {told.split('NOTES:')[1]}"
+        assert ("persistentVolumeClaim" in told) == ("stateClaim" in change), told
+    print(f"{count} files change nothing but what they say")
+
+
 def separate(helm):
     """An agent whose network reaches its gate and nothing else; what is printed is run by who asks."""
     all_of_it = rendered(helm)["separate"]
@@ -236,4 +274,4 @@ def checkov(helm):
 
 
 if __name__ == "__main__":
-    {"valid": valid, "restricted": restricted, "sidecar": sidecar, "separate": separate, "tokens": tokens, "enrolment": enrolment, "fuzz": fuzz, "checkov": checkov}[sys.argv[1]](Helm())
+    {"valid": valid, "restricted": restricted, "sidecar": sidecar, "separate": separate, "changes": changes, "tokens": tokens, "enrolment": enrolment, "fuzz": fuzz, "checkov": checkov}[sys.argv[1]](Helm())

@@ -40,6 +40,56 @@ s.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/j
 print(s.recv(4096).split(b"\r\n")[0].decode())
 "#;
 
+/// Makes calls on sessions of 25 each, four at a time, and prints how many were answered how: SOCKET UID GROUP CALLS.
+const CALLS: &str = r#"import collections, http.client, json, os, socket, sys, threading
+path, uid, group, calls = sys.argv[1], *map(int, sys.argv[2:])
+os.setgroups([group]); os.setresgid(uid, uid, uid); os.setresuid(uid, uid, uid)
+counts, lock = collections.Counter(), threading.Lock()
+class Unix(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(path)
+def session(number):
+    wire, headers = Unix("localhost"), {"Content-Type": "application/json", "Accept": "application/json"}
+    def post(body):
+        wire.request("POST", "/mcp", json.dumps({"jsonrpc": "2.0", **body}), headers)
+        answer = wire.getresponse()
+        return answer, answer.read()
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    answer, text = post({"id": 0, "method": "initialize", "params": hello})
+    headers["Mcp-Session-Id"] = answer.getheader("mcp-session-id")
+    headers["MCP-Protocol-Version"] = "2025-06-18"
+    post({"method": "notifications/initialized"})
+    for call in range(25):
+        arguments = {"path": "main.rs" if call % 2 else f"none-{number}-{call}.rs"}
+        answer, text = post({"id": call + 1, "method": "tools/call", "params": {"name": "repo.read_file", "arguments": arguments}})
+        said = json.loads(text)
+        with lock:
+            counts["result" if "result" in said else text.decode()] += 1
+            counts["read"] += "result" in said and not said["result"].get("isError", False)
+    wire.request("DELETE", "/mcp", headers=headers)
+    wire.getresponse().read()
+def some(first):
+    for number in range(first, calls // 25, 4):
+        session(number)
+threads = [threading.Thread(target=some, args=(n,)) for n in range(4)]
+[one.start() for one in threads]
+[one.join() for one in threads]
+print(json.dumps(counts))
+"#;
+
+/// Applies migrations to a new file, and prints what a query of another says: `make FILE VERSION SQL…` or `ask FILE SQL`.
+const SQLITE: &str = r#"import json, sqlite3, sys
+db = sqlite3.connect(sys.argv[2])
+if sys.argv[1] == "make":
+    for step in sys.argv[4:]:
+        db.executescript(open(step).read())
+    db.execute("PRAGMA user_version = " + sys.argv[3])
+    db.commit()
+else:
+    print(json.dumps([row[0] for row in db.execute(sys.argv[3])]))
+"#;
+
 struct Gate(Child);
 
 impl Drop for Gate {
@@ -110,6 +160,10 @@ fn furnish(dir: &Path) -> Vec<String> {
     let secret = "wicketgate keygen --out fleet.pem\n\
                   echo 'fleet: {key: /run/secrets/wicketgate/fleet.pem}' >> wicketgate.yaml";
     commands(dir, secret);
+    // The agents of these tests speak MCP, which claims no model.
+    let accepts = "sed -i 's/^spec:$/spec:\\n  binding: {minimum: unclaimed}/' agent.yaml\n\
+                   wicketgate manifest sign agent.yaml --key keys/manifest.pem";
+    commands(dir, accepts);
     let install = block("kubectl apply -f - <<EOF");
     let (_, listing) = install.split_once("files=()").unwrap();
     let (listing, _) = listing.split_once("done\n").unwrap();
@@ -146,7 +200,48 @@ fn image(root: &Path, files: &Path, given: &[String]) {
     volume(&etc, files, given, 0o644);
     let secrets = root.join("run/secrets/wicketgate");
     std::fs::create_dir_all(&secrets).unwrap();
-    volume(&secrets, files, &["fleet.pem".to_owned()], 0o440);
+    let keys = ["fleet.pem", "evidence.pem"].into_iter().filter(|key| files.join(key).exists());
+    volume(&secrets, files, &keys.map(str::to_owned).collect::<Vec<_>>(), 0o440);
+    // As kubelet gives a projected token to the pod's own user, where there is an `fsGroup`.
+    let own = secrets.join("..2026_11_22/evidence.pem");
+    if own.exists() {
+        chown(&own, Some(GATE), Some(GATE)).unwrap();
+        std::fs::set_permissions(&own, PermissionsExt::from_mode(0o640)).unwrap();
+    }
+}
+
+fn python(script: &str, args: &[&str]) -> String {
+    let python = std::env::var("WICKETGATE_TEST_DEPLOY").unwrap_or_else(|_| "python3".to_owned());
+    let done = run(&python, &[&["-c", script], args].concat(), Path::new("/"));
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
+/// The image's program as the chart's user on a read-only root without `/tmp`, with the pod's volumes.
+fn inside(root: &Path, pod: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", CONTAINER, "sh"])
+        .args([root, pod])
+        .arg("/wicketgate")
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("WICKETGATE__STATE", "/var/lib/wicketgate")
+        .env("WICKETGATE__LISTEN__SOCKET", "/run/wicketgate/agent.sock")
+        .stdin(Stdio::null());
+    command
+}
+
+const SERVE: [&str; 4] = ["serve", "--config", "/etc/wicketgate/wicketgate.yaml", "--json"];
+
+/// Runs a command in there to its good end.
+#[track_caller]
+fn done(root: &Path, pod: &Path, args: &[&str]) -> String {
+    let output = inside(root, pod).args(args).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(output.status.success(), "{args:?}: {said}");
+    said
 }
 
 fn knock(socket: &Path, uid: u32, groups: &[u32]) -> String {
@@ -164,11 +259,119 @@ fn health(url: &str, more: &[&str]) -> (Option<i32>, String) {
     (done.status.code(), String::from_utf8([done.stdout, done.stderr].concat()).unwrap())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_gate_runs_as_the_chart_runs_it_and_only_its_agent_is_let_in() {
-    if !rustix::process::geteuid().is_root() {
+fn may_make_a_root() -> bool {
+    let may = rustix::process::geteuid().is_root();
+    if !may {
         let why = "not tested here: the image's root: only root can make one\n";
         drop(std::io::Write::write_all(&mut std::io::stderr(), why.as_bytes()));
+    }
+    may
+}
+
+/// The trust roots of an auditor, where the program in there can read them.
+fn trust(files: &Path, state: &Path) {
+    let kept =
+        std::fs::read_dir(state.join("artifacts/policy")).unwrap().next().unwrap().unwrap().path();
+    let digest = kept.file_stem().unwrap().to_str().unwrap();
+    for (from, to) in
+        [("evidence.pem.pub", "evidence.pub"), ("keys/manifest.pem.pub", "manifest.pub")]
+    {
+        std::fs::copy(files.join(from), state.join(to)).unwrap();
+    }
+    let text = format!(
+        "evidence-key /var/lib/wicketgate/evidence.pub\nmanifest-key /var/lib/wicketgate/manifest.pub\nenrolment-key /var/lib/wicketgate/enrolment.key.pub\npolicy sha256:{digest}\n"
+    );
+    std::fs::write(state.join("trust.txt"), text).unwrap();
+}
+
+/// The file of a build before the newest step of the schema.
+fn older(ledger: &Path) {
+    let mut steps: Vec<_> = std::fs::read_dir(top("migrations/sqlite"))
+        .unwrap()
+        .map(|one| one.unwrap().path())
+        .collect();
+    steps.sort();
+    steps.pop();
+    let version = steps.len().to_string();
+    let mut make = vec!["make", ledger.to_str().unwrap(), version.as_str()];
+    make.extend(steps.iter().map(|step| step.to_str().unwrap()));
+    python(SQLITE, &make);
+    chown(ledger, Some(GATE), Some(GATE)).unwrap();
+    std::fs::set_permissions(ledger, PermissionsExt::from_mode(0o600)).unwrap();
+}
+
+/// Whatever SQLite spills, it spills into memory. Two thousand calls take ten seconds: the first file was wanted after 48 entries, the next
+/// ones depend on sizes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_read_only_root_without_tmp_two_thousand_calls_an_export_a_verify_and_a_migration_need_the_state_alone()
+ {
+    if !may_make_a_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let [files, root, pod] = ["gate", "root", "pod"].map(|name| dir.path().join(name));
+    let given = furnish(&files);
+    commands(
+        &files,
+        "wicketgate keygen --out evidence.pem\n\
+        echo 'evidence: {key: /run/secrets/wicketgate/evidence.pem}' >> wicketgate.yaml",
+    );
+    image(&root, &files, &given);
+    let state = pod.join("var/lib/wicketgate");
+    empty_dir(&state);
+    empty_dir(&pod.join("run/wicketgate"));
+    assert!(
+        !root.join("tmp").exists() && !root.join("var/tmp").exists(),
+        "there is nowhere to write"
+    );
+    let ledger = state.join("ledger.sqlite");
+    older(&ledger);
+
+    let claimed = crate::support::ports::Port::claim();
+    let url = format!("http://127.0.0.1:{}", claimed.number());
+    let log = dir.path().join("gate.err");
+    let child = inside(&root, &pod)
+        .args(SERVE)
+        .env("WICKETGATE__OPERATOR__LISTEN", format!("127.0.0.1:{}", claimed.number()))
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let mut gate = Gate(child);
+    let said = || std::fs::read_to_string(&log).unwrap();
+    waiting::until("the gate to be ready", || async { health(&url, &[]).0 == Some(0) }).await;
+    let socket = pod.join("run/wicketgate/agent.sock");
+    let (agent, group) = (AGENT.to_string(), GATE.to_string());
+    let told = python(CALLS, &[socket.to_str().unwrap(), &agent, &group, "2000"]);
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["result"], 2000, "{told} {}", said());
+    assert!(told["read"].as_u64().unwrap() >= 80, "{told}");
+    assert_eq!(health(&url, &[]).0, Some(0), "{}", said());
+    assert!(!said().contains("disk I/O error"), "{}", said());
+
+    let asked = |query: &str| -> Vec<serde_json::Value> {
+        serde_json::from_str(&python(SQLITE, &["ask", ledger.to_str().unwrap(), query])).unwrap()
+    };
+    let judged = "SELECT count(*) FROM entry WHERE kind IN ('call.authorized', 'call.denied')";
+    assert!(asked(judged)[0].as_u64().unwrap() >= 2000, "{:?}", asked(judged));
+    let sealed = asked("SELECT run_id FROM entry WHERE kind = 'run.sealed' ORDER BY seq");
+    let run = sealed.first().and_then(serde_json::Value::as_str).unwrap();
+    let pid = rustix::process::Pid::from_child(&gate.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(gate.0.wait().unwrap().code(), Some(0), "{}", said());
+    trust(&files, &state);
+    let (config, bundle) = ("/etc/wicketgate/wicketgate.yaml", "/var/lib/wicketgate/evidence.zip");
+    done(&root, &pod, &["evidence", "export", "--config", config, "--run", run, "--out", bundle]);
+    let trusted = "/var/lib/wicketgate/trust.txt";
+    let verified =
+        done(&root, &pod, &["evidence", "verify", "--trust", trusted, "--run", run, bundle]);
+    assert!(verified.contains("VALID"), "{verified}");
+    done(&root, &pod, &["ledger", "verify", "--config", config, "--trust", trusted]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_gate_runs_as_the_chart_runs_it_and_only_its_agent_is_let_in() {
+    if !may_make_a_root() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -183,23 +386,9 @@ async fn the_gate_runs_as_the_chart_runs_it_and_only_its_agent_is_let_in() {
     let url = format!("http://127.0.0.1:{port}");
     assert_eq!(health(&url, &["--live"]).0, Some(2), "nobody is there yet");
     let log = dir.path().join("gate.err");
-    let child = Command::new("unshare")
-        .args([
-            "--mount",
-            "sh",
-            "-c",
-            CONTAINER,
-            "sh",
-            root.to_str().unwrap(),
-            pod.to_str().unwrap(),
-        ])
-        .args(["/wicketgate", "serve", "--config", "/etc/wicketgate/wicketgate.yaml", "--json"])
-        .env_clear()
-        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-        .env("WICKETGATE__STATE", "/var/lib/wicketgate")
-        .env("WICKETGATE__LISTEN__SOCKET", "/run/wicketgate/agent.sock")
+    let child = inside(&root, &pod)
+        .args(SERVE)
         .env("WICKETGATE__OPERATOR__LISTEN", format!("127.0.0.1:{port}"))
-        .stdin(Stdio::null())
         .stderr(std::fs::File::create(&log).unwrap())
         .spawn()
         .unwrap();
@@ -207,6 +396,7 @@ async fn the_gate_runs_as_the_chart_runs_it_and_only_its_agent_is_let_in() {
     let said = || std::fs::read_to_string(&log).unwrap();
     waiting::until("the gate to be ready", || async { health(&url, &[]).0 == Some(0) }).await;
     assert_eq!(health(&url, &["--live"]), (Some(0), "ok\n".to_owned()));
+    assert_eq!(health(&url, &["--started"]), (Some(0), "started\n".to_owned()));
     let status = std::fs::read_to_string(format!("/proc/{}/status", gate.0.id())).unwrap();
     for fact in [
         format!("Uid:\t{GATE}\t{GATE}"),

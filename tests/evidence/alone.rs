@@ -54,7 +54,7 @@ fn both_ends_and_every_decision_of_a_run_have_a_proof_that_needs_nothing_else() 
         assert_eq!(proof.note, books.row().head.checkpoint);
     }
     let report = verify_files(&files, &trust());
-    let Some(Outcome::Valid(said)) = report.outcome("L4") else { panic!("{}", report.to_text()) };
+    let Some(Outcome::Valid(said)) = report.outcome("E2") else { panic!("{}", report.to_text()) };
     assert!(said.contains("with a proof that stands on its own"), "{said}");
 }
 
@@ -81,13 +81,13 @@ fn of_a_span_and_of_each_chain_of_a_population_the_ends_have_one() {
 fn a_proof_that_stands_on_its_own_and_was_edited_exchanged_dropped_or_added_is_refused() {
     let name = alone_file("ledger", 5);
     let text = |f: &Files| String::from_utf8(f.get(&name).unwrap().to_vec()).unwrap();
-    let edit = |from: &str, to: &str| caught(&insider(|f| replace(f, &name, from, to)), "L4");
+    let edit = |from: &str, to: &str| caught(&insider(|f| replace(f, &name, from, to)), "E2");
     edit("\nindex 5\n", "\nindex 6\n");
     edit("\nindex 5\n", "\nindex 05\n");
     edit("@v1\n", "@v2\n");
     edit("@v1\n", "@v1\nextra AAAA\n");
-    caught(&insider(|f| f.put(&*name, format!("{}\u{2014} x AAAAAAAA\n", text(f)))), "L4");
-    caught(&insider(|f| f.put(&*name, &b"\xff"[..])), "L4");
+    caught(&insider(|f| f.put(&*name, format!("{}\u{2014} x AAAAAAAA\n", text(f)))), "E2");
+    caught(&insider(|f| f.put(&*name, &b"\xff"[..])), "E2");
     // A hash of the path less, and one exchanged.
     let path = |change: fn(&mut Vec<Digest>)| {
         let report = insider(|f| {
@@ -95,7 +95,7 @@ fn a_proof_that_stands_on_its_own_and_was_edited_exchanged_dropped_or_added_is_r
             change(&mut proof.path);
             f.put(&*name, proof.to_text());
         });
-        caught(&report, "L4");
+        caught(&report, "E2");
     };
     path(|path| path.truncate(path.len() - 1));
     path(|path| path[0] = Digest::of(&[b"other"]));
@@ -103,13 +103,13 @@ fn a_proof_that_stands_on_its_own_and_was_edited_exchanged_dropped_or_added_is_r
     // Of another entry, under an older head of the same log, under another log's.
     let good = export_of(&books(), run_id(1), &[]);
     let other = good.get(&alone_file("ledger", 11)).unwrap().to_vec();
-    caught(&insider(|f| f.put(&*name, other.clone())), "L4");
+    caught(&insider(|f| f.put(&*name, other.clone())), "E2");
     let mut grown = books();
     grown.beat();
     let later = export_of(&grown, run_id(1), &[]);
-    caught(&insider(|f| f.put(&*name, later.get(&name).unwrap())), "L4");
+    caught(&insider(|f| f.put(&*name, later.get(&name).unwrap())), "E2");
     // Missing, and one more than there should be, however true.
-    caught(&insider(|f| drop(f.0.remove(&name))), "L4");
+    caught(&insider(|f| drop(f.0.remove(&name))), "E2");
     let prover =
         wicketgate::crypto::merkle::Prover::new(books().rows.iter().map(|row| row.leaf).collect());
     let more = TlogProof {
@@ -119,8 +119,8 @@ fn a_proof_that_stands_on_its_own_and_was_edited_exchanged_dropped_or_added_is_r
         note: books().row().head.checkpoint,
     };
     assert!(more.includes(&books().rows[0].leaf));
-    caught(&insider(|f| f.put(alone_file("ledger", 0), more.to_text())), "L4");
-    caught(&insider(|f| f.put(format!("ledger/x{ALONE}"), more.to_text())), "L4");
+    caught(&insider(|f| f.put(alone_file("ledger", 0), more.to_text())), "E2");
+    caught(&insider(|f| f.put(format!("ledger/x{ALONE}"), more.to_text())), "E2");
 }
 
 fn head(books: &Books, size: usize) -> PinnedHead {
@@ -143,13 +143,13 @@ fn entries_that_are_all_here_from_the_first_on_prove_every_head_there_was() {
             report.to_text()
         );
         let forged = PinnedHead { root: Digest::of(&[b"forged"]), ..head(&books, old) };
-        caught(&verify_files(&files, &Trust { heads: vec![forged], ..trust() }), "L5");
+        caught(&verify_files(&files, &Trust { heads: vec![forged], ..trust() }), "H2");
     }
     // A head beyond the span needs a proof as before, and one of a span that begins later, too.
     let pinned = |old| Trust { heads: vec![head(&books, old)], ..trust() };
     for (files, old) in [(files, size - 1), (exported(&books, &range(8, 15)), 9)] {
         let report = verify_files(&files, &pinned(old));
-        let told = report.outcome("L5");
+        let told = report.outcome("H2");
         assert!(matches!(told, Some(Outcome::Unverifiable(_))), "{}", report.to_text());
     }
     // Of a run the entries before it are those that introduce it: here the first two are among them.
@@ -167,5 +167,5 @@ fn entries_that_are_not_proven_to_be_in_the_log_prove_no_older_head() {
     resign(&mut files, &key(EVIDENCE));
     let report = verify_files(&files, &Trust { heads: vec![head(&books, 9)], ..trust() });
     caught(&report, "R1");
-    assert!(matches!(report.outcome("L5"), Some(Outcome::Unverifiable(_))), "{}", report.to_text());
+    assert!(matches!(report.outcome("H2"), Some(Outcome::Unverifiable(_))), "{}", report.to_text());
 }

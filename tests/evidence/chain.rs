@@ -39,7 +39,7 @@ fn more_than_a_page_of_entries_is_read_to_the_end() {
     }
     assert!(read(&books).whole());
     books.rows[2000].body.push(b' ');
-    damaged(&books, 2000, "L3");
+    damaged(&books, 2000, "E1");
 }
 
 #[test]
@@ -76,8 +76,8 @@ fn a_head_that_is_not_of_the_entries_is_named() {
     assert_eq!(with(&|h| h.size += 1), "S2");
     assert_eq!(with(&|h| h.hash = Digest::of(&[b"x"])), "D2");
     assert_eq!(with(&|h| h.frontier[3] ^= 1), "D2");
-    assert_eq!(with(&|h| h.checkpoint = good.checkpoint(5, &good.writer)), "L1");
-    assert_eq!(with(&|h| h.checkpoint = good.checkpoint(good.rows.len(), &key(78))), "L1");
+    assert_eq!(with(&|h| h.checkpoint = good.checkpoint(5, &good.writer)), "H1");
+    assert_eq!(with(&|h| h.checkpoint = good.checkpoint(good.rows.len(), &key(78))), "H1");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use wicketgate::domain::json::{Json, Limits};
 use wicketgate::evidence::Error;
 use wicketgate::evidence::artifacts::Artifacts;
 use wicketgate::evidence::bundle::{CONTROLS, ENTRIES, ENVELOPE, Files, INCLUSION, MANIFEST, PAGE};
+use wicketgate::evidence::contents;
 use wicketgate::evidence::controls;
 use wicketgate::evidence::disclosed::Redactions;
 use wicketgate::evidence::export::{self, Exported, Order, Recorder};
@@ -92,7 +93,7 @@ pub fn order<T>(
         key: &key(EVIDENCE),
         out: &dir.path().join("bundle"),
         clock: &SystemClock::new(),
-        version: env!("CARGO_PKG_VERSION"),
+        version: contents::VERSION,
         program: "",
         requester: "uid:7",
         since,

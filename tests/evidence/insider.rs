@@ -126,7 +126,7 @@ fn the_key_of_a_writer_that_was_fenced_out_vouches_for_nothing() {
         b.seal(run_id(1));
     });
     books.writer = key(20);
-    caught(&judged(&books), "L1");
+    caught(&judged(&books), "H1");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn an_entry_of_another_chain_and_a_writer_nobody_enrolled_are_refused() {
     books.whole_run(run_id(1));
     caught(&judged(&books), "S1");
     let wanted = Trust { origins: vec!["wicketgate.dev/bank/pay/0/0".into()], ..trust() };
-    caught(&verify_files(&export_of(&books_of_today(), run_id(1), &[]), &wanted), "L1");
+    caught(&verify_files(&export_of(&books_of_today(), run_id(1), &[]), &wanted), "H1");
 }
 
 #[test]
@@ -177,5 +177,5 @@ fn limit_1_a_rewritten_history_is_not_detected_without_a_pinned_head_and_is_with
     assert!(report.not_proven.iter().any(|item| item.contains("no head of this log is pinned")));
     let pinned = Trust { heads: vec![noted.clone()], ..trust() };
     let files = export_of(&rewritten, run_id(1), &[noted.size]);
-    caught(&verify_files(&files, &pinned), "L5");
+    caught(&verify_files(&files, &pinned), "H2");
 }

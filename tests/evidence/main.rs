@@ -7,21 +7,26 @@
     clippy::string_slice,
     clippy::cast_possible_truncation,
     clippy::needless_pass_by_value,
+    clippy::too_many_lines,
+    clippy::type_complexity,
     missing_docs,
-    reason = "tests may stop at the first surprise"
+    reason = "tests hold long tables of cases and may stop at the first surprise"
 )]
 
 mod alone;
 mod approvals;
 mod books;
 mod chain;
+mod chosen;
 mod desk;
 mod families;
 mod flip;
 mod glass;
 mod insider;
+mod named;
 mod observed;
 mod progress;
+mod proposals;
 mod replay;
 mod scene;
 mod scopes;

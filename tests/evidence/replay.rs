@@ -47,7 +47,7 @@ fn asked(id: &str, args: &str, observe: &str) -> Json {
     let definition = Digest::of(&[b"definition"]).prefixed();
     json(&format!(
         r#"{{"v":"wicketgate/input/1","agent":{{"id":"reviewer","version":"1.0.0","owner":"","labels":{{}},"manifest":"{manifest}","binding":"claimed","delegation":[]}},
-        "run":{{"id":"{run}","mode":"enforce","opened_at":"{NOW}","calls":0,"errors":0,"cost":0,"labels":{{"ticket":"<script>"}}}},
+        "run":{{"id":"{run}","mode":"enforce","incognito":false,"opened_at":"{NOW}","calls":0,"errors":0,"cost":0,"labels":{{"ticket":"<script>"}}}},
         "tool":{{"name":"repo.read_file","kind":"file.read","tier":"T1","read_only":true,"definition":"{definition}"}},
         "call":{{"id":"{id}"}},"args":{args},"effect":{{"kind":"none"}},"context":{{"attested":{{}},"claimed":{{"ticket":"<script>"}}}},
         "time":{time},"findings":[],"approvals":[],"pools":[],"quorum":{{"by_hand":[]}},"break_glass":{{"open":false,"nonce":"","until":"","by":[]}},"observe":{observe},"history":{{"calls":0,"errors":0,"denied":0}}}}"#
@@ -291,6 +291,11 @@ fn an_input_of_another_decision_is_refused() {
         ("reviewer", "somebody", "agent.id"),
         (r#""version":"1.0.0""#, r#""version":"1.0.1""#, "agent.version"),
         (r#""binding":"claimed""#, r#""binding":"observed""#, "agent.binding"),
+        (
+            r#""binding":"claimed","delegation""#,
+            r#""binding":"claimed","tier3":"claimed","delegation""#,
+            "agent.tier3",
+        ),
         (r#""id":"c1""#, r#""id":"c9""#, "call.id"),
         (r#""tier":"T1""#, r#""tier":"T0""#, "tool.tier"),
         (r#""mode":"enforce""#, r#""mode":"simulate""#, "run.mode"),

@@ -1,7 +1,8 @@
 //! A held call that two people approve and that runs, and any other play with it.
 
 use wicketgate::approval::approvers::PAYLOAD_TYPE;
-use wicketgate::approval::sign::{Key, sign};
+use wicketgate::approval::proposal::Proposal;
+use wicketgate::approval::sign::{Key, sign, sign_bytes};
 use wicketgate::approval::{NAMESPACE, Signed, Statement, Word};
 use wicketgate::crypto::dsse;
 use wicketgate::crypto::ssh::SshKey;
@@ -24,6 +25,8 @@ pub const MALLORY: u8 = 66;
 /// Who signs the list of approvers.
 const SECURITY: u8 = 42;
 pub const NONCE: &str = "0123456789abcdef0123456789abcdef";
+/// Of the call that is changed.
+pub const OLD_NONCE: &str = "fedcba9876543210fedcba9876543210";
 
 pub fn list() -> String {
     let line = |subject: &str, n: u8| {
@@ -56,9 +59,24 @@ pub struct Spoken {
     pub after_ms: i64,
 }
 
+/// A proposal of the arguments of the held call, about another that was held before it.
+pub struct Proposed {
+    pub by: u8,
+    pub subject: &'static str,
+    /// What is signed; the one that holds, unless it is changed.
+    pub arguments: Vec<u8>,
+    pub nonce: &'static str,
+    /// Whether the entry commits to it.
+    pub kept: bool,
+}
+
 /// A held call that two people approve and that runs.
 pub struct Scene {
+    /// Who wrote its arguments, if the agent did not.
+    pub proposed: Option<Proposed>,
     pub held: Draft,
+    /// What approvers of the held call sign; the verdict is theirs.
+    pub statement: Statement,
     pub words: Vec<Spoken>,
     /// Who the policy was told of.
     pub told: Vec<(&'static str, u8)>,
@@ -107,11 +125,52 @@ pub fn scene(books: &mut Books) -> Scene {
     unset(&mut released, "expires");
     set(&mut released, "approvals", json(&format!(r#"["{NONCE}","{NONCE}"]"#)));
     Scene {
+        proposed: None,
         held,
+        statement: statement.clone(),
         words: vec![spoken(ALICE, "alice"), spoken(BOB, "bob")],
         told: vec![("alice", ALICE), ("bob", BOB)],
         released: Some(released),
         after_ms: 1000,
+    }
+}
+
+/// Another call is held and ends, and the scene's call has the arguments that somebody proposed instead.
+fn propose(books: &mut Books, scene: &mut Scene, proposed: &Proposed) {
+    let run = run_id(1);
+    let args = scene.held.commit[0].c;
+    let own = books.payloads.get(&args).unwrap().body.clone();
+    let mut old = books.decided(run, "c0", Kind::CallHeld, Verdict::RequireApproval);
+    for name in ["layers", "effect", "definition", "expires"] {
+        set(&mut old, name, scene.held.data.get(name).unwrap().clone());
+    }
+    set(&mut old, "nonce", OLD_NONCE);
+    let salt = books.payloads.get(&old.commit[0].c).unwrap().salt;
+    let call_digest = old.data.get("call_digest").and_then(Json::as_str).unwrap();
+    let about = Statement {
+        call_digest: Digest::parse(call_digest).unwrap(),
+        nonce: proposed.nonce.into(),
+        verdict: Word::Refuse,
+        ..scene.statement.clone()
+    };
+    let named = if proposed.arguments.is_empty() { &own } else { &proposed.arguments };
+    let statement = Proposal::new(about, &salt, named).bytes();
+    let signature = sign_bytes(&Key::File(key(proposed.by)), NAMESPACE, &statement).unwrap();
+    let signed = Signed { statement: String::from_utf8(statement).unwrap(), signature };
+    books.add(old);
+    books.end(run, "c0", Kind::CallCancelled, r#"{"reason":"modified"}"#);
+    if proposed.kept {
+        scene.held.commit.push(books.commit("approval", &signed.bytes()));
+    }
+    let by = json(&format!(
+        r#"{{"key":"{}","roles":["approver","treasury"],"signers":"{}","subject":"{}"}}"#,
+        fingerprint(proposed.by),
+        Digest::of(&[list().as_bytes()]).prefixed(),
+        proposed.subject
+    ));
+    set(&mut scene.held, "asked_by", by.clone());
+    if let Some(released) = &mut scene.released {
+        set(released, "asked_by", by);
     }
 }
 
@@ -151,6 +210,9 @@ pub fn books_of(change: impl FnOnce(&mut Scene)) -> Books {
     let mut books = Books::new(1, key(ENROLMENT));
     let mut scene = scene(&mut books);
     change(&mut scene);
+    if let Some(proposed) = scene.proposed.take() {
+        propose(&mut books, &mut scene, &proposed);
+    }
     books.add(scene.held.clone());
     scene.words.into_iter().for_each(|spoken| speak(&mut books, spoken));
     books.pause(scene.after_ms);

@@ -198,9 +198,9 @@ fn payloads_that_are_not_the_committed_ones_are_refused() {
 fn an_entry_that_was_edited_is_not_in_the_tree() {
     let edit = |from: &'static str, to: &'static str| insider(|f| replace(f, ENTRIES, from, to));
     caught(&edit(r#""verdict":"deny""#, r#""verdict":"allow""#), "S5"); // E-01
-    caught(&edit(r#""verdict":"deny""#, r#""verdict":"allow""#), "L4");
-    caught(&edit(r#".028Z"#, ".029Z"), "L4"); // E-02
-    caught(&edit(r#""tool":"repo.read_file""#, r#""tool":"repo.drop_file""#), "L4"); // E-03
+    caught(&edit(r#""verdict":"deny""#, r#""verdict":"allow""#), "E2");
+    caught(&edit(r#".028Z"#, ".029Z"), "E2"); // E-02
+    caught(&edit(r#""tool":"repo.read_file""#, r#""tool":"repo.drop_file""#), "E2"); // E-03
     caught(&edit(r#""tool":"repo.read_file""#, r#""tool":"repo.drop_file""#), "P2");
 }
 
@@ -217,7 +217,7 @@ fn deleted_swapped_and_doubled_entries_are_noticed() {
         caught(&report, by);
     };
     change("S3", |l| drop(l.remove(6))); // E-04
-    change("L4", |l| drop(l.pop())); // E-05
+    change("E2", |l| drop(l.pop())); // E-05
     change("S3", |l| drop(l.remove(4))); // E-06
     change("S2", |l| l.swap(5, 6)); // E-07: proofs are by seq, so kept and moved are the same
     change("S2", |l| l.insert(6, l[5].clone())); // E-09
@@ -232,7 +232,7 @@ fn deleted_swapped_and_doubled_entries_are_noticed() {
             p[6]["path"] = a;
         });
     });
-    caught(&report, "L4");
+    caught(&report, "E2");
 }
 
 #[test]
@@ -251,18 +251,18 @@ fn a_deleted_seal_leaves_a_bundle_that_says_open_or_is_refused() {
 #[test]
 fn another_spelling_of_the_same_entry_is_refused() {
     let edit = |from: &'static str, to: &'static str| insider(|f| replace(f, ENTRIES, from, to));
-    caught(&edit(r#""attempts":1"#, r#""attempts":1,"attempts":1"#), "L3"); // E-10
-    caught(&edit(r#""attempts":1"#, r#""attempts": 1"#), "L3"); // E-11
-    caught(&edit(r#""attempts":1"#, r#""attempts":1.0"#), "L3"); // E-12
-    caught(&edit(r#""mono":"1000""#, r#""mono":"01000""#), "L3");
-    caught(&edit(r#""attempts":1"#, r#""attempts":1,"extra":1"#), "L3");
+    caught(&edit(r#""attempts":1"#, r#""attempts":1,"attempts":1"#), "E1"); // E-10
+    caught(&edit(r#""attempts":1"#, r#""attempts": 1"#), "E1"); // E-11
+    caught(&edit(r#""attempts":1"#, r#""attempts":1.0"#), "E1"); // E-12
+    caught(&edit(r#""mono":"1000""#, r#""mono":"01000""#), "E1");
+    caught(&edit(r#""attempts":1"#, r#""attempts":1,"extra":1"#), "E1");
     // E-14: an inner node offered as a leaf is no entry.
     let report = insider(|f| {
         let mut all = lines(f);
         all[3] = [&[1_u8; 1][..], &[7; 64]].concat();
         set_lines(f, &all);
     });
-    caught(&report, "L3");
+    caught(&report, "E1");
 }
 
 #[test]
@@ -292,24 +292,24 @@ fn an_entry_of_another_run_does_not_fit_even_with_its_own_proof() {
 
 #[test]
 fn damaged_paths_and_checkpoints_are_refused() {
-    caught(&insider(|f| proofs(f, |p| drop(p[5]["path"].as_array_mut().unwrap().pop()))), "L4"); // M-01
+    caught(&insider(|f| proofs(f, |p| drop(p[5]["path"].as_array_mut().unwrap().pop()))), "E2"); // M-01
     caught(
         &insider(|f| {
             // M-02
             proofs(f, |p| p[5]["path"].as_array_mut().unwrap().push("0".repeat(64).into()));
         }),
-        "L4",
+        "E2",
     );
     let size = books().rows.len().to_string();
     caught(
         &insider(|f| replace(f, CHECKPOINT, &format!("\n{size}\n"), &format!("\n0{size}\n"))),
-        "L1",
+        "H1",
     ); // C-09
-    caught(&insider(|f| replace(f, CHECKPOINT, "\n\n", "\nextension\n\n")), "L1"); // C-08
-    caught(&insider(|f| replace(f, CHECKPOINT, "/0/0\n", "/0/1\n")), "L1");
+    caught(&insider(|f| replace(f, CHECKPOINT, "\n\n", "\nextension\n\n")), "H1"); // C-08
+    caught(&insider(|f| replace(f, CHECKPOINT, "/0/0\n", "/0/1\n")), "H1");
     // C-01: the log's key exchanged for one nobody certified.
     let all = books();
-    caught(&insider(|f| f.put(CHECKPOINT, all.checkpoint(all.rows.len(), &key(77)))), "L1");
+    caught(&insider(|f| f.put(CHECKPOINT, all.checkpoint(all.rows.len(), &key(77)))), "H1");
 }
 
 #[test]
@@ -320,11 +320,11 @@ fn a_pinned_head_catches_an_older_checkpoint_and_consistency_is_proven_on_demand
     let earlier = export_of(&grown, run_id(1), &[]);
     grown.beat();
     let pinned = Trust { heads: vec![pin(&grown)], ..trust() };
-    caught(&verify_files(&earlier, &pinned), "L5");
+    caught(&verify_files(&earlier, &pinned), "H2");
     // An honest log that has grown since.
     let pinned = Trust { heads: vec![old.clone()], ..trust() };
     let report = verify_files(&export_of(&grown, run_id(1), &[]), &pinned);
-    assert!(matches!(report.outcome("L5"), Some(Outcome::Unverifiable(_))));
+    assert!(matches!(report.outcome("H2"), Some(Outcome::Unverifiable(_))));
     assert_eq!(report.exit_code(), 2);
     let mut files = export_of(&grown, run_id(1), &[old.size]);
     assert_eq!(verify_files(&files, &pinned).level(), Some(2));
@@ -334,7 +334,7 @@ fn a_pinned_head_catches_an_older_checkpoint_and_consistency_is_proven_on_demand
     json["proofs"][0]["path"].as_array_mut().unwrap().pop();
     files.put(CONSISTENCY, json.to_string());
     resign(&mut files, &key(EVIDENCE));
-    caught(&verify_files(&files, &pinned), "L5");
+    caught(&verify_files(&files, &pinned), "H2");
 }
 
 proptest! {

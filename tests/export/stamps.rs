@@ -54,7 +54,7 @@ async fn a_head_that_an_authority_stamped_makes_a_bundle_of_level_4_that_stock_o
     export(&estate, &["--run", &run_id], "evidence").await.ends(0);
     trusting(&estate, &authority);
     let said = verify(&estate, &["--level", "4"], "evidence").await.ends(0);
-    let said = said.says("VALID, level L4").says("VALID         T1 ");
+    let said = said.says("VALID, level L4").says("VALID         W2 ");
     said.says("1 stamps by CN=test tsa");
     // The same with stock OpenSSL: the three lines of the head, the token, the authority's certificate.
     let head = std::fs::read_to_string(estate.path("evidence/anchors/0.txt")).unwrap();
@@ -78,7 +78,7 @@ async fn a_head_that_an_authority_stamped_makes_a_bundle_of_level_4_that_stock_o
     verify(&estate, &["--level", "4"], "evidence").await.ends(2).says("the stamps in it");
     let stranger = Authority::new(USUAL);
     trusting(&estate, &stranger);
-    verify(&estate, &[], "evidence").await.ends(1).says("INVALID       T1 ");
+    verify(&estate, &[], "evidence").await.ends(1).says("INVALID       W2 ");
     // A gate that runs on writes down what it saw, and says in its own log which token that was.
     let mut gate = estate.serve().await;
     calls_through(&gate, &["b"]).await;
@@ -190,7 +190,7 @@ async fn an_authority_that_lies_is_refused_and_the_round_says_why_and_anchors_no
     export(&estate, &["--run", &run_id], "unstamped").await.ends(0);
     assert!(!estate.path("unstamped/anchors").exists(), "heads of which nobody says anything");
     trusting(&estate, &honest);
-    verify(&estate, &[], "unstamped").await.ends(2).says("UNVERIFIABLE  T1 ");
+    verify(&estate, &[], "unstamped").await.ends(2).says("UNVERIFIABLE  W2 ");
     // The next round asks again, and an honest authority makes up for all of it.
     let at_work = std::sync::Arc::clone(&honest);
     let door = Door::open(move |question| Reply::token(at_work.answer(question)));

@@ -12,7 +12,8 @@ use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
 
 const FIVE_MINUTES: i64 = 300;
-const DAY: i64 = 24 * 60 * 60;
+const HOUR: i64 = 60 * 60;
+const DAY: i64 = 24 * HOUR;
 
 /// What makes a process' clock wrong, made once.
 fn library() -> &'static Path {
@@ -48,9 +49,14 @@ fn set(estate: &Estate, seconds: i64) {
 
 /// Starts a gate whose clock is as the estate's is set.
 fn start(estate: &Estate) -> Sidecar {
+    start_with(estate, &[])
+}
+
+/// The same, with these options of `serve`.
+fn start_with(estate: &Estate, options: &[&str]) -> Sidecar {
     let preload = format!("LD_PRELOAD={}", library().display());
     let ahead = format!("WICKETGATE_TEST_AHEAD={}", estate.path("ahead").display());
-    estate.start_under(&["env", &preload, &ahead])
+    estate.start_with_options(&["env", &preload, &ahead], options)
 }
 
 /// Starts it and waits until it serves.
@@ -129,6 +135,8 @@ async fn a_clock_five_minutes_behind_takes_no_slot_that_is_held_and_inherits_one
 async fn what_a_clock_set_a_day_on_expired_stays_expired_when_it_is_set_back() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
+    // The run itself outlives the day: by itself it would end within one.
+    estate.configure(|config| config["limits"]["run_wall_seconds"] = serde_json::json!(7 * 86_400));
     set(&estate, 0);
     let mut sidecar = serve(&estate).await;
     let agent = sidecar.open().await;
@@ -168,4 +176,124 @@ async fn what_a_clock_set_a_day_on_expired_stays_expired_when_it_is_set_back() {
         (3, 1),
         "{summary}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_with_a_clock_days_ahead_costs_one_command_and_no_installation() {
+    for days in [2, 3, 400] {
+        let tool = Tool::start().await;
+        let estate = Estate::sqlite(&tool);
+        set(&estate, 0);
+        let mut sidecar = serve(&estate).await;
+        sidecar.open().await.call("work.do", "a", "{}").await.unwrap();
+        sidecar.stop().await;
+        set(&estate, days * DAY);
+        let mut sidecar = serve(&estate).await;
+        sidecar.open().await.call("work.do", "b", "{}").await.unwrap();
+        sidecar.stop().await;
+        set(&estate, 0);
+        let mut refused = start(&estate);
+        refused.ends(1).await;
+        let said = refused.said();
+        assert!(said.contains("start once with `--accept-clock-step`"), "{said}");
+        let mut sidecar = start_with(&estate, &["--accept-clock-step"]);
+        sidecar.ready().await;
+        let agent = sidecar.open().await;
+        agent.call("work.do", "c", "{}").await.unwrap();
+        // What is to end ends, although the clock is days behind.
+        sidecar.kill();
+        // Once is enough: what was accepted is on the chain.
+        let mut sidecar = serve(&estate).await;
+        agent.call("work.do", "d", "{}").await.unwrap();
+        sidecar.stop().await;
+        // Another jump is another one.
+        set(&estate, -2 * DAY);
+        let mut refused = start(&estate);
+        refused.ends(1).await;
+        set(&estate, 0);
+        let summary = check(&estate.books, &tool, &estate.receipts);
+        assert_eq!(calls(&summary, "completed"), 4, "{summary}");
+        assert_eq!(kinds(&summary, "clock.step"), 2, "{summary}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bundle_that_ended_stays_ended_when_the_clock_is_set_back() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    set(&estate, 0);
+    // It ends in three hours.
+    let ends = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(3);
+    let ends = ends.strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string();
+    let meta = serde_json::json!({"name": "test", "version": "1.0.1",
+        "not_before": "2020-01-01T00:00:00.000Z", "not_after": ends});
+    std::fs::write(estate.path("bundle/bundle.json"), meta.to_string()).unwrap();
+    let sign = ["policy", "sign", "bundle", "--key", &crate::sidecar::key("policy")];
+    crate::sidecar::run(&estate.path("."), &sign);
+    let mut sidecar = serve(&estate).await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "a", "{}").await.unwrap();
+    set(&estate, 4 * HOUR);
+    let refused = agent.call("work.do", "b", "{}").await.unwrap_err();
+    assert_ne!(refused.code, "", "{refused:?}");
+    for (n, back) in [3 * HOUR, HOUR, 0, -HOUR, -12 * HOUR].into_iter().enumerate() {
+        set(&estate, back);
+        let again = agent.call("work.do", &format!("c{n}"), "{}").await.unwrap_err();
+        assert_eq!(again.code, refused.code, "{back}: {again:?}");
+    }
+    sidecar.kill();
+    // Nor does a restart bring it back.
+    for back in [HOUR, 0] {
+        set(&estate, back);
+        let mut sidecar = start(&estate);
+        crate::until("the bundle to be refused", || {
+            let said = sidecar.said();
+            async move { said.contains("no policy bundle is in force") }
+        })
+        .await;
+        assert!(sidecar.said().contains("not now"), "{}", sidecar.said());
+        sidecar.kill();
+    }
+    assert_eq!(tool.count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn removing_files_beside_the_ledger_allows_no_older_bundle_and_no_older_manifest() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    estate.bundle("2.0.0", crate::sidecar::RULES, "policy");
+    estate.manifest("2.0.0", "manifest", |text| text);
+    estate.serve().await.stop().await;
+    for file in std::fs::read_dir(estate.path("state")).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.starts_with("ledger.sqlite") || name.starts_with("enrolment") {
+            continue;
+        }
+        let removed = if path.is_dir() {
+            std::fs::remove_dir_all(&path)
+        } else {
+            std::fs::remove_file(&path)
+        };
+        removed.unwrap();
+    }
+    for older in ["1.0.0", "1.9.9", "2.0.0-rc.1"] {
+        estate.bundle(older, crate::sidecar::RULES, "policy");
+        let mut sidecar = estate.start();
+        crate::until("the bundle to be refused", || {
+            let said = sidecar.said();
+            async move { said.contains("policy.downgrade") }
+        })
+        .await;
+        sidecar.kill();
+    }
+    estate.bundle("2.0.0", crate::sidecar::RULES, "policy");
+    for older in ["1.0.0", "1.9.9", "2.0.0-rc.1"] {
+        estate.manifest(older, "manifest", |text| text);
+        let mut sidecar = estate.start();
+        sidecar.ends(78).await;
+        assert!(sidecar.said().contains(older), "{}", sidecar.said());
+    }
+    estate.manifest("2.0.0", "manifest", |text| text);
+    estate.serve().await.stop().await;
 }

@@ -200,10 +200,73 @@ async fn a_gate_that_starts_before_its_database_waits_for_it() {
     pg.stop_immediate();
     let estate = Estate::postgres(&tool, &writer_url, &admin_url, "local");
     let mut sidecar = estate.start();
+    // Its agent is let at it all the same: what it asks is refused in the words of its protocol, under its own id.
+    crate::until("an agent to be let at it", || async {
+        sidecar.startup().await.is_some_and(|(started, _)| started)
+    })
+    .await;
     sidecar.not_ready("ledger: starting").await;
+    for id in ["7", "\"a\""] {
+        let said =
+            asked(&estate, &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#))
+                .await;
+        assert!(said.starts_with("HTTP/1.1 503"), "{said}");
+        assert!(said.to_lowercase().contains("content-type: application/json\r\n"), "{said}");
+        let body = said.split("\r\n\r\n").nth(1).unwrap();
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["jsonrpc"], "2.0", "{body}");
+        assert_eq!(body["id"], serde_json::from_str::<serde_json::Value>(id).unwrap(), "{body}");
+        assert_eq!(body["error"]["data"]["code"], "not_ready", "{body}");
+        assert_eq!(body["error"]["data"]["retry"], "same_id", "{body}");
+    }
     pg.start();
     sidecar.ready().await;
     sidecar.open().await.call("work.do", "a", "{}").await.unwrap();
+    sidecar.stop().await;
+    check(&estate.books, &tool, &estate.receipts);
+}
+
+/// One request of MCP on the agent's socket: the whole answer.
+async fn asked(estate: &Estate, body: &str) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::UnixStream::connect(estate.socket()).await.unwrap();
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+        Accept: application/json\r\n";
+    let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    text
+}
+
+/// The first call an agent makes is made when the probe of its pod says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn from_the_moment_a_start_is_told_calls_are_served_and_without_a_bundle_it_is_never_told() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    for turn in 0..5 {
+        let mut sidecar = estate.start();
+        crate::until("a start to be told", || async {
+            sidecar.startup().await.is_some_and(|(started, _)| started)
+        })
+        .await;
+        let agent = sidecar.open().await;
+        agent.call("work.do", &format!("c{turn}"), "{}").await.unwrap();
+        agent.seal().await.unwrap();
+        sidecar.stop().await;
+    }
+    estate.bundle(
+        "1.0.1",
+        "package wicketgate.agent\nimport rego.v1\n\nallow if false\n",
+        "stranger",
+    );
+    let mut sidecar = estate.start();
+    crate::until("the bundle to be refused", || async {
+        sidecar.said().contains("no policy bundle is in force")
+    })
+    .await;
+    let (started, why) = sidecar.startup().await.unwrap();
+    assert!(!started && why.contains("no bundle is in force"), "{why}");
     sidecar.stop().await;
     check(&estate.books, &tool, &estate.receipts);
 }

@@ -18,7 +18,7 @@ use crate::tool::Tool;
 const GATE: &str = env!("CARGO_BIN_EXE_wicketgate");
 
 /// The rules of the example agent, one for each way to go wrong.
-const RULES: &str = r#"package wicketgate.agent
+pub const RULES: &str = r#"package wicketgate.agent
 import rego.v1
 
 allow if input.tool.name in {"work.do", "work.fail", "work.large", "policy.extra", "work.unbound"}
@@ -157,6 +157,7 @@ impl Estate {
             "apiVersion": "wicketgate.dev/v1", "kind": "AgentManifest",
             "metadata": {"name": "test-agent", "version": version, "owner": "tests@example.com"},
             "spec": {"status": "active",
+                "binding": {"minimum": "unclaimed"},
                 "model": {"provider": "example", "names": ["test-model"]},
                 "instructions": [{"sha256": "ab".repeat(32), "scope": "whole"}],
                 "tools": tools,
@@ -202,21 +203,27 @@ impl Estate {
 
     /// Starts the process with this file instead.
     pub fn start_with(&self, config: &str) -> Sidecar {
-        self.launch(&[], config)
+        self.launch(&[], config, &[])
     }
 
     /// Starts the process under another program.
     pub fn start_under(&self, before: &[&str]) -> Sidecar {
-        self.launch(before, "wicketgate.yaml")
+        self.launch(before, "wicketgate.yaml", &[])
     }
 
-    fn launch(&self, before: &[&str], config: &str) -> Sidecar {
+    /// The same, with these options.
+    pub fn start_with_options(&self, before: &[&str], options: &[&str]) -> Sidecar {
+        self.launch(before, "wicketgate.yaml", options)
+    }
+
+    fn launch(&self, before: &[&str], config: &str, options: &[&str]) -> Sidecar {
         let number = self.starts.fetch_add(1, Ordering::SeqCst) + 1;
         let log = self.path(&format!("stderr.{number}"));
         let words: Vec<&str> = before.iter().copied().chain([GATE]).collect();
         let child = Command::new(words[0])
             .args(&words[1..])
             .args(["serve", "--config", config])
+            .args(options)
             .current_dir(self.dir.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -266,9 +273,19 @@ impl Sidecar {
 
     /// `/readyz`: status line and body; none while nobody listens.
     pub async fn readiness(&self) -> Option<(bool, String)> {
+        self.probed("/readyz").await
+    }
+
+    /// `/startupz`, in the same way.
+    pub async fn startup(&self) -> Option<(bool, String)> {
+        self.probed("/startupz").await
+    }
+
+    async fn probed(&self, path: &str) -> Option<(bool, String)> {
         let mut stream = tokio::net::TcpStream::connect(self.operator()?).await.ok()?;
-        let request = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        stream.write_all(request).await.ok()?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
         let mut text = String::new();
         let read = stream.read_to_string(&mut text);
         tokio::time::timeout(std::time::Duration::from_secs(2), read).await.ok()?.ok()?;

@@ -33,6 +33,7 @@ mod list;
 mod names;
 mod races;
 mod rollback;
+mod steering;
 mod write;
 
 use waiting::{pause, until};

@@ -100,11 +100,11 @@ async fn protected_names_are_denied_in_every_spelling_also_before_they_exist() {
         }
     }
     // What a build machine runs may be read and not written.
-    yard.put(".gitlab-ci.yml", "stages: []");
-    yard.call(&agent, "fs.read", json!({"path": ".gitlab-ci.yml"})).await.unwrap();
-    let write = json!({"path": ".gitlab-ci.yml", "content": "evil"});
+    yard.put("Jenkinsfile", "stages: []");
+    yard.call(&agent, "fs.read", json!({"path": "Jenkinsfile"})).await.unwrap();
+    let write = json!({"path": "Jenkinsfile", "content": "evil"});
     assert_eq!(yard.denied(&agent, "fs.write", write).await, "file.protected_name");
-    assert_eq!(yard.text(".gitlab-ci.yml"), "stages: []");
+    assert_eq!(yard.text("Jenkinsfile"), "stages: []");
     let names: Vec<_> = std::fs::read_dir(yard.path("")).unwrap().collect();
     assert_eq!(names.len(), 2, "nothing was made: {names:?}");
     yard.end(sidecar, &agent).await;

@@ -71,6 +71,7 @@ impl Yard {
             let mut manifest: Value = serde_json::from_str(&text).unwrap();
             let tools = TOOLS.map(|(name, ..)| json!({"name": name}));
             manifest["spec"]["tools"] = tools.into_iter().collect();
+            manifest["spec"]["incognito"] = "allowed".into();
             manifest.to_string()
         });
         let yard = Yard { desk, calls: AtomicU32::new(0) };

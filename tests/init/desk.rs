@@ -21,8 +21,12 @@ pub struct Ran {
 }
 
 impl Desk {
+    /// Whoever runs in a sandbox may look in: of a gate that is root that is another user.
     pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        let dir = tempfile::tempdir().unwrap();
+        let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(dir.path(), everybody).unwrap();
+        Self { dir }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

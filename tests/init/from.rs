@@ -35,7 +35,10 @@ fn a_clients_servers_are_governed_and_only_its_commands_change() {
     let ran = desk.run(&["init", "--from", ".mcp.json", "--write"]).ends(0);
     assert!(ran.out.contains("Notes (here `notes`): stdio, 3 tools; 2 only read"), "{}", ran.out);
     assert!(ran.out.contains("loud: stdio, 4 tools"), "{}", ran.out);
-    assert_eq!(desk.read(".mcp.json.before-wicketgate"), before);
+    let kept = desk.read(".mcp.json.before-wicketgate");
+    assert_eq!(kept, before.replace(SECRET, "<taken out by wicketgate init>"));
+    let kept = std::fs::metadata(desk.path(".mcp.json.before-wicketgate")).unwrap();
+    assert_eq!(kept.permissions().mode() & 0o077, 0, "it was somebody's credentials");
 
     // The secret is where the gate reads it, for its owner alone, and nowhere else.
     for path in desk.files("wicketgate") {
@@ -188,7 +191,7 @@ fn a_variable_of_the_environment_stays_a_reference() {
     desk.run(&["init", "--from", ".cursor/mcp.json"]).ends(1).says("`MODE` is not set");
     let env = [("MY_PAT", SECRET), ("MODE", "slow")];
     let args = ["init", "--from", ".cursor/mcp.json", "--sandbox", "none"];
-    desk.run_with(&args, &env).ends(0).says("runs without a sandbox: `--sandbox none`");
+    desk.run_with(&args, &env).ends(0).says("runs without a sandbox (`--sandbox none`)");
     let yaml = desk.read("wicketgate/wicketgate.yaml");
     assert!(yaml.contains("{env: NOTES_TOKEN, from_env: MY_PAT}"), "{yaml}");
     assert!(yaml.contains("sandbox: {level: none}"), "what it runs in is said: {yaml}");

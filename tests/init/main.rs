@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::too_many_lines,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,

@@ -69,12 +69,16 @@ fn one_command_governs_one_server_and_says_at_its_end_what_would_have_been_denie
 #[test]
 fn a_tool_that_changed_is_denied_until_it_is_signed_again() {
     let desk = Desk::new();
-    let server = desk.server(&[]);
-    began(&desk, &[], &server).end().ends(0);
-    desk.server(&[(
-        r#"{"path": text}, read_only=True"#,
-        r#"{"path": text, "reason": text}, read_only=True"#,
-    )]);
+    // Its own files stay as they are, which the lock pins too: it shows what another file says.
+    desk.write("flag.txt", "");
+    let flag = desk.path("flag.txt").display().to_string();
+    let shows = format!(
+        "{{\"path\": text, **({{\"reason\": text}} if open({flag:?}).read() else {{}})}}, read_only=True"
+    );
+    let server = desk.server(&[(r#"{"path": text}, read_only=True"#, &shows)]);
+    let allow = format!("read={flag}");
+    began(&desk, &["--allow", &allow], &server).end().ends(0);
+    desk.write("flag.txt", "on");
     let mut talk = began(&desk, &[], &server);
     let denied = talk.call(1, "read_note", &json!({"path": "todo.txt"}));
     // It is noticed before the call is judged, or when the call reaches its tool.
@@ -85,7 +89,7 @@ fn a_tool_that_changed_is_denied_until_it_is_signed_again() {
     assert_eq!(again["result"]["_meta"]["wicketgate.dev/detail"], "tool.drift", "{again}");
     let ran = talk.end().ends(0);
     assert!(said(&ran).iter().any(|line| line.contains("--relock")), "{}", ran.err);
-    let mut talk = began(&desk, &["--relock"], &server);
+    let mut talk = began(&desk, &["--relock", "--allow", &allow], &server);
     let read = talk.call(1, "read_note", &json!({"path": "todo.txt", "reason": "thirst"}));
     assert_eq!(text(&read), "buy milk");
     let ran = talk.end().ends(0);

@@ -50,13 +50,17 @@ fn clean() -> Vec<PostureProbe> {
 fn a_report_counts_for_the_caller_who_was_asked_and_once() {
     world::run("gate::a_report_counts_for_the_caller_who_was_asked_and_once", || {
         let mut world = World::begin(|_| {});
+        let missing = world.call().unwrap_err();
+        assert!(missing.message.contains("no `wicketgate doctor` yet"), "{missing:?}");
         assert_eq!(nonce(&world, STRANGER).unwrap_err().code, "identity.missing");
         let given = nonce(&world, AGENT).unwrap();
         let forged = report(&world, STRANGER, given.clone(), clean()).unwrap_err();
         assert_eq!(forged.code, "identity.missing");
         let borrowed = report(&world, TWIN, given.clone(), clean()).unwrap_err();
         assert_eq!((&*borrowed.code, &*borrowed.detail), ("identity.missing", "posture.nonce"));
-        assert_eq!(world.call().unwrap_err().detail, "isolation.missing");
+        let missing = world.call().unwrap_err();
+        assert_eq!(missing.detail, "isolation.missing");
+        assert!(missing.message.contains("its report has not come"), "{missing:?}");
         assert_eq!(report(&world, AGENT, given.clone(), clean()), Ok(true));
         world.ready();
         world.call().unwrap();

@@ -130,3 +130,49 @@ fn in_a_network_of_its_own_the_agent_reaches_the_gate_and_nothing_else() {
         },
     );
 }
+
+#[test]
+fn a_doctor_in_a_container_knows_its_gate_although_its_process_has_no_number_there() {
+    world::run(
+        "topologies::a_doctor_in_a_container_knows_its_gate_although_its_process_has_no_number_there",
+        || {
+            let mut world = World::begin(|_| {});
+            world.rules();
+            let found = world.doctor_in_a_container();
+            found.passed();
+            assert!(found.kinds("blocked").contains(&"gate.process"), "{:#}", found.value);
+            world.ready();
+            world.call().unwrap();
+            // Without the rules, the same doctor finds the way out.
+            done(Command::new("nft").args(["delete", "table", "inet", "wicketgate"]));
+            world.doctor_in_a_container().open(&["tcp.public"]);
+            world.not_ready("isolation.failed");
+            assert_eq!(kinds(&world.close(), "posture.observed"), 2);
+        },
+    );
+}
+
+/// With pauses of an hour this would never end: as long as the gate hears nothing, they begin at a second.
+#[test]
+fn a_doctor_that_found_no_gate_asks_again_soon_and_its_agent_is_told_what_is_missing_until_then() {
+    world::run(
+        "topologies::a_doctor_that_found_no_gate_asks_again_soon_and_its_agent_is_told_what_is_missing_until_then",
+        || {
+            let mut world = World::begin(|_| {});
+            world.rules();
+            world.sidecar.kill();
+            let mut doctor = world.doctor_that_waits();
+            world.restart();
+            let refused = world.call().err();
+            if let Some(refused) = refused {
+                assert_eq!(refused.detail, "isolation.missing");
+                assert!(refused.message.contains("wicketgate doctor"), "{refused:?}");
+            }
+            world.ready();
+            world.call().unwrap();
+            doctor.kill().unwrap();
+            doctor.wait().unwrap();
+            world.close();
+        },
+    );
+}

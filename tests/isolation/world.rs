@@ -174,6 +174,27 @@ impl World {
         self.examine(command)
     }
 
+    /// The same, in a process namespace of its own, as a container has: there the gate's process has no number.
+    pub fn doctor_in_a_container(&self) -> Found {
+        self.examine(self.contained())
+    }
+
+    fn contained(&self) -> Command {
+        let (uid, group) = (AGENT.to_string(), GROUP.to_string());
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--mount", "--fork", "--mount-proc", "--kill-child", "setpriv"]);
+        command.args(["--reuid", &uid, "--regid", &group, "--clear-groups", "--no-new-privs"]);
+        command.args(["--bounding-set=-all", "--inh-caps=-all", "--"]).arg(&self.program);
+        command
+    }
+
+    /// A doctor that looks again and again, in a container, before there is a gate; it ends with the test.
+    pub fn doctor_that_waits(&self) -> std::process::Child {
+        let mut command = self.contained();
+        command.args(["doctor", "--every", "3600", "--socket"]).arg(self.estate.socket());
+        command.current_dir("/").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
     /// The same, in topology C.
     pub fn isolated_doctor(&self) -> Found {
         let mut command = Command::new(ISOLATED);

@@ -167,3 +167,55 @@ async fn a_tool_that_was_denied_too_often_is_suspended_for_that_run_and_stays_so
     assert_eq!(said[0]["data"]["name"], format!("{}/work.do", agent.run));
     crate::checker::check(&estate.books, &tool, &estate.receipts);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_take_turns_are_repeated_calls_too() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    limits(&estate, r#"{"repeated_calls": 2}"#);
+    let sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    for (id, n) in ["a", "b", "c", "d", "e"].into_iter().zip([1, 2].into_iter().cycle()) {
+        agent.call("work.do", id, &format!(r#"{{"n":{n}}}"#)).await.unwrap();
+    }
+    denied!(agent.call("work.do", "f", r#"{"n":2}"#).await, "limit.repeated_calls");
+    agent.call("work.do", "g", r#"{"n":3}"#).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_of_resumed_runs_are_never_denied_because_the_gate_was_restarted() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let mut sidecar = estate.serve().await;
+    let mut agents = Vec::new();
+    for _ in 0..4 {
+        agents.push(sidecar.open().await);
+    }
+    let asking = agents.into_iter().map(|agent| {
+        tokio::spawn(async move {
+            for n in 0..150 {
+                let (id, args) = (format!("c{n}"), format!(r#"{{"n":{n}}}"#));
+                crate::until("an answer that says how the call went", || async {
+                    match agent.call("work.do", &id, &args).await {
+                        Ok(_) => true,
+                        // It ran, or may have, when the gate was killed.
+                        Err(refused) => refused.code == "call.unknown",
+                    }
+                })
+                .await;
+            }
+        })
+    });
+    let asking: Vec<_> = asking.collect();
+    for _ in 0..3 {
+        crate::until("work under way", || async { tool.count() > 5 }).await;
+        sidecar.kill();
+        sidecar = estate.serve().await;
+    }
+    for asked in asking {
+        asked.await.unwrap();
+    }
+    sidecar.stop().await;
+    let denied = crate::desk::entries(&estate, "call.denied");
+    assert!(denied.is_empty(), "{denied:?}");
+}

@@ -19,8 +19,10 @@ async fn only_a_known_caller_gets_an_answer_and_no_header_makes_one_known() {
         let reply = gate.post("/mcp", &spoofed, &hello()).await;
         assert_eq!(reply.status, 401, "{value}: {reply:?}");
         assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
-        assert_eq!(reply.header("content-type"), Some("application/problem+json"));
-        assert_eq!(reply.json()["code"], "identity.missing");
+        assert_eq!(reply.header("content-type"), Some("application/json"));
+        let said = reply.json();
+        assert_eq!((&said["jsonrpc"], &said["id"]), (&json!("2.0"), &json!(null)), "{said}");
+        assert_eq!(said["error"]["data"]["code"], "identity.missing", "{said}");
     }
     assert_eq!(gate.post("/mcp", &[], &hello()).await.status, 200);
     // On the socket the kernel says who is there, and no name of a host means anything.

@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde_json::{Value, json};
 
 use crate::checker::check;
@@ -137,8 +139,13 @@ impl Gate {
         let result = reply.result();
         assert_eq!(result["protocolVersion"], version, "{reply:?}");
         let id = reply.header("mcp-session-id").expect("a session").to_owned();
-        let session =
-            Session { gate: self, id, path: path.to_owned(), version: version.to_owned() };
+        let session = Session {
+            gate: self,
+            id,
+            path: path.to_owned(),
+            version: version.to_owned(),
+            next: AtomicU64::new(7),
+        };
         let noted = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         assert_eq!(session.send(&noted, &[]).await.status, 202);
         session
@@ -178,6 +185,8 @@ pub struct Session<'a> {
     pub id: String,
     pub path: String,
     pub version: String,
+    /// The id of its next request: no client uses one twice.
+    pub next: AtomicU64,
 }
 
 impl Session<'_> {
@@ -196,7 +205,7 @@ impl Session<'_> {
     }
 
     pub async fn ask(&self, method: &str, params: Value) -> Reply {
-        self.send(&ask(7, method, params), &[]).await
+        self.send(&ask(self.next.fetch_add(1, Ordering::SeqCst), method, params), &[]).await
     }
 
     pub async fn call(&self, tool: &str, args: Value) -> Reply {

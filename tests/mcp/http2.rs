@@ -115,7 +115,10 @@ async fn answers_that_are_not_taken_keep_their_places_until_they_are_given_up() 
         }
     }
     let refused = gate.call("work.do", json!({"n": 1})).await;
-    assert_eq!((refused.status, refused.json()["code"].as_str()), (503, Some("overloaded")));
+    assert_eq!(
+        (refused.status, refused.json()["error"]["data"]["code"].as_str()),
+        (503, Some("overloaded"))
+    );
     drop(hostile);
     while gate.call("work.do", json!({"n": 2})).await.status == 503 {}
 }

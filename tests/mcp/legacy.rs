@@ -105,9 +105,10 @@ async fn errors_about_a_request_travel_in_a_good_answer() {
         ("logging/setLevel", json!({"level": "loud"}), -32602),
         ("tools/list", json!({"cursor": 1}), -32602),
     ] {
+        let id = session.next.load(std::sync::atomic::Ordering::SeqCst);
         let reply = session.ask(method, params).await;
         assert_eq!((reply.status, reply.refusal().1), (200, code), "{method}: {reply:?}");
-        assert_eq!(reply.json()["id"], 7);
+        assert_eq!(reply.json()["id"], id);
     }
     assert_eq!(
         session.ask("logging/setLevel", json!({"level": "error"})).await.result(),

@@ -31,6 +31,7 @@ mod calls;
 mod exchange;
 mod golden;
 mod http2;
+mod ids;
 mod legacy;
 mod modern;
 mod streams;

@@ -61,7 +61,7 @@ async fn what_an_observing_layer_has_against_a_call_is_recorded_counted_and_repo
     let refused = agent.call("work.other", "other", "{}").await.unwrap_err();
     assert_eq!(refused.0, "tool.not_granted");
     let refused = agent.call("work.pay", "pay", "{}").await.unwrap_err();
-    assert_eq!((refused.0.as_str(), refused.1.as_str()), ("policy.denied", "tier3_claimed"));
+    assert_eq!((refused.0.as_str(), refused.1.as_str()), ("binding.insufficient", "tier3_binding"));
     assert_eq!(gate.hits(), 3);
     // The same id again is the same answer.
     agent.call("work.do", "large", r#"{"n":10}"#).await.unwrap();

@@ -131,7 +131,7 @@ async fn runs_and_calls_of_another_tenant_are_not_there() {
     assert_eq!(runs["runs"], json!([]));
     let word = json!({"statement": "{}", "signature": crate::hall::ARMOR});
     assert_eq!(hall.post("anna", &path, &word).await.0, 404);
-    let modify = json!({"arguments": "{}"});
+    let modify = json!({"arguments": "{}", "statement": "{}", "signature": crate::hall::ARMOR});
     assert_eq!(hall.post("anna", &format!("{path}/modify"), &modify).await.0, 404);
     assert_eq!(hall.orders.since(0, 10).await.unwrap(), []);
 }

@@ -167,21 +167,43 @@ async fn a_word_no_gate_has_heard_is_not_called_done() {
 }
 
 #[tokio::test]
-async fn modified_arguments_are_canonical_bounded_and_not_shown_to_who_may_not_read_them() {
+async fn other_arguments_are_bounded_signed_as_they_are_and_not_shown_to_who_may_not_read_them() {
     let hall = Hall::open().await;
     let run = run_id(1);
     hall.open_run(run).await;
     hall.hold(ask(run, "c1", r#"{"amount":1200}"#)).await;
     let path = format!("/v1/approvals/{run}/c1/modify");
+    let signed = |arguments: &str, statement: &[u8]| {
+        json!({"arguments": arguments, "reason": "less", "signature": ARMOR,
+            "statement": String::from_utf8(statement.to_vec()).unwrap()})
+    };
     let large = format!("{{\"a\":\"{}\"}}", "x".repeat(64 * 1024));
     for arguments in ["[1]", "{", r#"{"a":1,"a":2}"#, "", &large] {
-        let (status, answer) = hall.post("anna", &path, &json!({"arguments": arguments})).await;
+        let (status, answer) = hall.post("anna", &path, &signed(arguments, b"{}")).await;
         assert_eq!((status, &answer["cause"]), (400, &json!("approval.arguments")), "{answer}");
     }
-    let _gate = hall.gate(GATE, COUNTED).await;
-    let body = json!({"arguments": r#"{ "b": 1, "amount": 10 }"#, "reason": "less"});
-    let (status, answer) = hall.post("anna", &path, &body).await;
-    assert_eq!(status, 200, "{answer}");
+    let (facts, shown) = facts(&hall, &format!("/v1/approvals/{run}/c1")).await;
+    let arguments = r#"{ "b": 1, "amount": 10 }"#;
+    let proposal = facts.proposal(canonical_args(arguments).as_bytes()).unwrap().bytes();
+    // A token alone proposes nothing, nor does a word about the call, nor a proposal of something else.
+    let unsigned = json!({"arguments": arguments, "reason": "less"});
+    assert_eq!(hall.post("anna", &path, &unsigned).await.0, 400);
+    let other = facts.proposal(br#"{"amount":9}"#).unwrap().bytes();
+    let words =
+        ["statement", "refusal"].map(|name| shown[name].as_str().unwrap().as_bytes().to_vec());
+    for statement in words.iter().chain([&other]) {
+        let (status, answer) = hall.post("anna", &path, &signed(arguments, statement)).await;
+        assert_eq!((status, &answer["cause"]), (400, &json!("approval.statement")), "{answer}");
+    }
+    let word =
+        json!({"statement": String::from_utf8(proposal.clone()).unwrap(), "signature": ARMOR});
+    let (status, _) = hall.post("anna", &format!("/v1/approvals/{run}/c1"), &word).await;
+    assert_eq!(status, 400, "a proposal is no word about the call");
+    assert_eq!(hall.orders.since(0, 10).await.unwrap(), []);
+
+    // No gate is there: it is on the list, and not called done.
+    let (status, answer) = hall.post("anna", &path, &signed(arguments, &proposal)).await;
+    assert_eq!((status, &answer["complete"]), (202, &json!(false)), "{answer}");
     let rows = hall.orders.since(0, 10).await.unwrap();
     let Some(Order::Modify { arguments, .. }) = &rows[0].order else { panic!() };
     assert_eq!(arguments, r#"{"amount":10,"b":1}"#);

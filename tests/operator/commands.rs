@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use wicketgate::control::Order;
 
-use crate::hall::{ARMOR, GATE, Hall, ask, run_id};
+use crate::hall::{ARMOR, Ask, GATE, Hall, ask, run_id};
 
 const COUNTED: &str = r#"{"counted":true,"call":"authorized","detail":"","message":""}"#;
 const UNCOUNTED: &str =
@@ -61,10 +61,29 @@ async fn a_word_is_given_with_a_signature_made_elsewhere_and_its_answer_decides_
     let answered = hall.command("anna", &yes).await.ends(0);
     assert!(answered.out.contains("the word counts; the call is authorized"), "{}", answered.out);
     assert!(answered.out.contains("ARGUMENTS, ALL 15 BYTES"), "it was shown: {}", answered.out);
+}
 
+/// On every tier, for approving and for proposing: without a terminal and without `--yes` nothing is signed.
+#[tokio::test]
+async fn whatever_the_tier_nothing_is_signed_without_being_asked() {
+    let hall = Hall::open().await;
+    let run = run_id(1);
+    hall.open_run(run).await;
+    std::fs::write(hall.path("word.sig"), ARMOR).unwrap();
     std::fs::write(hall.path("new.json"), r#"{"amount": 10}"#).unwrap();
-    let modify = ["approval", "modify", &run, "c1", "--arguments", "new.json"];
-    hall.command("anna", &modify).await.ends(0);
+    for tier in ["T0", "T1", "T2", "T3"] {
+        hall.hold(Ask { tier, ..ask(run, tier, r#"{"amount":1200}"#) }).await;
+        let run = run.to_string();
+        let give = ["approval", "approve", &run, tier, "--signature", "word.sig"];
+        let modify =
+            [&["approval", "modify", &run, tier, "--arguments", "new.json"][..], &give[4..]];
+        for command in [give.to_vec(), modify.concat()] {
+            let asked = hall.command("anna", &command).await.ends(64);
+            assert!(asked.err.contains("give --yes"), "{tier}: {}", asked.err);
+            assert!(asked.out.contains("ARGUMENTS, ALL 15 BYTES"), "shown first: {}", asked.out);
+        }
+    }
+    assert_eq!(hall.orders.since(0, 10).await.unwrap(), []);
 }
 
 #[tokio::test]

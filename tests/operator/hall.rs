@@ -141,8 +141,7 @@ impl Hall {
         let settings = Settings {
             addr: SocketAddr::from(([127, 0, 0, 1], 0)),
             hosts: Vec::new(),
-            connections_max: 64,
-            tls: None,
+            ..Settings::default()
         };
         let view = View { readiness, metrics };
         let closing = CancellationToken::new();

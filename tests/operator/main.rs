@@ -13,6 +13,7 @@ mod access;
 mod approvals;
 mod commands;
 mod control;
+mod crowd;
 mod evidence;
 #[allow(dead_code, reason = "other tests ask it more")]
 #[path = "../observe/gate.rs"]

@@ -8,7 +8,7 @@ use sqlx::{Connection as _, Row as _};
 use wicketgate::serve::pb;
 use wicketgate::serve::pb::gate_client::GateClient;
 
-use crate::agent::{Agent, channel, claims};
+use crate::agent::{Agent, Refused, channel, claims};
 use crate::sidecar::{Estate, Sidecar, run};
 use crate::support::pg::TestDb;
 use crate::tool::Tool;
@@ -149,13 +149,23 @@ impl Desk {
         (sidecar, agent)
     }
 
+    /// Has the manifest say `spec.incognito`, from the next start on.
+    pub fn grant_incognito(&self, word: &str) {
+        grant_incognito(&self.estate, word);
+    }
+
     /// Opens a run of which nothing is to be stored.
     pub async fn open_incognito(&self) -> Agent {
+        self.try_open_incognito(true).await.unwrap()
+    }
+
+    /// Opens a run that asks for that, or does not.
+    pub async fn try_open_incognito(&self, incognito: bool) -> Result<Agent, Refused> {
         let mut gate = GateClient::new(channel(&self.estate.socket()));
-        let request = pb::OpenRunRequest { incognito: true, ..claims() };
-        let opened = gate.open_run(request).await.unwrap().into_inner();
-        let receipts = self.estate.receipts.clone();
-        Agent { gate, token: opened.run_token, run: opened.run_id, receipts }
+        let request = pb::OpenRunRequest { incognito, ..claims() };
+        let opened = gate.open_run(request).await.map_err(|status| Refused::of(&status))?;
+        let (opened, receipts) = (opened.into_inner(), self.estate.receipts.clone());
+        Ok(Agent { gate, token: opened.run_token, run: opened.run_id, receipts })
     }
 
     /// The bytes of the database file and of everything beside it.
@@ -199,6 +209,15 @@ impl Ended {
             err: String::from_utf8_lossy(&done.stderr).into_owned(),
         }
     }
+}
+
+/// Has the manifest of this estate say `spec.incognito`, from the next start on.
+pub fn grant_incognito(estate: &Estate, word: &str) {
+    estate.manifest("1.0.0", "manifest", |text| {
+        let mut manifest: Value = serde_json::from_str(&text).unwrap();
+        manifest["spec"]["incognito"] = word.into();
+        serde_json::to_string_pretty(&manifest).unwrap()
+    });
 }
 
 /// Arguments of the n-th call.

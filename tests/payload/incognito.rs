@@ -1,11 +1,18 @@
 //! Runs of which nothing is stored but commitments.
 
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
+
 use crate::checker::check;
 use crate::desk::{Desk, IBAN, args, holds, outcome, whole};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_an_incognito_run_is_stored_and_its_agent_gets_its_results() {
     let desk = Desk::sqlite().await;
+    desk.grant_incognito("allowed");
     let (mut sidecar, open) = desk.served(0).await;
     let agent = desk.open_incognito().await;
     let answer = agent.call("work.do", "c1", &args(1)).await.unwrap();
@@ -41,11 +48,147 @@ async fn nothing_of_an_incognito_run_is_stored_and_its_agent_gets_its_results() 
     check(&desk.estate.books, &desk.tool, &desk.estate.receipts);
 }
 
+/// The policy is told whether a run is incognito, and allows calls of such runs only.
+const ONLY_INCOGNITO: &str =
+    "package wicketgate.agent\nimport rego.v1\nallow if input.run.incognito\n";
+
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_may_be_incognito_whatever_it_asks_for() {
+async fn a_run_is_incognito_only_as_its_manifest_grants_it_and_the_policy_sees_it() {
+    // What the manifest says, what the run asks for, and whether it is incognito; `None`: refused.
+    let cases = [
+        ("", false, Some(false)),
+        ("", true, None),
+        ("forbidden", false, Some(false)),
+        ("forbidden", true, None),
+        ("allowed", false, Some(false)),
+        ("allowed", true, Some(true)),
+        ("required", false, Some(true)),
+        ("required", true, Some(true)),
+    ];
+    for grants in cases.chunks(2) {
+        let desk = Desk::sqlite().await;
+        desk.estate.bundle("1.0.0", ONLY_INCOGNITO, "policy");
+        if !grants[0].0.is_empty() {
+            desk.grant_incognito(grants[0].0);
+        }
+        let _sidecar = desk.estate.serve().await;
+        for (grant, asked, wanted) in grants {
+            let opened = desk.try_open_incognito(*asked).await;
+            let Some(incognito) = wanted else {
+                let refused = opened.err().unwrap();
+                let said = (refused.code.as_str(), refused.detail.as_str());
+                assert_eq!(said, ("manifest.mismatch", "manifest.incognito"), "{grant}");
+                assert!(refused.message.contains("spec.incognito"), "{refused:?}");
+                continue;
+            };
+            let agent = opened.unwrap();
+            let answer = agent.call("work.do", "c", &args(1)).await;
+            assert_eq!(answer.is_ok(), *incognito, "{grant} {asked}: {answer:?}");
+            let stored = desk.listed(&["--run", &agent.run]).len();
+            assert_eq!(stored == 0, *incognito, "{grant} {asked}: {stored} payloads");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_that_requires_what_it_forbids_is_refused_with_its_line() {
     let desk = Desk::sqlite().await;
-    desk.estate.configure(|c| c["retention"] = serde_json::json!({"incognito": ["test-agent"]}));
-    let (_sidecar, _agent) = desk.served(2).await;
-    assert_eq!(desk.listed(&[]).len(), 0);
-    assert!(!holds(&desk.raw(), IBAN));
+    let sign = |spec: &[(&str, serde_json::Value)]| {
+        let text = std::fs::read_to_string(desk.path("agent.yaml")).unwrap();
+        let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for (name, value) in spec {
+            manifest["spec"][name] = value.clone();
+        }
+        std::fs::write(desk.path("odd.yaml"), serde_json::to_string_pretty(&manifest).unwrap())
+            .unwrap();
+        desk.ask(&["manifest", "sign", "odd.yaml", "--key", &crate::sidecar::key("manifest")])
+    };
+    for word in ["forbiden", "Allowed", "", "yes"] {
+        let refused = sign(&[("incognito", word.into())]);
+        assert_ne!(refused.code, 0, "{word}");
+        assert!(refused.err.contains("`forbidden`, `allowed` or `required`"), "{refused:?}");
+    }
+    let record = serde_json::json!({"mode": "record"});
+    let refused = sign(&[("incognito", "required".into()), ("replay", record.clone())]);
+    assert!(refused.code != 0 && refused.err.contains("cannot be recorded"), "{refused:?}");
+    assert_eq!(sign(&[("incognito", "allowed".into()), ("replay", record)]).code, 0);
+}
+
+type Object = BTreeMap<String, serde_json::Value>;
+
+/// Arguments and others that are not the same: a value, a type, a member, an order, a spelling away.
+fn neighbours() -> Vec<(String, Vec<String>)> {
+    let value = prop_oneof![
+        any::<i32>().prop_map(serde_json::Value::from),
+        "[ -~]{0,12}".prop_map(serde_json::Value::from),
+        any::<bool>().prop_map(serde_json::Value::from),
+        Just(serde_json::Value::Null),
+    ];
+    let object = proptest::collection::btree_map("[a-z]{1,6}", value.clone(), 1..5);
+    let pair = (object, value, any::<prop::sample::Index>());
+    let mut runner = TestRunner::deterministic();
+    let others = |(object, value, at): (Object, serde_json::Value, prop::sample::Index)| {
+        let name = object.keys().nth(at.index(object.len())).unwrap().clone();
+        let changed = |change: &dyn Fn(&mut Object)| {
+            let mut other = object.clone();
+            change(&mut other);
+            serde_json::to_string(&other).unwrap()
+        };
+        let text = changed(&|_| {});
+        let all = [
+            changed(&|o| drop(o.insert(name.clone(), value.clone()))),
+            changed(&|o| drop(o.insert(name.clone(), serde_json::json!([o[&name]])))),
+            changed(&|o| drop(o.remove(&name))),
+            changed(&|o| drop(o.insert(format!("{name}x"), serde_json::Value::Null))),
+        ];
+        (text.clone(), all.into_iter().filter(|other| *other != text).collect())
+    };
+    (0..12).map(|_| others(pair.new_tree(&mut runner).unwrap().current())).collect()
+}
+
+/// Asks for each call, and then under the same ids for its neighbours, before and after a restart and with what
+/// was stored erased.
+pub async fn nothing_is_taken_for_another_call(desk: &Desk, from: &[&str]) {
+    desk.grant_incognito("allowed");
+    let mut sidecar = desk.estate.serve().await;
+    let calls = neighbours();
+    let (hidden, plain) = (desk.open_incognito().await, sidecar.open().await);
+    for agent in [&hidden, &plain] {
+        for (n, (args, _)) in calls.iter().enumerate() {
+            agent.call("work.do", &format!("c{n}"), args).await.unwrap();
+        }
+    }
+    let ran = desk.tool.count();
+    for erased in [false, true] {
+        for (n, (args, others)) in calls.iter().enumerate() {
+            let id = format!("c{n}");
+            for agent in [&hidden, &plain] {
+                for other in others {
+                    let refused = agent.call("work.do", &id, other).await.unwrap_err();
+                    assert_eq!(refused.code, "call.conflict", "{args} is not {other}");
+                }
+                let refused = agent.call("work.fail", &id, args).await.unwrap_err();
+                assert_eq!(refused.code, "call.conflict", "another tool: {args}");
+                match agent.call("work.do", &id, args).await {
+                    Ok(_) => assert!(!erased, "{args}"),
+                    Err(refused) => {
+                        assert_eq!(refused.code, "call.result_unavailable", "{args}");
+                        assert!(erased, "{refused:?}");
+                    }
+                }
+            }
+        }
+        if !erased {
+            sidecar.kill();
+            desk.erase(&[&["--run", plain.run.as_str()], from].concat());
+            sidecar = desk.estate.serve().await;
+        }
+    }
+    assert_eq!(desk.tool.count(), ran, "a call ran twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_with_other_bytes_is_a_conflict_whether_or_not_what_was_asked_is_kept() {
+    let desk = Desk::sqlite().await;
+    nothing_is_taken_for_another_call(&desk, &[]).await;
 }

@@ -79,8 +79,18 @@ async fn with_a_key_neither_the_database_nor_the_spool_holds_plain_text() {
 async fn nothing_of_an_incognito_run_is_in_the_database_or_the_spool() {
     let (db, _) = database().await;
     let desk = Desk::postgres(&db).await;
+    desk.grant_incognito("allowed");
     let _sidecar = desk.estate.serve().await;
     let agent = desk.open_incognito().await;
     assert!(agent.call("work.do", "c", &crate::desk::args(1)).await.unwrap().contains(IBAN));
     assert!(!holds(&stored(&desk, &db).await, IBAN));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_with_other_bytes_is_a_conflict_whether_or_not_what_was_asked_is_kept() {
+    let (db, eraser) = database().await;
+    let desk = Desk::postgres(&db).await;
+    std::fs::write(desk.path("eraser.url"), &eraser).unwrap();
+    let from = ["--eraser-url-file", "eraser.url"];
+    crate::incognito::nothing_is_taken_for_another_call(&desk, &from).await;
 }

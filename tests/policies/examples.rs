@@ -63,7 +63,7 @@ fn input() -> Value {
         "v": "wicketgate/input/1",
         "agent": {"id": "code-review-agent", "version": "1.0.0", "owner": "o", "labels": {},
                   "manifest": "sha256:00", "binding": "observed", "delegation": []},
-        "run": {"id": "r", "mode": "enforce", "opened_at": "2026-11-20T10:00:00.000Z", "calls": 0,
+        "run": {"id": "r", "mode": "enforce", "incognito": false, "opened_at": "2026-11-20T10:00:00.000Z", "calls": 0,
                 "errors": 0, "cost": 0, "labels": {}},
         "tool": {"name": "repo.read_file", "kind": "file.read", "tier": "T0", "read_only": true,
                  "definition": "sha256:00"},

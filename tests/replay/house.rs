@@ -124,6 +124,7 @@ impl House {
             "apiVersion": "wicketgate.dev/v1", "kind": "AgentManifest",
             "metadata": {"name": name, "version": "1.0.0", "owner": "tests@example.com"},
             "spec": {"status": "active",
+                "binding": {"minimum": "unclaimed"},
                 "model": {"provider": "example", "names": ["any", "gpt-5-mini"]},
                 "tools": [{"name": "look.up"}, {"name": "note.add"}, {"name": "wire.out"}],
                 "replay": replay,

@@ -105,7 +105,7 @@ fn a_recording_that_is_not_there_not_whole_or_of_another_manifest_is_no_beginnin
         (json!({"mode": "replay", "fork_at": 2}), "run.recording"),
         (
             json!({"mode": "replay", "recording": digest, "fork_at": 2, "incognito": true}),
-            "run.recording",
+            "manifest.incognito",
         ),
         (json!({"mode": "replay", "recording": digest}), "run.mode"),
     ];
@@ -113,7 +113,10 @@ fn a_recording_that_is_not_there_not_whole_or_of_another_manifest_is_no_beginnin
     let came = house.worked(&family(&json!(orders)));
     let wanted: Vec<String> = cases
         .iter()
-        .map(|(_, what)| format!("refused open run request.malformed {what}"))
+        .map(|(_, what)| match what.starts_with("manifest") {
+            true => format!("refused open run manifest.mismatch {what}"),
+            false => format!("refused open run request.malformed {what}"),
+        })
         .collect();
     assert_eq!(came.lines().collect::<Vec<_>>(), wanted);
     // Another version of the manifest is another agent.

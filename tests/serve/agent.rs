@@ -102,6 +102,22 @@ async fn the_listener_says_who_the_peer_is_and_the_caller_cannot() {
 }
 
 #[tokio::test]
+async fn silent_peers_keep_no_agent_out_on_either_listener() {
+    let served = serve().await;
+    let (mut sockets, mut streams) = (Vec::new(), Vec::new());
+    for _ in 0..200 {
+        sockets.push(UnixStream::connect(served.socket()).await.unwrap());
+        streams.push(tokio::net::TcpStream::connect(served.tcp).await.unwrap());
+    }
+    for channel in [served.by_socket().await, served.by_tcp().await] {
+        let refused = GateClient::new(channel).open_run(pb::OpenRunRequest::default()).await;
+        assert_eq!(refused.unwrap_err().code(), Code::Unauthenticated);
+    }
+    sockets[0].readable().await.unwrap();
+    assert!(sockets[0].try_read(&mut [0; 16]).is_ok_and(|read| read == 0), "its place was taken");
+}
+
+#[tokio::test]
 async fn without_a_run_token_no_method_but_open_run_gets_anywhere() {
     let served = serve().await;
     let mut gate = GateClient::new(served.by_socket().await);

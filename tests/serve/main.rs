@@ -1,6 +1,7 @@
 //! The edge over real sockets: what is served, to whom, and in which words it is refused.
 #![allow(
     clippy::unwrap_used,
+    clippy::disallowed_methods,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
@@ -17,6 +18,9 @@ mod traces;
 
 #[path = "../support/collector.rs"]
 mod collector;
+#[allow(dead_code, reason = "other tests ask it more")]
+#[path = "../support/waiting.rs"]
+mod waiting;
 
 use std::sync::{Arc, OnceLock};
 

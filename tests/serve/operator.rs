@@ -20,7 +20,7 @@ fn serve(connections_max: usize) -> Served {
     let (faces, tell, _) = faces();
     let addr = SocketAddr::from(([127, 0, 0, 1], 0));
     let hosts = vec!["gate.example".to_owned()];
-    let settings = Settings { addr, hosts, connections_max, tls: None };
+    let settings = Settings { addr, hosts, connections_max, ..Settings::default() };
     let shutdown = CancellationToken::new();
     let view = View { readiness: faces.readiness, metrics: faces.metrics };
     let running = operator::serve(settings, view, shutdown.clone()).unwrap();
@@ -90,7 +90,7 @@ async fn readiness_tells_the_truth_and_why() {
     let mut served = serve(8);
     let tell = served.tell.take().unwrap();
     let reasons = vec!["no policy bundle is loaded".to_owned()];
-    tell.send(Readiness { ready: false, reasons, notes: Vec::new() }).unwrap();
+    tell.send(Readiness { reasons, ..Readiness::default() }).unwrap();
     let answer = served.ask("GET /readyz", "Host: localhost\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
     let body = r#"{"notes":[],"ready":false,"reasons":["no policy bundle is loaded"]}"#;
@@ -99,7 +99,7 @@ async fn readiness_tells_the_truth_and_why() {
     assert!(answer.ends_with("not ready\nno policy bundle is loaded\n"), "{answer}");
 
     let notes = vec!["server `github`: starting again".to_owned()];
-    tell.send(Readiness { ready: true, reasons: Vec::new(), notes }).unwrap();
+    tell.send(Readiness { ready: true, notes, ..Readiness::default() }).unwrap();
     let answer = served.ask("GET /readyz", "Host: localhost\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 200"), "a note takes nothing away: {answer}");
     let body = r#"{"notes":["server `github`: starting again"],"ready":true,"reasons":[]}"#;
@@ -116,27 +116,17 @@ async fn readiness_tells_the_truth_and_why() {
 }
 
 #[tokio::test]
-async fn a_connection_over_the_limit_is_closed_and_the_next_one_is_served() {
+async fn a_newcomer_takes_the_place_of_a_silent_one_and_is_served() {
     let served = serve(1);
-    let mut first = TcpStream::connect(served.addr).await.unwrap();
-    let request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    first.write_all(request).await.unwrap();
-    assert!(first.read(&mut [0; 256]).await.unwrap() > 0);
-
-    let mut second = TcpStream::connect(served.addr).await.unwrap();
-    let closed = second.read(&mut [0; 16]).await;
-    assert!(closed.is_err() || closed.is_ok_and(|read| read == 0));
-
-    // The place is free once the first connection's end was seen, some time after it hung up.
-    drop(first);
-    loop {
-        let mut third = TcpStream::connect(served.addr).await.unwrap();
-        let mut answer = [0; 15];
-        if third.write_all(request).await.is_ok() && third.read_exact(&mut answer).await.is_ok() {
-            assert_eq!(&answer, b"HTTP/1.1 200 OK");
-            break;
-        }
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        silent.push(TcpStream::connect(served.addr).await.unwrap());
     }
+    let answer = served.ask("GET /livez", "Host: localhost\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // The first ones went for the last ones.
+    let closed = silent[0].read(&mut [0; 16]).await;
+    assert!(closed.is_err() || closed.is_ok_and(|read| read == 0));
 }
 
 #[tokio::test]
@@ -145,4 +135,80 @@ async fn shutdown_closes_the_door() {
     served.shutdown.cancel();
     tokio::task::spawn_blocking(|| served.running.join()).await.unwrap();
     assert!(TcpStream::connect(served.addr).await.is_err());
+}
+
+#[tokio::test]
+async fn whether_agents_can_be_let_at_it_is_told_apart_from_whether_it_is_ready() {
+    let mut served = serve(8);
+    let tell = served.tell.take().unwrap();
+    for (started, ready) in [(false, false), (true, false), (true, true)] {
+        let reasons = if ready { Vec::new() } else { vec!["ledger: failing: away".to_owned()] };
+        tell.send(Readiness { started, ready, reasons, ..Readiness::default() }).unwrap();
+        for (path, so) in [("/startupz", started), ("/readyz", ready)] {
+            let answer = served.ask(&format!("GET {path}"), "Host: localhost\r\n").await;
+            let status = if so { "HTTP/1.1 200" } else { "HTTP/1.1 503" };
+            assert!(answer.starts_with(status), "{path}: {answer}");
+            assert_eq!(answer.contains("ledger: failing: away"), !so, "{path}: {answer}");
+        }
+        let plain = "Host: localhost\r\nAccept: text/plain\r\n";
+        let answer = served.ask("GET /startupz", plain).await;
+        assert_eq!(answer.contains("not started"), !started, "{answer}");
+    }
+    drop(tell);
+    let answer = served.ask("GET /startupz", "Host: localhost\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+}
+
+/// One request on the operators' socket.
+async fn on_socket(path: &std::path::Path) -> String {
+    let mut stream = tokio::net::UnixStream::connect(path).await.unwrap();
+    let request = b"GET /readyz HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+/// Which address is taken makes no difference: one of IPv4, one of IPv6, and every address of the machine.
+#[tokio::test]
+async fn an_address_that_another_process_holds_is_told_and_taken_once_it_is_free_and_the_socket_answers_meanwhile()
+ {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    for place in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0"] {
+        let dir = tempfile::tempdir().unwrap();
+        let thief = std::net::TcpListener::bind(place).unwrap();
+        let addr = thief.local_addr().unwrap();
+        let socket = dir.path().join("operator.sock");
+        let (faces, tell, _) = faces();
+        let view = View { readiness: faces.readiness, metrics: faces.metrics };
+        let settings =
+            Settings { addr, socket: Some(socket.clone()), patient: true, ..Settings::default() };
+        let shutdown = CancellationToken::new();
+        let impatient = Settings { patient: false, socket: None, ..settings.clone() };
+        let refused = operator::serve(impatient, view.clone(), CancellationToken::new());
+        assert!(refused.unwrap_err().to_string().contains("cannot listen on"), "{place}");
+        let running = operator::serve(settings, view, shutdown.clone()).unwrap();
+        assert_eq!(running.address(), addr);
+        let why = running.hindered().reason().unwrap();
+        assert!(why.contains(&format!("`{addr}`")) && why.contains("trying again"), "{why}");
+        crate::waiting::until("the socket", || async {
+            socket.exists() && on_socket(&socket).await.starts_with("HTTP/1.1 503")
+        })
+        .await;
+        let mode = socket.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "nobody but this user connects");
+        tell.send(Readiness { ready: true, ..Readiness::default() }).unwrap();
+        assert!(on_socket(&socket).await.starts_with("HTTP/1.1 200"));
+        drop(thief);
+        crate::waiting::until("the address", || async { running.hindered().reason().is_none() })
+            .await;
+        let port = addr.port();
+        let reached =
+            if addr.is_ipv6() { format!("[::1]:{port}") } else { format!("127.0.0.1:{port}") };
+        assert!(TcpStream::connect(reached).await.is_ok(), "{place}");
+        shutdown.cancel();
+        tokio::task::spawn_blocking(|| running.join()).await.unwrap();
+        assert!(!socket.exists(), "left behind");
+    }
 }

@@ -28,6 +28,7 @@ fn full() -> Problem {
     fault.expires = Some(Timestamp::from_millis(1_790_000_000_123));
     fault.retry_after = Some(Duration::from_millis(1500));
     fault.receipt = Some(Receipt {
+        binding: Some(wicketgate::domain::tier::Binding::Claimed),
         origin: Arc::from("gate.example/log"),
         chain: ChainId::from_bytes([0xab; 16]),
         seq: 41,

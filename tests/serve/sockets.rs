@@ -10,7 +10,7 @@ async fn the_kernel_says_who_is_there() {
     let path = folder.path().join("agent.sock");
     let listener = listener::socket(&path).await.unwrap();
     let (client, accepted) = tokio::join!(UnixStream::connect(&path), listener.accept());
-    let (_, peer) = accepted.unwrap();
+    let (_, peer, _) = accepted.unwrap();
     client.unwrap();
     assert_eq!(peer.listener, "uds");
     assert_eq!(peer.uid, Some(rustix::process::getuid().as_raw()));

@@ -9,10 +9,11 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use wicketgate::approval::{Approval, Word};
+use wicketgate::approval::proposal::Proposer;
+use wicketgate::approval::{Approval, Signed, Word};
 use wicketgate::domain::id::{CallId, RunId};
 use wicketgate::enforce::{
-    Bounds, CallRequest, Checker, Counts, Heard, Parties, Refused, Run, Said, Thread,
+    Bounds, CallRequest, Checker, Counts, Heard, Other, Parties, Refused, Run, Said, Thread,
 };
 use wicketgate::ledger::hold::Hold;
 use wicketgate::limits;
@@ -40,6 +41,24 @@ impl Checker for Words {
         let key = "SHA256:sim".into();
         let approval = Approval { subject: name.into(), roles: Vec::new(), key };
         Ok(Counts { approval, word, signers: None, signature: "-".into() })
+    }
+
+    /// Believes whoever says `modify NAME`.
+    fn propose(
+        &self,
+        _hold: &Hold,
+        _parties: &Parties,
+        said: &Said<'_>,
+        _arguments: &[u8],
+    ) -> Result<Proposer, Refused> {
+        let name = said.statement.strip_prefix("modify ").ok_or_else(|| Refused {
+            detail: "approval.statement".into(),
+            message: "no proposal".into(),
+        })?;
+        let key = "SHA256:sim".into();
+        let approval = Approval { subject: name.into(), roles: Vec::new(), key };
+        let signed = Signed { statement: said.statement.into(), signature: "-".into() };
+        Ok(Proposer { approval, signers: None, signed: Some(signed) })
     }
 }
 
@@ -234,7 +253,7 @@ fn a_modified_call_is_a_new_one_that_is_judged_again() {
         let held = json!({"policy": "hold", "n": 1});
         ask(&life, &run, "c", held.clone()).await;
         let id = CallId::parse("c").unwrap();
-        let other = |args: &'static str| life.road.modify(run.id(), &id, args);
+        let other = |args: &'static str| life.road.modify(run.id(), &id, by("bob", args));
         let wrong = other("{").await.unwrap().unwrap_err();
         assert_eq!(wrong.code.as_str(), "request.malformed");
         assert_eq!(
@@ -243,15 +262,78 @@ fn a_modified_call_is_a_new_one_that_is_judged_again() {
             "nothing changed"
         );
         let new = other(r#"{"policy":"hold","n":2}"#).await.unwrap().unwrap();
-        assert_eq!(new.as_str(), "c.m1");
+        assert_eq!((new.id.as_str(), new.call), ("c.m1", "held"));
         assert_eq!(ask(&life, &run, "c", held).await, "call.cancelled");
         assert_eq!(say(&life, &run, "c", "approve ann").await, "not held");
         let changed = json!({"policy": "hold", "n": 2});
         assert_eq!(ask(&life, &run, "c.m1", changed.clone()).await, "call.held sim.rule");
+        assert_eq!(say(&life, &run, "c.m1", "approve bob").await, "approval.self");
+        assert_eq!(say(&life, &run, "c.m1", "approve Bob").await, "approval.self");
         assert_eq!(say(&life, &run, "c.m1", "approve ann").await, "authorized");
         assert_eq!(ask(&life, &run, "c.m1", changed).await, "ok");
         assert_eq!(executions(&world, &run, "c"), 0);
     });
+}
+
+/// What a policy may say of the new arguments, and what the proposer is told. Nothing of it runs before somebody
+/// else has approved it.
+#[test]
+fn whatever_the_policy_says_of_new_arguments_the_proposer_alone_never_lets_them_run() {
+    let table = [
+        (r#"{"policy":"hold","n":2}"#, "held", "call.held sim.rule"),
+        (r#"{"n":2}"#, "held", "call.held approval.modified"),
+        (r#"{"policy":"deny","n":2}"#, "denied", "policy.denied sim.rule"),
+    ];
+    for (args, told, answered) in table {
+        on_a_good_day(async |world| {
+            let life = world.start(true).await;
+            let run = open(&world, &life).await;
+            ask(&life, &run, "c", json!({"policy": "hold", "n": 1})).await;
+            let id = CallId::parse("c").unwrap();
+            let new = life.road.modify(run.id(), &id, by("bob", args)).await.unwrap().unwrap();
+            assert_eq!(new.call, told, "{args}");
+            let args: Value = serde_json::from_str(args).unwrap();
+            assert_eq!(ask(&life, &run, "c.m1", args.clone()).await, answered);
+            // Changed once more, by the same person: still nobody else.
+            if told == "held" {
+                assert_eq!(say(&life, &run, "c.m1", "approve bob").await, "approval.self");
+                let again = CallId::parse("c.m1").unwrap();
+                let text: &'static str = args.to_string().leak();
+                let again = life.road.modify(run.id(), &again, by("bob", text)).await;
+                assert_eq!(again.unwrap().unwrap().call, "held");
+                assert_eq!(say(&life, &run, "c.m1.m1", "approve bob").await, "approval.self");
+                assert_eq!(say(&life, &run, "c.m1.m1", "approve ann").await, "authorized");
+                assert_eq!(ask(&life, &run, "c.m1.m1", args).await, "ok");
+            }
+            assert_eq!(executions(&world, &run, "c.m1"), 0);
+        });
+    }
+}
+
+#[test]
+fn what_is_no_signed_proposal_changes_nothing() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let run = open(&world, &life).await;
+        let held = json!({"policy": "hold"});
+        ask(&life, &run, "c", held.clone()).await;
+        let id = CallId::parse("c").unwrap();
+        for statement in ["approve bob", "", "modify"] {
+            let other = Other { statement, ..by("bob", r#"{"n":2}"#) };
+            let refused = life.road.modify(run.id(), &id, other).await.unwrap().unwrap_err();
+            assert_eq!(refused.code.as_str(), "operator.forbidden");
+            assert_eq!(ask(&life, &run, "c", held.clone()).await, "call.held sim.rule");
+        }
+        // Refused by somebody: only to be denied.
+        assert_eq!(say(&life, &run, "c", "refuse ann").await, "denied");
+        let late = life.road.modify(run.id(), &id, by("bob", r#"{"n":2}"#)).await;
+        assert_eq!(late.unwrap().unwrap_err().code.as_str(), "call.not_found");
+    });
+}
+
+/// Other arguments, proposed by this person.
+fn by(name: &'static str, arguments: &'static str) -> Other<'static> {
+    Other { arguments, statement: format!("modify {name}").leak(), signature: "-" }
 }
 
 #[test]
@@ -302,7 +384,8 @@ fn a_modified_call_that_may_not_be_asked_leaves_the_held_one_as_it_is() {
             ask(&life, &run, "d", json!({"policy": "deny"})).await,
             "policy.denied sim.rule"
         );
-        let other = life.road.modify(run.id(), &CallId::parse("c").unwrap(), r#"{"n":2}"#).await;
+        let id = CallId::parse("c").unwrap();
+        let other = life.road.modify(run.id(), &id, by("bob", r#"{"n":2}"#)).await;
         assert_eq!(other.unwrap().unwrap_err().detail, "limit.tool_suspended");
         assert_eq!(ask(&life, &run, "c", held.clone()).await, "call.held sim.rule");
         assert_eq!(say(&life, &run, "c", "approve ann").await, "authorized");

@@ -79,14 +79,8 @@ impl World {
         let opened = tokio::select! {
             biased;
             opened = life.road.open_run(&caller, opening) => opened.ok()?,
-            () = life.dead.cancelled() => {
-                self.book.lock().open_vanished = true;
-                return None;
-            }
-            () = vanish(hang_up) => {
-                self.book.lock().open_vanished = true;
-                return None;
-            }
+            () = life.dead.cancelled() => return None,
+            () = vanish(hang_up) => return None,
         };
         let mut book = self.book.lock();
         let book = &mut *book;

@@ -1,9 +1,9 @@
 //! The whole road and its ledger under seeded faults, with paused time.
 //!
 //! One seed is one world: a store, processes that crash and restart on it, callers, faults. After
-//! each world the store's bytes are read from the first (`checks`). 200 seeds by default;
-//! `WICKETGATE_SEEDS=10000 cargo test --test simulation` for more, `WICKETGATE_FIRST=201` to begin
-//! elsewhere, `WICKETGATE_SEED=7` for one.
+//! each world the store's bytes are read from the first (`checks`). 500 seeds by default, others every day;
+//! the run prints the first. `WICKETGATE_SEEDS=10000 cargo test --test simulation` for more,
+//! `WICKETGATE_FIRST=201` to begin at one, `WICKETGATE_SEED=7` for one alone.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -59,6 +59,12 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
+/// The first seed of the day: the same all day long, so that a failure is met again.
+fn first_of_today() -> u64 {
+    let since = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970");
+    1 + since.as_secs() / 86_400 % 20_000 * 500
+}
+
 fn quiet() {
     std::panic::set_hook(Box::new(|panic| {
         let text = panic.to_string();
@@ -103,13 +109,14 @@ fn the_road_keeps_its_promises_under_seeded_faults() {
     quiet();
     let kept =
         include_str!("seeds.txt").lines().filter_map(|l| l.split('#').next()?.trim().parse().ok());
-    let first = number("WICKETGATE_FIRST").unwrap_or(1);
+    let first = number("WICKETGATE_FIRST").unwrap_or_else(first_of_today);
     let seeds: Vec<u64> = match number("WICKETGATE_SEED") {
         Some(seed) => vec![seed],
         None => {
-            kept.chain((first..).take(number("WICKETGATE_SEEDS").unwrap_or(200) as usize)).collect()
+            kept.chain((first..).take(number("WICKETGATE_SEEDS").unwrap_or(500) as usize)).collect()
         }
     };
+    println!("first seed {first}");
     let (next, reports) = (AtomicU64::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let running = Mutex::new(BTreeMap::new());

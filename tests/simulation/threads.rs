@@ -1,6 +1,7 @@
 //! Implicit runs on good days: who shares one, and what ends one.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -9,7 +10,7 @@ use wicketgate::domain::call::Auth;
 use wicketgate::enforce::{CallRequest, Opening, Thread};
 use wicketgate::identity::Caller;
 
-use crate::world::{HOLD, IDLE, Life, World};
+use crate::world::{HOLD, IDLE, Life, RUN_IDLE, World};
 
 pub fn on_a_good_day<F: Future<Output = ()>>(story: impl FnOnce(Arc<World>) -> F) {
     let runtime =
@@ -74,7 +75,7 @@ fn many_first_calls_at_once_open_one_run() {
         let data = opened(&world, &all[0]);
         assert_eq!(data["implicit"], "named");
         assert_eq!(data["thread"], "a");
-        assert_eq!(data["binding"], "claimed");
+        assert_eq!(data["binding"], "unclaimed");
         assert_eq!(data["model"], "", "nothing is claimed for an agent that claims nothing");
         assert_eq!(life.road.load().0, 2);
     });
@@ -232,5 +233,79 @@ fn after_a_crash_named_threads_go_on_and_sessions_are_over() {
         assert_eq!(sealed(&world, &before[2]), "session_lost");
         tokio::time::sleep(HOLD + IDLE + Duration::from_millis(300)).await;
         assert_eq!(sealed(&world, &before[0]), "idle", "it is watched again");
+    });
+}
+
+/// Whoever opened it hung up, was answered `ledger.unknown`, or lost its token: to the next life they look alike.
+#[test]
+fn a_run_whose_token_reached_nobody_is_closed_also_by_the_next_life() {
+    on_a_good_day(async |world| {
+        for dies in [false, true] {
+            let mut life = world.start(true).await;
+            {
+                let caller = world.caller();
+                let opening = Opening { model: "m".into(), ..Opening::default() };
+                let mut opening = std::pin::pin!(life.road.open_run(&caller, opening));
+                assert!(futures_util::poll!(opening.as_mut()).is_pending());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert_eq!(life.road.load().0, 1, "it is on the books, and nobody has its token");
+            if dies {
+                life.dead.cancel();
+                life = world.start(true).await;
+                assert_eq!(life.road.load().0, 1);
+            }
+            let run = life.road.open_runs()[0].id().to_string();
+            tokio::time::sleep(RUN_IDLE + Duration::from_millis(100)).await;
+            assert_eq!((life.road.load().0, &*sealed(&world, &run)), (0, "idle"), "dies: {dies}");
+            life.dead.cancel();
+        }
+    });
+}
+
+#[test]
+fn a_run_that_was_opened_by_name_stays_open_as_long_as_something_is_asked_of_it() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        let known = world.open(&life, None).await.unwrap();
+        for n in 0..3 {
+            tokio::time::sleep(RUN_IDLE * 3 / 4).await;
+            let request = CallRequest {
+                tool: "t.read".into(),
+                arguments: b"{}".to_vec(),
+                call_id: format!("c{n}"),
+                traceparent: None,
+            };
+            assert!(matches!(world.ask(&life, &known, &request, None).await, Some(Ok(_))));
+        }
+        assert_eq!(sealed(&world, &known.run), "");
+        tokio::time::sleep(RUN_IDLE + Duration::from_millis(100)).await;
+        assert_eq!(sealed(&world, &known.run), "idle");
+    });
+}
+
+/// Two agents, 40 places: half of them are set aside, 10 for each.
+#[test]
+fn an_agent_that_opens_runs_without_end_leaves_others_their_share_also_after_a_restart() {
+    on_a_good_day(async |world| {
+        world.open_runs_max.store(40, Ordering::Relaxed);
+        let mut life = world.start(true).await;
+        let other = Caller { manifest: Arc::clone(&world.helper), ..world.caller() };
+        let (mut greedy, mut modest) = (0, 0);
+        for _ in 0..2 {
+            let opened = join_all((0..100).map(|_| world.open(&life, None))).await;
+            greedy += opened.into_iter().flatten().count();
+            for n in 0..5 {
+                let thread = named(&format!("modest-{modest}-{n}"));
+                let asked = life.road.implicit_run(&other, &thread, Opening::default());
+                assert!(asked.await.is_ok(), "{greedy} runs of another agent are open");
+            }
+            modest += 5;
+            life.dead.cancel();
+            life = world.start(true).await;
+        }
+        assert!(greedy >= 30, "{greedy}");
+        let refused = world.open(&life, None).await;
+        assert!(refused.is_none(), "no more than there are");
     });
 }

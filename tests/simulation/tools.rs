@@ -154,6 +154,7 @@ fn granted(tool: &str) -> Arc<Callers> {
         "apiVersion: wicketgate.dev/v1\nkind: AgentManifest\n\
          metadata: {{name: agent, version: 1.0.0, owner: tests@example.com}}\n\
          spec:\n  status: active\n  model: {{provider: none, names: [m]}}\n  instructions: []\n\
+         \x20 binding: {{minimum: unclaimed}}\n\
          \x20 tools: [{{name: {tool}, tier: T1}}]\n\
          \x20 validity: {{not_before: 1970-01-01T00:00:00Z, not_after: 2090-01-01T00:00:00Z}}\n"
     );

@@ -35,6 +35,7 @@ pub const TOOL_TIMEOUT: Duration = Duration::from_millis(400);
 pub const LEASE_TERM: Duration = Duration::from_secs(2);
 pub const HOLD: Duration = Duration::from_secs(1);
 pub const IDLE: Duration = Duration::from_secs(2);
+pub const RUN_IDLE: Duration = Duration::from_secs(6);
 
 /// What is known of one call from outside: what was asked, what ran, what was told.
 #[derive(Default)]
@@ -57,7 +58,6 @@ pub struct Book {
     pub flaws: Vec<String>,
     /// Runs somebody knows, or hung up on while opening.
     pub opened: BTreeSet<String>,
-    pub open_vanished: bool,
     /// Every thread somebody asked for.
     pub threads: BTreeSet<Thread>,
     pub answers: BTreeMap<String, u64>,
@@ -81,6 +81,7 @@ pub struct World {
     /// Every process that was ever started.
     processes: Mutex<Vec<CancellationToken>>,
     pub in_flight_max: AtomicUsize,
+    pub open_runs_max: AtomicUsize,
     /// What lives that are born from now on have beyond their manifests.
     pub bounds: Mutex<Bounds>,
 }
@@ -142,6 +143,7 @@ impl World {
             lives: AtomicU64::new(0),
             processes: Mutex::default(),
             in_flight_max: AtomicUsize::new(in_flight_max),
+            open_runs_max: AtomicUsize::new(20_000),
             bounds: Mutex::default(),
             dice: Mutex::new(dice),
         })
@@ -211,9 +213,11 @@ impl World {
         let road = Road::new(
             enforce::Settings {
                 in_flight_max: self.in_flight_max.load(Ordering::Relaxed),
+                open_runs_max: self.open_runs_max.load(Ordering::Relaxed),
                 bounds: self.bounds.lock().clone(),
                 hold: HOLD,
                 idle: IDLE,
+                run_idle: RUN_IDLE,
                 settle_wait: SETTLE_WAIT,
                 reject_period: Duration::from_millis(900),
                 judge_apart: false,

@@ -17,7 +17,9 @@ use wicketgate::domain::prepared::ToolFacts;
 use wicketgate::domain::tier::Tier;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{self, Road};
-use wicketgate::identity::manifest::{Grant, Limits, Manifest, Mode, Replay, Status};
+use wicketgate::identity::manifest::{
+    Acceptance, Grant, Incognito, Limits, Manifest, Mode, Replay, Status,
+};
 use wicketgate::identity::token::RunTokens;
 use wicketgate::ledger::spool::NoJournal;
 use wicketgate::ledger::store::LedgerStore;
@@ -94,6 +96,8 @@ pub fn manifest(tools: Vec<Grant>) -> Manifest {
         instructions: Vec::new(),
         delegates: Vec::new(),
         replay: Replay::default(),
+        incognito: Incognito::default(),
+        binding: Acceptance::default(),
         policy_agent: None,
         tools,
         limits: Limits::default(),

@@ -118,6 +118,10 @@ pub fn leftovers(tree: &[Source]) -> Vec<String> {
 /// Tests that may sleep, and what they wait for that cannot be waited for otherwise.
 const SLEEPERS: &[(&str, &str)] = &[
     (
+        "tests/operator/crowd.rs",
+        "a stranger's five seconds have to pass: the other process tells nobody that it kept a connection",
+    ),
+    (
         "tests/support/waiting.rs",
         "another process tells nobody when it is ready: it is asked again",
     ),

@@ -42,7 +42,7 @@ async fn the_limit_of_open_files_is_raised_to_what_is_configured_and_one_that_ca
     let estate = Estate::sqlite(&tool);
     estate.configure(|config| config["limits"]["in_flight_max"] = json!(100));
     for (limits, now, said) in
-        [("--nofile=256:4096", "1444", false), ("--nofile=256:300", "300", true)]
+        [("--nofile=256:4096", "1572", false), ("--nofile=256:300", "300", true)]
     {
         let mut sidecar = estate.start_under(&["prlimit", limits]);
         sidecar.ready().await;

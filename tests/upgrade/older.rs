@@ -30,7 +30,14 @@ pub fn furnish(estate: &Estate, left: &str, tool: &Tool) {
             tool["http"]["url"] = format!("http://127.0.0.1:{port}/do").into();
         }
         config["agents"][0]["callers"][0]["uid"] = rustix::process::getuid().as_raw().into();
+        config["trust"]["policy_keys"] = serde_json::json!(["signer.pem.pub"]);
     });
+    // The composition library is part of what a policy's signer signs, and this build has another one. Who signed for the
+    // older build is not here, so somebody else does.
+    done(estate, &["keygen", "--out", "signer.pem"]);
+    let newer = r#"{"name":"test","version":"1.0.1"}"#;
+    std::fs::write(estate.path("bundle/bundle.json"), newer).unwrap();
+    done(estate, &["policy", "sign", "bundle", "--key", "signer.pem"]);
 }
 
 /// Copies everything, readable by its owner alone: a checkout does not keep the mode of a key.
@@ -74,11 +81,11 @@ pub fn done(estate: &Estate, args: &[&str]) -> String {
 /// The trust roots of an auditor who knew the older gate, in a file.
 pub fn trust(estate: &Estate) -> String {
     let kept = std::fs::read_dir(estate.path("state/artifacts/policy")).unwrap();
-    let name = kept.map(|one| one.unwrap().path()).next().unwrap();
-    let digest = name.file_stem().unwrap().to_str().unwrap();
-    let text = format!(
-        "evidence-key evidence.pub\nmanifest-key manifest.pub\nenrolment-key state/enrolment.key.pub\npolicy sha256:{digest}\n"
-    );
+    let mut text = "evidence-key evidence.pub\nmanifest-key manifest.pub\nenrolment-key state/enrolment.key.pub\n".to_owned();
+    for name in kept.map(|one| one.unwrap().path()) {
+        let digest = name.file_stem().unwrap().to_str().unwrap();
+        text.push_str(&format!("policy sha256:{digest}\n"));
+    }
     std::fs::write(estate.path("trust.txt"), text).unwrap();
     "trust.txt".to_owned()
 }

@@ -46,6 +46,7 @@ fn server(name: &str, transport: Transport, timeout: Duration) -> Server {
         result_bytes_max: 1 << 20,
         tools: BTreeMap::new(),
         binding: Digest::of(&[name.as_bytes()]),
+        files: OnceLock::new(),
     }
 }
 

@@ -107,3 +107,13 @@ fn its_help_names_the_same_options() {
     };
     assert!(theirs.iter().all(|line| named(&ours, line)), "{ours:?}\n{theirs:?}");
 }
+
+#[test]
+fn both_print_the_guide_and_need_no_bundle_for_it() {
+    let guide = text(Command::new(small()).arg("guide"));
+    assert_eq!(text(Command::new(large()).args(["evidence", "guide"])), guide);
+    assert_eq!(guide, wicketgate::evidence::guide::GUIDE);
+    // Beside the options of a verification it is a mistake.
+    let both = output(Command::new(small()).args(["guide", "--trust", "x"]));
+    assert_eq!(both.status.code(), Some(64));
+}

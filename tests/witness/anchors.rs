@@ -180,7 +180,7 @@ fn unverifiable(report: &Report, id: &str, missing: &str) {
 fn a_chain_in_a_fleet_log_that_a_quorum_cosigned_is_witnessed() {
     let report = Case::new().report();
     valid(&report, "F1", "entries of `wicketgate.dev/default/fleet`");
-    valid(&report, "L2", "2 of 3 witnesses, 2 are asked for");
+    valid(&report, "W1", "2 of 3 witnesses, 2 are asked for");
     // The quorum had seen it when its second witness had.
     let by = Timestamp::from_millis((BASE + 100) * 1000);
     valid(&report, "C1", &format!("entries by {by}"));
@@ -194,11 +194,11 @@ fn what_the_trust_file_does_not_ask_for_is_not_proven_and_no_failure() {
     case.trust = desk::trust();
     let report = case.report();
     assert_eq!((report.exit_code(), report.level()), (0, Some(1)), "{}", report.to_text());
-    assert!(report.outcome("F1").is_none() && report.outcome("L2").is_none());
+    assert!(report.outcome("F1").is_none() && report.outcome("W1").is_none());
     assert!(report.not_proven.iter().any(|item| item.contains("names no fleet key")));
     // Witnesses without the log they are to have seen are a trust file that cannot be followed.
     case.trust.witnesses = vec![witness(1)];
-    unverifiable(&case.report(), "L2", "names no fleet key");
+    unverifiable(&case.report(), "W1", "names no fleet key");
 }
 
 #[test]
@@ -207,18 +207,18 @@ fn what_is_asked_for_and_not_there_is_unverifiable() {
     case.change = Box::new(|_, files| files.0.retain(|name, _| !name.starts_with("fleet/")));
     let report = case.report();
     unverifiable(&report, "F1", "no fleet log");
-    unverifiable(&report, "L2", "does not hold");
+    unverifiable(&report, "W1", "does not hold");
     // C-05.
     let mut case = Case::new();
     case.cosigned.clear();
-    unverifiable(&case.report(), "L2", "0 of 3 witnesses, 2 are asked for");
+    unverifiable(&case.report(), "W1", "0 of 3 witnesses, 2 are asked for");
     case.cosigned = vec![(1, 1, 60)];
-    unverifiable(&case.report(), "L2", "1 of 3 witnesses");
+    unverifiable(&case.report(), "W1", "1 of 3 witnesses");
     case.trust.quorum = Some(1);
     assert_eq!(case.report().level(), Some(3));
     case.trust.quorum = None;
     case.cosigned = vec![(1, 1, 60), (2, 2, 60)];
-    unverifiable(&case.report(), "L2", "2 of 3 witnesses, 3 are asked for");
+    unverifiable(&case.report(), "W1", "2 of 3 witnesses, 3 are asked for");
 }
 
 /// W-04.
@@ -228,9 +228,9 @@ fn one_key_under_two_names_is_one_witness() {
     let twin = VerifierKey::witness("witness.example/2", key(1).public());
     case.trust.witnesses = vec![witness(1), twin];
     case.cosigned = vec![(1, 1, 60), (2, 1, 61)];
-    unverifiable(&case.report(), "L2", "1 of 1 witnesses, 2 are asked for");
+    unverifiable(&case.report(), "W1", "1 of 1 witnesses, 2 are asked for");
     case.trust.quorum = None;
-    valid(&case.report(), "L2", "1 of 1 witnesses, 1 are asked for");
+    valid(&case.report(), "W1", "1 of 1 witnesses, 1 are asked for");
 }
 
 /// W-05.
@@ -238,16 +238,16 @@ fn one_key_under_two_names_is_one_witness() {
 fn a_cosignature_from_before_what_it_vouches_for_or_from_the_future_does_not_count() {
     let mut case = Case::new();
     case.cosigned = vec![(1, 1, 60), (2, 2, -301)];
-    unverifiable(&case.report(), "L2", "1 of 3 witnesses, 2 are asked for; 1 not counted");
+    unverifiable(&case.report(), "W1", "1 of 3 witnesses, 2 are asked for; 1 not counted");
     case.cosigned = vec![(1, 1, 60), (2, 2, -299)];
     assert_eq!(case.report().level(), Some(3));
     case.trust.now = Some(Timestamp::from_millis((BASE + 1000) * 1000));
     case.cosigned = vec![(1, 1, 60), (2, 2, 1301)];
-    unverifiable(&case.report(), "L2", "1 not counted");
+    unverifiable(&case.report(), "W1", "1 not counted");
     case.cosigned = vec![(1, 1, 60), (2, 2, 1299)];
     assert_eq!(case.report().level(), Some(3));
     case.trust.skew_ms = 10_000;
-    unverifiable(&case.report(), "L2", "1 not counted");
+    unverifiable(&case.report(), "W1", "1 not counted");
 }
 
 /// C-06 and C-07.
@@ -265,7 +265,7 @@ fn a_forged_cosignature_and_one_of_an_older_head_are_refused() {
             "\u{2014} witness.example/3 ",
         );
     });
-    assert_eq!(case.report().outcome("L2").unwrap().word(), "UNVERIFIABLE");
+    assert_eq!(case.report().outcome("W1").unwrap().word(), "UNVERIFIABLE");
     let mut case = Case::new();
     case.change = Box::new(|case, files| {
         let head = case.fleet_head();
@@ -274,10 +274,10 @@ fn a_forged_cosignature_and_one_of_an_older_head_are_refused() {
         let pasted = pasted.lines().last().unwrap();
         files.put("fleet/checkpoint.txt", format!("{}{pasted}\n", case.note(&head, &[(1, 1, 60)])));
     });
-    invalid(&case.report(), "L2", "does not verify");
+    invalid(&case.report(), "W1", "does not verify");
     let mut case = Case::new();
     case.cosigned = vec![(1, 1, 60), (1, 1, 61), (2, 2, 60)];
-    invalid(&case.report(), "L2", "two signatures by one key");
+    invalid(&case.report(), "W1", "two signatures by one key");
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn what_others_saw_before_the_fleet_log_went_on_stays_witnessed_and_the_rest_is_
     let two = [(1, 1, 100), (2, 2, 60)];
     let report = went_on(first + 2, &two, &whole);
     let said = format!("2 of 3 witnesses, 2 are asked for; on the head of {} entries", first + 2);
-    valid(&report, "L2", &said);
+    valid(&report, "W1", &said);
     assert_eq!((report.exit_code(), report.level()), (0, Some(3)), "{}", report.to_text());
     let (from, to) = (first + 2, first + 3);
     let unseen = format!(
@@ -428,9 +428,9 @@ fn what_others_saw_before_the_fleet_log_went_on_stays_witnessed_and_the_rest_is_
     );
     assert!(report.not_proven.iter().any(|item| item.starts_with(&unseen)), "{}", report.to_text());
     // A head without the chain's head, with too few cosignatures, or with none.
-    unverifiable(&went_on(first + 1, &two, &whole), "L2", "0 of 3 witnesses");
-    unverifiable(&went_on(first + 2, &two[..1], &whole), "L2", "0 of 3 witnesses");
-    unverifiable(&went_on(first + 2, &[], &whole), "L2", "0 of 3 witnesses");
+    unverifiable(&went_on(first + 1, &two, &whole), "W1", "0 of 3 witnesses");
+    unverifiable(&went_on(first + 2, &two[..1], &whole), "W1", "0 of 3 witnesses");
+    unverifiable(&went_on(first + 2, &[], &whole), "W1", "0 of 3 witnesses");
     // A chain that was enrolled only after that, and one of which they saw less than the bundle has.
     let late = |books: &Books, fleet: &mut Books| {
         let head = head_of(books, books.rows.len());
@@ -438,7 +438,7 @@ fn what_others_saw_before_the_fleet_log_went_on_stays_witnessed_and_the_rest_is_
         fleet.beat();
         fleet.add(enrolled(books, ORIGIN, &key(ENROLMENT)));
     };
-    unverifiable(&went_on(first + 2, &two, &late), "L2", "0 of 3 witnesses");
+    unverifiable(&went_on(first + 2, &two, &late), "W1", "0 of 3 witnesses");
     let part = |books: &Books, fleet: &mut Books| {
         fleet.add(enrolled(books, ORIGIN, &key(ENROLMENT)));
         for size in [6, books.rows.len()] {
@@ -446,7 +446,7 @@ fn what_others_saw_before_the_fleet_log_went_on_stays_witnessed_and_the_rest_is_
             fleet.add(recorded(books, head.size, head.root));
         }
     };
-    unverifiable(&went_on(first + 2, &two, &part), "L2", "0 of 3 witnesses");
+    unverifiable(&went_on(first + 2, &two, &part), "W1", "0 of 3 witnesses");
     assert_eq!(went_on(first + 3, &two, &part).level(), Some(3));
 }
 
@@ -509,7 +509,7 @@ fn revoked_keys_count_up_to_their_last_good_entry() {
     case.trust.revoked = vec![revoked(Use::Witness, 2, size)];
     assert_eq!(case.report().level(), Some(3));
     case.trust.revoked = vec![revoked(Use::Witness, 2, size - 1)];
-    unverifiable(&case.report(), "L2", "1 of 3 witnesses");
+    unverifiable(&case.report(), "W1", "1 of 3 witnesses");
     // The fleet log says so itself.
     let mut case = Case::new();
     let raw = STANDARD.encode(key(FLEET_KEY).public().to_bytes());
@@ -614,18 +614,18 @@ fn a_stamp_over_the_fleet_head_is_level_4_and_anything_else_is_not() {
     let authority = Authority::new(USUAL);
     let body = |case: &Case| case.fleet_head().body().into_bytes();
     let report = stamped(&authority, &body).report();
-    valid(&report, "T1", "1 stamps by CN=test tsa");
+    valid(&report, "W2", "1 stamps by CN=test tsa");
     assert_eq!((report.exit_code(), report.level()), (0, Some(4)), "{}", report.to_text());
     // Over the note with its signatures, it is over something else.
     let note = |case: &Case| case.note(&case.fleet_head(), &[]).into_bytes();
-    invalid(&stamped(&authority, &note).report(), "T1", "the imprint is of something else");
+    invalid(&stamped(&authority, &note).report(), "W2", "the imprint is of something else");
     let mut case = stamped(&authority, &body);
     case.trust.tsa = Authority::new(USUAL).trusted();
-    invalid(&case.report(), "T1", "the authority's certificate");
+    invalid(&case.report(), "W2", "the authority's certificate");
     let mut case = Case::new();
     case.trust.tsa = authority.trusted();
     let report = case.report();
-    match report.outcome("T1") {
+    match report.outcome("W2") {
         Some(Outcome::Unverifiable(_)) => {}
         _ => panic!("{}", report.to_text()),
     }
@@ -634,5 +634,5 @@ fn a_stamp_over_the_fleet_head_is_level_4_and_anything_else_is_not() {
     let mut case = stamped(&authority, &body);
     let token = authority.stamp(&body(&case));
     case.change = Box::new(move |_, files| files.put("anchors/0.tsr", token.clone()));
-    invalid(&case.report(), "T1", "has no `anchors/0.txt` beside it");
+    invalid(&case.report(), "W2", "has no `anchors/0.txt` beside it");
 }

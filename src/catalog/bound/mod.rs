@@ -81,6 +81,8 @@ impl Bound {
             problems.add(at, why);
             return;
         }
+        // Set before: this server was bound to this lock already.
+        let _ = server.files.set(locked.files.clone());
         let known = |own: &String| {
             locked.tools.contains_key(own) || locked.methods.iter().any(|method| method == own)
         };

@@ -6,6 +6,7 @@ use super::{Surroundings, bounded};
 use crate::catalog::Problems;
 use crate::catalog::binding::{Kind, Listing, Root, Writing};
 use crate::catalog::config;
+use crate::catalog::file_name::{fold, is_secret};
 use crate::domain::id::ToolName;
 
 /// Entries of a listing.
@@ -120,19 +121,29 @@ fn root(
     }
     problems.take(&at, around.apart(&path, secrets))?;
     let (protect, allow) = (file.protect.clone(), file.allow.clone());
-    Some(Root { name: file.name.clone(), path, protect, allow, own: Vec::new() })
+    let (name, allow_names) = (file.name.clone(), file.allow_names.clone());
+    Some(Root { name, path, protect, allow, allow_names, own: Vec::new() })
 }
 
 /// Names to protect are single names; paths to allow are exact, plain and below the root.
 fn names(file: &config::File, at: &str, problems: &mut Problems) {
-    if file.protect.len() > NAMES_MAX || file.allow.len() > NAMES_MAX {
-        problems.add(at, format!("`protect` and `allow` have at most {NAMES_MAX} entries"));
+    if [&file.protect, &file.allow, &file.allow_names].iter().any(|list| list.len() > NAMES_MAX) {
+        let message =
+            format!("`protect`, `allow` and `allow_names` have at most {NAMES_MAX} entries each");
+        problems.add(at, message);
     }
     let plain = |name: &str| !name.trim().is_empty() && !matches!(name, "." | "..");
-    for (i, name) in file.protect.iter().enumerate() {
-        if !plain(name) || name.contains('/') || name.len() > PATH_BYTES_MAX {
-            let message = format!("`{name}` is not one name of a file or directory");
-            problems.add(format!("{at}.protect[{i}]"), message);
+    for (member, list) in [("protect", &file.protect), ("allow_names", &file.allow_names)] {
+        for (i, name) in list.iter().enumerate() {
+            if !plain(name) || name.contains('/') || name.len() > PATH_BYTES_MAX {
+                let message = format!("`{name}` is not one name of a file or directory");
+                problems.add(format!("{at}.{member}[{i}]"), message);
+            } else if member == "allow_names" && is_secret(&fold(name)) {
+                let message = format!(
+                    "`{name}` is a name of secrets: give the exact path below the root under `allow`"
+                );
+                problems.add(format!("{at}.{member}[{i}]"), message);
+            }
         }
     }
     for (i, path) in file.allow.iter().enumerate() {

@@ -51,6 +51,10 @@ fn server(old: &LockedServer, new: &LockedServer, found: &mut Vec<Difference>) {
     if old.binding != new.binding {
         whole(Weight::Breaking, "it is reached in another way".into());
     }
+    let paths: BTreeSet<&String> = old.files.keys().chain(new.files.keys()).collect();
+    for path in paths.into_iter().filter(|path| old.files.get(*path) != new.files.get(*path)) {
+        whole(Weight::Breaking, format!("`{}` is another file", printable(path)));
+    }
     if old.protocol != new.protocol {
         whole(Weight::Text, format!("speaks {}, was {}", new.protocol, old.protocol));
     }

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use super::hidden;
 use super::server::{METHODS, Server, governed};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -81,6 +82,8 @@ pub struct LockedServer {
     pub methods: Vec<&'static str>,
     /// Whole tool objects as the server gave them, by its own names.
     pub tools: BTreeMap<String, Json>,
+    /// SHA-256 of its program and its scripts, by path; none of a server behind a URL.
+    pub files: BTreeMap<String, Digest>,
 }
 
 /// What a server said of itself, to be locked.
@@ -94,6 +97,10 @@ pub struct Shown {
     pub methods: Vec<&'static str>,
     /// Every tool object.
     pub tools: Vec<Json>,
+    /// SHA-256 of the files it was started from.
+    pub files: BTreeMap<String, Digest>,
+    /// Characters that a reader does not see were looked at, and may be pinned.
+    pub accept_hidden: bool,
 }
 
 /// A tool that cannot be governed and is therefore in no lock: it does not exist for agents.
@@ -120,7 +127,10 @@ impl LockedServer {
             let own = tool.get("name").and_then(Json::as_str).unwrap_or_default();
             let taken =
                 methods.iter().any(|m| governed(&server.name, m) == governed(&server.name, own));
-            let kept = if taken {
+            let hidden = if shown.accept_hidden { Vec::new() } else { hidden::finds(tool) };
+            let kept = if !hidden.is_empty() {
+                Err(unseen(&hidden))
+            } else if taken {
                 Err("has the governed name of a method".to_owned())
             } else if tools.contains_key(own) {
                 Err("is there twice".to_owned())
@@ -137,16 +147,34 @@ impl LockedServer {
                 }),
             }
         }
+        let mut server_info =
+            reread(&shown.server_info).unwrap_or_else(|_| Json::object::<&str>([]));
+        let hidden = hidden::finds(&server_info);
+        if !hidden.is_empty() && !shown.accept_hidden {
+            let (server, why) = (server.name.clone(), unseen(&hidden));
+            left_out.push(LeftOut { server, tool: "serverInfo".to_owned(), why });
+            server_info = Json::object::<&str>([]);
+        }
         let locked = Self {
             name: server.name.clone(),
             binding: server.binding,
             protocol: shown.protocol,
-            server_info: reread(&shown.server_info).unwrap_or_else(|_| Json::object::<&str>([])),
+            server_info,
             methods,
             tools,
+            files: shown.files.clone(),
         };
         (locked, left_out)
     }
+}
+
+/// What keeps a text that is shown to models out of a lock.
+fn unseen(finds: &[String]) -> String {
+    format!(
+        "holds characters that a reader does not see ({}): look at them, then give `--accept-hidden` to pin the \
+         text as it is",
+        finds.join("; ")
+    )
 }
 
 fn reread(value: &Json) -> Result<Json, String> {
@@ -215,6 +243,7 @@ impl LockedServer {
     fn to_json(&self) -> Json {
         let methods: Vec<Json> = self.methods.iter().map(|method| Json::from(*method)).collect();
         let tools: Vec<Json> = self.tools.values().cloned().collect();
+        let files = self.files.iter().map(|(path, is)| (path.clone(), Json::from(is.prefixed())));
         Json::object([
             ("name", Json::from(self.name.as_str())),
             ("binding", Json::from(self.binding.prefixed())),
@@ -222,11 +251,12 @@ impl LockedServer {
             ("server_info", self.server_info.clone()),
             ("methods", methods.into()),
             ("tools", tools.into()),
+            ("files", Json::object(files)),
         ])
     }
 
     fn of_json(json: &Json, at: &str) -> Result<Self, (String, String)> {
-        let known = ["name", "binding", "protocol", "server_info", "methods", "tools"];
+        let known = ["name", "binding", "protocol", "server_info", "methods", "tools", "files"];
         let here = Members::of(json, at, &known)?;
         let server = here.text("name")?;
         if !name::is_server(server) {
@@ -255,7 +285,16 @@ impl LockedServer {
             }
         }
         let server_info = here.get("server_info")?.clone();
-        Ok(Self { name: server.to_owned(), binding, protocol, server_info, methods, tools })
+        let listed = here.get("files")?.as_object();
+        let listed = listed.ok_or_else(|| here.wrong("files", "is no object".into()))?;
+        let mut files = BTreeMap::new();
+        for (path, digest) in listed {
+            let digest = digest.as_str().and_then(Digest::parse);
+            let digest = digest
+                .ok_or_else(|| here.wrong("files", "holds what is no SHA-256 digest".into()))?;
+            files.insert(path.clone(), digest);
+        }
+        Ok(Self { name: server.to_owned(), binding, protocol, server_info, methods, tools, files })
     }
 }
 

@@ -29,6 +29,7 @@ fn server(name: &str) -> Server {
         result_bytes_max: 1,
         tools: BTreeMap::new(),
         binding: Digest::of(&[name.as_bytes()]),
+        files: std::sync::OnceLock::new(),
     }
 }
 
@@ -38,6 +39,8 @@ fn shown(tools: &[&str]) -> Shown {
         server_info: json(r#"{"name":"s","version":"1.0"}"#),
         methods: vec!["prompts/get", "resources/read"],
         tools: tools.iter().map(|tool| json(tool)).collect(),
+        files: BTreeMap::new(),
+        accept_hidden: false,
     }
 }
 

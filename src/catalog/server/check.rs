@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::config::{self, Config};
@@ -88,6 +88,7 @@ fn server(
         result_bytes_max: bytes?,
         tools,
         binding: Digest::of(&[b"wicketgate/server/1\0", &canonical::bytes(&facts)]),
+        files: OnceLock::new(),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
@@ -43,6 +43,8 @@ pub struct Server {
     pub tools: BTreeMap<String, Said>,
     /// SHA-256 of how it is reached, without secrets: what a lock pins and every definition holds.
     pub binding: Digest,
+    /// The files that the lock pins of it, by path: its program and its scripts. Set once the lock is known.
+    pub files: OnceLock<BTreeMap<String, Digest>>,
 }
 
 impl Server {
@@ -53,6 +55,7 @@ impl Server {
         let same = |(one, other): (&Secret, &Secret)| one.expose() == other.expose();
         let (mine, theirs) = (self.secrets(), other.secrets());
         self.binding == other.binding
+            && self.files.get() == other.files.get()
             && self.timeout == other.timeout
             && self.result_bytes_max == other.result_bytes_max
             && mine.len() == theirs.len()

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use super::door::{Desk, list, text};
 use super::{Exit, block_on, complain, say};
 use crate::approval::{NAMESPACE, Word};
+use crate::domain::canonical;
 use crate::domain::id::{CallId, RunId};
+use crate::domain::json::{Json, Limits};
 use crate::operator::view::{Facts, Unviewable};
 
 pub(super) mod sign;
@@ -42,7 +44,7 @@ enum Command {
     Refuse(Give),
     /// Check and sign the list of those who may approve
     SignApprovers(signers::Sign),
-    /// Have a held call asked again with other arguments; what is asked then is judged as any call is
+    /// Propose other arguments for a held call, signed; what is asked then waits for somebody else
     Modify(Modify),
 }
 
@@ -85,8 +87,8 @@ struct Show {
     wicketgate approval show RUN CALL --statement approve --token-file anna.token > word\n  \
     ssh-keygen -Y sign -f ~/.ssh/id_ed25519 -n wicketgate-approval word\n  \
     wicketgate approval approve RUN CALL --signature word.sig --token-file anna.token\n\n\
-    The arguments are checked here against the digest that is signed. Approving what cannot be undone (T3)\n\
-    asks you to type the tool's name; without a terminal it needs --yes.\n\
+    The arguments are checked here against the digest that is signed. Before anything is signed you are asked\n\
+    to type the tool's name; without a terminal it needs --yes.\n\
     Ends with 0 when the gate has taken the word, with 1 when it does not count or no gate answered in time."
 )]
 struct Give {
@@ -114,6 +116,18 @@ struct Modify {
     /// A file with the new arguments, one JSON object; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     arguments: PathBuf,
+    /// Your SSH key: a private key file, or `ssh-agent:<public key file>`; default ~/.ssh/id_ed25519
+    #[arg(long, value_name = "KEY")]
+    key: Option<PathBuf>,
+    /// A signature over the proposal that was made elsewhere (`approval modify --statement`)
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    signature: Option<PathBuf>,
+    /// Print only the bytes to sign: for `ssh-keygen -Y sign -n wicketgate-approval`
+    #[arg(long, conflicts_with_all = ["json", "key", "signature"])]
+    statement: bool,
+    /// Ask nothing
+    #[arg(long)]
+    yes: bool,
     /// Why, for whoever reads it later
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
@@ -169,6 +183,10 @@ async fn held(args: &List) -> Result<Exit, Exit> {
         say(format!("    run {} call {}", text(ask, "run"), text(ask, "call")));
         let granted = text(ask, "approvals");
         say(format!("    expires {}, {granted} approvals so far", text(ask, "expires")));
+        let by = text(ask, "asked_by");
+        if !by.is_empty() {
+            say(format!("    arguments by {by}, who cannot approve them"));
+        }
         say(format!("    {}", text(ask, "words")));
         for reason in list(ask, "reasons").iter().filter_map(Value::as_str) {
             say(format!("    - {}", crate::operator::visible(reason)));
@@ -222,8 +240,8 @@ async fn give(word: Word, args: &Give) -> Result<Exit, Exit> {
     if !args.desk.json {
         say(shown);
     }
-    if word == Word::Approve && facts.tier == "T3" && !args.yes {
-        confirmed(&facts.tool)?;
+    if word == Word::Approve && !args.yes {
+        confirmed(&facts, "approve")?;
     }
     let with = (args.key.as_deref(), args.signature.as_deref());
     let signature = sign::signature(with, NAMESPACE, &statement.bytes()).map_err(|why| {
@@ -236,23 +254,22 @@ async fn give(word: Word, args: &Give) -> Result<Exit, Exit> {
     args.desk.order(&path, &body).await
 }
 
-/// Has the tool's name typed: a habit cannot approve what cannot be undone.
-fn confirmed(tool: &str) -> Result<(), Exit> {
+/// Has the tool's name typed: what runs because of a signature is not signed by habit, whatever its tier.
+fn confirmed(facts: &Facts, to: &str) -> Result<(), Exit> {
     let mut input = std::io::stdin().lock();
     if !std::io::stdin().is_terminal() {
-        complain(
-            "error: this cannot be undone, and there is no terminal to confirm it: give --yes",
-        );
+        complain(format!("error: there is no terminal to ask whether to {to}: give --yes"));
         return Err(Exit::Usage);
     }
-    let _ = write!(std::io::stderr(), "this cannot be undone. type the tool's name to approve: ");
+    let undone = if facts.tier == "T3" { "this cannot be undone. " } else { "" };
+    let _ = write!(std::io::stderr(), "{undone}type the tool's name to {to}: ");
     let mut line = String::new();
     // A line that cannot be read is not the tool's name.
     let _ = input.read_line(&mut line);
-    if line.trim_end_matches(['\r', '\n']) == tool {
+    if line.trim_end_matches(['\r', '\n']) == facts.tool {
         return Ok(());
     }
-    complain("not approved: that is not the tool's name");
+    complain("nothing was signed: that is not the tool's name");
     Err(Exit::Invalid)
 }
 
@@ -271,7 +288,34 @@ async fn modify(args: &Modify) -> Result<Exit, Exit> {
         complain(format!("error: `{}`: {error}", args.arguments.display()));
         Exit::Invalid
     })?;
-    let body = json!({"arguments": arguments, "reason": args.reason});
+    let read = Json::parse(arguments.as_bytes(), &Limits::ARGUMENTS).map_err(|error| {
+        complain(format!("error: `{}`: {error}", args.arguments.display()));
+        Exit::Invalid
+    })?;
+    let (facts, _) = facts(&args.desk, &args.call).await?;
+    let shown = facts.render().map_err(|e| unviewable(&e))?;
+    let proposal = facts.proposal(&canonical::bytes(&read)).map_err(|e| unviewable(&e))?.bytes();
+    if args.statement {
+        let mut out = std::io::stdout();
+        let written = out.write_all(&proposal).and_then(|()| out.flush());
+        return Ok(if written.is_ok() { Exit::Ok } else { Exit::Unverifiable });
+    }
+    if !args.desk.json {
+        let other = serde_json::to_string_pretty(&read.to_serde()).unwrap_or_default();
+        let other: Vec<String> = other.lines().map(crate::operator::visible).collect();
+        say(format!("{shown}\nTO BE ASKED INSTEAD, BY YOU\n{}", other.join("\n")));
+    }
+    if !args.yes {
+        confirmed(&facts, "propose this")?;
+    }
+    let with = (args.key.as_deref(), args.signature.as_deref());
+    let signature = sign::signature(with, NAMESPACE, &proposal).map_err(|why| {
+        complain(format!("error: {why}"));
+        Exit::Invalid
+    })?;
+    let statement = String::from_utf8_lossy(&proposal).into_owned();
+    let body = json!({"arguments": arguments, "reason": args.reason, "statement": statement,
+        "signature": signature});
     let path = format!("/v1/approvals/{}/{}/modify", args.call.run, args.call.call);
     args.desk.order(&path, &body).await
 }

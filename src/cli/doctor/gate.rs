@@ -1,10 +1,10 @@
 //! The gate, as the doctor sees it: what it says has to be out of reach, and what it is told.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tokio::net::UnixStream;
 use tonic::Status;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
@@ -84,13 +84,8 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 fn secret(path: &Path) -> Result<Vec<u8>, String> {
-    let facts = std::fs::metadata(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    match private::exposed(&facts) {
-        Some(mode) => {
-            Err(format!("{}: mode {mode:o} lets others use it: chmod 600", path.display()))
-        }
-        None => read(path),
-    }
+    let read = private::read(path, private::BYTES_MAX);
+    read.map(|(_, pem)| pem.to_vec()).map_err(|why| format!("`{}` {why}", path.display()))
 }
 
 /// An error with what it comes from: of TLS the outermost one says nothing.
@@ -111,7 +106,7 @@ impl Gate {
     pub async fn ask(socket: &Path) -> Result<Self, String> {
         let unreachable =
             |why: &dyn std::fmt::Display| format!("the gate at `{}`: {why}", socket.display());
-        let process = process(socket).map_err(|e| unreachable(&e))?;
+        let process = process(socket).await.map_err(|e| unreachable(&e))?;
         let channel = endpoint(socket)?.connect().await.map_err(|e| unreachable(&e))?;
         Self::challenge(channel, process, &unreachable).await
     }
@@ -176,9 +171,9 @@ fn said(status: &Status) -> String {
     format!("{}: {}", status.code(), status.message())
 }
 
-/// The process that listens on the socket; `None`: it is in a process namespace that is not seen from here.
-fn process(socket: &Path) -> std::io::Result<Option<i32>> {
-    let stream = UnixStream::connect(socket)?;
-    let peer = rustix::net::sockopt::socket_peercred(&stream)?;
-    Ok(Some(peer.pid.as_raw_nonzero().get()).filter(|pid| *pid > 0))
+/// The process that listens on the socket; `None`: it is in a process namespace that is not seen from here, where the kernel
+/// calls it 0. It is the gate all the same.
+async fn process(socket: &Path) -> std::io::Result<Option<i32>> {
+    let stream = UnixStream::connect(socket).await?;
+    Ok(stream.peer_cred()?.pid().filter(|pid| *pid > 0))
 }

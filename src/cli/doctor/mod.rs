@@ -57,14 +57,18 @@ pub fn run(args: &Args) -> Exit {
     }
     block_on(async {
         match args.every {
-            None => once(args).await,
+            None => once(args).await.exit,
             Some(seconds) => again_and_again(args, Duration::from_secs(seconds)).await,
         }
     })
     .unwrap_or_else(|exit| exit)
 }
 
-/// Tries everything after each of these times, until a signal.
+/// The first pause after an attempt that the gate did not hear of; each one after it is twice as long.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Tries everything after each of these times, until a signal; sooner as long as the gate does not hear of it: its agent is
+/// denied until then.
 async fn again_and_again(args: &Args, every: Duration) -> Exit {
     // WHY: the kernel gives the first process of a container no signal that it has no handler for.
     let (mut terminate, mut interrupt) =
@@ -75,26 +79,42 @@ async fn again_and_again(args: &Args, every: Duration) -> Exit {
                 return Exit::Unverifiable;
             }
         };
+    let mut pause = PAUSE;
     loop {
         tokio::select! {
             biased;
             _ = terminate.recv() => return Exit::Ok,
             _ = interrupt.recv() => return Exit::Ok,
             () = async {
-                once(args).await;
-                tokio::time::sleep(every).await;
+                let wait = if once(args).await.heard {
+                    pause = PAUSE;
+                    every
+                } else {
+                    let soon = pause.min(every);
+                    pause = pause.saturating_mul(2);
+                    complain(format!("again in {} s", soon.as_secs()));
+                    soon
+                };
+                tokio::time::sleep(wait).await;
             } => {}
         }
     }
 }
 
+/// How one attempt at everything went.
+struct Once {
+    exit: Exit,
+    /// Whether the gate that was named has it on its books.
+    heard: bool,
+}
+
 /// Tries everything once.
-async fn once(args: &Args) -> Exit {
+async fn once(args: &Args) -> Once {
     let mut gate = match args.way.ask().await {
         Ok(gate) => gate,
         Err(why) => {
             complain(format!("error: {why}"));
-            return Exit::Unverifiable;
+            return Once { exit: Exit::Unverifiable, heard: false };
         }
     };
     let surroundings = gate.as_ref().map(Gate::surroundings);
@@ -110,7 +130,7 @@ async fn once(args: &Args) -> Exit {
     } else {
         print(&probes, told.as_ref());
     }
-    exit(&probes, told.as_ref())
+    Once { exit: exit(&probes, told.as_ref()), heard: !matches!(told, Some(Err(_))) }
 }
 
 /// What the gate made of it: what speaks against the agent's isolation, and the entry's place.

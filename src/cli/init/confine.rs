@@ -1,42 +1,99 @@
-//! The strongest sandbox in which a server shows the same tools as without one.
+//! What a stranger's server runs in, from its very first start.
 //!
-//! A stranger's server is tried from the strongest level down. That it lists its tools in there does not say that
-//! every call will do: what it reads, changes and connects to only then is not known. What it got is therefore said.
+//! That is S2 without a network and with nothing but what its command line names: a process namespace that nothing
+//! outlives. It is never started in less to find out what it needs, and how it behaves in there changes nothing: only
+//! a person gives it more, by an option that names the server and what it lacks. That it lists its tools does not say
+//! that every call will do: what it reads, changes and connects to only then is not known. What it got is therefore
+//! said.
 
-use std::io::IsTerminal as _;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
-use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::draft::Draft;
 use super::grants::Grants;
-use super::probe::{Governed, ask_alone, check};
+use super::probe::check;
 use crate::catalog::command::Level;
-use crate::catalog::lock::LockedServer;
 use crate::catalog::server::Transport;
-use crate::cli::complain;
+use crate::tool::sandbox::Levels;
 
-/// Characters of a reason that are told: of its beginning, and of its end, where a server says what it died of.
-const WHY_FRONT: usize = 120;
-const WHY_BACK: usize = 280;
-
-/// Whether servers that are programs are tried in a sandbox.
+/// Whether servers that are programs start in a sandbox.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// In S2, then in S1: the first in which it shows the same tools is written.
+    /// In S2, or in what `--allow` names.
     Auto,
-    /// No: `level: none` is written.
+    /// No: every one of them is started without, and `level: none` is written.
     None,
 }
 
-/// What a server that is a program will run in.
+/// What a person lets one server have beyond what its command line names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Allow {
+    /// Whatever the host of the gate reaches, loopback included.
+    Network,
+    /// Reading this.
+    Read(PathBuf),
+    /// Changing this.
+    Write(PathBuf),
+    /// S1: no namespaces of its own.
+    S1,
+    /// No sandbox.
+    Unsandboxed,
+}
+
+impl Allow {
+    /// Reads `network`, `read=PATH`, `write=PATH`, `s1` or `unsandboxed`.
+    ///
+    /// # Errors
+    /// What it is instead.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let path = |path: &str| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+        match text.split_once('=') {
+            Some(("read", name)) => path(name).map(Self::Read),
+            Some(("write", name)) => path(name).map(Self::Write),
+            Some(_) => None,
+            None => match text {
+                "network" => Some(Self::Network),
+                "s1" => Some(Self::S1),
+                "unsandboxed" => Some(Self::Unsandboxed),
+                _other => None,
+            },
+        }
+        .ok_or_else(|| {
+            format!(
+                "`{text}` is not `network`, `read=PATH`, `write=PATH` (absolute), `s1` or `unsandboxed`"
+            )
+        })
+    }
+
+    /// The same, for the server of this name: `files:network`.
+    ///
+    /// # Errors
+    /// As `parse`.
+    pub fn parse_for(text: &str) -> Result<(String, Self), String> {
+        let (server, what) =
+            text.split_once(':').ok_or("expected NAME:WHAT, as in `files:network`")?;
+        Ok((server.to_owned(), Self::parse(what)?))
+    }
+
+    /// As a person writes it.
+    fn text(&self) -> String {
+        match self {
+            Self::Network => "network".to_owned(),
+            Self::Read(path) => format!("read={}", path.display()),
+            Self::Write(path) => format!("write={}", path.display()),
+            Self::S1 => "s1".to_owned(),
+            Self::Unsandboxed => "unsandboxed".to_owned(),
+        }
+    }
+}
+
+/// What a server that is a program runs in.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Confined {
     /// The sandbox and what it is given in there; `None`: without one.
     pub inside: Option<(Level, Grants)>,
-    /// Why not in a stronger one, each with what was tried.
+    /// What a person said that it may have, as it was said.
     pub why: Vec<String>,
 }
 
@@ -57,111 +114,130 @@ impl Confined {
     /// The same in words.
     #[must_use]
     pub fn told(&self) -> String {
-        let why = self.why.join("; ");
+        let said = self.why.join(", ");
         let Some((level, grants)) = &self.inside else {
-            return format!("runs without a sandbox: {why}");
+            return format!(
+                "runs without a sandbox ({said}): it can do what you can, and read this gate's keys"
+            );
         };
-        let list = |paths: &[std::path::PathBuf]| {
+        let list = |paths: &[PathBuf]| {
             let all: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
             if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
         };
         let (read, write) = (list(&grants.read), list(&grants.write));
-        let weaker = if why.is_empty() { why } else { format!(" ({why})") };
-        let level = level.as_str();
+        let said = if said.is_empty() { said } else { format!(" ({said})") };
         let reach = if grants.network { "whatever this host reaches" } else { "nothing" };
-        format!("runs in {level}{weaker}: reads {read}; changes {write}; connects to {reach}")
+        let level = level.as_str();
+        format!("runs in {level}{said}: reads {read}; changes {write}; connects to {reach}")
+    }
+
+    /// What a person can do for a server that did not work in there.
+    #[must_use]
+    pub fn lacking(&self, name: &str) -> String {
+        let Some((level, grants)) = &self.inside else { return String::new() };
+        let network = if grants.network { String::new() } else { format!("`{name}:network`, ") };
+        let s1 = if *level == Level::S1 { String::new() } else { format!("`{name}:s1`, ") };
+        format!(
+            "; it was started in {} and has what its command line names and nothing more: if you know what it \
+             lacks and trust it with that, name it with --allow: {network}`{name}:read=PATH`, \
+             `{name}:write=PATH`, {s1}or, without a sandbox, `{name}:unsandboxed`",
+            level.as_str()
+        )
     }
 }
 
-/// Where it is tried, and for how long.
+/// What persons let servers have.
 #[derive(Clone, Copy, Debug)]
-pub struct Trial<'a> {
-    /// Whether it is.
+pub struct Terms<'a> {
+    /// Whether they start in a sandbox.
     pub choice: Choice,
+    /// For each server, by the client's name for it, what was named.
+    pub allowed: &'a [(String, Allow)],
     /// Where the configuration and its credentials lie now.
     pub base: &'a Path,
-    /// Where they will lie: no server may be given it.
-    pub dir: &'a Path,
-    /// What a server gets to start and answer.
-    pub within: Duration,
 }
 
-/// Each of these in the strongest level that it works in.
-pub async fn confine(governed: Vec<Governed>, trial: Trial<'_>) -> Vec<Governed> {
-    join_all(governed.into_iter().map(|one| strongest(one, trial))).await
-}
-
-async fn strongest(mut one: Governed, trial: Trial<'_>) -> Governed {
-    if one.draft.reach.0 != "stdio" {
-        return one;
-    }
-    if trial.choice == Choice::None {
-        one.draft.confined.why = vec!["`--sandbox none`".to_owned()];
-        return one;
-    }
-    let grants = match grants(&one.draft, trial.base) {
-        Ok(grants) => grants,
-        Err(why) => {
-            one.draft.confined.why = vec![why];
-            return one;
+impl Terms<'_> {
+    /// Says what this server runs in, before it is started for the first time.
+    ///
+    /// # Errors
+    /// It is given what no sandbox can give.
+    pub fn confine(self, draft: &mut Draft) -> Result<(), String> {
+        if draft.reach.0 != "stdio" {
+            return Ok(());
         }
-    };
-    let mut why: Vec<(&str, String)> = Vec::new();
-    for level in [Level::S2, Level::S1] {
-        let name = level.as_str();
-        if std::io::stderr().is_terminal() {
-            complain(format!("{}: trying {name} …", one.draft.client_name));
+        let allowed = self.allowed.iter().filter(|(server, _)| *server == draft.client_name);
+        let allowed: Vec<&Allow> = allowed.map(|(_, allow)| allow).collect();
+        let why: Vec<String> =
+            allowed.iter().map(|allow| format!("`--allow {}`", allow.text())).collect();
+        if self.choice == Choice::None {
+            let why = vec!["`--sandbox none`".to_owned()];
+            draft.confined = Confined { inside: None, why };
+            return Ok(());
         }
-        one.draft.confined.inside = Some((level, grants.clone()));
-        match shows_the_same(&one, trial).await {
-            Ok(locked) => {
-                one.locked = locked;
-                one.draft.confined.why = reasons(&why);
-                return one;
+        if allowed.contains(&&Allow::Unsandboxed) {
+            draft.confined = Confined { inside: None, why };
+            return Ok(());
+        }
+        let name = draft.client_name.clone();
+        let mut grants = grants(draft, self.base)
+            .map_err(|why| format!("{why}; or give it up: --allow {name}:unsandboxed"))?;
+        for allow in &allowed {
+            match allow {
+                Allow::Network => grants.network = true,
+                Allow::Read(path) => grants.add_read(path)?,
+                Allow::Write(path) => grants.add_write(path)?,
+                Allow::S1 | Allow::Unsandboxed => {}
             }
-            Err(reason) => why.push((name, shortened(&reason))),
         }
+        let level = if allowed.contains(&&Allow::S1) { Level::S1 } else { Level::S2 };
+        draft.confined = Confined { inside: Some((level, grants)), why };
+        Ok(())
     }
-    one.draft.confined = Confined { inside: None, why: reasons(&why) };
-    one
+}
+
+/// Whether the sandboxes that these servers start in can be had on this host. Blocks for a moment.
+///
+/// # Errors
+/// What is missing, and what a person can say.
+pub fn available<'a>(drafts: impl IntoIterator<Item = &'a Draft>) -> Result<(), String> {
+    let levels = Levels::default();
+    for draft in drafts {
+        let Some((level, _)) = &draft.confined.inside else { continue };
+        levels.check(*level).map_err(|why| {
+            format!(
+                "{why}. No server is started outside of a sandbox unless you say so: `--allow NAME:s1` or \
+                 `--allow NAME:unsandboxed` for one, `--sandbox none` for all"
+            )
+        })?;
+    }
+    Ok(())
 }
 
 /// What its command line, its arguments and its variables name.
 fn grants(draft: &Draft, base: &Path) -> Result<Grants, String> {
-    let server = check(draft, base, &[])?;
+    let mut free = draft.clone();
+    free.confined = Confined::default();
+    let server = check(&free, base, &[])?;
     let Transport::Stdio(stdio) = &server.transport else { return Err("is no program".to_owned()) };
     let written = draft.reach.1.get("env").and_then(Value::as_object);
     let values = written.into_iter().flatten().filter_map(|(_, value)| value.as_str());
     Grants::of(stdio, &values.collect::<Vec<_>>())
 }
 
-/// What it shows as it will be written, if that is what it shows without a sandbox.
-async fn shows_the_same(one: &Governed, trial: Trial<'_>) -> Result<LockedServer, String> {
-    let forbidden = [trial.base.to_owned(), trial.dir.to_owned()];
-    let server = check(&one.draft, trial.base, &forbidden)?;
-    let (locked, left_out) = ask_alone(&server, trial.within).await?;
-    let same = locked.tools == one.locked.tools
-        && locked.methods == one.locked.methods
-        && left_out == one.left_out;
-    if same { Ok(locked) } else { Err("shows other tools than without".to_owned()) }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// One reason for both levels is said once.
-fn reasons(why: &[(&str, String)]) -> Vec<String> {
-    match why {
-        [(one, reason), (other, same)] if reason == same => {
-            vec![format!("{one} and {other}: {reason}")]
+    #[test]
+    fn what_is_allowed_names_a_server_and_one_thing() {
+        let parsed = |text| Allow::parse_for(text).map(|(server, allow)| (server, allow.text()));
+        for text in ["files:network", "a:s1", "a:unsandboxed", "a:read=/x:y", "a:write=/x=y"] {
+            let (server, what) = text.split_once(':').unwrap();
+            assert_eq!(parsed(text), Ok((server.to_owned(), what.to_owned())), "{text}");
         }
-        _ => why.iter().map(|(level, reason)| format!("{level}: {reason}")).collect(),
+        for text in ["network", "a:", "a:net", "a:read=x", "a:read", "a:Network", "a:level=none"] {
+            assert!(parsed(text).is_err(), "{text}");
+        }
     }
-}
-
-fn shortened(why: &str) -> String {
-    let over = why.chars().count().saturating_sub(WHY_FRONT.saturating_add(WHY_BACK));
-    if over == 0 {
-        return why.to_owned();
-    }
-    let front: String = why.chars().take(WHY_FRONT).collect();
-    let back: String = why.chars().skip(WHY_FRONT.saturating_add(over)).collect();
-    format!("{front} … {back}")
 }

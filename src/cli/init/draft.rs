@@ -27,6 +27,7 @@ const TRANSPORT: [&str; 10] = [
 ];
 
 /// One server, ready to be written.
+#[derive(Clone)]
 pub struct Draft {
     /// What the client calls it.
     pub client_name: String,
@@ -36,6 +37,8 @@ pub struct Draft {
     pub reach: (&'static str, Value),
     /// Files of credentials: path relative to the configuration's directory, and content.
     pub secrets: Vec<(String, Zeroizing<String>)>,
+    /// Texts that are taken out of the client's file and may hold credentials.
+    pub withheld: Vec<Zeroizing<String>>,
     /// What a person should know.
     pub notes: Vec<String>,
     /// What it runs in, if it is a program.
@@ -52,6 +55,7 @@ struct Drawer<'a> {
     name: &'a str,
     around: &'a Surroundings<'a>,
     secrets: Vec<(String, Zeroizing<String>)>,
+    withheld: Vec<Zeroizing<String>>,
     notes: Vec<String>,
 }
 
@@ -61,7 +65,8 @@ impl Draft {
     /// # Errors
     /// Why it cannot be governed.
     pub fn of(entry: &Entry, name: &str, around: &Surroundings<'_>) -> Result<Self, String> {
-        let mut drawer = Drawer { name, around, secrets: Vec::new(), notes: Vec::new() };
+        let mut drawer =
+            Drawer { name, around, secrets: Vec::new(), withheld: Vec::new(), notes: Vec::new() };
         if !entry.ignored.is_empty() {
             drawer.notes.push(format!("means nothing here: {}", entry.ignored.join(", ")));
         }
@@ -71,9 +76,10 @@ impl Draft {
             }
             Reach::Http { url, headers } => ("http", drawer.http(url, headers)?),
         };
-        let Drawer { secrets, notes, .. } = drawer;
+        let Drawer { secrets, withheld, notes, .. } = drawer;
         let (client_name, name) = (entry.name.clone(), name.to_owned());
-        Ok(Self { client_name, name, reach, secrets, notes, confined: Confined::default() })
+        let confined = Confined::default();
+        Ok(Self { client_name, name, reach, secrets, withheld, notes, confined })
     }
 
     /// Its configuration, as `wicketgate.yaml` has it; `said` is what is said of its tools.
@@ -130,6 +136,7 @@ impl Drawer<'_> {
                      your file: give it by a variable if the server can"
                 );
                 self.notes.push(note);
+                self.withheld.push(Zeroizing::new(text.clone()));
             }
             literal.push(text);
         }
@@ -251,6 +258,7 @@ impl Drawer<'_> {
     fn plain(&mut self, field: &str, text: &str) -> Result<String, String> {
         let value = expand(text, self.around).map_err(|e| format!("{field}: {e}"))?;
         if value.asked || self.is_reference(&value) {
+            self.withheld.push(Zeroizing::new(value.text.to_string()));
             self.notes.push(format!(
                 "{field} holds a credential; it stands in wicketgate.yaml: give it by a variable if \
                  the server can"
@@ -283,6 +291,7 @@ impl Drawer<'_> {
             file.push('-');
         }
         self.secrets.push((file.clone(), Zeroizing::new(secret.to_owned())));
+        self.withheld.push(Zeroizing::new(secret.to_owned()));
         file
     }
 }

@@ -1,8 +1,8 @@
 //! What a server's command line names, and with that what it may read and change in a sandbox.
 //!
 //! Nobody said it, so it is taken from what the server is given anyway: its program and script with the package
-//! they belong to are read, directories and data files among its arguments and variables are changed. Who is given
-//! a credential or a URL has somebody to talk to.
+//! they belong to are read, directories and data files among its arguments and variables are changed. Nothing of
+//! that is a network: a credential or a URL does not say that its server may reach whatever this host reaches.
 
 use std::path::{Path, PathBuf};
 
@@ -56,13 +56,30 @@ impl Grants {
         for value in values.iter().filter(|value| value.starts_with('/')) {
             grants.given(Path::new(value))?;
         }
-        let mut texts = stdio.args.iter().map(String::as_str).chain(values.iter().copied());
-        grants.network = !stdio.secrets.is_empty() || texts.any(|text| text.contains("://"));
         for paths in [&mut grants.read, &mut grants.write] {
             paths.sort();
             paths.dedup();
         }
         Ok(grants)
+    }
+
+    /// Lets it read this too: a person said so.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn add_read(&mut self, path: &Path) -> Result<(), String> {
+        self.read.push(path.canonicalize().map_err(|e| format!("`{}`: {e}", path.display()))?);
+        self.read.sort();
+        Ok(())
+    }
+
+    /// Lets it change this too: a person said so.
+    ///
+    /// # Errors
+    /// It is not there, or everything of the user lies in it.
+    pub fn add_write(&mut self, path: &Path) -> Result<(), String> {
+        let real = path.canonicalize().map_err(|e| format!("`{}`: {e}", path.display()))?;
+        self.changes(real)
     }
 
     fn argument(&mut self, arg: &str, cwd: &Path) -> Result<String, String> {
@@ -184,7 +201,7 @@ mod tests {
         let args = [&script.display().to_string(), &data, &format!("--db={}", db.display())];
         assert_eq!(got.args[..3], args.map(String::clone));
         assert_eq!(got.args[3..], ["stdio", "--port=8"]);
-        assert!(!got.network && of(&["--url=https://example.com/x"], &[]).network);
+        assert!(!got.network && !of(&["--url=https://example.com/x"], &[]).network);
         let got = of(&["mods/node_modules/a/node_modules/b/cli.js", "alone.py", "/usr/lib"], &[]);
         assert_eq!(got.read, [at(".venv"), at("alone.py"), at("mods/node_modules")]);
         assert!(got.write.is_empty(), "the system is nobody's to change: {got:?}");

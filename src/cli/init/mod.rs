@@ -28,7 +28,7 @@ pub mod snippet;
 pub mod text;
 pub mod yaml;
 
-use confine::{Choice, Trial, confine};
+use confine::{Allow, Choice, Terms};
 use draft::Draft;
 use furnish::{Plan, Stage};
 use probe::{Governed, LeftOut};
@@ -41,12 +41,14 @@ use snippet::Way;
 /// Reads the configuration of Claude Desktop, Claude Code, Cursor or VS Code, starts every server in it
 /// once to see what it offers, and writes everything a gate needs into a directory: keys, configuration,
 /// a signed manifest, a signed lock of the servers' tools, and a signed policy. A server that is a program
-/// runs in the strongest sandbox in which it shows the same tools. The agent layer of that
+/// starts in a sandbox (S2), this first time too, without a network and with what its command line names; it
+/// gets more only by `--allow`. The agent layer of that
 /// policy observes: what it would deny still runs and is recorded. The org layer is enforced: it denies
 /// arguments that name files of secrets or metadata addresses.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  wicketgate init --from .mcp.json\n  \
-    wicketgate init --from .vscode/mcp.json --input github_token=pat.txt --write\n\n\
+    wicketgate init --from .vscode/mcp.json --input github_token=pat.txt --write\n  \
+    wicketgate init --from .mcp.json --allow github:network --write\n\n\
     Values that look like credentials go into files of mode 0600 and never into wicketgate.yaml.\n\
     Nothing is written unless everything is; a directory that is there is never replaced.\n\
     Ends with 0, or with 1 if nothing was written.")]
@@ -69,16 +71,23 @@ pub struct Args {
     /// Seconds one server gets to start and answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
     probe_seconds: u64,
-    /// Whether servers that are programs are tried in a sandbox.
+    /// Whether servers that are programs start in a sandbox.
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     sandbox: Choice,
+    /// What one server gets beyond what its command line names: `network`, `read=PATH`, `write=PATH`, `s1` (no
+    /// namespaces) or `unsandboxed`. May be given several times.
+    #[arg(long, value_name = "NAME:WHAT", value_parser = Allow::parse_for)]
+    allow: Vec<(String, Allow)>,
+    /// Sign texts of servers with characters that a reader does not see (tags, bidirectional controls, escapes, …).
+    #[arg(long)]
+    accept_hidden: bool,
     /// Write nothing if one server cannot be governed.
     #[arg(long)]
     strict: bool,
     /// Serve clients over HTTP on this loopback address too, and print that form of the client's entries.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7300", value_parser = loopback)]
     http: Option<SocketAddr>,
-    /// Change the client's file; as it was it stays beside it as FILE.before-wicketgate.
+    /// Change the client's file; as it was, without its credentials, it stays beside it as FILE.before-wicketgate.
     #[arg(long)]
     write: bool,
     /// Print one JSON object.
@@ -134,9 +143,12 @@ async fn init(args: &Args) -> Result<Report, Vec<String>> {
     let folder = draft::folder(&source.file);
     let around =
         expand::Surroundings { env: &config::environment, inputs: &inputs, folder: &folder };
-    let (drafts, mut left_out) = drafts(&source, &around, &stage).map_err(alone)?;
+    known(&args.allow, &source).map_err(alone)?;
+    let terms = Terms { choice: args.sandbox, allowed: &args.allow, base: stage.part() };
+    let (drafts, mut left_out) = drafts(&source, &around, &stage, terms).map_err(alone)?;
+    confine::available(drafts.iter().map(|(draft, _)| draft)).map_err(alone)?;
     let within = Duration::from_secs(args.probe_seconds);
-    let (governed, silent) = probe::probe(drafts, within).await;
+    let (governed, silent) = probe::probe(drafts, within, args.accept_hidden).await;
     left_out.extend(silent);
     if governed.is_empty() || (args.strict && !left_out.is_empty()) {
         let mut lines: Vec<String> =
@@ -145,8 +157,6 @@ async fn init(args: &Args) -> Result<Report, Vec<String>> {
         return Err(lines);
     }
     forget_unused(&stage, &governed);
-    let trial = Trial { choice: args.sandbox, base: stage.part(), dir: stage.place(), within };
-    let governed = confine(governed, trial).await;
     let plan = Plan {
         agent: args.name.clone(),
         uid: rustix::process::getuid().as_raw(),
@@ -176,7 +186,7 @@ fn not_governed_yet(source: &Source) -> Result<(), String> {
         let is_ours = Path::new(command).file_name().is_some_and(|name| name == "wicketgate");
         if is_ours && args.first().is_some_and(|arg| arg == "mcp") {
             return Err(format!(
-                "`{}`: `{}` goes through wicketgate already; what it was stands in `{}`, if --write \
+                "`{}`: `{}` goes through wicketgate already; what it was, without credentials, stands in `{}`, if --write \
                  made it so",
                 source.file.display(),
                 entry.name,
@@ -185,6 +195,19 @@ fn not_governed_yet(source: &Source) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// What is allowed to a server that is not there was meant for another.
+fn known(allowed: &[(String, Allow)], source: &Source) -> Result<(), String> {
+    let there = |name: &String| source.entries.iter().any(|entry| &entry.name == name);
+    let Some((name, _)) = allowed.iter().find(|(name, _)| !there(name)) else { return Ok(()) };
+    let names: Vec<String> =
+        source.entries.iter().map(|entry| format!("`{}`", entry.name)).collect();
+    Err(format!(
+        "--allow {name}: `{}` has no server of this name, but {}",
+        source.file.display(),
+        names.join(", ")
+    ))
 }
 
 fn read_inputs(given: &[(String, PathBuf)]) -> Result<BTreeMap<String, Zeroizing<String>>, String> {
@@ -204,6 +227,7 @@ fn drafts(
     source: &Source,
     around: &expand::Surroundings<'_>,
     stage: &Stage,
+    terms: Terms<'_>,
 ) -> Result<(Drafts, Vec<LeftOut>), String> {
     let names = draft::names(source.entries.iter().map(|entry| entry.name.as_str()));
     let (mut drafts, mut left_out) = (Vec::new(), Vec::new());
@@ -213,7 +237,7 @@ fn drafts(
             left_out.push(left("is switched off in the client".to_owned()));
             continue;
         }
-        let draft = match Draft::of(entry, &name, around) {
+        let mut draft = match Draft::of(entry, &name, around) {
             Ok(draft) => draft,
             Err(why) => {
                 left_out.push(left(why));
@@ -223,7 +247,9 @@ fn drafts(
         for (file, secret) in &draft.secrets {
             stage.write(file, secret.as_bytes(), 0o600)?;
         }
-        match probe::check(&draft, stage.part(), &[]) {
+        let forbidden = [stage.part().to_owned(), stage.place().to_owned()];
+        let confined = terms.confine(&mut draft);
+        match confined.and_then(|()| probe::check(&draft, stage.part(), &forbidden)) {
             Ok(server) => drafts.push((draft, server)),
             Err(why) => {
                 draft.secrets.iter().for_each(|(file, _)| stage.forget(file));

@@ -15,7 +15,7 @@ use crate::catalog::server::Server;
 use crate::catalog::server::config::Config;
 use crate::config;
 use crate::domain::json::Json;
-use crate::tool::mcp::Upstreams;
+use crate::tool::mcp::{Upstreams, files};
 
 /// A server that answered.
 pub struct Governed {
@@ -88,54 +88,51 @@ pub fn check(draft: &Draft, base: &Path, forbidden: &[PathBuf]) -> Result<Arc<Se
 pub async fn probe(
     drafts: Vec<(Draft, Arc<Server>)>,
     within: Duration,
+    accept_hidden: bool,
 ) -> (Vec<Governed>, Vec<LeftOut>) {
     let servers: Vec<_> = drafts.iter().map(|(_, server)| Arc::clone(server)).collect();
     let upstreams = Upstreams::new(&servers);
-    let answers = join_all(servers.iter().map(|server| ask(&upstreams, server, within))).await;
+    let answers =
+        join_all(servers.iter().map(|server| ask(&upstreams, server, within, accept_hidden))).await;
     upstreams.close().await;
     let (mut governed, mut left_out) = (Vec::new(), Vec::new());
     for ((draft, _), answer) in drafts.into_iter().zip(answers) {
         match answer {
             Ok((locked, tools)) => governed.push(Governed { draft, locked, left_out: tools }),
-            Err(why) => left_out.push(LeftOut { client_name: draft.client_name, why }),
+            Err(why) => {
+                let why = format!("{why}{}", draft.confined.lacking(&draft.client_name));
+                left_out.push(LeftOut { client_name: draft.client_name, why });
+            }
         }
     }
     (governed, left_out)
-}
-
-/// What one server shows, started by itself and ended before this comes back.
-///
-/// # Errors
-/// It does not answer, or offers nothing.
-pub async fn ask_alone(
-    server: &Arc<Server>,
-    within: Duration,
-) -> Result<(LockedServer, Vec<String>), String> {
-    let upstreams = Upstreams::new(std::slice::from_ref(server));
-    let answer = ask(&upstreams, server, within).await;
-    upstreams.close().await;
-    answer
 }
 
 async fn ask(
     upstreams: &Upstreams,
     server: &Server,
     within: Duration,
+    accept_hidden: bool,
 ) -> Result<(LockedServer, Vec<String>), String> {
     let upstream = upstreams.get(&server.name).ok_or("it has no connection")?;
     let probed = tokio::time::timeout(within, upstream.probe())
         .await
         .map_err(|_late| format!("did not answer within {} s", within.as_secs()))?
         .map_err(|e| e.message)?;
+    // As it was started: what a lock pins of it.
+    let files = files::of_server(server)?;
     let shown = Shown {
         protocol: probed.protocol,
         server_info: probed.server_info,
         methods: probed.methods,
         tools: probed.tools,
+        files,
+        accept_hidden,
     };
     let (locked, left_out) = LockedServer::of(server, &shown);
     if locked.tools.is_empty() && locked.methods.is_empty() {
-        return Err("offers nothing that can be governed".to_owned());
+        let why = left_out.first().map(|tool| format!(": {}: {}", tool.tool, tool.why));
+        return Err(format!("offers nothing that can be governed{}", why.unwrap_or_default()));
     }
     let mut unfit = probed.left_out;
     unfit.extend(left_out.iter().map(|tool| format!("{}: {}", tool.tool, tool.why)));

@@ -42,7 +42,13 @@ impl Report {
     /// Changes the client's file.
     pub fn rewrite(&mut self, source: &Source, way: &Way) -> Result<(), String> {
         let text = snippet::rewritten(way, source, &pairs(&self.governed));
-        let kept = snippet::replace(source, &text).map_err(|why| {
+        let withheld: Vec<&str> = self
+            .governed
+            .iter()
+            .flat_map(|one| &one.draft.withheld)
+            .map(|text| text.as_str())
+            .collect();
+        let kept = snippet::replace(source, &text, &withheld).map_err(|why| {
             let dir = self.dir.display();
             format!(
                 "{why}; `{dir}` is written, your file is as it was. Change it to:\n{}",
@@ -111,7 +117,7 @@ impl Report {
         say("");
         match &self.kept {
             Some(kept) => say(format!(
-                "{} goes through the gate now; as it was: {}",
+                "{} goes through the gate now; as it was, without credentials: {}",
                 self.file.display(),
                 kept.display()
             )),
@@ -149,7 +155,7 @@ impl Report {
     }
 }
 
-/// What a server runs in, and why not in a stronger one; of one behind a URL nothing.
+/// What a server runs in, and what a person allowed it; of one behind a URL nothing.
 fn sandbox(one: &Governed) -> Value {
     if one.draft.reach.0 != "stdio" {
         return Value::Null;

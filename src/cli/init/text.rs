@@ -75,7 +75,9 @@ pub fn manifest(plan: &Plan, version: &str, governed: &[Governed], lock_id: &str
          kind: AgentManifest\n\
          metadata: {{name: {agent}, version: {version}, owner: \"uid {uid}\"}}\n\
          spec:\n  status: active\n  \
-         model: {{provider: unknown, names: [unknown]}}   # an MCP client does not say what it runs\n  \
+         # An MCP client does not say which model it runs, so none is listed and none is asked for; an\n  \
+         # irreversible tool still waits for a person.\n  \
+         binding: {{minimum: unclaimed, tier3: unclaimed, faces: [mcp]}}\n  \
          tools:                                         # the only tools that exist for this agent\n",
         agent = text(&plan.agent),
         uid = plan.uid,

@@ -110,11 +110,11 @@ impl Gate {
 }
 
 fn request(ask: Ask) -> Result<Request<Full<Bytes>>, http::Error> {
-    let mut request = Request::builder()
-        .method(&ask.method)
-        .uri(ask.path)
-        .header(HOST, "localhost")
-        .header(ACCEPT, accepted(&ask.method));
+    let mut request =
+        Request::builder().method(&ask.method).uri(ask.path).header(HOST, "localhost");
+    if !ask.headers.iter().any(|(name, _)| name == ACCEPT) {
+        request = request.header(ACCEPT, accepted(&ask.method));
+    }
     if ask.method == Method::POST {
         request = request.header(CONTENT_TYPE, "application/json");
     }

@@ -17,7 +17,7 @@ use crate::mcp::name::is_server;
 
 mod bridge;
 mod client;
-mod exchange;
+pub(super) mod exchange;
 mod headers;
 mod host;
 mod lines;

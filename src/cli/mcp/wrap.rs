@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::catalog::secret::Secret;
-use crate::cli::init::confine::{Choice, Trial, confine};
+use crate::cli::init::confine::{Allow, Choice, Terms, available};
 use crate::cli::init::draft::{self, Draft};
 use crate::cli::init::expand::{Surroundings, is_credential};
 use crate::cli::init::furnish::{self, Keys, Plan, Stage};
@@ -35,11 +35,11 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Stands where the server's own command stood in a client. The first start makes keys, starts the
 /// server once, signs what it shows, and grants all of it to this user; the agent layer of the policy
 /// observes, so that nothing breaks, and the org layer denies arguments that name files of secrets. The
-/// server runs in the strongest sandbox in which it shows the same tools. Later
+/// server starts in a sandbox (S2) without a network, this first time too, and gets more only by --allow. Later
 /// starts of the same command line in the same directory use the same files.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  wicketgate mcp wrap -- npx -y @modelcontextprotocol/server-filesystem /tmp\n  \
+    after_help = "Examples:\n  wicketgate mcp wrap -- node server.js /tmp\n  wicketgate mcp wrap --allow unsandboxed -- npx -y @modelcontextprotocol/server-filesystem /tmp\n  \
     wicketgate mcp wrap --env GITHUB_TOKEN -- github-mcp-server stdio\n\n\
     The server gets HOME, LANG, LOGNAME, PATH, SHELL, TERM, TMPDIR, USER and what --env names.\n\
     Tools that change after they were signed are denied until --relock; --relock starts the server and\n\
@@ -64,9 +64,16 @@ pub struct Args {
     /// Sign what the server shows now.
     #[arg(long)]
     relock: bool,
-    /// Whether the server is tried in a sandbox, at the first start and with --relock.
+    /// Whether the server starts in a sandbox: looked at when it is signed, at the first start and with --relock.
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     sandbox: Choice,
+    /// What it gets beyond what its command line names: `network`, `read=PATH`, `write=PATH`, `s1` (no namespaces)
+    /// or `unsandboxed`. Looked at when it is signed. May be given several times.
+    #[arg(long, value_name = "WHAT", value_parser = allow)]
+    allow: Vec<Allow>,
+    /// Sign texts with characters that a reader does not see (tags, bidirectional controls, escapes, …).
+    #[arg(long)]
+    accept_hidden: bool,
     /// Seconds the server gets to start and answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
     probe_seconds: u64,
@@ -83,6 +90,13 @@ struct Wrapped {
     cwd: PathBuf,
     within: Duration,
     sandbox: Choice,
+    allowed: Vec<(String, Allow)>,
+    accept_hidden: bool,
+}
+
+/// As `init` takes it too, with the server's name before it or without.
+fn allow(text: &str) -> Result<Allow, String> {
+    Allow::parse(text).or_else(|why| Allow::parse_for(text).map(|it| it.1).map_err(|_| why))
 }
 
 /// Runs it.
@@ -169,7 +183,9 @@ impl Wrapped {
         let (ignored, disabled) = (Vec::new(), false);
         let entry = Entry { name: name.clone(), span: 0..0, reach, disabled, ignored };
         let within = Duration::from_secs(args.probe_seconds);
-        Ok(Self { dir, name, entry, cwd, within, sandbox: args.sandbox })
+        let allowed = args.allow.iter().map(|allow| (name.clone(), allow.clone())).collect();
+        let (sandbox, accept_hidden) = (args.sandbox, args.accept_hidden);
+        Ok(Self { dir, name, entry, cwd, within, sandbox, allowed, accept_hidden })
     }
 
     /// Makes what is not there yet, and signs again what was asked for.
@@ -232,21 +248,22 @@ impl Wrapped {
         Draft::of(&self.entry, &self.name, &around)
     }
 
-    async fn probed(&self, draft: Draft, base: &Path) -> Result<Vec<Governed>, String> {
+    async fn probed(&self, mut draft: Draft, base: &Path) -> Result<Vec<Governed>, String> {
         for note in &draft.notes {
             complain(format!("wicketgate: note: {note}"));
         }
-        let server = probe::check(&draft, base, &[])?;
-        let (governed, silent) =
-            probe::probe(vec![(draft, Arc::clone(&server))], self.within).await;
+        let terms = Terms { choice: self.sandbox, allowed: &self.allowed, base };
+        terms.confine(&mut draft)?;
+        available([&draft])?;
+        let server = probe::check(&draft, base, &[base.to_owned(), self.dir.clone()])?;
+        let probing = vec![(draft, Arc::clone(&server))];
+        let (governed, silent) = probe::probe(probing, self.within, self.accept_hidden).await;
         if let Some(silent) = silent.first() {
             return Err(format!("the server cannot be governed: {}", silent.why));
         }
         for tool in governed.iter().flat_map(|one| &one.left_out) {
             complain(format!("wicketgate: note: {tool}"));
         }
-        let trial = Trial { choice: self.sandbox, base, dir: &self.dir, within: self.within };
-        let governed = confine(governed, trial).await;
         for one in &governed {
             complain(format!("wicketgate: `{}` {}", self.name, one.draft.confined.told()));
         }

@@ -48,7 +48,7 @@ pub(super) fn run(at: &Where, probe: bool) -> Result<Exit, Refused> {
 fn ask(at: &Where, bound: &Bound) -> Result<Live, Refused> {
     let mut servers = BTreeMap::new();
     for Asked { server, answer } in at.ask(&bound.servers)? {
-        let answer = answer.map(|probed| locked(&server, probed).0);
+        let answer = answer.and_then(|probed| locked(&server, probed, true).map(|one| one.0));
         servers.insert(server.name.clone(), answer);
     }
     Ok(Live { servers, levels: Levels::default() })

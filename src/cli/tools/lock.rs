@@ -19,6 +19,7 @@ pub(super) struct Order<'a> {
     pub keys: &'a [PathBuf],
     pub servers: &'a [String],
     pub yes: bool,
+    pub accept_hidden: bool,
 }
 
 pub(super) fn run(at: &Where, order: &Order<'_>) -> Result<Exit, Refused> {
@@ -78,11 +79,13 @@ fn probe(
     let (mut servers, mut left_out, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for Asked { server, answer } in asked {
         match answer {
-            Ok(probed) => {
-                let (locked, more) = locked(&server, probed);
-                servers.push(locked);
-                left_out.extend(more);
-            }
+            Ok(probed) => match locked(&server, probed, order.accept_hidden) {
+                Ok((locked, more)) => {
+                    servers.push(locked);
+                    left_out.extend(more);
+                }
+                Err(why) => failed.push(format!("error: {why}")),
+            },
             Err(why) => failed.push(format!("error: {why}")),
         }
     }

@@ -11,7 +11,7 @@ use super::{Exit, block_on, complain, say};
 use crate::catalog::lock::{LeftOut, LockedServer, Shown, printable};
 use crate::catalog::server::Server;
 use crate::config::{self, Config};
-use crate::tool::mcp::{Probed, Upstreams};
+use crate::tool::mcp::{Probed, Upstreams, files};
 
 mod descriptors;
 mod list;
@@ -107,6 +107,9 @@ enum Command {
         /// Write it whatever has changed.
         #[arg(long)]
         yes: bool,
+        /// Pin texts with characters that a reader does not see (tags, bidirectional controls, escapes, …).
+        #[arg(long)]
+        accept_hidden: bool,
     },
 }
 
@@ -118,8 +121,9 @@ pub fn run(args: &Args) -> Exit {
             probe::run(at, &picture::Filter { tools, kinds, servers })
         }
         Command::Descriptors(order) => descriptors::run(order),
-        Command::Lock { at, keys, servers, yes } => {
-            lock::run(at, &lock::Order { keys, servers, yes: *yes })
+        Command::Lock { at, keys, servers, yes, accept_hidden } => {
+            let (yes, accept_hidden) = (*yes, *accept_hidden);
+            lock::run(at, &lock::Order { keys, servers, yes, accept_hidden })
         }
     };
     done.unwrap_or_else(|refused| refused.say())
@@ -207,18 +211,26 @@ struct Asked {
 }
 
 /// What it said, as it would be locked; and what cannot be.
-fn locked(server: &Server, probed: Probed) -> (LockedServer, Vec<String>) {
+fn locked(
+    server: &Server,
+    probed: Probed,
+    accept_hidden: bool,
+) -> Result<(LockedServer, Vec<String>), String> {
+    let files =
+        files::of_server(server).map_err(|why| format!("server `{}`: {why}", server.name))?;
     let shown = Shown {
         protocol: probed.protocol,
         server_info: probed.server_info,
         methods: probed.methods,
         tools: probed.tools,
+        files,
+        accept_hidden,
     };
     let (locked, left_out) = LockedServer::of(server, &shown);
     let unreadable = probed.left_out.iter();
     let unreadable = unreadable.map(|why| format!("server `{}`: {}", server.name, printable(why)));
     let all = unreadable.chain(left_out.iter().map(LeftOut::to_string)).collect();
-    (locked, all)
+    Ok((locked, all))
 }
 
 /// How it is reached, without anything that may be a secret: arguments and queries are left out.

@@ -13,6 +13,7 @@ use crate::cli::Exit;
 use crate::config::{self, Config};
 use crate::domain::json::{Json, Limits};
 use crate::domain::tier::Tier;
+use crate::identity::callers::Callers;
 use crate::tool::probe::{Point, State, worst};
 
 /// What of it is asked for; an empty list asks for everything.
@@ -123,7 +124,15 @@ impl Picture {
     /// Reads the configuration as far as it can be read, and keeps what the filter asks for.
     pub fn read(at: &Where, config: &Config, filter: &Filter<'_>) -> Result<Self, Refused> {
         let mut picture = match config.bindings(&config::environment) {
-            Ok(bound) => Self::of(bound),
+            Ok(bound) => {
+                // Manifests that do not load are `config check`'s to report.
+                let callers = crate::cli::config::manifests(config).ok();
+                let manifests = callers.as_ref().map(Callers::manifests).unwrap_or_default();
+                let never = crate::cli::config::never_run(config, manifests, &bound);
+                let mut picture = Self::of(bound);
+                picture.warnings.extend(never);
+                picture
+            }
             Err(errors) => {
                 let each = config.tools_each(&config::environment);
                 let each = each.map_err(|why| at.refuse(Exit::Config, why))?;

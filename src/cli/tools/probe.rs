@@ -111,9 +111,8 @@ fn server(picture: &mut Picture, asked: Asked, (whole, new): (bool, bool)) -> (S
     let Asked { server, answer } = asked;
     let (name, how, sandbox) = (server.name.clone(), reached(&server), server.isolation());
     let what = format!("server {name} ({how})");
-    match answer {
-        Ok(probed) => {
-            let (live, left_out) = locked(&server, probed);
+    match answer.and_then(|probed| locked(&server, probed, true)) {
+        Ok((live, left_out)) => {
             if whole {
                 offer::text(&live, (&how, sandbox), &left_out);
             }

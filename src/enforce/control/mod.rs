@@ -17,7 +17,6 @@ use crate::control::Target;
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::id::ToolName;
-use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
 use crate::tool::Cancel;
@@ -30,11 +29,12 @@ pub use watch::{Follow, Told};
 
 mod file;
 mod glass;
+mod known;
 mod obey;
 mod switches;
 mod watch;
 
-/// How old the last look at the list may be before T2 and T3 calls are refused.
+/// How old the last look at the list may be before T2 and T3 calls are not taken.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// What this gate knows of its operators' will.
@@ -85,7 +85,7 @@ impl Control {
     }
 
     /// How long the list was not read, if that is too long. A gate without a list never is.
-    fn stale(&self, now: Duration) -> Option<Duration> {
+    pub(super) fn stale(&self, now: Duration) -> Option<Duration> {
         self.follow.get()?;
         let read = (*self.read.lock()).unwrap_or_default();
         Some(now.saturating_sub(read)).filter(|age| *age > FRESH)
@@ -99,27 +99,13 @@ fn refusal(detail: &str, message: String, rule: &str) -> Reason {
 
 impl Road {
     /// Everything operators have against one call, just now.
-    pub(super) fn stopped(
-        &self,
-        run: &Run,
-        tool: &ToolName,
-        tier: Option<Tier>,
-        cancel: &Cancel,
-    ) -> Vec<Reason> {
+    pub(super) fn stopped(&self, run: &Run, tool: &ToolName, cancel: &Cancel) -> Vec<Reason> {
         let mut against = Vec::new();
         if cancel.is_ordered() {
             let message = "an operator stopped the call".to_owned();
             against.push(refusal("killed", message, "order"));
         }
         against.extend(self.standing(&About::call(run, tool)));
-        let risky = tier.is_some_and(|tier| matches!(tier, Tier::T2 | Tier::T3));
-        if risky && let Some(age) = self.control.stale(self.clock.monotonic()) {
-            let message = format!(
-                "operators' orders were not heard for {} s: calls of tier T2 and T3 wait for them",
-                age.as_secs()
-            );
-            against.push(refusal("stale", message, "fresh"));
-        }
         against
     }
 
@@ -169,7 +155,7 @@ impl Road {
         let stale = self.control.stale(self.clock.monotonic());
         let stale = stale.map(|age| {
             format!(
-                "control: operators' orders were not read for {} s: T2 and T3 calls are denied",
+                "control: operators' orders were not read for {} s: T2 and T3 calls are not taken",
                 age.as_secs()
             )
         });

@@ -16,6 +16,7 @@ use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
 use crate::enforce::Road;
 use crate::enforce::answer::Answer;
+use crate::enforce::modify::Other;
 use crate::enforce::run::{Place, Run, Waiting};
 use crate::ledger::drafts::Written;
 use crate::ledger::entry::{Draft, Kind};
@@ -178,13 +179,15 @@ impl Road {
             }
             Some(Order::Switch { action, target }) => {
                 let (action, target) = (*action, target.clone());
+                // Before it ends what it is about.
+                let unknown = self.unknown(&target);
                 let reach = self.stop_what(action, &target, true);
                 tracing::warn!(order = row.seq, action = action.as_str(), kind = target.kind(), name = %target.name(), "an operator's order");
                 self.tasks.spawn(async move {
                     let done = road.finish(row.seq, (action, &target), reach).await;
                     // Without an entry nothing was done that could be told.
                     if let Ok(done) = done {
-                        road.reported(row.seq, done).await;
+                        road.reported(row.seq, reporting(done, unknown)).await;
                     }
                 });
             }
@@ -214,9 +217,10 @@ impl Road {
             Order::Word { run, call, statement, signature } => {
                 Some(self.hear(run, call, (statement, signature)).await?.to_json())
             }
-            Order::Modify { run, call, arguments } => {
-                Some(match self.modify(run, call, arguments).await? {
-                    Ok(id) => Json::object([("asked", Json::from(id.as_str()))]),
+            Order::Modify { run, call, arguments, statement, signature } => {
+                let other = Other { arguments, statement, signature };
+                Some(match self.modify(run, call, other).await? {
+                    Ok(modified) => modified.to_json(),
                     Err(fault) => Json::object([
                         ("error", Json::from(fault.message.as_str())),
                         ("code", Json::from(fault.code.as_str())),
@@ -327,4 +331,17 @@ impl Road {
 
 fn error(why: &str) -> Json {
     Json::object([("error", Json::from(why))])
+}
+
+/// What is reported of an order that was obeyed: where nothing of the name is here, that too, and what is near.
+fn reporting(done: Json, unknown: Option<Vec<String>>) -> Json {
+    match (done, unknown) {
+        (Json::Object(mut members), Some(near)) => {
+            members.insert("known".into(), Json::from(false));
+            let near: Vec<Json> = near.into_iter().map(Json::from).collect();
+            members.insert("near".into(), near.into());
+            Json::Object(members)
+        }
+        (done, Some(_) | None) => done,
+    }
 }

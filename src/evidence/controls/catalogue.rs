@@ -35,7 +35,7 @@ pub(super) const ALL: [Said; 36] = [
     said(
         (SOC, "CC6.1"),
         "access to systems and information is restricted",
-        "a decision by a signed policy stands before every call that ran",
+        "a decision stands before the end of each call shown, and the bytes of the policy that made it are here",
         Need::DecidedByPolicy,
     ),
     said(
@@ -47,13 +47,13 @@ pub(super) const ALL: [Said; 36] = [
     said(
         (SOC, "CC6.3"),
         "access follows roles and least privilege",
-        "the signed manifest names every tool the agent may use; a run is bound to it",
+        "the manifest names every tool the agent may use; the run names its digest, and its signature is beside it",
         Need::Manifest,
     ),
     said(
         (SOC, "CC6.6"),
         "access from outside the boundary is held off",
-        "calls that the rules do not allow were refused, with the rule that refused them",
+        "calls were refused, each with the rule or the limit that refused it",
         Need::Refused,
     ),
     said(
@@ -71,7 +71,7 @@ pub(super) const ALL: [Said; 36] = [
     said(
         (SOC, "CC7.2"),
         "systems are watched for anomalies",
-        "every call through the gate, with its end, is in a log whose gaps would show",
+        "the entries shown are in a log whose numbering and links would show a gap between them",
         Need::Entries,
     ),
     said(
@@ -107,19 +107,19 @@ pub(super) const ALL: [Said; 36] = [
     said(
         (ISO, "A.6.2.8"),
         "event logs are kept while the system is in use",
-        "entries are written before a call starts and before its result is passed on",
+        "a call's decision stands in the log before its end, in one order",
         Need::Entries,
     ),
     said(
         (ISO, "A.9.4"),
         "the system is used as intended",
-        "the manifest states the intended use, and the run is bound to its exact bytes",
+        "the manifest names tools, model and limits, and the run names its digest",
         Need::Manifest,
     ),
     said(
         (ACT, "Art. 12(1)"),
         "events are recorded automatically over the lifetime of the system",
-        "the gate writes an entry for each event by itself; one that is left out of a sealed run would show",
+        "events of runs are entries of a log; one that is left out of a sealed run would show",
         Need::Entries,
     ),
     said(
@@ -167,7 +167,7 @@ pub(super) const ALL: [Said; 36] = [
     said(
         (RMF, "GOVERN 1.4"),
         "risk is managed by transparent policies and controls",
-        "the policy's exact bytes are here, and each decision names the rule it follows from",
+        "the policy's exact bytes are here; a refusal names the rule it follows from, an allow the policy",
         Need::DecidedByPolicy,
     ),
     said(
@@ -185,13 +185,13 @@ pub(super) const ALL: [Said; 36] = [
     said(
         (RMF, "MEASURE 2.8"),
         "accountability and transparency are documented",
-        "parties outside have seen the heads of the log",
+        "names of others stand on heads of the tenant's log of logs; whether their keys are trusted is for the reader",
         Need::Witnessed,
     ),
     said(
         (RMF, "MANAGE 2.4"),
         "a system can be overridden or disengaged",
-        "calls were refused or held before they had any effect",
+        "calls were refused, and have no start after that",
         Need::Refused,
     ),
     said(
@@ -203,13 +203,13 @@ pub(super) const ALL: [Said; 36] = [
     said(
         (ASI, "ASI01"),
         "agent goal hijack",
-        "calls outside manifest and policy were refused whatever the agent was made to want, and are named",
+        "calls that manifest, limits or policy did not allow were refused, and are named",
         Need::Refused,
     ),
     said(
         (ASI, "ASI02"),
         "tool misuse and exploitation",
-        "each call was judged with its arguments before it ran",
+        "the decision about each call is bound to the digest of its arguments",
         Need::DecidedByPolicy,
     ),
     said(
@@ -245,7 +245,7 @@ pub(super) const ALL: [Said; 36] = [
     said(
         (ASI, "ASI10"),
         "rogue agents",
-        "the record is complete for what it covers: what an agent did through the gate is not hidden",
+        "the record is complete for what it covers: no entry of it is left out",
         Need::Complete,
     ),
 ];

@@ -133,18 +133,18 @@ fn checks(survey: &Survey<'_>, need: Need) -> Vec<&'static str> {
         Scope::Population => &["R1", "R2"],
     };
     let own: &[&str] = match need {
-        Need::Entries | Need::Heartbeats => &["L1", "L3", "L4", "S2"],
+        Need::Entries | Need::Heartbeats => &["H1", "E1", "E2", "S2"],
         Need::DecidedByPolicy => &["P2", "P3", "S5"],
-        Need::Refused | Need::Held | Need::Trouble | Need::Redaction => &["L4", "S5"],
+        Need::Refused | Need::Held | Need::Trouble | Need::Redaction => &["E2", "S5"],
         Need::Manifest => &["A1"],
-        Need::Callers | Need::Parents => &["L4", "S3"],
-        Need::Changes => &["A1", "L4", "P3"],
+        Need::Callers | Need::Parents => &["E2", "S3"],
+        Need::Changes => &["A1", "E2", "P3"],
         Need::Calls => &["P1", "S5", "V1"],
-        Need::Definitions => &["L4"],
+        Need::Definitions => &["E2"],
         Need::Complete => complete,
-        Need::Kept => &["L1", "L4", "S1"],
+        Need::Kept => &["H1", "E2", "S1"],
         Need::Retention => &["F1"],
-        Need::Witnessed => &["F1", "L2"],
+        Need::Witnessed => &["F1", "W1"],
     };
     own.to_vec()
 }

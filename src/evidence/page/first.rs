@@ -1,12 +1,14 @@
 //! The first screen: what the files prove, what they do not, and on whose word.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 
 use super::words::count;
 use crate::domain::json::Json;
 use crate::evidence::scope::Scope;
 use crate::evidence::statement::Exporter;
-use crate::evidence::survey::{Survey, list, number, text};
+use crate::evidence::survey::{Story, Survey, list, number, text};
 
 /// What no bundle of this version proves, whatever its checks say.
 pub const NOT_PROVEN: [&str; 7] = [
@@ -25,7 +27,7 @@ pub(super) fn lead(survey: &Survey<'_>) -> Markup {
     html! {
         p .lead {
             @match survey.scope {
-                Scope::Run => @for story in &survey.runs { (run_lead(survey, &story.run)) },
+                Scope::Run => @for story in &survey.runs { (run_lead(story)) },
                 Scope::Range => {
                     "Everything the log " code { (origin(survey)) } " holds in one span: "
                     (count(entries, "entry", "entries")) ", "
@@ -40,16 +42,49 @@ pub(super) fn lead(survey: &Survey<'_>) -> Markup {
     }
 }
 
-fn run_lead(survey: &Survey<'_>, run: &Json) -> Markup {
+/// What became of the calls of a run: each call is counted once, by its last decision.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Sums {
+    allowed: usize,
+    refused: usize,
+    /// Held for a person, and nothing was decided after that.
+    waiting: usize,
+    /// No decision about them is here.
+    undecided: usize,
+}
+
+impl Sums {
+    fn of(story: &Story) -> Self {
+        let mut last: BTreeMap<&str, &str> = BTreeMap::new();
+        for decision in &story.decisions {
+            last.insert(text(decision, "call"), text(decision, "verdict"));
+        }
+        let mut sums = Self::default();
+        for call in &story.calls {
+            let count = match last.get(text(call, "call")).copied() {
+                Some("allow") => &mut sums.allowed,
+                Some("deny") => &mut sums.refused,
+                Some("require_approval") => &mut sums.waiting,
+                Some(_) | None => &mut sums.undecided,
+            };
+            *count = count.saturating_add(1);
+        }
+        sums
+    }
+}
+
+fn run_lead(story: &Story) -> Markup {
+    let run = &story.run;
     let opening = run.get("opening").unwrap_or(&Json::Null);
-    let said = |word: &str| survey.decisions().filter(|d| text(d, "verdict") == word).count();
-    let calls = usize::try_from(number(run, "calls")).unwrap_or(usize::MAX);
+    let Sums { allowed, refused, waiting, undecided } = Sums::of(story);
+    let calls = story.calls.len();
     let unenforced = number(run, "unenforced");
     html! {
         "The agent " strong { (text(opening, "agent")) " " (text(opening, "version")) }
         " asked for " (count(calls, "call", "calls")) ": "
-        (said("allow")) " allowed, " (said("deny")) " refused, "
-        (said("require_approval")) " held for a person's approval. The run is "
+        (allowed) " allowed, " (refused) " refused, " (waiting) " held for a person and not decided after that"
+        @if undecided > 0 { ", " (undecided) " without a decision here" }
+        ". The run is "
         @match text(run, "status") {
             "sealed" => "sealed: nothing can be added to it.",
             "open" => { strong { "OPEN" } ": more may have happened since." },
@@ -111,7 +146,7 @@ fn proven(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
                 "all {} shown here are in {of}, unchanged and in this order",
                 count(entries, "entry", "entries")
             ),
-            "L1 L3 L4 S1 S2",
+            "H1 E1 E2 S1 S2",
         ));
     }
     if survey.runs.iter().any(|story| text(&story.run, "status") == "sealed") {
@@ -161,7 +196,7 @@ fn reach(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
     let older = survey.older_heads();
     if !older.is_empty() {
         let sizes: Vec<String> = older.iter().map(ToString::to_string).collect();
-        all.push((format!("the log only grew since it held {} entries", sizes.join(", ")), "L5"));
+        all.push((format!("the log only grew since it held {} entries", sizes.join(", ")), "H2"));
     }
     if let Some(head) = &survey.fleet_head {
         all.push((
@@ -171,7 +206,7 @@ fn reach(survey: &Survey<'_>) -> Vec<(String, &'static str)> {
         let others = survey.witnesses().len();
         if others > 0 {
             let seen = count(others, "witness", "witnesses");
-            all.push((format!("{seen} saw a head of that log, if you trust their keys"), "L2"));
+            all.push((format!("{seen} saw a head of that log, if you trust their keys"), "W1"));
         }
     }
     all
@@ -190,10 +225,15 @@ fn own_limits(survey: &Survey<'_>) -> Vec<String> {
         stories().any(|run| text(run, "status") == "cut"),
         "runs that begin before or end after the span are not complete here",
     );
-    let claimed = |run: &Json| run.get("opening").map(|o| text(o, "binding")) == Some("claimed");
+    let bound =
+        |run: &Json, word: &str| run.get("opening").map(|o| text(o, "binding")) == Some(word);
     say(
-        stories().any(claimed),
+        stories().any(|run| bound(run, "claimed")),
         "model and instructions: they are the agent's own claim, nobody observed them",
+    );
+    say(
+        stories().any(|run| bound(run, "unclaimed")),
+        "which model and instructions ran: the agent claimed none",
     );
     say(
         stories().any(|run| number(run, "unenforced") > 0),

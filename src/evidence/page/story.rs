@@ -121,6 +121,7 @@ fn delegate(word: &str) -> &str {
 
 fn binding(word: &str) -> &str {
     match word {
+        "unclaimed" => "unclaimed: the agent claimed neither model nor instructions",
         "claimed" => {
             "claimed: the agent says which model and instructions it runs, nobody observed it"
         }

@@ -1,4 +1,4 @@
-//! Part of L4: proofs that stand on their own (c2sp.org/tlog-proof), for those who check with other
+//! Part of E2: proofs that stand on their own (c2sp.org/tlog-proof), for those who check with other
 //! people's tools. Each is of one entry here, under the checkpoint that is here.
 
 use crate::crypto::tlog_proof::TlogProof;

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::case::Case;
-use super::glass;
 use super::report::{Outcome, Report};
+use super::{glass, proposals};
 use crate::approval::approvers::Purpose;
 use crate::approval::{Approval, Approvers, Hold, Signed, Word, check as worth};
 use crate::crypto::dsse;
@@ -20,7 +20,7 @@ use crate::evidence::bundle::{APPROVERS, APPROVERS_SIG, approvers_files};
 use crate::evidence::payloads::Payload;
 use crate::evidence::projection::{Material, decides};
 use crate::ledger::entry::Kind;
-use crate::ledger::hold::layers;
+use crate::ledger::hold::{asked_by, layers};
 use crate::ledger::verify::Line;
 use crate::ledger::verify::approved::{LATE_MILLIS, breaks_glass};
 
@@ -47,6 +47,8 @@ struct Seen {
     untold: usize,
     /// Calls that ran under break-glass.
     broken: usize,
+    /// Calls whose arguments an approver wrote.
+    proposed: usize,
     people: BTreeSet<String>,
     missing: Option<String>,
 }
@@ -62,7 +64,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
             return report.put("P4", Outcome::Invalid(why));
         }
     }
-    let Seen { granted, refused, released, broken, people, .. } = &seen;
+    let Seen { granted, refused, released, broken, proposed, people, .. } = &seen;
     if seen.cut > 0 {
         let cut = seen.cut;
         report
@@ -79,13 +81,17 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
         "P4",
         match seen.missing {
             Some(missing) => Outcome::Unverifiable(missing),
-            None if granted + refused + broken == 0 => {
+            None if granted + refused + broken + proposed == 0 => {
                 Outcome::Valid("nobody was asked to approve".into())
             }
             None => {
                 let glass = match broken {
                     0 => String::new(),
                     n => format!("; {n} calls ran under BREAK-GLASS, without an approver"),
+                };
+                let glass = match proposed {
+                    0 => glass,
+                    n => format!("{glass}; {n} calls asked again with arguments of an approver"),
                 };
                 Outcome::Valid(format!(
                     "{granted} approvals and {refused} refusals by {} people; {released} calls released{glass}",
@@ -106,7 +112,7 @@ fn stray(case: &Case<'_>) -> Result<(), String> {
         }
     }
     let mut lists: BTreeSet<String> = BTreeSet::new();
-    for line in case.strands.iter().flat_map(|s| s.asked()).filter(|line| is_word(line)) {
+    for line in case.strands.iter().flat_map(|s| s.asked()) {
         if let Some(digest) = list_of(line) {
             let (text, signature) = approvers_files(&digest);
             lists.extend([text, signature]);
@@ -147,6 +153,7 @@ fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), 
             unread.insert(call);
         } else if line.is(Kind::CallHeld) {
             told(material, line, &[], false).map_err(at)?;
+            seen.proposed(proposals::check(case, material, (line, manifest))).map_err(at)?;
             open.insert(call, Open { held: line, given: Vec::new() });
         } else if is_word(line) {
             let Some(open) = open.get_mut(call) else {
@@ -159,6 +166,9 @@ fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), 
                 Err(Bad::Unverifiable(why)) => seen.missing = Some(at(why)),
             }
         } else if decides(line) {
+            if !open.contains_key(call) {
+                seen.proposed(proposals::check(case, material, (line, manifest))).map_err(at)?;
+            }
             if breaks_glass(line) {
                 match glass::check(case, material, line) {
                     Ok(()) => seen.broken = seen.broken.saturating_add(1),
@@ -183,6 +193,20 @@ fn run(case: &Case<'_>, material: &Material<'_>, seen: &mut Seen) -> Result<(), 
 }
 
 impl Seen {
+    /// Takes in what is known about who wrote the arguments of a call.
+    fn proposed(&mut self, checked: Result<Option<Approval>, Bad>) -> Result<(), String> {
+        match checked {
+            Ok(None) => {}
+            Ok(Some(by)) => {
+                self.proposed = self.proposed.saturating_add(1);
+                self.people.insert(by.subject);
+            }
+            Err(Bad::Invalid(why)) => return Err(why),
+            Err(Bad::Unverifiable(why)) => self.missing = Some(why),
+        }
+        Ok(())
+    }
+
     fn count(&mut self, open: &mut Open<'_>, approval: Approval, said: Word) {
         self.people.insert(approval.subject.clone());
         match said {
@@ -230,7 +254,7 @@ fn word(
 }
 
 /// When the word was taken. Its entry may stand a moment after the end of the hold: see [`LATE_MILLIS`].
-fn at(line: &Line, expires: Timestamp) -> Timestamp {
+pub(super) fn at(line: &Line, expires: Timestamp) -> Timestamp {
     let (ts, end) = (line.entry.ts.millis(), expires.millis());
     let late = ts >= end && ts < end.saturating_add(LATE_MILLIS);
     Timestamp::from_millis(if late { end.saturating_sub(1) } else { ts })
@@ -238,26 +262,32 @@ fn at(line: &Line, expires: Timestamp) -> Timestamp {
 
 /// The hold as the entries tell it. Who started the run is not told by entries in the words of the list.
 fn hold(material: &Material<'_>, open: &Open<'_>, manifest: Option<Digest>) -> Option<Hold> {
-    let data = &open.held.entry.draft.data;
-    let definition = match open.held.text("definition") {
+    let given = open.given.iter().map(|given| given.subject.clone()).collect();
+    held(material, open.held, manifest).map(|hold| Hold { given, ..hold })
+}
+
+/// A hold before anybody said anything about it.
+pub(super) fn held(material: &Material<'_>, line: &Line, manifest: Option<Digest>) -> Option<Hold> {
+    let data = &line.entry.draft.data;
+    let definition = match line.text("definition") {
         Some(text) => Some(Digest::parse(text)?),
         None => None,
     };
     Some(Hold {
-        call_digest: open.held.text("call_digest").and_then(Digest::parse)?,
+        call_digest: line.text("call_digest").and_then(Digest::parse)?,
         definition,
         layers: layers(data)?,
         manifest: manifest?,
         run: *material.run,
-        expires: open.held.text("expires").and_then(Timestamp::parse)?,
-        nonce: open.held.text("nonce")?.to_owned(),
-        barred: Vec::new(),
-        given: open.given.iter().map(|given| given.subject.clone()).collect(),
+        expires: line.text("expires").and_then(Timestamp::parse)?,
+        nonce: line.text("nonce")?.to_owned(),
+        barred: asked_by(data).map(|by| by.approval.subject).into_iter().collect(),
+        given: Vec::new(),
     })
 }
 
 /// The list that the word was held against, if the verifier trusts it.
-fn trusted(case: &Case<'_>, line: &Line) -> Result<Approvers, Bad> {
+pub(super) fn trusted(case: &Case<'_>, line: &Line) -> Result<Approvers, Bad> {
     let unknown = |why: &str| Bad::Unverifiable(why.to_owned());
     let digest = list_of(line).ok_or_else(|| unknown("it names no list of approvers"))?;
     let trust = case.trust;
@@ -289,7 +319,7 @@ pub(super) fn known(
 }
 
 /// Who an entry or a policy's input says approved.
-fn recorded(json: &Json, subject: &str) -> Option<Approval> {
+pub(super) fn recorded(json: &Json, subject: &str) -> Option<Approval> {
     let text = |name| json.get(name).and_then(Json::as_str).map(str::to_owned);
     let roles = json.get("roles").and_then(Json::as_array)?;
     let roles = roles.iter().map(|role| role.as_str().map(str::to_owned)).collect::<Option<_>>()?;

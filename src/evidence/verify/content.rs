@@ -7,14 +7,17 @@ use super::report::{Outcome, Report};
 use crate::crypto::dsse;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
-use crate::evidence::bundle::{AGENT, AGENT_SIG, CONTROLS, PAGE, POLICY, agent_files};
+use crate::evidence::bundle::{
+    AGENT, AGENT_SIG, CONTROLS, Files, GUIDE, PAGE, PAYLOADS, POLICY, SCHEMA, agent_files,
+};
 use crate::evidence::payloads::{Is, Payload, Payloads, Why};
 use crate::evidence::projection::{self, Material, decides};
 use crate::evidence::query::Query;
 use crate::evidence::scope::{Scope, Strand};
 use crate::evidence::statement::{self, Exporter, Subject};
-use crate::evidence::{controls, page};
+use crate::evidence::{contents, controls, guide, page};
 use crate::ledger::entry::Kind;
+use crate::ledger::schema;
 use crate::ledger::verify::amended::Amendments;
 use crate::ledger::verify::{Damage, Line};
 
@@ -159,28 +162,41 @@ pub fn derived(case: &Case<'_>, report: &mut Report) {
     let Some(payloads) = &case.payloads else { return };
     let exporter = Exporter::said(&case.predicate);
     report.put("B4", stated(case, &materials, payloads, &exporter));
+    let mut kept = Files::default();
+    payloads.write(&mut kept);
+    let index = (PAYLOADS, kept.0.remove(PAYLOADS).unwrap_or_default());
     let made = projection::files(case.scope, &materials);
-    let differs = made.iter().find(|(name, bytes)| case.files.get(name) != Some(bytes.as_slice()));
+    let differs = made
+        .iter()
+        .chain([&index])
+        .find(|(name, bytes)| case.files.get(name) != Some(bytes.as_slice()));
     if let Some((name, _)) = differs {
         return report
             .invalid(Damage::new("V1", format!("`{name}` does not follow from the entries")));
     }
-    // What people read about the files depends on the version that wrote it.
-    let made =
-        [(CONTROLS, controls::controls(case.files)), (PAGE, page::page(case.files, &exporter))];
-    let differs = made.iter().find(|(name, bytes)| case.files.get(name) != Some(bytes.as_slice()));
-    let Some((name, _)) = differs else {
-        return report.valid("V1", "made again, byte for byte");
-    };
-    if exporter.version == env!("CARGO_PKG_VERSION") {
-        let why = format!("`{name}` does not follow from the other files");
-        return report.invalid(Damage::new("V1", why));
+    if exporter.version != contents::VERSION {
+        let (theirs, ours) = (&exporter.version, contents::VERSION);
+        let why = format!(
+            "`{PAGE}`, `{CONTROLS}`, `{GUIDE}` and `{SCHEMA}` were made by version {theirs} and cannot be made again \
+             by {ours}: read none of them; the files made from the entries are as they should be"
+        );
+        return report.unverifiable("V1", why);
     }
-    report.valid("V1", "the files made from entries, made again, byte for byte");
-    let version = &exporter.version;
-    report
-        .not_proven
-        .push(format!("`{CONTROLS}` and `{PAGE}`: made by version {version}, not made again here"));
+    // WHY the last two: they come with this program, not from the bundle, whatever the bundle has under their name.
+    let made = [
+        (CONTROLS, controls::controls(case.files)),
+        (PAGE, page::page(case.files, &exporter)),
+        (GUIDE, guide::GUIDE.as_bytes().to_vec()),
+        (SCHEMA, schema::ENTRY_1.as_bytes().to_vec()),
+    ];
+    let differs = made.iter().find(|(name, bytes)| case.files.get(name) != Some(bytes.as_slice()));
+    match differs {
+        None => report.valid("V1", "made again, byte for byte"),
+        Some((name, _)) => {
+            let why = format!("`{name}` is not what version {} makes", exporter.version);
+            report.invalid(Damage::new("V1", why));
+        }
+    }
 }
 
 /// B4: what the statement says is what the files say; of its query only who asked is taken on trust.
@@ -231,6 +247,10 @@ pub fn unproven(case: &Case<'_>, report: &mut Report) {
     let mut asked = case.strands.iter().flat_map(Strand::asked);
     if asked.any(|line| line.is(Kind::RunOpened) && line.text("binding") == Some("claimed")) {
         say("model and instructions: they are the agent's own claim");
+    }
+    let mut asked = case.strands.iter().flat_map(Strand::asked);
+    if asked.any(|line| line.is(Kind::RunOpened) && line.text("binding") == Some("unclaimed")) {
+        say("which model and instructions ran: the agent claimed none");
     }
     let mut asked = case.strands.iter().flat_map(Strand::asked);
     if asked.any(|line| line.is(Kind::PostureObserved)) {

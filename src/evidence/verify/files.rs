@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::report::{Outcome, Report};
 use crate::crypto::dsse;
+use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::evidence::bundle::{ENVELOPE, Files, MANIFEST, plain};
@@ -66,15 +67,21 @@ fn statement(files: &Files) -> Result<(Subjects, Json), Damage> {
     if json.as_object().is_none_or(|members| members.len() != 4) {
         return Err(bad(format!("`{MANIFEST}` has members nobody knows")));
     }
+    if canonical::bytes(&json) != text {
+        return Err(bad(format!("`{MANIFEST}` is not in its one form")));
+    }
     let list = json.get("subject").and_then(Json::as_array);
     let list = list.ok_or_else(|| bad(format!("`{MANIFEST}` has no subjects")))?;
     let mut subjects = Subjects::new();
     for subject in list {
         let name = subject.get("name").and_then(Json::as_str).unwrap_or_default();
         let digest = subject.get("digest").and_then(|d| d.get("sha256")).and_then(Json::as_str);
+        let members = |json: &Json| json.as_object().map_or(0, |members| members.len());
+        let alone = members(subject) == 2 && subject.get("digest").map_or(0, members) == 1;
         let digest = digest
+            .filter(|_| alone)
             .and_then(Digest::parse)
-            .ok_or_else(|| bad(format!("subject `{name}` has no SHA-256")))?;
+            .ok_or_else(|| bad(format!("subject `{name}` has no SHA-256, or more than that")))?;
         if !plain(name) {
             return Err(bad(format!("subject `{name}` has no plain name")));
         }

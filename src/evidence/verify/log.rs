@@ -1,6 +1,4 @@
-//! L1, L3–L5, R1 and S1, S2, C1: the entries, the tree they are in, and the keys that vouch for it.
-
-use std::collections::BTreeMap;
+//! H1, E1–H2, R1 and S1, S2, C1: the entries, the tree they are in, and the keys that vouch for it.
 
 use super::alone;
 use super::case::Case;
@@ -10,11 +8,11 @@ use crate::crypto::consistency::verifies_consistency;
 use crate::crypto::merkle::verifies_inclusion;
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
-use crate::domain::id::Seq;
 use crate::domain::json::{Json, Limits};
 use crate::evidence::bundle::{
     FLEET, FLEET_ENTRIES, FOLDER, Files, LINES, NOTE, OLDER, PATHS, RANGE_PROOF, chain_folder,
 };
+use crate::evidence::contents::Paths;
 use crate::evidence::scope::{Scope, Strand};
 use crate::evidence::trust::{PinnedHead, Trust};
 use crate::ledger::entry::Kind;
@@ -26,7 +24,7 @@ const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 /// Hashes of a proof in a tree of at most 2^64 leaves.
 const PATH_MAX: usize = 64;
 
-/// L3: reads every line of every chain.
+/// E1: reads every line of every chain.
 pub fn read(files: &Files, scope: Scope) -> Result<Vec<Strand>, Damage> {
     let folders: Vec<String> = match scope {
         Scope::Run | Scope::Range => vec![FOLDER.to_owned()],
@@ -45,8 +43,8 @@ pub fn fleet(files: &Files) -> Option<Result<Strand, Damage>> {
 
 fn strand(files: &Files, folder: String) -> Result<Strand, Damage> {
     let name = format!("{folder}/{LINES}");
-    let bad = |why: String| Damage::new("L3", format!("`{name}`: {why}"));
-    let text = files.get(&name).ok_or_else(|| Damage::new("L3", format!("no `{name}`")))?;
+    let bad = |why: String| Damage::new("E1", format!("`{name}`: {why}"));
+    let text = files.get(&name).ok_or_else(|| Damage::new("E1", format!("no `{name}`")))?;
     let body =
         text.strip_suffix(b"\n").ok_or_else(|| bad("does not end with a line feed".into()))?;
     let mut lines = Vec::new();
@@ -57,13 +55,13 @@ fn strand(files: &Files, folder: String) -> Result<Strand, Damage> {
     Ok(Strand { folder, lines, epochs: Epochs::default(), checkpoint: None, span: None })
 }
 
-/// L3, S1, S2, C1, L1, L4, L5 and R1; fills in what holds of each chain.
+/// E1, S1, S2, C1, H1, E2, H2 and R1; fills in what holds of each chain.
 pub fn check(case: &mut Case<'_>, report: &mut Report) {
     let (files, trust) = (case.files, case.trust);
     let mut told = Told::default();
     for strand in &mut case.strands {
         told.chain(&strand.folder);
-        told.put("L3", understood(&strand.lines));
+        told.put("E1", understood(&strand.lines));
         let mut epochs = Epochs::new(&trust.enrolment).revoking(&trust.revoked_enrolments());
         let held = keys(&strand.lines, &mut epochs);
         told.put("S1", held.map_or_else(Outcome::from, |()| enrolled(&epochs, trust)));
@@ -74,21 +72,21 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
         let name = format!("{}/{NOTE}", strand.folder);
         let note = files.get(&name).and_then(|note| std::str::from_utf8(note).ok());
         let opened = note
-            .ok_or_else(|| Damage::new("L1", format!("no `{name}`")))
+            .ok_or_else(|| Damage::new("H1", format!("no `{name}`")))
             .and_then(|note| epochs.checkpoint(note))
             .and_then(|(checkpoint, signer)| current(checkpoint, signer, lines, trust));
         strand.epochs = epochs;
         match opened {
             Err(damage) => {
-                told.put("L1", damage.into());
-                told.put("L4", Outcome::Unverifiable("no checkpoint holds".into()));
+                told.put("H1", damage.into());
+                told.put("E2", Outcome::Unverifiable("no checkpoint holds".into()));
             }
             Ok(checkpoint) => {
                 let seen = format!("{} entries, root {}", checkpoint.size, checkpoint.root);
-                told.put("L1", Outcome::Valid(seen));
+                told.put("H1", Outcome::Valid(seen));
                 let whole = proven(files, strand, &checkpoint, &mut told);
                 if let Some(outcome) = pinned(files, (strand, whole), &checkpoint, trust) {
-                    told.put("L5", outcome);
+                    told.put("H2", outcome);
                 } else {
                     told.unpinned = true;
                 }
@@ -106,7 +104,7 @@ pub fn check(case: &mut Case<'_>, report: &mut Report) {
     report.log = logs.next().map(str::to_owned).filter(|log| !log.is_empty());
 }
 
-/// L4 and R1: each entry is in the tree, by its own path or as part of a span proven whole. Whether both
+/// E2 and R1: each entry is in the tree, by its own path or as part of a span proven whole. Whether both
 /// hold.
 fn proven(files: &Files, strand: &mut Strand, checkpoint: &Checkpoint, told: &mut Told) -> bool {
     let name = format!("{}/{RANGE_PROOF}", strand.folder);
@@ -133,7 +131,7 @@ fn proven(files: &Files, strand: &mut Strand, checkpoint: &Checkpoint, told: &mu
         other @ (Outcome::Invalid(_) | Outcome::Unverifiable(_)) => other,
     };
     let whole = matches!(included, Outcome::Valid(_));
-    told.put("L4", included);
+    told.put("E2", included);
     whole && spanned
 }
 
@@ -236,11 +234,11 @@ fn current(
 ) -> Result<Checkpoint, Damage> {
     if lines.last().is_some_and(|line| line.entry.epoch > signer) {
         let why = format!("signed by the writer of epoch {signer}, which was fenced out");
-        return Err(Damage::new("L1", why));
+        return Err(Damage::new("H1", why));
     }
     if !trust.origins.is_empty() && !trust.origins.contains(&checkpoint.origin) {
         let why = format!("the log `{}` is not one that is trusted", checkpoint.origin);
-        return Err(Damage::new("L1", why));
+        return Err(Damage::new("H1", why));
     }
     Ok(checkpoint)
 }
@@ -270,18 +268,20 @@ fn inclusion(files: &Files, strand: &Strand, checkpoint: &Checkpoint) -> Outcome
     }
 }
 
-/// Paths by the seq or size they are about.
-type Proofs = BTreeMap<Seq, Vec<Digest>>;
-
 /// Reads a file of proofs by their number; strict, no number twice.
-fn proofs(files: &Files, name: &str, version: &str, key: &str) -> Result<Option<Proofs>, String> {
+pub(super) fn proofs(
+    files: &Files,
+    name: &str,
+    version: &str,
+    key: &str,
+) -> Result<Option<Paths>, String> {
     let Some(text) = files.get(name) else { return Ok(None) };
     let json = Json::parse(text, &Limits::FILE).map_err(|e| format!("`{name}`: {e}"))?;
     let bad = || format!("`{name}` is malformed");
     if json.get("v").and_then(Json::as_str) != Some(version) {
         return Err(bad());
     }
-    let mut proofs = Proofs::new();
+    let mut proofs = Paths::new();
     for proof in json.get("proofs").and_then(Json::as_array).ok_or_else(bad)? {
         let number = proof.get(key).and_then(Json::as_u64).ok_or_else(bad)?;
         let path = proof.get("path").and_then(Json::as_array).ok_or_else(bad)?;
@@ -297,7 +297,7 @@ fn proofs(files: &Files, name: &str, version: &str, key: &str) -> Result<Option<
     Ok(Some(proofs))
 }
 
-/// L5, if a head of this log is pinned. Entries that are all here from the first on and are `proven` show
+/// H2, if a head of this log is pinned. Entries that are all here from the first on and are `proven` show
 /// by themselves which older heads the log had.
 fn pinned(
     files: &Files,

@@ -11,6 +11,7 @@ mod alone;
 pub mod anchors;
 mod approvals;
 pub mod case;
+mod closed;
 mod content;
 mod files;
 mod glass;
@@ -18,10 +19,12 @@ mod log;
 mod observed;
 mod opened;
 mod population;
+mod proposals;
 mod range;
 mod replay;
 pub mod report;
 mod runs;
+mod same;
 
 use std::path::Path;
 
@@ -33,18 +36,18 @@ use crate::domain::json::Json;
 
 pub use case::Case;
 pub use range::VERSION as RANGE_VERSION;
-pub use report::{Check, Outcome, Report};
+pub use report::{Check, Outcome, Report, TITLES};
 
 /// What is being done to a bundle, for somebody who waits for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Step {
     /// B1–B3.
     Files,
-    /// L3: every line is read.
+    /// E1: every line is read.
     Entries,
-    /// L1, L4, L5, R1, S1, S2.
+    /// H1, E2, H2, R1, S1, S2.
     Proofs,
-    /// F1, L2, T1, C1.
+    /// F1, W1, W2, C1.
     Anchors,
     /// S3–S5, P2.
     Runs,
@@ -148,6 +151,7 @@ fn checked(files: &Files, trust: &Trust, watch: &dyn Watch) -> Report {
     watch.at(Step::Runs);
     let walked = runs::check(&case, &mut report);
     case.payloads = opened::read(files, &mut report);
+    closed::check(&case, &mut report);
     if walked && case.readable() {
         judge(&case, &mut report, watch);
     } else {

@@ -10,26 +10,26 @@ use std::time::Duration;
 
 use super::case::Case;
 use super::report::{Outcome, Report};
+use super::same::same;
+use crate::approval::Approval;
 use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::commitment::derived;
-use crate::domain::decision::{Course, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
-use crate::domain::tier::Tier;
+use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::evidence::approvals::broken;
 use crate::evidence::bundle::{AGENT, Files, agent_files};
 use crate::evidence::payloads::Payload;
 use crate::evidence::projection::{Material, decides};
 use crate::firewall;
-use crate::ledger::drafts;
 use crate::ledger::entry::Kind;
 use crate::ledger::hold;
 use crate::ledger::verify::Line;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{ENGINE, RegoEngine};
-use crate::policy::{self, Answer, EngineError, PolicyEngine as _, input};
+use crate::policy::{self, EngineError, PolicyEngine as _, input};
 use crate::yaml;
 
 /// How the item begins that stays unproven unless this check holds.
@@ -138,7 +138,10 @@ impl Replay<'_> {
         if matches!(answered, Err(EngineError::Deadline(_))) {
             return Ok(Made::Cannot("the policy takes too long on this machine".into()));
         }
-        same(line, &policy::or_denial(answered), engine)?;
+        let by = hold::asked_by(&draft.data).map(|by| by.approval.subject);
+        let given: Vec<_> = told.granted().collect();
+        let answer = policy::weighed(policy::or_denial(answered), by.as_deref(), &given);
+        same(line, &answer, engine)?;
         Ok(Made::Same)
     }
 
@@ -171,9 +174,10 @@ fn not_asked(line: &Line) -> Result<(), String> {
     for reason in reasons {
         let text = |name| reason.get(name).and_then(Json::as_str).unwrap_or_default();
         let (code, detail) = (text("code"), text("detail"));
-        let of_policy = [Code::PolicyDenied, Code::PolicyError, Code::CallHeld]
-            .into_iter()
-            .any(|policy| policy.as_str() == code);
+        let of_policy =
+            [Code::PolicyDenied, Code::BindingInsufficient, Code::PolicyError, Code::CallHeld]
+                .into_iter()
+                .any(|policy| policy.as_str() == code);
         if of_policy && !matches!(detail, "no_policy" | "policy_ended") {
             return Err(format!("a policy's word (`{code}`) without the input it was asked with"));
         }
@@ -236,6 +240,7 @@ impl Told<'_> {
             ("agent", Some("version"), said("version")),
             ("agent", Some("manifest"), manifest.as_deref()),
             ("agent", Some("binding"), self.line.text("binding")),
+            ("agent", Some("binding"), said("binding")),
             ("run", Some("id"), Some(run.as_str())),
             ("run", Some("mode"), said("mode")),
             ("tool", Some("name"), draft.tool.as_ref().map(|tool| tool.as_str())),
@@ -243,6 +248,12 @@ impl Told<'_> {
             ("tool", Some("definition"), definition.as_deref()),
             ("call", Some("id"), draft.call.as_ref().map(|call| call.as_str())),
         ];
+        let incognito =
+            opened.entry.draft.data.get("incognito").and_then(Json::as_bool) == Some(true);
+        // Inputs of an earlier version do not say it.
+        if self.at("run").get("incognito").is_some_and(|told| told.as_bool() != Some(incognito)) {
+            return Err("the policy was told another `run.incognito` than is recorded".into());
+        }
         for (part, name, recorded) in pairs {
             let (told, shown) = match name {
                 Some(name) => (self.at(part).get(name), format!("{part}.{name}")),
@@ -296,7 +307,7 @@ impl Told<'_> {
         }
     }
 
-    /// Owner and labels of the agent, where the manifest is here. That it is the manifest is A1.
+    /// Owner, labels and binding, where the manifest is here. That it is the manifest is A1.
     fn manifest(&self) -> Result<(), String> {
         let digest = self.opened.text("manifest").and_then(Digest::parse);
         let names = digest.map(|digest| [AGENT.to_owned(), agent_files(&digest).0]);
@@ -317,16 +328,53 @@ impl Told<'_> {
                 "the policy was told another owner or other labels than the manifest's".into()
             );
         }
-        Ok(())
+        self.accepted(value.pointer("/spec").unwrap_or(&serde_json::Value::Null))
+    }
+
+    /// The run is bound as well as the manifest asks for, and the policy was told how well a T3 call has to
+    /// be: as the manifest says, or stricter below another run. A version that did not tell it asked for
+    /// `observed`.
+    fn accepted(&self, spec: &serde_json::Value) -> Result<(), String> {
+        let said = |name: &str| spec.pointer(name).and_then(serde_json::Value::as_str);
+        let list = |name: &str| spec.pointer(name).and_then(serde_json::Value::as_array);
+        let listed = |name: &str| list(name).is_some_and(|all| !all.is_empty());
+        let least = said("/binding/minimum").map_or_else(
+            || match listed("/model/names") || listed("/instructions") {
+                true => Some(Binding::Claimed),
+                false => Some(Binding::Unclaimed),
+            },
+            Binding::parse,
+        );
+        let bound = self.opened.text("binding").and_then(Binding::parse);
+        let own = self.opened.entry.draft.data.get("auth").and_then(|auth| auth.get("method"));
+        // The gate's own test is of no agent's run.
+        let own = own.and_then(Json::as_str) == Some("internal");
+        if !own && (bound.is_none() || least.is_none() || bound < least) {
+            return Err("the run is bound to its model by less than the manifest accepts".into());
+        }
+        let demand = Binding::parse(said("/binding/tier3").unwrap_or("observed"));
+        let agent = self.at("agent");
+        let told = agent.get("tier3").map_or(Some("observed"), Json::as_str);
+        let told = told.and_then(Binding::parse);
+        let below = self.opened.entry.draft.data.get("delegation").is_some();
+        if told.is_some() && (told == demand || below && told > demand) {
+            return Ok(());
+        }
+        Err("the policy was told another `agent.tier3` than the manifest says".into())
+    }
+
+    /// The approvals of the call that are recorded before it was judged.
+    fn granted(&self) -> impl Iterator<Item = Approval> {
+        let (call, seq) = (&self.line.entry.draft.call, self.line.entry.seq);
+        let before = move |line: &&Line| line.entry.draft.call == *call && line.entry.seq < seq;
+        let granted = self.material.of_run().filter(before);
+        granted.filter_map(|line| hold::said(&line.entry, Kind::ApprovalGranted))
     }
 
     /// Those who had approved the call when it was judged, and the layers that count them for themselves.
     fn approvals(&self, engine: &RegoEngine) -> Result<(), String> {
-        let (call, seq) = (&self.line.entry.draft.call, self.line.entry.seq);
-        let before = |line: &&Line| line.entry.draft.call == *call && line.entry.seq < seq;
-        let granted = self.material.of_run().filter(before);
-        let granted = granted.filter_map(|line| hold::said(&line.entry, Kind::ApprovalGranted));
-        let granted: Vec<Json> = granted.map(|approval| input::approval_json(&approval)).collect();
+        let granted: Vec<Json> =
+            self.granted().map(|approval| input::approval_json(&approval)).collect();
         // What was said before the span is not read.
         if !self.material.cut.begin && *self.at("approvals") != Json::Array(granted) {
             return Err("the policy was told of approvals that are not recorded".into());
@@ -425,42 +473,4 @@ impl Told<'_> {
         }
         Ok(true)
     }
-}
-
-/// Whether the decision on the books is this one.
-fn same(line: &Line, answer: &Answer, engine: &RegoEngine) -> Result<(), String> {
-    let draft = &line.entry.draft;
-    let said = draft.verdict.map_or("none", Verdict::as_str);
-    if draft.verdict != Some(answer.verdict) {
-        let now = answer.verdict.as_str();
-        return Err(format!("recorded is `{said}`, the policy says `{now}`"));
-    }
-    let course = match (answer.verdict, answer.enforced) {
-        (Verdict::Allow, _) | (_, false) => Course::Run,
-        (Verdict::Deny, true) => Course::Refuse,
-        (Verdict::RequireApproval, true) => Course::Wait,
-    };
-    let kind = match course {
-        Course::Run => Kind::CallAuthorized,
-        Course::Refuse => Kind::CallDenied,
-        Course::Wait => Kind::CallHeld,
-    };
-    if !line.is(kind) {
-        return Err(format!("recorded is `{}`, from it follows `{}`", line.kind(), kind.as_str()));
-    }
-    if draft.rule != drafts::rule(&answer.reasons) {
-        return Err("recorded is another rule than the one that decides".into());
-    }
-    let made = [
-        ("reasons", drafts::reasons(&answer.reasons)),
-        ("obligations", drafts::obligations(&answer.obligations)),
-        ("layers", drafts::layers(engine.layers())),
-        ("enforced", Json::from(answer.enforced)),
-    ];
-    for (name, made) in made {
-        if draft.data.get(name) != Some(&made) {
-            return Err(format!("recorded are other `{name}` than the policy gives"));
-        }
-    }
-    Ok(())
 }

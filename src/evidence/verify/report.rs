@@ -59,18 +59,19 @@ impl Check {
     }
 }
 
-const TITLES: [(&str, &str); 28] = [
+/// Ids and titles of all checks. No id looks like a level of evidence (`L0` to `L4`) or a risk tier (`T0` to `T3`).
+pub const TITLES: [(&str, &str); 28] = [
     ("B1", "the list of files is signed by a trusted evidence key"),
     ("B2", "the files are exactly those of the list, with plain names"),
     ("B3", "every file has the digest of the list"),
     ("B4", "counts and ranges are those of the entries"),
-    ("L1", "the checkpoint is signed by a certified writer of the log"),
-    ("L3", "every entry is strict, canonical and of its schema"),
-    ("L4", "every entry is in the tree of the checkpoint"),
-    ("L5", "the log extends the heads that were pinned"),
+    ("H1", "the checkpoint is signed by a certified writer of the log"),
+    ("E1", "every entry is strict, canonical and of its schema"),
+    ("E2", "every entry is in the tree of the checkpoint"),
+    ("H2", "the log extends the heads that were pinned"),
     ("F1", "the fleet log has the chain, and a head of it beyond these entries"),
-    ("L2", "witnesses cosigned the head of the fleet log"),
-    ("T1", "an authority stamped a head of the fleet log that includes these entries"),
+    ("W1", "witnesses cosigned the head of the fleet log"),
+    ("W2", "an authority stamped a head of the fleet log that includes these entries"),
     ("R1", "the entries are all there are in the span"),
     ("R2", "the population follows from the entries and the query"),
     ("S1", "one chain, whose writers a trusted key enrolled"),
@@ -156,10 +157,10 @@ impl Report {
         if !self.failed().is_empty() || !self.hold(&["B1", "B2", "B3"]) {
             return None;
         }
-        if !self.hold(&["L1", "L3", "L4", "S1", "S2", "S3"]) {
+        if !self.hold(&["H1", "E1", "E2", "S1", "S2", "S3"]) {
             return Some(0);
         }
-        const HIGHER: [(u8, &[&str]); 3] = [(4, &["F1", "T1"]), (3, &["F1", "L2"]), (2, &["L5"])];
+        const HIGHER: [(u8, &[&str]); 3] = [(4, &["F1", "W2"]), (3, &["F1", "W1"]), (2, &["H2"])];
         let higher = HIGHER.iter().find(|(_, ids)| self.hold(ids));
         Some(higher.map_or(1, |(level, _)| *level))
     }

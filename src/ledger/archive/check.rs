@@ -113,7 +113,7 @@ impl Reading<'_> {
         let size = self.head.size;
         if let Some(later) = self.heads.iter().find(|noted| noted.size > size) {
             let why = format!("{} says {} entries, {size} are there", later.by, later.size);
-            return Err(found(DamageKind::Rollback, size, "L5", why));
+            return Err(found(DamageKind::Rollback, size, "H2", why));
         }
         let chain = self.chain.as_ref();
         let head = Head {
@@ -141,7 +141,7 @@ impl Reading<'_> {
         };
         let Some(entries) = tiles::unbundle(&bytes, width) else {
             let why = format!("`{name}` is no bundle of {width} entries");
-            return Err(found(DamageKind::Edit, first, "L3", why));
+            return Err(found(DamageKind::Edit, first, "E1", why));
         };
         let tile = self.tile(place, first).await?;
         for ((seq, body), stored) in (first..).zip(entries).zip(&tile) {
@@ -160,11 +160,11 @@ impl Reading<'_> {
         let leaf = Entry::leaf(body);
         if leaf != *stored {
             let why = "the entry is not the one of the tile's hash".to_owned();
-            return Err(found(DamageKind::Edit, seq, "L4", why));
+            return Err(found(DamageKind::Edit, seq, "E2", why));
         }
         let edited = |damage: Damage| {
             let kind = match damage.check {
-                "L3" => DamageKind::Edit,
+                "E1" => DamageKind::Edit,
                 _ => DamageKind::Rule,
             };
             found(kind, seq, damage.check, damage.why)
@@ -200,7 +200,7 @@ impl Reading<'_> {
             None => Ok(()),
             Some(noted) => {
                 let why = format!("{} has another root at size {size}", noted.by);
-                Err(found(DamageKind::Fork, seq, "L5", why))
+                Err(found(DamageKind::Fork, seq, "H2", why))
             }
         }
     }
@@ -217,7 +217,7 @@ impl Reading<'_> {
             if !made.is_some_and(|made| made.eq(&hashes)) {
                 let why =
                     format!("`{}` is not of the entries", place.path(place.width(self.head.size)));
-                return Err(found(DamageKind::Edit, seq, "L4", why));
+                return Err(found(DamageKind::Edit, seq, "E2", why));
             }
         }
         Ok(())
@@ -230,7 +230,7 @@ impl Reading<'_> {
             return Err(found(DamageKind::Deletion, seq, "S2", format!("`{name}` is not there")));
         };
         tiles::tile_hashes(&bytes, width).ok_or_else(|| {
-            found(DamageKind::Edit, seq, "L4", format!("`{name}` is no tile of {width} hashes"))
+            found(DamageKind::Edit, seq, "E2", format!("`{name}` is no tile of {width} hashes"))
         })
     }
 

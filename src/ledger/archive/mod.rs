@@ -132,7 +132,7 @@ async fn signed_head(
     if head.size == row.head.size {
         return Ok(head);
     }
-    let damage = Damage::new("L1", "the checkpoint is not of the head's size");
+    let damage = Damage::new("H1", "the checkpoint is not of the head's size");
     Err(Error::Damaged(row.head.size, damage))
 }
 
@@ -171,7 +171,7 @@ async fn entries(
         bodies.push(entry.body.as_slice());
     }
     let too_long =
-        || Error::Damaged(from, Damage::new("L3", "an entry is longer than 65535 bytes"));
+        || Error::Damaged(from, Damage::new("E1", "an entry is longer than 65535 bytes"));
     tiles::bundle(bodies).ok_or_else(too_long)
 }
 

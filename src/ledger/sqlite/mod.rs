@@ -76,6 +76,7 @@ impl Lane {
         }
         let connected = async {
             let mut conn = self.options.connect().await.map_err(|e| before_commit(&e))?;
+            read_back(&mut conn, &[("PRAGMA temp_store", "2")]).await?;
             if self.writes {
                 assert_durable(&mut conn).await?;
             }
@@ -104,19 +105,27 @@ pub(crate) async fn bounded<T>(
         .unwrap_or_else(|_| Err(StoreError::Unknown("the disk does not answer".into())))
 }
 
-pub(crate) fn options(path: &std::path::Path) -> SqliteConnectOptions {
-    // WHY: a logged statement would carry arguments and results into the logs.
+/// What every connection has in common, whether it reads or writes: the one place where one is made.
+fn connection(path: &std::path::Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
+        // WHY: statement journals, sorts and VACUUM would else want a file in a directory of the system, and a
+        // container with a read-only root has none: `disk I/O error (6410)`, for good.
+        .pragma("temp_store", "MEMORY")
+        .busy_timeout(BUSY)
+        // WHY: a logged statement would carry arguments and results into the logs.
+        .disable_statement_logging()
+}
+
+pub(crate) fn options(path: &std::path::Path) -> SqliteConnectOptions {
+    connection(path)
         .page_size(8192)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .pragma("recursive_triggers", "ON")
         .pragma("secure_delete", "ON")
-        .busy_timeout(BUSY)
         .statement_cache_capacity(128)
-        .disable_statement_logging()
 }
 
 /// Reads back what makes a commit durable.
@@ -127,7 +136,15 @@ async fn assert_durable(conn: &mut SqliteConnection) -> Result<(), StoreError> {
         ("PRAGMA recursive_triggers", "1"),
         ("PRAGMA foreign_keys", "1"),
     ];
-    for (pragma, value) in wanted {
+    read_back(conn, &wanted).await
+}
+
+/// Whether each of these settings has this value.
+async fn read_back(
+    conn: &mut SqliteConnection,
+    wanted: &[(&'static str, &str)],
+) -> Result<(), StoreError> {
+    for (pragma, value) in wanted.iter().copied() {
         let row = sqlx::query(pragma).fetch_one(&mut *conn).await.map_err(|e| before_commit(&e))?;
         let found = row
             .try_get::<String, _>(0)

@@ -48,12 +48,7 @@ impl SqliteReader {
     /// the one this build reads.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         // WHY: a read-only handle must not try to set the journal mode; it takes what it finds.
-        let options = sqlx::sqlite::SqliteConnectOptions::new()
-            .filename(path)
-            .read_only(true)
-            .busy_timeout(super::BUSY);
-        let reader =
-            Self { lane: Lane::reading(sqlx::ConnectOptions::disable_statement_logging(options)) };
+        let reader = Self { lane: Lane::reading(super::connection(path).read_only(true)) };
         let found = read!(reader, conn => version(conn))?;
         if found == VERSION {
             Ok(reader)

@@ -8,7 +8,7 @@ use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::ledger::entry::Kind;
-use crate::ledger::hold::layers;
+use crate::ledger::hold::{asked_by, layers};
 
 /// How long after a hold's end an entry may still stand that was decided before it: an entry waits for
 /// its commit.
@@ -27,6 +27,10 @@ impl Hold {
     /// # Errors
     /// How the entry does not fit the hold.
     pub fn accept(hold: &mut Option<Self>, line: &Line, cut: bool) -> Result<(), String> {
+        let by = asked_by(&line.entry.draft.data).map(|by| by.approval.subject);
+        if line.is(Kind::CallAuthorized) && hold.is_none() && by.is_some() && !cut {
+            return Err("an approver wrote its arguments, and it was not held".into());
+        }
         if line.is(Kind::CallHeld) {
             let data = line.entry.draft.data.clone();
             *hold = Some(Self { data, given: BTreeSet::new() });
@@ -50,6 +54,9 @@ impl Hold {
             return Err("the approval ends at another time than the hold".into());
         }
         let subject = line.text("subject").unwrap_or_default();
+        if asked_by(&self.data).is_some_and(|by| by.is(subject)) {
+            return Err(format!("`{subject}` approves arguments of its own"));
+        }
         if self.given.insert(subject.to_ascii_lowercase()) {
             Ok(())
         } else {
@@ -69,6 +76,13 @@ impl Hold {
         let changed = ["call_digest", "definition", "effect"].into_iter();
         if let Some(name) = changed.into_iter().find(|name| !self.same(line, name)) {
             return Err(format!("`{name}` is not what was held"));
+        }
+        if self.data.get("asked_by") != line.entry.draft.data.get("asked_by") {
+            return Err("`asked_by` is not what was held".into());
+        }
+        // No order stands in for the second person, and no policy that is merely observed.
+        if self.data.get("asked_by").is_some() && self.given.is_empty() && !cut {
+            return Err("an approver wrote its arguments, and nobody else approved it".into());
         }
         if layers(&self.data) != layers(&line.entry.draft.data) {
             return Err("`layers` are not those it was held under".into());

@@ -218,7 +218,7 @@ impl Chain {
     /// Compares what was read with the head row: size, hash, frontier, and the signed checkpoint.
     ///
     /// # Errors
-    /// `S2` the rows end early, `D2` a stored value, `L1` the checkpoint.
+    /// `S2` the rows end early, `D2` a stored value, `H1` the checkpoint.
     pub fn finish(&self, head: &Head) -> Result<(), Damage> {
         if self.size() != head.size {
             let why = format!("{} entries are there, the head says {}", self.size(), head.size);
@@ -228,7 +228,7 @@ impl Chain {
             return if head.checkpoint.is_empty() {
                 Ok(())
             } else {
-                Err(Damage::new("L1", "a checkpoint of an empty chain"))
+                Err(Damage::new("H1", "a checkpoint of an empty chain"))
             };
         };
         if leaf != head.hash {
@@ -239,12 +239,12 @@ impl Chain {
         }
         let (checkpoint, signer) = self.epochs.checkpoint(&head.checkpoint)?;
         if checkpoint.size != head.size || checkpoint.root != self.root() {
-            return Err(Damage::new("L1", "the checkpoint is not of these entries"));
+            return Err(Damage::new("H1", "the checkpoint is not of these entries"));
         }
         if signer != epoch {
             let why =
                 format!("signed by the writer of epoch {signer}, the last entry is of {epoch}");
-            return Err(Damage::new("L1", why));
+            return Err(Damage::new("H1", why));
         }
         Ok(())
     }

@@ -169,9 +169,9 @@ impl Epochs {
     /// Opens a checkpoint note: the chain's origin, signed by a certified writer key.
     ///
     /// # Errors
-    /// `L1`.
+    /// `H1`.
     pub fn checkpoint(&self, text: &str) -> Result<(Checkpoint, Epoch), Damage> {
-        let bad = |why: String| Damage::new("L1", why);
+        let bad = |why: String| Damage::new("H1", why);
         let (claimed, lines) = Checkpoint::parse(text).map_err(|e| bad(e.to_string()))?;
         let origin = self.origin().ok_or_else(|| bad("no genesis names the origin".into()))?;
         if claimed.origin != origin {

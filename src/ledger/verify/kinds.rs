@@ -180,12 +180,12 @@ fn of_the_head(report: &Report, at: Seq, damage: &Damage) -> Finding {
                         "the checkpoint of size {old} and the head are both signed and of different {}",
                         window(*old)
                     );
-                    finding(DamageKind::Fork, *confirmed, "L5", why)
+                    finding(DamageKind::Fork, *confirmed, "H2", why)
                 }
                 Err(bad) => {
                     let why =
                         format!("the stored checkpoint of size {old} was edited: {}", bad.why);
-                    finding(DamageKind::Signature, *confirmed, "L1", why)
+                    finding(DamageKind::Signature, *confirmed, "H1", why)
                 }
             }
         }
@@ -194,7 +194,7 @@ fn of_the_head(report: &Report, at: Seq, damage: &Damage) -> Finding {
                 "{} are others than those that were signed at size {old}; what follows was linked anew",
                 window(*old)
             );
-            finding(DamageKind::Edit, *confirmed, "L1", why)
+            finding(DamageKind::Edit, *confirmed, "H1", why)
         }
         (Ok((head, _)), None) if head.size > size => {
             let why = format!(
@@ -202,18 +202,18 @@ fn of_the_head(report: &Report, at: Seq, damage: &Damage) -> Finding {
                 head.size,
                 size.saturating_sub(1)
             );
-            finding(DamageKind::Truncation, size, "L1", why)
+            finding(DamageKind::Truncation, size, "H1", why)
         }
         (Ok((head, _)), None) if head.size < size && head.size == *confirmed => {
             let why = format!("entries from {} on are there and were never signed", head.size);
-            finding(DamageKind::Insertion, head.size, "L1", why)
+            finding(DamageKind::Insertion, head.size, "H1", why)
         }
         (Ok((head, _)), None) if head.size == size && head.root != root => {
             let why = format!("{} are others than those that were signed", window(size));
-            finding(DamageKind::Edit, *confirmed, "L1", why)
+            finding(DamageKind::Edit, *confirmed, "H1", why)
         }
-        (Err(bad), _) if damage.check == "L1" => {
-            finding(DamageKind::Signature, at, "L1", format!("the head's checkpoint: {}", bad.why))
+        (Err(bad), _) if damage.check == "H1" => {
+            finding(DamageKind::Signature, at, "H1", format!("the head's checkpoint: {}", bad.why))
         }
         // A hash or frontier in the head row, or the origin in the row of the chain.
         (Ok(_) | Err(_), _) if damage.check == "D2" || damage.check == "S1" => {
@@ -358,7 +358,7 @@ async fn beyond(reader: &dyn LedgerReader, report: &Report) -> Result<Option<Fin
     }
     let by = if report.trail.epochs.checkpoint(&note).is_ok() { "signed" } else { "stored" };
     let why = format!("a checkpoint of {signed} entries is {by}, the head says {size}");
-    Ok(Some(finding(DamageKind::Truncation, size, "L1", why)))
+    Ok(Some(finding(DamageKind::Truncation, size, "H1", why)))
 }
 
 /// The heads that were noted outside the chain.
@@ -376,7 +376,7 @@ async fn noted(
     let Ok((head, _)) = Checkpoint::parse(&report.chain.head.checkpoint) else {
         let why =
             format!("{} is of a chain that is empty here", heads.first().map_or("", |n| &n.by));
-        return Ok(Some(finding(DamageKind::Rollback, 0, "L5", why)));
+        return Ok(Some(finding(DamageKind::Rollback, 0, "H2", why)));
     };
     let prover = match Prover::for_head(reader, &report.chain.chain, &head).await {
         Ok(prover) => prover,
@@ -389,7 +389,7 @@ async fn noted(
     for noted in heads {
         if noted.size > size {
             let why = format!("{} says {} entries, {size} are there", noted.by, noted.size);
-            return Ok(Some(finding(DamageKind::Rollback, size, "L5", why)));
+            return Ok(Some(finding(DamageKind::Rollback, size, "H2", why)));
         }
         match root_at(&prover, noted.size).await? {
             Some(root) if root == noted.root => agreed = noted.size,
@@ -400,7 +400,7 @@ async fn noted(
                     "{} has another root at size {}: two histories are signed, from entry {agreed} on at the earliest",
                     noted.by, noted.size
                 );
-                return Ok(Some(finding(DamageKind::Fork, agreed, "L5", why)));
+                return Ok(Some(finding(DamageKind::Fork, agreed, "H2", why)));
             }
         }
     }

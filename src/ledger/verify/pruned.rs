@@ -19,13 +19,13 @@ pub(super) async fn begin(
 ) -> Result<Option<(Seq, Damage)>, StoreError> {
     let (head, _) = match Checkpoint::parse(&row.head.checkpoint) {
         Ok(head) => head,
-        Err(error) => return Ok(Some((from, Damage::new("L1", error.to_string())))),
+        Err(error) => return Ok(Some((from, Damage::new("H1", error.to_string())))),
     };
     match prepare(reader, row, from, &head, chain).await {
         Ok(()) => Ok(None),
         Err(Stop::Damage(seq, damage)) => Ok(Some((seq, damage))),
         Err(Stop::Proof(proofs::Error::Store(error))) => Err(error),
-        Err(Stop::Proof(error)) => Ok(Some((from, Damage::new("L4", error.to_string())))),
+        Err(Stop::Proof(error)) => Ok(Some((from, Damage::new("E2", error.to_string())))),
     }
 }
 
@@ -55,7 +55,7 @@ async fn prepare(
         let path = prover.inclusion(entry.seq).await?;
         if !verifies_inclusion(&line.leaf, entry.seq, head.size, &path, &head.root) {
             let why = "the entry is not the one that is in the signed tree";
-            return Err(damaged(Damage::new("L4", why)));
+            return Err(damaged(Damage::new("E2", why)));
         }
     }
     let mut peaks = Vec::new();

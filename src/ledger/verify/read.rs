@@ -10,7 +10,7 @@ use crate::ledger::schema;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{check}: {why}")]
 pub struct Damage {
-    /// `L3`, `S2`, …; `D1` is a shadow column, `D2` a stored hash.
+    /// `E1`, `S2`, …; `D1` is a shadow column, `D2` a stored hash.
     pub check: &'static str,
     /// For a person.
     pub why: String,
@@ -41,9 +41,9 @@ impl Line {
     /// Reads exact bytes.
     ///
     /// # Errors
-    /// `L3`, and why the bytes are no entry.
+    /// `E1`, and why the bytes are no entry.
     pub fn read(bytes: &[u8]) -> Result<Self, Damage> {
-        let bad = |why: String| Damage::new("L3", why);
+        let bad = |why: String| Damage::new("E1", why);
         let json = canonical::read(bytes, &Limits::ENTRY).map_err(|e| bad(e.to_string()))?;
         let json = json.ok_or_else(|| bad(entry::Error::Canonical.to_string()))?;
         // The reader has bounded the bytes.

@@ -144,7 +144,7 @@ pub async fn chain_from(
     if damage.is_none() {
         damage = checkpoints.diverged.as_ref().map(|(size, _)| {
             let why = format!("the stored checkpoint of size {size} is not of these entries");
-            (checkpoints.confirmed, Damage::new("L1", why))
+            (checkpoints.confirmed, Damage::new("H1", why))
         });
     }
     let (sealed, open) = chain.runs();

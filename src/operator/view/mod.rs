@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::escape::{hidden_in, quoted, visible};
+use crate::approval::proposal::Proposal;
 use crate::approval::{Statement, Word};
 use crate::domain::canonical;
 use crate::domain::commitment::{commit, derived};
@@ -65,6 +66,9 @@ pub struct Facts {
     pub nonce: String,
     /// Who has approved already.
     pub approvals: Vec<Approved>,
+    /// The approver who wrote the arguments, if the agent did not.
+    #[serde(default)]
+    pub asked_by: Option<Approved>,
     /// What the agent says about itself.
     pub claims: Vec<Claim>,
 }
@@ -196,6 +200,17 @@ impl Facts {
         Ok((arguments, statement))
     }
 
+    /// What an approver signs to have the call asked again with these arguments (canonical).
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub fn proposal(&self, arguments: &[u8]) -> Result<Proposal, Unviewable> {
+        let (_, about) = self.check(Word::Refuse)?;
+        let mut salt: Salt = [0; 32];
+        hex::decode_to_slice(&self.salt, &mut salt).map_err(|_| changed("`salt` is malformed"))?;
+        Ok(Proposal::new(about, &salt, arguments))
+    }
+
     /// The call as a person reads it, once everything fits.
     ///
     /// # Errors
@@ -259,6 +274,13 @@ impl Facts {
         page.fact("tool is", &visible(self.definition.as_deref().unwrap_or("not known")));
         for Layer { layer, digest } in &self.layers {
             page.fact("policy", &format!("{} {}", visible(layer), visible(digest)));
+        }
+        if let Some(Approved { subject, key }) = &self.asked_by {
+            let who = format!("{} {}", visible(subject), visible(key));
+            page.fact(
+                "ARGUMENTS BY",
+                &format!("{who}: not the agent's, and that person cannot approve them"),
+            );
         }
         for Approved { subject, key } in &self.approvals {
             page.fact("approved", &format!("by {} with {}", visible(subject), visible(key)));

@@ -33,6 +33,7 @@ fn facts(arguments: &str) -> Facts {
         expires: "2026-11-22T09:15:00.000Z".into(),
         nonce: "0123456789abcdef0123456789abcdef".into(),
         approvals: vec![Approved { subject: "anna".into(), key: "SHA256:abc".into() }],
+        asked_by: None,
         claims: vec![Claim { name: "label note".into(), value: "approve me\u{1b}[2J".into() }],
     }
 }

@@ -11,6 +11,7 @@
 //! | `lint.input_never_supplied` | error | a rule reads a member the input never has |
 //! | `lint.dead_rule` | error for `deny`, `require_approval` and `obligations` | the rule can never fire |
 //! | `lint.no_channel` | warning | a rule asks for an approval and nobody can give one |
+//! | `lint.never_runs` | warning | a granted tool can never run, whatever the policy says (with `--config`) |
 //! | `lint.negation_unknown` | warning | a `not` that lets a call pass holds where what it reads is missing |
 //! | `lint.negation_silent` | warning | a `not` that stops a call fails where what it reads is missing |
 //! | `lint.regex_unanchored` | warning | a regular expression that lets a call pass is found anywhere in a text |
@@ -78,6 +79,7 @@ impl Finding {
             }
             "lint.dead_rule" => "correct the condition, or take the rule away",
             "lint.no_channel" => "name who may approve (`approvals.signers`)",
+            "lint.never_runs" => "see the message: it says what to write, and where",
             "lint.negation_unknown" => {
                 "ask first that it is there: `is_string(input.args.path)`, then `not …`"
             }

@@ -98,11 +98,13 @@ fn document(engine: &RegoEngine, tool: &str, kind: &str, tier: Tier) -> Json {
         ("labels", empty()),
         ("manifest", digest()),
         ("binding", text("observed")),
+        ("tier3", text("observed")),
         ("delegation", list()),
     ]);
     let run = Json::object([
         ("id", text(NOBODY)),
         ("mode", text("enforce")),
+        ("incognito", Json::from(false)),
         ("opened_at", text(&now.to_string())),
         ("calls", Json::from(0_u64)),
         ("errors", Json::from(0_u64)),

@@ -103,7 +103,8 @@ pub(super) static INPUT: Shape = Shape::Object(&[
             has("owner", Shape::Text),
             has("labels", Shape::Texts),
             has("manifest", Shape::Text),
-            has("binding", Shape::OneOf(&["claimed", "observed"])),
+            has("binding", Shape::OneOf(&["unclaimed", "claimed", "observed"])),
+            has("tier3", Shape::OneOf(&["unclaimed", "claimed", "observed"])),
             has(
                 "delegation",
                 Shape::List(&Shape::Object(&[
@@ -120,6 +121,7 @@ pub(super) static INPUT: Shape = Shape::Object(&[
         Shape::Object(&[
             has("id", Shape::Text),
             has("mode", Shape::OneOf(&["enforce", "simulate"])),
+            has("incognito", Shape::Flag),
             has("opened_at", Shape::Text),
             has("calls", Shape::Number),
             has("errors", Shape::Number),
@@ -286,25 +288,11 @@ pub(super) fn below(shape: &'static Shape, steps: &[Step<'_>]) -> Found {
 
 /// The member whose name takes the fewest changes, if they are few for its length.
 fn nearest(name: &str, members: &'static [Member]) -> Option<&'static str> {
-    let near = members.iter().map(|member| (changes(name, member.name), member.name)).min()?;
+    let near = members
+        .iter()
+        .map(|member| (crate::domain::near::changes(name, member.name), member.name))
+        .min()?;
     (near.0 <= (near.1.len() / 2).min(2)).then_some(near.1)
-}
-
-/// Letters to insert, drop or replace to make one name of the other.
-fn changes(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut next = vec![i.saturating_add(1)];
-        for (j, y) in b.chars().enumerate() {
-            let at = |k: usize| row.get(k).copied().unwrap_or(usize::MAX);
-            let replaced = at(j).saturating_add(usize::from(x != y));
-            let dropped = at(j.saturating_add(1)).saturating_add(1);
-            let inserted = next.last().copied().unwrap_or(usize::MAX).saturating_add(1);
-            next.push(replaced.min(dropped).min(inserted));
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

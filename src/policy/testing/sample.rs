@@ -6,9 +6,9 @@ use crate::policy::input::{break_glass_json, quorum_json};
 /// Everything but what the gate's own code writes.
 const TEXT: &str = r#"{
   "v": "wicketgate/input/1",
-  "agent": {"id": "agent", "version": "1.0.0", "owner": "owner@example.com", "labels": {}, "binding": "observed",
+  "agent": {"id": "agent", "version": "1.0.0", "owner": "owner@example.com", "labels": {}, "binding": "observed", "tier3": "observed",
     "manifest": "sha256:0000000000000000000000000000000000000000000000000000000000000000", "delegation": []},
-  "run": {"id": "00000000-0000-7000-8000-000000000000", "mode": "enforce", "opened_at": "2026-11-18T12:00:00.000Z",
+  "run": {"id": "00000000-0000-7000-8000-000000000000", "mode": "enforce", "incognito": false, "opened_at": "2026-11-18T12:00:00.000Z",
     "calls": 0, "errors": 0, "cost": 0, "labels": {}},
   "tool": {"name": "tool", "kind": "http", "tier": "T0", "read_only": true,
     "definition": "sha256:0000000000000000000000000000000000000000000000000000000000000000"},

@@ -2,6 +2,7 @@
 
 use super::reply::Refused;
 use crate::domain::json::{Json, Limits};
+use crate::mcp::raw::{Members, Writer};
 use crate::mcp::rpc::Id;
 use crate::serve::problem::mcp::Broken;
 
@@ -35,6 +36,8 @@ pub(super) struct Request {
     pub method: String,
     /// The parameters: an object, empty if there are none.
     pub params: Json,
+    /// The same as the bytes that came.
+    raw: Vec<u8>,
 }
 
 impl Request {
@@ -46,6 +49,19 @@ impl Request {
     /// The member of this name in `_meta`.
     pub(super) fn meta(&self, name: &str) -> Option<&Json> {
         self.params.get("_meta")?.get(name)
+    }
+
+    /// Tool arguments as the bytes that came; `{}` if there are none.
+    pub(super) fn arguments(&self) -> Vec<u8> {
+        let members = Members::parse(&self.raw).unwrap_or_default();
+        members.get("arguments").map_or_else(|| b"{}".to_vec(), |raw| raw.get().as_bytes().to_vec())
+    }
+
+    /// The parameters without what is about the exchange, each as the bytes that came.
+    pub(super) fn passed_on(&self) -> Vec<u8> {
+        let members = Members::parse(&self.raw).unwrap_or_default();
+        let theirs = members.iter().filter(|(name, _)| *name != "_meta");
+        theirs.fold(Writer::default(), |w, (name, raw)| w.member(name, raw.get().as_bytes())).end()
     }
 
     /// The text this parameter must be.
@@ -70,10 +86,19 @@ pub(super) fn read(body: &[u8]) -> Result<Ask, Unread> {
         Unread { id: None, refused }
     })?;
     let id = json.get("id").and_then(as_id);
-    message(json, id.clone()).map_err(|refused| Unread { id, refused })
+    // What the strict reader took, this one takes; if not, the message is refused and nothing is guessed.
+    let raw = Members::parse(body).map(|members| {
+        members.get("params").map_or_else(|| b"{}".to_vec(), |raw| raw.get().as_bytes().to_vec())
+    });
+    let raw = raw.map_err(|error| Unread {
+        id: id.clone(),
+        refused: Refused::broken(Broken::Message, error.to_string()).detail("rpc.message"),
+    });
+    let raw = if json.as_object().is_some() { raw? } else { Vec::new() };
+    message(json, raw, id.clone()).map_err(|refused| Unread { id, refused })
 }
 
-fn message(json: Json, id: Option<Id>) -> Result<Ask, Refused> {
+fn message(json: Json, raw: Vec<u8>, id: Option<Id>) -> Result<Ask, Refused> {
     let bad =
         |detail: &str, message: &str| Refused::broken(Broken::Message, message).detail(detail);
     if json.as_array().is_some() {
@@ -104,8 +129,8 @@ fn message(json: Json, id: Option<Id>) -> Result<Ask, Refused> {
         return Err(bad("rpc.params", "`params` is no object"));
     }
     match (members.contains_key("id"), id) {
-        (false, _) => Ok(Ask::Notification(Request { id: Id::Int(0), method, params })),
-        (true, Some(id)) => Ok(Ask::Request(Request { id, method, params })),
+        (false, _) => Ok(Ask::Notification(Request { id: Id::Int(0), method, params, raw })),
+        (true, Some(id)) => Ok(Ask::Request(Request { id, method, params, raw })),
         (true, None) => Err(bad("rpc.id", "`id` is neither text nor a whole number")),
     }
 }

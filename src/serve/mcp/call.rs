@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::ask::Request;
 use super::exchange::Exchange;
 use super::holds::Holds;
+use super::ids::{self, Answering};
 use super::list::{Shown, governed};
 use super::render::{Rendered, Style};
 use super::reply::{self, Answer, Refused};
@@ -90,7 +91,10 @@ impl Told {
 /// What is asked of the road.
 struct Asked {
     tool: String,
+    /// As the bytes that came: what the road reads is what the client sent.
     arguments: Vec<u8>,
+    /// The same, canonical: what two calls are compared by.
+    canonical: Vec<u8>,
     /// A method other than `tools/call`: its result and its errors are the protocol's own.
     method: bool,
     /// The tool is a server's: its result is one of MCP already.
@@ -103,27 +107,15 @@ async fn called(exchange: &Exchange, manner: &Manner, ask: &Request) -> Result<R
         "tools/call" => tool(exchange, manner, ask, &run)?,
         method => passed_on(exchange, ask, &run, method)?,
     };
-    let key = Holds::key(run.id(), &asked.tool, &asked.arguments);
+    let (run, call, _answering) = named(exchange, manner, ask, run, &asked).await?;
+    let key = Holds::key(run.id(), &asked.tool, &asked.canonical);
     let holds = &exchange.shared.holds;
-    let call = match wanted_id(ask, manner.style.modern)? {
-        Some(id) => id,
-        None => match holds.find(&key) {
-            Some(held) => held,
-            // The books know what this process has forgotten, or never knew.
-            None => exchange
-                .road
-                .held_like(&run, &asked.tool, &asked.arguments)
-                .await?
-                .map_or_else(|| minted(exchange, &run, &asked), |held| held.to_string()),
-        },
-    };
     let request = CallRequest {
         tool: asked.tool.clone(),
         arguments: asked.arguments.clone(),
         call_id: call.clone(),
         traceparent: ask.meta("traceparent").and_then(Json::as_str).map(str::to_owned),
     };
-    let _tracked = manner.session.as_ref().map(|session| session.track(&ask.id, &run, &call));
     // Only where requests stand alone is a response that nobody waits for a call that nobody wants.
     let mut left = Left::new(exchange, &run, &call, manner.style.modern);
     let answer = Box::pin(exchange.road.execute(&run, request)).await;
@@ -149,6 +141,41 @@ async fn called(exchange: &Exchange, manner: &Manner, ask: &Request) -> Result<R
     }
 }
 
+/// The run and the call that a request is, which in a session is remembered for as long as that lasts.
+async fn named(
+    exchange: &Exchange,
+    manner: &Manner,
+    ask: &Request,
+    run: Arc<Run>,
+    asked: &Asked,
+) -> Result<(Arc<Run>, String, Option<Answering>), Refused> {
+    let refused = |fault: Fault| Refused::turned(Problem::from(fault));
+    let ids = manner.session.as_ref().map(|session| &session.ids);
+    let key = Holds::key(run.id(), &asked.tool, &asked.canonical);
+    let wanted = wanted_id(ask, manner.style.modern)?;
+    let known = ids.map(|ids| ids.known(&ask.id, &key.1)).transpose().map_err(refused)?.flatten();
+    let call = match (known, wanted) {
+        (Some(known), Some(wanted)) if known.call != wanted => {
+            return Err(refused(ids::conflict(&ask.id)));
+        }
+        (Some(known), _) => known.call,
+        (None, Some(wanted)) => wanted,
+        (None, None) => match exchange.shared.holds.find(&key) {
+            Some(held) => held,
+            // The ledger knows what this process has forgotten, or never knew.
+            None => {
+                exchange.road.held_like(&run, &asked.tool, &asked.canonical).await?.map_or_else(
+                    || minted(exchange, &run, asked, manner, ask),
+                    |held| held.to_string(),
+                )
+            }
+        },
+    };
+    let Some(ids) = ids else { return Ok((run, call, None)) };
+    let (named, answering) = ids.begin(&ask.id, (&run, &call), key.1).map_err(refused)?;
+    Ok((named.run, named.call, Some(answering)))
+}
+
 /// `tools/call`.
 fn tool(
     exchange: &Exchange,
@@ -168,7 +195,13 @@ fn tool(
         mirror::params(&exchange.headers, &tool.input_schema, args)?;
     }
     let server = found.is_some_and(|tool| tool.kind == "mcp");
-    Ok(Asked { tool: name, arguments: canonical::bytes(args), method: false, server })
+    Ok(Asked {
+        tool: name,
+        arguments: ask.arguments(),
+        canonical: canonical::bytes(args),
+        method: false,
+        server,
+    })
 }
 
 /// Another method of the one server that this path shows.
@@ -192,7 +225,13 @@ fn passed_on(
     if let Json::Object(members) = &mut params {
         members.remove("_meta");
     }
-    Ok(Asked { tool, arguments: canonical::bytes(&params), method: true, server: true })
+    Ok(Asked {
+        tool,
+        arguments: ask.passed_on(),
+        canonical: canonical::bytes(&params),
+        method: true,
+        server: true,
+    })
 }
 
 /// The id the caller gives to the call.
@@ -207,10 +246,14 @@ fn wanted_id(ask: &Request, modern: bool) -> Result<Option<String>, Refused> {
 }
 
 /// An id for a call whose caller gives it none.
-fn minted(exchange: &Exchange, run: &Run, asked: &Asked) -> String {
-    let seeded = run.mint(&asked.tool, &asked.arguments);
-    let drawn = || random16(&*exchange.shared.faces.entropy);
-    format!("m-{}", hex::encode(seeded.unwrap_or_else(drawn)))
+fn minted(exchange: &Exchange, run: &Run, asked: &Asked, manner: &Manner, ask: &Request) -> String {
+    if let Some(seeded) = run.mint(&asked.tool, &asked.canonical) {
+        return format!("m-{}", hex::encode(seeded));
+    }
+    match &manner.session {
+        Some(session) => session.ids.derived(&ask.id),
+        None => format!("m-{}", hex::encode(random16(&*exchange.shared.faces.entropy))),
+    }
 }
 
 /// What the agent is told when there is no result.

@@ -181,8 +181,8 @@ fn told(exchange: &Exchange, session: &Session, ask: &Request) {
         return;
     }
     let request = ask.params.get("requestId").and_then(as_id);
-    if let Some((run, call)) = request.and_then(|id| session.call_of(&id)) {
-        exchange.road.cancel(&run, &call);
+    if let Some(named) = request.and_then(|id| session.ids.open(&id)) {
+        exchange.road.cancel(&named.run, &named.call);
     }
 }
 

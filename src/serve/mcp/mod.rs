@@ -12,14 +12,15 @@ use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::Faces;
 use super::handover::Place;
 use super::problem::Problem;
 use super::problem::mcp::Broken;
+use super::{Faces, places};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
 use crate::identity::{Caller, Peer};
 use crate::mcp::Version;
+use crate::mcp::rpc::Id;
 use ask::Ask;
 use exchange::Exchange;
 use holds::Holds;
@@ -34,6 +35,7 @@ mod call;
 mod exchange;
 mod holds;
 mod http;
+mod ids;
 mod legacy;
 mod level;
 mod list;
@@ -108,14 +110,17 @@ impl Mcp {
         let verb = Verb::of(request.method(), is_modern(request.headers()));
         let verb = verb.ok_or_else(|| Refused::broken(Broken::Verb, "not with this method"))?;
         let caller = self.identified(peer, request.headers())?;
-        let road = shared.faces.road.get().ok_or_else(|| {
-            let (code, message) = (Code::NotReady, "the gate is not ready yet");
-            Refused::turned(Problem::new(code, "starting", message))
-        })?;
         let place = Arc::clone(&shared.room).try_acquire_owned().map_err(|_| {
             let (code, message) = (Code::Overloaded, "too many requests are waiting");
             Refused::turned(Problem::new(code, "requests", message))
         })?;
+        let Some(road) = shared.faces.road.get() else {
+            let (code, message) = (Code::NotReady, "the gate is not ready yet");
+            let refused = Refused::turned(Problem::new(code, "starting", message));
+            let modern = is_modern(request.headers());
+            let id = asked_id(verb, request).await;
+            return Ok(refused.answer(&shared.faces, id.as_ref(), modern));
+        };
         let (parts, body) = request.into_parts();
         let exchange = Exchange {
             shared: Arc::clone(shared),
@@ -136,7 +141,9 @@ impl Mcp {
 
     fn identified(&self, peer: &Peer, headers: &::http::HeaderMap) -> Result<Caller, Refused> {
         let credential = http::bearer(headers)?;
-        (self.shared.faces.identify)(peer, credential).map_err(Refused::turned)
+        let caller = (self.shared.faces.identify)(peer, credential).map_err(Refused::turned)?;
+        places::proved();
+        Ok(caller)
     }
 }
 
@@ -156,6 +163,18 @@ impl Verb {
             "DELETE" if !modern => Some(Self::Delete),
             _ => None,
         }
+    }
+}
+
+/// The id of what is asked, if it can be read: whoever asked knows its answer by it.
+async fn asked_id(verb: Verb, request: ::http::Request<Incoming>) -> Option<Id> {
+    let Verb::Post = verb else { return None };
+    let (parts, body) = request.into_parts();
+    let body = http::body(&parts.headers, body).await.ok()?;
+    match ask::read(&body) {
+        Ok(Ask::Request(request)) => Some(request.id),
+        Ok(Ask::Notification(_) | Ask::Response) => None,
+        Err(unread) => unread.id,
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) enum Refused {
     /// The road says no: a JSON-RPC error, with the server's own code and words if it gave some. The
     /// road has counted it.
     Told(Box<Problem>, Option<(i64, String)>),
-    /// Nobody gets as far as JSON-RPC: a problem document.
+    /// Refused before anybody looked at what is asked for: a JSON-RPC error all the same, with the HTTP status of its code.
     Turned(Box<Problem>),
 }
 
@@ -128,7 +128,7 @@ impl Refused {
         }
     }
 
-    /// Nobody gets as far as JSON-RPC.
+    /// Refused before anybody looked at what is asked for.
     pub(super) fn turned(problem: impl Into<Problem>) -> Self {
         Self::Turned(Box::new(problem.into()))
     }
@@ -175,10 +175,10 @@ impl Refused {
     /// The whole answer, counted.
     pub(super) fn answer(self, faces: &Faces, id: Option<&Id>, modern: bool) -> Answer {
         self.count(faces);
-        if let Self::Turned(problem) = &self {
-            return turned(problem);
-        }
         let (status, text) = self.message(id, modern);
+        if let Self::Turned(problem) = &self {
+            return turned(problem, text);
+        }
         let mut answer = json(status, text);
         if status == StatusCode::METHOD_NOT_ALLOWED {
             let verbs = if modern { "POST" } else { "POST, GET, DELETE" };
@@ -194,11 +194,12 @@ impl From<Fault> for Refused {
     }
 }
 
-/// A problem document.
-fn turned(problem: &Problem) -> Answer {
+/// A JSON-RPC error with the status and the headers of the problem.
+fn turned(problem: &Problem, text: Vec<u8>) -> Answer {
     let unknown = problem.code == Code::IdentityMissing;
-    let (parts, body) = problem.response().into_parts();
-    let body = Body::new(http_body_util::Full::new(Bytes::from(body)));
+    let (mut parts, _) = problem.response().into_parts();
+    parts.headers.insert(CONTENT_TYPE, JSON);
+    let body = Body::new(http_body_util::Full::new(Bytes::from(text)));
     let mut answer = http::Response::from_parts(parts, body);
     if unknown {
         answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -8,11 +8,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::ids::Ids;
 use super::level::Level;
 use super::view::View;
-use crate::enforce::Run;
 use crate::mcp::Version;
-use crate::mcp::rpc::Id;
 
 /// How long a session may say nothing.
 const IDLE: Duration = Duration::from_secs(15 * 60);
@@ -33,11 +32,9 @@ pub(super) struct Session {
     level: AtomicU8,
     used_ms: AtomicU64,
     stream: Arc<Semaphore>,
-    open: Mutex<BTreeMap<Id, OpenCall>>,
+    /// Which of its requests is which call.
+    pub ids: Arc<Ids>,
 }
-
-/// The run and the id of a call that is being answered.
-type OpenCall = (Arc<Run>, String);
 
 impl Session {
     /// The least level of log messages the client wants.
@@ -55,24 +52,13 @@ impl Session {
         Arc::clone(&self.stream).try_acquire_owned().ok()
     }
 
-    /// Remembers which call a request is, for as long as the guard lives.
-    pub(super) fn track(self: &Arc<Self>, id: &Id, run: &Arc<Run>, call: &str) -> Tracked {
-        self.open.lock().insert(id.clone(), (Arc::clone(run), call.to_owned()));
-        Tracked { session: Arc::clone(self), id: id.clone() }
-    }
-
-    /// The call this request is, while it is open.
-    pub(super) fn call_of(&self, id: &Id) -> Option<OpenCall> {
-        self.open.lock().get(id).cloned()
-    }
-
     /// The session is in use.
     pub(super) fn touch(&self, now: Duration) {
         self.used_ms.store(millis(now), Ordering::Release);
     }
 
     fn is_busy(&self) -> bool {
-        self.stream.available_permits() == 0 || !self.open.lock().is_empty()
+        self.stream.available_permits() == 0 || self.ids.is_busy()
     }
 
     fn idle_since(&self, now: Duration) -> u64 {
@@ -81,19 +67,6 @@ impl Session {
 
     fn is_over(&self, now: Duration) -> bool {
         !self.is_busy() && self.idle_since(now) > millis(IDLE)
-    }
-}
-
-/// A request that is being answered.
-#[derive(Debug)]
-pub(super) struct Tracked {
-    session: Arc<Session>,
-    id: Id,
-}
-
-impl Drop for Tracked {
-    fn drop(&mut self) {
-        self.session.open.lock().remove(&self.id);
     }
 }
 
@@ -130,7 +103,7 @@ impl Sessions {
             level: AtomicU8::new(Level::Debug.rank()),
             used_ms: AtomicU64::new(millis(now)),
             stream: Arc::new(Semaphore::new(1)),
-            open: Mutex::default(),
+            ids: Arc::new(Ids::of(&id)),
         });
         all.insert(id, Arc::clone(&session));
         Some(session)

@@ -116,7 +116,8 @@ pub enum Telling {
 #[must_use]
 pub const fn telling(code: Code) -> Telling {
     match code {
-        Code::ToolNotGranted
+        Code::BindingInsufficient
+        | Code::ToolNotGranted
         | Code::ArgumentsInvalid
         | Code::EffectRefused
         | Code::PolicyDenied
@@ -249,7 +250,8 @@ const fn lead(code: Code) -> &'static str {
     match code {
         Code::PolicyDenied => "denied by policy",
         Code::CallHeld => "waiting for approval",
-        Code::ToolNotGranted
+        Code::BindingInsufficient
+        | Code::ToolNotGranted
         | Code::ArgumentsInvalid
         | Code::EffectRefused
         | Code::PolicyError
@@ -283,7 +285,8 @@ const fn ran(code: Code) -> &'static str {
         Code::CallUnknown => "the call may have taken effect",
         Code::CallResultUnavailable => "this call ran",
         Code::CallCancelled => "this call was stopped before it took effect",
-        Code::ToolNotGranted
+        Code::BindingInsufficient
+        | Code::ToolNotGranted
         | Code::ArgumentsInvalid
         | Code::EffectRefused
         | Code::PolicyDenied

@@ -87,6 +87,9 @@ pub const fn rule(code: Code) -> Rule {
         Code::ManifestMismatch => {
             (G::PermissionDenied, 403, -32003, Retry::No, "the agent is not the manifest's")
         }
+        Code::BindingInsufficient => {
+            (G::PermissionDenied, 403, -32003, Retry::No, "the manifest accepts no such binding")
+        }
         Code::ToolNotGranted => {
             (G::PermissionDenied, 403, -32003, Retry::No, "the tool does not exist for this agent")
         }
@@ -343,8 +346,9 @@ impl From<Problem> for tonic::Status {
 /// A receipt in one line of ASCII, for headers and metadata.
 #[must_use]
 pub fn receipt_line(receipt: &Receipt) -> String {
+    let binding = receipt.binding.map(|b| format!(" binding={}", b.as_str())).unwrap_or_default();
     format!(
-        "seq={} run_seq={} chain={} hash={} origin={}",
+        "seq={} run_seq={} chain={} hash={}{binding} origin={}",
         receipt.seq,
         receipt.run_seq,
         receipt.chain,
@@ -362,13 +366,17 @@ pub fn stamp(metadata: &mut MetadataMap, receipt: &Receipt) {
 
 /// A receipt as JSON.
 pub(super) fn receipt_json(receipt: &Receipt) -> Value {
-    json!({
+    let mut shown = json!({
         "origin": &*receipt.origin,
         "chain": receipt.chain.to_string(),
         "seq": receipt.seq,
         "hash": receipt.leaf.hex(),
         "run_seq": receipt.run_seq,
-    })
+    });
+    if let (Some(binding), Some(members)) = (receipt.binding, shown.as_object_mut()) {
+        members.insert("binding".into(), binding.as_str().into());
+    }
+    shown
 }
 
 fn reason_json(reason: &Reason) -> Value {

@@ -20,7 +20,9 @@ use rustix::fs::{MemfdFlags, Mode, OFlags};
 use self::output::{Output, read};
 pub(super) use self::probe::probe;
 use super::ToolExecutor;
-use super::sandbox::{self, Cgroups, Leaf, Levels, Plan, Report, Scratch, WORKSPACE, Workspaces};
+use super::sandbox::{
+    self, Cgroups, Leaf, Levels, Places, Plan, Report, Scratch, WORKSPACE, Workspaces,
+};
 use crate::catalog::command::{Command as Binding, Program, Workspace, argv};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
@@ -49,6 +51,7 @@ pub struct Command {
     read_only: bool,
     bytes_max: u64,
     workspaces: Arc<Workspaces>,
+    places: Arc<Places>,
     cgroups: Option<Arc<Cgroups>>,
 }
 
@@ -93,13 +96,14 @@ impl Command {
         read_only: bool,
         bytes_max: u64,
         levels: &Levels,
-        workspaces: &Arc<Workspaces>,
+        (workspaces, places): (&Arc<Workspaces>, &Arc<Places>),
     ) -> Result<Self, String> {
         levels.meet(binding.demand())?;
         let cgroups = levels.cgroups().ok();
         let name = binding.program.path.to_string_lossy().into_owned();
-        let workspaces = Arc::clone(workspaces);
-        Ok(Self { binding: Arc::new(binding), name, read_only, bytes_max, workspaces, cgroups })
+        let (workspaces, places) = (Arc::clone(workspaces), Arc::clone(places));
+        let binding = Arc::new(binding);
+        Ok(Self { binding, name, read_only, bytes_max, workspaces, places, cgroups })
     }
 
     fn plan(&self, held: &Held) -> Plan {
@@ -131,12 +135,18 @@ impl Command {
             cwd,
             network: false,
             serves: false,
+            uid: sandbox::next_uid(),
             cpu: sandbox::next_cpu(),
             limits: binding.limits,
         }
     }
 
     async fn ran(&self, permit: &Permit, held: &Held) -> Outcome {
+        let caller = format!("{:?}", permit.call().auth().identity());
+        let _place = match self.places.take(&caller).await {
+            Ok(place) => place,
+            Err(most) => return crowded(most),
+        };
         let plan = self.plan(held);
         // WHY: here, not where it is started: that may come only after the run has ended.
         let shared = (self.binding.workspace == Workspace::Run)
@@ -300,6 +310,7 @@ async fn start(
     };
     let program = held.program.try_clone().map_err(|e| not_started(e.to_string()))?;
     let (seen, input) = (held.seen, held.input.clone());
+    let mut plan = plan;
     let starting = tokio::task::spawn_blocking(move || {
         let program = File::from(program);
         if Seen::of(&program)? != seen {
@@ -307,6 +318,9 @@ async fn start(
         }
         let input = standard_input(input.as_deref())?;
         let house = shared.transpose()?.map(|shared| shared.house()).transpose()?;
+        if let Some(house) = &house {
+            plan.uid = house.uid();
+        }
         let leaf = cgroups.map(|cgroups| cgroups.leaf(&plan)).transpose()?;
         let (command, control) = sandbox::supervisor()?;
         let child = tokio::process::Command::from(command).spawn()?;
@@ -335,6 +349,15 @@ fn standard_input(text: Option<&str>) -> std::io::Result<OwnedFd> {
     file.write_all(text.as_bytes())?;
     file.seek(SeekFrom::Start(0))?;
     Ok(file.into())
+}
+
+/// None of the places came free.
+fn crowded(most: usize) -> Outcome {
+    let message = format!(
+        "the command was not run: the gate runs at most {most} commands at once \
+         (`limits.sandboxes_max`), and this agent's share of them is in use; ask again with a new id"
+    );
+    Outcome::Failed { class: FailureClass::ToolError, started: false, message }
 }
 
 fn failed(class: FailureClass, message: &str) -> Outcome {

@@ -16,7 +16,7 @@ use hyper::body::{Bytes, Incoming};
 use super::http::{failed, headers_of, not_connected, sources};
 use super::net::{Client, Clients, Pace, Resolve, SendError, Trust, Unread, is_encoded, whole};
 use super::probe::{self, Point, State};
-use super::{ToolExecutor, content, text};
+use super::{ToolExecutor, content};
 use crate::catalog::binding::{self, Credential};
 use crate::catalog::fetch::{Denied, HostPattern};
 use crate::catalog::host::Origin;
@@ -34,8 +34,6 @@ use crate::ledger::permit::Permit;
 const AGENT: &str = concat!("wicketgate/", env!("CARGO_PKG_VERSION"));
 /// Bytes of the longest header value an agent may set.
 const VALUE_BYTES_MAX: usize = 1024;
-/// Characters of a place that are repeated in a message.
-const PLACE_CHARS_MAX: usize = 200;
 /// Origins that an operator's look connects to; whatever is listed beyond them is said not to be looked at.
 const LOOKS_MAX: usize = 16;
 /// How slow an answer may be, whatever the tool's own deadline is.
@@ -215,10 +213,8 @@ impl Fetch {
     fn leads(&self, from: &WebUrl, location: &HeaderValue) -> Result<String, String> {
         let text = location.to_str().map_err(|_| "the answer redirects to no url".to_owned())?;
         let place = from.join(text).unwrap_or_else(|| text.to_owned());
-        let refused = |why: &str| {
-            let place = text::cut(&place, PLACE_CHARS_MAX);
-            format!("the answer redirects to `{place}`, which is refused: {why}")
-        };
+        let refused =
+            |why: &str| format!("the answer redirects to `{place}`, which is refused: {why}");
         let url = WebUrl::parse(&place).map_err(|fault| refused(&fault.to_string()))?;
         match self.rule.denials(&url).first() {
             None => Ok(url.to_string()),

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::{Beneath, DIRECTORY, Seen, Use, failed, reason, refused, walk};
 use crate::catalog::binding::Listing;
+use crate::catalog::hidden::is_hidden;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::decision::Reason;
@@ -21,7 +22,6 @@ use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::prepared::Hold;
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
-use crate::tool::path::is_hidden;
 
 /// Names that are looked at for one answer, whatever it may hold.
 const SCANNED_MAX: usize = 65_536;

@@ -100,7 +100,7 @@ impl Beneath {
         let below: Vec<&str> = below.filter(|path| !path.is_empty()).collect();
         let seen = files.iter().filter_map(|path| rustix::fs::stat(path).ok());
         let own = seen.map(|stat| Seen::from(&stat).identity()).collect();
-        let guard = Guard::new(&root.protect, &root.allow, &below);
+        let guard = Guard::new(root, &below);
         Ok(Self { name: root.name.clone(), root: fd, guard, own })
     }
 
@@ -189,7 +189,9 @@ fn reason(detail: &str, message: impl Into<String>) -> Reason {
 }
 
 fn protected() -> Reason {
-    reason("file.protected_name", "the path has a protected name")
+    let why = "the path has a protected name: one that begins with a dot, holds secrets, or steers tools or \
+               agents; only the operator can give it (`allow`, `allow_names` of the tool)";
+    reason("file.protected_name", why)
 }
 
 /// A second name may lie outside the root, where others may write.

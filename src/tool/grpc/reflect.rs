@@ -184,10 +184,10 @@ fn other(why: &str) -> Failed {
     Failed::Other(why.to_owned())
 }
 
-/// The server's own words, for a terminal.
+/// The server's own words, for a terminal; `Scrub` masks them first and cuts then.
 fn said(words: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let words: String = words.chars().map(plain).take(256).collect();
+    let words: String = words.chars().map(plain).collect();
     format!("the server says: {words}")
 }
 

@@ -2,11 +2,6 @@
 
 use http::HeaderMap;
 
-use crate::tool::text;
-
-/// Characters of a service's own words that are passed on.
-const MESSAGE_CHARS: usize = 512;
-
 const NAMES: [&str; 17] = [
     "OK",
     "CANCELLED",
@@ -65,11 +60,10 @@ impl Status {
         }
     }
 
-    /// ``the service answered `NOT_FOUND`: its own words``
+    /// ``the service answered `NOT_FOUND`: its own words``, whole: `Scrub` masks first and cuts then.
     pub(super) fn said(&self) -> String {
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         let words: String = self.message.chars().map(plain).collect();
-        let words = text::cut(&words, MESSAGE_CHARS);
         let colon = if words.is_empty() { "" } else { ": " };
         format!("the service answered `{}`{colon}{words}", self.name)
     }

@@ -75,29 +75,31 @@ struct Found {
     scripts: Vec<PathBuf>,
 }
 
-fn plan(stdio: &Stdio, sandbox: &Sandbox, found: Found) -> Plan {
+fn plan(stdio: &Stdio, confined: &Sandbox, found: Found) -> Plan {
     let literal = stdio.env.iter().cloned();
     let secrets = stdio.secrets.iter();
     let secrets = secrets.map(|(name, secret, _)| (name.clone(), secret.latest().to_string()));
-    let scratch = if sandbox.level >= Level::S2 { Scratch::Tmp } else { Scratch::None };
-    let children = sandbox.programs.iter();
+    let scratch = if confined.level >= Level::S2 { Scratch::Tmp } else { Scratch::None };
+    let children = confined.programs.iter();
     let children = children.flat_map(|one| one.interpreter.iter().chain([&one.path])).cloned();
-    let links = if sandbox.network { host::targets() } else { Vec::new() };
-    let read = sandbox.read.iter().cloned().chain(found.scripts).chain(links);
+    let links = if confined.network { host::targets() } else { Vec::new() };
+    let read = confined.read.iter().cloned().chain(found.scripts).chain(links);
     Plan {
-        level: sandbox.level,
+        level: confined.level,
         argv: found.argv.into_iter().chain(stdio.args.iter().cloned()).collect(),
         env: literal.chain(secrets).collect(),
         interpreter: found.loader,
         read: read.collect(),
-        write: sandbox.write.clone(),
+        write: confined.write.clone(),
         children: children.collect(),
         scratch,
         cwd: stdio.cwd.clone(),
-        network: sandbox.network,
+        network: confined.network,
         serves: true,
+        // What an operator made writable for sandboxes is writable for one user.
+        uid: if confined.write.is_empty() { sandbox::next_uid() } else { sandbox::NOBODY },
         cpu: sandbox::next_cpu(),
-        limits: sandbox.limits,
+        limits: confined.limits,
     }
 }
 
@@ -137,7 +139,7 @@ fn find(stdio: &Stdio) -> Result<Found, String> {
 }
 
 /// What a first line names, and its one argument; behind `env`, the program that would be looked for.
-fn interpreter(line: &[u8]) -> Option<(String, Option<String>)> {
+pub(super) fn interpreter(line: &[u8]) -> Option<(String, Option<String>)> {
     let line = line.split(|byte| *byte == b'\n').next()?;
     let line = std::str::from_utf8(line).ok()?.trim();
     let (name, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));

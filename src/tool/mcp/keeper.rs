@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::files;
 use super::handshake::shake;
 use super::link::{Link, Wire};
 use super::list::{self, LIST_BYTES_MAX, Listed};
@@ -383,6 +384,7 @@ fn begin(server: &Server, levels: &Levels) -> Result<(Process, Streams), String>
     let Transport::Stdio(stdio) = &server.transport else {
         return Err("the server is no program".to_owned());
     };
+    files::unchanged(server)?;
     let Some(demand) = server.demand() else { return process::start(stdio, None) };
     levels.meet(demand)?;
     process::start(stdio, levels.cgroups().ok())

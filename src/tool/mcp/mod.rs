@@ -7,6 +7,7 @@
 
 mod call;
 mod confined;
+pub mod files;
 mod handshake;
 mod keeper;
 mod lines;
@@ -35,7 +36,7 @@ use crate::domain::json::Json;
 use crate::mcp::Version;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::net::{Resolve, System};
-use crate::tool::sandbox::{Levels, Workspaces};
+use crate::tool::sandbox::{Levels, Places, Workspaces};
 use keeper::{Around, Keeper, State};
 use pin::Pin;
 
@@ -162,6 +163,7 @@ pub struct Upstreams {
     metrics: Arc<OnceLock<Arc<Metrics>>>,
     levels: Arc<Levels>,
     workspaces: Arc<Workspaces>,
+    places: Arc<Places>,
 }
 
 impl Upstreams {
@@ -192,7 +194,8 @@ impl Upstreams {
             let keeper = Keeper::new(server, around.clone());
             (server.name.clone(), Arc::new(Upstream { keeper }))
         });
-        Self { all: all.collect(), tasks, metrics, levels, workspaces: Arc::default() }
+        let (workspaces, places) = Default::default();
+        Self { all: all.collect(), tasks, metrics, levels, workspaces, places }
     }
 
     /// These servers in place of those before. One that is reached as before, with the same credentials,
@@ -220,6 +223,7 @@ impl Upstreams {
             metrics: Arc::clone(&before.metrics),
             levels: Arc::clone(&before.levels),
             workspaces: Arc::clone(&before.workspaces),
+            places: Arc::clone(&before.places),
         }
     }
 
@@ -233,6 +237,12 @@ impl Upstreams {
     #[must_use]
     pub const fn workspaces(&self) -> &Arc<Workspaces> {
         &self.workspaces
+    }
+
+    /// The places of all commands that run at once, whichever tools they were opened with.
+    #[must_use]
+    pub const fn places(&self) -> &Arc<Places> {
+        &self.places
     }
 
     /// From now on drift, restarts and dropped messages are counted here; the first call counts.

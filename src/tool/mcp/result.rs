@@ -6,10 +6,6 @@ use super::traffic::Notes;
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::mcp::raw::{Members, Writer};
 use crate::mcp::{META_NOTIFICATIONS, OWN, rpc};
-use crate::tool::text;
-
-/// Characters of a server's own error message that are passed on.
-const MESSAGE_CHARS: usize = 512;
 
 /// The outcome of one result. Its bytes stay as they came, except that members of `_meta` that only
 /// this gate may write are dropped, and what the server said meanwhile is written there.
@@ -42,11 +38,10 @@ pub(super) fn outcome(result: &RawValue, notes: &Notes, bytes_max: usize) -> Out
     }
 }
 
-/// The outcome of an error the server answered with.
+/// The outcome of an error the server answered with, its message whole: `Scrub` masks first and cuts then.
 pub(super) fn refused(error: &rpc::Error) -> Outcome {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let message: String = error.message.chars().map(plain).collect();
-    let message = text::cut(&message, MESSAGE_CHARS);
     let needs = needs(error).map(|needs| format!("{}{needs}", rpc::NEEDS)).unwrap_or_default();
     let message = format!("{}{}: {message}{needs}", rpc::SERVER_SAID, error.code);
     failed(FailureClass::ToolError, &message)
@@ -179,11 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_error_is_passed_on_clipped() {
+    fn a_servers_error_is_passed_on_whole_and_without_control_characters() {
         let error = rpc::Error { code: -32000, message: "x\n".repeat(9999), data: None };
         let Outcome::Failed { class, message, started } = refused(&error) else { panic!() };
         assert_eq!((class, started), (FailureClass::ToolError, true));
-        assert!(message.chars().count() < 600 && !message.contains('\n'));
+        assert!(message.chars().count() > 9999 && !message.contains('\n'));
         let data =
             Some(r#"{"requiredCapabilities":{"sampling":{},"a b":{},"roots":{}}}"#.to_owned());
         let error = rpc::Error { code: rpc::MISSING_CAPABILITY, message: "no".into(), data };

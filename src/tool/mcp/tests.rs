@@ -34,6 +34,7 @@ fn echo() -> Arc<Server> {
         result_bytes_max: 1 << 20,
         tools: BTreeMap::new(),
         binding: Digest::of(&[b"echo"]),
+        files: OnceLock::new(),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::ffi::CString;
 use std::io::Write as _;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
@@ -23,6 +23,8 @@ const DESCRIPTORS_SERVING: u64 = 1024;
 /// Address space of a server for each byte of memory it may use, beside what every program reserves: what is
 /// reserved and not written costs nothing, and some runtimes reserve without measure.
 const RESERVED: u64 = 64 << 30;
+/// The most the kernel takes where it has no limit.
+const RLIM_ANY: u64 = 1 << 20;
 /// Bytes of the largest file it may write.
 const FILE_BYTES: u64 = 64 << 20;
 
@@ -52,17 +54,18 @@ fn confined(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Inf
     }
     let cwd = &plan.cwd;
     said(&format!("cannot run in `{}`", cwd.display()), rustix::process::chdir(cwd))?;
-    limits(plan)?;
+    let (program, above) = above_all(&files.program, plan)?;
+    limits(plan, above)?;
     cpu::hold(plan.cpu)?;
     privileges()?;
     // The supervisor has one thread, so its end is meant and not that of some thread of it.
     said("no death signal", rustix::process::set_parent_process_death_signal(Some(Signal::KILL)))?;
     // It may have ended before it was meant.
     said("no supervisor", is_there(control))?;
-    files::restrict(plan, &files.program)?;
+    files::restrict(plan, &program)?;
     said("no input", rustix::stdio::dup2_stdin(&files.input))?;
     drop(files.input);
-    filter::apply(plan, files.program.as_raw_fd())?;
+    filter::apply(plan, program.as_raw_fd())?;
     // Last, for they count what this helper itself has mapped until it is another program.
     if plan.serves {
         // What is written; the filter takes the other kinds of memory away.
@@ -73,7 +76,7 @@ fn confined(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Inf
     }
     // By descriptor: what was hashed is what runs, whatever the path names by now.
     let flags = nix::fcntl::AtFlags::AT_EMPTY_PATH;
-    nix::unistd::execveat(&files.program, c"", &argv, &env, flags)
+    nix::unistd::execveat(&program, c"", &argv, &env, flags)
         .map_err(|e| format!("cannot be executed: {e}"))
 }
 
@@ -91,10 +94,25 @@ fn said(what: &str, result: Result<(), Errno>) -> Result<(), String> {
     result.map_err(|error| format!("{what}: {error}"))
 }
 
-fn limits(plan: &Plan) -> Result<(), String> {
+/// The program under a number that no descriptor of the command can have, and that number: the most it may have open.
+///
+/// The filter lets this number be executed. It is closed when the command begins, and a command that could put
+/// another file in its place, such as the loader, would start a second program.
+fn above_all(program: &OwnedFd, plan: &Plan) -> Result<(OwnedFd, u64), String> {
+    let most = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(RLIM_ANY);
+    let wanted = if plan.serves { DESCRIPTORS_SERVING } else { DESCRIPTORS };
+    let number = wanted.min(most.saturating_sub(1));
+    limit_to(Resource::Nofile, number.saturating_add(1), most)?;
+    let least = i32::try_from(number).map_err(|e| e.to_string())?;
+    let above = rustix::io::fcntl_dupfd_cloexec(program, least);
+    let above = above.map_err(|e| format!("no descriptor above the limit: {e}"))?;
+    Ok((above, number))
+}
+
+fn limits(plan: &Plan, descriptors: u64) -> Result<(), String> {
     let mut limits = vec![
         (Resource::Fsize, FILE_BYTES),
-        (Resource::Nofile, if plan.serves { DESCRIPTORS_SERVING } else { DESCRIPTORS }),
+        (Resource::Nofile, descriptors),
         (Resource::Core, 0),
         (Resource::Memlock, 0),
     ];
@@ -110,7 +128,11 @@ fn limits(plan: &Plan) -> Result<(), String> {
 }
 
 fn limit(resource: Resource, most: u64) -> Result<(), String> {
-    let both = Rlimit { current: Some(most), maximum: Some(most) };
+    limit_to(resource, most, most)
+}
+
+fn limit_to(resource: Resource, current: u64, maximum: u64) -> Result<(), String> {
+    let both = Rlimit { current: Some(current), maximum: Some(maximum) };
     rustix::process::setrlimit(resource, both).map_err(|e| format!("limit {resource:?}: {e}"))
 }
 

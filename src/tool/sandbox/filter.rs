@@ -11,10 +11,10 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-use super::Plan;
+use super::{Plan, modes};
 use crate::catalog::command::Level;
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+pub(super) type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Every namespace that `clone` can make.
 const CLONE_NEW: u64 = 0x7e02_0000;
@@ -28,8 +28,21 @@ const TYPE_MASK: u64 = 0xf;
 const MAP_SHARED: u64 = 0x01;
 const MAP_ANONYMOUS: u64 = 0x20;
 const SHARED_ANONYMOUS: u64 = MAP_SHARED | MAP_ANONYMOUS;
-/// `ioctl` that types into a terminal (TIOCSTI, TIOCLINUX) or has the kernel signal others (FIOSETOWN, SIOCSPGRP).
-const NO_IOCTL: [u64; 4] = [0x5412, 0x541c, 0x8901, 0x8902];
+/// `ioctl` that only looks, or changes only how a descriptor of the program's own behaves; every other is refused:
+/// TCGETS, TCGETS2, TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FIOQSIZE, FICLONE, FICLONERANGE.
+const IOCTL: [u64; 11] = [
+    0x5401,
+    0x802c_542a,
+    0x540f,
+    0x5413,
+    0x541b,
+    0x5421,
+    0x5450,
+    0x5451,
+    0x5460,
+    0x4004_9409,
+    0x4020_940d,
+];
 /// `fcntl` that has the kernel signal others, the gate too where it is of the same user: F_SETOWN, F_SETSIG,
 /// F_SETOWN_EX, F_SETLEASE, F_NOTIFY.
 const NO_FCNTL: [u64; 5] = [8, 10, 15, 1024, 1026];
@@ -41,11 +54,11 @@ const NO_FCNTL: [u64; 5] = [8, 10, 15, 1024, 1026];
 pub(super) fn apply(plan: &Plan, program: i32) -> Result<(), String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|e| format!("seccomp: {e}"))?;
     let rules = rules(plan, program).map_err(|e| format!("seccomp: {e}"))?;
-    // Its flags lie in memory, where no filter sees them: the C library then takes `clone`.
-    // The other filter allows it, or its error would count, and that one is not taken for a missing call.
-    let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
+    // What lies in memory no filter sees: the C library then takes the older call.
+    // The other filter allows these, or its error would count, and that one is not taken for a missing call.
+    let unseen: Rules = modes::UNSEEN.iter().map(|call| (*call, Vec::new())).collect();
     let (allow, missing) = (SeccompAction::Allow, SeccompAction::Errno(errno(libc::ENOSYS)));
-    install(SeccompFilter::new(clone3, allow, missing, arch))?;
+    install(SeccompFilter::new(unseen, allow, missing, arch))?;
     let refuse = SeccompAction::Errno(errno(libc::EPERM));
     install(SeccompFilter::new(rules, refuse, SeccompAction::Allow, arch))
 }
@@ -64,7 +77,7 @@ fn rules(plan: &Plan, program: i32) -> Result<Rules, seccompiler::BackendError> 
     let mut rules: Rules = ALWAYS.iter().map(|call| (*call, Vec::new())).collect();
     #[cfg(target_arch = "x86_64")]
     rules.extend(OLD.iter().map(|call| (*call, Vec::new())));
-    rules.insert(libc::SYS_clone3, Vec::new());
+    modes::add(&mut rules, plan)?;
     sockets(&mut rules, plan.network)?;
     if plan.serves {
         // Memory that is shared and of no file is counted as nobody's.
@@ -76,10 +89,10 @@ fn rules(plan: &Plan, program: i32) -> Result<Rules, seccompiler::BackendError> 
     }
     let prctl = PRCTL.iter().map(|option| all(vec![is(0, *option)?]));
     rules.insert(libc::SYS_prctl, prctl.collect::<Result<_, _>>()?);
-    for (call, refused) in [(libc::SYS_ioctl, &NO_IOCTL[..]), (libc::SYS_fcntl, &NO_FCNTL[..])] {
-        let others = refused.iter().map(|request| when(1, SeccompCmpOp::Ne, *request));
-        rules.insert(call, vec![all(others.collect::<Result<_, _>>()?)?]);
-    }
+    let ioctl = IOCTL.iter().map(|request| all(vec![is(1, *request)?]));
+    rules.insert(libc::SYS_ioctl, ioctl.collect::<Result<_, _>>()?);
+    let others = NO_FCNTL.iter().map(|request| when(1, SeccompCmpOp::Ne, *request));
+    rules.insert(libc::SYS_fcntl, vec![all(others.collect::<Result<_, _>>()?)?]);
     let me = u64::from(std::process::id());
     // 0 is oneself too.
     let own = || Ok(vec![all(vec![is(0, 0)?])?, all(vec![is(0, me)?])?]);
@@ -98,15 +111,12 @@ fn rules(plan: &Plan, program: i32) -> Result<Rules, seccompiler::BackendError> 
         rules.extend([(libc::SYS_fork, Vec::new()), (libc::SYS_vfork, Vec::new())]);
     }
     if plan.level >= Level::S2 {
-        // Nobody else is there, and no file of anybody else.
-        let calls = [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill, libc::SYS_utimensat];
-        rules.extend(calls.iter().chain(MODES).map(|call| (*call, Vec::new())));
+        // No other process is there.
+        let calls = [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill];
+        rules.extend(calls.iter().map(|call| (*call, Vec::new())));
     } else {
         rules.insert(libc::SYS_kill, own()?);
         rules.insert(libc::SYS_tgkill, vec![all(vec![is(0, me)?])?]);
-        // Without a name: the times of what is open.
-        let nameless = SeccompCondition::new(1, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)?;
-        rules.insert(libc::SYS_utimensat, vec![all(vec![nameless])?]);
     }
     Ok(rules)
 }
@@ -138,7 +148,7 @@ fn number(value: i32) -> u64 {
 }
 
 /// Numbers of processes, descriptors and options: 32 bits count.
-fn when(
+pub(super) fn when(
     at: u8,
     how: SeccompCmpOp,
     value: u64,
@@ -146,7 +156,9 @@ fn when(
     SeccompCondition::new(at, SeccompCmpArgLen::Dword, how, value)
 }
 
-fn all(conditions: Vec<SeccompCondition>) -> Result<SeccompRule, seccompiler::BackendError> {
+pub(super) fn all(
+    conditions: Vec<SeccompCondition>,
+) -> Result<SeccompRule, seccompiler::BackendError> {
     SeccompRule::new(conditions)
 }
 
@@ -200,8 +212,6 @@ const ALWAYS: &[i64] = &[
     libc::SYS_epoll_pwait,
     libc::SYS_eventfd2,
     // names in the file system; Landlock says which
-    libc::SYS_openat,
-    libc::SYS_openat2,
     libc::SYS_fstat,
     libc::SYS_newfstatat,
     libc::SYS_statx,
@@ -211,16 +221,12 @@ const ALWAYS: &[i64] = &[
     libc::SYS_getcwd,
     libc::SYS_chdir,
     libc::SYS_fchdir,
-    libc::SYS_mkdirat,
     libc::SYS_unlinkat,
     libc::SYS_renameat,
     libc::SYS_renameat2,
     libc::SYS_linkat,
     libc::SYS_symlinkat,
     libc::SYS_readlinkat,
-    libc::SYS_mknodat,
-    libc::SYS_fchmod,
-    libc::SYS_fchown,
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
     libc::SYS_umask,
@@ -301,30 +307,9 @@ const ALWAYS: &[i64] = &[
     libc::SYS_exit_group,
 ];
 
-/// Modes, owners and times of files by their names. Landlock has no right for these: a program of the gate's own user
-/// could open the gate's keys to others. Where the file system is the host's, only what is open can be changed.
-const MODES: &[i64] = &[
-    libc::SYS_fchmodat,
-    libc::SYS_fchownat,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_chmod,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_chown,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_lchown,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_utime,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_utimes,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_futimesat,
-];
-
 /// What newer machines have no numbers for any more.
 #[cfg(target_arch = "x86_64")]
 const OLD: &[i64] = &[
-    libc::SYS_open,
-    libc::SYS_creat,
     libc::SYS_stat,
     libc::SYS_lstat,
     libc::SYS_access,
@@ -333,13 +318,11 @@ const OLD: &[i64] = &[
     libc::SYS_pipe,
     libc::SYS_dup2,
     libc::SYS_readlink,
-    libc::SYS_mkdir,
     libc::SYS_rmdir,
     libc::SYS_unlink,
     libc::SYS_rename,
     libc::SYS_link,
     libc::SYS_symlink,
-    libc::SYS_mknod,
     libc::SYS_getdents,
     libc::SYS_getpgrp,
     libc::SYS_getrlimit,

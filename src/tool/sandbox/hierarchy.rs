@@ -179,6 +179,7 @@ mod tests {
             cwd: "/".into(),
             network: false,
             serves: false,
+            uid: crate::tool::sandbox::NOBODY,
             cpu: 0,
             limits: crate::catalog::command::Limits {
                 memory_bytes: 1 << 20,

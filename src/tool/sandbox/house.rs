@@ -6,6 +6,7 @@
 //! lets go of its socket, however that comes about.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -17,7 +18,7 @@ use parking_lot::Mutex;
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, pidfd_open};
 use rustix::thread::UnshareFlags;
 
-use super::{HOUSE, SELF, root, supervise, wire};
+use super::{HOUSE, NOBODY, SELF, root, supervise, uid, wire};
 use crate::domain::id::RunId;
 
 /// Workspaces at the same time: each may hold 64 MiB.
@@ -28,10 +29,11 @@ const READY: &[u8] = b"ready";
 const COMPLAINT_MAX: u64 = 4096;
 
 /// The house's own part.
-pub(super) fn run() -> ExitCode {
+pub(super) fn run(args: &[OsString]) -> ExitCode {
     supervise::close_inherited();
     let Ok(mut control) = wire::control() else { return ExitCode::FAILURE };
-    let said = match build() {
+    let uid = args.first().and_then(|uid| uid.to_str()?.parse().ok()).unwrap_or(NOBODY);
+    let said = match build(uid) {
         Ok(()) => READY.to_vec(),
         Err(why) => why.into_bytes(),
     };
@@ -43,9 +45,9 @@ pub(super) fn run() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn build() -> Result<(), String> {
+fn build(uid: u32) -> Result<(), String> {
     let said = |e: rustix::io::Errno| format!("no workspace: {e}");
-    supervise::unprivileged().map_err(said)?;
+    supervise::unprivileged(uid).map_err(said)?;
     supervise::namespaces(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
     // Or those who move in could not be told from strangers.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(said)?;
@@ -59,6 +61,8 @@ pub struct House {
     pid: OwnedFd,
     /// Dropped, it ends the house.
     control: Option<UnixStream>,
+    /// Who it is, where the gate is root: only the same may move in.
+    uid: u32,
     child: Child,
 }
 
@@ -70,12 +74,18 @@ impl House {
     fn new() -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut command = Command::new(SELF);
-        command.arg(HOUSE).env_clear().process_group(0).stdin(Stdio::from(OwnedFd::from(theirs)));
+        let uid = uid::next();
+        command
+            .arg(HOUSE)
+            .arg(uid.to_string())
+            .env_clear()
+            .process_group(0)
+            .stdin(Stdio::from(OwnedFd::from(theirs)));
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         // The command line holds the other end of the socket.
         drop(command);
         let pid = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-        let house = Self { pid, control: Some(ours), child };
+        let house = Self { pid, control: Some(ours), uid, child };
         let mut said = Vec::new();
         if let Some(control) = &house.control {
             control.take(COMPLAINT_MAX).read_to_end(&mut said)?;
@@ -84,6 +94,14 @@ impl House {
             return Ok(house);
         }
         Err(io::Error::other(String::from_utf8_lossy(&said).into_owned()))
+    }
+}
+
+impl House {
+    /// Uid and gid of whoever may move in, where the gate is root.
+    #[must_use]
+    pub const fn uid(&self) -> u32 {
+        self.uid
     }
 }
 

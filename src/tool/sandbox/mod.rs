@@ -21,9 +21,12 @@ mod filter;
 mod hierarchy;
 pub(super) mod host;
 mod house;
+mod modes;
+mod places;
 mod probe;
 mod root;
 mod supervise;
+mod uid;
 mod wire;
 
 use std::fs::File;
@@ -41,6 +44,8 @@ pub use self::cgroup::{Cgroups, Leaf};
 pub use self::cpu::next as next_cpu;
 pub use self::files::{is_nobodys, is_system};
 pub use self::house::{Workspace, Workspaces};
+pub use self::places::{DEFAULT_MAX as PLACES, Place, Places};
+pub use self::uid::next as next_uid;
 use crate::catalog::command::{Demand, Level, Limits};
 
 /// This program, whatever its file is called by now.
@@ -57,8 +62,9 @@ const HOUSE: &str = "sandbox-house";
 pub const WORKSPACE: &str = "/workspace";
 /// What control groups hold for all processes of a run together, as entries and the command line say it.
 pub const TOGETHER: &str = "memory,pids";
-/// Uid and gid that commands of a sidecar that is root run as.
-const NOBODY: u32 = 65_534;
+/// Uid and gid that servers with something to write run as where the gate is root, and commands where there is no
+/// uid of their own.
+pub const NOBODY: u32 = 65_534;
 
 /// Everything about one run but the program's descriptor and its input.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -86,6 +92,8 @@ pub struct Plan {
     pub network: bool,
     /// Whether it goes on until it is ended: a server, which reserves more memory than it uses.
     pub serves: bool,
+    /// Uid and gid it runs as, if the gate is root.
+    pub uid: u32,
     /// The one processor it runs on, with all it starts.
     pub cpu: usize,
     /// What it may use up.
@@ -168,7 +176,7 @@ pub fn role(args: &[std::ffi::OsString]) -> Option<ExitCode> {
     match args.get(1)?.to_str()? {
         SUPERVISE => Some(supervise::run()),
         CONFINE => Some(confine::run()),
-        HOUSE => Some(house::run()),
+        HOUSE => Some(house::run(args.get(2..).unwrap_or_default())),
         PROBE => Some(probe::run(args.get(2..).unwrap_or_default())),
         _other => None,
     }
@@ -259,6 +267,7 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
         cwd: PathBuf::from("/"),
         network: false,
         serves: false,
+        uid: next_uid(),
         cpu: next_cpu(),
         limits: Limits { memory_bytes: 2 << 30, cpu_seconds: 10, pids: 8, together: false },
     };

@@ -60,7 +60,7 @@ fn supervise(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Re
         let what = what.to_owned();
         move |error: Errno| format!("{what}: {error}")
     };
-    unprivileged().map_err(said("cannot give up root"))?;
+    unprivileged(plan.uid).map_err(said("cannot give up root"))?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(said("no subreaper"))?;
     if let Some(house) = &files.house {
@@ -101,12 +101,12 @@ fn supervise(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Re
     }
 }
 
-/// Root becomes nobody. Others stay who they are: the namespaces and the rules take the rest.
-pub(super) fn unprivileged() -> Result<(), Errno> {
+/// Root becomes this user. Others stay who they are: the namespaces and the rules take the rest.
+pub(super) fn unprivileged(uid: u32) -> Result<(), Errno> {
     if !rustix::process::geteuid().is_root() && !rustix::process::getuid().is_root() {
         return Ok(());
     }
-    let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(uid));
     rustix::thread::set_thread_groups(&[])?;
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid)?;

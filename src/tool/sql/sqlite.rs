@@ -156,6 +156,8 @@ impl One {
         let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(BUSY)?;
+        // WHY: a sort or a statement's journal would else want a file outside the gate's state directory.
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
         for (setting, on) in [
             (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
             (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),

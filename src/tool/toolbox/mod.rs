@@ -148,6 +148,11 @@ impl Toolbox {
         Ok(Self { workspaces: Arc::clone(upstreams.workspaces()), ..Self::of(tools, scrub) })
     }
 
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &ToolName> {
+        self.tools.keys()
+    }
+
     /// A toolbox of these tools. Whatever their executors answer, `scrub`'s secrets are masked.
     #[must_use]
     pub fn of(tools: Vec<Tool>, scrub: Scrub) -> Self {
@@ -212,8 +217,8 @@ fn tool(
         Kind::FileWrite(writing) => Arc::new(FileWrite::new(&writing)?),
         Kind::Model(model) => Arc::new(Model::new(model, facts.cost_micro_usd, most, resolve)?),
         Kind::Command(command) => {
-            let workspaces = upstreams.workspaces();
-            Arc::new(Command::new(*command, facts.read_only, most, levels, workspaces)?)
+            let shared = (upstreams.workspaces(), upstreams.places());
+            Arc::new(Command::new(*command, facts.read_only, most, levels, shared)?)
         }
         Kind::Sql(sql) => Arc::new(SqlTool::new(*sql, most, Arc::clone(resolve))?),
         Kind::Grpc(grpc) => Arc::new(Grpc::new(*grpc, &facts, Arc::clone(resolve))?),

@@ -59,7 +59,7 @@ pub fn input(dice: &mut Dice, words: &[String], by_hand: &[&str]) -> Value {
         "v": "wicketgate/input/1",
         "agent": {"id": word(dice), "version": "1.0.0", "owner": "o", "labels": {"team": word(dice)},
             "manifest": "sha256:00", "binding": dice.of(&["observed", "observed", "claimed"]), "delegation": []},
-        "run": {"id": "r", "mode": dice.of(&["enforce", "simulate"]), "opened_at": "2026-11-20T10:00:00.000Z",
+        "run": {"id": "r", "mode": dice.of(&["enforce", "simulate"]), "incognito": false, "opened_at": "2026-11-20T10:00:00.000Z",
             "calls": dice.below(600), "errors": dice.below(5), "cost": dice.below(9_000_000), "labels": {}},
         "tool": {"name": word(dice), "kind": word(dice), "tier": dice.of(&["T0", "T1", "T2", "T3"]),
             "read_only": dice.once_in(2), "definition": "sha256:00"},

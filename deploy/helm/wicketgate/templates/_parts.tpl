@@ -84,7 +84,11 @@ data:
           items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}{{ if eq .part "gate" }}, {key: ca.crt, path: ca.crt}{{ end }}]
       {{- end }}
 - name: state
+{{- if .of.stateClaim }}
+  persistentVolumeClaim: {claimName: {{ .of.stateClaim | quote }}}
+{{- else }}
   emptyDir: {sizeLimit: {{ .of.stateSizeLimit }}}
+{{- end }}
 {{- end -}}
 
 {{- define "wicketgate.mounts" -}}
@@ -103,11 +107,12 @@ data:
 {{- end }}
 {{- end -}}
 
-{{/* Up is one thing, ready another: a database that is away keeps no pod from starting, and restarts none. */}}
+{{/* Up is one thing, serving calls another, ready a third: the agent starts once its calls are served, and a database that is away keeps no
+pod from starting, and restarts none. */}}
 {{- define "wicketgate.probes" -}}
-{{- if .of.tlsSecret }}
+{{- if eq .part "hub" }}
 startupProbe:
-  httpGet: {path: /livez, port: 7301, scheme: HTTPS}
+  httpGet: {path: /startupz, port: 7301, scheme: HTTPS}
   periodSeconds: 1
   timeoutSeconds: 2
   failureThreshold: 60
@@ -122,18 +127,19 @@ readinessProbe:
   timeoutSeconds: 5
   failureThreshold: 1
 {{- else }}
+# By a socket in the state directory: the agent beside it can take port 7301 while the gate starts again, and the socket never.
 startupProbe:
-  exec: {command: [/wicketgate, health, --live]}
+  exec: {command: [/wicketgate, health, --socket, /var/lib/wicketgate/operator.sock, --started]}
   periodSeconds: 1
   timeoutSeconds: 2
   failureThreshold: 60
 livenessProbe:
-  exec: {command: [/wicketgate, health, --live]}
+  exec: {command: [/wicketgate, health, --socket, /var/lib/wicketgate/operator.sock, --live]}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
 readinessProbe:
-  exec: {command: [/wicketgate, health]}
+  exec: {command: [/wicketgate, health, --socket, /var/lib/wicketgate/operator.sock]}
   periodSeconds: 5
   timeoutSeconds: 5
   failureThreshold: 1

@@ -326,7 +326,7 @@ fn head_of(line: &Line) -> Option<(Seq, Digest)> {
 }
 
 /// The entries: strict, of one chain of this name, in order, linked, and in the tree.
-fn entries(files: &Files, checkpoint: &Checkpoint) -> Result<Vec<Line>, Outcome> {
+pub(super) fn entries(files: &Files, checkpoint: &Checkpoint) -> Result<Vec<Line>, Outcome> {
     let text = files.get(FLEET_ENTRIES).ok_or_else(|| bad(format!("no `{FLEET_ENTRIES}`")))?;
     let body = text.strip_suffix(b"\n").ok_or_else(|| bad("no final newline"))?;
     let mut lines = Vec::new();

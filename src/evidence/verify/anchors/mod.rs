@@ -1,4 +1,4 @@
-//! F1, L2, T1 and the two sides of C1: what others than the log itself say of its history.
+//! F1, W1, W2 and the two sides of C1: what others than the log itself say of its history.
 //!
 //! The fleet log has the heads of all chains, and only it is cosigned and stamped. So a chain's entry
 //! was there at the latest when somebody else saw a fleet head that includes a head of the chain beyond
@@ -62,14 +62,22 @@ struct Vouched {
     by: i64,
 }
 
-/// F1, L2, T1, and the sides of C1 that others vouch for.
+/// What a fleet log of a bundle needs, whether or not the trust file asks for it: a head, and its entries in it.
+pub(super) fn whole(files: &Files) -> Result<(), String> {
+    let note = files.get(fleet::NOTE).and_then(|note| std::str::from_utf8(note).ok());
+    let note = note.ok_or_else(|| format!("no `{}`", fleet::NOTE))?;
+    let (head, _) = Checkpoint::parse(note).map_err(|e| format!("`{}`: {e}", fleet::NOTE))?;
+    fleet::entries(files, &head).map(drop).map_err(|outcome| outcome.detail().to_owned())
+}
+
+/// F1, W1, W2, and the sides of C1 that others vouch for.
 ///
 /// What the trust file does not ask for is not checked, and said to be not proven.
 pub fn check(files: &Files, trust: &Trust, chains: &[Chain<'_>], report: &mut Report) {
     let asked: Vec<&'static str> = [
         ("F1", !trust.fleet.is_empty()),
-        ("L2", !trust.witnesses.is_empty()),
-        ("T1", !trust.tsa.is_empty()),
+        ("W1", !trust.witnesses.is_empty()),
+        ("W2", !trust.tsa.is_empty()),
     ]
     .into_iter()
     .filter_map(|(id, asked)| asked.then_some(id))
@@ -101,7 +109,7 @@ pub fn check(files: &Files, trust: &Trust, chains: &[Chain<'_>], report: &mut Re
     let mut vouched = Vec::new();
     match witnessed(&fleet, trust, (chains, &recorded)) {
         Some((outcome, times)) => {
-            report.put("L2", outcome);
+            report.put("W1", outcome);
             vouched.extend(times);
         }
         None => {
@@ -117,16 +125,16 @@ pub fn check(files: &Files, trust: &Trust, chains: &[Chain<'_>], report: &mut Re
             report.not_proven.push(why.into());
         }
     } else {
-        report.put("T1", stamps.outcome(chains, &recorded));
+        report.put("W2", stamps.outcome(chains, &recorded));
     }
-    if report.hold(&["L2"]) || report.hold(&["T1"]) {
+    if report.hold(&["W1"]) || report.hold(&["W2"]) {
         let seen = vouched.iter().map(|vouched| vouched.size).max().unwrap_or_default();
         report.not_proven.extend(fleet.unseen(seen));
     }
     time::between(files, &fleet, trust, (chains, &recorded), &vouched, report);
 }
 
-/// L2: enough witnesses with different keys cosigned the fleet head, or another head of the fleet log
+/// W1: enough witnesses with different keys cosigned the fleet head, or another head of the fleet log
 /// that has the enrolment and a head beyond the entries of every chain here. The times by which a quorum
 /// had seen each head, too.
 ///

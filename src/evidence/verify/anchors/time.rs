@@ -1,4 +1,4 @@
-//! T1 and C1: stamps of authorities, and between which times each entry lies.
+//! W2 and C1: stamps of authorities, and between which times each entry lies.
 
 use super::fleet::Fleet;
 use super::{Chain, Head, Recorded, Vouched, cosigned};
@@ -83,7 +83,7 @@ fn stamp(bytes: &[u8], head: &Head, fleet: &Fleet, trust: &Trust) -> Result<Stam
 }
 
 impl Stamps {
-    /// T1.
+    /// W2.
     pub(super) fn outcome(&self, chains: &[Chain<'_>], recorded: &[Recorded]) -> Outcome {
         if let Some(why) = &self.wrong {
             return Outcome::Invalid(why.clone());

@@ -1,0 +1,109 @@
+//! Grants that can never be used, whatever a policy says: what stands against them, and what to write.
+
+use std::sync::Arc;
+
+use crate::domain::tier::{Binding, Tier};
+use crate::identity::manifest::{Acceptance, Manifest};
+
+/// Every agent that can open no run, and every granted tool that no call of its agent can reach. `tools`: the
+/// bound tools with the tier of their binding, T3 where it names none; `approvers`: people who may approve.
+#[must_use]
+pub fn never(
+    manifests: &[Arc<Manifest>],
+    tools: &[(String, Tier)],
+    approvers: usize,
+) -> Vec<String> {
+    manifests.iter().flat_map(|one| of_agent(one, tools, approvers)).collect()
+}
+
+fn of_agent(manifest: &Manifest, tools: &[(String, Tier)], approvers: usize) -> Vec<String> {
+    let (agent, accepts) = (&manifest.name, &manifest.binding);
+    let reach = match accepts.reach() {
+        None => {
+            return vec![format!(
+                "agent `{agent}` can never open a run: this build serves none of the faces {}; add \
+                 `grpc` or `mcp` to `spec.binding.faces`",
+                faces(accepts)
+            )];
+        }
+        Some(reach) if reach < accepts.minimum => {
+            return vec![format!(
+                "agent `{agent}` can never open a run: its manifest accepts none below `{}`, and the \
+                 faces {} give `{}` at most; sign `spec.binding: {{minimum: {}}}`",
+                accepts.minimum.as_str(),
+                faces(accepts),
+                reach.as_str(),
+                reach.as_str()
+            )];
+        }
+        Some(reach) => reach,
+    };
+    let tier = |name: &str| tools.iter().find(|(tool, _)| tool == name).map(|(_, tier)| *tier);
+    let mut found = Vec::new();
+    for grant in &manifest.tools {
+        let Some(bound) = tier(grant.name.as_str()) else { continue };
+        if grant.tier.map_or(bound, |granted| granted.max(bound)) == Tier::T3 {
+            let against = against(accepts, reach, approvers);
+            found.extend(against.map(|why| {
+                format!("agent `{agent}` can never run the tool `{}`: {why}", grant.name)
+            }));
+        }
+    }
+    found
+}
+
+/// What stands against every T3 call, and what to do about it.
+fn against(accepts: &Acceptance, reach: Binding, approvers: usize) -> Option<String> {
+    if reach < accepts.tier3 {
+        return Some(format!(
+            "it is T3, as every tool without `tier` is, and `spec.binding.tier3` of the manifest is `{}` \
+             while the faces {} give `{}` at most; give it its tier, or accept that with \
+             `spec.binding: {{tier3: {}}}`",
+            accepts.tier3.as_str(),
+            faces(accepts),
+            reach.as_str(),
+            reach.as_str()
+        ));
+    }
+    (approvers == 0).then(|| {
+        "it is T3, as every tool without `tier` is, so it waits for a person, and nobody may approve; \
+         name approvers in `approvals.signers`, or give it its tier"
+            .to_owned()
+    })
+}
+
+fn faces(accepts: &Acceptance) -> String {
+    let names: Vec<String> = accepts.faces.iter().map(|f| format!("`{}`", f.as_str())).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::tier::Face;
+
+    /// Every acceptance: what is told never to run is exactly what no face of this build can bring.
+    #[test]
+    fn a_t3_tool_never_runs_exactly_where_no_face_reaches_what_the_manifest_accepts() {
+        for bits in 1_u8..16 {
+            let open = |i: &usize| bits >> i & 1 == 1;
+            let faces: Vec<Face> = (0..4).filter(open).map(|i| Face::ALL[i]).collect();
+            for tier3 in Binding::ALL {
+                for approvers in [0, 2] {
+                    let faces = faces.iter().copied().collect();
+                    let accepts = Acceptance { minimum: Binding::Unclaimed, tier3, faces };
+                    let Some(reach) = accepts.reach() else {
+                        assert_eq!(bits & 3, 0, "neither grpc nor mcp");
+                        continue;
+                    };
+                    let claims = bits & 1 == 1;
+                    assert_eq!(reach, if claims { Binding::Claimed } else { Binding::Unclaimed });
+                    let runs = approvers > 0
+                        && (tier3 == Binding::Unclaimed || tier3 == Binding::Claimed && claims);
+                    let why = against(&accepts, reach, approvers);
+                    assert_eq!(why.is_none(), runs, "{accepts:?} {approvers} {why:?}");
+                }
+            }
+        }
+    }
+}

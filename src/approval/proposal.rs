@@ -1,0 +1,125 @@
+//! What an approver signs who wants a held call asked again with other arguments, and what that is worth.
+//!
+//! It has the form of a word about the held call, with the verdict `modify`, and names the new arguments. Whoever
+//! proposes does not approve: what is asked then waits for somebody else.
+
+use super::approvers::Purpose;
+use super::check::{about, barred, refuse, signer};
+use super::{Approval, Approvers, Hold, Refused, Signed, Statement, Word};
+use crate::domain::canonical;
+use crate::domain::commitment::derived;
+use crate::domain::digest::{Digest, Salt};
+use crate::domain::json::{Json, Limits};
+use crate::domain::time::Timestamp;
+
+/// The verdict of a proposal.
+const MODIFY: &str = "modify";
+
+/// What is signed: the members of a [`Statement`] about the held call, with the verdict `modify`, and `arguments`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Proposal {
+    /// The held call. As it stands it is not to run.
+    of: Statement,
+    /// The new arguments: see [`named`].
+    arguments: String,
+}
+
+/// How a proposal names its arguments (their canonical bytes): 64 hex digits, keyed with the salt of the arguments
+/// that are held, so that nothing is left to guess once those are erased.
+#[must_use]
+pub fn named(salt: &Salt, arguments: &[u8]) -> String {
+    hex::encode(derived(salt, &[b"arguments:", arguments]))
+}
+
+impl Proposal {
+    /// The proposal of these arguments (canonical) for the held call that `about` speaks of.
+    #[must_use]
+    pub fn new(about: Statement, salt: &Salt, arguments: &[u8]) -> Self {
+        let of = Statement { verdict: Word::Refuse, ..about };
+        Self { of, arguments: named(salt, arguments) }
+    }
+
+    /// Reads the bytes that were signed: canonical form, exactly the members of a proposal.
+    ///
+    /// # Errors
+    /// What is wrong, in words for a person.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let json = Json::parse(bytes, &Limits::FILE).map_err(|e| e.to_string())?;
+        let Json::Object(mut members) = json else { return Err("no object".into()) };
+        let taken = |value: Option<Json>| value.as_ref().and_then(Json::as_str).map(str::to_owned);
+        if taken(members.remove("verdict")).as_deref() != Some(MODIFY) {
+            return Err(format!("`verdict` is not `{MODIFY}`"));
+        }
+        let arguments = taken(members.remove("arguments"));
+        let arguments = arguments.ok_or("`arguments` is missing or malformed")?;
+        members.insert("verdict".into(), Json::from(Word::Refuse.as_str()));
+        let of = Statement::parse(&canonical::bytes(&Json::Object(members)))?;
+        let proposal = Self { of, arguments };
+        if proposal.bytes() == bytes {
+            Ok(proposal)
+        } else {
+            Err("not in canonical form (RFC 8785)".into())
+        }
+    }
+
+    /// The bytes that are signed.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut members = self.of.members();
+        members.insert("verdict".into(), Json::from(MODIFY));
+        members.insert("arguments".into(), Json::from(self.arguments.as_str()));
+        canonical::bytes(&Json::Object(members))
+    }
+
+    /// The nonce of the hold it is about.
+    #[must_use]
+    pub fn nonce(&self) -> &str {
+        &self.of.nonce
+    }
+
+    /// Whether it names these arguments, of a hold with this salt.
+    #[must_use]
+    pub fn names(&self, salt: &Salt, arguments: &[u8]) -> bool {
+        self.arguments == named(salt, arguments)
+    }
+}
+
+/// Who had a call asked with arguments that are not the agent's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Proposer {
+    /// Whose signature it is.
+    pub approval: Approval,
+    /// SHA-256 of the list of approvers that says so.
+    pub signers: Option<Digest>,
+    /// What was signed, until it is recorded.
+    pub signed: Option<Signed>,
+}
+
+impl Proposer {
+    /// Whether this subject may not approve what it proposed itself.
+    #[must_use]
+    pub fn is(&self, subject: &str) -> bool {
+        self.approval.subject.eq_ignore_ascii_case(subject)
+    }
+}
+
+/// Whose proposal this is, if it is one about this hold, in time, of somebody who may approve it.
+///
+/// # Errors
+/// As [`super::check()`]. Which arguments it names is not looked at: see [`Proposal::names`].
+pub fn check(
+    hold: &Hold,
+    approvers: &Approvers,
+    (statement, signature): (&[u8], &str),
+    now: Timestamp,
+) -> Result<(Proposal, Approval), Refused> {
+    let said = Proposal::parse(statement)
+        .or_else(|why| refuse("approval.statement", format!("the statement: {why}")))?;
+    let approval = signer(approvers, statement, signature, now, Purpose::Approval)?;
+    about(hold, &said.of)?;
+    if now >= hold.expires {
+        return refuse("approval.expired", format!("the hold ended at {}", hold.expires));
+    }
+    barred(hold, &approval)?;
+    Ok((said, approval))
+}

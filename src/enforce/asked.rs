@@ -1,0 +1,43 @@
+//! A request as it was sent, made a call.
+
+use super::answer::Fault;
+use super::run::Run;
+use super::{CallRequest, Road};
+use crate::clock::random16;
+use crate::domain::call::{Asking, ToolCall};
+use crate::domain::code::Code;
+use crate::domain::digest::Digest;
+use crate::domain::id::CallId;
+use crate::telemetry::trace;
+use std::sync::Arc;
+
+impl Road {
+    /// Names tool and arguments, in this process only.
+    pub(super) fn fingerprint(&self, call: &ToolCall) -> Digest {
+        Digest::of(&[&self.salt, call.tool().as_str().as_bytes(), &[0], call.canonical()])
+    }
+
+    pub(super) fn decode(&self, run: &Arc<Run>, request: CallRequest) -> Result<ToolCall, Fault> {
+        let malformed = |detail: &str, message: String| {
+            Fault::new(Code::RequestMalformed, message).detail(detail)
+        };
+        let id = if request.call_id.is_empty() {
+            let minted = run.mint(&request.tool, &request.arguments);
+            let minted = minted.unwrap_or_else(|| random16(&*self.entropy));
+            CallId::parse(&format!("c-{}", hex::encode(minted)))
+        } else {
+            CallId::parse(&request.call_id)
+        };
+        let id =
+            id.ok_or_else(|| malformed("call.id", "a call id is [A-Za-z0-9_.-]{1,64}".to_owned()))?;
+        let asking = Asking {
+            run: *run.id(),
+            id,
+            after: run.released.load(std::sync::atomic::Ordering::Acquire),
+            auth: run.auth.clone(),
+            traceparent: request.traceparent.filter(|t| trace::valid_traceparent(t)),
+        };
+        ToolCall::parse(asking, &request.tool, &request.arguments)
+            .map_err(|e| malformed(e.code, e.to_string()))
+    }
+}

@@ -1,0 +1,108 @@
+//! All runs this process may continue: found by token, by thread of work, by id.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::answer::Fault;
+use super::run::Run;
+use crate::domain::call::Auth;
+use crate::domain::code::Code;
+use crate::domain::digest::Digest;
+use crate::domain::id::RunId;
+use crate::limits::shares::Taken;
+
+/// Sealed runs that are still known as sealed, so that a late call learns the right thing.
+const SEALED_KEPT: usize = 512;
+
+/// All runs this process may continue.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    by_token: RwLock<BTreeMap<Digest, Arc<Run>>>,
+    /// The last run of each thread of work, unless it is sealed.
+    by_thread: RwLock<BTreeMap<Digest, Arc<Run>>>,
+    sealed: Mutex<VecDeque<Digest>>,
+}
+
+impl Runs {
+    pub fn insert(&self, run: &Arc<Run>) {
+        self.by_token.write().insert(run.token, Arc::clone(run));
+        if let Some(thread) = run.thread {
+            self.by_thread.write().insert(thread, Arc::clone(run));
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        // WHY: one lock after the other, never both: `sealed` takes them the other way round.
+        let known = self.by_token.read().len();
+        known.saturating_sub(self.sealed.lock().len())
+    }
+
+    /// The run of this token, if it [admits](Auth::admits) this peer.
+    pub fn find(&self, token: &Digest, peer: &Auth) -> Result<Arc<Run>, Fault> {
+        let unknown = || Fault::new(Code::RunUnknown, "no such run");
+        let run = self.by_token.read().get(token).cloned().ok_or_else(unknown)?;
+        if !run.auth.admits(peer) {
+            return Err(unknown());
+        }
+        Ok(run)
+    }
+
+    /// The last run of this thread, if it is not sealed yet.
+    pub fn of_thread(&self, thread: &Digest) -> Option<Arc<Run>> {
+        self.by_thread.read().get(thread).cloned()
+    }
+
+    /// Every run that is known, also one that is being sealed or was.
+    pub fn all(&self) -> Vec<Arc<Run>> {
+        self.by_token.read().values().cloned().collect()
+    }
+
+    pub fn open(&self) -> Vec<Arc<Run>> {
+        self.by_token.read().values().filter(|run| !run.is_over()).cloned().collect()
+    }
+
+    /// The open run of this id, if it is one of this process.
+    pub fn of_id(&self, id: &RunId) -> Option<Arc<Run>> {
+        self.by_token.read().values().find(|run| run.id == *id && !run.is_over()).cloned()
+    }
+
+    /// How many calls of each agent wait for an approval.
+    pub fn held_by(&self) -> Taken {
+        let mut taken = Taken::new();
+        for run in self.open() {
+            let held = run.state.lock().held;
+            if held > 0 {
+                let all = taken.entry(run.opener.name.clone()).or_default();
+                *all = all.saturating_add(held);
+            }
+        }
+        taken
+    }
+
+    /// Calls of all open runs that wait for an approval.
+    pub fn held(&self) -> usize {
+        self.open().iter().map(|run| run.state.lock().held).sum()
+    }
+
+    /// Keeps a sealed run known for a while, then forgets the oldest.
+    pub fn sealed(&self, run: &Run) {
+        run.state.lock().place = None;
+        if let Some(thread) = run.thread {
+            let mut threads = self.by_thread.write();
+            // Another run may have taken its place already.
+            if threads.get(&thread).is_some_and(|last| last.id == run.id) {
+                threads.remove(&thread);
+            }
+        }
+        let oldest = {
+            let mut sealed = self.sealed.lock();
+            sealed.push_back(run.token);
+            (sealed.len() > SEALED_KEPT).then(|| sealed.pop_front()).flatten()
+        };
+        if let Some(oldest) = oldest {
+            self.by_token.write().remove(&oldest);
+        }
+    }
+}

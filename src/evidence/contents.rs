@@ -1,0 +1,160 @@
+//! Which files a bundle has. The exporter writes by this list and the verifier refuses whatever is not on it:
+//! a file that nothing names would be shown under the signature and backed by no check.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::approvals::{glass_lists, lists, words};
+use super::bundle::{self, Files, agent_files, alone_file, approvers_files};
+use super::payloads::{Payload, Payloads};
+use super::projection::decides;
+use super::scope::{Scope, Strand};
+use crate::domain::canonical;
+use crate::domain::digest::Digest;
+use crate::domain::id::Seq;
+use crate::domain::json::Json;
+use crate::ledger::entry::Kind;
+
+/// Version of what is made from the other files of a bundle (`report.html`, `controls.json`, `VERIFY.md`, the
+/// schema): that of the program and a number of its own, which moves when they do. A verifier makes them again for
+/// this version only.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+bundle.2");
+
+/// Paths by the size of the older head, or the entry, that they are from.
+pub type Paths = BTreeMap<Seq, Vec<Digest>>;
+
+/// The policy bundles that are there, by the name of their file; the one that decided last first.
+#[must_use]
+pub fn policies(strands: &[Strand]) -> Vec<(String, Digest)> {
+    let none = Digest::of(&[]);
+    let mut found: Vec<Digest> = Vec::new();
+    for strand in strands {
+        for line in &strand.lines {
+            let named = (strand.asks(line) && decides(line)) || line.is(Kind::PolicyActivated);
+            if let Some(policy) = line.entry.draft.policy.filter(|p| named && *p != none) {
+                found.retain(|seen| *seen != policy);
+                found.push(policy);
+            }
+        }
+    }
+    let name = |(place, digest): (usize, Digest)| match place {
+        0 => (bundle::POLICY.to_owned(), digest),
+        _ => (format!("policy/{}.tar", digest.hex()), digest),
+    };
+    found.into_iter().rev().enumerate().map(name).collect()
+}
+
+/// The manifests that are there, by the names of their two files, in the order of the runs.
+#[must_use]
+pub fn manifests(strands: &[Strand]) -> Vec<((String, String), Digest)> {
+    let mut found: Vec<Digest> = Vec::new();
+    for line in strands.iter().flat_map(Strand::asked).filter(|line| line.is(Kind::RunOpened)) {
+        let manifest = line.text("manifest").and_then(Digest::parse);
+        found.extend(manifest.filter(|digest| !found.contains(digest)));
+    }
+    let name = |(place, digest): (usize, Digest)| match place {
+        0 => ((bundle::AGENT.to_owned(), bundle::AGENT_SIG.to_owned()), digest),
+        _ => (agent_files(&digest), digest),
+    };
+    found.into_iter().enumerate().map(name).collect()
+}
+
+/// The lists of approvers that are there, by the names of their two files.
+#[must_use]
+pub fn approvers(strands: &[Strand]) -> Vec<((String, String), Digest)> {
+    let name = |(place, digest): (usize, Digest)| match place {
+        0 => ((bundle::APPROVERS.to_owned(), bundle::APPROVERS_SIG.to_owned()), digest),
+        _ => (approvers_files(&digest), digest),
+    };
+    let named = lists(strands).into_iter().enumerate().map(name);
+    let glass = glass_lists(strands).into_iter().map(|digest| (approvers_files(&digest), digest));
+    named.chain(glass).collect()
+}
+
+/// Every name that a file of this bundle may have. Anchors are counted from 0 without a gap.
+#[must_use]
+pub fn names(
+    scope: Scope,
+    (strands, fleet): (&[Strand], Option<&Strand>),
+    payloads: &Payloads,
+    files: &Files,
+) -> BTreeSet<String> {
+    let mut all: BTreeSet<String> = FIXED.iter().map(|name| (*name).to_owned()).collect();
+    all.extend((scope == Scope::Population).then(|| bundle::POPULATION.to_owned()));
+    for strand in strands.iter().chain(fleet) {
+        let folder = &strand.folder;
+        let parts = [bundle::LINES, bundle::NOTE, bundle::PATHS, bundle::OLDER];
+        all.extend(parts.iter().map(|part| format!("{folder}/{part}")));
+        all.extend(strand.alone().into_iter().map(|seq| alone_file(folder, seq)));
+        let spanned = strand.span.is_some() || strand.folder == bundle::FLEET;
+        all.extend(spanned.then(|| format!("{folder}/{}", bundle::RANGE_PROOF)));
+    }
+    if fleet.is_some() {
+        let stems = (0_u64..).map(|n| format!("anchors/{n}"));
+        for stem in stems.take_while(|stem| files.get(&format!("{stem}.txt")).is_some()) {
+            all.extend(["txt", "tsr", "consistency.json"].map(|kind| format!("{stem}.{kind}")));
+        }
+    }
+    let opened = |(c, payload): (&Digest, &Payload)| match payload {
+        Payload::Opened { .. } => Some(format!("payloads/{}.bin", c.hex())),
+        Payload::Redacted { .. } | Payload::Erased { .. } | Payload::Withheld(_) => None,
+    };
+    all.extend(payloads.0.iter().filter_map(opened));
+    all.extend(policies(strands).into_iter().map(|(name, _)| name));
+    let pairs = manifests(strands).into_iter().chain(approvers(strands));
+    all.extend(pairs.flat_map(|((one, other), _)| [one, other]));
+    all.extend(words(strands, payloads).into_keys());
+    all
+}
+
+const FIXED: [&str; 10] = [
+    bundle::MANIFEST,
+    bundle::ENVELOPE,
+    bundle::AGENT_RUN,
+    bundle::DECISION,
+    bundle::TOOL_TRACE,
+    bundle::PAYLOADS,
+    bundle::PAGE,
+    bundle::GUIDE,
+    bundle::CONTROLS,
+    bundle::SCHEMA,
+];
+
+/// `consistency.json`: proofs that older heads are beginnings of the log.
+#[must_use]
+pub fn consistency(paths: &Paths) -> Vec<u8> {
+    let proofs = paths
+        .iter()
+        .map(|(old, path)| Json::object([("old", Json::from(*old)), ("path", hexes(path))]));
+    canonical::bytes(&Json::object([
+        ("v", Json::from("wicketgate/consistency/1")),
+        ("proofs", proofs.collect::<Vec<_>>().into()),
+    ]))
+}
+
+/// `inclusion.json`: the audit paths of entries that no span proves, in a tree of this size and root.
+#[must_use]
+pub fn inclusion(strand: &Strand, (size, root): (Seq, &Digest), paths: &Paths) -> Vec<u8> {
+    let lines = strand.lines.iter().filter(|line| strand.span.is_none() || !strand.asks(line));
+    let proofs = lines.filter_map(|line| {
+        let seq = line.entry.seq;
+        let path = paths.get(&seq)?;
+        Some(Json::object([
+            ("seq", Json::from(seq)),
+            ("leaf", Json::from(line.leaf.hex())),
+            ("path", hexes(path)),
+        ]))
+    });
+    let proofs: Vec<Json> = proofs.collect();
+    canonical::bytes(&Json::object([
+        ("v", Json::from("wicketgate/inclusion/1")),
+        ("size", Json::from(size)),
+        ("root", Json::from(root.hex())),
+        ("proofs", proofs.into()),
+    ]))
+}
+
+/// Hashes as a file has them.
+#[must_use]
+pub fn hexes(path: &[Digest]) -> Json {
+    path.iter().map(|digest| Json::from(digest.hex())).collect::<Vec<_>>().into()
+}

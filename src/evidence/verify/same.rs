@@ -1,0 +1,47 @@
+//! One decision on the ledger against the one that the policy gives again.
+
+use crate::domain::decision::{Course, Verdict};
+use crate::domain::json::Json;
+use crate::ledger::drafts;
+use crate::ledger::entry::Kind;
+use crate::ledger::verify::Line;
+use crate::policy::rego::RegoEngine;
+use crate::policy::{Answer, PolicyEngine as _};
+
+/// Whether the decision on the books is this one.
+pub(super) fn same(line: &Line, answer: &Answer, engine: &RegoEngine) -> Result<(), String> {
+    let draft = &line.entry.draft;
+    let said = draft.verdict.map_or("none", Verdict::as_str);
+    if draft.verdict != Some(answer.verdict) {
+        let now = answer.verdict.as_str();
+        return Err(format!("recorded is `{said}`, the policy says `{now}`"));
+    }
+    let course = match (answer.verdict, answer.enforced) {
+        (Verdict::Allow, _) | (_, false) => Course::Run,
+        (Verdict::Deny, true) => Course::Refuse,
+        (Verdict::RequireApproval, true) => Course::Wait,
+    };
+    let kind = match course {
+        Course::Run => Kind::CallAuthorized,
+        Course::Refuse => Kind::CallDenied,
+        Course::Wait => Kind::CallHeld,
+    };
+    if !line.is(kind) {
+        return Err(format!("recorded is `{}`, from it follows `{}`", line.kind(), kind.as_str()));
+    }
+    if draft.rule != drafts::rule(&answer.reasons) {
+        return Err("recorded is another rule than the one that decides".into());
+    }
+    let made = [
+        ("reasons", drafts::reasons(&answer.reasons)),
+        ("obligations", drafts::obligations(&answer.obligations)),
+        ("layers", drafts::layers(engine.layers())),
+        ("enforced", Json::from(answer.enforced)),
+    ];
+    for (name, made) in made {
+        if draft.data.get(name) != Some(&made) {
+            return Err(format!("recorded are other `{name}` than the policy gives"));
+        }
+    }
+    Ok(())
+}

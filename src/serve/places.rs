@@ -1,0 +1,384 @@
+//! Who may be connected to one listener, and who has to go when it is full.
+//!
+//! A connection begins as a stranger. It stops being one when a request on it shows a credential that is known
+//! ([`proved`]): from then on it has one of the places that strangers cannot take. Strangers have a small pool and
+//! seconds; a newcomer is never turned away for them, it takes the place of the one that is least likely to be
+//! somebody: of the peer that has most, silent before speaking, idle before served, the oldest first.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Strangers on one listener at the same time.
+pub(crate) const STRANGERS: usize = 64;
+/// How long a stranger may do nothing: say nothing, or ask nothing more after an answer.
+const IDLE: Duration = Duration::from_secs(5);
+/// How long a stranger has its place for certain.
+///
+/// WHY: a client that has just been accepted has to be scheduled before it can speak; without this, peers that
+/// connect again and again would push it out in that moment.
+const GRACE: Duration = Duration::from_millis(250);
+/// Between two warnings that there are too many.
+const TELL: Duration = Duration::from_secs(10);
+
+tokio::task_local! {
+    /// The connection whose request is being answered.
+    static HERE: Standing;
+}
+
+/// The request that is being answered showed a credential that is known.
+pub(crate) fn proved() {
+    // Without a connection (a request that was made in a test, or by the hub itself) there is nothing to keep.
+    let _ = HERE.try_with(Standing::prove);
+}
+
+/// Who is at the other end, as far as the kernel says.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Origin {
+    /// A user of this machine, on a Unix socket.
+    User(u32),
+    /// An address; of IPv6 the network of 64 bits.
+    Address(IpAddr),
+}
+
+impl Origin {
+    /// The origin of an address.
+    pub(super) fn of(address: IpAddr) -> Self {
+        Self::Address(match address.to_canonical() {
+            IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),
+            v4 @ IpAddr::V4(_) => v4,
+        })
+    }
+
+    /// Whether it may stand for several clients that share nothing: every client of this machine has the
+    /// loopback address.
+    fn is_shared(&self) -> bool {
+        matches!(self, Self::Address(address) if address.is_loopback())
+    }
+}
+
+/// The places of one listener.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// Connections that have proved themselves.
+    proven_max: usize,
+    strangers_max: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    next: u64,
+    strangers: BTreeMap<u64, Stranger>,
+    proven: BTreeMap<u64, Origin>,
+    /// When it was said that there are too many.
+    told: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Stranger {
+    origin: Origin,
+    since: Instant,
+    active: Instant,
+    spoke: bool,
+    serving: usize,
+    close: CancellationToken,
+}
+
+/// What a newcomer gets.
+#[derive(Debug)]
+pub(super) enum Entered {
+    /// A place.
+    Placed(Standing),
+    /// Nobody can go yet: at this time somebody can.
+    Full(Instant),
+}
+
+impl Places {
+    pub(super) fn new(proven_max: usize, strangers_max: usize) -> Arc<Self> {
+        let strangers_max = strangers_max.max(1);
+        Arc::new(Self { proven_max, strangers_max, inner: Mutex::default() })
+    }
+
+    /// Gives a newcomer a place, at the cost of another stranger if there is none.
+    pub(super) fn enter(self: &Arc<Self>, origin: Origin) -> Entered {
+        let now = Instant::now();
+        let mut inner = self.inner.lock();
+        if inner.strangers.len() >= self.strangers_max {
+            match inner.least(now) {
+                Ok(id) => {
+                    inner.evict(id);
+                    inner.tell(now);
+                }
+                Err(at) => return Entered::Full(at),
+            }
+        }
+        let (id, close) = (inner.next, CancellationToken::new());
+        inner.next = inner.next.saturating_add(1);
+        let stranger = Stranger {
+            origin,
+            since: now,
+            active: now,
+            spoke: false,
+            serving: 0,
+            close: close.clone(),
+        };
+        inner.strangers.insert(id, stranger);
+        drop(inner);
+        Entered::Placed(Standing(Arc::new(Held { id, places: Arc::clone(self), close })))
+    }
+
+    /// The most proven connections of one origin: nobody has all of them.
+    fn share(&self) -> usize {
+        self.proven_max.saturating_sub(self.proven_max / 4).max(1)
+    }
+}
+
+impl Inner {
+    /// The stranger that goes first, or when one can.
+    fn least(&self, now: Instant) -> Result<u64, Instant> {
+        let mut of_one: BTreeMap<Origin, usize> = BTreeMap::new();
+        for stranger in self.strangers.values() {
+            let count = of_one.entry(stranger.origin).or_default();
+            *count = count.saturating_add(1);
+        }
+        let old = self.strangers.iter().filter(|(_, one)| one.since + GRACE <= now);
+        let least = old.max_by_key(|(id, one)| {
+            let many = of_one.get(&one.origin).copied().unwrap_or_default();
+            (one.serving == 0, !one.spoke, many, std::cmp::Reverse(**id))
+        });
+        let first = || self.strangers.values().map(|one| one.since).min().unwrap_or(now);
+        least.map(|(id, _)| *id).ok_or_else(|| first() + GRACE)
+    }
+
+    /// Says that strangers go for newcomers, and not for each of them.
+    fn tell(&mut self, now: Instant) {
+        if self.told.is_none_or(|told| told + TELL <= now) {
+            self.told = Some(now);
+            tracing::warn!(
+                "too many connections without a credential: each newcomer takes a place"
+            );
+        }
+    }
+
+    fn evict(&mut self, id: u64) {
+        if let Some(gone) = self.strangers.remove(&id) {
+            gone.close.cancel();
+        }
+    }
+}
+
+/// The place of one connection, for as long as it is held by any part of it.
+#[derive(Clone, Debug)]
+pub(super) struct Standing(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    id: u64,
+    places: Arc<Places>,
+    close: CancellationToken,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut inner = self.places.inner.lock();
+        inner.strangers.remove(&self.id);
+        inner.proven.remove(&self.id);
+    }
+}
+
+/// A request of a connection is being answered.
+#[derive(Debug)]
+pub(super) struct Serving(Standing);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.change(|one| {
+            one.serving = one.serving.saturating_sub(1);
+            one.active = Instant::now();
+        });
+    }
+}
+
+impl Standing {
+    fn change(&self, change: impl FnOnce(&mut Stranger)) {
+        self.0.places.inner.lock().strangers.get_mut(&self.0.id).map(change);
+    }
+
+    /// The client has said something.
+    pub(super) fn spoke(&self) {
+        self.change(|one| one.spoke = true);
+    }
+
+    /// Answers a request of this connection.
+    pub(super) async fn serve<F: Future>(self, answer: F) -> F::Output {
+        self.change(|one| one.serving = one.serving.saturating_add(1));
+        let _serving = Serving(self.clone());
+        HERE.scope(self, answer).await
+    }
+
+    /// Takes one of the places that strangers cannot take, if its origin has not too many and one is free.
+    fn prove(&self) {
+        let Held { id, places, .. } = &*self.0;
+        let mut inner = places.inner.lock();
+        let Some(stranger) = inner.strangers.get(id) else { return };
+        let origin = stranger.origin;
+        let same = inner.proven.values().filter(|of| **of == origin).count();
+        let most = if origin.is_shared() { places.proven_max } else { places.share() };
+        if inner.proven.len() < places.proven_max && same < most {
+            inner.strangers.remove(id);
+            inner.proven.insert(*id, origin);
+        }
+    }
+
+    /// Ends when the connection has to: its place was given to a newcomer, or it is a stranger and idle.
+    pub(super) async fn over(&self) {
+        loop {
+            let until = {
+                let inner = self.0.places.inner.lock();
+                match inner.strangers.get(&self.0.id) {
+                    Some(one) if one.serving == 0 => one.active + IDLE,
+                    Some(_) | None => Instant::now() + IDLE,
+                }
+            };
+            if until <= Instant::now() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = self.0.close.cancelled() => return,
+                () = tokio::time::sleep_until(until) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn placed(places: &Arc<Places>, origin: Origin) -> Standing {
+        match places.enter(origin) {
+            Entered::Placed(standing) => standing,
+            Entered::Full(at) => panic!("full until {at:?}"),
+        }
+    }
+
+    fn is_closed(standing: &Standing) -> bool {
+        standing.0.close.is_cancelled()
+    }
+
+    const A: Origin = Origin::User(1);
+    const B: Origin = Origin::User(2);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_newcomer_waits_for_the_grace_of_the_others_and_no_longer() {
+        let places = Places::new(4, 2);
+        let _both = [placed(&places, A), placed(&places, A)];
+        let Entered::Full(at) = places.enter(B) else { panic!("somebody was pushed out at once") };
+        tokio::time::sleep_until(at).await;
+        placed(&places, B);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_silent_go_first_then_who_is_idle_and_of_these_the_peer_that_has_most() {
+        let places = Places::new(4, 4);
+        let all = [placed(&places, A), placed(&places, A), placed(&places, B), placed(&places, B)];
+        let [served, idle, other, silent] = &all;
+        [served, idle, other].into_iter().for_each(Standing::spoke);
+        let mut serving = Box::pin(served.clone().serve(std::future::pending::<()>()));
+        assert!(futures_util::poll!(&mut serving).is_pending());
+        tokio::time::advance(GRACE).await;
+        for expected in [silent, idle, other, served] {
+            let mut inner = places.inner.lock();
+            assert_eq!(inner.least(Instant::now()), Ok(expected.0.id));
+            inner.evict(expected.0.id);
+            assert!(is_closed(expected));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_proved_itself_is_never_pushed_out_and_a_stranger_has_seconds() {
+        let places = Places::new(2, 2);
+        let known = placed(&places, A);
+        known.clone().serve(async { proved() }).await;
+        let stranger = placed(&places, A);
+        let (left, stays) = (stranger.clone(), known.clone());
+        let over = tokio::spawn(async move { left.over().await });
+        let stay = tokio::spawn(async move { stays.over().await });
+        over.await.unwrap();
+        drop(stranger);
+        let mut all = Vec::new();
+        for _ in 0..50 {
+            tokio::time::advance(GRACE).await;
+            all.push(placed(&places, B));
+        }
+        assert!(!is_closed(&known) && !stay.is_finished());
+        assert_eq!(all.iter().filter(|one| !is_closed(one)).count(), 2);
+        stay.abort();
+    }
+
+    #[test]
+    fn one_peer_never_has_every_place_of_the_proven_unless_all_share_its_address() {
+        let many = |origin: Origin| {
+            let places = Places::new(8, 16);
+            let all: Vec<_> = (0..12).map(|_| placed(&places, origin)).collect();
+            all.iter().for_each(Standing::prove);
+            let proven = places.inner.lock().proven.len();
+            drop(all);
+            let inner = places.inner.lock();
+            assert!(inner.proven.is_empty() && inner.strangers.is_empty(), "places are given back");
+            proven
+        };
+        assert_eq!(many(A), 6);
+        assert_eq!(many(Origin::of("10.0.0.1".parse().unwrap())), 6);
+        assert_eq!(many(Origin::of("::ffff:127.0.0.1".parse().unwrap())), 8);
+    }
+
+    #[test]
+    fn neighbours_of_one_network_are_one_origin() {
+        let of = |text: &str| Origin::of(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+    }
+
+    proptest! {
+        /// Whatever strangers do: there are never more than their pool, a newcomer gets a place once the grace is
+        /// over, and nobody who has proved itself is closed.
+        #[test]
+        fn strangers_never_cost_the_proven_a_place(steps in prop::collection::vec((0..5_u8, 0..3_u32), 1..80)) {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time().start_paused(true).build().unwrap();
+            runtime.block_on(async {
+                let places = Places::new(3, 3);
+                let (mut all, mut proven) = (Vec::new(), Vec::new());
+                for (step, user) in steps {
+                    tokio::time::advance(GRACE).await;
+                    match step {
+                        0 | 1 => all.push(placed(&places, Origin::User(user))),
+                        2 => { all.pop(); }
+                        3 => if let Some(one) = all.last() { one.spoke(); },
+                        _ => if let Some(one) = all.last().filter(|one| !is_closed(one)) {
+                            one.prove();
+                            if places.inner.lock().proven.contains_key(&one.0.id) {
+                                proven.push(one.clone());
+                            }
+                        },
+                    }
+                    let inner = places.inner.lock();
+                    prop_assert!(inner.strangers.len() <= 3 && inner.proven.len() <= 3);
+                    prop_assert!(!proven.iter().any(is_closed));
+                }
+                Ok(())
+            })?;
+        }
+    }
+}

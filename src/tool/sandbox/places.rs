@@ -1,0 +1,193 @@
+//! How many commands run at once in sandboxes of this gate, and how many of them for one caller.
+//!
+//! Each costs memory, processes and a processor of the host, so all runs share one bound. Every caller has a share
+//! of it that no other caller can take; what nobody's share needs is free for whoever comes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// Commands at once, unless the configuration says another number.
+pub const DEFAULT_MAX: u64 = 32;
+/// How long a command waits for a place before it fails as not started.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// The places of all commands of this gate.
+#[derive(Debug)]
+pub struct Places {
+    state: Mutex<State>,
+    freed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    most: usize,
+    callers: usize,
+    taken: BTreeMap<String, usize>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        let most = usize::try_from(DEFAULT_MAX).unwrap_or(usize::MAX);
+        let state = State { most, callers: 1, taken: BTreeMap::new() };
+        Self { state: Mutex::new(state), freed: Notify::new() }
+    }
+}
+
+impl State {
+    /// What every caller has for itself.
+    fn share(&self) -> usize {
+        self.most.checked_div(self.callers).unwrap_or_default().max(1)
+    }
+
+    fn has_one_for(&self, caller: &str) -> bool {
+        let (share, own) = (self.share(), self.taken.get(caller).copied().unwrap_or_default());
+        let all: usize = self.taken.values().sum();
+        if own < share {
+            return all < self.most;
+        }
+        let others = self.taken.iter().filter(|(name, _)| *name != caller);
+        let used: usize = others.map(|(_, taken)| (*taken).min(share)).sum();
+        let kept = share.saturating_mul(self.callers.saturating_sub(1)).saturating_sub(used);
+        all.saturating_add(kept) < self.most
+    }
+}
+
+impl Places {
+    /// From now on there are this many, for this many callers.
+    pub fn resize(&self, most: u64, callers: usize) {
+        let mut state = self.state.lock();
+        state.most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+        state.callers = callers.max(1);
+        drop(state);
+        self.freed.notify_waiters();
+    }
+
+    /// A place for this caller; waits a few seconds for one.
+    ///
+    /// # Errors
+    /// How many there are, if none came free.
+    pub async fn take(self: &Arc<Self>, caller: &str) -> Result<Place, usize> {
+        let waiting = async {
+            loop {
+                let freed = self.freed.notified();
+                tokio::pin!(freed);
+                // Before it is looked: a place that comes free in between is not missed.
+                freed.as_mut().enable();
+                if let Some(place) = self.try_take(caller) {
+                    return place;
+                }
+                freed.await;
+            }
+        };
+        tokio::time::timeout(WAIT, waiting).await.map_err(|_late| self.state.lock().most)
+    }
+
+    fn try_take(self: &Arc<Self>, caller: &str) -> Option<Place> {
+        let mut state = self.state.lock();
+        if !state.has_one_for(caller) {
+            return None;
+        }
+        let taken = state.taken.entry(caller.to_owned()).or_default();
+        *taken = taken.saturating_add(1);
+        Some(Place { places: Arc::clone(self), caller: caller.to_owned() })
+    }
+}
+
+/// One place. Dropped, it is free.
+#[derive(Debug)]
+pub struct Place {
+    places: Arc<Places>,
+    caller: String,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.places.state.lock();
+        if let Some(taken) = state.taken.get_mut(&self.caller) {
+            *taken = taken.saturating_sub(1);
+            if *taken == 0 {
+                state.taken.remove(&self.caller);
+            }
+        }
+        drop(state);
+        self.places.freed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn places(most: u64, callers: usize) -> Arc<Places> {
+        let places = Arc::new(Places::default());
+        places.resize(most, callers);
+        places
+    }
+
+    #[test]
+    fn a_caller_alone_leaves_the_shares_of_the_others() {
+        let places = places(8, 4);
+        let held: Vec<_> = std::iter::from_fn(|| places.try_take("loud")).collect();
+        assert_eq!(held.len(), 2, "3 others have 2 each");
+        for other in ["a", "b", "c"] {
+            let own: Vec<_> = std::iter::from_fn(|| places.try_take(other)).take(2).collect();
+            assert_eq!(own.len(), 2, "{other}");
+        }
+    }
+
+    #[test]
+    fn one_place_is_taken_and_given_back() {
+        let places = places(1, 1);
+        let held = places.try_take("a").unwrap();
+        assert!(places.try_take("a").is_none());
+        drop(held);
+        assert!(places.try_take("a").is_some());
+        assert!(places.state.lock().taken.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_that_comes_free_goes_to_one_that_waits_and_none_waits_for_ever() {
+        let places = places(1, 1);
+        let held = places.take("a").await.unwrap();
+        assert_eq!(places.take("b").await.unwrap_err(), 1);
+        let waiting = tokio::spawn({
+            let places = Arc::clone(&places);
+            async move { places.take("b").await.is_ok() }
+        });
+        tokio::task::yield_now().await;
+        drop(held);
+        assert!(waiting.await.unwrap());
+    }
+
+    proptest! {
+        #[test]
+        fn the_bound_holds_and_a_share_is_always_there(
+            most in 1_u64..40, callers in 1_usize..8, turns in prop::collection::vec((0_usize..8, any::<bool>()), 0..200),
+        ) {
+            let places = places(most, callers);
+            let mut held: Vec<Vec<Place>> = (0..callers).map(|_| Vec::new()).collect();
+            for (who, takes) in turns {
+                let who = who % callers;
+                if takes {
+                    held[who].extend(places.try_take(&who.to_string()));
+                } else {
+                    held[who].pop();
+                }
+                let all: usize = held.iter().map(Vec::len).sum();
+                let most = usize::try_from(most).unwrap();
+                prop_assert!(all <= most);
+                let share = (most / callers).max(1);
+                if callers <= most {
+                    for (who, own) in held.iter().enumerate() {
+                        prop_assert!(own.len() >= share || places.state.lock().has_one_for(&who.to_string()));
+                    }
+                }
+            }
+        }
+    }
+}

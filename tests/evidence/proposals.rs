@@ -1,0 +1,114 @@
+//! Calls whose arguments an approver wrote, in a bundle: whose proposal it was, and that it never counted (P4).
+
+use wicketgate::approval::Word;
+use wicketgate::domain::decision::Verdict;
+use wicketgate::ledger::entry::Kind;
+
+use crate::books::json;
+use crate::desk::caught;
+use crate::scene::*;
+
+/// Bob proposes; Alice approves.
+fn modified(s: &mut Scene) {
+    s.proposed = Some(Proposed {
+        by: BOB,
+        subject: "bob",
+        arguments: Vec::new(),
+        nonce: OLD_NONCE,
+        kept: true,
+    });
+    s.words.truncate(1);
+    s.told.truncate(1);
+    let released = s.released.as_mut().unwrap();
+    set(released, "approvals", json(&format!(r#"["{NONCE}"]"#)));
+}
+
+/// P4 notices it, and says so.
+#[track_caller]
+fn noticed(said: &str, change: impl FnOnce(&mut Scene)) {
+    let report = judged(|s| {
+        modified(s);
+        change(s);
+    });
+    caught(&report, "P4");
+    let detail = report.outcome("P4").unwrap().detail().to_owned();
+    assert!(detail.contains(said), "`{said}` is not in `{detail}`");
+}
+
+fn proposal(s: &mut Scene) -> &mut Proposed {
+    s.proposed.as_mut().unwrap()
+}
+
+#[test]
+fn a_call_that_somebody_else_approved_is_proven_with_both_signatures() {
+    let files = export(&books_of(modified));
+    let report = wicketgate::evidence::verify::verify_files(&files, &trusting());
+    holds(&report);
+    let detail = report.outcome("P4").unwrap().detail();
+    assert_eq!(
+        detail,
+        "1 approvals and 0 refusals by 2 people; 1 calls released; 1 calls asked again with arguments of an approver"
+    );
+    assert_eq!(files.0.keys().filter(|name| name.starts_with("approvals/")).count(), 6);
+}
+
+#[test]
+fn a_proposer_who_counted_is_noticed_under_whatever_name() {
+    noticed("approves arguments of its own", |s| {
+        s.words[0].by = BOB;
+        s.words[0].subject = "bob";
+        s.told[0] = ("bob", BOB);
+    });
+    // Beside somebody else it does not count either.
+    noticed("approves arguments of its own", |s| {
+        let mut more = scene_words();
+        more.truncate(2);
+        s.words = more;
+        s.told = vec![("alice", ALICE), ("bob", BOB)];
+    });
+    // Recorded as somebody else, with the proposer's key.
+    noticed("approval.self", |s| {
+        s.words[0].by = BOB;
+        s.told[0] = ("alice", BOB);
+    });
+    noticed("`asked_by` is not whose signature", |s| proposal(s).subject = "alice_");
+}
+
+fn scene_words() -> Vec<Spoken> {
+    let mut books = crate::books::Books::new(1, crate::books::key(crate::desk::ENROLMENT));
+    scene(&mut books).words
+}
+
+#[test]
+fn what_was_proposed_is_what_was_signed_about_a_call_that_was_held() {
+    noticed("about other arguments", |s| proposal(s).arguments = br#"{"a":9}"#.to_vec());
+    noticed("no call was held that its proposal is about", |s| {
+        proposal(s).nonce = "00000000000000000000000000000000";
+    });
+    noticed("approval.signer", |s| proposal(s).by = MALLORY);
+    noticed("commits to no one signed proposal", |s| proposal(s).kept = false);
+}
+
+#[test]
+fn nobody_else_approved_it_and_it_ran() {
+    noticed("nobody else approved it", |s| {
+        s.words.clear();
+        s.told.clear();
+        unset(s.released.as_mut().unwrap(), "approvals");
+        let broken = r#"{"by":["a","b"],"nonce":"0123456789abcdef0123456789abcdef","signers":"sha256:0000000000000000000000000000000000000000000000000000000000000000","until":"2099-01-01T00:00:00.000Z"}"#;
+        set(s.released.as_mut().unwrap(), "break_glass", json(broken));
+    });
+}
+
+#[test]
+fn a_refused_proposal_is_proven_too() {
+    holds(&judged(|s| {
+        modified(s);
+        s.words[0].kind = Kind::ApprovalRefused;
+        s.words[0].statement.verdict = Word::Refuse;
+        let denied = s.released.as_mut().unwrap();
+        (denied.kind, denied.verdict) = (Kind::CallDenied, Some(Verdict::Deny));
+        unset(denied, "approvals");
+        s.told.clear();
+    }));
+}
