@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use regorus::Engine;
-use regorus::unstable::{Literal, Module, Ref, Rule, RuleBody, Span};
+use regorus::unstable::{Expr, Literal, Module, Ref, Rule, RuleBody, Span};
 
 use super::ast;
 use super::fault::{LoadError, read_engine_message};
@@ -19,7 +19,7 @@ mod bound;
 mod exact;
 mod write;
 
-use write::{Refused, Writer};
+use write::{Refused, Writer, copied, only};
 
 /// How the names begin that rules written anew bring; no file of a bundle holds it.
 const OWN: &str = "wicketgate_opa__";
@@ -129,8 +129,12 @@ fn anew(module: &Module, moved: &mut Moved) -> Result<String, Vec<LoadError>> {
 /// The new text over as many lines as the old one, and how many more than one they are.
 fn on_the_same_lines(old: &str, new: &str) -> (String, u32) {
     let lines = old.matches('\n').count();
+    let ends = "\n".repeat(lines);
     // A name of ours is never within a text, and a line may begin with it wherever it stands.
-    let new = new.replacen(OWN, &format!("{}{OWN}", "\n".repeat(lines)), 1);
+    let new = match new.contains(OWN) {
+        true => new.replacen(OWN, &format!("{ends}{OWN}"), 1),
+        false => format!("{new}{ends}"),
+    };
     (new, u32::try_from(lines).unwrap_or(u32::MAX))
 }
 
@@ -159,6 +163,13 @@ fn edits(module: &Module) -> Vec<Edit<'_>> {
                 let text = text.map(|text| if alone { format!("{{ {text} }}") } else { text });
                 found.push(Edit { range: source::range(&stmt.span), span: &stmt.span, text });
             }
+            if let Literal::Expr { expr, .. } = &stmt.literal
+                && let Expr::AssignExpr { rhs, .. } = expr.as_ref()
+                && let Some(name) = copied(expr)
+            {
+                let (span, text) = (rhs.span(), Ok(only(name)));
+                found.push(Edit { range: source::range(span), span, text });
+            }
         }
         for expr in parts.arithmetic {
             let (range, text) = (source::range(expr.span()), writer.expr(expr));
@@ -172,7 +183,8 @@ fn edits(module: &Module) -> Vec<Edit<'_>> {
         if outermost {
             end = edit.range.1;
         }
-        outermost && edit.text.as_ref().map_or(true, |text| text.contains(OWN))
+        let anew = |text: &String| text.contains(OWN) || text.contains("][0]");
+        outermost && edit.text.as_ref().map_or(true, anew)
     });
     found
 }

@@ -157,7 +157,9 @@ impl Writer {
             }
             Expr::RefBrack { refr, index, .. } => {
                 let base = own.reference(refr, first)?;
-                Ok(format!("{base}[{}]", own.given(index, first)?))
+                let index = own.given(index, first)?;
+                let index = if index.starts_with(GIVEN) { only(&index) } else { index };
+                Ok(format!("{base}[{index}]"))
             }
             Expr::Var { .. } => own.expr(expr),
             other => own.bound(other, first),
@@ -255,7 +257,10 @@ impl Writer {
                 format!("{EXACT}(\"{}\", {lhs}, {rhs})", operator(op))
             }
             Expr::AssignExpr { op: AssignOp::Eq, lhs, rhs, .. } => self.infix("=", lhs, rhs)?,
-            Expr::AssignExpr { op: AssignOp::ColEq, lhs, rhs, .. } => self.infix(":=", lhs, rhs)?,
+            Expr::AssignExpr { op: AssignOp::ColEq, lhs, rhs, .. } => match copied(expr) {
+                Some(name) => format!("{} := {}", self.operand(lhs)?, only(name)),
+                None => self.infix(":=", lhs, rhs)?,
+            },
             Expr::Membership { key, value, collection, .. } => {
                 let key = key.as_ref().map(|key| self.operand(key)).transpose()?;
                 let key = key.map(|key| format!("{key}, ")).unwrap_or_default();
@@ -284,6 +289,22 @@ impl Writer {
             matches!(expr, Expr::BinExpr { .. } | Expr::BoolExpr { .. } | Expr::Membership { .. });
         Ok(if open { format!("({text})") } else { text })
     }
+}
+
+/// The variable that another one is set to.
+pub(super) fn copied(expr: &Expr) -> Option<&str> {
+    if let Expr::AssignExpr { op: AssignOp::ColEq, rhs, .. } = expr
+        && let Expr::Var { span, .. } = rhs.as_ref()
+    {
+        return Some(span.text());
+    }
+    None
+}
+
+/// A variable as a value. Bare in brackets, or set to another bare one, the engine takes it for one that the
+/// brackets bind, and asks them too early.
+pub(super) fn only(name: &str) -> String {
+    format!("[{name}][0]")
 }
 
 /// Whether OPA sees a call: of a function, or an operator that is one.

@@ -2,6 +2,7 @@
 
 mod builtins;
 mod generated;
+mod library;
 mod negations;
 mod shipped;
 mod values;
