@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{
     DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
 };
@@ -103,12 +104,23 @@ impl Listener {
 pub async fn tcp(addr: SocketAddr) -> Result<Listener, Error> {
     let bound = TcpListener::bind(addr).await;
     let bound = bound.map_err(|source| Error::Bind { place: addr.to_string(), source })?;
+    deepen(&bound).map_err(|source| Error::Bind { place: addr.to_string(), source })?;
     Ok(Listener(Kind::Tcp(bound)))
+}
+
+/// Clients that may wait to be accepted; the system has a bound of its own (`net.core.somaxconn`).
+const WAITING: i32 = 4096;
+
+/// WHY: a listener of the standard library has 128. Beyond them the system drops what clients send, and they try
+/// again after one second, then three, then seven: a crowd that is closed at once would shut others out for minutes.
+fn deepen(bound: &impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::listen(bound, WAITING)?)
 }
 
 /// Listens with a socket that was bound outside of the runtime.
 pub(super) fn adopt(bound: std::net::TcpListener) -> io::Result<Listener> {
     bound.set_nonblocking(true)?;
+    deepen(&bound)?;
     Ok(Listener(Kind::Tcp(TcpListener::from_std(bound)?)))
 }
 
@@ -131,6 +143,7 @@ pub async fn socket(path: &Path) -> Result<Listener, Error> {
         .map_err(|_| Error::Taken(place.clone()))?;
     clear(path, &place).await?;
     let bound = bind(path).map_err(failed)?;
+    deepen(&bound).map_err(failed)?;
     let file = SocketFile::of(path).map_err(failed)?;
     let bound = UnixListener::from_std(bound).map_err(failed)?;
     drop(lock);
