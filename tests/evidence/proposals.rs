@@ -2,6 +2,7 @@
 
 use wicketgate::approval::Word;
 use wicketgate::domain::decision::Verdict;
+use wicketgate::domain::digest::Digest;
 use wicketgate::ledger::entry::Kind;
 
 use crate::books::json;
@@ -95,8 +96,11 @@ fn nobody_else_approved_it_and_it_ran() {
         s.words.clear();
         s.told.clear();
         unset(s.released.as_mut().unwrap(), "approvals");
-        let broken = r#"{"by":["a","b"],"nonce":"0123456789abcdef0123456789abcdef","signers":"sha256:0000000000000000000000000000000000000000000000000000000000000000","until":"2099-01-01T00:00:00.000Z"}"#;
-        set(s.released.as_mut().unwrap(), "break_glass", json(broken));
+        let signers = Digest::of(&[list().as_bytes()]).prefixed();
+        let broken = format!(
+            r#"{{"by":["a","b"],"nonce":"0123456789abcdef0123456789abcdef","signers":"{signers}","until":"2099-01-01T00:00:00.000Z"}}"#
+        );
+        set(s.released.as_mut().unwrap(), "break_glass", json(&broken));
     });
 }
 
