@@ -8,7 +8,7 @@ use crate::domain::time::Timestamp;
 pub trait Clock: Send + Sync + 'static {
     /// Wall-clock time. May step backwards; nothing orders by it.
     fn now(&self) -> Timestamp;
-    /// Time since this clock was made. Never steps backwards.
+    /// Time since this clock was made, that of a sleeping machine included. Never steps backwards.
     fn monotonic(&self) -> Duration;
     /// The ledger has an entry of this time: a clock that tells ledger time tells nothing earlier from now on.
     fn reached(&self, _at: Timestamp) {}
@@ -39,15 +39,14 @@ pub fn random16(entropy: &dyn Entropy) -> [u8; 16] {
 /// The machine's clock.
 #[derive(Debug)]
 pub struct SystemClock {
-    start: std::time::Instant,
+    start: Duration,
 }
 
 impl SystemClock {
     /// A clock whose monotonic time starts now.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "this is the one home of now()")]
     pub fn new() -> Self {
-        Self { start: std::time::Instant::now() }
+        Self { start: since_boot() }
     }
 }
 
@@ -63,8 +62,15 @@ impl Clock for SystemClock {
     }
 
     fn monotonic(&self) -> Duration {
-        self.start.elapsed()
+        since_boot().saturating_sub(self.start)
     }
+}
+
+/// CLOCK_BOOTTIME: it also runs while the machine sleeps.
+fn since_boot() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let (seconds, nanos) = (u64::try_from(now.tv_sec), u32::try_from(now.tv_nsec));
+    Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
 }
 
 /// The operating system's random bytes.

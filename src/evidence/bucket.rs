@@ -25,6 +25,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::ledger::archive::Error;
 use crate::ledger::archive::shelf::{Keep, Shelf};
+use crate::ledger::fuse::Fuse;
 use crate::tool::net::{Client, System};
 
 /// How long one request may take, its answer included.
@@ -263,7 +264,7 @@ impl Bucket {
         }
         let request = request.body(Full::new(Bytes::from(body))).map_err(|e| e.to_string())?;
         let exchange = async {
-            let sent = self.client.send(request).await;
+            let sent = self.client.send(request, &Fuse::never()).await;
             let response =
                 sent.map_err(|e| format!("the object store cannot be reached: {}", chain(&e)))?;
             let (head, body) = response.into_parts();

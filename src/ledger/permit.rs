@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::fuse::{Fuse, Tenure};
 use crate::domain::call::ToolCall;
 use crate::domain::decision::{Course, Obligation, Reason, Verdict};
 use crate::domain::digest::Digest;
@@ -47,13 +48,15 @@ pub struct Permit {
     obligations: Vec<Obligation>,
     receipt: Receipt,
     observed: Mutex<Observed>,
+    fuse: Fuse,
 }
 
 impl Permit {
-    pub(super) fn mint(judged: Judged, receipt: Receipt) -> Self {
+    pub(super) fn mint(judged: Judged, receipt: Receipt, tenure: &Arc<Tenure>) -> Self {
         let (prepared, decision) = judged.into_parts();
+        let fuse = tenure.fuse(prepared.tool().map_or(Duration::ZERO, |tool| tool.timeout));
         let (verdict, obligations) = (decision.verdict, decision.obligations);
-        Self { prepared, verdict, obligations, receipt, observed: Mutex::default() }
+        Self { prepared, verdict, obligations, receipt, observed: Mutex::default(), fuse }
     }
 
     /// The call that was allowed.
@@ -69,6 +72,11 @@ impl Permit {
     /// What the policy says of the call: `Allow`, or in observe mode what it would have been.
     pub const fn verdict(&self) -> Verdict {
         self.verdict
+    }
+
+    /// When the permit ends: to be redeemed where bytes leave.
+    pub const fn fuse(&self) -> &Fuse {
+        &self.fuse
     }
 
     /// What must also happen.
@@ -133,6 +141,12 @@ pub struct Finished {
 }
 
 impl Finished {
+    /// The same call, whose result the storage cannot keep: nobody will know what it was.
+    pub(super) fn lost(mut self) -> Self {
+        self.ended.outcome = Outcome::Unknown { cause: "result_lost".into() };
+        self
+    }
+
     /// How the model and instructions behind the call are known.
     pub(super) const fn binding(&self) -> Option<Binding> {
         self.authorized.binding
@@ -353,9 +367,14 @@ impl Committed {
         }
     }
 
-    pub(super) fn mint(judged: Judged, expires: Timestamp, receipt: Receipt) -> Self {
+    pub(super) fn mint(
+        judged: Judged,
+        expires: Timestamp,
+        receipt: Receipt,
+        tenure: &Arc<Tenure>,
+    ) -> Self {
         match judged.decision().course() {
-            Course::Run => Self::Permit(Permit::mint(judged, receipt)),
+            Course::Run => Self::Permit(Permit::mint(judged, receipt, tenure)),
             Course::Refuse => Self::Refusal(Refusal::mint(judged, receipt)),
             Course::Wait => Self::Held(Held::mint(judged, expires, receipt)),
         }

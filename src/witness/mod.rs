@@ -19,6 +19,7 @@ use hyper::body::{Bytes, Incoming};
 
 use crate::catalog::address::Cidr;
 use crate::catalog::host::Origin;
+use crate::ledger::fuse::Fuse;
 use crate::tool::net::{Client, Identity, System};
 
 /// How long one request may take, from the name to the last byte of the answer.
@@ -131,7 +132,7 @@ impl Remote {
         let uri = format!("{scheme}://{host}:{port}{path}");
         let request =
             request.uri(uri).body(Full::new(Bytes::from(body))).map_err(|e| e.to_string())?;
-        self.client.send(request).await.map_err(|e| chain(&e))
+        self.client.send(request, &Fuse::never()).await.map_err(|e| chain(&e))
     }
 }
 

@@ -26,6 +26,7 @@ mod disk;
 mod ending;
 mod reload;
 mod slots;
+mod stopped;
 mod syscalls;
 mod traces;
 

@@ -64,13 +64,13 @@ async fn a_writer_that_slept_past_its_lease_is_fenced_by_the_one_that_took_its_s
     assert_eq!(states, [2, 1], "{summary}");
 }
 
-fn agent_chain(receipts: &Receipts) -> String {
+pub fn agent_chain(receipts: &Receipts) -> String {
     let line: Value = serde_json::from_str(&receipts.lines()[0]).unwrap();
     line["chain"].as_str().unwrap().to_owned()
 }
 
 /// Starts newcomers until one writes this chain.
-async fn takes_over(estate: &Estate, chain: &str) -> Sidecar {
+pub async fn takes_over(estate: &Estate, chain: &str) -> Sidecar {
     for _ in 0..100 {
         // A state of its own each time: it remembers no lease, as a new pod would not.
         let _ = std::fs::remove_dir_all(estate.path("state"));

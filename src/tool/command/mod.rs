@@ -32,6 +32,7 @@ use crate::domain::effect::Effect;
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::prepared::Hold;
+use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 
 /// Bytes of standard error that are part of a result.
@@ -151,7 +152,7 @@ impl Command {
         // WHY: here, not where it is started: that may come only after the run has ended.
         let shared = (self.binding.workspace == Workspace::Run)
             .then(|| self.workspaces.of(permit.call().run()));
-        let started = match start(plan, held, shared, self.cgroups.clone()).await {
+        let started = match start(plan, held, shared, (self.cgroups.clone(), permit.fuse())).await {
             Ok(started) => started,
             Err(outcome) => return outcome,
         };
@@ -299,7 +300,7 @@ async fn start(
     plan: Plan,
     held: &Held,
     shared: Option<std::io::Result<sandbox::Workspace>>,
-    cgroups: Option<Arc<Cgroups>>,
+    (cgroups, fuse): (Option<Arc<Cgroups>>, &Fuse),
 ) -> Result<Started, Outcome> {
     let not_started = |why: String| {
         tracing::error!(%why, "a command could not be started");
@@ -310,11 +311,13 @@ async fn start(
     };
     let program = held.program.try_clone().map_err(|e| not_started(e.to_string()))?;
     let (seen, input) = (held.seen, held.input.clone());
-    let mut plan = plan;
+    let (mut plan, fuse) = (plan, fuse.clone());
     let starting = tokio::task::spawn_blocking(move || {
         let program = File::from(program);
         if Seen::of(&program)? != seen {
-            return Ok(None);
+            let message = "the program changed after it was judged".to_owned();
+            let class = FailureClass::Changed;
+            return Ok(Err(Outcome::Failed { class, started: false, message }));
         }
         let input = standard_input(input.as_deref())?;
         let house = shared.transpose()?.map(|shared| shared.house()).transpose()?;
@@ -326,17 +329,16 @@ async fn start(
         let child = tokio::process::Command::from(command).spawn()?;
         let house = house.as_ref().map(|house| house.as_fd());
         let beside = (house, leaf.as_ref());
+        if let Err(late) = fuse.redeem() {
+            return Ok(Err(late.outcome()));
+        }
         sandbox::hand_over(&control, &plan, program.as_fd(), input.as_fd(), beside)?;
         control.set_nonblocking(true)?;
         let control = tokio::net::UnixStream::from_std(control)?;
-        Ok::<_, std::io::Error>(Some(Started { child, control, leaf }))
+        Ok::<_, std::io::Error>(Ok(Started { child, control, leaf }))
     });
     match starting.await {
-        Ok(Ok(Some(started))) => Ok(started),
-        Ok(Ok(None)) => {
-            let message = "the program changed after it was judged".to_owned();
-            Err(Outcome::Failed { class: FailureClass::Changed, started: false, message })
-        }
+        Ok(Ok(started)) => started,
         Ok(Err(error)) => Err(not_started(error.to_string())),
         Err(error) => Err(not_started(error.to_string())),
     }

@@ -28,6 +28,7 @@ use crate::domain::effect::Effect;
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::prepared::{Hold, Prepared};
+use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 
 /// Who asks, unless the agent may say and says so.
@@ -153,7 +154,7 @@ impl Fetch {
     }
 
     /// Sends the request its `prepare` read. Only `execute` calls this, with a permitted call.
-    async fn send(&self, prepared: &Prepared) -> Outcome {
+    async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Outcome {
         let Some(ready) = prepared.hold::<Ready>() else {
             return failed(FailureClass::Changed, false, "the call was prepared by another tool");
         };
@@ -162,9 +163,10 @@ impl Fetch {
             Err(why) => return failed(FailureClass::Protocol, false, &why),
         };
         let client = self.clients.of(&ready.url.origin);
-        let sent = tokio::time::timeout(PACE.head, client.send(request)).await;
+        let sent = tokio::time::timeout(PACE.head, client.send(request, fuse)).await;
         match sent {
             Ok(Ok(response)) => self.answer(ready, response).await,
+            Ok(Err(SendError::Late(late))) => late.outcome(),
             Ok(Err(SendError::Framing(why))) => failed(FailureClass::Protocol, true, why),
             Ok(Err(error)) if error.is_connect() => not_connected(&error),
             Ok(Err(error)) => broken(&error),
@@ -256,7 +258,7 @@ impl ToolExecutor for Fetch {
     }
 
     async fn execute(&self, permit: &Permit) -> Outcome {
-        self.send(permit.prepared()).await
+        self.send(permit.prepared(), permit.fuse()).await
     }
 }
 

@@ -344,7 +344,8 @@ impl ToolExecutor for FileWrite {
         let Some(plan) = permit.prepared().hold::<Arc<Plan>>().map(Arc::clone) else {
             return failed(FailureClass::Changed, "the call was prepared by another tool");
         };
-        let writing = tokio::task::spawn_blocking(move || change::apply(&plan));
+        let fuse = permit.fuse().clone();
+        let writing = tokio::task::spawn_blocking(move || change::apply(&plan, &fuse));
         // A panic half way: nobody knows how far it came.
         writing.await.unwrap_or_else(|_| Outcome::Unknown { cause: "panic".into() })
     }

@@ -35,6 +35,7 @@ use crate::domain::decision::Reason;
 use crate::domain::effect::{self, Effect};
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::prepared::{Hold, Prepared, ToolFacts};
+use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 
 /// Bytes before a message: whether it is compressed, and its length.
@@ -120,7 +121,7 @@ impl Grpc {
     }
 
     /// Sends the message its `prepare` made. Only `execute` calls this, with a permitted call.
-    async fn send(&self, prepared: &Prepared) -> Outcome {
+    async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Outcome {
         let Some(ready) = prepared.hold::<Ready>() else {
             return failed(FailureClass::Changed, false, "the call was prepared by another tool");
         };
@@ -129,8 +130,9 @@ impl Grpc {
             return failed(FailureClass::Protocol, false, "the request cannot be written");
         };
         let under_way = UnderWay::on(&self.connection);
-        let outcome = match under_way.client.send(request).await {
+        let outcome = match under_way.client.send(request, fuse).await {
             Ok(response) => self.answer(response).await,
+            Err(SendError::Late(late)) => late.outcome(),
             Err(error) if error.is_connect() => not_connected(&error),
             Err(SendError::Framing(why)) => failed(FailureClass::Protocol, true, why),
             Err(SendError::Http(_)) => self.lost(),
@@ -226,7 +228,7 @@ impl ToolExecutor for Grpc {
     }
 
     async fn execute(&self, permit: &Permit) -> Outcome {
-        self.send(permit.prepared()).await
+        self.send(permit.prepared(), permit.fuse()).await
     }
 }
 

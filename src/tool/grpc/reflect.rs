@@ -19,6 +19,7 @@ use super::status::Status;
 use super::{PREFIX, Unread, Whole, framed, is_grpc, whole};
 use crate::catalog::address::Cidr;
 use crate::catalog::host::Origin;
+use crate::ledger::fuse::Fuse;
 use crate::tool::net::{Client, Resolve, Trust};
 
 /// The newer one first.
@@ -149,7 +150,7 @@ impl Server {
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| Failed::Other(error.to_string()))?;
         let answering = async {
-            let sent = self.client.send(request).await;
+            let sent = self.client.send(request, &Fuse::never()).await;
             let (head, body) = sent.map_err(|error| Failed::Other(refused(&error)))?.into_parts();
             if head.status != StatusCode::OK || !is_grpc(&head.headers) {
                 return Err(other("it does not speak gRPC here"));

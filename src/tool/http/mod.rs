@@ -22,6 +22,7 @@ use crate::domain::effect::Effect;
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::prepared::{Hold, Prepared};
+use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 
 /// Bytes of path and query together.
@@ -129,15 +130,16 @@ impl Http {
     }
 
     /// Sends the request its `prepare` filled. Only `execute` calls this, with a permitted call.
-    async fn send(&self, prepared: &Prepared) -> Outcome {
+    async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Outcome {
         let Some(ready) = prepared.hold::<Ready>() else {
             return failed(FailureClass::Changed, false, "the call was prepared by another tool");
         };
         let Ok(request) = self.request(ready, prepared.call()) else {
             return failed(FailureClass::Protocol, false, "the request cannot be written");
         };
-        match self.client.send(request).await {
+        match self.client.send(request, fuse).await {
             Ok(response) => self.answer(response).await,
+            Err(SendError::Late(late)) => late.outcome(),
             Err(error) if error.is_connect() => not_connected(&error),
             Err(SendError::Framing(why)) if self.read_only => {
                 failed(FailureClass::Protocol, true, why)
@@ -233,7 +235,7 @@ impl ToolExecutor for Http {
     }
 
     async fn execute(&self, permit: &Permit) -> Outcome {
-        self.send(permit.prepared()).await
+        self.send(permit.prepared(), permit.fuse()).await
     }
 }
 

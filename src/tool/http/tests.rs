@@ -15,6 +15,7 @@ use crate::catalog::{Config, Surroundings};
 use crate::domain::call::{Asking, Auth};
 use crate::domain::id::{CallId, RunId};
 use crate::domain::prepared::ToolFacts;
+use crate::ledger::fuse::Fuse;
 use crate::tool::net::System;
 use crate::tool::scrub::Scrub;
 
@@ -74,7 +75,7 @@ impl Fixture {
     }
 
     async fn run(&self, args: &str) -> Outcome {
-        self.http.send(&self.prepare(args).unwrap()).await
+        self.http.send(&self.prepare(args).unwrap(), &Fuse::never()).await
     }
 }
 
@@ -155,7 +156,7 @@ async fn the_request_is_what_was_judged_and_carries_the_credential() {
     assert_eq!((path.as_str(), host.as_str(), *to), ("/v1/orders/1%3Fx", "127.0.0.1", port));
     assert_eq!(query[1], ("q".into(), "a&b=c#d\r\nX: y".into()));
     let body_bytes = *body_bytes;
-    let outcome = fixture.http.send(&prepared).await;
+    let outcome = fixture.http.send(&prepared, &Fuse::never()).await;
     assert_eq!(
         text(outcome),
         r#"{"body":{"a":2,"b":1},"content_type":"application/json","status":200}"#
@@ -194,7 +195,7 @@ async fn a_secret_in_the_query_is_sent_and_is_no_fact() {
     let fixture = Fixture::new(binding);
     let prepared = fixture.prepare(r#"{"id":"1"}"#).unwrap();
     assert!(!canonical::text(&prepared.effect().to_json()).contains("tok-"));
-    fixture.http.send(&prepared).await;
+    fixture.http.send(&prepared, &Fuse::never()).await;
     assert!(server.await.unwrap().starts_with("GET /v1/orders/1?key=tok-Very%2FSecret%2B1234 "));
 }
 

@@ -21,6 +21,7 @@ use crate::domain::effect::Effect;
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::prepared::Hold;
+use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
 use crate::mcp::header;
 use crate::mcp::raw::quoted;
@@ -108,7 +109,7 @@ impl McpTool {
     }
 
     /// Sends the call its `prepare` built. Only `execute` calls this, with a permitted call.
-    async fn send(&self, link: &Link, ready: &Ready, call: &ToolCall) -> Outcome {
+    async fn send(&self, link: &Link, ready: &Ready, (call, fuse): (&ToolCall, &Fuse)) -> Outcome {
         let params = ready.params.iter().map(|(name, value)| (name.as_str(), value.as_slice()));
         let trace = call.traceparent().map(|trace| ("traceparent", quoted(trace).into_bytes()));
         let ask = Ask {
@@ -119,6 +120,7 @@ impl McpTool {
             headers: &ready.headers,
             bytes_max: self.bytes_max,
             call: true,
+            fuse: fuse.clone(),
         };
         match link.request(&ask).await {
             Ok(answer) => match &answer.outcome {
@@ -133,12 +135,13 @@ impl McpTool {
     #[cfg(test)]
     pub(super) async fn sent(&self, link: &Link, call: &ToolCall) -> Outcome {
         let ready = self.ready(call).expect("the call can be prepared");
-        self.send(link, &ready, call).await
+        self.send(link, &ready, (call, &Fuse::never())).await
     }
 
     fn broken(&self, broken: &Broken) -> Outcome {
         let message = broken.to_string();
         match broken {
+            Broken::Late(late) => late.outcome(),
             Broken::NotSent(_) => failed(FailureClass::Connect, false, message),
             Broken::Lost if self.read_only => failed(FailureClass::ToolError, true, message),
             Broken::Lost => Outcome::Unknown { cause: "connection_lost".into() },
@@ -208,7 +211,7 @@ impl ToolExecutor for McpTool {
                 seen.cgroup = held.map(str::to_owned);
             });
         }
-        self.send(&link, ready, prepared.call()).await
+        self.send(&link, ready, (prepared.call(), permit.fuse())).await
     }
 }
 

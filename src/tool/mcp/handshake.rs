@@ -126,7 +126,7 @@ async fn discover(wire: &Wire, traffic: &Traffic) -> Result<Spoken, Apart> {
         .map_err(|_elapsed| attempt("no answer".to_owned()))?
         .map_err(|broken| match broken {
             // A redirect or a wish for other credentials is the same in every version.
-            Broken::NotSent(_) | Broken::Status(300..=399 | 401 | 403) => {
+            Broken::NotSent(_) | Broken::Late(_) | Broken::Status(300..=399 | 401 | 403) => {
                 Apart::Give(format!("`server/discover`: {broken}"))
             }
             Broken::Lost | Broken::Status(_) | Broken::Protocol(_) | Broken::TooLarge(_) => {

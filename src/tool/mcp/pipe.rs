@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::lines::{Line, Lines};
 use super::process::{Exit, Process, Streams, Tail};
 use super::traffic::{Answer, Ask, Broken, Notes, Traffic, refusal};
+use crate::ledger::fuse::{Fuse, Late};
 use crate::mcp::raw::{Writer, quoted};
 use crate::mcp::rpc::{self, Id, Message};
 
@@ -39,12 +40,34 @@ struct Waiting {
     call: bool,
 }
 
+/// A line on its way.
+#[derive(Debug)]
+struct Out {
+    line: Vec<u8>,
+    /// Of a call: its permit, and who is told that it had ended before the line was written.
+    call: Option<(Fuse, oneshot::Sender<Late>)>,
+}
+
+impl Out {
+    /// The line, unless it may not be written any more.
+    fn line(self) -> Option<Vec<u8>> {
+        let Some((fuse, cut)) = self.call else { return Some(self.line) };
+        match fuse.redeem() {
+            Ok(()) => Some(self.line),
+            Err(late) => {
+                let _ = cut.send(late);
+                None
+            }
+        }
+    }
+}
+
 /// A connection to a child process.
 #[derive(Debug)]
 pub(super) struct Pipe {
     traffic: Arc<Traffic>,
     waiting: Mutex<BTreeMap<u64, Waiting>>,
-    lines: Mutex<Option<mpsc::Sender<Vec<u8>>>>,
+    lines: Mutex<Option<mpsc::Sender<Out>>>,
     garbage: AtomicU64,
     unasked: AtomicU64,
     process: Mutex<Option<Process>>,
@@ -111,15 +134,24 @@ impl Pipe {
         }
         let mut flight = Flight { pipe: Arc::clone(self), number, cancel: false };
         let lines = self.lines.lock().clone().ok_or_else(gone)?;
-        lines.send(line).await.map_err(|_closed| gone())?;
+        let (cut, was_cut) = oneshot::channel();
+        let out = Out { line, call: ask.call.then(|| (ask.fuse.clone(), cut)) };
+        lines.send(out).await.map_err(|_closed| gone())?;
         flight.cancel = ask.call;
-        waited.await.unwrap_or(Err(Broken::Lost))
+        tokio::select! {
+            biased;
+            Ok(late) = was_cut => {
+                flight.cancel = false;
+                Err(late.into())
+            }
+            answer = waited => answer.unwrap_or(Err(Broken::Lost)),
+        }
     }
 
     /// Says something that wants no answer.
     pub fn say(&self, message: Vec<u8>) -> bool {
         let lines = self.lines.lock().clone();
-        lines.is_some_and(|lines| lines.try_send(message).is_ok())
+        lines.is_some_and(|lines| lines.try_send(Out { line: message, call: None }).is_ok())
     }
 
     /// Has a stateless server say when its tools change; one with a handshake says so unasked.
@@ -300,14 +332,15 @@ async fn follow(exit: Exit, traffic: Arc<Traffic>) {
 
 /// Writes what is queued, as much at once as there is.
 async fn write(
-    mut queue: mpsc::Receiver<Vec<u8>>,
+    mut queue: mpsc::Receiver<Out>,
     mut input: Box<dyn AsyncWrite + Send + Unpin>,
     traffic: Arc<Traffic>,
 ) {
-    while let Some(mut bytes) = queue.recv().await {
-        bytes.push(b'\n');
-        while let Ok(more) = queue.try_recv() {
-            bytes.extend_from_slice(&more);
+    while let Some(first) = queue.recv().await {
+        let mut bytes = Vec::new();
+        let rest = std::iter::from_fn(|| queue.try_recv().ok());
+        for line in std::iter::once(first).chain(rest).filter_map(Out::line) {
+            bytes.extend_from_slice(&line);
             bytes.push(b'\n');
         }
         let written = tokio::select! {

@@ -18,6 +18,7 @@ use super::pipe::cancelled;
 use super::traffic::{Answer, Ask, Broken, Notes, Traffic, refusal};
 use crate::catalog::binding::{Credential, Place};
 use crate::catalog::server;
+use crate::ledger::fuse::Fuse;
 use crate::mcp::header::encoded;
 use crate::mcp::rpc::{Id, Message};
 use crate::mcp::sse;
@@ -152,9 +153,10 @@ impl Remote {
         let number = self.traffic.number();
         let request = self.mirrored(self.traffic.frame(number, ask), ask)?;
         let mut flight = Flight { remote: Arc::clone(self), number, cancel: ask.call };
-        let answer = match self.client.send(request).await {
+        let answer = match self.client.send(request, &ask.fuse).await {
             Ok(response) => self.answer(response, number, ask).await,
             Err(SendError::Framing(why)) => Err(Broken::Protocol(why.to_owned())),
+            Err(SendError::Late(late)) => Err(late.into()),
             Err(error) => Err(self.broken(&error, error.is_connect())),
         };
         flight.cancel = false;
@@ -169,7 +171,8 @@ impl Remote {
     /// # Errors
     /// It could not be said.
     pub async fn notify(&self, message: Vec<u8>) -> Result<(), Broken> {
-        let sent = tokio::time::timeout(ASIDE, self.client.send(self.post(message))).await;
+        let sent =
+            tokio::time::timeout(ASIDE, self.client.send(self.post(message), &Fuse::never())).await;
         let response = sent
             .map_err(|_elapsed| Broken::Lost)?
             .map_err(|error| self.broken(&error, error.is_connect()))?;
@@ -391,7 +394,8 @@ impl Remote {
         } else {
             self.head(Method::GET, "text/event-stream")
         };
-        let response = self.client.send(request).await.map_err(|_error| Broken::Lost)?;
+        let response =
+            self.client.send(request, &Fuse::never()).await.map_err(|_error| Broken::Lost)?;
         if !response.status().is_success() || essence(response.headers()) != "text/event-stream" {
             return Err(Broken::Status(response.status().as_u16()));
         }
@@ -419,7 +423,7 @@ impl Remote {
         self.traffic.end("the gate closed the connection");
         if orderly && self.session.lock().is_some() {
             let request = self.head(Method::DELETE, "application/json");
-            let _ = tokio::time::timeout(ASIDE, self.client.send(request)).await;
+            let _ = tokio::time::timeout(ASIDE, self.client.send(request, &Fuse::never())).await;
         }
     }
 

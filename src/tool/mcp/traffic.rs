@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Entropy;
+use crate::ledger::fuse::{Fuse, Late};
 use crate::mcp::Version;
 use crate::mcp::raw::{Members, Writer, quoted};
 use crate::mcp::rpc::{self, Id};
@@ -38,6 +39,8 @@ pub(super) struct Ask<'a> {
     pub bytes_max: usize,
     /// Whether notifications are kept and a dropped request is cancelled: a call and nothing else.
     pub call: bool,
+    /// The permit behind it; of what is no call, one that never ends.
+    pub fuse: Fuse,
 }
 
 /// What came back.
@@ -55,6 +58,9 @@ pub(super) enum Broken {
     /// Nothing reached the server.
     #[error("{0}")]
     NotSent(String),
+    /// The permit of the call had ended; nothing reached the server.
+    #[error(transparent)]
+    Late(#[from] Late),
     /// The connection ended; nobody knows how far it came.
     #[error("the connection to the server was lost")]
     Lost,

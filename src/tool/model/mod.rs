@@ -17,7 +17,7 @@ use hyper::body::{Bytes, Incoming};
 use self::ask::Ask;
 use super::ToolExecutor;
 use super::http::{failed, headers_of, of_call, refusal};
-use super::net::{Client, Resolve, Unread, whole};
+use super::net::{Client, Resolve, SendError, Unread, whole};
 use super::probe::{self, Point};
 use crate::catalog::binding::{self, Api, Credential};
 use crate::catalog::config::Price;
@@ -146,8 +146,12 @@ impl Model {
             let message = "the request cannot be written";
             return Went::Over(failed(FailureClass::Protocol, false, message));
         };
-        let response = match place.client.send(request).await {
+        let response = match place.client.send(request, permit.fuse()).await {
             Ok(response) => response,
+            Err(SendError::Late(late)) => {
+                permit.observe(|seen| seen.usage = Some(place.used(0, 0, self.flat)));
+                return Went::Over(late.outcome());
+            }
             Err(error) if error.is_connect() => {
                 permit.observe(|seen| seen.usage = Some(place.used(0, 0, self.flat)));
                 return Went::Next(place.not_connected(&error));

@@ -4,7 +4,7 @@
 //! tolerate and another reader of the same bytes would read differently is refused here.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -14,6 +14,8 @@ use hyper_util::client::legacy::{Client as Pool, Error};
 use tokio::sync::Notify;
 
 use super::Limited;
+use super::guarded::Guarded;
+use crate::ledger::fuse::{Fuse, Late};
 
 /// Interim answers (1xx) before the answer.
 const INTERIM_MAX: usize = 4;
@@ -27,6 +29,9 @@ pub enum SendError {
     /// An answer that readers could read differently, or that is none.
     #[error("{0}")]
     Framing(&'static str),
+    /// The permit of the call had ended; nothing was sent.
+    #[error(transparent)]
+    Late(#[from] Late),
 }
 
 impl SendError {
@@ -35,7 +40,7 @@ impl SendError {
     pub fn is_connect(&self) -> bool {
         match self {
             Self::Http(error) => error.is_connect(),
-            Self::Framing(_) => false,
+            Self::Framing(_) | Self::Late(_) => false,
         }
     }
 }
@@ -63,9 +68,12 @@ pub enum Unread {
 }
 
 pub(super) async fn send(
-    pool: &Pool<Limited, Full<Bytes>>,
-    mut request: http::Request<Full<Bytes>>,
+    pool: &Pool<Limited, Guarded>,
+    request: http::Request<Full<Bytes>>,
+    fuse: &Fuse,
 ) -> Result<http::Response<Incoming>, SendError> {
+    let cut = Arc::new(AtomicBool::new(false));
+    let mut request = request.map(|body| Guarded::new(body, fuse.clone(), Arc::clone(&cut)));
     let flood = Arc::new(Notify::new());
     let (tell, seen) = (Arc::clone(&flood), AtomicUsize::new(0));
     hyper::ext::on_informational(&mut request, move |_interim| {
@@ -78,7 +86,11 @@ pub(super) async fn send(
         () = flood.notified() => {
             return Err(SendError::Framing("the answer begins with too many interim answers"));
         }
-        response = pool.request(request) => response?,
+        response = pool.request(request) => match response {
+            Ok(response) => response,
+            Err(_) if cut.load(Ordering::Acquire) => return Err(SendError::Late(Late)),
+            Err(error) => return Err(error.into()),
+        },
     };
     match framing(response.status(), response.headers()) {
         None => Ok(response),

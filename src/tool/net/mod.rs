@@ -8,6 +8,7 @@ mod clients;
 mod connect;
 mod dial;
 mod exchange;
+mod guarded;
 pub(crate) mod identity;
 mod reach;
 mod secure;
@@ -34,6 +35,8 @@ pub use secure::Secure;
 
 use crate::catalog::address::Cidr;
 use crate::catalog::host::Origin;
+use crate::ledger::fuse::Fuse;
+use guarded::Guarded;
 
 /// Header lines of one response.
 const HEADERS_MAX: usize = 64;
@@ -83,7 +86,7 @@ enum Version {
 /// A client that can reach one origin.
 #[derive(Clone, Debug)]
 pub struct Client {
-    pool: Pool<Limited, Full<Bytes>>,
+    pool: Pool<Limited, Guarded>,
     /// The pool's own way to make a connection.
     connector: Limited,
 }
@@ -170,16 +173,18 @@ impl Client {
         Self { pool, connector }
     }
 
-    /// Sends one request and waits for a head that every reader reads the same way.
+    /// Sends one request and waits for a head that every reader reads the same way. The permit behind it is
+    /// redeemed when the request is written, on a connection that is there.
     ///
     /// # Errors
-    /// What hyper, the connector or the framing of the answer says; nothing was sent if it is a connect
+    /// `Late`, and nothing was sent; what hyper, the connector or the framing of the answer says; nothing was sent if it is a connect
     /// error.
     pub async fn send(
         &self,
         request: http::Request<Full<Bytes>>,
+        fuse: &Fuse,
     ) -> Result<http::Response<hyper::body::Incoming>, SendError> {
-        exchange::send(&self.pool, request).await
+        exchange::send(&self.pool, request, fuse).await
     }
 }
 

@@ -27,6 +27,7 @@ use crate::domain::effect::{Effect, Sql as Facts};
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::prepared::{Hold, Prepared};
+use crate::ledger::fuse::{Fuse, Late};
 use crate::ledger::permit::Permit;
 use answer::{Answer, Room};
 use postgres::Postgres;
@@ -58,6 +59,13 @@ impl Trouble {
 
     fn unreached(message: impl Into<String>) -> Self {
         Self::Failed { class: FailureClass::Connect, started: false, message: message.into() }
+    }
+}
+
+impl From<Late> for Trouble {
+    fn from(late: Late) -> Self {
+        let (class, message) = (FailureClass::NotStarted, late.to_string());
+        Self::Failed { class, started: false, message }
     }
 }
 
@@ -158,7 +166,7 @@ impl SqlTool {
     }
 
     /// Sends what its `prepare` read. Only `execute` calls this, with a permitted call.
-    async fn ask(&self, prepared: &Prepared) -> Outcome {
+    async fn ask(&self, prepared: &Prepared, fuse: &Fuse) -> Outcome {
         let Some(ready) = prepared.hold::<Ready>() else {
             return Outcome::Failed {
                 class: FailureClass::Changed,
@@ -168,8 +176,8 @@ impl SqlTool {
         };
         let room = Room::new(self.rows_max, self.bytes_max, &ready.statement.relations);
         let asked = match &self.backend {
-            Backend::Postgres(postgres) => postgres.ask(ready, room).await,
-            Backend::Sqlite(sqlite) => sqlite.ask(ready.clone(), room).await,
+            Backend::Postgres(postgres) => postgres.ask(ready, room, fuse).await,
+            Backend::Sqlite(sqlite) => sqlite.ask(ready.clone(), room, fuse).await,
         };
         match asked {
             Ok(answer) => Outcome::Completed {
@@ -230,7 +238,7 @@ impl ToolExecutor for SqlTool {
     async fn execute(&self, permit: &Permit) -> Outcome {
         let tables = permit.prepared().effect().tables();
         permit.observe(|seen| seen.tables_queried = tables.to_vec());
-        self.ask(permit.prepared()).await
+        self.ask(permit.prepared(), permit.fuse()).await
     }
 }
 

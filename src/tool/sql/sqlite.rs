@@ -21,6 +21,7 @@ use crate::catalog::sql::{Allowed, SQL_BYTES_MAX, SQLITE, SQLITE_OPERATORS, Stat
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::domain::outcome::FailureClass;
+use crate::ledger::fuse::{Fuse, Late};
 use crate::tool::probe::{Point, State};
 
 /// Steps of SQLite's machine between two looks at whether to stop. Few: a step may be a function's whole work.
@@ -64,7 +65,7 @@ impl Sqlite {
         Self { path, allowed, timeout, slots: Arc::new(Semaphore::new(most)), read_only }
     }
 
-    pub async fn ask(&self, ready: Ready, room: Room) -> Result<Answer, Trouble> {
+    pub async fn ask(&self, ready: Ready, room: Room, fuse: &Fuse) -> Result<Answer, Trouble> {
         let closed = |_| Trouble::unreached("the database is closed");
         let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(closed)?;
         let stop = Stop(Arc::default());
@@ -73,6 +74,8 @@ impl Sqlite {
             allowed: self.allowed.clone(),
             read_only: self.read_only,
             stop: Arc::clone(&stop.0),
+            fuse: fuse.clone(),
+            late: Arc::default(),
         };
         let mut asking = tokio::task::spawn_blocking(move || {
             // The slot is free when the thread is, whoever still waits for it.
@@ -98,6 +101,8 @@ impl Sqlite {
             allowed: None,
             read_only: self.read_only,
             stop: Arc::default(),
+            fuse: Fuse::never(),
+            late: Arc::default(),
         };
         let looking = tokio::task::spawn_blocking(move || one.look());
         vec![looking.await.unwrap_or_else(|lost| {
@@ -112,6 +117,9 @@ struct One {
     allowed: Option<Arc<Allowed>>,
     read_only: bool,
     stop: Arc<AtomicBool>,
+    fuse: Fuse,
+    /// The permit had ended when the statement would have been committed.
+    late: Arc<AtomicBool>,
 }
 
 impl One {
@@ -121,6 +129,7 @@ impl One {
             |e: rusqlite::Error| Trouble::unreached(format!("cannot open `{name}`: {}", said(&e)));
         let connection = self.open().map_err(unopened)?;
         self.guard(&connection, &ready.statement).map_err(unopened)?;
+        self.fuse.redeem()?;
         ask(&connection, ready, room).map_err(|error| self.trouble(&error))
     }
 
@@ -197,6 +206,13 @@ impl One {
     fn guard(&self, connection: &Connection, statement: &Arc<Statement>) -> rusqlite::Result<()> {
         let stop = Arc::clone(&self.stop);
         connection.progress_handler(STEPS, Some(move || stop.load(Ordering::Acquire)))?;
+        let (fuse, late) = (self.fuse.clone(), Arc::clone(&self.late));
+        // Who waited for the file asks again: what is refused here is taken back.
+        connection.commit_hook(Some(move || {
+            let ended = fuse.redeem().is_err();
+            late.fetch_or(ended, Ordering::AcqRel);
+            ended
+        }))?;
         let statement = Arc::clone(statement);
         match self.allowed.clone() {
             Some(allowed) => {
@@ -216,6 +232,9 @@ impl One {
     }
 
     fn trouble(&self, error: &rusqlite::Error) -> Trouble {
+        if self.late.load(Ordering::Acquire) {
+            return Late.into();
+        }
         let class = match error.sqlite_error_code() {
             Some(ErrorCode::OperationInterrupted) if self.stop.load(Ordering::Acquire) => {
                 let message = "the statement took longer than it may";

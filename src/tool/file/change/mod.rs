@@ -20,6 +20,7 @@ use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::outcome::{FailureClass, Outcome};
+use crate::ledger::fuse::{Fuse, Late};
 
 const STAGED_PREFIX: &str = ".wicketgate-";
 const STAGED_SUFFIX: &str = ".tmp";
@@ -27,18 +28,19 @@ const STAGED_SUFFIX: &str = ".tmp";
 const MODE_FOLDER: u32 = 0o755;
 
 /// Does what was judged, if everything still is as it was.
-pub(super) fn apply(plan: &Plan) -> Outcome {
-    match attempt(plan) {
+pub(super) fn apply(plan: &Plan, fuse: &Fuse) -> Outcome {
+    match attempt(plan, fuse) {
         Ok(result) => Outcome::Completed { result: canonical::bytes(&result), status: "ok".into() },
         Err(outcome) => outcome,
     }
 }
 
-fn attempt(plan: &Plan) -> Result<Json, Outcome> {
+fn attempt(plan: &Plan, fuse: &Fuse) -> Result<Json, Outcome> {
+    fuse.redeem().map_err(Late::outcome)?;
     let mut made = Vec::new();
     let done = folders(plan, &mut made).and_then(|parent| match &plan.content {
-        Some(content) => put(plan, &parent, content),
-        None => delete(plan, &parent),
+        Some(content) => put(plan, &parent, (content, fuse)),
+        None => delete(plan, &parent, fuse),
     });
     if matches!(done, Err(Outcome::Failed { .. })) {
         for (parent, name) in made.iter().rev() {
@@ -85,18 +87,20 @@ fn folders(plan: &Plan, made: &mut Vec<(OwnedFd, String)>) -> Result<OwnedFd, Ou
 }
 
 /// Creates or replaces.
-fn put(plan: &Plan, parent: &OwnedFd, content: &[u8]) -> Result<(), Outcome> {
+fn put(plan: &Plan, parent: &OwnedFd, (content, fuse): (&[u8], &Fuse)) -> Result<(), Outcome> {
     let root = &plan.beneath.root;
     let mut staged = Staged::write(root, content, plan.before.as_ref()).map_err(unwritten)?;
     match &plan.before {
         None => {
             let flags = RenameFlags::NOREPLACE;
+            fuse.redeem().map_err(Late::outcome)?;
             rename((root, &staged.name), (parent, &plan.name), flags).map_err(in_the_way)?;
         }
         Some(before) => {
             still(parent, &plan.name, before)?;
             let here = (root, staged.name.clone());
             let swap = || rename((here.0, &here.1), (parent, &plan.name), RenameFlags::EXCHANGE);
+            fuse.redeem().map_err(Late::outcome)?;
             swap().map_err(in_the_way)?;
             if !came_out(root, &staged.name, before) {
                 return Err(match swap() {
@@ -114,11 +118,12 @@ fn put(plan: &Plan, parent: &OwnedFd, content: &[u8]) -> Result<(), Outcome> {
     rustix::fs::fsync(parent).map_err(|_| lost("sync"))
 }
 
-fn delete(plan: &Plan, parent: &OwnedFd) -> Result<(), Outcome> {
+fn delete(plan: &Plan, parent: &OwnedFd, fuse: &Fuse) -> Result<(), Outcome> {
     let Some(before) = &plan.before else { return Err(changed()) };
     let (root, name) = (&plan.beneath.root, staged_name());
     still(parent, &plan.name, before)?;
     let flags = RenameFlags::NOREPLACE;
+    fuse.redeem().map_err(Late::outcome)?;
     rename((parent, &plan.name), (root, &name), flags).map_err(in_the_way)?;
     if !came_out(root, &name, before) {
         let back = rename((root, &name), (parent, &plan.name), flags);

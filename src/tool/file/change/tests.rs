@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::catalog::binding::{Root, Writing};
+use crate::ledger::fuse::Fuse;
 use crate::tool::file::FileWrite;
 
 struct Place(tempfile::TempDir);
@@ -105,7 +106,7 @@ fn what_changed_after_it_was_judged_is_not_written_over() {
             let place = Place::new();
             let plan = place.plan("d/f", mode);
             meddle(&place.root());
-            assert!(is_changed(&apply(&plan)), "{what} {mode}");
+            assert!(is_changed(&apply(&plan, &Fuse::never())), "{what} {mode}");
             let now = std::fs::read_to_string(place.root().join("d/f")).ok();
             assert_eq!(now.as_deref(), *left, "{what} {mode}");
             let canary = std::fs::read_to_string(place.0.path().join("canary")).unwrap();
@@ -119,13 +120,13 @@ fn what_appeared_after_it_was_judged_is_not_written_over() {
     let place = Place::new();
     let plan = place.plan("d/new", "write");
     std::fs::write(place.root().join("d/new"), "theirs").unwrap();
-    assert!(is_changed(&apply(&plan)));
+    assert!(is_changed(&apply(&plan, &Fuse::never())));
     assert_eq!(std::fs::read_to_string(place.root().join("d/new")).unwrap(), "theirs");
     assert!(place.tidy());
     let deep = place.plan("x/y/z", "create");
     std::fs::create_dir_all(place.root().join("x")).unwrap();
     symlink(place.0.path(), place.root().join("x/y")).unwrap();
-    assert!(is_changed(&apply(&deep)));
+    assert!(is_changed(&apply(&deep, &Fuse::never())));
     assert!(!place.0.path().join("z").exists() && place.tidy());
 }
 
@@ -135,10 +136,10 @@ fn directories_of_a_write_that_failed_are_taken_away_again() {
     let plan = place.plan("x/y/z", "create");
     std::fs::create_dir_all(place.root().join("x/y")).unwrap();
     std::fs::write(place.root().join("x/y/z"), "theirs").unwrap();
-    assert!(is_changed(&apply(&plan)));
+    assert!(is_changed(&apply(&plan, &Fuse::never())));
     assert_eq!(std::fs::read_to_string(place.root().join("x/y/z")).unwrap(), "theirs");
     let plan = place.plan("p/q/z", "create");
-    assert!(matches!(apply(&plan), Outcome::Completed { .. }));
+    assert!(matches!(apply(&plan, &Fuse::never()), Outcome::Completed { .. }));
     assert_eq!(std::fs::read_to_string(place.root().join("p/q/z")).unwrap(), "new");
 }
 

@@ -22,6 +22,7 @@ use super::answer::{Answer, Room};
 use super::{Ready, Trouble};
 use crate::catalog::secret::Secret;
 use crate::catalog::sql;
+use crate::ledger::fuse::Fuse;
 use crate::tool::net::{Connector, Refused, Resolve, Secure};
 use session::{Opening, Session};
 use wire::Stream;
@@ -98,11 +99,16 @@ impl Postgres {
     }
 
     /// Runs one statement.
-    pub async fn ask(self: &Arc<Self>, ready: &Ready, room: Room) -> Result<Answer, Trouble> {
+    pub async fn ask(
+        self: &Arc<Self>,
+        ready: &Ready,
+        room: Room,
+        fuse: &Fuse,
+    ) -> Result<Answer, Trouble> {
         let mut lease = self.lease().await?;
         let session = lease.session.as_mut();
         let session = session.ok_or_else(|| Trouble::unreached("there is no session"))?;
-        let (came, clean) = session.ask(ready, room, self.limits).await?;
+        let (came, clean) = session.ask(ready, room, (self.limits, fuse)).await?;
         if clean {
             lease.give_back();
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::wire::Stream;
 use super::{Limits, NoStream, Postgres, Room, Secure, Session, Trouble};
 use crate::catalog::sql::Statement;
+use crate::ledger::fuse::Fuse;
 use crate::tool::net::Reached;
 use crate::tool::probe::{Point, State, connection};
 use crate::tool::sql::Ready;
@@ -114,7 +115,7 @@ async fn stays_read_only(mut session: Session, limits: Limits) -> Point {
     let ready = Ready { statement: Arc::new(statement), values: Vec::new() };
     // It is our own statement: nobody judged it.
     let limits = Limits { free: false, ..limits };
-    let tried = session.ask(&ready, Room::new(1, 4096, &[]), limits).await;
+    let tried = session.ask(&ready, Room::new(1, 4096, &[]), (limits, &Fuse::never())).await;
     session.close().await;
     match tried {
         Ok((Err(Trouble::Failed { message, .. }), _)) if message.contains(TOO_LATE) => {

@@ -9,6 +9,7 @@ use super::scram::{self, Scram};
 use super::value;
 use super::wire::{Body, Message, Stream, Wire, WireError};
 use crate::domain::outcome::FailureClass;
+use crate::ledger::fuse::Fuse;
 use crate::tool::sql::answer::{self, Answer, Room};
 use crate::tool::sql::{Ready, Trouble};
 
@@ -215,7 +216,7 @@ impl Session {
         &mut self,
         ready: &Ready,
         room: Room,
-        limits: Limits,
+        (limits, fuse): (Limits, &Fuse),
     ) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
         let read_only = limits.read_only;
         let values: Vec<Option<String>> = ready.values.iter().map(value::parameter).collect();
@@ -256,6 +257,9 @@ impl Session {
                 return self.taken_back(why).await;
             }
         }
+        if let Err(late) = fuse.redeem() {
+            return self.taken_back(late.into()).await;
+        }
         self.wire.bind(&values);
         // WHY: a statement that may write is run to its end (0). Stopped after so many rows, it would have done
         // so much of its work, and be committed.
@@ -265,7 +269,7 @@ impl Session {
         if read_only {
             self.read(&columns, room).await
         } else {
-            self.write(ready, &columns, room).await
+            self.write(ready, &columns, room, fuse).await
         }
     }
 
@@ -323,6 +327,7 @@ impl Session {
         ready: &Ready,
         columns: &[(String, u32)],
         mut room: Room,
+        fuse: &Fuse,
     ) -> Result<(Result<Answer, Trouble>, bool), Trouble> {
         self.wire.flush().await?;
         let cap = cap(&room);
@@ -343,6 +348,10 @@ impl Session {
         if ready.statement.writes {
             let count = answered.tag.rsplit(' ').next().and_then(|count| count.parse().ok());
             room.affected(count);
+        }
+        // Another may hold this gate's slot by now, and have closed the call as unknown.
+        if let Err(late) = fuse.redeem() {
+            return self.taken_back(late.into()).await;
         }
         self.end("COMMIT");
         let unknown = |_: WireError| Trouble::Unknown { cause: "connection_lost" };

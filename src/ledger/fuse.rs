@@ -1,0 +1,133 @@
+//! How long a permit is good for: as long as this gate surely holds its slot, and its call has time left.
+//!
+//! A gate that was stopped (SIGSTOP, a paused machine) wakes up where it stood. Another may hold its slot by then
+//! and have closed its calls as unknown, so every executor asks here in the moment in which bytes leave.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::domain::outcome::{FailureClass, Outcome};
+
+/// The part of a lease after which it is not relied on, in fifths: the storage's clock may run faster than ours.
+const USABLE_FIFTHS: u32 = 4;
+
+/// Until when this gate surely holds its slot.
+pub struct Tenure {
+    clock: Arc<dyn Clock>,
+    usable: Duration,
+    /// Milliseconds of the clock's monotonic time.
+    until: AtomicU64,
+}
+
+impl std::fmt::Debug for Tenure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tenure").field("until", &self.until).finish_non_exhaustive()
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Tenure {
+    /// Nothing is held yet.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>, term: Duration) -> Self {
+        let usable = term.saturating_mul(USABLE_FIFTHS) / 5;
+        Self { clock, usable, until: AtomicU64::new(0) }
+    }
+
+    /// The storage was asked at this time (monotonic) to renew the lease, and has done so since.
+    pub fn renewed(&self, asked: Duration) {
+        self.until.fetch_max(millis(asked.saturating_add(self.usable)), Ordering::Release);
+    }
+
+    /// For a call that has this long from now on.
+    #[must_use]
+    pub fn fuse(self: &Arc<Self>, within: Duration) -> Fuse {
+        let ends = self.clock.monotonic().saturating_add(within);
+        Fuse(Some((Arc::clone(self), ends)))
+    }
+}
+
+/// What a permit is good for is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the permit of the call had ended before anything was sent: nothing was done")]
+pub struct Late;
+
+impl Late {
+    /// How a call ends of which nothing was sent.
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        let (class, message) = (FailureClass::NotStarted, self.to_string());
+        Outcome::Failed { class, started: false, message }
+    }
+}
+
+/// The end of one permit, to be redeemed where bytes leave.
+#[derive(Clone, Debug, Default)]
+pub struct Fuse(Option<(Arc<Tenure>, Duration)>);
+
+impl Fuse {
+    /// For what is no call of an agent: it never ends.
+    #[must_use]
+    pub const fn never() -> Self {
+        Self(None)
+    }
+
+    /// To be asked immediately before bytes leave, again for each message of a call.
+    ///
+    /// # Errors
+    /// [`Late`]: nothing may be sent any more.
+    pub fn redeem(&self) -> Result<(), Late> {
+        let Some((tenure, ends)) = &self.0 else { return Ok(()) };
+        let now = tenure.clock.monotonic();
+        let held = millis(now) < tenure.until.load(Ordering::Acquire);
+        if held && now < *ends { Ok(()) } else { Err(Late) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::time::Timestamp;
+
+    #[derive(Default)]
+    struct Hand(AtomicU64);
+
+    impl Clock for Hand {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(0)
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::from_millis(self.0.load(Ordering::SeqCst))
+        }
+    }
+
+    #[test]
+    fn a_permit_ends_with_four_fifths_of_a_lease_that_is_not_renewed_and_with_the_time_of_its_call()
+    {
+        let hand = Arc::new(Hand::default());
+        let at = |ms: u64| hand.0.store(ms, Ordering::SeqCst);
+        let clock: Arc<dyn Clock> = Arc::<Hand>::clone(&hand);
+        let tenure = Arc::new(Tenure::new(clock, Duration::from_millis(1000)));
+        let call = tenure.fuse(Duration::from_millis(5000));
+        assert_eq!(call.redeem(), Err(Late), "no lease was ever held");
+        tenure.renewed(Duration::ZERO);
+        for (ms, good) in [(0, true), (799, true), (800, false), (900, false)] {
+            at(ms);
+            assert_eq!(call.redeem().is_ok(), good, "{ms}");
+        }
+        tenure.renewed(Duration::from_millis(4900));
+        // A renewal that was asked for earlier and answered later shortens nothing.
+        tenure.renewed(Duration::from_millis(100));
+        for (ms, good) in [(4901, true), (4999, true), (5000, false)] {
+            at(ms);
+            assert_eq!(call.redeem().is_ok(), good, "{ms}");
+            assert!(Fuse::never().redeem().is_ok());
+        }
+    }
+}
