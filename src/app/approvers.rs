@@ -6,11 +6,13 @@ use std::sync::{Arc, Weak};
 
 use super::checked::{Checked, Live};
 use crate::approval::approvers::Purpose;
+use crate::approval::order::{self, Loosening};
 use crate::approval::proposal::{self, Proposer};
 use crate::approval::{self, Approvers, Signed};
 use crate::crypto::keys::PublicKey;
 use crate::crypto::sshsig::SshSig;
-use crate::enforce::{Checker, Counts, Parties, Refused, Road, Said};
+use crate::domain::time::Timestamp;
+use crate::enforce::{Checker, Counts, Parties, Refused, Releaser, Road, Said};
 use crate::evidence::artifacts::{Artifacts, SignedList};
 use crate::ledger::hold::Hold;
 
@@ -21,18 +23,20 @@ pub(super) struct List {
     trusted: Vec<PublicKey>,
     threshold: usize,
     owners: bool,
+    tenant: String,
     artifacts: Artifacts,
     road: Weak<Road>,
 }
 
-/// The configured list. `None`: nobody may approve.
-pub(super) fn list(checked: &Checked, road: &Arc<Road>) -> Option<Arc<dyn Checker>> {
-    let list = signed(checked, &checked.live(), road)?;
-    if let Err(why) = list.open() {
+/// Has approvals, and orders that take back a stop, count as the configured list says. Without one, none does.
+pub(super) fn trust(checked: &Checked, road: &Arc<Road>) {
+    let list = signed(checked, &checked.live(), road).map(Arc::new);
+    if let Some(Err(why)) = list.as_ref().map(|list| list.open()) {
         // Held calls wait all the same; somebody may mend the list meanwhile.
         tracing::warn!(%why, "nobody can approve");
     }
-    Some(Arc::new(list))
+    road.trust_operators(list.clone().map(|list| list as Arc<dyn Releaser>));
+    road.trust_approvers(list.map(|list| list as Arc<dyn Checker>));
 }
 
 /// The configured list itself.
@@ -43,6 +47,7 @@ pub(super) fn signed(checked: &Checked, live: &Live, road: &Arc<Road>) -> Option
         trusted: live.approver_keys.clone(),
         threshold: config.trust.approver_threshold,
         owners: config.approvals.owner_may_approve,
+        tenant: super::fleet::tenant(config),
         artifacts: checked.artifacts.clone(),
         road: Arc::downgrade(road),
     })
@@ -112,6 +117,16 @@ fn spelled(signature: &str) -> Result<String, Refused> {
     let spelled = SshSig::parse(signature).map(|signature| signature.armored());
     let detail = || "approval.signature".to_owned();
     spelled.map_err(|why| Refused { detail: detail(), message: why.to_string() })
+}
+
+impl Releaser for List {
+    fn loosens(&self, signed: &Signed, now: Timestamp) -> Result<Loosening, Refused> {
+        let list = self.open().map_err(|message| Refused {
+            detail: "order.signer".into(),
+            message: format!("the list of approvers cannot be used: {message}"),
+        })?;
+        order::check(&list, &self.tenant, signed, now).map_err(refused)
+    }
 }
 
 impl Checker for List {

@@ -32,6 +32,7 @@ mod doors;
 mod enrolment;
 mod evidence;
 pub mod fleet;
+mod health;
 mod hub;
 pub mod lint;
 mod listen;

@@ -286,7 +286,7 @@ fn take_over(checked: &Arc<Checked>, running: &Running, road: &Arc<Road>, live: 
         office.set_staff(live.staff.clone());
     }
     checked.live.store(Arc::new(live));
-    road.trust_approvers(approvers::list(checked, road));
+    approvers::trust(checked, road);
 }
 
 /// The configuration file and everything it names that is followed, as it is now.

@@ -20,8 +20,9 @@ use super::doors::Doors;
 use super::listen::listen;
 use super::reload::Watched;
 use super::tools::Tools;
-use super::{Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, policy};
-use crate::catalog::drift::Drift;
+use super::{
+    Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, health, policy,
+};
 use crate::config::Amendments;
 use crate::enforce::{self, Road};
 use crate::ledger::sequencer::Ending;
@@ -32,11 +33,13 @@ use crate::replay::player::Player;
 use crate::replay::shelf::Shelf;
 use crate::serve::Readiness;
 use crate::serve::operator::Hindered;
-use crate::tool::mcp::{Upstream, Upstreams};
+use crate::tool::mcp::Upstreams;
 use crate::tool::toolbox::Toolbox;
 
 /// Between two looks at the files that describe tools and servers, and at certificates.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
+/// Between two looks at what readiness is made of.
+const TELL: Duration = Duration::from_millis(250);
 
 /// What the running gate hangs together by.
 pub(super) struct Running {
@@ -153,6 +156,8 @@ async fn supervise(
     let mut anchors = Anchors::new(checked.config.fleet.anchor_file.clone());
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut tells = tokio::time::interval(TELL);
+    tells.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             biased;
@@ -171,9 +176,9 @@ async fn supervise(
                     road.count();
                 }
                 running.doors.get().map(Doors::look);
-                // Also what only time changes: a layer that is enforced again, a server that fails.
-                running.tell();
             }
+            // What only time changes: a layer that is enforced again, a server that fails, a list nobody reads.
+            _ = tells.tick() => running.tell(),
             came = watched.came(checked) => watched.told(checked, running, came).await,
             opened = async { opening.as_mut().map(Box::pin)?.await.ok() }, if opening.is_some() => {
                 opening = None;
@@ -228,7 +233,7 @@ async fn open_gate(
     }
     checked.versions.keep(&live.callers);
     control::read(&running, &checked, &road).await;
-    road.trust_approvers(approvers::list(&checked, &road));
+    approvers::trust(&checked, &road);
     let breaker = break_glass::breaker(&checked.config, &checked.artifacts, &road);
     if let Some(breaker) = breaker.map_err(Error::Config)? {
         road.trust_breakers(breaker);
@@ -258,6 +263,7 @@ async fn open_gate(
     }
     let _ = running.judged.set(());
     canary::follow(&checked, &running, &road);
+    health::follow(&running);
     running.tell();
     Ok(())
 }
@@ -366,19 +372,6 @@ pub(super) fn ended(ending: Result<Ending, JoinError>) -> Ended {
     }
 }
 
-/// What an operator should know about one server: it fails, or is not what was signed.
-fn note(upstream: &Upstream) -> Option<String> {
-    let (name, standing) = (&upstream.server().name, upstream.standing());
-    let mut what = Vec::new();
-    if standing.failures > 0 && standing.state != "up" {
-        let why = standing.error.as_deref().unwrap_or("no reason is known");
-        what.push(format!("{}: {why}", standing.state));
-    }
-    let drifted = standing.drifted.iter();
-    what.extend(drifted.map(|(tool, drift)| format!("tool `{tool}` {}", drifts(drift))));
-    (!what.is_empty()).then(|| format!("server `{name}`: {}", what.join("; ")))
-}
-
 /// Whether the ledger was tried in vain and is tried again: something outside of this process is away.
 fn waits(status: &Status) -> bool {
     match status {
@@ -386,17 +379,6 @@ fn waits(status: &Status) -> bool {
         Status::Failing(_) => true,
         Status::Ready | Status::Full | Status::Fenced(_) | Status::Broken(_) | Status::Stopped => {
             false
-        }
-    }
-}
-
-fn drifts(drift: &Drift) -> String {
-    match drift {
-        Drift::Same => "is what was signed".to_owned(),
-        Drift::Text => "has other words than were signed".to_owned(),
-        Drift::Compatible => "takes more than was signed".to_owned(),
-        Drift::Breaking(what) => {
-            format!("is denied, it is not what was signed: {}", what.join(", "))
         }
     }
 }
@@ -443,7 +425,7 @@ impl Running {
             .chain(refused)
             .chain(amended)
             .chain(stopped)
-            .chain(upstreams.iter().filter_map(|upstream| note(upstream)))
+            .chain(upstreams.iter().filter_map(|upstream| super::tools::note(upstream)))
             .collect()
     }
 

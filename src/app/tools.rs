@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::Stage;
+use crate::catalog::drift::Drift;
 use crate::catalog::lock;
 use crate::config::{self, Config};
 use crate::replay::props;
-use crate::tool::mcp::Upstreams;
+use crate::tool::mcp::{Upstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
 
 /// Members of tools and servers that name a file which is read with them. Credentials follow theirs by
@@ -72,5 +73,29 @@ fn named(value: &Value, base: &Path) -> Vec<PathBuf> {
             .collect(),
         Value::Array(items) => items.iter().flat_map(|item| named(item, base)).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    }
+}
+
+/// What an operator should know about one server: it fails, or is not what was signed.
+pub(super) fn note(upstream: &Upstream) -> Option<String> {
+    let (name, standing) = (&upstream.server().name, upstream.standing());
+    let mut what = Vec::new();
+    if standing.failures > 0 && standing.state != "up" {
+        let why = standing.error.as_deref().unwrap_or("no reason is known");
+        what.push(format!("{}: {why}", standing.state));
+    }
+    let drifted = standing.drifted.iter();
+    what.extend(drifted.map(|(tool, drift)| format!("tool `{tool}` {}", drifts(drift))));
+    (!what.is_empty()).then(|| format!("server `{name}`: {}", what.join("; ")))
+}
+
+fn drifts(drift: &Drift) -> String {
+    match drift {
+        Drift::Same => "is what was signed".to_owned(),
+        Drift::Text => "has other words than were signed".to_owned(),
+        Drift::Compatible => "takes more than was signed".to_owned(),
+        Drift::Breaking(what) => {
+            format!("is denied, it is not what was signed: {}", what.join(", "))
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! Who may approve: a signed file that stock OpenSSH reads as its `allowed_signers`.
 //!
 //! One key a line: `subject namespaces="wicketgate-approval" ssh-ed25519 AAAA… roles=approver,treasury`. A key
-//! with the namespace `wicketgate-amendment` and the role `policy_publisher` approves amendments of the policy.
+//! with the namespace `wicketgate-amendment` and the role `policy_publisher` approves amendments of the policy, one
+//! with `wicketgate-order` and the role `operator` takes back what operators stopped.
 //! The roles stand where OpenSSH has a comment. `valid-after` and `valid-before` are in UTC (`20270101Z`). What
 //! OpenSSH also allows and what would make a line mean more than one subject and one key is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{NAMESPACE, amendment, break_glass};
+use super::{NAMESPACE, amendment, break_glass, order};
 use crate::crypto::dsse;
 use crate::crypto::keys::{PublicKey, SecretKey};
 use crate::crypto::ssh::SshKey;
@@ -24,6 +25,8 @@ pub enum Purpose {
     Approval,
     /// Words about amendments of the policy: by keys of the same list.
     Amendment,
+    /// Orders that take back what operators stopped: by keys of the same list.
+    Order,
     /// Break-glass statements.
     BreakGlass,
 }
@@ -35,6 +38,7 @@ impl Purpose {
         match self {
             Self::Approval => NAMESPACE,
             Self::Amendment => amendment::NAMESPACE,
+            Self::Order => order::NAMESPACE,
             Self::BreakGlass => break_glass::NAMESPACE,
         }
     }
@@ -43,7 +47,9 @@ impl Purpose {
     #[must_use]
     pub const fn namespaces(self) -> &'static [&'static str] {
         match self {
-            Self::Approval | Self::Amendment => &[NAMESPACE, amendment::NAMESPACE],
+            Self::Approval | Self::Amendment | Self::Order => {
+                &[NAMESPACE, amendment::NAMESPACE, order::NAMESPACE]
+            }
             Self::BreakGlass => &[break_glass::NAMESPACE],
         }
     }
@@ -52,7 +58,7 @@ impl Purpose {
     #[must_use]
     pub const fn list(self) -> &'static str {
         match self {
-            Self::Approval | Self::Amendment => "approvers",
+            Self::Approval | Self::Amendment | Self::Order => "approvers",
             Self::BreakGlass => "break-glass signers",
         }
     }
@@ -63,6 +69,7 @@ impl Purpose {
         match self {
             Self::Approval => super::check::ROLE,
             Self::Amendment => amendment::ROLE,
+            Self::Order => order::ROLE,
             Self::BreakGlass => break_glass::ROLE,
         }
     }
@@ -71,7 +78,7 @@ impl Purpose {
     #[must_use]
     pub const fn payload_type(self) -> &'static str {
         match self {
-            Self::Approval | Self::Amendment => PAYLOAD_TYPE,
+            Self::Approval | Self::Amendment | Self::Order => PAYLOAD_TYPE,
             Self::BreakGlass => "application/vnd.wicketgate.break-glass-signers.v1",
         }
     }
@@ -93,7 +100,7 @@ pub struct Signer {
     pub subject: String,
     /// What the subject may do with it, sorted.
     pub roles: Vec<String>,
-    /// What its signatures may be about, sorted: [`NAMESPACE`], [`amendment::NAMESPACE`], or others.
+    /// What its signatures may be about, sorted: [`NAMESPACE`], [`amendment::NAMESPACE`], [`order::NAMESPACE`], or others.
     pub namespaces: Vec<String>,
     /// The key.
     pub key: SshKey,

@@ -4,7 +4,7 @@
 //! signed with the approver's own SSH key in the namespace [`NAMESPACE`], so that stock tools check it.
 //! Nothing here reads a clock or a store. [`approvers`] are the people who may sign, [`check()`] says what one
 //! signature is worth for one hold, [`amendment`] is the same for a new policy, [`break_glass`] is what stands in
-//! for approvers for a short time, [`proposal`] has a call asked with other arguments, `sign` makes a signature with a key file or an ssh-agent.
+//! for approvers for a short time, [`order`] takes back what operators stopped, [`proposal`] has a call asked with other arguments, `sign` makes a signature with a key file or an ssh-agent.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +18,7 @@ pub mod amendment;
 pub mod approvers;
 pub mod break_glass;
 mod check;
+pub mod order;
 pub mod proposal;
 #[cfg(feature = "gate")]
 pub mod sign;

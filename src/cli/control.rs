@@ -1,10 +1,18 @@
 //! `wicketgate control`: stop and reinstate, and learn what was really stopped.
 
+use std::io::Write as _;
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
+use super::approval::sign::signature;
 use super::door::{Desk, list, text};
 use super::{Exit, block_on, complain, say};
+use crate::approval::order;
+use crate::clock::{Clock as _, SystemClock};
 use crate::control::Target;
+use crate::domain::digest::Digest;
+use crate::domain::time::Timestamp;
 use crate::operator::visible;
 
 /// Stop agents, runs, tools, manifests and keys, and reinstate them.
@@ -24,8 +32,8 @@ enum Command {
     Suspend(Switch),
     /// Let nothing begin and stop what is in flight; only `reinstate` undoes it
     Revoke(Switch),
-    /// Take back `suspend` and `revoke`
-    Reinstate(Switch),
+    /// Take back `suspend` and `revoke`, signed with your SSH key
+    Reinstate(Reinstate),
     /// Stop what is in flight and end its runs; new runs may be opened
     Kill(Switch),
 }
@@ -73,6 +81,45 @@ struct Switch {
     desk: Desk,
 }
 
+/// A stop that is taken back.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  wicketgate control reinstate agent refund-agent --reason \"fixed\" --token-file otto.token\n  \
+    wicketgate control reinstate all --reason \"over\" --statement --token-file otto.token > order\n  \
+    ssh-keygen -Y sign -f ~/.ssh/id_ed25519 -n wicketgate-order order\n  \
+    wicketgate control reinstate --order order --signature order.sig --token-file otto.token\n\n\
+    Your key is in the signed list of approvers (`approvals.signers`) with `namespaces=\"wicketgate-order\"` and the\n\
+    role `operator`. What is stopped after you signed stays stopped. Ends with 0 when every gate has obeyed."
+)]
+struct Reinstate {
+    /// `all`, `agent`, `run`, `tool`, `manifest` or `key`
+    #[arg(required_unless_present = "order")]
+    target: Option<String>,
+    /// Its name, as the order that stopped it has it; nothing for `all`
+    #[arg(default_value = "")]
+    name: String,
+    /// Why, for whoever reads it later
+    #[arg(long, value_name = "TEXT", required_unless_present = "order")]
+    reason: Option<String>,
+    /// Until when; then it is stopped again, such as 2026-11-21T20:05:03.123Z
+    #[arg(long, value_name = "INSTANT")]
+    expires: Option<String>,
+    /// Your SSH key: a private key file, or `ssh-agent:<public key file>`; default ~/.ssh/id_ed25519
+    #[arg(long, value_name = "KEY", conflicts_with = "signature")]
+    key: Option<PathBuf>,
+    /// Print only the bytes to sign: for `ssh-keygen -Y sign -n wicketgate-order`
+    #[arg(long, conflicts_with_all = ["json", "key", "order"])]
+    statement: bool,
+    /// A file with bytes that were printed by `--statement` and signed elsewhere
+    #[arg(long, value_name = "FILE", requires = "signature", conflicts_with_all = ["target", "reason", "expires"])]
+    order: Option<PathBuf>,
+    /// The signature over them
+    #[arg(long, value_name = "FILE", requires = "order")]
+    signature: Option<PathBuf>,
+    #[command(flatten)]
+    desk: Desk,
+}
+
 /// Runs it.
 pub fn run(args: &Args) -> Exit {
     let work = async {
@@ -81,7 +128,7 @@ pub fn run(args: &Args) -> Exit {
             Command::Fleet(args) => fleet(args).await,
             Command::Suspend(args) => switch("suspend", args).await,
             Command::Revoke(args) => switch("revoke", args).await,
-            Command::Reinstate(args) => switch("reinstate", args).await,
+            Command::Reinstate(args) => reinstate(args).await,
             Command::Kill(args) => switch("kill", args).await,
         }
     };
@@ -101,15 +148,63 @@ async fn switch(action: &str, args: &Switch) -> Result<Exit, Exit> {
     if let (Some(expires), Some(members)) = (&args.expires, body.as_object_mut()) {
         members.insert("expires".into(), expires.as_str().into());
     }
-    let answered = args.desk.ask(http::Method::POST, "/v1/control", Some(&body)).await?;
-    let body = answered.body;
-    if args.desk.json {
-        say(body.to_string());
-    } else {
-        told(&body);
+    args.desk.order("/v1/control", &body).await
+}
+
+async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
+    let statement = match &args.order {
+        Some(file) => std::fs::read(file).map_err(|e| {
+            complain(format!("error: `{}`: {e}", file.display()));
+            Exit::Invalid
+        })?,
+        None => to_sign(args).await?.bytes(),
+    };
+    if args.statement {
+        // Exactly these bytes are signed: no line feed follows.
+        let mut out = std::io::stdout();
+        let written = out.write_all(&statement).and_then(|()| out.flush());
+        return Ok(if written.is_ok() { Exit::Ok } else { Exit::Unverifiable });
     }
-    let complete = body.get("complete").and_then(Value::as_bool) == Some(true);
-    Ok(if complete { Exit::Ok } else { Exit::Invalid })
+    let with = (args.key.as_deref(), args.signature.as_deref());
+    let signature = signature(with, order::NAMESPACE, &statement).map_err(|why| {
+        complain(format!("error: {why}"));
+        Exit::Invalid
+    })?;
+    let statement = String::from_utf8_lossy(&statement).into_owned();
+    let body = json!({"statement": statement, "signature": signature});
+    args.desk.order("/v1/control/reinstate", &body).await
+}
+
+/// The statement that takes back what is asked for, after the newest order there is.
+async fn to_sign(args: &Reinstate) -> Result<order::Statement, Exit> {
+    let wrong = |why: &str| {
+        complain(format!("error: {why}: see `wicketgate control reinstate --help`"));
+        Exit::Usage
+    };
+    let target = args.target.as_deref().unwrap_or_default();
+    if Target::parse(target, &args.name).is_none() {
+        return Err(wrong(&format!("`{target} {}` is nothing that can be stopped", args.name)));
+    }
+    let expires = args.expires.as_deref().map(|text| {
+        let later = "`--expires` is an instant such as 2026-11-21T20:05:03.123Z";
+        Timestamp::parse(text).ok_or_else(|| wrong(later))
+    });
+    let expires = expires.transpose()?;
+    let head = args.desk.ask(http::Method::GET, "/v1/control/head", None).await?.body;
+    let (seq, digest) = (head.get("seq").and_then(Value::as_u64), text(&head, "digest"));
+    let Some((seq, digest)) = seq.filter(|seq| *seq > 0).zip(Digest::parse(&digest)) else {
+        complain("error: there is no order, so nothing is stopped by one");
+        return Err(Exit::Invalid);
+    };
+    Ok(order::Statement {
+        tenant: text(&head, "tenant"),
+        target: target.to_owned(),
+        name: args.name.clone(),
+        reason: args.reason.clone().unwrap_or_default(),
+        at: SystemClock::new().now(),
+        expires,
+        previous: order::Previous { seq, digest },
+    })
 }
 
 /// What became of an order, for a person.
@@ -233,7 +328,7 @@ async fn orders(args: &List) -> Result<Exit, Exit> {
 fn line(order: &Value) {
     let body = order.get("body").unwrap_or(&Value::Null);
     let what = match order.get("kind").and_then(Value::as_str) {
-        Some("switch") => {
+        Some("switch" | "loosen") => {
             format!("{} {} {}", text(body, "action"), text(body, "target"), text(body, "name"))
         }
         Some("break_glass" | "break_glass_close" | "break_glass_review") => {

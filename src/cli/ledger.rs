@@ -204,6 +204,22 @@ fn remark(draft: &Draft) -> Option<String> {
         let word = if draft.kind == Kind::ApprovalGranted { "approve" } else { "refuse" };
         return text("subject").map(|who| format!("{word} by {who}, counted"));
     }
+    if draft.kind == Kind::HealthChanged {
+        let reasons = draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();
+        let reasons: Vec<String> = reasons.iter().filter_map(Json::as_str).map(visible).collect();
+        let ready = draft.data.get("ready").and_then(Json::as_bool) == Some(true);
+        return Some(if ready {
+            "ready".into()
+        } else {
+            format!("NOT READY: {}", reasons.join("; "))
+        });
+    }
+    if draft.kind == Kind::ControlRefused {
+        return text("message").map(|why| format!("REFUSED: {why}"));
+    }
+    if let Some(standing) = draft.data.get("standing").and_then(Json::as_array) {
+        return Some(format!("{} stops stand", standing.len()));
+    }
     if matches!(draft.kind, Kind::ControlSet | Kind::ControlApplied) {
         // A note says in its reason what was noted.
         let note = text("reason").filter(|_| text("action").as_deref() == Some("note"));

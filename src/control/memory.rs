@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
+use super::wire::Columns;
 use super::{Given, Order, Orders, Presence, Report, Row};
 use crate::domain::time::Timestamp;
 use crate::ledger::store::StoreError;
@@ -27,7 +28,7 @@ impl Orders for Memory {
     async fn put(&self, at: Timestamp, given: &Given, order: &Order) -> Result<u64, StoreError> {
         let mut inner = self.inner.lock();
         let seq = u64::try_from(inner.rows.len()).unwrap_or(u64::MAX).saturating_add(1);
-        let row = Row { seq, at, given: given.clone(), order: Some(order.clone()) };
+        let row = Columns::of(at, given, order).numbered(seq).read()?;
         inner.rows.push(row);
         Ok(seq)
     }

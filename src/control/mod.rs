@@ -8,7 +8,7 @@
 use async_trait::async_trait;
 
 use crate::approval::break_glass::Signed;
-use crate::approval::is_nonce;
+use crate::approval::{Signed as Word, is_nonce};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
@@ -88,7 +88,7 @@ pub enum Action {
     Suspend,
     /// No calls any more; what is in flight is stopped. Only `Reinstate` undoes it.
     Revoke,
-    /// Takes back `Suspend` and `Revoke`.
+    /// Takes back `Suspend` and `Revoke`. As an order it is one only when it is signed: [`Order::Loosen`].
     Reinstate,
     /// What is in flight is stopped and the runs are sealed; new runs may be opened.
     Kill,
@@ -124,6 +124,8 @@ pub enum Order {
         /// With what.
         target: Target,
     },
+    /// A stop is taken back: signed by an operator ([`crate::approval::order`]), to be checked by every gate.
+    Loosen(Word),
     /// An approver's word about a held call: bytes to be checked by whoever runs the call.
     Word {
         /// The run.
@@ -190,12 +192,13 @@ pub enum Order {
 }
 
 impl Order {
-    /// `switch`, `word`, `modify`, `break_glass`, `break_glass_close`, `break_glass_review`, `propose`, `publish` or
+    /// `switch`, `loosen`, `word`, `modify`, `break_glass`, `break_glass_close`, `break_glass_review`, `propose`, `publish` or
     /// `activate`: the column `kind`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Switch { .. } => "switch",
+            Self::Loosen(_) => "loosen",
             Self::Word { .. } => "word",
             Self::Modify { .. } => "modify",
             Self::BreakGlass(_) => "break_glass",
@@ -212,6 +215,7 @@ impl Order {
     pub const fn amends(&self) -> Option<&Digest> {
         match self {
             Self::Switch { .. }
+            | Self::Loosen(_)
             | Self::Word { .. }
             | Self::Modify { .. }
             | Self::BreakGlass(_)
@@ -231,6 +235,10 @@ impl Order {
                 ("action", Json::from(action.as_str())),
                 ("target", Json::from(target.kind())),
                 ("name", Json::from(target.name())),
+            ]),
+            Self::Loosen(Word { statement, signature }) => Json::object([
+                ("statement", Json::from(statement.as_str())),
+                ("signature", Json::from(signature.as_str())),
             ]),
             Self::Word { run, call, statement, signature } => Json::object([
                 ("run", Json::from(run.to_string())),
@@ -276,6 +284,11 @@ impl Order {
                 action: Action::parse(text("action")?)?,
                 target: Target::parse(text("target")?, text("name")?)?,
             }),
+            "loosen" => {
+                let (statement, signature) = (text("statement")?, text("signature")?);
+                let (statement, signature) = (statement.to_owned(), signature.to_owned());
+                Some(Self::Loosen(Word { statement, signature }))
+            }
             "word" => {
                 let (run, call) = about()?;
                 let (statement, signature) = (text("statement")?, text("signature")?);
@@ -346,6 +359,8 @@ pub struct Row {
     pub given: Given,
     /// The order; `None` if this build cannot read it.
     pub order: Option<Order>,
+    /// SHA-256 of everything the row says, its number included: what a signed order speaks after.
+    pub digest: Digest,
 }
 
 /// What one gate did about one row.
@@ -394,6 +409,23 @@ pub trait Orders: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// The store's.
     async fn since(&self, seq: u64, most: usize) -> Result<Vec<Row>, StoreError>;
+
+    /// The newest row; `None` while there is none. Rows have no gaps, so it is found by halving.
+    ///
+    /// # Errors
+    /// The store's.
+    async fn last(&self) -> Result<Option<Row>, StoreError> {
+        let (mut found, mut step) = (None::<Row>, 1_u64 << 40);
+        while step > 0 {
+            let below = found.as_ref().map_or(0, |row| row.seq);
+            let above = below.saturating_add(step).saturating_sub(1);
+            match self.since(above, 1).await?.pop() {
+                Some(row) => found = Some(row),
+                None => step >>= 1,
+            }
+        }
+        Ok(found)
+    }
 
     /// Notes what a gate did. A second report of the same gate about the same row replaces the first.
     ///
@@ -449,6 +481,7 @@ mod tests {
         }
         let (statement, signature) = ("{}".to_owned(), "-----".to_owned());
         orders.push(Order::Word { run, call: call.clone(), statement, signature });
+        orders.push(Order::Loosen(Word { statement: "{}".into(), signature: "-".into() }));
         orders.push(Order::Modify {
             run,
             call,

@@ -2,6 +2,7 @@
 
 use super::{Given, Order, Row};
 use crate::domain::canonical;
+use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
 use crate::ledger::store::StoreError;
@@ -37,6 +38,31 @@ impl Columns {
         }
     }
 
+    /// As the row of this number.
+    pub const fn numbered(mut self, seq: u64) -> Self {
+        self.seq = seq;
+        self
+    }
+
+    /// SHA-256 of the canonical form of all columns.
+    fn digest(&self) -> Digest {
+        let text = |text: &str| Json::from(text);
+        let number = |n: i64| Json::from(n.to_string());
+        let expires = self.expires.map(|at| ("expires", number(at)));
+        let members = [
+            ("seq", Json::from(self.seq)),
+            ("at", number(self.at)),
+            ("kind", text(&self.kind)),
+            ("body", text(&self.body)),
+            ("subject", text(&self.subject)),
+            ("roles", text(&self.roles)),
+            ("auth", text(&self.auth)),
+            ("reason", text(&self.reason)),
+        ];
+        let row = Json::object(members.into_iter().chain(expires));
+        Digest::of(&[b"wicketgate/control-row/1\n", &canonical::bytes(&row)])
+    }
+
     /// Reads it. An order this build does not know is `None`; a row that is no row is an error.
     pub fn read(self) -> Result<Row, StoreError> {
         let odd = |what: &str| {
@@ -46,6 +72,7 @@ impl Columns {
         let roles = roles.as_array().ok_or_else(|| odd("roles"))?.iter();
         let roles = roles.map(|role| role.as_str().map(str::to_owned));
         let roles = roles.collect::<Option<Vec<_>>>().ok_or_else(|| odd("roles"))?;
+        let digest = self.digest();
         let order = json(&self.body).and_then(|body| Order::parse(&self.kind, &body));
         Ok(Row {
             seq: self.seq,
@@ -58,6 +85,7 @@ impl Columns {
                 expires: self.expires.map(Timestamp::from_millis),
             },
             order,
+            digest,
         })
     }
 }

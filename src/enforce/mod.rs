@@ -21,7 +21,7 @@ pub use answer::{Answer, Fault, Released};
 pub use approve::{Checker, Counts, Heard, Parties, Refused, Said};
 pub use budget::Bounds;
 pub use canary::{CANARY_TOOL, Canary};
-pub use control::{Breaker, Follow, Told};
+pub use control::{Breaker, Follow, Releaser, Told};
 pub use delegate::ParentClaim;
 pub use implicit::Thread;
 pub use modify::{Modified, Other};

@@ -42,6 +42,7 @@ kinds! {
     ManifestRefused = "manifest.refused";
     ConfigChanged = "config.changed";
     RequestRejected = "request.rejected";
+    HealthChanged = "health.changed";
     RunOpened = "run.opened";
     CallAuthorized = "call.authorized";
     CallDenied = "call.denied";
@@ -68,6 +69,7 @@ kinds! {
     ApprovalRefused = "approval.refused";
     ControlSet = "control.set";
     ControlApplied = "control.applied";
+    ControlRefused = "control.refused";
     AmendmentProposed = "amendment.proposed";
     AmendmentApproved = "amendment.approved";
     AmendmentRefused = "amendment.refused";

@@ -28,7 +28,7 @@ use drafts::Written;
 #[cfg(feature = "gate")]
 use item::{Claim, Done, Item};
 #[cfg(feature = "gate")]
-use permit::{Committed, Finished, Receipt, Settled};
+use permit::{Committed, Receipt};
 #[cfg(feature = "gate")]
 use store::{LeaseKey, Leased, LedgerStore, StoreError, UNTRIED};
 
@@ -47,6 +47,7 @@ pub mod enrolment;
 pub mod entry;
 #[cfg(feature = "gate")]
 pub mod fleet;
+pub mod fuse;
 pub mod hold;
 #[cfg(feature = "gate")]
 pub mod in_force;
@@ -56,6 +57,10 @@ mod item;
 mod later;
 #[cfg(feature = "gate")]
 pub mod memory;
+#[cfg(feature = "gate")]
+mod obeyed;
+#[cfg(feature = "gate")]
+mod owed;
 pub mod permit;
 #[cfg(feature = "gate")]
 pub mod postgres;
@@ -260,6 +265,8 @@ pub(crate) struct Shared {
     leased: OnceLock<Leased>,
     /// Runs of which no payload may be stored.
     incognito: RwLock<BTreeSet<RunId>>,
+    /// Until when the slot is surely held.
+    tenure: Arc<fuse::Tenure>,
 }
 
 #[cfg(feature = "gate")]
@@ -274,6 +281,8 @@ impl Ledger {
     /// A handle, and the writer to be driven by one task (`sequencer::Writer::run`).
     #[must_use]
     pub fn new(settings: Settings, parts: Parts) -> (Self, sequencer::Writer) {
+        let tenure = fuse::Tenure::new(Arc::clone(&parts.clock), settings.lease_term);
+        let tenure = Arc::new(tenure);
         let (intents, intents_in) = mpsc::channel(settings.queue_max);
         let (owed, owed_in) = mpsc::channel(settings.queue_max);
         let (later, later_in) = mpsc::channel(later::OUTSTANDING);
@@ -286,6 +295,7 @@ impl Ledger {
             metrics: Arc::clone(&parts.metrics),
             leased: OnceLock::new(),
             incognito: RwLock::default(),
+            tenure,
         });
         let lanes = later::Lanes::new(intents_in, owed_in, later_in);
         let writer = sequencer::Writer::new(parts, Arc::clone(&shared), lanes, status_out);
@@ -360,42 +370,6 @@ impl Ledger {
     /// As [`Pending::wait`].
     pub async fn record(&self, written: Written) -> Result<Receipt, Error> {
         self.submit_event(written)?.wait().await
-    }
-
-    /// Puts something on the books that is owed whatever happens (a held call that ended); waits for
-    /// as long as it takes.
-    ///
-    /// # Errors
-    /// The writer ended first, or the entry would break its call's life.
-    pub async fn owe(&self, written: Written) -> Result<Receipt, Error> {
-        let (reply, answer) = oneshot::channel();
-        let done = Done::Event { reply: Some(reply) };
-        let item = Item { written, claim: Claim::default(), done };
-        self.owed.send(item).await.map_err(|_| Error::Unknown)?;
-        answer.await.unwrap_or(Err(Error::Unknown))
-    }
-
-    /// Puts the outcome of a permitted call on the books, for as long as it takes: the outcome is
-    /// owed. Whoever answers the caller earlier must say that the outcome is unknown.
-    ///
-    /// # Errors
-    /// The writer ended first: the next one closes the call as unknown.
-    pub async fn settle(&self, finished: Finished) -> Result<Settled, Error> {
-        let mut written = drafts::ended(&*self.shared.entropy, &finished);
-        self.confine(&mut written)?;
-        let mut pause = Duration::from_millis(20);
-        while let Err(failure) = self.park(&mut written).await {
-            if matches!(failure, StoreError::Conflict(_) | StoreError::Broken(_)) {
-                return Err(Error::Unknown);
-            }
-            tokio::time::sleep(pause).await;
-            pause = pause.saturating_mul(2).min(Duration::from_millis(500));
-        }
-        let (reply, answer) = oneshot::channel();
-        let done = Done::Finished { finished: Box::new(finished), reply };
-        let item = Item { written, claim: Claim::default(), done };
-        self.owed.send(item).await.map_err(|_| Error::Unknown)?;
-        answer.await.unwrap_or(Err(Error::Unknown))
     }
 
     /// No payload of this run is stored from now on: only commitments.

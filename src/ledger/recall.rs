@@ -187,6 +187,7 @@ fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
         | Kind::ManifestRefused
         | Kind::ConfigChanged
         | Kind::RequestRejected
+        | Kind::HealthChanged
         | Kind::RunOpened
         | Kind::RunSealed
         | Kind::LedgerRecovered
@@ -205,6 +206,7 @@ fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
         | Kind::ApprovalRefused
         | Kind::ControlSet
         | Kind::ControlApplied
+        | Kind::ControlRefused
         | Kind::AmendmentProposed
         | Kind::AmendmentApproved
         | Kind::AmendmentRefused

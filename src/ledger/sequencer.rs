@@ -309,6 +309,8 @@ impl Sequencer {
             tokio::time::sleep(pause).await;
             pause = pause.saturating_mul(2).min(PAUSE_MAX);
         }
+        // WHY: the first try: one that was in doubt and then found done renewed nothing later.
+        self.shared.tenure.renewed(started);
         let took = self.shared.clock.monotonic().saturating_sub(started);
         self.shared.metrics.commit(took, u32::try_from(batch.entries.len()).unwrap_or(u32::MAX));
         self.head = batch.head.clone();
@@ -386,7 +388,7 @@ impl Sequencer {
             };
             match done {
                 Done::Judged { judged, expires, reply } => {
-                    let committed = Committed::mint(*judged, expires, receipt);
+                    let committed = Committed::mint(*judged, expires, receipt, &self.shared.tenure);
                     // Its caller was told `ledger.unknown`: it must never run, nor wait for anybody.
                     let written = match reply.send(Ok(committed)) {
                         Err(Ok(Committed::Permit(permit))) => {

@@ -224,6 +224,7 @@ impl Tails {
             | Kind::ManifestRefused
             | Kind::ConfigChanged
             | Kind::RequestRejected
+            | Kind::HealthChanged
             | Kind::RunOpened
             | Kind::RunSealed
             | Kind::LedgerRecovered
@@ -240,6 +241,7 @@ impl Tails {
             | Kind::RetentionPruned
             | Kind::ControlSet
             | Kind::ControlApplied
+            | Kind::ControlRefused
             | Kind::AmendmentProposed
             | Kind::AmendmentApproved
             | Kind::AmendmentRefused

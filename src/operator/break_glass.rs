@@ -243,6 +243,7 @@ impl Office {
                 }
                 Some(
                     Order::Switch { .. }
+                    | Order::Loosen(_)
                     | Order::Word { .. }
                     | Order::Modify { .. }
                     | Order::Propose { .. }

@@ -17,6 +17,7 @@ use super::credential::Shown;
 use super::http::{ROUTES, malformed, order};
 use super::staff::{Right, Who};
 use super::{Office, Sent};
+use crate::approval::Signed;
 use crate::domain::code::Code;
 use crate::domain::json::{Json, Limits};
 use crate::serve::body::Timely;
@@ -34,7 +35,7 @@ const MESSAGE_WITHIN: Duration = Duration::from_secs(10);
 const LINES: u32 = 100;
 
 /// Every method, and the HTTP route it is the twin of.
-pub const METHODS: [(&str, &str); 10] = [
+pub const METHODS: [(&str, &str); 12] = [
     ("wicketgate.v1.Approvals/List", "GET /v1/approvals"),
     ("wicketgate.v1.Approvals/Show", "GET /v1/approvals/{run}/{call}"),
     ("wicketgate.v1.Approvals/Approve", "POST /v1/approvals/{run}/{call}"),
@@ -42,6 +43,8 @@ pub const METHODS: [(&str, &str); 10] = [
     ("wicketgate.v1.Approvals/Modify", "POST /v1/approvals/{run}/{call}/modify"),
     ("wicketgate.v1.Control/List", "GET /v1/control"),
     ("wicketgate.v1.Control/Set", "POST /v1/control"),
+    ("wicketgate.v1.Control/Head", "GET /v1/control/head"),
+    ("wicketgate.v1.Control/Reinstate", "POST /v1/control/reinstate"),
     ("wicketgate.v1.Control/Get", "GET /v1/control/{seq}"),
     ("wicketgate.v1.Control/Fleet", "GET /v1/fleet"),
     ("wicketgate.v1.Control/Runs", "GET /v1/runs"),
@@ -283,6 +286,27 @@ impl Control for Desk {
         let (what, reason, expires) =
             order(&self.office, &body).map_err(|problem| problem.status())?;
         let sent = self.office.order(&who, &what, (&reason, expires), None).await;
+        sent.map(|sent| ordered(&sent)).map_err(|problem| problem.status())
+    }
+
+    async fn head(
+        &self,
+        request: Request<pb::HeadRequest>,
+    ) -> Result<Response<pb::HeadResponse>, Status> {
+        self.admit(&request, "wicketgate.v1.Control/Head")?;
+        let head = self.office.head().await.map_err(|problem| problem.status())?;
+        let text = |name| head.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let seq = head.get("seq").and_then(Value::as_u64).unwrap_or_default();
+        Ok(Response::new(pb::HeadResponse { tenant: text("tenant"), seq, digest: text("digest") }))
+    }
+
+    async fn reinstate(
+        &self,
+        request: Request<pb::ReinstateRequest>,
+    ) -> Result<Response<pb::OrderResponse>, Status> {
+        let who = self.admit(&request, "wicketgate.v1.Control/Reinstate")?;
+        let pb::ReinstateRequest { statement, signature } = request.into_inner();
+        let sent = self.office.loosen(&who, Signed { statement, signature }).await;
         sent.map(|sent| ordered(&sent)).map_err(|problem| problem.status())
     }
 

@@ -33,7 +33,7 @@ pub(super) const BUNDLE_BODY_MAX: usize = 1024 * 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// A route of the office and what it needs.
-pub const ROUTES: [(&str, Right); 24] = [
+pub const ROUTES: [(&str, Right); 26] = [
     ("GET /v1/amendments", Right::Study),
     ("POST /v1/amendments", Right::Propose),
     ("GET /v1/amendments/{bundle}", Right::Study),
@@ -49,6 +49,8 @@ pub const ROUTES: [(&str, Right); 24] = [
     ("POST /v1/break-glass/{nonce}/review", Right::Review),
     ("GET /v1/control", Right::Look),
     ("POST /v1/control", Right::Switch),
+    ("GET /v1/control/head", Right::Look),
+    ("POST /v1/control/reinstate", Right::Switch),
     ("GET /v1/control/{seq}", Right::Look),
     ("GET /v1/erasures", Right::Custody),
     ("POST /v1/erasures", Right::Erase),
@@ -72,6 +74,8 @@ pub fn router(office: Arc<Office>) -> Router {
         .route("/v1/break-glass/{nonce}/close", axum::routing::post(close_glass))
         .route("/v1/break-glass/{nonce}/review", axum::routing::post(review_glass))
         .route("/v1/control", get(rows).post(switch))
+        .route("/v1/control/head", get(head))
+        .route("/v1/control/reinstate", axum::routing::post(reinstate))
         .route("/v1/control/{seq}", get(row))
         .route("/v1/fleet", get(fleet))
         .route("/v1/runs", get(runs))
@@ -212,6 +216,28 @@ async fn switch(State(office): State<Arc<Office>>, request: Request) -> Response
     answer(said.await)
 }
 
+async fn reinstate(State(office): State<Arc<Office>>, request: Request) -> Response {
+    let said = async {
+        let who = admit(&office, &request, Right::Switch)?;
+        let body = body(&office, request, &["statement", "signature"]).await?;
+        let text = |name: &str| body.get(name).and_then(Json::as_str).map(str::to_owned);
+        let signed = text("statement").zip(text("signature"));
+        let (statement, signature) =
+            signed.ok_or_else(|| malformed(&office, "expected `statement` and `signature`"))?;
+        let signed = crate::approval::Signed { statement, signature };
+        Ok(sent_answer(&office.loosen(&who, signed).await?))
+    };
+    answer(said.await)
+}
+
+async fn head(State(office): State<Arc<Office>>, shown: Shown) -> Response {
+    let said = async {
+        office.admit(&shown, Right::Look)?;
+        Ok((StatusCode::OK, office.head().await?))
+    };
+    answer(said.await)
+}
+
 /// 200 when it is known that everything was obeyed, else 202: the order stands, and the body says what
 /// is missing.
 pub(super) fn sent_answer(sent: &Sent) -> (StatusCode, Value) {
@@ -226,8 +252,12 @@ pub(super) fn order(
 ) -> Result<(Order, String, Option<Timestamp>), Problem> {
     let text = |name: &str| body.get(name).and_then(Json::as_str);
     let action = text("action").and_then(Action::parse);
-    let action = action
-        .ok_or_else(|| malformed(office, "`action` is one of suspend, revoke, reinstate, kill"))?;
+    let action =
+        action.ok_or_else(|| malformed(office, "`action` is one of suspend, revoke, kill"))?;
+    if action == Action::Reinstate {
+        let message = "an order that takes back a stop is signed: `wicketgate control reinstate`, or POST /v1/control/reinstate";
+        return Err(malformed(office, message));
+    }
     let name = optional(office, body, "name")?.unwrap_or_default();
     let target = text("target").and_then(|kind| Target::parse(kind, name));
     let target = target.ok_or_else(|| {

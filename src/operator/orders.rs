@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use super::desk::Desk;
 use super::staff::Who;
 use super::{FRESH, Office, REPORTS_WITHIN, unavailable};
+use crate::approval::Signed;
+use crate::approval::order::Statement;
 use crate::control::answer::{ENDED, Patience};
-use crate::control::{Given, Order, Presence, Report, Row};
+use crate::control::{Given, Order, Presence, Report, Row, Target};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
@@ -206,6 +208,37 @@ impl Office {
         Ok(shown)
     }
 
+    /// The newest row, by number and digest: what a signed order speaks after.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    pub async fn head(&self) -> Result<Value, Problem> {
+        let last = self.orders.last().await.map_err(|e| unavailable(&e))?;
+        let (seq, digest) = last.map_or((0, None), |row| (row.seq, Some(row.digest.prefixed())));
+        Ok(json!({"tenant": self.tenant, "seq": seq, "digest": digest}))
+    }
+
+    /// Puts a signed order that takes back a stop on the list. Whether it holds is for every gate to say.
+    ///
+    /// # Errors
+    /// Nothing was ordered: it is no statement for this tenant, or it cannot be recorded.
+    pub(super) async fn loosen(&self, who: &Who, signed: Signed) -> Result<Sent, Problem> {
+        let wrong = |why: String| self.refuse(Problem::new(Code::RequestMalformed, "", why));
+        let said = Statement::parse(signed.statement.as_bytes())
+            .map_err(|why| wrong(format!("`statement`: {why}")))?;
+        if said.tenant != self.tenant {
+            return Err(wrong(format!("the statement is not for tenant `{}`", self.tenant)));
+        }
+        if Target::parse(&said.target, &said.name).is_none() {
+            return Err(wrong("the statement names no target".into()));
+        }
+        if said.expires.is_some_and(|at| at <= self.clock.now()) {
+            return Err(wrong("`expires` has passed".into()));
+        }
+        let order = Order::Loosen(signed);
+        self.order(who, &order, (&said.reason, said.expires), None).await
+    }
+
     /// Rows above this number.
     ///
     /// # Errors
@@ -265,7 +298,8 @@ fn unseen(desk: &Desk, shown: &[Presence]) -> Vec<String> {
 const fn opens(order: &Order) -> bool {
     match order {
         Order::Switch { action, .. } => matches!(action, crate::control::Action::Reinstate),
-        Order::Word { .. }
+        Order::Loosen(_)
+        | Order::Word { .. }
         | Order::Modify { .. }
         | Order::BreakGlass(_)
         | Order::Propose { .. }
@@ -281,11 +315,23 @@ fn verdict(statement: &str) -> &'static str {
     said.map_or("word about", |said| said.verdict.as_str())
 }
 
+/// What a signed order is about.
+fn loosened(statement: &str) -> Option<Target> {
+    let said = Statement::parse(statement.as_bytes()).ok()?;
+    Target::parse(&said.target, &said.name)
+}
+
 /// `data` of `control.set`.
 fn entry(seq: u64, given: &Given, order: &Order) -> Json {
     let (action, target, name, note) = match order {
         Order::Switch { action, target } => {
             (action.as_str(), target.kind(), target.name(), String::new())
+        }
+        Order::Loosen(signed) => {
+            let said = loosened(&signed.statement);
+            let (target, name) =
+                said.map_or(("all", String::new()), |target| (target.kind(), target.name()));
+            ("reinstate", target, name, String::new())
         }
         Order::Word { run, call, statement, .. } => {
             ("note", "run", run.to_string(), format!("{} call {call}", verdict(statement)))
@@ -346,6 +392,17 @@ fn shown_row(row: &Row) -> Value {
                 members.insert("verdict".into(), verdict(statement).into());
             }
             ("word", body)
+        }
+        Some(order @ Order::Loosen(signed)) => {
+            let mut body = order.to_json().to_serde();
+            if let (Some(members), Some(target)) =
+                (body.as_object_mut(), loosened(&signed.statement))
+            {
+                members.insert("action".into(), "reinstate".into());
+                members.insert("target".into(), target.kind().into());
+                members.insert("name".into(), target.name().into());
+            }
+            ("loosen", body)
         }
         Some(Order::Propose { bundle, base, version, files, .. }) => {
             let (bundle, base, bytes) = (bundle.prefixed(), base.prefixed(), files.len());

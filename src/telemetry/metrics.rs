@@ -94,6 +94,7 @@ pub struct Metrics {
     break_glass_open: Gauge,
     break_glass_calls: Counter,
     break_glass_alerts: Counter,
+    orders_refused: Counter,
     pool_unanswered: Counter,
     reaped: Family<Kind, Counter>,
     self_tests: Family<Passed, Counter>,
@@ -137,6 +138,7 @@ impl Metrics {
             break_glass_open: Gauge::default(),
             break_glass_calls: Counter::default(),
             break_glass_alerts: Counter::default(),
+            orders_refused: Counter::default(),
             pool_unanswered: Counter::default(),
             reaped: Family::default(),
             self_tests: Family::default(),
@@ -187,6 +189,8 @@ impl Metrics {
         r.register("break_glass_calls", help, self.break_glass_calls.clone());
         let help = "Break-glass orders that were asked for with enough signatures";
         r.register("break_glass_alerts", help, self.break_glass_alerts.clone());
+        let help = "Orders to take back a stop that no operator had signed";
+        r.register("control_orders_refused", help, self.orders_refused.clone());
         let help = "Calls refused because the store of a shared pool did not answer";
         r.register("pool_unanswered", help, self.pool_unanswered.clone());
         let help = "Slots nobody wrote any more that the hub visited, by what became of them";
@@ -294,6 +298,11 @@ impl Metrics {
     /// Somebody asks for a break-glass order that enough people have signed.
     pub fn break_glass_alert(&self) {
         self.break_glass_alerts.inc();
+    }
+
+    /// An order to take back a stop does not hold.
+    pub fn order_refused(&self) {
+        self.orders_refused.inc();
     }
 
     /// A call was refused because the store of a pool did not answer.

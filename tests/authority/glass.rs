@@ -272,7 +272,9 @@ async fn break_glass_ends_by_itself_and_with_the_keys_that_signed_it() {
     let (exit, said) = desk.types("otto", &["control", "revoke", "key", &key, "--reason", "lost"]);
     assert_eq!(exit, Some(0), "{said}");
     desk.held("work.do", "c2", r#"{"hold":true}"#).await;
-    let (exit, said) = desk.types("otto", &["control", "reinstate", "key", &key, "--reason", "x"]);
+    let otto = desk.people.path("otto").display().to_string();
+    let reinstate = ["control", "reinstate", "key", &key, "--reason", "x", "--key", &otto];
+    let (exit, said) = desk.types("otto", &reinstate);
     assert_eq!(exit, Some(0), "{said}");
     desk.held("work.do", "c3", r#"{"hold":true}"#).await;
     // A statement whose time is over opens nothing, before and after a restart.

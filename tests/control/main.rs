@@ -31,6 +31,7 @@ mod road;
 mod selftest;
 mod stores;
 mod suspend;
+mod unsigned;
 
 #[path = "../support/inside.rs"]
 mod inside;

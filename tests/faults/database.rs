@@ -1,5 +1,6 @@
 //! Postgres stops, freezes, or answers late, at each point of a call.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Instant;
 
 use crate::agent::{Agent, Refused};
@@ -17,6 +18,7 @@ struct Served {
     proxy: Proxy,
     pg: Pg,
     tool: Tool,
+    admin: String,
 }
 
 /// The URL of a database through another port.
@@ -34,7 +36,7 @@ async fn served() -> Served {
     let sidecar = estate.serve().await;
     let agent = sidecar.open().await;
     agent.call("work.do", "before", r#"{"n":1}"#).await.unwrap();
-    Served { tool, pg, proxy, estate, sidecar, agent }
+    Served { tool, pg, proxy, estate, sidecar, agent, admin: admin_url }
 }
 
 /// An answer, whatever the database does; without a deadline of the gate's own there would be none.
@@ -269,4 +271,29 @@ async fn from_the_moment_a_start_is_told_calls_are_served_and_without_a_bundle_i
     assert!(!started && why.contains("no bundle is in force"), "{why}");
     sidecar.stop().await;
     check(&estate.books, &tool, &estate.receipts);
+}
+
+/// Nobody asks anything of the gate meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_gate_says_that_its_database_is_frozen_and_both_turns_are_on_the_books() {
+    let mut served = served().await;
+    served.pg.freeze();
+    served.sidecar.not_ready("control: operators' orders were not read").await;
+    served.pg.thaw();
+    served.sidecar.ready().await;
+    served.agent.call("work.do", "a", r#"{"n":2}"#).await.unwrap();
+    let url = served.estate.path("admin.url");
+    std::fs::write(&url, &served.admin).unwrap();
+    std::fs::set_permissions(&url, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let tail = ["ledger", "tail", "--postgres-url-file", "admin.url", "-n", "100"];
+    let told = || crate::sidecar::run(&served.estate.path("."), &tail);
+    crate::until("both turns on the books", || async {
+        told().matches("health.changed").count() == 2
+    })
+    .await;
+    let told = told();
+    assert!(told.contains("NOT READY: control: operators' orders were not read"), "{told}");
+    served.sidecar.stop().await;
+    let summary = check(&served.estate.books, &served.tool, &served.estate.receipts);
+    assert_eq!(crate::checker::kinds(&summary, "health.changed"), 2, "{summary}");
 }

@@ -11,6 +11,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use wicketgate::clock::SystemEntropy;
+use wicketgate::crypto::keys::SecretKey;
+use wicketgate::crypto::openssh;
+use wicketgate::crypto::ssh::SshKey;
+
 use crate::agent::{Agent, Receipts};
 use crate::checker::Books;
 use crate::tool::Tool;
@@ -53,11 +58,22 @@ fn keys() -> &'static TempDir {
     static KEYS: OnceLock<TempDir> = OnceLock::new();
     KEYS.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["manifest", "policy", "stranger"] {
+        for name in ["manifest", "policy", "stranger", "list"] {
             run(dir.path(), &["keygen", "--out", name]);
         }
+        operator(dir.path());
         dir
     })
+}
+
+/// An operator with a key of her own, on a signed list.
+fn operator(dir: &Path) {
+    let secret = SecretKey::generate(&SystemEntropy);
+    openssh::store(&secret, &dir.join("olga"), "olga").unwrap();
+    let key = SshKey::Plain(secret.public()).line();
+    let line = format!("olga namespaces=\"wicketgate-order\" {key} roles=operator\n");
+    std::fs::write(dir.join("signers"), line).unwrap();
+    run(dir, &["approval", "sign-approvers", "signers", "--key", "list"]);
 }
 
 /// The path of a key of the test run.
@@ -121,7 +137,9 @@ impl Estate {
             "listen": {"socket": "s/agent.sock"},
             "operator": {"listen": "127.0.0.1:0"},
             "ledger": ledger,
-            "trust": {"manifest_keys": [key("manifest.pub")], "policy_keys": [key("policy.pub")]},
+            "trust": {"manifest_keys": [key("manifest.pub")], "policy_keys": [key("policy.pub")],
+                "approver_keys": [key("list.pub")]},
+            "approvals": {"signers": key("signers")},
             "policy": {"bundle": "bundle", "deadline_ms": 200},
             "agents": [{"manifest": "agent.yaml",
                 "callers": [{"uid": rustix::process::getuid().as_raw()}]}],

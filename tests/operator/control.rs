@@ -98,8 +98,12 @@ async fn a_gate_that_ended_in_order_is_not_waited_for() {
         json!(null),
         "no ledger confirmed it, and it stopped all the same"
     );
-    let reinstate = json!({"action": "reinstate", "target": "all", "reason": "over"});
-    let (status, answer) = hall.post("otto", "/v1/control", &reinstate).await;
+    let (_, head) = hall.get("otto", "/v1/control/head").await;
+    let statement = json!({"at": "2026-11-21T20:05:03.123Z", "name": "", "order": "reinstate",
+        "previous": head["digest"], "previous_seq": head["seq"], "reason": "over",
+        "target": "all", "tenant": head["tenant"], "v": "wicketgate/order/1"});
+    let reinstate = json!({"statement": statement.to_string(), "signature": "-"});
+    let (status, answer) = hall.post("otto", "/v1/control/reinstate", &reinstate).await;
     assert_eq!((status, &answer["code"]), (503, &json!("ledger.unavailable")), "{answer}");
     assert_eq!(hall.orders.since(0, 10).await.unwrap().len(), 2, "what opens is not ordered then");
 }
@@ -119,6 +123,7 @@ async fn what_an_order_says_is_checked_before_anything_is_ordered() {
         json!({"action": "suspend", "target": "all", "reason": "r", "expires": "tomorrow"}),
         json!({"action": "suspend", "target": "all", "reason": "r", "expires": past}),
         json!({"action": "kill", "target": "all", "reason": "r", "subject": "anna"}),
+        json!({"action": "reinstate", "target": "all", "reason": "unsigned"}),
         json!({"action": 1, "target": "all", "reason": "r"}),
         json!(["kill"]),
     ];

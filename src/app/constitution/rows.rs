@@ -71,6 +71,7 @@ impl Constitution {
             Some(Order::Activate { .. }) => ("activation", self.activate(inner, row).await),
             Some(
                 Order::Switch { .. }
+                | Order::Loosen(_)
                 | Order::Word { .. }
                 | Order::Modify { .. }
                 | Order::BreakGlass(_)

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::obey::idle;
 use crate::approval::break_glass::{Open, Signed, Statement};
 use crate::control::{Action, Order, Row, Target};
 use crate::domain::id::{CallId, ToolName};
@@ -218,6 +219,7 @@ impl Road {
                 }
                 Some(
                     Order::Switch { .. }
+                    | Order::Loosen(_)
                     | Order::Word { .. }
                     | Order::Modify { .. }
                     | Order::Propose { .. }
@@ -290,6 +292,7 @@ impl Road {
             }
             Some(
                 Order::Switch { .. }
+                | Order::Loosen(_)
                 | Order::Word { .. }
                 | Order::Modify { .. }
                 | Order::Propose { .. }
@@ -304,8 +307,8 @@ impl Road {
     fn noted(&self, seq: u64, nonce: &str) -> Json {
         let known = self.control.glass.known.lock();
         let statement = known.get(nonce).and_then(|one| one.statement.as_ref());
-        let about = statement.map_or(("all", ""), |s| ("agent", s.agent.as_str()));
-        told(seq, "note", about)
+        let about = statement.map_or(Target::All, |s| Target::Agent(s.agent.clone()));
+        idle(seq, "note", &about)
     }
 
     async fn glass_noted(&self, seq: u64, done: Json) {
@@ -336,7 +339,7 @@ impl Road {
         let names: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
         let by = open.subjects();
         tracing::warn!(order = seq, %agent, tools = ?names, %reason, %expires, ?by, "BREAK-GLASS: calls need no approver");
-        let done = told(seq, "break_glass", ("agent", agent));
+        let done = idle(seq, "break_glass", &Target::Agent(agent.clone()));
         let entry = Written::bare(Draft::of(Kind::ControlApplied, done.clone()));
         if let Err(why) = self.ledger.owe(entry).await {
             return Json::object([("error", Json::from(why.to_string()))]);
@@ -389,19 +392,5 @@ fn used() -> Json {
     Json::object([
         ("error", Json::from("the statement was used before")),
         ("detail", Json::from("break_glass.used")),
-    ])
-}
-
-/// `data` of `control.applied`: nothing is stopped by it.
-fn told(seq: u64, action: &str, (target, name): (&str, &str)) -> Json {
-    Json::object([
-        ("seq", Json::from(seq)),
-        ("action", Json::from(action)),
-        ("target", Json::from(target)),
-        ("name", Json::from(name)),
-        ("stopped", Json::Array(Vec::new())),
-        ("stopped_count", Json::from(0_u64)),
-        ("runs_sealed", Json::from(0_u64)),
-        ("left", Json::from(0_u64)),
     ])
 }

@@ -23,6 +23,8 @@ use crate::tool::Cancel;
 use file::SwitchFile;
 pub use glass::Breaker;
 use glass::Glass;
+use loosen::Release;
+pub use loosen::Releaser;
 use switches::{About, Switches};
 use watch::Progress;
 pub use watch::{Follow, Told};
@@ -30,17 +32,21 @@ pub use watch::{Follow, Told};
 mod file;
 mod glass;
 mod known;
+mod loosen;
 mod obey;
 mod switches;
 mod watch;
 
 /// How old the last look at the list may be before T2 and T3 calls are not taken.
 const FRESH: Duration = Duration::from_secs(5);
+/// How old it may be before the gate says that it is not ready: who reads the list reads the ledger's storage.
+const HEARD: Duration = Duration::from_millis(1500);
 
 /// What this gate knows of its operators' will.
 pub(super) struct Control {
     switches: RwLock<Switches>,
     glass: Glass,
+    release: Release,
     file: Option<SwitchFile>,
     follow: OnceLock<Follow>,
     /// When the last look at the list that was answered began, monotonic.
@@ -58,6 +64,7 @@ impl Control {
         Self {
             switches: RwLock::default(),
             glass: Glass::default(),
+            release: Release::default(),
             file: switch_file.map(SwitchFile::at),
             follow: OnceLock::new(),
             read: Mutex::new(None),
@@ -86,9 +93,14 @@ impl Control {
 
     /// How long the list was not read, if that is too long. A gate without a list never is.
     pub(super) fn stale(&self, now: Duration) -> Option<Duration> {
+        self.unread(now).filter(|age| *age > FRESH)
+    }
+
+    /// How long the list was not read. A gate without a list reads none.
+    fn unread(&self, now: Duration) -> Option<Duration> {
         self.follow.get()?;
         let read = (*self.read.lock()).unwrap_or_default();
-        Some(now.saturating_sub(read)).filter(|age| *age > FRESH)
+        Some(now.saturating_sub(read))
     }
 }
 
@@ -152,14 +164,12 @@ impl Road {
     /// What keeps the gate from doing all its work, because of its operators.
     #[must_use]
     pub fn control_reasons(&self) -> Vec<String> {
-        let stale = self.control.stale(self.clock.monotonic());
-        let stale = stale.map(|age| {
-            format!(
-                "control: operators' orders were not read for {} s: T2 and T3 calls are not taken",
-                age.as_secs()
-            )
+        let silent = self.control.unread(self.clock.monotonic()).filter(|age| *age > HEARD);
+        let told = silent.map(|age| {
+            let stale = if age > FRESH { ": T2 and T3 calls are not taken" } else { "" };
+            format!("control: operators' orders were not read for {} s{stale}", age.as_secs())
         });
-        stale.into_iter().collect()
+        told.into_iter().collect()
     }
 
     /// What operators have stopped, for people.

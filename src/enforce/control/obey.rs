@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::switches::About;
+use crate::approval::Signed;
 use crate::control::{Action, Order, Report, Row, Target};
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, RunId, ToolName};
@@ -18,7 +19,7 @@ use crate::enforce::Road;
 use crate::enforce::answer::Answer;
 use crate::enforce::modify::Other;
 use crate::enforce::run::{Place, Run, Waiting};
-use crate::ledger::drafts::Written;
+use crate::ledger::drafts::{Written, clip};
 use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::{self, closing};
 use crate::tool::{self, Cancel};
@@ -161,9 +162,9 @@ impl Road {
     /// Obeys one order, in its turn. What it stops is asked to stop when this returns; that it did, and
     /// what became of it, is written and reported by a task of its own.
     pub(super) async fn obey(self: &Arc<Self>, row: Row) {
+        self.control.release.saw(&row);
         if let Some(Order::Switch { action, target }) = &row.order {
-            let mut switches = self.control.switches.write();
-            switches.apply(*action, target, row.given.expires);
+            self.control.switches.write().stop(&row, *action, target);
         }
         self.carry_out(row).await;
     }
@@ -177,6 +178,15 @@ impl Road {
                 let done = error("this build does not know the order");
                 self.tasks.spawn(async move { road.reported(row.seq, done).await });
             }
+            Some(Order::Switch { action: Action::Reinstate, .. }) => {
+                // Nobody signed it.
+                let signed = Signed { statement: String::new(), signature: String::new() };
+                self.tasks.spawn(async move { road.loosen_row(&row, &signed).await });
+            }
+            Some(Order::Loosen(signed)) => {
+                let signed = signed.clone();
+                self.tasks.spawn(async move { road.loosen_row(&row, &signed).await });
+            }
             Some(Order::Switch { action, target }) => {
                 let (action, target) = (*action, target.clone());
                 // Before it ends what it is about.
@@ -184,7 +194,7 @@ impl Road {
                 let reach = self.stop_what(action, &target, true);
                 tracing::warn!(order = row.seq, action = action.as_str(), kind = target.kind(), name = %target.name(), "an operator's order");
                 self.tasks.spawn(async move {
-                    let done = road.finish(row.seq, (action, &target), reach).await;
+                    let done = road.finish(Some(&row), (action, &target), reach).await;
                     // Without an entry nothing was done that could be told.
                     if let Ok(done) = done {
                         road.reported(row.seq, reporting(done, unknown)).await;
@@ -229,6 +239,7 @@ impl Road {
                 })
             }
             Order::Switch { .. }
+            | Order::Loosen(_)
             | Order::BreakGlass(_)
             | Order::CloseGlass { .. }
             | Order::ReviewGlass { .. }
@@ -262,7 +273,7 @@ impl Road {
     /// Waits for what was asked to stop, and puts what became of it on the books.
     pub(super) async fn finish(
         self: &Arc<Self>,
-        seq: u64,
+        row: Option<&Row>,
         (action, target): (Action, &Target),
         reach: Reach,
     ) -> Result<Json, ledger::Error> {
@@ -296,7 +307,9 @@ impl Road {
         }
         // What was decided before the order stands before it in the books.
         drop(timeout_at(end, self.turn.write()).await);
-        let done = came.told(seq, action, target);
+        // The file has no number.
+        let seq = row.map_or(0, |row| row.seq);
+        let done = named_by(row, came.told(seq, action, target));
         let entry = Written::bare(Draft::of(Kind::ControlApplied, done.clone()));
         self.ledger.owe(entry).await.map(|_| done)
     }
@@ -333,8 +346,39 @@ fn error(why: &str) -> Json {
     Json::object([("error", Json::from(why))])
 }
 
+/// `data` of `control.applied` with whoever gave the order, as its row says: nobody signs what only stops.
+fn named_by(row: Option<&Row>, data: Json) -> Json {
+    let (Json::Object(mut members), Some(row)) = (data.clone(), row) else { return data };
+    let given = &row.given;
+    let new = [
+        ("row", Json::from(row.digest.prefixed())),
+        ("subject", Json::from(clip(&given.subject, 256))),
+        ("auth", Json::from(clip(&given.auth, 64))),
+        ("signature", Json::from("unsigned row")),
+    ];
+    members.extend(new.map(|(name, value)| (name.into(), value)));
+    if let Some(expires) = given.expires {
+        members.insert("expires".into(), Json::from(expires.to_string()));
+    }
+    Json::Object(members)
+}
+
+/// `data` of `control.applied` for what stops nothing.
+pub(super) fn idle(seq: u64, action: &str, target: &Target) -> Json {
+    Json::object([
+        ("seq", Json::from(seq)),
+        ("action", Json::from(action)),
+        ("target", Json::from(target.kind())),
+        ("name", Json::from(target.name())),
+        ("stopped", Json::Array(Vec::new())),
+        ("stopped_count", Json::from(0_u64)),
+        ("runs_sealed", Json::from(0_u64)),
+        ("left", Json::from(0_u64)),
+    ])
+}
+
 /// What is reported of an order that was obeyed: where nothing of the name is here, that too, and what is near.
-fn reporting(done: Json, unknown: Option<Vec<String>>) -> Json {
+pub(super) fn reporting(done: Json, unknown: Option<Vec<String>>) -> Json {
     match (done, unknown) {
         (Json::Object(mut members), Some(near)) => {
             members.insert("known".into(), Json::from(false));

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::control::{Action, Target};
+use crate::approval::order::Loosening;
+use crate::control::{Action, Row, Target};
 use crate::domain::id::{RunId, ToolName};
+use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::enforce::run::Run;
 use crate::identity::manifest::Manifest;
@@ -61,6 +63,8 @@ impl<'a> About<'a> {
 /// One order that stands against a target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stop {
+    /// The number of the order.
+    seq: u64,
     action: Action,
     until: Option<Timestamp>,
     /// Taken back until then.
@@ -101,26 +105,89 @@ pub(super) struct Switches {
 }
 
 impl Switches {
-    /// Obeys one order. `Kill` leaves nothing behind here.
-    pub fn apply(&mut self, action: Action, target: &Target, expires: Option<Timestamp>) {
+    /// Obeys one order that stops; what loosens needs [`Self::lift`].
+    pub fn stop(&mut self, row: &Row, action: Action, target: &Target) {
+        self.stand(row.seq, action, (target, row.given.expires), None);
+    }
+
+    fn stand(
+        &mut self,
+        seq: u64,
+        action: Action,
+        (target, until): (&Target, Option<Timestamp>),
+        lifted: Option<Timestamp>,
+    ) {
         match action {
             Action::Suspend | Action::Revoke => {
-                let stop = Stop { action, until: expires, lifted: None };
                 let stops = self.stops.entry(target.clone()).or_default();
-                if !stops.contains(&stop) {
-                    stops.push(stop);
+                if !stops.iter().any(|stop| stop.seq == seq) {
+                    stops.push(Stop { seq, action, until, lifted });
                 }
             }
-            Action::Reinstate => match expires {
-                None => drop(self.stops.remove(target)),
-                // Taken back for a time only: what stood before stands again afterwards.
-                Some(_) => {
-                    let stops = self.stops.get_mut(target).into_iter().flatten();
-                    stops.for_each(|stop| stop.lifted = expires);
-                }
-            },
-            Action::Kill => {}
+            // Neither leaves anything behind here.
+            Action::Reinstate | Action::Kill => {}
         }
+    }
+
+    /// Takes back what stood against a target when this was signed.
+    pub fn lift(&mut self, order: &Loosening, target: &Target) {
+        let said = order.statement();
+        self.lift_after(said.previous.seq, target, said.expires);
+    }
+
+    fn lift_after(&mut self, after: u64, target: &Target, until: Option<Timestamp>) {
+        let Some(stops) = self.stops.get_mut(target) else { return };
+        match until {
+            None => stops.retain(|stop| stop.seq > after),
+            // Taken back for a time only: what stood before stands again afterwards.
+            Some(_) => {
+                let then = stops.iter_mut().filter(|stop| stop.seq <= after);
+                then.for_each(|stop| stop.lifted = until);
+            }
+        }
+        if stops.is_empty() {
+            self.stops.remove(target);
+        }
+    }
+
+    /// Takes up what this gate has put on its books (`data` of `control.applied`).
+    pub fn take_up(&mut self, data: &Json) -> Option<()> {
+        let text = |name| data.get(name).and_then(Json::as_str);
+        let time = |name| text(name).and_then(Timestamp::parse);
+        if let Some(standing) = data.get("standing").and_then(Json::as_array) {
+            for one in standing {
+                self.take_up(one)?;
+            }
+        }
+        let seq = data.get("seq").and_then(Json::as_u64).filter(|seq| *seq > 0)?;
+        let action = Action::parse(text("action")?)?;
+        let target = Target::parse(text("target")?, text("name")?)?;
+        if action == Action::Reinstate {
+            let after = data.get("after").and_then(Json::as_u64)?;
+            self.lift_after(after, &target, time("expires"));
+        } else {
+            self.stand(seq, action, (&target, time("expires")), time("lifted"));
+        }
+        Some(())
+    }
+
+    /// Every stop that is not over, as it goes on the books.
+    pub fn standing(&self, now: Timestamp) -> Vec<Json> {
+        let all =
+            self.stops.iter().flat_map(|(target, stops)| stops.iter().map(move |s| (target, s)));
+        let left = all.filter(|(_, stop)| stop.until.is_none_or(|until| now < until));
+        let told = left.map(|(target, stop)| {
+            let mut members = vec![
+                ("seq", Json::from(stop.seq)),
+                ("action", Json::from(stop.action.as_str())),
+                ("target", Json::from(target.kind())),
+                ("name", Json::from(target.name())),
+            ];
+            members.extend(stop.until.map(|at| ("expires", Json::from(at.to_string()))));
+            members.extend(stop.lifted.map(|at| ("lifted", Json::from(at.to_string()))));
+            Json::object(members)
+        });
+        told.collect()
     }
 
     /// What stands against this; what is revoked before what is suspended.

@@ -1,6 +1,6 @@
 //! Reading the list of orders, again and again, and showing that this gate is there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +8,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::Control;
 use super::glass::is_glass;
+use super::obey::idle;
 use super::switches::Switches;
 use crate::control::answer::ENDED;
 use crate::control::{Action, Order, Orders, Presence, Row, Target};
+use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::enforce::Road;
+use crate::ledger::drafts::Written;
+use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::store::StoreError;
 
 /// Between two looks at the list, with the time a look takes less than 250 ms.
@@ -21,6 +25,8 @@ const LOOK: Duration = Duration::from_millis(200);
 const SHOW: Duration = Duration::from_secs(1);
 /// Between two signs of life while nothing changes.
 const SHOW_SAME: Duration = Duration::from_secs(3);
+/// Stops that one entry names.
+const STANDING_MAX: usize = 32;
 /// Rows of one look.
 const PAGE: usize = 256;
 
@@ -75,6 +81,31 @@ impl Progress {
     }
 }
 
+/// Rows that this gate's own books speak of: what the list says of them now changes nothing.
+#[derive(Debug, Default)]
+struct Recorded {
+    /// All up to this one, which is said by number and digest.
+    upto: Option<(u64, Digest)>,
+    /// And these.
+    later: BTreeMap<u64, Digest>,
+}
+
+impl Recorded {
+    fn has(&self, row: &Row) -> bool {
+        self.upto.is_some_and(|(seq, _)| row.seq <= seq)
+            || self.later.get(&row.seq) == Some(&row.digest)
+    }
+}
+
+/// Whether a row takes back a stop, and has not been obeyed here.
+fn loosens(row: &Row, recorded: &Recorded) -> bool {
+    let loosens = matches!(
+        row.order,
+        Some(Order::Loosen(_) | Order::Switch { action: Action::Reinstate, .. })
+    );
+    loosens && !recorded.has(row)
+}
+
 impl Control {
     fn heard(&self, began: Duration) {
         *self.read.lock() = Some(began);
@@ -92,20 +123,26 @@ impl Road {
         let shown = orders.shown().await?;
         shown.iter().for_each(|gate| self.control.glass.saw(gate.at));
         let before = shown.into_iter().find(|gate| gate.origin == follow.origin);
-        let (mut switches, mut progress) = (Switches::default(), Progress::default());
-        let mut obeyed = Vec::new();
+        let (mut switches, mut recorded) = self.on_the_books().await?;
+        self.compare(follow, &mut recorded).await?;
+        let mut progress = Progress::default();
+        let (mut obeyed, mut last) = (Vec::new(), None);
         loop {
             let rows = orders.since(progress.seen, PAGE).await?;
             let full = rows.len() >= PAGE;
             for row in rows {
                 progress.seen = row.seq;
+                last = Some(row.clone());
                 self.control.glass.saw(row.at);
-                if let Some(Order::Switch { action, target }) = &row.order {
-                    switches.apply(*action, target, row.given.expires);
+                self.control.release.saw(&row);
+                if let Some(Order::Switch { action, target }) = &row.order
+                    && !recorded.has(&row)
+                {
+                    switches.stop(&row, *action, target);
                 }
                 self.control.glass.remember_stop(&row);
                 // WHY: a gate that is new opens nothing either before that is on its own books.
-                let new = before.is_none() && is_glass(&row);
+                let new = (before.is_none() && is_glass(&row)) || loosens(&row, &recorded);
                 if new || before.as_ref().is_some_and(|before| before.seq < row.seq) {
                     progress.owed.push(row);
                 } else {
@@ -134,6 +171,7 @@ impl Road {
             state: Json::object([("ready", Json::from(false))]),
         };
         orders.show(&presence).await?;
+        self.put_standing(last.as_ref(), &switches).await?;
         *self.control.switches.write() = switches;
         obeyed.sort_by_key(|row| row.seq);
         obeyed.iter().for_each(|row| self.control.glass.remember(row));
@@ -141,6 +179,62 @@ impl Road {
         self.control.heard(began);
         drop(self.control.follow.set(follow.clone()));
         Ok(())
+    }
+
+    /// What stands by this gate's own books, and which rows they speak of.
+    async fn on_the_books(&self) -> Result<(Switches, Recorded), StoreError> {
+        let unread = |e: crate::ledger::Error| StoreError::Unavailable(e.to_string());
+        let (mut switches, mut recorded) = (Switches::default(), Recorded::default());
+        for data in self.ledger.orders_obeyed().await.map_err(unread)? {
+            let seq = data.get("seq").and_then(Json::as_u64);
+            let row = data.get("row").and_then(Json::as_str).and_then(Digest::parse);
+            match seq.zip(row) {
+                Some(row) if data.get("standing").is_some() => recorded.upto = Some(row),
+                Some((seq, row)) => drop(recorded.later.insert(seq, row)),
+                None => {}
+            }
+            switches.take_up(&data);
+        }
+        Ok((switches, recorded))
+    }
+
+    /// Whoever changed the list since loosens nothing by it: then each row counts again, beside the books.
+    async fn compare(&self, follow: &Follow, recorded: &mut Recorded) -> Result<(), StoreError> {
+        let Some((seq, digest)) = recorded.upto else { return Ok(()) };
+        let row = follow.orders.since(seq.saturating_sub(1), 1).await?.pop();
+        if row.as_ref().map(|row| (row.seq, row.digest)) != Some((seq, digest)) {
+            tracing::error!(
+                order = seq,
+                "the list of orders is not the one that this gate has read before"
+            );
+            recorded.upto = None;
+        }
+        Ok(())
+    }
+
+    /// Puts on the books what stands now, so that it stands whatever becomes of the list.
+    async fn put_standing(
+        &self,
+        last: Option<&Row>,
+        switches: &Switches,
+    ) -> Result<(), StoreError> {
+        let Some(last) = last else { return Ok(()) };
+        let unsure = |e: crate::ledger::Error| StoreError::Unavailable(e.to_string());
+        let mut standing = switches.standing(self.clock.now());
+        loop {
+            let rest = standing.split_off(standing.len().min(STANDING_MAX));
+            let Json::Object(mut data) = idle(last.seq, "note", &Target::All) else {
+                return Ok(());
+            };
+            data.insert("row".into(), Json::from(last.digest.prefixed()));
+            data.insert("standing".into(), standing.into());
+            let entry = Written::bare(Draft::of(Kind::ControlApplied, Json::Object(data)));
+            self.ledger.owe(entry).await.map_err(unsure)?;
+            if rest.is_empty() {
+                return Ok(());
+            }
+            standing = rest;
+        }
     }
 
     /// Obeys what came while this gate was away. To be done once the runs of the last life are known, and
@@ -151,7 +245,11 @@ impl Road {
         // All at once, so that none of them counts as obeyed before it is.
         owed.iter().for_each(|row| self.control.progress.lock().begin(row.seq));
         for row in owed {
-            self.carry_out(row).await;
+            match &row.order {
+                // Before anybody is served, so that nothing is denied because of what was taken back.
+                Some(Order::Loosen(signed)) => self.loosen_row(&row, signed).await,
+                Some(_) | None => self.carry_out(row).await,
+            }
         }
     }
 
@@ -266,6 +364,6 @@ impl Road {
         tracing::warn!(action = action.as_str(), kind = target.kind(), name = %target.name(), "the switch file");
         let reach = self.stop_what(action, &target, false);
         let road = Arc::clone(self);
-        self.tasks.spawn(async move { drop(road.finish(0, (action, &target), reach).await) });
+        self.tasks.spawn(async move { drop(road.finish(None, (action, &target), reach).await) });
     }
 }

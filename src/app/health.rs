@@ -1,0 +1,52 @@
+//! The gate's own health on its books: each turn of readiness after the first, with its reasons.
+
+use std::sync::{Arc, Weak};
+
+use super::running::Running;
+use crate::domain::json::Json;
+use crate::ledger::drafts::{Written, clip};
+use crate::ledger::entry::{Draft, Kind};
+use crate::serve::Readiness;
+
+/// Reasons of one entry, and bytes of each.
+const REASONS_MAX: usize = 16;
+const REASON_MAX: usize = 256;
+
+/// Writes `health.changed` until the gate is asked to stop. A turn that the ledger itself is the reason of is written
+/// once it can be: its entry is later than the turn.
+pub(super) fn follow(running: &Arc<Running>) {
+    let watching = watch(Arc::downgrade(running), running.readiness.subscribe());
+    let stop = running.stop.clone();
+    running.following.spawn(async move {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = watching => {}
+        }
+    });
+}
+
+fn written(now: &Readiness) -> Written {
+    let reasons = now.reasons.iter().take(REASONS_MAX);
+    let reasons: Vec<Json> = reasons.map(|one| Json::from(clip(one, REASON_MAX))).collect();
+    let data = Json::object([("ready", Json::from(now.ready)), ("reasons", reasons.into())]);
+    Written::bare(Draft::of(Kind::HealthChanged, data))
+}
+
+async fn watch(running: Weak<Running>, mut readiness: tokio::sync::watch::Receiver<Readiness>) {
+    let mut before = false;
+    let mut first = true;
+    loop {
+        let turned = readiness.wait_for(|now| now.ready != before).await;
+        let Ok(entry) = turned.map(|now| written(&now)) else { return };
+        before = !before;
+        // That it became ready is what its start says.
+        if std::mem::take(&mut first) {
+            continue;
+        }
+        let Some(ledger) = running.upgrade().map(|running| running.ledger.clone()) else { return };
+        if ledger.owe(entry).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Orders that take back a stop: signed by an operator, on this gate's books before they are obeyed.
+//!
+//! The list carries such an order and proves nothing: whoever can write a row can write any row.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::obey::{idle, reporting};
+use crate::approval::Signed;
+use crate::approval::order::Loosening;
+use crate::control::{Action, Row, Target};
+use crate::domain::digest::Digest;
+use crate::domain::json::Json;
+use crate::domain::time::Timestamp;
+use crate::enforce::Road;
+use crate::enforce::approve::Refused;
+use crate::ledger::drafts::{Written, clip};
+use crate::ledger::entry::{Draft, Kind};
+
+/// Rows whose digests are remembered: a signed order speaks after one of these.
+const DIGESTS_MAX: usize = 1024;
+
+/// The port to whoever knows the operators' keys: whether a signed order holds at this time. Total and without
+/// effect.
+pub trait Releaser: Send + Sync + std::fmt::Debug {
+    /// Checks statement, signature and signer.
+    ///
+    /// # Errors
+    /// It takes nothing back.
+    fn loosens(&self, signed: &Signed, now: Timestamp) -> Result<Loosening, Refused>;
+}
+
+/// What is needed to judge an order that loosens.
+#[derive(Debug, Default)]
+pub(super) struct Release {
+    releaser: RwLock<Option<Arc<dyn Releaser>>>,
+    digests: Mutex<BTreeMap<u64, Digest>>,
+}
+
+impl Release {
+    /// Remembers what a row of the list said.
+    pub fn saw(&self, row: &Row) {
+        let mut digests = self.digests.lock();
+        digests.insert(row.seq, row.digest);
+        while digests.len() > DIGESTS_MAX {
+            digests.pop_first();
+        }
+    }
+}
+
+fn refused(detail: &str, message: impl Into<String>) -> Refused {
+    Refused { detail: detail.to_owned(), message: message.into() }
+}
+
+impl Road {
+    /// From now on, orders that take back a stop hold as this says; with nobody to say it, none does.
+    pub fn trust_operators(&self, releaser: Option<Arc<dyn Releaser>>) {
+        *self.control.release.releaser.write() = releaser;
+    }
+
+    fn loosening(&self, row: &Row, signed: &Signed) -> Result<(Loosening, Target), Refused> {
+        let releaser = self.control.release.releaser.read().clone();
+        let releaser = releaser.ok_or_else(|| {
+            let message = "no list says who the operators are: set `approvals.signers`, and give \
+                           operators' keys the role `operator` and the namespace `wicketgate-order`";
+            refused("order.none", message)
+        })?;
+        let order = releaser.loosens(signed, self.clock.now())?;
+        let said = order.statement();
+        let target = Target::parse(&said.target, &said.name);
+        let target = target.ok_or_else(|| refused("order.target", "no such kind of target"))?;
+        let previous = said.previous;
+        let digests = self.control.release.digests.lock();
+        let same = digests.get(&previous.seq) == Some(&previous.digest);
+        if same && previous.seq < row.seq {
+            return Ok((order, target));
+        }
+        let message = "the statement speaks after an order that this gate did not read so, or long ago: sign it again";
+        Err(refused("order.previous", message))
+    }
+
+    /// Obeys an order to take back a stop, once it is on the books; else puts on the books that it was refused.
+    pub(super) async fn loosen_row(self: &Arc<Self>, row: &Row, signed: &Signed) {
+        let (order, target) = match self.loosening(row, signed) {
+            Ok(order) => order,
+            Err(why) => return self.refuse_row(row, signed, &why).await,
+        };
+        let unknown = self.unknown(&target);
+        let said = order.statement();
+        let Json::Object(mut data) = idle(row.seq, Action::Reinstate.as_str(), &target) else {
+            return;
+        };
+        let by = order.by();
+        let members = [
+            ("subject", Json::from(by.subject.as_str())),
+            ("auth", Json::from("ssh")),
+            ("key", Json::from(by.key.as_str())),
+            ("signers", Json::from(order.signers().prefixed())),
+            ("statement", Json::from(order.signed().statement.as_str())),
+            ("signature", Json::from(order.signed().signature.as_str())),
+            ("after", Json::from(said.previous.seq)),
+            ("row", Json::from(row.digest.prefixed())),
+        ];
+        data.extend(members.map(|(name, value)| (name.into(), value)));
+        if let Some(expires) = said.expires {
+            data.insert("expires".into(), Json::from(expires.to_string()));
+        }
+        let data = Json::Object(data);
+        tracing::warn!(order = row.seq, subject = %by.subject, kind = target.kind(), name = %target.name(), "an operator takes back a stop");
+        let entry = Written::bare(Draft::of(Kind::ControlApplied, data.clone()));
+        // Without an entry nothing was done that could be told.
+        if self.ledger.owe(entry).await.is_ok() {
+            self.control.switches.write().lift(&order, &target);
+            self.reported(row.seq, reporting(data, unknown)).await;
+        }
+    }
+
+    /// An order that loosens and does not hold: somebody who can write the list is no operator.
+    pub(super) async fn refuse_row(self: &Arc<Self>, row: &Row, signed: &Signed, why: &Refused) {
+        let Refused { detail, message } = why;
+        self.metrics.order_refused();
+        tracing::error!(order = row.seq, subject = %row.given.subject, %detail, %message, "REFUSED: an order to take back a stop");
+        let data = Json::object([
+            ("seq", Json::from(row.seq)),
+            ("subject", Json::from(clip(&row.given.subject, 256))),
+            ("auth", Json::from(clip(&row.given.auth, 64))),
+            ("statement", Json::from(clip(&signed.statement, 4096))),
+            ("code", Json::from(detail.as_str())),
+            ("message", Json::from(clip(message, 1024))),
+        ]);
+        let entry = Written::bare(Draft::of(Kind::ControlRefused, data));
+        let done =
+            [("error", Json::from(message.as_str())), ("detail", Json::from(detail.as_str()))];
+        if self.ledger.owe(entry).await.is_ok() {
+            self.reported(row.seq, Json::object(done)).await;
+        }
+    }
+}

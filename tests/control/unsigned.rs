@@ -1,0 +1,162 @@
+//! A row in a table is nobody's word: what takes back a stop is signed by an operator, and is on the gate's own
+//! chain before it is obeyed.
+
+use serde_json::Value;
+use wicketgate::approval::Signed;
+use wicketgate::approval::order::Statement;
+use wicketgate::approval::sign::{Key, sign_bytes};
+use wicketgate::clock::SystemEntropy;
+use wicketgate::control::answer;
+use wicketgate::control::{Action, Order, Row, Target};
+use wicketgate::crypto::keys::SecretKey;
+use wicketgate::domain::time::Timestamp;
+
+use crate::agent::Agent;
+use crate::desk::{
+    Desk, agent, done, given, on_both_stores, put, put_until, refused, signed, statement,
+};
+
+on_both_stores!(
+    rows_that_no_operator_signed_take_nothing_back,
+    a_signed_order_takes_back_what_its_signer_saw_and_nothing_later,
+    what_was_stopped_and_taken_back_is_what_the_chain_says_whatever_becomes_of_list_and_keys,
+);
+
+/// Writes a row beside the office, as anybody can who may write the table; what the gate did about it.
+async fn insert(desk: &Desk, order: Order) -> Value {
+    let now = Timestamp::from_millis(jiff::Timestamp::now().as_millisecond());
+    let seq = desk.operator.put(now, &given(), &order).await.unwrap();
+    done(&answer::wait(&*desk.operator, seq, crate::waiting::PATIENCE).await.unwrap())
+}
+
+async fn last(desk: &Desk) -> Row {
+    desk.operator.last().await.unwrap().unwrap()
+}
+
+async fn asked(run: &Agent, call: &str) -> Result<(), (String, String)> {
+    let answer = run.call("work.do", call, "{}").await;
+    match &answer {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            let (code, detail) = refused(&answer);
+            Err((code.to_owned(), detail.to_owned()))
+        }
+    }
+}
+
+fn stopped() -> Result<(), (String, String)> {
+    Err(("policy.denied".into(), "control.suspended".into()))
+}
+
+/// Signed by this key and in this namespace, whatever they are.
+fn by(secret: SecretKey, namespace: &str, statement: &Statement) -> Signed {
+    let bytes = statement.bytes();
+    let signature = sign_bytes(&Key::File(secret), namespace, &bytes).unwrap();
+    Signed { statement: String::from_utf8(bytes).unwrap(), signature }
+}
+
+async fn rows_that_no_operator_signed_take_nothing_back(mut desk: Desk) {
+    let run = desk.sidecar.open().await;
+    done(&desk.order(Action::Suspend, agent()).await);
+    let row = last(&desk).await;
+    let good = || statement(&agent(), None, &row);
+    let unsigned = |statement: &Statement| Signed {
+        statement: String::from_utf8(statement.bytes()).unwrap(),
+        signature: String::new(),
+    };
+    let stranger = || SecretKey::generate(&SystemEntropy);
+    let mut other_row = good();
+    other_row.previous.digest = wicketgate::domain::digest::Digest::of(&[b"another list"]);
+    let mut not_yet = good();
+    not_yet.previous.seq = row.seq + 40;
+    let later = Timestamp::from_millis(4_000_000_000_000);
+    let altered = |change: fn(&mut Statement)| {
+        let mut other = good();
+        let Signed { signature, .. } = signed(&statement(&Target::All, None, &row));
+        change(&mut other);
+        Signed { statement: String::from_utf8(other.bytes()).unwrap(), signature }
+    };
+    let rows = [
+        (Order::Switch { action: Action::Reinstate, target: agent() }, "order.unsigned"),
+        (Order::Switch { action: Action::Reinstate, target: Target::All }, "order.unsigned"),
+        (Order::Loosen(unsigned(&good())), "order.unsigned"),
+        (
+            Order::Loosen(Signed { statement: "{}".into(), signature: "-".into() }),
+            "order.statement",
+        ),
+        (Order::Loosen(by(stranger(), "wicketgate-order", &good())), "order.signer"),
+        (Order::Loosen(by(stranger(), "wicketgate-approval", &good())), "order.namespace"),
+        (Order::Loosen(altered(|_| {})), "order.signature"),
+        (Order::Loosen(altered(|one| one.reason = "altered".into())), "order.signature"),
+        (Order::Loosen(signed(&Statement { tenant: "other".into(), ..good() })), "order.tenant"),
+        (Order::Loosen(signed(&Statement { at: later, ..good() })), "order.future"),
+        (Order::Loosen(signed(&other_row)), "order.previous"),
+        (Order::Loosen(signed(&not_yet)), "order.previous"),
+        (Order::Loosen(signed(&Statement { target: "gate".into(), ..good() })), "order.target"),
+    ];
+    let count = rows.len();
+    for (n, (order, detail)) in rows.into_iter().enumerate() {
+        let told = insert(&desk, order).await;
+        assert_eq!(told["detail"], detail, "{n}: {told}");
+        assert_eq!(asked(&run, &format!("a{n}")).await, stopped(), "{n}");
+    }
+    desk.restart().await;
+    assert_eq!(asked(&run, "b").await, stopped(), "a restart believes them no more");
+    let metrics = desk.sidecar.metrics().await;
+    assert!(metrics.contains("wicketgate_control_orders_refused_total"), "{metrics}");
+    let told =
+        insert(&desk, Order::Loosen(signed(&statement(&agent(), None, &last(&desk).await)))).await;
+    assert_eq!(told["subject"], "olga", "{told}");
+    asked(&run, "c").await.unwrap();
+    let books = desk.close().await;
+    assert_eq!(books["kinds"]["control.refused"].as_u64(), Some(count as u64), "{books}");
+}
+
+async fn a_signed_order_takes_back_what_its_signer_saw_and_nothing_later(mut desk: Desk) {
+    let run = desk.sidecar.open().await;
+    done(&desk.order(Action::Suspend, agent()).await);
+    let first = Order::Loosen(signed(&statement(&agent(), None, &last(&desk).await)));
+    insert(&desk, first.clone()).await;
+    asked(&run, "a").await.unwrap();
+    // Signed before the second stop, put on the list after it; and once more, also over a restart.
+    done(&desk.order(Action::Suspend, agent()).await);
+    for n in 0..2 {
+        insert(&desk, first.clone()).await;
+        assert_eq!(asked(&run, &format!("b{n}")).await, stopped(), "{n}");
+        desk.restart().await;
+        assert_eq!(asked(&run, &format!("c{n}")).await, stopped(), "{n}");
+    }
+    desk.close().await;
+}
+
+async fn what_was_stopped_and_taken_back_is_what_the_chain_says_whatever_becomes_of_list_and_keys(
+    mut desk: Desk,
+) {
+    let run = desk.sidecar.open().await;
+    let soon = Timestamp::from_millis(4_000_000_000_000);
+    put_until(&*desk.operator, Action::Suspend, Target::Agent("other".into()), Some(soon)).await;
+    done(&desk.order(Action::Suspend, agent()).await);
+    let lifted = Order::Loosen(signed(&statement(&agent(), None, &last(&desk).await)));
+    insert(&desk, lifted).await;
+    // From here on nobody is an operator any more.
+    desk.estate.configure(|config| config["approvals"] = serde_json::json!({}));
+    for n in 0..3 {
+        desk.restart().await;
+        asked(&run, &format!("a{n}")).await.unwrap();
+    }
+    let seq = put(&*desk.operator, Action::Suspend, agent()).await;
+    done(&answer::wait(&*desk.operator, seq, crate::waiting::PATIENCE).await.unwrap());
+    // Whoever owns the table has the stop lapse, and it stands all the same.
+    desk.sidecar.kill();
+    desk.lapse(seq).await;
+    for n in 0..3 {
+        desk.sidecar.kill();
+        desk.sidecar = desk.estate.serve().await;
+        assert_eq!(asked(&run, &format!("b{n}")).await, stopped(), "{n}");
+    }
+    let order = Order::Switch { action: Action::Kill, target: Target::Agent("nobody".into()) };
+    insert(&desk, order).await;
+    let late = Order::Loosen(signed(&statement(&agent(), None, &last(&desk).await)));
+    assert_eq!(insert(&desk, late).await["detail"], "order.none");
+    desk.close().await;
+}
