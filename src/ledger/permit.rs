@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::domain::call::ToolCall;
-use crate::domain::decision::{Course, Obligation, Reason, Verdict};
+use crate::domain::decision::{Alarm, Course, Obligation, Reason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq, ToolName};
 use crate::domain::outcome::{Ended, Observed, Outcome, SIMULATED};
@@ -243,13 +243,21 @@ impl Pledged {
 pub struct Refusal {
     call: CallId,
     reasons: Vec<Reason>,
+    alarm: Option<Alarm>,
     receipt: Receipt,
 }
 
 impl Refusal {
     pub(super) fn mint(judged: Judged, receipt: Receipt) -> Self {
         let (prepared, decision) = judged.into_parts();
-        Self { call: prepared.call().id().clone(), reasons: decision.reasons, receipt }
+        let (call, alarm) = (prepared.call().id().clone(), decision.alarm);
+        Self { call, reasons: decision.reasons, alarm, receipt }
+    }
+
+    /// What the gate itself found in the call; not for whoever asked.
+    #[must_use]
+    pub const fn alarm(&self) -> Option<Alarm> {
+        self.alarm
     }
 
     /// The call.
@@ -258,7 +266,7 @@ impl Refusal {
         &self.call
     }
 
-    /// Why.
+    /// Why, as its agent is told.
     #[must_use]
     pub fn reasons(&self) -> &[Reason] {
         &self.reasons
@@ -374,7 +382,7 @@ pub struct Recalled {
 /// How far a recalled call got.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RecalledState {
-    /// Denied.
+    /// Denied, for these reasons as the agent is told them.
     Denied(Vec<Reason>),
     /// Waiting, until this instant.
     Held(Vec<Reason>, Timestamp),
