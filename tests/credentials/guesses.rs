@@ -1,12 +1,15 @@
 //! Guesses at a credential of the gate: no answer says how good one was, and the first that is right ends the guessing.
 
+use std::collections::BTreeMap;
+
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;
-use proptest::strategy::ValueTree as _;
+use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use tonic::Status;
+use tonic_types::StatusExt as _;
 
 use crate::agent::{Agent, Receipts, Refused};
 use crate::encodings;
@@ -49,7 +52,7 @@ async fn holding(secrets: &[String], limits: Value, operators: Value) -> Estate 
     });
     std::fs::write(estate.path("bundle/agent/main.rego"), RULES).unwrap();
     let sign = ["policy", "sign", "bundle", "--key", "policy", "--name", "command"];
-    estate.run(&[&sign[..], &["--version", "1.0.1"]].concat());
+    estate.run(&[&sign[..], &["--version", "1.0.0"]].concat());
     let config = std::fs::read_to_string(estate.path("wicketgate.yaml")).unwrap();
     let mut config: Value = serde_json::from_str(&config).unwrap();
     config["limits"] = limits;
@@ -73,9 +76,12 @@ fn shape(answer: Result<String, Status>, asked: &str) -> String {
     let text = match answer {
         Ok(text) => format!("ok {text}"),
         Err(status) => {
-            let details = String::from_utf8_lossy(status.details()).into_owned();
             let kept = status.metadata().keys().map(|key| format!("{key:?}")).collect::<Vec<_>>();
-            format!("{:?} {} {kept:?} {details}", status.code(), status.message())
+            let info = status.get_details_error_info().unwrap();
+            let told: BTreeMap<_, _> = info.metadata.iter().collect();
+            let after = status.get_details_retry_info();
+            let (code, said, reason) = (status.code(), status.message(), info.reason);
+            format!("{code:?} {said} {kept:?} {reason} {told:?} {after:?}")
         }
     };
     let text = text.replace(asked, "ASKED");
@@ -107,7 +113,7 @@ async fn an_answer_to_how_a_credential_begins_is_that_to_what_is_none() {
                     let asked = format!("{before}{guess}{after}");
                     async move {
                         let answer = agent.raw("asks", &id, text(&asked).as_bytes()).await;
-                        shape(answer, guess).replace(&id, "CALL")
+                        shape(answer, &asked).replace(&id, "CALL")
                     }
                 });
                 let [one, two] = answers;

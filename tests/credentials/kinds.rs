@@ -44,7 +44,7 @@ fn question(text: &str) -> Value {
 }
 
 /// Whether this JSON holds that text, in a string, in the name of a member, or in JSON that is a string.
-fn tells(value: &Value, text: &str) -> bool {
+pub fn tells(value: &Value, text: &str) -> bool {
     match value {
         Value::String(own) => {
             own.contains(text) || serde_json::from_str(own).is_ok_and(|inner| tells(&inner, text))
