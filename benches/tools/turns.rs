@@ -44,7 +44,7 @@ impl Desk {
 
     /// Has these tools and no others from now on.
     pub async fn tools(&self, bindings: Vec<Binding>) {
-        let toolbox = Toolbox::build(bindings, &Upstreams::new(&[])).unwrap();
+        let toolbox = Toolbox::build(bindings, &Upstreams::new(&[]), Vec::new()).unwrap();
         self.gate.road.change(Change { engine: None, toolbox, callers: None }).await.unwrap();
     }
 

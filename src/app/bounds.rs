@@ -27,6 +27,7 @@ pub(super) async fn bounds(checked: &Checked) -> Result<Bounds, Error> {
         pools,
         rate: per_second.map(|per_second| Rate { per_second, burst }),
         denials_max: limits.denials_max,
+        alarm_rest: limits.alarm_rest_seconds.map(Duration::from_secs),
         tool_denials_max: limits.tool_denials_max,
         ordered: checked.ordered.clone(),
         ordered_wait: Duration::from_millis(limits.ordered_wait_ms),

@@ -53,6 +53,9 @@ pub fn input(
         let code = [reason.code.as_str(), &reason.detail].join("/");
         return Err(refused(format!("{code}: {} ({})", reason.message, reason.rule)));
     }
+    if let Some(alarm) = prepared.alarm() {
+        return Err(refused(alarm.reason().message));
+    }
     let Some(tool) = prepared.tool() else { return Err(refused("no such tool".to_owned())) };
     let now = SystemClock::new().now();
     let agent = AgentFacts {

@@ -7,7 +7,10 @@ use serde_json::Value;
 use super::Stage;
 use crate::catalog::drift::Drift;
 use crate::catalog::lock;
+use crate::catalog::secret::Secret;
 use crate::config::{self, Config};
+use crate::domain::token;
+use crate::identity::callers::read_token;
 use crate::replay::props;
 use crate::tool::mcp::{Upstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
@@ -40,9 +43,20 @@ pub(super) fn open_after(config: &Config, before: &Upstreams) -> Result<Tools, V
     bound.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let upstreams = Upstreams::following(before, &bound.servers);
     upstreams.places().resize(config.limits.sandboxes_max, config.agents.len());
-    let toolbox = Toolbox::build(bound.bindings, &upstreams)
+    let toolbox = Toolbox::build(bound.bindings, &upstreams, own(config))
         .map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     Ok(Tools { toolbox, upstreams })
+}
+
+/// What callers and operators of this gate show it, as far as it is not known by itself (`domain::token`). What is
+/// wrong with a file is said where it is read to know somebody by.
+fn own(config: &Config) -> Vec<Secret> {
+    let callers = config.agents.iter().flat_map(|agent| &agent.callers);
+    let callers = callers.filter_map(|caller| caller.token_file.as_deref());
+    let operators = config.operators.iter().filter_map(|member| member.token_file.as_deref());
+    let tokens = callers.chain(operators).filter_map(|file| read_token(file).ok());
+    let unknown = tokens.filter(|shown| token::parse(shown).is_none());
+    unknown.filter_map(|shown| Secret::parse(&shown).ok()).collect()
 }
 
 /// Looks at what the tools reach, all at the same time, and says what must not be used.

@@ -2,20 +2,26 @@
 
 use std::path::PathBuf;
 
-use super::{Exit, complain, say, write_new};
+use super::{Exit, complain, create, say, write_new};
 use crate::clock::SystemEntropy;
 use crate::crypto::keys::SecretKey;
+use crate::domain::token::Family;
+use crate::identity::token::mint;
 
-/// Make an ed25519 key pair.
+/// Make an ed25519 key pair, or a token.
 ///
 /// Writes the secret key (PKCS#8 PEM, mode 0600) to PATH and the public key (SPKI PEM) to PATH.pub,
-/// and prints the key id: the SHA-256 of the raw public key. Existing files are never replaced.
+/// and prints the key id: the SHA-256 of the raw public key. With `--token`, writes a token for one agent or
+/// one operator to PATH (mode 0600) instead. Existing files are never replaced.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  wicketgate keygen --out keys/manifest.pem\n  wicketgate keygen --out keys/policy.pem --json"
+    after_help = "Examples:\n  wicketgate keygen --out keys/manifest.pem\n  wicketgate keygen --out keys/policy.pem --json\n  wicketgate keygen --token operator --out tokens/anna.token"
 )]
 pub struct Args {
-    /// Where the secret key goes; the public key goes to PATH.pub.
+    /// Make a token for one of these: the `token_file` of a caller in `agents`, or of one of `operators`.
+    #[arg(long, value_enum, value_name = "FOR")]
+    token: Option<Bearer>,
+    /// Where the secret key goes, or the token; the public key goes to PATH.pub.
     #[arg(long, value_name = "PATH")]
     out: PathBuf,
     /// Print one JSON object.
@@ -23,8 +29,29 @@ pub struct Args {
     json: bool,
 }
 
-/// Makes the two files.
+/// Who shows a token.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Bearer {
+    /// An agent, to be known as that agent.
+    Agent,
+    /// An operator, to do what that operator may.
+    Operator,
+}
+
+impl Bearer {
+    const fn family(self) -> Family {
+        match self {
+            Self::Agent => Family::Agent,
+            Self::Operator => Family::Operator,
+        }
+    }
+}
+
+/// Makes the files.
 pub fn run(args: &Args) -> Exit {
+    if let Some(bearer) = args.token {
+        return make_token(args, bearer.family());
+    }
     let mut public = args.out.clone().into_os_string();
     public.push(".pub");
     let public = PathBuf::from(public);
@@ -47,6 +74,19 @@ pub fn run(args: &Args) -> Exit {
         say(format!("secret key  {}", args.out.display()));
         say(format!("public key  {}", public.display()));
         say(format!("key id      {}", key.public().id()));
+    }
+    Exit::Ok
+}
+
+fn make_token(args: &Args, family: Family) -> Exit {
+    let ((token, _), path) = (mint(family, &SystemEntropy), args.out.display().to_string());
+    if let Err(error) = create(&args.out, token.as_bytes(), 0o600) {
+        complain(format!("{path}: {error}"));
+        return Exit::Invalid;
+    }
+    match args.json {
+        true => say(serde_json::json!({"token": path, "for": family.as_str()}).to_string()),
+        false => say(format!("token       {path}")),
     }
     Exit::Ok
 }

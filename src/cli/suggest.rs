@@ -172,8 +172,11 @@ fn spoke_against(decided: &Entry) -> Option<String> {
     let reasons = decided.draft.data.get("reasons").and_then(Json::as_array).unwrap_or_default();
     let enforced = decided.draft.data.get("enforced").and_then(Json::as_bool) != Some(false);
     let spoke = reasons.iter().find(|reason| {
-        let detail = reason.get("detail").and_then(Json::as_str);
-        enforced || detail != Some("no_allow")
+        // The rule is the library's alone: a layer may name its own reason as it likes.
+        let text = |name| reason.get(name).and_then(Json::as_str);
+        let nobody =
+            text("rule") == Some("wicketgate.decision") && text("detail") == Some("no_allow");
+        enforced || !nobody
     })?;
     Some(spoke.get("rule").and_then(Json::as_str).unwrap_or_default().to_owned())
 }

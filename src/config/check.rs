@@ -13,6 +13,7 @@ use super::Problem;
 use super::tls::Tls;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::private;
+use crate::domain::token::Family;
 use crate::identity::callers::{self, CallerConfig, Form};
 use crate::ledger::fleet::POOL;
 use crate::ledger::postgres::unprotected;
@@ -265,7 +266,7 @@ impl Check<'_> {
                 let form = callers::form(&caller, default.as_deref());
                 let form = form.and_then(|form| {
                     match &form {
-                        Form::Token(path) => drop(callers::read_token(path)?),
+                        Form::Token(path) => drop(callers::read_token_of(Family::Agent, path)?),
                         Form::Certified(_) if !tls => {
                             return Err("without `listen.tls` nobody shows a certificate".into());
                         }

@@ -245,8 +245,10 @@ pub struct Limits {
     pub requests_per_second: Option<u64>,
     /// Requests one caller may make at once.
     pub burst: u64,
-    /// Denials of one run within a minute after which it is suspended.
+    /// Denials of one caller within a minute after which a run with one more is suspended, and no other is opened.
     pub denials_max: Option<u64>,
+    /// Seconds a caller may begin nothing after a call whose arguments hold a credential of the gate.
+    pub alarm_rest_seconds: Option<u64>,
     /// Denials of one tool in one run after which the run may not call it any more.
     pub tool_denials_max: Option<u64>,
     /// Milliseconds a call of an ordered run waits for the one before it.

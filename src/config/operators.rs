@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::tls::Tls;
-use crate::identity::callers::read_token;
+use crate::domain::token::Family;
+use crate::identity::callers::read_token_of;
 use crate::operator::staff::{Member, Role};
 use crate::serve::operator::Settings;
 
@@ -157,7 +158,8 @@ pub(super) fn check(value: &Value) -> Vec<(String, String)> {
             let message = format!("subject `{}` is there twice", member.subject);
             wrong.push((format!("/operators/{i}/subject"), message));
         }
-        if let Some(Err(message)) = member.token_file.as_deref().map(read_token) {
+        let read = member.token_file.as_deref().map(|file| read_token_of(Family::Operator, file));
+        if let Some(Err(message)) = read {
             wrong.push((format!("/operators/{i}/token_file"), message));
         }
         if member.token_file.is_some() == member.certificate.is_some() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::canonical;
 use super::id::{CallId, RunId, ToolName};
 use super::json::{self, Json, Limits};
+use super::token;
 
 /// How the caller proved who it is, as every entry records it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -86,7 +87,8 @@ pub struct Asking {
 }
 
 impl ToolCall {
-    /// Reads tool name and arguments strictly and fixes the bytes that are judged, run and hashed.
+    /// Reads tool name and arguments strictly and fixes the bytes that are judged, run and hashed. There is no
+    /// call that holds a token of a gate: none can be judged, recorded or run.
     ///
     /// # Errors
     /// What is wrong with the text, as a stable detail code.
@@ -101,8 +103,14 @@ impl ToolCall {
             let message = "arguments are a JSON object".into();
             return Err(json::Error { code: "arguments.type", message, offset: 0 });
         }
-        let canonical = canonical::bytes(&args).into();
+        let canonical: Arc<[u8]> = canonical::bytes(&args).into();
         let Asking { run, id, after, auth, traceparent } = asking;
+        let named = [id.as_str(), tool.as_str()].into_iter().any(token::holds);
+        if named || token::stands_in(&args, &canonical) {
+            let message =
+                "the call holds a token of a gate, and tokens go into no tool: leave it out";
+            return Err(json::Error { code: "call.token", message: message.into(), offset: 0 });
+        }
         Ok(Self { run, id, tool, args: Arc::new(args), canonical, after, auth, traceparent })
     }
 

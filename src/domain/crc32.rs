@@ -1,4 +1,4 @@
-//! The checksum of zip and gzip.
+//! The checksum of zip, of gzip and of tokens.
 
 /// CRC-32 as zip and gzip have it (reflected 0xEDB88320). It finds accidents, and nobody who means harm.
 #[must_use]

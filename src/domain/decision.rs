@@ -46,6 +46,71 @@ impl Reason {
         let (code, message) = (Code::EffectRefused, message.into());
         Self { code, detail: detail.into(), message, rule: rule.into() }
     }
+
+    /// What the composition library says where no rule allows the call: the most ordinary denial.
+    #[must_use]
+    pub fn no_allow() -> Self {
+        Self {
+            code: Code::PolicyDenied,
+            detail: "no_allow".into(),
+            message: "no rule allows this call".into(),
+            rule: "wicketgate.decision".into(),
+        }
+    }
+}
+
+/// What the gate itself found in a call. Entries say it; whoever asked is told an ordinary denial, for any
+/// other answer would tell a guess from the thing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Alarm {
+    /// The arguments hold a credential of this gate: they are not stored.
+    Credential,
+}
+
+impl Alarm {
+    /// The word in entries: `credential`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Credential => "credential",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        (text == Self::Credential.as_str()).then_some(Self::Credential)
+    }
+
+    /// Why the call is refused, for the ledger.
+    #[must_use]
+    pub fn reason(self) -> Reason {
+        match self {
+            Self::Credential => {
+                let why = "the arguments hold a credential of this gate";
+                Reason::effect_refused("firewall", "firewall.credential", why)
+            }
+        }
+    }
+
+    /// The reasons that are recorded of a call, of those that its agent is told.
+    #[must_use]
+    pub fn recorded(self, told: &[Reason]) -> Vec<Reason> {
+        let ordinary = Reason::no_allow();
+        let others = told.iter().filter(|reason| **reason != ordinary).cloned();
+        std::iter::once(self.reason()).chain(others).collect()
+    }
+
+    /// The reasons that its agent is told of a call, of those that are recorded.
+    #[must_use]
+    pub fn told(self, mut recorded: Vec<Reason>) -> Vec<Reason> {
+        let own = self.reason();
+        recorded.retain(|reason| *reason != own);
+        if recorded.is_empty() {
+            recorded.push(Reason::no_allow());
+        }
+        recorded
+    }
 }
 
 /// What must also happen because the call was allowed.
@@ -113,6 +178,8 @@ pub struct Decision {
     pub engine: String,
     /// Canonical bytes the policy saw; absent when an earlier layer refused.
     pub input: Option<Vec<u8>>,
+    /// What the gate itself found in the call. Never set by a policy.
+    pub alarm: Option<Alarm>,
     /// How long a held call waits, when held.
     pub hold: Option<std::time::Duration>,
 }
@@ -125,6 +192,22 @@ impl Decision {
             (Verdict::Allow, _) | (_, false) => Course::Run,
             (Verdict::Deny, true) => Course::Refuse,
             (Verdict::RequireApproval, true) => Course::Wait,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_comes_back_from_what_is_recorded() {
+        let limit = Reason { code: Code::LimitExceeded, ..Reason::no_allow() };
+        let refused = Reason::effect_refused("tool.file", "file.path", "no");
+        for told in [vec![Reason::no_allow()], vec![limit.clone()], vec![limit, refused]] {
+            let recorded = Alarm::Credential.recorded(&told);
+            assert_eq!(recorded.first(), Some(&Alarm::Credential.reason()));
+            assert_eq!(Alarm::Credential.told(recorded), told);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::ToolCall;
-use super::decision::Reason;
+use super::decision::{Alarm, Reason};
 use super::digest::Digest;
 use super::effect::Effect;
 use super::id::ToolName;
@@ -60,6 +60,7 @@ pub struct Prepared {
     refusals: Vec<Reason>,
     hold: Option<Hold>,
     pre_image: Option<Vec<u8>>,
+    alarm: Option<Alarm>,
 }
 
 impl Prepared {
@@ -79,6 +80,7 @@ impl Prepared {
             refusals: Vec::new(),
             hold: Some(hold),
             pre_image: None,
+            alarm: None,
         }
     }
 
@@ -88,7 +90,7 @@ impl Prepared {
         self
     }
 
-    /// A call that could not be prepared, and why. `refusals` is not empty.
+    /// A call that could not be prepared, and why. `refusals` is not empty, unless the call is alarming.
     pub(crate) fn refused(
         call: ToolCall,
         tool: Option<Arc<ToolFacts>>,
@@ -102,7 +104,14 @@ impl Prepared {
             refusals,
             hold: None,
             pre_image: None,
+            alarm: None,
         }
+    }
+
+    /// The same, in which the gate found this.
+    pub(crate) fn alarming(mut self, alarm: Alarm) -> Self {
+        self.alarm = Some(alarm);
+        self
     }
 
     /// The call.
@@ -135,6 +144,12 @@ impl Prepared {
         &self.refusals
     }
 
+    /// What the gate itself found in the call, which its agent is not told.
+    #[must_use]
+    pub const fn alarm(&self) -> Option<Alarm> {
+        self.alarm
+    }
+
     /// What it takes to undo the call, canonical JSON, if it is one that keeps it (tier T1).
     #[must_use]
     pub fn pre_image(&self) -> Option<&[u8]> {
@@ -144,7 +159,7 @@ impl Prepared {
     /// Whether an executor could run it: prepared, with nothing against it.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.hold.is_some() && self.refusals.is_empty()
+        self.hold.is_some() && self.refusals.is_empty() && self.alarm.is_none()
     }
 
     /// The private hold, for the executor that made it.

@@ -5,9 +5,12 @@ use super::run::Run;
 use super::{CallRequest, Road};
 use crate::clock::random16;
 use crate::domain::call::{Asking, ToolCall};
+use crate::domain::canonical;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::CallId;
+use crate::domain::json::Json;
+use crate::domain::token;
 use crate::telemetry::trace;
 use std::sync::Arc;
 
@@ -40,4 +43,13 @@ impl Road {
         ToolCall::parse(asking, &request.tool, &request.arguments)
             .map_err(|e| malformed(e.code, e.to_string()))
     }
+}
+
+/// Refuses what an agent says of itself if it holds a token of a gate: it would be recorded.
+pub(super) fn no_token(claims: &Json) -> Result<(), Fault> {
+    if token::stands_in(claims, &canonical::bytes(claims)) {
+        let message = "what the run is opened with holds a token of a gate: leave it out";
+        return Err(Fault::new(Code::RequestMalformed, message).detail("run.token"));
+    }
+    Ok(())
 }

@@ -1,11 +1,10 @@
 //! What stands before the books: how fast a caller may ask, what runs and pools have left, whose turn
 //! it is. Everything here refuses before an intent is written, or makes the intent a denial.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use super::answer::{Answer, Fault};
@@ -13,7 +12,6 @@ use super::run::{Run, State};
 use super::undecided::Undecided;
 use super::{Road, Trip};
 use crate::clock::{Clock, Entropy};
-use crate::domain::call::Auth;
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, ToolName};
@@ -22,7 +20,7 @@ use crate::domain::outcome::{Ended, Observed, Outcome};
 use crate::ledger;
 use crate::ledger::drafts::Written;
 use crate::ledger::entry::{Draft, Kind};
-use crate::limits::bucket::{Bucket, Rate};
+use crate::limits::bucket::Rate;
 use crate::limits::pool::{Pool, Pools};
 use crate::limits::quota::{self, Quota, Refused, Reserved, Wanted};
 use crate::limits::shares;
@@ -42,8 +40,11 @@ pub struct Bounds {
     pub store: Option<Arc<dyn Pools>>,
     /// How fast one caller may ask, all its runs together.
     pub rate: Option<Rate>,
-    /// Denials of one run within a minute after which it is suspended.
+    /// Denials of one caller within a minute after which a run with one more is suspended, and no other is opened.
     pub denials_max: Option<u64>,
+    /// How long a caller may begin nothing after a call whose arguments hold a credential of the gate; without it
+    /// such a call is denied, and suspends nobody.
+    pub alarm_rest: Option<Duration>,
     /// Denials of one tool in one run after which the run may not call it any more.
     pub tool_denials_max: Option<u64>,
     /// Agents of whose runs one call at a time is walked.
@@ -61,6 +62,7 @@ impl Default for Bounds {
             store: None,
             rate: None,
             denials_max: None,
+            alarm_rest: None,
             tool_denials_max: None,
             ordered: BTreeSet::new(),
             ordered_wait: Duration::from_secs(30),
@@ -69,15 +71,10 @@ impl Default for Bounds {
     }
 }
 
-/// One caller: agent, way of proof, uid, token and who holds the certificate.
-type CallerKey = (String, String, Option<u32>, Option<String>, Option<String>);
-
 /// What the gate has to give.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     quota: Option<Arc<Quota>>,
-    /// Callers are configured, so there are few.
-    callers: Mutex<BTreeMap<CallerKey, Bucket>>,
 }
 
 impl Budget {
@@ -86,7 +83,7 @@ impl Budget {
             let (store, clock) = (Arc::clone(store), Arc::clone(clock));
             Quota::new(bounds.pools.clone(), store, clock, entropy)
         });
-        Self { quota, callers: Mutex::default() }
+        Self { quota }
     }
 
     /// How long any call takes at most, where a pool wants to know.
@@ -184,10 +181,11 @@ pub(super) fn line_up(state: &mut State) -> InTurn {
     InTurn { before: state.last_in_line.replace(next), after }
 }
 
-/// Refuses what is asked of a run that is suspended for its denials (`own`), or below one that is.
+/// Refuses what is asked of a run that is suspended (`own`), or below one that is.
 pub(super) fn not_suspended(run: &Run, own: bool) -> Result<(), Fault> {
     if own || run.suspended_above() {
-        let message = "the run is suspended: too many of its calls were denied";
+        // WHY: not what for. Who tries credentials is not to learn that this was one.
+        let message = "the run is suspended: ask an operator to reinstate it";
         return Err(Fault::new(Code::LimitExceeded, message).detail("limit.suspended"));
     }
     Ok(())
@@ -218,25 +216,6 @@ fn overloaded(message: &str) -> Fault {
 }
 
 impl Road {
-    /// Lets the caller ask, or tells it when it may.
-    pub(super) fn pace(&self, agent: &str, auth: &Auth) -> Result<(), Fault> {
-        let Some(rate) = self.settings.bounds.rate else { return Ok(()) };
-        let (method, uid, token, holder) = auth.identity();
-        let [token, holder] = [token, holder].map(|text| text.map(str::to_owned));
-        let key = (agent.to_owned(), method.to_owned(), uid, token, holder);
-        let now = self.clock.monotonic();
-        let taken = {
-            let mut callers = self.budget.callers.lock();
-            callers.entry(key).or_insert_with(Bucket::full).take(rate, now)
-        };
-        taken.map_err(|wait| {
-            let message = format!("more than {} requests per second", rate.per_second);
-            let mut fault = Fault::new(Code::Overloaded, message).detail("limit.rate");
-            fault.retry_after = Some(wait);
-            fault
-        })
-    }
-
     /// Sets aside what the call costs its run and the pools. What they have against it becomes part of
     /// its decision.
     ///
@@ -318,13 +297,17 @@ impl Road {
     }
 
     /// A call was denied. After too many of one tool the run may not call that any more, after too many
-    /// within a minute the run is suspended; both are recorded.
+    /// of its caller within a minute the run is suspended; both are recorded.
     pub(super) fn denied(&self, run: &Run, tool: &ToolName) {
         self.denied_tool(run, tool);
         let Some(most) = self.settings.bounds.denials_max else { return };
         {
+            let now = self.clock.monotonic();
+            let of_all = self.callers.denied(run, most, now);
             let mut state = run.state.lock();
-            if !state.usage.denied_at(most, self.clock.monotonic()) || state.suspended {
+            // Its own denials are those that a restart remembers.
+            let of_run = state.usage.denied_at(most, now);
+            if !(of_all || of_run) || state.suspended {
                 return;
             }
             state.suspended = true;
@@ -351,12 +334,12 @@ impl Road {
         }
     }
 
-    fn record_suspension(&self, name: String) {
+    pub(super) fn record_suspension(&self, name: String) {
         let (ledger, written) = (self.ledger.clone(), suspended(name));
         self.tasks.spawn(async move { drop(ledger.owe(written).await) });
     }
 
-    /// Lets a run that was suspended for its denials go on. False if it was not.
+    /// Lets a run that was suspended go on. False if it was not.
     pub fn reinstate(&self, run: &Run) -> bool {
         let mut state = run.state.lock();
         state.denied_tools.clear();

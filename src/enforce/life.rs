@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::amend::Basis;
 use super::answer::Fault;
 use super::budget::Budget;
+use super::callers::Callers;
 use super::canary::Trust;
 use super::control::Control;
 use super::docket::Docket;
@@ -57,6 +58,7 @@ impl Road {
             posture: Postures::default(),
             salt: random32(&*entropy),
             budget: Budget::new(&settings.bounds, &clock, &*entropy),
+            callers: Callers::default(),
             settings,
             ledger,
             toolbox: ArcSwap::from_pointee(toolbox),

@@ -55,6 +55,7 @@ use crate::tool::toolbox::{self, Toolbox};
 use crate::tool::{self, Cancel, ToolExecutor};
 use agents::Agents;
 use budget::{Budget, InTurn, Spending, went};
+use callers::Callers;
 use condition::Condition;
 use control::Control;
 use docket::Docket;
@@ -72,6 +73,7 @@ mod approve;
 mod asked;
 mod batch;
 mod budget;
+mod callers;
 mod canary;
 mod cancel;
 mod condition;
@@ -153,6 +155,7 @@ pub struct Road {
     /// What agents found of ways past the gate.
     posture: posture::Postures,
     budget: Budget,
+    callers: Callers,
     slots: Arc<Shares>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -258,6 +261,7 @@ impl Road {
         call: ToolCall,
         slot: Option<shares::Place>,
     ) -> Result<Entered, Fault> {
+        self.may_go_on(run, &call)?;
         self.may_ask(run, &call)?;
         let condition = self.condition_of(run, call.tool(), &self.toolbox.load());
         // What the gate is not fit to decide it does not answer from a recording either.
@@ -303,7 +307,7 @@ impl Road {
     async fn walk(self: &Arc<Self>, mut trip: Trip, caller: &watch::Sender<Option<Answer>>) {
         let (run, span, cancel) = (Arc::clone(&trip.run), trip.span.clone(), trip.cancel.clone());
         let (id, tool) = (trip.call.id().clone(), trip.call.tool().clone());
-        let held = trip.resumed.take();
+        let (held, own) = (trip.resumed.take(), trip.asked_by.is_none());
         let (held, told) = held.map(|Held { resumed, ends, tell }| ((resumed, ends), tell)).unzip();
         let again = told.is_some();
         let (committed, executor, spending) = match self.decide(trip, held).await {
@@ -350,7 +354,7 @@ impl Road {
             }
             Ok(Committed::Refusal(refusal)) => {
                 run.left(&id, Place::Booked, Went::NotRun);
-                self.denied(&run, &tool);
+                self.turned_down(&run, (&id, &tool), refusal.alarm(), own);
                 caller.send_replace(Some(Err(Fault::from(&refusal))));
             }
             Ok(Committed::Held(held)) => {

@@ -13,7 +13,7 @@ use super::delegate::{Below, Proof};
 use super::implicit::Thread;
 use super::keeping::REPLAY;
 use super::run::{Run, State};
-use super::{ParentClaim, Road, delegate};
+use super::{ParentClaim, Road, asked, delegate};
 use crate::clock::random16;
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
@@ -30,7 +30,7 @@ use crate::ledger::drafts::{self, Written, clip};
 use crate::ledger::entry::{Draft, Kind};
 use crate::ledger::permit::Receipt;
 use crate::ledger::{self};
-use crate::limits::shares;
+use crate::limits::{Usage, shares};
 use crate::policy::input::{AgentFacts, delegation_json};
 use crate::telemetry::trace;
 
@@ -258,6 +258,7 @@ impl Road {
             ordered: self.settings.bounds.ordered.contains(&manifest.name),
             thread: handle.thread(),
             state: Mutex::new(State {
+                usage: Usage::default().among(self.callers.calls(&manifest.name, &caller.auth)),
                 touched: self.clock.monotonic(),
                 place: Some(place),
                 ..State::default()
@@ -297,6 +298,7 @@ impl Road {
         if let Some(condition) = self.condition() {
             return Err(condition.fault());
         }
+        self.may_begin(&caller.manifest.name, &caller.auth)?;
         let agents = self.agents.load().count();
         let Some(place) = self.places.take(agents, &caller.manifest.name) else {
             let mut fault = Fault::new(Code::Overloaded, "too many runs are open");
@@ -315,6 +317,7 @@ impl Road {
             let message = format!("at most {most} labels of {name} and {value} bytes");
             return Err(Fault::new(Code::RequestMalformed, message).detail("run.labels"));
         }
+        asked::no_token(&claims(opening))?;
         Ok(place)
     }
 

@@ -107,7 +107,9 @@ impl Road {
         state.held_tools = held.map(|(call, tool)| (call.clone(), tool.clone())).collect();
         state.taken_up = state.held_tools.clone();
         state.usage = std::mem::take(&mut state.usage).after(past.errors_in_row, spent);
+        let calls = self.callers.calls(&run.manifest.name, &run.auth);
         state.usage = std::mem::take(&mut state.usage).having_delegated(past.delegated.calls);
+        state.usage = std::mem::take(&mut state.usage).among(calls);
         let granted = past.denied.iter().filter(|(tool, _)| run.grants.get(tool).is_some());
         state.denied_tools = granted.map(|(tool, times)| (tool.clone(), *times)).collect();
         if let Some(most) = bounds.denials_max {
@@ -118,6 +120,10 @@ impl Road {
                 state.suspended |= state.usage.denied_at(most, Duration::from_millis(since));
             }
             state.usage.forget_denials();
+        }
+        if let Some(at) = past.alarmed {
+            let suspended = self.remember_alarm(run, at);
+            run.state.get_mut().suspended |= suspended;
         }
     }
 

@@ -18,6 +18,7 @@ use crate::crypto::private;
 use crate::domain::call::Auth;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
+use crate::domain::token::{self, Family};
 
 /// Least characters of a token.
 pub const TOKEN_CHARS_MIN: usize = 32;
@@ -156,7 +157,7 @@ impl Callers {
                 self.certified.insert(name, Arc::clone(manifest));
             }
             Form::Token(path) => {
-                let token = read_token(&path)?;
+                let token = read_token_of(Family::Agent, &path)?;
                 let sha256 = Digest::of(&[token.as_bytes()]);
                 if self.tokens.iter().any(|other| other.sha256 == sha256) {
                     return Err(format!("the token in `{}` is mapped twice", path.display()));
@@ -331,5 +332,28 @@ pub fn read_token(path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
             path.display()
         ));
     }
+    if token::family(token).is_some() && token::parse(token).is_none() {
+        return Err(format!(
+            "the token in `{}` begins as one that wicketgate made, and its checksum is wrong: copy it whole",
+            path.display()
+        ));
+    }
     Ok(zeroize::Zeroizing::new(token.to_owned()))
+}
+
+/// As [`read_token`], for a token that lets its bearer do this: one that was made for something else is refused.
+///
+/// # Errors
+/// As [`read_token`].
+pub fn read_token_of(family: Family, path: &Path) -> Result<zeroize::Zeroizing<String>, String> {
+    let token = read_token(path)?;
+    match token::family(&token).filter(|other| *other != family) {
+        None => Ok(token),
+        Some(other) => Err(format!(
+            "the token in `{}` is one of kind `{other}`: make one with `wicketgate keygen --token {family} --out FILE`",
+            path.display(),
+            other = other.as_str(),
+            family = family.as_str(),
+        )),
+    }
 }

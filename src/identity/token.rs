@@ -1,12 +1,11 @@
-//! Run tokens: 256 random bits the agent keeps, of which we keep only a keyed hash.
+//! Tokens as they are made, and run tokens as they are found: 256 random bits the agent keeps, of which we keep
+//! only a keyed hash.
 
 use std::fmt;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
@@ -15,9 +14,14 @@ use crate::clock::{Entropy, random16, random32};
 use crate::domain::call::ToolCall;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
+use crate::domain::token::{self, Family};
 
-/// What every run token begins with, so that scanners find a leaked one.
-pub const PREFIX: &str = "wgr_";
+/// A fresh token, and the bits in it.
+#[must_use]
+pub fn mint(family: Family, entropy: &dyn Entropy) -> (String, zeroize::Zeroizing<[u8; 32]>) {
+    let bits = zeroize::Zeroizing::new(random32(entropy));
+    (token::write(family, &bits), bits)
+}
 
 /// Makes run tokens and the keyed hashes they are found by.
 pub struct RunTokens {
@@ -60,11 +64,10 @@ impl RunTokens {
         Ok(Self { key })
     }
 
-    /// A fresh token (`wgr_` and 256 bits in base64url) and the hash to keep of it.
+    /// A fresh token and the hash to keep of it.
     #[must_use]
     pub fn issue(&self, entropy: &dyn Entropy) -> (String, Digest) {
-        let secret = zeroize::Zeroizing::new(random32(entropy));
-        let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret.as_slice()));
+        let (token, secret) = mint(Family::Run, entropy);
         let hash = self.keyed(b"wicketgate/run-token/1\0", secret.as_slice());
         (token, hash)
     }
@@ -72,8 +75,8 @@ impl RunTokens {
     /// The hash this token is found by; `None` if it is no run token at all.
     #[must_use]
     pub fn hash(&self, token: &str) -> Option<Digest> {
-        let secret = URL_SAFE_NO_PAD.decode(token.strip_prefix(PREFIX)?).ok()?;
-        (secret.len() == 32).then(|| self.keyed(b"wicketgate/run-token/1\0", &secret))
+        let (family, secret) = token::parse(token)?;
+        (family == Family::Run).then(|| self.keyed(b"wicketgate/run-token/1\0", secret.as_slice()))
     }
 
     /// 16 hex digits that tell one credential from another in entries, and say nothing about it.
@@ -163,7 +166,7 @@ mod tests {
     fn a_token_is_found_by_its_hash_and_only_under_its_key() {
         let tokens = RunTokens::new([7; 32]);
         let (token, hash) = tokens.issue(&SystemEntropy);
-        assert_eq!(token.len(), 4 + 43);
+        assert_eq!(token::parse(&token).unwrap().0, Family::Run);
         assert_eq!(tokens.hash(&token), Some(hash));
         assert_ne!(RunTokens::new([8; 32]).hash(&token), Some(hash));
         assert_ne!(tokens.issue(&SystemEntropy).1, hash);
@@ -177,7 +180,9 @@ mod tests {
             "",
             "wgr_",
             "wgr_AAAA",
-            token.trim_start_matches(PREFIX),
+            token.trim_start_matches("wgr_"),
+            &mint(Family::Agent, &SystemEntropy).0,
+            &mint(Family::Operator, &SystemEntropy).0,
             &format!("{token}A"),
             &format!(" {token}"),
         ] {

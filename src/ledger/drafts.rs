@@ -85,18 +85,19 @@ pub fn decided(
         Course::Refuse => Kind::CallDenied,
         Course::Wait => Kind::CallHeld,
     };
+    let alarming = decision.alarm.map(|alarm| alarm.recorded(&decision.reasons));
+    let recorded = alarming.as_deref().unwrap_or(&decision.reasons);
     let mut written = Written::bare(Draft {
         run: Some(*call.run()),
         call: Some(call.id().clone()),
         tool: Some(call.tool().clone()),
         verdict: Some(decision.verdict),
-        rule: rule(&decision.reasons),
+        rule: rule(recorded),
         policy: Some(decision.policy),
         ..Draft::of(kind, Json::Null)
     });
-    // Arguments the firewall refused hold a secret: they are committed to and never stored (I9).
-    let secret = decision.reasons.iter().any(|r| r.detail.starts_with("firewall."));
-    let keep = !secret && call.canonical().len() <= STORED_MAX;
+    // Arguments that hold a credential are committed to and never stored (I9): the gate says so, and no policy can.
+    let keep = decision.alarm.is_none() && call.canonical().len() <= STORED_MAX;
     // A call that was held keeps its salt, and with it the digest its approvers signed; its arguments
     // have been stored then.
     let resumed = judged.resumed();
@@ -114,7 +115,7 @@ pub fn decided(
     let mut data = vec![
         ("call_digest", Json::from(digest.hex())),
         ("tier", Json::from(tier.as_str())),
-        ("reasons", reasons(&decision.reasons)),
+        ("reasons", reasons(recorded)),
         ("obligations", obligations(&decision.obligations)),
         ("layers", layers(&decision.layers)),
         ("enforced", Json::from(decision.enforced)),
@@ -124,6 +125,7 @@ pub fn decided(
         ("engine", Json::from(decision.engine.as_str())),
         ("auth", auth(call.auth())),
     ];
+    data.extend(decision.alarm.map(|alarm| ("args_withheld", Json::from(alarm.as_str()))));
     data.extend(mark.map(|mark| ("mark", Json::from(mark.hex()))));
     data.extend(prepared.tool().map(|t| ("definition", Json::from(t.definition.prefixed()))));
     if prepared.is_ready() {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::fuse::{Fuse, Tenure};
 use crate::domain::call::ToolCall;
-use crate::domain::decision::{Course, Obligation, Reason, Verdict};
+use crate::domain::decision::{Alarm, Course, Obligation, Reason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq, ToolName};
 use crate::domain::outcome::{Ended, Observed, Outcome, SIMULATED};
@@ -257,13 +257,21 @@ impl Pledged {
 pub struct Refusal {
     call: CallId,
     reasons: Vec<Reason>,
+    alarm: Option<Alarm>,
     receipt: Receipt,
 }
 
 impl Refusal {
     pub(super) fn mint(judged: Judged, receipt: Receipt) -> Self {
         let (prepared, decision) = judged.into_parts();
-        Self { call: prepared.call().id().clone(), reasons: decision.reasons, receipt }
+        let (call, alarm) = (prepared.call().id().clone(), decision.alarm);
+        Self { call, reasons: decision.reasons, alarm, receipt }
+    }
+
+    /// What the gate itself found in the call; not for whoever asked.
+    #[must_use]
+    pub const fn alarm(&self) -> Option<Alarm> {
+        self.alarm
     }
 
     /// The call.
@@ -272,7 +280,7 @@ impl Refusal {
         &self.call
     }
 
-    /// Why.
+    /// Why, as its agent is told.
     #[must_use]
     pub fn reasons(&self) -> &[Reason] {
         &self.reasons
@@ -393,7 +401,7 @@ pub struct Recalled {
 /// How far a recalled call got.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RecalledState {
-    /// Denied.
+    /// Denied, for these reasons as the agent is told them.
     Denied(Vec<Reason>),
     /// Waiting, until this instant.
     Held(Vec<Reason>, Timestamp),

@@ -7,7 +7,7 @@ use super::{Error, Ledger, vault};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::commitment::opens;
-use crate::domain::decision::Reason;
+use crate::domain::decision::{Alarm, Reason};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
@@ -164,7 +164,14 @@ fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
     let text = |name: &str| data.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
     Some(match entry.draft.kind {
         Kind::CallAuthorized => RecalledState::Running,
-        Kind::CallDenied => RecalledState::Denied(reasons(data)),
+        Kind::CallDenied => {
+            let alarm = Alarm::parse(&text("args_withheld"));
+            let recorded = reasons(data);
+            RecalledState::Denied(match alarm {
+                Some(alarm) => alarm.told(recorded),
+                None => recorded,
+            })
+        }
         Kind::CallHeld => RecalledState::Held(reasons(data), Timestamp::parse(&text("expires"))?),
         Kind::CallCompleted => result.map_or(RecalledState::ResultUnavailable, |result| {
             RecalledState::Ended(Outcome::Completed { result, status: text("status") })

@@ -34,6 +34,8 @@ pub struct Past {
     pub delegated: Delegated,
     /// When calls were denied, ascending; the last ones only.
     pub denials: VecDeque<Timestamp>,
+    /// When a call was last refused for what the gate itself found in it.
+    pub alarmed: Option<Timestamp>,
     /// Denied calls, by tool.
     pub denied: BTreeMap<ToolName, u64>,
     /// The tools of calls that were held, those too that are not any more.
@@ -71,6 +73,9 @@ impl Past {
                 if let Some(tool) = &draft.tool {
                     let times = past.denied.entry(tool.clone()).or_default();
                     *times = times.saturating_add(1);
+                }
+                if draft.data.get("args_withheld").is_some() {
+                    past.alarmed = past.alarmed.max(Some(entry.ts));
                 }
                 past.denials.push_back(entry.ts);
                 if past.denials.len() > Self::DENIALS {

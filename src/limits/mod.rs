@@ -2,7 +2,10 @@
 //! ask (`bucket`); what all gates share (`pool`), and what one gate holds of it (`quota`).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::domain::code::Code;
 use crate::domain::decision::Reason;
@@ -10,6 +13,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::identity::manifest::Limits;
 use repeats::Repeats;
+use window::{MINUTE, Window};
 
 pub mod bucket;
 pub mod memory;
@@ -17,12 +21,10 @@ pub mod pool;
 pub mod quota;
 mod repeats;
 pub mod shares;
+pub mod window;
 
 /// Calls one run may have in all, whatever its manifest says: what we remember of a run is bounded.
 pub const CALLS_MAX: u64 = 100_000;
-
-/// What rates are counted over.
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// What a call may take of the budgets, known before it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -69,7 +71,8 @@ pub struct Usage {
     denied: u64,
     errors_in_row: u64,
     repeats: Repeats,
-    recent: VecDeque<Duration>,
+    /// Calls of all runs of its caller under its manifest: how fast is nothing a new run begins again.
+    recent: Arc<Mutex<Window>>,
     /// By calls that were started or are about to be.
     spent: Spent,
     /// When the last denials were, monotonic; as many as are needed to suspend the run.
@@ -117,6 +120,13 @@ impl Usage {
     #[must_use]
     pub fn resumed(calls: u64, errors: u64, denied: u64) -> Self {
         Self { calls, errors, denied, ..Self::default() }
+    }
+
+    /// The same, one of the runs whose calls are counted here.
+    #[must_use]
+    pub fn among(mut self, recent: Arc<Mutex<Window>>) -> Self {
+        self.recent = recent;
+        self
     }
 
     /// The same, after so many failed or unknown calls in a row and this much spent.
@@ -244,12 +254,14 @@ impl Usage {
 
     /// Counts what own calls and delegated ones share: how many, how fast, how many at once.
     fn enter(&mut self, whose: Whose<'_>, limits: &Limits, now: Duration) -> Vec<Reason> {
-        let minute = now.saturating_sub(MINUTE);
-        while self.recent.front().is_some_and(|at| *at <= minute) {
-            self.recent.pop_front();
-        }
         let calls = self.calls.saturating_add(self.delegated);
-        let rate = u64::try_from(self.recent.len()).unwrap_or(u64::MAX);
+        // Counted and noted at once: another run of the caller may ask in the same moment.
+        let rate = limits.calls_per_minute.map_or(0, |_| {
+            let mut recent = self.recent.lock();
+            let before = recent.count(now);
+            recent.note(now);
+            before
+        });
         let reasons = reached(
             whose,
             [
@@ -260,9 +272,6 @@ impl Usage {
         )
         .collect();
         self.running = self.running.saturating_add(1);
-        if limits.calls_per_minute.is_some() {
-            self.recent.push_back(now);
-        }
         reasons
     }
 
@@ -270,7 +279,7 @@ impl Usage {
     pub fn forget(&mut self, fingerprint: Option<Digest>) {
         self.calls = self.calls.saturating_sub(1);
         self.running = self.running.saturating_sub(1);
-        self.recent.pop_back();
+        self.recent.lock().take_back();
         self.repeats.take_back(fingerprint);
     }
 
@@ -278,7 +287,7 @@ impl Usage {
     pub fn forget_delegated(&mut self) {
         self.delegated = self.delegated.saturating_sub(1);
         self.running = self.running.saturating_sub(1);
-        self.recent.pop_back();
+        self.recent.lock().take_back();
     }
 
     /// A delegated call that was held is on the road again.

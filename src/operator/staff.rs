@@ -9,7 +9,8 @@ use subtle::ConstantTimeEq as _;
 use super::credential::Shown;
 use crate::domain::digest::Digest;
 use crate::domain::time::Timestamp;
-use crate::identity::callers::read_token;
+use crate::domain::token::Family;
+use crate::identity::callers::read_token_of;
 use crate::identity::certificate::thumbprint;
 
 /// Characters a token of an operator has at least: 256 bits in base64url.
@@ -145,12 +146,12 @@ impl Member {
     fn login(&self) -> Result<Login, String> {
         match (&self.token_file, &self.certificate) {
             (Some(file), None) => {
-                let token = read_token(file)?;
+                let token = read_token_of(Family::Operator, file)?;
                 let shown = file.display();
                 if token.len() < TOKEN_CHARS_MIN {
                     return Err(format!(
-                        "token file `{shown}` needs at least {TOKEN_CHARS_MIN} characters: 256 bits in \
-                         base64url, as `head -c 32 /dev/urandom | basenc --base64url` prints them"
+                        "token file `{shown}` needs at least {TOKEN_CHARS_MIN} characters: 256 bits, as \
+                         `wicketgate keygen --token operator --out FILE` writes them"
                     ));
                 }
                 Ok(Login::Token(Digest::of(&[token.as_bytes()])))

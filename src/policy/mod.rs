@@ -254,12 +254,17 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> (Decision, bool) {
         enforced: true,
         engine: engine_name,
         input: None,
+        alarm: prepared.alarm(),
         hold: None,
     };
     let tool = prepared.tool().filter(|_| prepared.is_ready() && decision.reasons.is_empty());
     let (Some(tool), Ok(engine)) = (tool, in_force(bench)) else {
         if decision.reasons.is_empty() {
-            decision.reasons.push(in_force(bench).err().unwrap_or_else(no_policy));
+            decision.reasons.push(match (in_force(bench), prepared.alarm()) {
+                (Err(none), _) => none,
+                (Ok(_), Some(_)) => Reason::no_allow(),
+                (Ok(_), None) => no_policy(),
+            });
         }
         return (decision, false);
     };

@@ -91,6 +91,7 @@ pub struct Metrics {
     ledger_errors: Family<Kind, Counter>,
     rejected: Family<CodeLabel, Counter>,
     suspended: Counter,
+    alarms: Family<Kind, Counter>,
     break_glass_open: Gauge,
     break_glass_calls: Counter,
     break_glass_alerts: Counter,
@@ -135,6 +136,7 @@ impl Metrics {
             ledger_errors: Family::default(),
             rejected: Family::default(),
             suspended: Counter::default(),
+            alarms: Family::default(),
             break_glass_open: Gauge::default(),
             break_glass_calls: Counter::default(),
             break_glass_alerts: Counter::default(),
@@ -181,8 +183,11 @@ impl Metrics {
         r.register("ledger_errors", "Failed batches by kind", self.ledger_errors.clone());
         let help = "Requests refused before admission, by code";
         r.register("rejected", help, self.rejected.clone());
-        let help = "Runs suspended because too many of their calls were denied";
+        let help = "Runs suspended for their denials, or for a credential in arguments";
         r.register("suspended_runs", help, self.suspended.clone());
+        let help =
+            "Calls refused for what the gate itself found in them, which agents are not told";
+        r.register("alarms", help, self.alarms.clone());
         let help = "Break-glass orders that are in force here";
         r.register("break_glass_open", help, self.break_glass_open.clone());
         let help = "Calls that needed no approver because of break-glass";
@@ -280,7 +285,12 @@ impl Metrics {
         self.rejected.get_or_create(&CodeLabel { code }).inc();
     }
 
-    /// A run was suspended for its denials.
+    /// A call was refused for what the gate itself found in it: `credential`.
+    pub fn alarm(&self, kind: &'static str) {
+        self.alarms.get_or_create(&Kind { kind }).inc();
+    }
+
+    /// A run was suspended.
     pub fn suspended(&self) {
         self.suspended.inc();
     }

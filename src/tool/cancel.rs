@@ -17,6 +17,7 @@ pub struct Cancel {
     token: CancellationToken,
     why: Arc<OnceLock<&'static str>>,
     began: Arc<AtomicBool>,
+    denied: Arc<AtomicBool>,
 }
 
 impl Cancel {
@@ -52,6 +53,17 @@ impl Cancel {
     /// Notes that the tool is tried from here on.
     pub(super) fn begin(&self) {
         self.began.store(true, Ordering::Release);
+    }
+
+    /// Notes that an operator's order speaks against the call where it is judged.
+    pub(crate) fn deny(&self) {
+        self.denied.store(true, Ordering::Release);
+    }
+
+    /// Whether an operator's order spoke against the call where it was judged.
+    #[must_use]
+    pub fn was_denied(&self) -> bool {
+        self.denied.load(Ordering::Acquire)
     }
 
     /// Whether the tool was tried.

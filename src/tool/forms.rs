@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use crate::catalog::template;
+use crate::domain::token;
 
 /// Every form of a secret that is looked for as it stands, the secret itself first.
 pub(super) fn forms(secret: &str) -> Vec<String> {
@@ -33,7 +34,7 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
         secret.replace(' ', "+"),
         percent_of_form,
         secret.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(","),
-        secret.chars().map(rot13).collect(),
+        secret.chars().map(token::turned).collect(),
     ];
     for shift in 0..5_usize {
         let core = base32_core(secret, shift);
@@ -45,21 +46,6 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
         out.extend(base64_core(&URL_SAFE_NO_PAD, secret, shift));
     }
     out
-}
-
-/// Letters by thirteen places, everything else as it is.
-fn rot13(c: char) -> char {
-    let turned = |first: u8| {
-        u8::try_from(c).ok().map(|byte| {
-            let place = byte.saturating_sub(first).saturating_add(13).checked_rem(26);
-            char::from(first.saturating_add(place.unwrap_or_default()))
-        })
-    };
-    match c {
-        'a'..='z' => turned(b'a').unwrap_or(c),
-        'A'..='Z' => turned(b'A').unwrap_or(c),
-        _other => c,
-    }
 }
 
 /// What base32 (RFC 4648, section 6) of any text has in it when the secret starts `shift` bytes after a group of

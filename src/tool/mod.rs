@@ -19,7 +19,6 @@ pub mod net;
 mod number;
 mod path;
 pub mod probe;
-mod readings;
 pub mod sandbox;
 pub mod scrub;
 pub mod sql;

@@ -9,7 +9,6 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use regex::Regex;
 
 use super::forms::forms;
-use super::readings::readings;
 use super::{ToolExecutor, text};
 use crate::catalog::secret::Secret;
 use crate::domain::call::ToolCall;
@@ -19,6 +18,8 @@ use crate::domain::effect::Effect;
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::domain::prepared::Hold;
+use crate::domain::readings::readings;
+use crate::domain::token;
 use crate::firewall;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
@@ -31,7 +32,7 @@ const TOGETHER_MIN: usize = 12;
 /// Characters of a failure's message that are passed on.
 const MESSAGE_CHARS_MAX: usize = 512;
 
-/// Every credential of this process, in each form it could come back in.
+/// Every credential of this process, in each form it could come back in, and every token of a gate.
 #[derive(Clone, Default)]
 pub struct Scrub {
     finder: Arc<RwLock<Finder>>,
@@ -85,14 +86,16 @@ impl Finder {
         found
     }
 
-    /// Where secrets stand in a text, however they are written there.
+    /// Where secrets and tokens of a gate stand in a text, however they are written there.
     fn spans(&self, text: &str) -> Vec<Range<usize>> {
-        if self.forms.is_empty() {
+        if self.forms.is_empty() && text.len() < token::CHARS {
             return Vec::new();
         }
         let mut spans = self.find(text, 0);
+        spans.extend(token::find(text));
         readings(text, |reading| {
-            let found = self.find(&reading.text, TOGETHER_MIN);
+            let mut found = self.find(&reading.text, TOGETHER_MIN);
+            found.extend(token::find(&reading.text));
             spans.extend(found.iter().filter_map(|found| reading.source(found)));
         });
         spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
@@ -151,8 +154,10 @@ impl Finder {
     fn hides_in(&self, json: &[u8]) -> bool {
         let Ok(written) = std::str::from_utf8(json) else { return true };
         let hides = |text: &str| !self.spans(text).is_empty();
+        // Half a character reads as nothing: where there are secrets, one may stand around it.
+        let unread = !self.forms.is_empty();
         hides(written)
-            || text::strings(json).any(|string| string.is_none_or(|string| hides(&string)))
+            || text::strings(json).any(|string| string.map_or(unread, |string| hides(&string)))
     }
 }
 
@@ -190,6 +195,12 @@ impl Scrub {
         self.finder().finds(value)
     }
 
+    /// Whether one of the secrets stands in this JSON text, or may.
+    #[must_use]
+    pub fn hides_in(&self, json: &[u8]) -> bool {
+        self.finder().hides_in(json)
+    }
+
     /// A text for the operator, with every form of every secret masked.
     #[must_use]
     pub fn text(&self, text: &str) -> String {
@@ -201,7 +212,7 @@ impl Scrub {
     pub fn apply(&self, outcome: Outcome) -> Outcome {
         let finder = self.finder();
         match outcome {
-            Outcome::Completed { result, status } if !finder.forms.is_empty() => {
+            Outcome::Completed { result, status } => {
                 let status = finder.mask(&status).unwrap_or(status);
                 if !finder.hides_in(&result) {
                     // A clean result keeps its bytes.
@@ -223,9 +234,7 @@ impl Scrub {
             Outcome::Failed { class, started, message } => {
                 Outcome::Failed { class, started, message: finder.message(&message) }
             }
-            Outcome::Completed { .. } | Outcome::Unknown { .. } | Outcome::Cancelled { .. } => {
-                outcome
-            }
+            Outcome::Unknown { .. } | Outcome::Cancelled { .. } => outcome,
         }
     }
 }

@@ -44,7 +44,7 @@ fn question(text: &str) -> Value {
 }
 
 /// Whether this JSON holds that text, in a string, in the name of a member, or in JSON that is a string.
-fn tells(value: &Value, text: &str) -> bool {
+pub fn tells(value: &Value, text: &str) -> bool {
     match value {
         Value::String(own) => {
             own.contains(text) || serde_json::from_str(own).is_ok_and(|inner| tells(&inner, text))
@@ -64,11 +64,11 @@ async fn a_credential_goes_into_no_tool_in_any_encoding() {
     for (n, (name, form)) in encodings::forms(SECRET).iter().enumerate() {
         for (tool, args) in carrying(&world, n, form) {
             let refused = world.call(tool, &args).await.expect_err(tool);
-            assert_eq!(refused.detail, "firewall.credential", "{tool}, {name}: {refused:?}");
+            assert_eq!(refused.detail, "no_allow", "{tool}, {name}: {refused:?}");
         }
         let named = json!({"path": "ws/named", "text": "x", (form.as_str()): 1});
         let refused = world.call("server.write", &named).await.unwrap_err();
-        assert_eq!(refused.detail, "firewall.credential", "a name, {name}: {refused:?}");
+        assert_eq!(refused.detail, "no_allow", "a name, {name}: {refused:?}");
     }
     assert_eq!(world.reached(), before, "nothing was told of it");
     kept_nowhere(world).await;
@@ -149,12 +149,12 @@ async fn kept_nowhere(world: World) {
     }
 }
 
-fn holds(all: &[u8], part: &str) -> bool {
+pub fn holds(all: &[u8], part: &str) -> bool {
     regex::bytes::Regex::new(&regex::escape(part)).unwrap().is_match(all)
 }
 
 /// All bytes of a directory.
-fn whole(estate: &Estate, name: &str) -> Vec<u8> {
+pub fn whole(estate: &Estate, name: &str) -> Vec<u8> {
     fn below(dir: &Path, into: &mut Vec<u8>) {
         for entry in std::fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();

@@ -13,9 +13,11 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
+mod guesses;
 mod kinds;
 #[path = "../support/private.rs"]
 mod private;
+mod tokens;
 mod world;
 
 #[path = "../faults/agent.rs"]

@@ -106,7 +106,8 @@ impl World {
         let mut config: Value = serde_json::from_str(&config).unwrap();
         config["fleet"] = json!({"key": "fleet"});
         // They are denied more often than an agent would be.
-        config["limits"] = json!({"denials_max": null, "tool_denials_max": null});
+        config["limits"] =
+            json!({"denials_max": null, "tool_denials_max": null, "alarm_rest_seconds": null});
         std::fs::write(estate.path("wicketgate.yaml"), config.to_string()).unwrap();
         let gate = estate.serve();
         let agent = gate.agent().await;

@@ -25,6 +25,7 @@ fn everything() -> String {
     metrics.ledger_error("conflict");
     metrics.rejected("overloaded");
     metrics.suspended();
+    metrics.alarm("credential");
     metrics.broke_glass();
     metrics.break_glass_alert();
     metrics.pool_unanswered();

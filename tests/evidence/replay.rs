@@ -86,6 +86,7 @@ fn written(books: &mut Books, bundle: &Bundle, asked: &Json, answer: &Answer) ->
         enforced: answer.enforced,
         engine: ENGINE.into(),
         input: None,
+        alarm: None,
         hold: None,
     };
     let kind = match decision.course() {

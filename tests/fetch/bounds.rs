@@ -79,7 +79,7 @@ fn a_credential_in_a_url_never_leaves() {
                 format!("http://allowed.test/?{form}=d"),
                 format!("http://allowed.test/a/{form}/b"),
             ] {
-                assert_eq!(world.refused(&url).await.1, "firewall.credential", "{name}: {url}");
+                assert_eq!(world.refused(&url).await.1, "no_allow", "{name}: {url}");
             }
         }
         assert!(world.servers.reached().is_empty());
@@ -137,7 +137,7 @@ fn a_credential_whose_file_changes_is_the_new_one_from_the_next_call_on() {
         }
         // The value it had is still nobody's to send.
         let old = world.refused(&format!("http://allowed.test/?d={SECRET}")).await;
-        assert_eq!(old.1, "firewall.credential");
+        assert_eq!(old.1, "no_allow");
         // A file that is of no use changes nothing.
         world.gate.write("secret", "short");
         call("web.pinned", echo).await;

@@ -135,6 +135,42 @@ async fn a_run_with_too_many_denials_is_suspended_once_and_stays_so_after_a_rest
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn how_fast_a_caller_asks_and_how_often_it_is_denied_is_counted_over_all_its_runs() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    limits(&estate, r#"{"calls_per_minute": 4}"#);
+    let mut sidecar = estate.serve().await;
+    for n in 0..4 {
+        sidecar.open().await.call("work.do", "a", &format!(r#"{{"n":{n}}}"#)).await.unwrap();
+    }
+    denied!(sidecar.open().await.call("work.do", "a", "{}").await, "limit.calls_per_minute");
+    assert_eq!(tool.count(), 4);
+    sidecar.stop().await;
+    let estate = Estate::sqlite(&tool);
+    bound(&estate, "denials_max", json!(3));
+    let mut sidecar = estate.serve().await;
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        let agent = sidecar.open().await;
+        let refused = agent.call("nothing.here", "a", "{}").await.unwrap_err();
+        assert_eq!(refused.code, "tool.not_granted");
+        runs.push(agent);
+    }
+    // The third is suspended, the others go on until they are denied once more, and there is no fourth.
+    denied!(runs[2].call("work.do", "b", "{}").await, "limit.suspended");
+    runs[0].call("work.do", "b", "{}").await.unwrap();
+    assert_eq!(runs[0].call("nothing.here", "c", "{}").await.unwrap_err().code, "tool.not_granted");
+    denied!(runs[0].call("work.do", "d", "{}").await, "limit.suspended");
+    let opened = crate::agent::Agent::try_open(&estate.socket(), &estate.receipts).await;
+    let refused = crate::agent::Refused::of(&opened.map(|agent| agent.run).unwrap_err());
+    assert_eq!(
+        (refused.code.as_str(), refused.detail.as_str()),
+        ("limit.exceeded", "limit.denials")
+    );
+    sidecar.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_was_denied_too_often_is_suspended_for_that_run_and_stays_so_after_a_restart() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);

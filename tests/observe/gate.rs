@@ -164,7 +164,7 @@ impl Gate {
             // Tests of other things count entries of their own.
             "self_test": {"at_start": false},
             // They are denied more often than an agent would be.
-            "limits": {"tool_denials_max": null},
+            "limits": {"tool_denials_max": null, "alarm_rest_seconds": null},
             "agents": [{"manifest": "agent.yaml",
                 "callers": [{"uid": rustix::process::getuid().as_raw()}]}],
             "tools": tools,

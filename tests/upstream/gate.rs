@@ -97,7 +97,7 @@ impl Gate {
         let bindings: Vec<_> = servers.iter().flat_map(|s| bindings(s, pinned)).collect();
         let grant = |b: &Binding| Grant::of(b.name.clone());
         let manifest = Arc::new(inside::manifest(bindings.iter().map(grant).collect()));
-        let toolbox = Toolbox::build(bindings, &upstreams).unwrap();
+        let toolbox = Toolbox::build(bindings, &upstreams, Vec::new()).unwrap();
         let metrics = Arc::new(Metrics::new(Vec::new(), "0", "test"));
         upstreams.observe(&metrics);
         let stop = CancellationToken::new();

@@ -147,7 +147,7 @@ async fn a_servers_error_is_a_failure_that_says_so() {
 async fn an_argument_with_the_servers_credential_is_refused() {
     let gate = Gate::of(vec![stdio(&[], LONG)]).await;
     let came = gate.call("fix.act", json!({"text": format!("x{TOKEN}")})).await;
-    assert_eq!(fault(&came).1, "firewall.credential");
+    assert_eq!(fault(&came), ("policy.denied", "no_allow"));
 }
 
 #[tokio::test]

@@ -14,9 +14,10 @@ use crate::clock::{Clock as _, SystemClock, SystemEntropy, random32};
 use crate::config::{self, Config};
 use crate::crypto::keys::{SecretKey, keep_secret};
 use crate::domain::time::Timestamp;
+use crate::domain::token::Family;
 use crate::identity;
 use crate::identity::callers::{Callers, Trust};
-use crate::identity::token::RunTokens;
+use crate::identity::token::{RunTokens, mint};
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{DEADLINE, RegoEngine};
 
@@ -254,7 +255,7 @@ pub fn furnish(stage: &Stage, plan: &Plan, governed: &[Governed]) -> Result<(), 
     stage.write("policy/bundle.json", text::bundle(plan, "1.0.0").as_bytes(), 0o644)?;
     let bundle = sign_policy(&stage.part.join("policy"), &keys, plan.now)?;
     if plan.http.is_some() {
-        let token = hex::encode(random32(&SystemEntropy));
+        let (token, _) = mint(Family::Agent, &SystemEntropy);
         stage.write("credentials/agent.token", token.as_bytes(), 0o600)?;
     }
     for (name, bytes) in signed(plan, "1.0.0", governed, &keys)? {

@@ -7,9 +7,11 @@ use super::desk::Desk;
 use super::own::{Own, Ran};
 use super::story::Story;
 use crate::approval::Approvers;
-use crate::clock::{SystemEntropy, random32};
+use crate::clock::SystemEntropy;
 use crate::crypto::keys::SecretKey;
 use crate::crypto::{openssh, ssh::SshKey};
+use crate::domain::token::Family;
+use crate::identity::token::mint;
 
 /// Who may approve: the name of their files, and their subject.
 const PEOPLE: [(&str, &str); 2] = [("ada", "ada@example.com"), ("grace", "grace@example.com")];
@@ -22,7 +24,8 @@ pub fn furnish(desk: &Desk, key: &SecretKey) -> Result<(), String> {
     for (name, subject) in PEOPLE {
         let own = SecretKey::generate(&SystemEntropy);
         let path = desk.path(&format!("people/{name}"));
-        desk.write(&format!("people/{name}.token"), &hex::encode(random32(&SystemEntropy)), 0o600)?;
+        let (token, _) = mint(Family::Operator, &SystemEntropy);
+        desk.write(&format!("people/{name}.token"), &token, 0o600)?;
         openssh::store(&own, &path, subject).map_err(|e| e.to_string())?;
         let line = SshKey::Plain(own.public()).line();
         list.push_str(&format!(

@@ -14,7 +14,9 @@ use crate::clock::{SystemEntropy, random32};
 use crate::config::Config;
 use crate::crypto::keys::SecretKey;
 use crate::domain::digest::Digest;
+use crate::domain::token::Family;
 use crate::identity;
+use crate::identity::token::mint;
 use crate::policy::PolicyEngine;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::RegoEngine;
@@ -96,7 +98,8 @@ impl Desk {
     /// Makes the directory, for this user alone.
     pub fn make(recording: &Recording) -> Result<Self, String> {
         let random = hex::encode(random32(&SystemEntropy));
-        let (name, token) = random.split_at(8);
+        let name = random.get(..8).unwrap_or_default();
+        let (token, _) = mint(Family::Agent, &SystemEntropy);
         let dir = std::env::temp_dir().join(format!("wg-replay-{name}"));
         let failed = |e: std::io::Error| format!("`{}`: {e}", dir.display());
         std::fs::DirBuilder::new().mode(0o700).create(&dir).map_err(failed)?;
@@ -104,11 +107,11 @@ impl Desk {
         for child in &recording.children {
             if below.iter().all(|known| known.manifest != child.manifest) {
                 let (name, manifest) = (child.agent.clone(), child.manifest);
-                let token = hex::encode(random32(&SystemEntropy));
+                let (token, _) = mint(Family::Agent, &SystemEntropy);
                 below.push(Below { name, manifest, token });
             }
         }
-        Ok(Self { dir: dir.clone(), token: token.to_owned(), below })
+        Ok(Self { dir: dir.clone(), token, below })
     }
 
     /// What the agents of child runs find in the environment: where each connects, and what it shows there.

@@ -118,6 +118,9 @@ impl Road {
             against.push(refusal("killed", message, "order"));
         }
         against.extend(self.standing(&About::call(run, tool)));
+        if !against.is_empty() {
+            cancel.deny();
+        }
         against
     }
 

@@ -124,7 +124,7 @@ impl Caught {
     /// How it ended, if it was stopped. Waits until it left the road.
     async fn ended(&mut self) -> Option<&'static str> {
         match self.answer.wait_for(Option::is_some).await {
-            Ok(answer) => how(answer.as_ref()?, self.cancel.began()),
+            Ok(answer) => how(answer.as_ref()?, &self.cancel),
             // Lost on the road: nobody knows.
             Err(_) => Some("unknown"),
         }
@@ -132,19 +132,16 @@ impl Caught {
 }
 
 /// How a call ended; `None` if it ended by itself in the same moment.
-fn how(answer: &Answer, began: bool) -> Option<&'static str> {
+fn how(answer: &Answer, cancel: &Cancel) -> Option<&'static str> {
     let Err(fault) = answer else { return None };
     if fault.code == Code::CallHeld {
         return Some("unheld");
     }
-    match (began, fault.code) {
+    match (cancel.began(), fault.code) {
         (true, Code::CallCancelled) => Some("cancelled"),
         (true, Code::CallUnknown) => Some("unknown"),
         (false, Code::CallCancelled) => Some("never_started"),
-        (false, _) => {
-            let ordered = fault.reasons.iter().any(|r| r.detail.starts_with("control."));
-            ordered.then_some("never_started")
-        }
+        (false, _) => cancel.was_denied().then_some("never_started"),
         (true, _) => None,
     }
 }
@@ -189,6 +186,7 @@ impl Road {
             }
             Some(Order::Switch { action, target }) => {
                 let (action, target) = (*action, target.clone());
+                self.forgive(action, &target);
                 // Before it ends what it is about.
                 let unknown = self.unknown(&target);
                 let reach = self.stop_what(action, &target, true);
@@ -387,5 +385,23 @@ pub(super) fn reporting(done: Json, unknown: Option<Vec<String>>) -> Json {
             Json::Object(members)
         }
         (done, Some(_) | None) => done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::decision::Reason;
+    use crate::enforce::answer::Fault;
+
+    #[test]
+    fn what_a_denial_is_called_says_nothing_of_who_denied() {
+        let mut fault = Fault::new(Code::PolicyDenied, "no").detail("control.killed");
+        fault.reasons = vec![Reason { detail: "control.killed".into(), ..Reason::no_allow() }];
+        let (answer, cancel): (Answer, _) = (Err(fault), Cancel::default());
+        cancel.cancel(tool::STOPPED);
+        assert_eq!(how(&answer, &cancel), None);
+        cancel.deny();
+        assert_eq!(how(&answer, &cancel), Some("never_started"));
     }
 }

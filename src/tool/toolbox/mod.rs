@@ -20,11 +20,12 @@ use super::scrub::{Scrub, Scrubbed};
 use super::sql::SqlTool;
 use crate::catalog::binding::{Binding, Kind};
 use crate::catalog::schema::Schema;
+use crate::catalog::secret::Secret;
 use crate::catalog::web_url;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::code::Code;
-use crate::domain::decision::Reason;
+use crate::domain::decision::{Alarm, Reason};
 use crate::domain::effect::Effect;
 use crate::domain::id::{RunId, ToolName};
 use crate::domain::json::Json;
@@ -113,12 +114,17 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// Opens roots and makes clients. Reaches no network.
+    /// Opens roots and makes clients. Reaches no network. `own`: what callers and operators of this gate show it,
+    /// which no tool may be told either.
     ///
     /// # Errors
     /// Every binding that cannot be opened.
-    pub fn build(bindings: Vec<Binding>, upstreams: &Upstreams) -> Result<Self, Vec<Error>> {
-        Self::build_with(bindings, upstreams, &(Arc::new(System) as Arc<dyn Resolve>))
+    pub fn build(
+        bindings: Vec<Binding>,
+        upstreams: &Upstreams,
+        own: Vec<Secret>,
+    ) -> Result<Self, Vec<Error>> {
+        Self::build_with(bindings, (upstreams, own), &(Arc::new(System) as Arc<dyn Resolve>))
     }
 
     /// As `build`, with a resolver of one's own.
@@ -127,10 +133,10 @@ impl Toolbox {
     /// As `build`.
     pub fn build_with(
         bindings: Vec<Binding>,
-        upstreams: &Upstreams,
+        (upstreams, mut secrets): (&Upstreams, Vec<Secret>),
         resolve: &Arc<dyn Resolve>,
     ) -> Result<Self, Vec<Error>> {
-        let secrets: Vec<_> = bindings.iter().flat_map(|binding| binding.kind.secrets()).collect();
+        secrets.extend(bindings.iter().flat_map(|binding| binding.kind.secrets()));
         let scrub = Scrub::new(&secrets);
         // The patterns are compiled now and not within the first call.
         let _ = firewall::findings(&Json::from("a@b 1"));
@@ -244,6 +250,15 @@ fn tool(
 
 /// Opens and resolves one call. Total: what stands against it comes back in the value.
 pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prepared {
+    // Whether or not there is such a tool: what is refused is stored too.
+    let alarm = toolbox.scrub.hides_in(call.canonical()).then_some(Alarm::Credential);
+    let refused = |call, facts, reasons| {
+        let refused = Prepared::refused(call, facts, reasons);
+        match alarm {
+            Some(alarm) => refused.alarming(alarm),
+            None => refused,
+        }
+    };
     let granted = grant.filter(|grant| &grant.name == call.tool());
     let (Some(grant), Some(tool)) = (granted, toolbox.get(call.tool())) else {
         // The same words whether nobody bound it or nobody granted it: names are not to be probed.
@@ -253,30 +268,28 @@ pub fn prepare(toolbox: &Toolbox, grant: Option<&Grant>, call: ToolCall) -> Prep
             message: format!("tool `{}` is not granted to this agent", call.tool()),
             rule: "manifest".into(),
         };
-        return Prepared::refused(call, None, vec![reason]);
+        return refused(call, None, vec![reason]);
     };
     let facts = tool.facts_for(grant);
     let mut reasons = tool.refusals(grant);
-    if toolbox.scrub.finds(call.args()) {
-        reasons.push(credential());
-    } else {
-        // Only else: a schema's words may quote arguments, and those would hold the credential.
+    if alarm.is_none() {
+        // Only then: a schema's words may quote arguments, and those would hold the credential.
         reasons.extend(tool.schema.check(call.args()));
     }
-    if !reasons.is_empty() {
-        return Prepared::refused(call, Some(facts), reasons);
+    if alarm.is_some() || !reasons.is_empty() {
+        return refused(call, Some(facts), reasons);
     }
     // A panic is a refusal too, and goes on the books as one.
     let opened = catch_unwind(AssertUnwindSafe(|| open(tool, facts.tier, &call)));
     match opened.unwrap_or_else(|_| Err(vec![panicked()])) {
         Ok(Opened { effect, .. }) if toolbox.scrub.finds(&decoded(&effect, &facts.kind)) => {
-            Prepared::refused(call, Some(facts), vec![credential()])
+            Prepared::refused(call, Some(facts), Vec::new()).alarming(Alarm::Credential)
         }
         Ok(Opened { effect, hold, kept }) => {
             let findings = findings(call.args(), &effect, &facts.kind);
             Prepared::ready(call, facts, effect, findings, hold).keeping(kept)
         }
-        Err(reasons) => Prepared::refused(call, Some(facts), reasons),
+        Err(reasons) => refused(call, Some(facts), reasons),
     }
 }
 
@@ -318,11 +331,6 @@ fn decoded(effect: &Effect, kind: &str) -> Json {
     }
     let pairs = query.iter().map(|(name, value)| format!("{name}={value}"));
     pairs.chain([web_url::unescaped(path)]).map(Json::from).collect::<Vec<_>>().into()
-}
-
-fn credential() -> Reason {
-    let why = "the arguments hold a credential of this gate";
-    Reason::effect_refused("firewall", "firewall.credential", why)
 }
 
 fn panicked() -> Reason {

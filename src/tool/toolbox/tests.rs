@@ -3,6 +3,7 @@ use std::path::Path;
 use super::*;
 use crate::catalog::{Config, Surroundings};
 use crate::domain::call::{Asking, Auth};
+use crate::domain::decision::Alarm;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::tier::Tier;
@@ -21,7 +22,7 @@ fn toolbox(dir: &Path) -> Toolbox {
     let config: Config = serde_saphyr::from_str(yaml).unwrap();
     let env = |_: &str| Some("tok-12345678".to_owned());
     let around = Surroundings { base_dir: dir, env: &env, forbidden: &[], own: &[] };
-    Toolbox::build(config.check(&around).unwrap(), &Upstreams::default()).unwrap()
+    Toolbox::build(config.check(&around).unwrap(), &Upstreams::default(), Vec::new()).unwrap()
 }
 
 fn call(tool: &str, args: &str) -> ToolCall {
@@ -93,7 +94,12 @@ fn every_layer_that_refuses_says_so() {
     assert_eq!(details(&walk), [(Code::EffectRefused, "file.path")]);
     let leak =
         prepare(&toolbox, Some(&grant("a.http")), call("a.http", r#"{"id":"x tok-12345678"}"#));
-    assert_eq!(details(&leak), [(Code::EffectRefused, "firewall.credential")]);
+    assert_eq!((details(&leak).len(), leak.alarm()), (0, Some(Alarm::Credential)));
+    assert!(!leak.is_ready());
+    // What is not granted is looked at as well: it is recorded too.
+    let none = prepare(&toolbox, None, call("b", r#"{"id":"x tok-12345678"}"#));
+    assert_eq!(details(&none), [(Code::ToolNotGranted, "")]);
+    assert_eq!(none.alarm(), Some(Alarm::Credential));
 }
 
 #[test]

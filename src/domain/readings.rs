@@ -14,7 +14,7 @@ const OTHER: char = '\x7f';
 /// ASCII text and, for each of its bytes, where in the source it stands.
 ///
 /// Nine bytes for each of the text: a result may have megabytes, and many calls are on the road.
-pub(super) struct Reading {
+pub(crate) struct Reading {
     pub text: String,
     from: Vec<Range<u32>>,
 }
@@ -43,7 +43,7 @@ impl Reading {
     }
 
     /// Where this stretch of the reading stands in the source.
-    pub(super) fn source(&self, found: &Range<usize>) -> Option<Range<usize>> {
+    pub(crate) fn source(&self, found: &Range<usize>) -> Option<Range<usize>> {
         let (first, last) =
             (self.from.get(found.start)?, self.from.get(found.end.checked_sub(1)?)?);
         Some(usize::try_from(first.start).ok()?..usize::try_from(last.end).ok()?)
@@ -119,7 +119,7 @@ impl Reading {
 
 /// Shows the readings of a text beside itself: what it decodes to, layer by layer, and each of those as if it were
 /// quoted-printable, digits or broken over lines. One after the other: each has the size of the text.
-pub(super) fn readings(source: &str, mut look: impl FnMut(&Reading)) {
+pub(crate) fn readings(source: &str, mut look: impl FnMut(&Reading)) {
     let plain = Reading::of(source);
     plain.beside(&mut look);
     if source.chars().any(|c| folded(c) != Some(c)) {

@@ -1,0 +1,165 @@
+//! Tokens of this gate: how one is written, and how it is told from every other text.
+//!
+//! A token says by itself that it is one: a prefix, 256 random bits and a checksum of both, as in
+//! `wgr_` + 43 + 6 letters and digits. So a gate knows also those it did not make, and those of which it
+//! keeps a hash alone, wherever they stand in a call; and what only looks like one is ordinary text.
+
+use crate::domain::crc32::crc32;
+
+mod find;
+
+pub(crate) use find::turned;
+pub use find::{find, holds, stands_in};
+
+/// Characters of 256 bits in base62.
+const BODY: usize = 43;
+/// Characters of the checksum in base62.
+const CHECK: usize = 6;
+/// Characters of a prefix.
+const PREFIX: usize = 4;
+/// Characters of every token.
+pub const CHARS: usize = PREFIX + BODY + CHECK;
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// What a token lets its bearer do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Family {
+    /// Go on with one run.
+    Run,
+    /// Be one agent.
+    Agent,
+    /// Be one operator.
+    Operator,
+}
+
+impl Family {
+    /// Every family.
+    pub const ALL: [Self; 3] = [Self::Run, Self::Agent, Self::Operator];
+
+    /// What every token of the family begins with, so that scanners find a leaked one.
+    #[must_use]
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Run => "wgr_",
+            Self::Agent => "wga_",
+            Self::Operator => "wgo_",
+        }
+    }
+
+    /// The word for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Agent => "agent",
+            Self::Operator => "operator",
+        }
+    }
+}
+
+/// The token of these bits, which are random and nobody else's.
+#[must_use]
+pub fn write(family: Family, bits: &[u8; 32]) -> String {
+    let checked = format!("{}{}", family.prefix(), base62::<BODY>(bits));
+    let check = checksum(&checked);
+    checked + &check
+}
+
+/// Reads a whole text that is a token, and nothing else: prefix, length, alphabet and checksum.
+#[must_use]
+pub fn parse(text: &str) -> Option<(Family, zeroize::Zeroizing<[u8; 32]>)> {
+    let family = family(text).filter(|_| text.len() == CHARS)?;
+    let (checked, check) = text.split_at_checked(PREFIX.saturating_add(BODY))?;
+    if check != checksum(checked) {
+        return None;
+    }
+    Some((family, zeroize::Zeroizing::new(bits(checked.get(PREFIX..)?)?)))
+}
+
+/// The family whose prefix this text has, token or not.
+#[must_use]
+pub fn family(text: &str) -> Option<Family> {
+    Family::ALL.into_iter().find(|family| text.starts_with(family.prefix()))
+}
+
+fn checksum(checked: &str) -> String {
+    base62::<CHECK>(&crc32(checked.as_bytes()).to_be_bytes())
+}
+
+/// A big-endian number in base 62, with zeros in front.
+fn base62<const N: usize>(bytes: &[u8]) -> String {
+    let mut number = zeroize::Zeroizing::new(bytes.to_vec());
+    let mut digits = [0_u8; N];
+    for place in digits.iter_mut().rev() {
+        let rest = number.iter_mut().fold(0_u16, |rest, byte| {
+            let value = (rest << 8) | u16::from(*byte);
+            *byte = u8::try_from(value / 62).unwrap_or_default();
+            value % 62
+        });
+        *place = DIGITS.get(usize::from(rest)).copied().unwrap_or_default();
+    }
+    digits.into_iter().map(char::from).collect()
+}
+
+/// The 256 bits of a number in base 62; none if it has more, or another character.
+fn bits(text: &str) -> Option<[u8; 32]> {
+    let mut number = [0_u8; 32];
+    for digit in text.bytes() {
+        let value = DIGITS.iter().position(|known| *known == digit)?;
+        let mut carry = u16::try_from(value).ok()?;
+        for byte in number.iter_mut().rev() {
+            let product = u16::from(*byte).saturating_mul(62).saturating_add(carry);
+            let [high, low] = product.to_be_bytes();
+            *byte = low;
+            carry = u16::from(high);
+        }
+        if carry > 0 {
+            return None;
+        }
+    }
+    Some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_smallest_and_the_greatest_are_tokens() {
+        let least = write(Family::Run, &[0; 32]);
+        assert_eq!(&least[..47], format!("wgr_{}", "0".repeat(43)));
+        for bits in [[0; 32], [255; 32]] {
+            let text = write(Family::Agent, &bits);
+            assert_eq!(text.len(), CHARS);
+            assert_eq!(*parse(&text).unwrap().1, bits);
+        }
+        // 62^43 is a little more than 2^256: what is above has no token.
+        let above = format!("wgr_{}", "z".repeat(43));
+        assert_eq!(parse(&format!("{above}{}", checksum(&above))), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_token_is_read_back_and_no_neighbour_of_it_is_one(
+            bits: [u8; 32],
+            family in prop::sample::select(&Family::ALL[..]),
+            at in 0..CHARS,
+            other in prop::sample::select(&DIGITS[..]),
+        ) {
+            let token = write(family, &bits);
+            prop_assert_eq!(parse(&token).map(|(family, bits)| (family, *bits)), Some((family, bits)));
+            let mut near = token.clone().into_bytes();
+            near[at] = other;
+            let near = String::from_utf8(near).unwrap();
+            // A checksum of 32 bits finds every change of one character.
+            prop_assert_eq!(parse(&near).is_some(), near == token);
+            let cut = parse(&token[..at]);
+            prop_assert!(cut.is_none());
+            for longer in [format!("{token}0"), format!(" {token}"), token.to_ascii_lowercase() + "\n"] {
+                prop_assert!(parse(&longer).is_none());
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What one caller did, all its runs together. A run is free to open, so what protects others from a caller is
+//! counted here and not by run: how fast it asks, how often it is denied, and what alarm it gave.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::Road;
+use super::answer::Fault;
+use super::run::Run;
+use crate::control::{Action, Target};
+use crate::domain::call::{Auth, ToolCall};
+use crate::domain::code::Code;
+use crate::domain::decision::Alarm;
+use crate::domain::id::{CallId, ToolName};
+use crate::domain::time::Timestamp;
+use crate::limits::bucket::Bucket;
+use crate::limits::window::Window;
+
+/// One caller: agent, way of proof, uid, token and who holds the certificate.
+type Key = (String, String, Option<u32>, Option<String>, Option<String>);
+
+fn key(agent: &str, auth: &Auth) -> Key {
+    let (method, uid, token, holder) = auth.identity();
+    let [token, holder] = [token, holder].map(|text| text.map(str::to_owned));
+    (agent.to_owned(), method.to_owned(), uid, token, holder)
+}
+
+#[derive(Debug)]
+struct Known {
+    bucket: Bucket,
+    /// Its calls; shared with the usage of each of its runs.
+    calls: Arc<Mutex<Window>>,
+    denials: Window,
+    /// Until when it may begin nothing, monotonic.
+    suspended: Option<Duration>,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            bucket: Bucket::full(),
+            calls: Arc::default(),
+            denials: Window::default(),
+            suspended: None,
+        }
+    }
+}
+
+/// Every caller that asked for something in this life of the gate. Callers are configured, so there are few.
+#[derive(Debug, Default)]
+pub(super) struct Callers {
+    known: Mutex<BTreeMap<Key, Known>>,
+}
+
+impl Callers {
+    fn of<T>(&self, agent: &str, auth: &Auth, what: impl FnOnce(&mut Known) -> T) -> T {
+        what(self.known.lock().entry(key(agent, auth)).or_default())
+    }
+
+    /// The calls of this caller, whichever of its runs they are of.
+    pub fn calls(&self, agent: &str, auth: &Auth) -> Arc<Mutex<Window>> {
+        self.of(agent, auth, |known| Arc::clone(&known.calls))
+    }
+
+    /// Notes a denial; true if it is one of at least `most` of the caller within a minute.
+    pub fn denied(&self, run: &Run, most: u64, now: Duration) -> bool {
+        self.of(&run.opener.name, &run.auth, |known| {
+            known.denials.note(now);
+            known.denials.count(now) >= most
+        })
+    }
+
+    /// The caller may begin nothing until then.
+    pub fn suspend(&self, run: &Run, until: Duration) {
+        self.of(&run.opener.name, &run.auth, |known| {
+            known.suspended = known.suspended.max(Some(until));
+        });
+    }
+
+    /// How much longer it may begin nothing.
+    fn suspended(&self, agent: &str, auth: &Auth, now: Duration) -> Option<Duration> {
+        let until = self.of(agent, auth, |known| known.suspended)?;
+        until.checked_sub(now).filter(|left| !left.is_zero())
+    }
+
+    /// Lets those of this agent begin again, or this one.
+    fn reinstate(&self, agent: &str, auth: Option<&Auth>) {
+        let one = auth.map(|auth| key(agent, auth));
+        let mut known = self.known.lock();
+        let mine = |of: &Key| one.as_ref().map_or(of.0 == agent, |one| of == one);
+        known.iter_mut().filter(|(of, _)| mine(of)).for_each(|(_, known)| known.suspended = None);
+    }
+}
+
+fn resting(left: Duration) -> Fault {
+    let message = "the caller is suspended: wait, or ask an operator to reinstate its agent";
+    let mut fault = Fault::new(Code::LimitExceeded, message).detail("limit.suspended");
+    fault.retry_after = Some(left);
+    fault
+}
+
+impl Road {
+    /// Lets the caller ask, or tells it when it may.
+    pub(super) fn pace(&self, agent: &str, auth: &Auth) -> Result<(), Fault> {
+        let Some(rate) = self.settings.bounds.rate else { return Ok(()) };
+        let now = self.clock.monotonic();
+        let taken = self.callers.of(agent, auth, |known| known.bucket.take(rate, now));
+        taken.map_err(|wait| {
+            let message = format!("more than {} requests per second", rate.per_second);
+            let mut fault = Fault::new(Code::Overloaded, message).detail("limit.rate");
+            fault.retry_after = Some(wait);
+            fault
+        })
+    }
+
+    /// Refuses a new run of a caller that is suspended, or whose calls were denied too often just now.
+    pub(super) fn may_begin(&self, agent: &str, auth: &Auth) -> Result<(), Fault> {
+        let now = self.clock.monotonic();
+        if let Some(left) = self.callers.suspended(agent, auth, now) {
+            return Err(resting(left));
+        }
+        let Some(most) = self.settings.bounds.denials_max else { return Ok(()) };
+        let wait = self.callers.of(agent, auth, |known| known.denials.until_below(most, now));
+        wait.map_or(Ok(()), |wait| {
+            let message = format!("{most} calls of this caller were denied within a minute");
+            let mut fault = Fault::new(Code::LimitExceeded, message).detail("limit.denials");
+            fault.retry_after = Some(wait);
+            Err(fault)
+        })
+    }
+
+    /// Refuses a new call of a caller that is suspended, in whichever of its runs. What is recorded is told all
+    /// the same.
+    pub(super) fn may_go_on(&self, run: &Run, call: &ToolCall) -> Result<(), Fault> {
+        let left = self.callers.suspended(&run.opener.name, &run.auth, self.clock.monotonic());
+        match left.filter(|_| !run.has(call.id())) {
+            None => Ok(()),
+            Some(left) => Err(resting(left).about(call.id())),
+        }
+    }
+
+    /// A call was denied, perhaps for what the gate itself found in it.
+    pub(super) fn turned_down(
+        &self,
+        run: &Run,
+        (call, tool): (&CallId, &ToolName),
+        alarm: Option<Alarm>,
+        own: bool,
+    ) {
+        self.denied(run, tool);
+        if let Some(alarm) = alarm {
+            self.alarm(run, (call, tool), alarm, own);
+        }
+    }
+
+    /// A call is refused for what the gate itself found in it. Its agent is told an ordinary denial; its run, and
+    /// its caller for a time, may ask nothing more, and operators are alarmed. `own`: the agent wrote its
+    /// arguments, not an approver.
+    fn alarm(&self, run: &Run, (call, tool): (&CallId, &ToolName), alarm: Alarm, own: bool) {
+        self.metrics.alarm(alarm.as_str());
+        let (agent, what) = (run.agent(), alarm.as_str());
+        tracing::error!(%agent, run = %run.id, %call, %tool, alarm = what, "a call that the gate refused for what is in it");
+        let Some(rest) = self.settings.bounds.alarm_rest.filter(|_| own) else { return };
+        self.callers.suspend(run, self.clock.monotonic().saturating_add(rest));
+        if !std::mem::replace(&mut run.state.lock().suspended, true) {
+            self.metrics.suspended();
+            self.record_suspension(run.id.to_string());
+        }
+    }
+
+    /// A run of the last life gave such an alarm: what followed from it outlives the process.
+    pub(super) fn remember_alarm(&self, run: &Run, at: Timestamp) -> bool {
+        let Some(rest) = self.settings.bounds.alarm_rest else { return false };
+        let since = self.clock.now().millis().saturating_sub(at.millis());
+        let since = Duration::from_millis(u64::try_from(since).unwrap_or_default());
+        let left = rest.saturating_sub(since);
+        if !left.is_zero() {
+            self.callers.suspend(run, self.clock.monotonic().saturating_add(left));
+        }
+        true
+    }
+
+    /// An operator reinstates an agent or a run: what they were suspended for is forgotten too.
+    pub(super) fn forgive(&self, action: Action, target: &Target) {
+        if action != Action::Reinstate {
+            return;
+        }
+        match target {
+            Target::Agent(agent) => self.callers.reinstate(agent, None),
+            Target::Run(id) => {
+                if let Some(run) = self.runs.of_id(id) {
+                    self.callers.reinstate(&run.opener.name, Some(&run.auth));
+                    self.reinstate(&run);
+                }
+            }
+            Target::All | Target::Tool(_) | Target::Manifest(_) | Target::Key(_) => {}
+        }
+    }
+}
