@@ -15,7 +15,7 @@ use crate::domain::commitment::commit;
 use crate::domain::decision::{Course, LayerDigest, Obligation, Reason};
 use crate::domain::digest::{Digest, Salt, call_digest};
 use crate::domain::json::Json;
-use crate::domain::outcome::{Observed, Outcome, Usage};
+use crate::domain::outcome::{Observed, Outcome, Redaction, Usage};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::policy::{Judged, Resumed, effect_digest, input};
@@ -230,6 +230,13 @@ fn observed(seen: &Observed) -> Json {
         members.push(("tables_queried", tables.into()));
     }
     members.extend(seen.usage.as_ref().map(|usage| ("usage", used(usage))));
+    members.extend(seen.redaction.as_ref().map(|done| ("redaction", redaction(done))));
+    Json::object(members)
+}
+
+fn redaction(done: &Redaction) -> Json {
+    let mut members = vec![("masked", Json::from(done.masked))];
+    members.extend(done.unscanned.map(|why| ("unscanned", Json::from(why.as_str()))));
     Json::object(members)
 }
 
@@ -325,10 +332,13 @@ fn reason(reason: &Reason) -> Json {
 
 fn obligation(obligation: &Obligation) -> Json {
     match obligation {
-        Obligation::Redact { kinds } => Json::object([
-            ("type", Json::from(obligation.name())),
-            ("kinds", kinds.iter().map(|k| Json::from(k.as_str())).collect::<Vec<_>>().into()),
-        ]),
+        Obligation::Redact { kinds, opaque } => {
+            let kinds = kinds.iter().map(|k| Json::from(k.as_str())).collect::<Vec<_>>();
+            let mut members =
+                vec![("type", Json::from(obligation.name())), ("kinds", kinds.into())];
+            members.extend(opaque.then(|| ("opaque", Json::from("allow"))));
+            Json::object(members)
+        }
         Obligation::CapBytes { bytes } => {
             Json::object([("type", Json::from(obligation.name())), ("bytes", Json::from(*bytes))])
         }

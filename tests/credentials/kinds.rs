@@ -24,7 +24,7 @@ fn carrying(world: &World, n: usize, text: &str) -> Vec<(&'static str, Value)> {
 }
 
 /// A call of each kind whose answer is the text of this number.
-fn answering(world: &World, n: usize) -> Vec<(&'static str, Value)> {
+pub fn answering(world: &World, n: usize) -> Vec<(&'static str, Value)> {
     let forms = world.estate.path("data/forms.json");
     let run =
         format!("import json\nprint(json.load(open({:?}))[{n}])", forms.display().to_string());
@@ -44,7 +44,7 @@ fn question(text: &str) -> Value {
 }
 
 /// Whether this JSON holds that text, in a string, in the name of a member, or in JSON that is a string.
-fn tells(value: &Value, text: &str) -> bool {
+pub fn tells(value: &Value, text: &str) -> bool {
     match value {
         Value::String(own) => {
             own.contains(text) || serde_json::from_str(own).is_ok_and(|inner| tells(&inner, text))
