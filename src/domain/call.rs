@@ -65,6 +65,7 @@ pub struct ToolCall {
     tool: ToolName,
     args: Arc<Json>,
     canonical: Arc<[u8]>,
+    sent: Arc<[u8]>,
     after: u64,
     auth: Auth,
     traceparent: Option<String>,
@@ -101,9 +102,12 @@ impl ToolCall {
             let message = "arguments are a JSON object".into();
             return Err(json::Error { code: "arguments.type", message, offset: 0 });
         }
-        let canonical = canonical::bytes(&args).into();
+        let canonical: Arc<[u8]> = canonical::bytes(&args).into();
+        let same = *canonical == *arguments;
+        let sent = if same { Arc::clone(&canonical) } else { arguments.into() };
         let Asking { run, id, after, auth, traceparent } = asking;
-        Ok(Self { run, id, tool, args: Arc::new(args), canonical, after, auth, traceparent })
+        let args = Arc::new(args);
+        Ok(Self { run, id, tool, args, canonical, sent, after, auth, traceparent })
     }
 
     /// The run it belongs to.
@@ -134,6 +138,13 @@ impl ToolCall {
     #[must_use]
     pub fn canonical(&self) -> &[u8] {
         &self.canonical
+    }
+
+    /// The arguments as they were sent: the same value, in the order and spelling of whoever wrote it. For
+    /// tools that act on an order, which canonical JSON has not.
+    #[must_use]
+    pub fn sent(&self) -> &[u8] {
+        &self.sent
     }
 
     /// Highest `run_seq` released to the run when this call arrived.

@@ -92,7 +92,10 @@ pub(super) fn scan(text: &str, mode: Mode) -> Vec<Hit> {
             // A shape begins with an ASCII character, so the next one starts one byte on.
             at = match end {
                 Some(end) => {
-                    hits.push(Hit { kind: rule.kind, start, end });
+                    let same = |hit: &Hit| (hit.kind, hit.start, hit.end) == (rule.kind, start, end);
+                    if !hits.iter().any(same) {
+                        hits.push(Hit { kind: rule.kind, start, end });
+                    }
                     end
                 }
                 None => start.saturating_add(1),

@@ -106,6 +106,13 @@ pub fn decided(
     if let Some(input) = &decision.input {
         written.add(entropy, "policy_input", input);
     }
+    // A model is sent these bytes, in their order, which canonical JSON has not. They are kept like the others.
+    let model = prepared.tool().is_some_and(|tool| tool.kind == "model");
+    let ordered = model && kind != Kind::CallDenied && resumed.is_none();
+    if ordered && call.sent() != call.canonical() {
+        let keep = keep && call.sent().len() <= STORED_MAX;
+        written.commit(&random32(entropy), "raw", call.sent(), keep);
+    }
     if let Some(pre_image) = prepared.pre_image().filter(|_| kind == Kind::CallAuthorized) {
         written.add(entropy, "pre_image", pre_image);
     }

@@ -207,7 +207,7 @@ mod tests {
         super::apply_to(cap, obligations, outcome.again()).0
     }
 
-    fn redact(kind: &str, opaque: bool) -> [Obligation; 1] {
+    fn masking(kind: &str, opaque: bool) -> [Obligation; 1] {
         [Obligation::Redact { kinds: vec![kind.into()], opaque }]
     }
 
@@ -230,9 +230,9 @@ mod tests {
     fn what_must_be_masked_is_masked_before_it_is_measured() {
         let mail =
             completed(r#"{ "a" : "ann@a-very-long-host-name-of-some-example.example.com" }"#);
-        let redact = redact("email", false);
+        let redact = masking("email", false);
         assert_eq!(apply_to(24, &redact, mail.clone()), completed(r#"{"a":"[REDACTED:email]"}"#));
-        let unknown = super::tests::redact("tarot", false);
+        let unknown = masking("tarot", false);
         assert_eq!(class(&apply_to(999, &unknown, mail)), Some(FailureClass::Protocol));
     }
 
@@ -241,7 +241,7 @@ mod tests {
         let odd = completed(r#"{ "b":1e400, "a":1,"a":2 ,"A":123456789012345678901}"#);
         assert_eq!(apply_to(99, &[], odd.clone()), odd);
         assert_eq!(apply_to(99, &[Obligation::CapBytes { bytes: 99 }], odd.clone()), odd);
-        let redact = redact("email", false);
+        let redact = masking("email", false);
         assert_eq!(class(&apply_to(99, &redact, odd)), Some(FailureClass::Protocol));
         assert_eq!(apply_to(99, &redact, completed(r#"{ "b":1.0 }"#)), completed(r#"{"b":1}"#));
     }
@@ -262,7 +262,7 @@ mod tests {
             let answer = |opaque: bool| {
                 let result = Content::Opaque(br#"{"a":"ann@example.com"}"#.to_vec(), why);
                 let outcome = Outcome::Completed { result, status: "ok".into() };
-                super::apply_to(999, &redact("email", opaque), outcome)
+                super::apply_to(999, &masking("email", opaque), outcome)
             };
             let (failed, done) = answer(false);
             assert_eq!(class(&failed), Some(FailureClass::Opaque), "{why:?}");
@@ -279,7 +279,7 @@ mod tests {
         let said = |message: &str, opaque: bool| {
             let (class, message) = (FailureClass::ToolError, message.to_owned());
             let failed = Outcome::Failed { class, started: true, message };
-            match super::apply_to(999, &redact("email", opaque), failed) {
+            match super::apply_to(999, &masking("email", opaque), failed) {
                 (Outcome::Failed { message, .. }, Some(done)) => (message, done.unscanned),
                 other => panic!("{other:?}"),
             }

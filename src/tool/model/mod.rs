@@ -191,7 +191,7 @@ impl Model {
             .map_err(|error| error.to_string())
             .and_then(|answer| match place.api {
                 Api::OpenAi => openai::said(&answer),
-                Api::Ollama => ollama::said(&answer),
+                Api::Ollama => ollama::said(&answer, &bytes),
             });
         said.map_err(|why| {
             let message = format!("the answer of model upstream `{}`: {why}", place.name);
@@ -298,7 +298,7 @@ impl ToolExecutor for Model {
         let refuse = |detail: &str, message: String| {
             vec![Reason::effect_refused("tool.model", detail, message)]
         };
-        let ask = Ask::read(call.args()).map_err(|why| refuse(why.detail, why.message))?;
+        let ask = Ask::read(call.args(), call.sent()).map_err(|why| refuse(why.detail, why.message))?;
         let args_bytes = u64::try_from(call.canonical().len()).unwrap_or(u64::MAX);
         let input_tokens = self.input_tokens(call.args(), args_bytes);
         let output_tokens = self.output_tokens(call.args());
@@ -314,7 +314,7 @@ impl ToolExecutor for Model {
             known = true;
             // What a place cannot be told, it is not asked.
             let Some(body) = body else { continue };
-            requests.push((index, Bytes::from(canonical::bytes(&body))));
+            requests.push((index, Bytes::from(body)));
             upstreams.push(place.facts(model));
         }
         if requests.is_empty() && known {
