@@ -66,6 +66,7 @@ pub struct ToolCall {
     tool: ToolName,
     args: Arc<Json>,
     canonical: Arc<[u8]>,
+    sent: Arc<[u8]>,
     after: u64,
     auth: Auth,
     traceparent: Option<String>,
@@ -104,6 +105,8 @@ impl ToolCall {
             return Err(json::Error { code: "arguments.type", message, offset: 0 });
         }
         let canonical: Arc<[u8]> = canonical::bytes(&args).into();
+        let same = *canonical == *arguments;
+        let sent = if same { Arc::clone(&canonical) } else { arguments.into() };
         let Asking { run, id, after, auth, traceparent } = asking;
         let named = [id.as_str(), tool.as_str()].into_iter().any(token::holds);
         if named || token::stands_in(&args, &canonical) {
@@ -111,7 +114,8 @@ impl ToolCall {
                 "the call holds a token of a gate, and tokens go into no tool: leave it out";
             return Err(json::Error { code: "call.token", message: message.into(), offset: 0 });
         }
-        Ok(Self { run, id, tool, args: Arc::new(args), canonical, after, auth, traceparent })
+        let args = Arc::new(args);
+        Ok(Self { run, id, tool, args, canonical, sent, after, auth, traceparent })
     }
 
     /// The run it belongs to.
@@ -142,6 +146,13 @@ impl ToolCall {
     #[must_use]
     pub fn canonical(&self) -> &[u8] {
         &self.canonical
+    }
+
+    /// The arguments as they were sent: the same value, in the order and spelling of whoever wrote it. For
+    /// tools that act on an order, which canonical JSON has not.
+    #[must_use]
+    pub fn sent(&self) -> &[u8] {
+        &self.sent
     }
 
     /// Highest `run_seq` released to the run when this call arrived.

@@ -120,6 +120,8 @@ pub enum Obligation {
     Redact {
         /// Kinds of findings, sorted.
         kinds: Vec<String>,
+        /// Release also what cannot be looked through (`"opaque": "allow"`); else the call fails.
+        opaque: bool,
     },
     /// Fail the call if the result is larger than this many bytes.
     CapBytes {

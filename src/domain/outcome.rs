@@ -5,13 +5,75 @@ use std::time::Duration;
 /// Why a permitted call of a simulated run is cancelled (`call.cancelled.reason`).
 pub const SIMULATED: &str = "simulated";
 
-/// The end of one call, as the executor knows it. Every failure of a tool is one of these.
+/// Why somebody who looks through an answer has not seen all that it holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Opaque {
+    /// Bytes that are no text, or text in a character set that nobody here reads.
+    Binary,
+    /// A part of something: what is looked for may be cut in half where it begins or ends.
+    Span,
+    /// A text that was cut where there was no more room.
+    Cut,
+    /// An image, a sound, or a part of a kind that nobody here knows.
+    Media,
+    /// Text that is encoded in a way that does not say what it holds.
+    Encoded,
+}
+
+impl Opaque {
+    /// The word in entries: `binary`, `span`, `cut`, `media`, `encoded`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Binary => "binary",
+            Self::Span => "span",
+            Self::Cut => "cut",
+            Self::Media => "media",
+            Self::Encoded => "encoded",
+        }
+    }
+}
+
+/// What a tool answered, before anything is taken out of it.
+///
+/// Every executor says which of the two its answer is: what cannot be looked through is never taken for text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// UTF-8 JSON. All that it says stands in it as text, whole.
+    Text(Vec<u8>),
+    /// UTF-8 JSON that holds, or is a part of, something else.
+    Opaque(Vec<u8>, Opaque),
+}
+
+impl Content {
+    /// This JSON; opaque if there is a reason.
+    #[must_use]
+    pub fn of(json: Vec<u8>, why: Option<Opaque>) -> Self {
+        match why {
+            None => Self::Text(json),
+            Some(why) => Self::Opaque(json, why),
+        }
+    }
+
+    /// The JSON, and why it is opaque if it is.
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<u8>, Option<Opaque>) {
+        match self {
+            Self::Text(json) => (json, None),
+            Self::Opaque(json, why) => (json, Some(why)),
+        }
+    }
+}
+
+/// The end of one call. Every failure of a tool is one of these.
+///
+/// With `Content` it is what an executor says; with bytes, what may be released of that.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Outcome {
+pub enum Outcome<R = Vec<u8>> {
     /// The tool answered.
     Completed {
-        /// UTF-8 JSON: exactly the bytes that will be released.
-        result: Vec<u8>,
+        /// UTF-8 JSON: exactly the bytes that will be released, or what they will be made of.
+        result: R,
         /// The tool's own status (`200`, `ok`).
         status: String,
     },
@@ -36,7 +98,25 @@ pub enum Outcome {
     },
 }
 
+/// How a call ended, as its executor says it: nothing is taken out of it yet, and nobody else is shown it.
+pub type Unmasked = Outcome<Content>;
+
 impl Outcome {
+    /// The outcome as if its executor said it again: what was released once is text, and is looked through again.
+    #[must_use]
+    pub fn again(self) -> Unmasked {
+        match self {
+            Self::Completed { result, status } => {
+                Outcome::Completed { result: Content::Text(result), status }
+            }
+            Self::Failed { class, started, message } => Outcome::Failed { class, started, message },
+            Self::Unknown { cause } => Outcome::Unknown { cause },
+            Self::Cancelled { reason } => Outcome::Cancelled { reason },
+        }
+    }
+}
+
+impl<R> Outcome<R> {
     /// `completed`, `failed`, `unknown` or `cancelled`.
     #[must_use]
     pub const fn word(&self) -> &'static str {
@@ -66,6 +146,8 @@ pub enum FailureClass {
     Protocol,
     /// What was judged is no longer what is there.
     Changed,
+    /// The tool answered, and what it said must be masked and cannot be: none of it is released.
+    Opaque,
 }
 
 impl FailureClass {
@@ -80,6 +162,7 @@ impl FailureClass {
             Self::NotStarted => "not_started",
             Self::Protocol => "protocol",
             Self::Changed => "changed",
+            Self::Opaque => "firewall.opaque",
         }
     }
 
@@ -94,6 +177,7 @@ impl FailureClass {
             Self::NotStarted,
             Self::Protocol,
             Self::Changed,
+            Self::Opaque,
         ]
         .into_iter()
         .find(|class| class.as_str() == text)
@@ -122,6 +206,17 @@ pub struct Observed {
     pub tables_queried: Vec<String>,
     /// What a model used, as its provider counts.
     pub usage: Option<Usage>,
+    /// What came of the obligation to mask, if there was one.
+    pub redaction: Option<Redaction>,
+}
+
+/// What came of the obligation to mask what a tool said.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Redaction {
+    /// Places that were masked.
+    pub masked: u64,
+    /// Why not all of it was looked through; absent only if all of it was.
+    pub unscanned: Option<Opaque>,
 }
 
 impl Observed {

@@ -1,12 +1,16 @@
 //! Text as readers behind us would decode it, and where each character of that came from.
 //!
-//! A secret that was echoed percent-encoded, in HTML entities or broken over lines is still the secret
+//! A secret, or personal data, that was written percent-encoded, in HTML entities or broken over lines is still the secret
 //! to whoever decodes it. So what is searched is not only the text but what it becomes.
 
 use std::ops::Range;
 
 /// How often a decoded text is decoded again.
-const LAYERS: usize = 3;
+pub(crate) const LAYERS: usize = 3;
+/// Bytes of a line that some program broke where it is full.
+const WRAPPED_MIN: usize = 56;
+/// Letters that stand apart before they are taken for one word.
+const APART_MIN: usize = 6;
 
 /// What stands here for anything that is not ASCII: no secret has it.
 const OTHER: char = '\x7f';
@@ -15,12 +19,12 @@ const OTHER: char = '\x7f';
 ///
 /// Nine bytes for each of the text: a result may have megabytes, and many calls are on the road.
 pub(crate) struct Reading {
-    pub text: String,
+    pub(crate) text: String,
     from: Vec<Range<u32>>,
 }
 
 impl Reading {
-    fn of(source: &str) -> Self {
+    pub(crate) fn of(source: &str) -> Self {
         let mut reading = Self::empty(source.len());
         for (at, c) in source.char_indices() {
             let from = at..at.saturating_add(c.len_utf8());
@@ -31,11 +35,11 @@ impl Reading {
         reading
     }
 
-    fn empty(room: usize) -> Self {
+    pub(crate) fn empty(room: usize) -> Self {
         Self { text: String::with_capacity(room), from: Vec::with_capacity(room) }
     }
 
-    fn push(&mut self, c: char, from: Range<usize>) {
+    pub(crate) fn push(&mut self, c: char, from: Range<usize>) {
         self.text.push(if c.is_ascii() { c } else { OTHER });
         // No text that comes here has gigabytes: results and arguments have bounds far below.
         let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
@@ -46,7 +50,111 @@ impl Reading {
     pub(crate) fn source(&self, found: &Range<usize>) -> Option<Range<usize>> {
         let (first, last) =
             (self.from.get(found.start)?, self.from.get(found.end.checked_sub(1)?)?);
-        Some(usize::try_from(first.start).ok()?..usize::try_from(last.end).ok()?)
+        // Of a reading that runs backwards the last of it comes first.
+        let (start, end) = (first.start.min(last.start), first.end.max(last.end));
+        Some(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
+    }
+
+    /// This stretch of it.
+    pub(crate) fn part(&self, range: Range<usize>) -> Self {
+        let from = self.from.get(range.clone()).unwrap_or_default().to_vec();
+        Self { text: self.text.get(range).unwrap_or_default().to_owned(), from }
+    }
+
+    /// From its end to its beginning.
+    pub(crate) fn reversed(&self) -> Self {
+        let text = self.text.chars().rev().collect();
+        Self { text, from: self.from.iter().rev().cloned().collect() }
+    }
+
+    /// Letters by thirteen places.
+    pub(crate) fn turned(&self) -> Self {
+        let turned = |byte: u8, first: u8| {
+            let place = byte.saturating_sub(first).saturating_add(13).checked_rem(26);
+            first.saturating_add(place.unwrap_or_default())
+        };
+        self.walked(|rest| {
+            let byte = rest.first().map(|byte| match byte {
+                b'a'..=b'z' => turned(*byte, b'a'),
+                b'A'..=b'Z' => turned(*byte, b'A'),
+                _other => *byte,
+            });
+            (byte.map(char::from), 1)
+        })
+    }
+
+    /// Without the bytes that nobody sees: UTF-16 that was taken for UTF-8 has one beside each letter.
+    pub(crate) fn plain(&self) -> Option<Self> {
+        let hidden = |b: u8| b < b' ' && !b"\t\n\r".contains(&b);
+        self.text.bytes().any(hidden).then(|| {
+            self.walked(|rest| (first(rest).filter(|c| !u8::try_from(*c).is_ok_and(hidden)), 1))
+        })
+    }
+
+    /// With the line breaks taken out of what programs break over lines of one length: base64 in a mail or a
+    /// key file.
+    pub(crate) fn unwrapped(&self) -> Option<Self> {
+        let long = |line: &str| {
+            let line = line.trim_matches(['\r', '\n', ' ', '\t']);
+            line.len() >= WRAPPED_MIN
+                && line.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=-_".contains(&b))
+        };
+        let lines = self.text.split_inclusive('\n');
+        lines.clone().any(|line| line.ends_with('\n') && long(line)).then(|| {
+            let (mut out, mut at) = (Self::empty(self.text.len()), 0_usize);
+            for line in lines {
+                let joined = long(line);
+                for byte in line.bytes() {
+                    let kept = !joined || byte > b' ';
+                    let place = at..at.saturating_add(1);
+                    if let Some(from) = self.source(&place).filter(|_| kept) {
+                        out.push(char::from(byte), from);
+                    }
+                    at = place.end;
+                }
+            }
+            out
+        })
+    }
+
+    /// With letters that stand apart from each other put together again: `a n n`.
+    pub(crate) fn together(&self) -> Option<Self> {
+        let apart =
+            |text: &str| text.split_ascii_whitespace().filter(|word| word.len() == 1).count();
+        (apart(&self.text) >= APART_MIN).then(|| {
+            self.walked(|rest| match rest {
+                // A letter alone, and what is between it and the next one that is alone.
+                [space, letter, ..] if *space <= b' ' && *letter > b' ' => {
+                    let alone = rest.get(2).is_none_or(|next| *next <= b' ');
+                    (Some(if alone { char::from(*letter) } else { ' ' }), if alone { 2 } else { 1 })
+                }
+                [space, ..] if *space <= b' ' => (None, 1),
+                _letter => (first(rest), 1),
+            })
+        })
+    }
+
+    /// Numbers in a list as the bytes they are: `97, 110, 110`.
+    pub(crate) fn numbers(&self) -> Self {
+        let bytes = self.text.as_bytes();
+        let mut out = Self::empty(bytes.len() / 2);
+        let mut at = 0_usize;
+        while let Some(byte) = bytes.get(at) {
+            let rest = bytes.get(at..).unwrap_or_default();
+            let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+            let number = rest.get(..digits).filter(|digits| (1..=3).contains(&digits.len()));
+            let value = number.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+            let next = at.saturating_add(digits.max(1));
+            let c = match value {
+                Some(value) => Some(if u8::is_ascii(&value) { char::from(value) } else { OTHER }),
+                None => Some(OTHER).filter(|_| !b" ,;\t\r\n".contains(byte)),
+            };
+            if let (Some(c), Some(from)) = (c, self.source(&(at..next))) {
+                out.push(c, from);
+            }
+            at = next;
+        }
+        out
     }
 
     /// The reading with each step that `step` takes: what it stands for (nothing: it is left out) and
@@ -66,7 +174,7 @@ impl Reading {
         out
     }
 
-    fn unescaped(&self) -> Option<Self> {
+    pub(crate) fn unescaped(&self) -> Option<Self> {
         let next = self.walked(|rest| match escape(rest) {
             Some((c, took)) => (Some(c), took),
             None => (first(rest), 1),
@@ -75,12 +183,12 @@ impl Reading {
     }
 
     /// Without what breaks a line or spaces letters.
-    fn squeezed(&self) -> Self {
+    pub(crate) fn squeezed(&self) -> Self {
         self.walked(|rest| (first(rest).filter(|c| *c > ' '), 1))
     }
 
     /// Without the soft line breaks and with the escapes of quoted-printable undone.
-    fn printable(&self) -> Self {
+    pub(crate) fn printable(&self) -> Self {
         self.walked(|rest| match rest {
             [b'=', b'\r', b'\n', ..] => (None, 3),
             [b'=', b'\n', ..] => (None, 2),
@@ -108,7 +216,7 @@ impl Reading {
     }
 
     /// Hexadecimal digits alone, lowercase, without what people write between bytes.
-    fn digits(&self) -> Self {
+    pub(crate) fn digits(&self) -> Self {
         self.walked(|rest| match rest {
             [b'0', b'x' | b'X', ..] => (None, 2),
             [b' ' | b':' | b'-' | b',' | b';' | b'\r' | b'\n' | b'\t', ..] => (None, 1),
@@ -149,6 +257,19 @@ fn folded(c: char) -> Option<char> {
         | '\u{fe00}'..='\u{fe0f}'
         | '\u{feff}' => None,
         '\u{ff01}'..='\u{ff5e}' => ascii(0xfee0),
+        // Dashes, spaces and dots of other widths.
+        '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' => Some('-'),
+        '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => Some(' '),
+        '\u{2024}' | '\u{3002}' | '\u{fe52}' | '\u{ff61}' => Some('.'),
+        '\u{fe6b}' => Some('@'),
+        // Digits of other scripts.
+        '\u{660}'..='\u{669}' => ascii(0x630),
+        '\u{6f0}'..='\u{6f9}' => ascii(0x6c0),
+        '\u{966}'..='\u{96f}' => ascii(0x936),
+        '\u{1d7ce}'..='\u{1d7ff}' => {
+            let place = u32::from(c).checked_sub(0x1_d7ce).and_then(|place| place.checked_rem(10));
+            place.and_then(|digit| char::from_digit(digit, 10))
+        }
         // Tags: ASCII that nobody sees and models read.
         '\u{e0020}'..='\u{e007e}' => ascii(0xe_0000),
         _plain => Some(c),

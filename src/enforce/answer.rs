@@ -247,7 +247,8 @@ fn of_outcome(call: CallId, outcome: Outcome, receipt: Receipt) -> Answer {
                 | FailureClass::TooLarge
                 | FailureClass::Connect
                 | FailureClass::Protocol
-                | FailureClass::Changed => message,
+                | FailureClass::Changed
+                | FailureClass::Opaque => message,
             };
             Err(Fault::new(code, message).detail(class.as_str()).about(&call).at(&receipt))
         }

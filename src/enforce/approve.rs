@@ -247,7 +247,12 @@ impl Road {
             traceparent: hold.traceparent.clone(),
         };
         // What is on the books was parsed when it was held.
-        let call = ToolCall::parse(asking, hold.tool.as_str(), &hold.args).ok()?;
+        let sent = hold.sent.as_ref().unwrap_or(&hold.args);
+        let call = ToolCall::parse(asking, hold.tool.as_str(), sent).ok()?;
+        if call.canonical() != hold.args {
+            // What was approved are the arguments; these are others.
+            return None;
+        }
         let slot = self.slots.wait(self.agents.load().count(), &run.opener.name).await;
         let fingerprint = self.fingerprint(&call);
         let New { sender, facts, cancel, turn, slot, .. } =

@@ -67,6 +67,10 @@ impl Redactions {
                 return Err(format!("`{text}`: `{role}` is named twice"));
             }
         }
+        // The same members, as they were sent.
+        if let Some(same) = parts.get("args").cloned() {
+            parts.entry("raw".to_owned()).or_insert(same);
+        }
         if parts.contains_key("args") {
             let all = OF_ARGUMENTS.into_iter().map(str::to_owned).collect();
             parts.entry("policy_input".to_owned()).or_insert(Part::Hide(all));

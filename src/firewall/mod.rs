@@ -1,9 +1,12 @@
 //! What must not travel unseen: personal data by checksum and shape, found in arguments, masked in
 //! results.
 //!
-//! Small on purpose: kinds whose shape or checksum says what they are. Every scan is linear and
-//! bounded; what a scan cannot finish is reported as `unscanned`, and a policy may deny it.
+//! Small on purpose: kinds whose shape or checksum says what they are. A text is looked through as it is written
+//! and as whoever decodes it would read it. Every scan is linear and bounded; what a scan cannot finish, and what is
+//! encoded and holds no text, is reported as `unscanned`, and a policy may deny it.
 
+mod encoded;
+mod look;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +18,14 @@ use crate::domain::prepared::Finding;
 
 /// Every kind of finding.
 pub const KINDS: [&str; 4] = ["card", "email", "iban", "us_ssn"];
+/// What could not be looked through, among the kinds of findings.
+const UNSCANNED: &str = "unscanned";
 /// Findings of one call; one more, of kind `unscanned`, says that there were others.
 const FINDINGS_MAX: usize = 64;
+/// Times a value is masked until nothing is found in it.
+const PASSES_MAX: usize = 4;
+/// Items of a list that could spell something.
+const SPELLED_MIN: usize = 6;
 
 /// Whether a policy may ask for this kind to be masked.
 #[must_use]
@@ -37,9 +46,12 @@ fn look(value: &Json, path: &mut String, found: &mut BTreeSet<Finding>) {
         return;
     }
     match value {
-        Json::String(text) => note(text, path, found),
-        Json::Int(_) | Json::Float(_) => note(&canonical::text(value), path, found),
+        Json::String(text) => note(&look::text(text), path, found),
+        Json::Int(_) | Json::Float(_) => note(&look::number(&canonical::text(value)), path, found),
         Json::Array(items) => {
+            if let Some(text) = spelled(items) {
+                note(&look::text(&text), path, found);
+            }
             for (i, item) in items.iter().enumerate() {
                 step(path, &i.to_string(), |path| look(item, path, found));
             }
@@ -47,7 +59,7 @@ fn look(value: &Json, path: &mut String, found: &mut BTreeSet<Finding>) {
         Json::Object(members) => {
             for (name, item) in members {
                 step(path, &pointer::step(name), |path| {
-                    note(name, path, found);
+                    note(&look::text(name), path, found);
                     look(item, path, found);
                 });
             }
@@ -64,42 +76,155 @@ fn step(path: &mut String, name: &str, run: impl FnOnce(&mut String)) {
     path.truncate(length);
 }
 
-fn note(text: &str, path: &str, found: &mut BTreeSet<Finding>) {
-    for hit in rules::scan(text) {
+/// What a list of letters or of bytes spells, if it could be one.
+fn spelled(items: &[Json]) -> Option<String> {
+    if items.len() < SPELLED_MIN {
+        return None;
+    }
+    let bytes = items.iter().map(|item| item.as_u64().filter(|n| *n < 256).map(|n| n.to_string()));
+    if let Some(bytes) = bytes.collect::<Option<Vec<_>>>() {
+        return Some(bytes.join(","));
+    }
+    items.iter().map(|item| item.as_str().filter(|text| text.chars().nth(1).is_none())).collect()
+}
+
+fn note(seen: &look::Seen, path: &str, found: &mut BTreeSet<Finding>) {
+    let kinds: BTreeSet<&str> = seen.spans.iter().map(|(kind, _)| *kind).collect();
+    for kind in kinds.into_iter().chain(seen.unscanned.then_some(UNSCANNED)) {
         if found.len() >= FINDINGS_MAX {
-            found.insert(Finding { kind: "unscanned".into(), path: String::new() });
+            found.insert(Finding { kind: UNSCANNED.into(), path: String::new() });
             return;
         }
-        found.insert(Finding { kind: hit.kind.into(), path: path.to_owned() });
+        found.insert(Finding { kind: kind.into(), path: path.to_owned() });
     }
 }
 
-/// The value with every finding of these kinds replaced by `[REDACTED:kind]`.
+/// What was looked through for some kinds of findings.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Redacted<T> {
+    /// It, with every finding of these kinds replaced by `[REDACTED:kind]`.
+    pub value: T,
+    /// Places that were.
+    pub masked: u64,
+    /// It holds something that nobody could look through.
+    pub unscanned: bool,
+}
+
+/// The value with every finding of these kinds masked; `None` if it cannot be masked.
 ///
-/// Member names are masked too. A number that is a finding becomes the mask as text.
+/// Member names are masked too. A number that is a finding becomes the mask as text, and so does a list of
+/// letters or bytes that spells one.
 #[must_use]
-pub fn redact(value: &Json, kinds: &[String]) -> Json {
-    map_text(value, &|text| {
-        let hits = rules::scan(text);
-        let wanted = |hit: &&rules::Hit| kinds.iter().any(|kind| kind == hit.kind);
-        let mut spans: Vec<_> = hits.iter().filter(wanted).collect();
-        spans.sort_by_key(|hit| hit.start);
-        if spans.is_empty() {
+pub fn redact(value: &Json, kinds: &[String]) -> Option<Redacted<Json>> {
+    masked(value.clone(), |value, mask| mask.value(value), kinds)
+}
+
+/// As `redact`, of a text.
+#[must_use]
+pub fn redact_text(text: &str, kinds: &[String]) -> Option<Redacted<String>> {
+    let once = |text: &String, mask: &mut Mask<'_>| mask.text(text).unwrap_or_else(|| text.clone());
+    masked(text.to_owned(), once, kinds)
+}
+
+/// WHY more than once: what is left around a mask may, read together, be a finding of its own.
+fn masked<T>(
+    first: T,
+    once: impl Fn(&T, &mut Mask<'_>) -> T,
+    kinds: &[String],
+) -> Option<Redacted<T>> {
+    let mut done = Redacted { value: first, masked: 0, unscanned: false };
+    for _ in 0..PASSES_MAX {
+        let mut mask = Mask { kinds, masked: 0, unscanned: false };
+        let value = once(&done.value, &mut mask);
+        done.unscanned |= mask.unscanned;
+        if mask.masked == 0 {
+            return Some(done);
+        }
+        done.value = value;
+        done.masked = done.masked.saturating_add(mask.masked);
+    }
+    None
+}
+
+/// One pass over a value.
+struct Mask<'a> {
+    kinds: &'a [String],
+    masked: u64,
+    unscanned: bool,
+}
+
+impl Mask<'_> {
+    fn value(&mut self, value: &Json) -> Json {
+        match value {
+            Json::String(text) => self.text(text).map_or_else(|| value.clone(), Json::String),
+            Json::Int(_) | Json::Float(_) => {
+                let text = canonical::text(value);
+                let masked = self.spans(&text, look::number(&text));
+                masked.map_or_else(|| value.clone(), Json::String)
+            }
+            Json::Array(items) => match spelled(items).and_then(|text| self.first(&text)) {
+                Some(mask) => Json::String(mask),
+                None => Json::Array(items.iter().map(|item| self.value(item)).collect()),
+            },
+            Json::Object(members) => {
+                let mut out = BTreeMap::new();
+                for (name, item) in members {
+                    let mut masked = self.text(name).unwrap_or_else(|| name.clone());
+                    // Two names may become one mask; none of the values is lost for that.
+                    while out.contains_key(&masked) {
+                        masked.push('+');
+                    }
+                    let item = self.value(item);
+                    out.insert(masked, item);
+                }
+                Json::Object(out)
+            }
+            Json::Null | Json::Bool(_) => value.clone(),
+        }
+    }
+
+    /// The text masked; `None` if there is nothing to mask.
+    fn text(&mut self, text: &str) -> Option<String> {
+        self.spans(text, look::text(text))
+    }
+
+    fn wants(&self, kind: &str) -> bool {
+        self.kinds.iter().any(|wanted| wanted == kind)
+    }
+
+    /// The mask of the first finding in what a list spells.
+    fn first(&mut self, text: &str) -> Option<String> {
+        let seen = look::text(text);
+        self.unscanned |= seen.unscanned;
+        let (kind, _) = seen.spans.into_iter().find(|(kind, _)| self.wants(kind))?;
+        self.masked = self.masked.saturating_add(1);
+        Some(format!("[REDACTED:{kind}]"))
+    }
+
+    fn spans(&mut self, text: &str, seen: look::Seen) -> Option<String> {
+        self.unscanned |= seen.unscanned;
+        let mut spans = seen.spans;
+        spans.retain(|(kind, _)| self.wants(kind));
+        // Where several begin the longest counts: the others are in it.
+        spans.sort_by_key(|(_, at)| (at.start, std::cmp::Reverse(at.end)));
+        let (mut out, mut at, mut masked) = (String::with_capacity(text.len()), 0, 0_u64);
+        for (kind, span) in spans {
+            if masked == 0 || span.start >= at {
+                out.push_str(text.get(at..span.start).unwrap_or_default());
+                out.push_str("[REDACTED:");
+                out.push_str(kind);
+                out.push(']');
+                masked = masked.saturating_add(1);
+            }
+            at = at.max(span.end);
+        }
+        if masked == 0 {
             return None;
         }
-        let (mut out, mut at) = (String::with_capacity(text.len()), 0);
-        for hit in spans.into_iter() {
-            if hit.start >= at {
-                out.push_str(text.get(at..hit.start).unwrap_or_default());
-                out.push_str("[REDACTED:");
-                out.push_str(hit.kind);
-                out.push(']');
-            }
-            at = at.max(hit.end);
-        }
+        self.masked = self.masked.saturating_add(masked);
         out.push_str(text.get(at..).unwrap_or_default());
         Some(out)
-    })
+    }
 }
 
 /// The value with every text, member name and number for which `change` gives a new text replaced.
@@ -162,13 +287,15 @@ mod tests {
         let value = json(
             r#"{"a":"mail ann@example.com, card 4111-1111-1111-1111.","b":4111111111111111,"c":5}"#,
         );
-        let masked = redact(&value, &["card".into()]);
+        let masked = redact(&value, &["card".into()]).unwrap();
+        assert_eq!((masked.masked, masked.unscanned), (2, false));
         assert_eq!(
-            canonical::text(&masked),
+            canonical::text(&masked.value),
             r#"{"a":"mail ann@example.com, card [REDACTED:card].","b":"[REDACTED:card]","c":5}"#
         );
-        assert_eq!(redact(&value, &[]), value);
-        let names = redact(&json(r#"{"a@example.com":1,"b@example.com":2}"#), &["email".into()]);
+        assert_eq!(redact(&value, &[]).unwrap().value, value);
+        let names = json(r#"{"a@example.com":1,"b@example.com":2}"#);
+        let names = redact(&names, &["email".into()]).unwrap().value;
         assert_eq!(names.as_object().unwrap().len(), 2);
         assert!(!canonical::text(&names).contains("example"));
     }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// One place in a text.
+/// One place in a reading.
 pub(super) struct Hit {
     /// What it is.
     pub kind: &'static str,
@@ -14,14 +14,27 @@ pub(super) struct Hit {
     pub end: usize,
 }
 
+/// How a text came about: the further it is from what was written, the more must speak for a hit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mode {
+    /// As it was written, or as whoever decodes what was written reads it.
+    Written,
+    /// From its end to its beginning.
+    Backwards,
+    /// Bytes that are mostly no text.
+    Bytes,
+    /// Letters by thirteen places.
+    Turned,
+}
+
 struct Rule {
     kind: &'static str,
     shape: Regex,
     /// Bytes at the start of a shape that really are one; shapes are greedy and run on.
-    fit: fn(&str) -> Option<usize>,
+    fit: fn(&str, Mode) -> Option<usize>,
 }
 
-static RULES: LazyLock<[Rule; 4]> = LazyLock::new(|| {
+static RULES: LazyLock<[Rule; 5]> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "constant patterns, compiled by every test")]
     let rule = |kind, shape: &str, fit| Rule {
         kind,
@@ -29,37 +42,62 @@ static RULES: LazyLock<[Rule; 4]> = LazyLock::new(|| {
         fit,
     };
     [
+        // `\x7f` stands for a letter of another script: `ann@exämple.de`.
         rule(
             "email",
-            r"[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}",
-            |text| Some(text.len()),
+            r"[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9\x7f-]{1,63}\.){1,8}[A-Za-z]{2,24}",
+            email,
         ),
-        rule("iban", r"\b[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}\b", iban),
-        rule("us_ssn", r"\b[0-9]{3}[- ][0-9]{2}[- ][0-9]{4}\b", |text| {
+        rule("iban", r"[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}", |text, _mode| iban(text)),
+        rule("us_ssn", r"[0-9]{3}[- ][0-9]{2}[- ][0-9]{4}", |text, _mode| {
             is_ssn(text).then_some(text.len())
         }),
-        rule("card", r"\b[2-6](?:[ -]?[0-9]){12,36}", card),
+        rule("card", r"[2-6](?:[ -]?[0-9]){12,36}", card),
+        rule(
+            "card",
+            r"[2-6][0-9]{3}(?:[ \t._/\x7f-]{1,3}[0-9]{4}){3}|3[47][0-9]{2}[ \t._/\x7f-]{1,3}[0-9]{6}[ \t._/\x7f-]{1,3}[0-9]{5}|[2-6][0-9]{3}[ -]?[0-9]{4}[ -]?\r?\n[0-9]{4}[ -][0-9]{4}",
+            |text, _mode| (is_card(text) && is_issued(text)).then_some(text.len()),
+        ),
     ]
 });
 
-/// Every hit of every rule.
-pub(super) fn scan(text: &str) -> Vec<Hit> {
-    let mut hits = Vec::new();
+/// Whether any rule could find something in here.
+pub(super) fn possible(text: &str) -> bool {
     // Nothing shorter is any of them.
-    if text.len() < 6 {
+    text.len() >= 6
+        && (text.contains('@') || text.bytes().filter(u8::is_ascii_digit).nth(8).is_some())
+}
+
+/// Every hit of every rule in a reading.
+pub(super) fn scan(text: &str, mode: Mode) -> Vec<Hit> {
+    let mut hits = Vec::new();
+    if !possible(text) {
         return hits;
     }
+    let alphanumeric = |at: Option<usize>| {
+        at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_alphanumeric)
+    };
     let digits = text.bytes().any(|b| b.is_ascii_digit());
     for rule in RULES.iter() {
-        let possible = if rule.kind == "email" { text.contains('@') } else { digits };
+        let email = rule.kind == "email";
+        let wanted = mode != Mode::Turned || rule.kind == "iban";
+        let possible = wanted && if email { text.contains('@') } else { digits };
         let mut at = 0;
         while possible && let Some(found) = rule.shape.find_at(text, at) {
             let start = found.start();
+            // What stands in the middle of a longer word or number is none; of an address any part is one.
+            let inside = !email && alphanumeric(start.checked_sub(1));
+            let fits = (rule.fit)(found.as_str(), mode).filter(|_| !inside);
+            let end = fits.map(|length| start.saturating_add(length));
+            let end = end.filter(|end| email || rule.kind == "iban" || !alphanumeric(Some(*end)));
             // A shape begins with an ASCII character, so the next one starts one byte on.
-            at = match (rule.fit)(found.as_str()) {
-                Some(length) => {
-                    let end = start.saturating_add(length);
-                    hits.push(Hit { kind: rule.kind, start, end });
+            at = match end {
+                Some(end) => {
+                    let same =
+                        |hit: &Hit| (hit.kind, hit.start, hit.end) == (rule.kind, start, end);
+                    if !hits.iter().any(same) {
+                        hits.push(Hit { kind: rule.kind, start, end });
+                    }
                     end
                 }
                 None => start.saturating_add(1),
@@ -67,6 +105,27 @@ pub(super) fn scan(text: &str) -> Vec<Hit> {
         }
     }
     hits
+}
+
+/// Ends of the names that addresses have most often; those of two letters are countries.
+const ENDS: [&str; 24] = [
+    "com", "org", "net", "edu", "gov", "mil", "int", "info", "biz", "name", "pro", "mobi", "dev",
+    "app", "xyz", "online", "site", "shop", "store", "tech", "cloud", "email", "example", "test",
+];
+
+fn email(text: &str, mode: Mode) -> Option<usize> {
+    let fits = match mode {
+        Mode::Written => true,
+        // `first.last@host` is no address, and backwards it looks like one.
+        Mode::Backwards => {
+            let end = text.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+            end.len() == 2 || ENDS.contains(&end.as_str())
+        }
+        // Six bytes of any kind may look like a short one.
+        Mode::Bytes => text.len() >= 10,
+        Mode::Turned => false,
+    };
+    fits.then_some(text.len())
 }
 
 /// The country says where an IBAN ends.
@@ -79,7 +138,8 @@ fn iban(text: &str) -> Option<usize> {
 }
 
 /// The longest run of whole groups of digits that is a card.
-fn card(text: &str) -> Option<usize> {
+fn card(text: &str, mode: Mode) -> Option<usize> {
+    let issued = |text: &str| mode == Mode::Written || is_issued(text);
     let mut digits = 0_usize;
     let mut best = None;
     for (at, c) in text.char_indices().filter(|(_, c)| c.is_ascii_digit()) {
@@ -87,7 +147,8 @@ fn card(text: &str) -> Option<usize> {
         let end = at.saturating_add(c.len_utf8());
         let group_ends =
             !text.get(end..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-        if digits >= 13 && group_ends && text.get(..end).is_some_and(is_card) {
+        let is = |text: &str| is_card(text) && issued(text);
+        if digits >= 13 && group_ends && text.get(..end).is_some_and(is) {
             best = Some(end);
         }
     }
@@ -111,6 +172,23 @@ fn is_card(text: &str) -> bool {
         })
         .sum();
     issuer && sum.is_multiple_of(10)
+}
+
+/// Whether an issuer gives out numbers that begin so and are so long.
+fn is_issued(text: &str) -> bool {
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    let front = |length: usize| digits.get(..length).and_then(|d| d.parse::<u32>().ok());
+    let (two, four) = (front(2).unwrap_or_default(), front(4).unwrap_or_default());
+    match digits.len() {
+        15 => matches!(two, 34 | 37),
+        14 => matches!(two, 30 | 36 | 38 | 39),
+        16 => {
+            matches!(two, 40..=49 | 51..=55 | 60 | 62 | 64 | 65 | 35 | 36 | 38 | 39 | 50 | 56..=58)
+                || (2221..=2720).contains(&four)
+        }
+        17..=19 => matches!(two, 40..=49 | 50 | 56..=58 | 60 | 62 | 63 | 67),
+        _other => false,
+    }
 }
 
 /// ISO 13616 country lengths of the registry.
@@ -227,7 +305,7 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> Vec<(&'static str, String)> {
-        scan(text)
+        scan(text, Mode::Written)
             .into_iter()
             .map(|h| (h.kind, text.get(h.start..h.end).unwrap().to_owned()))
             .collect()
@@ -265,8 +343,28 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_before_it_and_how_its_groups_are_set_apart_does_not_matter() {
+        for text in [
+            "card_4111111111111111",
+            "4111.1111.1111.1111",
+            "4111 / 1111 / 1111 / 1111",
+            "4111\t1111\t1111\t1111",
+            "3782.822463.10005",
+            "4111 1111\n1111 1111",
+            "n=4111_1111_1111_1111;",
+        ] {
+            assert_eq!(kinds(text).first().map(|(kind, _)| *kind), Some("card"), "{text}");
+        }
+        assert_eq!(kinds("iban_DE89370400440532013000")[0].0, "iban");
+        assert_eq!(kinds("_219-09-9999_")[0].0, "us_ssn");
+        for fine in ["2019 2020 2021 2022", "x219-09-9999", "219-09-99991", "1234.5678.9012.3456"] {
+            assert!(kinds(fine).is_empty(), "{fine}");
+        }
+    }
+
+    #[test]
     fn a_megabyte_of_digits_is_scanned_and_not_dwelt_on() {
-        assert!(scan(&"1 ".repeat(500_000)).len() < 500_000);
-        assert!(scan(&"a@".repeat(500_000)).is_empty());
+        assert!(scan(&"1 ".repeat(500_000), Mode::Written).len() < 500_000);
+        assert!(scan(&"a@".repeat(500_000), Mode::Written).is_empty());
     }
 }

@@ -15,7 +15,7 @@ use crate::domain::commitment::commit;
 use crate::domain::decision::{Course, LayerDigest, Obligation, Reason};
 use crate::domain::digest::{Digest, Salt, call_digest};
 use crate::domain::json::Json;
-use crate::domain::outcome::{Observed, Outcome, Usage};
+use crate::domain::outcome::{Observed, Outcome, Redaction, Usage};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::policy::{Judged, Resumed, effect_digest, input};
@@ -107,6 +107,10 @@ pub fn decided(
     if let Some(input) = &decision.input {
         written.add(entropy, "policy_input", input);
     }
+    if kind != Kind::CallDenied && resumed.is_none() && goes_in_order(judged) {
+        let keep = keep && call.sent().len() <= STORED_MAX;
+        written.commit(&random32(entropy), "raw", call.sent(), keep);
+    }
     if let Some(pre_image) = prepared.pre_image().filter(|_| kind == Kind::CallAuthorized) {
         written.add(entropy, "pre_image", pre_image);
     }
@@ -150,6 +154,14 @@ pub fn decided(
     }
     written.draft.data = Json::object(data);
     written
+}
+
+/// Whether the tool is sent the arguments in the order in which they came, which canonical JSON has not: they are kept
+/// like the others then.
+fn goes_in_order(judged: &Judged) -> bool {
+    let (prepared, call) = (judged.prepared(), judged.prepared().call());
+    let model = prepared.tool().is_some_and(|tool| tool.kind == "model");
+    model && call.sent() != call.canonical()
 }
 
 /// The approver who wrote a call's arguments, as its entries show it.
@@ -232,6 +244,13 @@ fn observed(seen: &Observed) -> Json {
         members.push(("tables_queried", tables.into()));
     }
     members.extend(seen.usage.as_ref().map(|usage| ("usage", used(usage))));
+    members.extend(seen.redaction.as_ref().map(|done| ("redaction", redaction(done))));
+    Json::object(members)
+}
+
+fn redaction(done: &Redaction) -> Json {
+    let mut members = vec![("masked", Json::from(done.masked))];
+    members.extend(done.unscanned.map(|why| ("unscanned", Json::from(why.as_str()))));
     Json::object(members)
 }
 
@@ -327,10 +346,13 @@ fn reason(reason: &Reason) -> Json {
 
 fn obligation(obligation: &Obligation) -> Json {
     match obligation {
-        Obligation::Redact { kinds } => Json::object([
-            ("type", Json::from(obligation.name())),
-            ("kinds", kinds.iter().map(|k| Json::from(k.as_str())).collect::<Vec<_>>().into()),
-        ]),
+        Obligation::Redact { kinds, opaque } => {
+            let kinds = kinds.iter().map(|k| Json::from(k.as_str())).collect::<Vec<_>>();
+            let mut members =
+                vec![("type", Json::from(obligation.name())), ("kinds", kinds.into())];
+            members.extend(opaque.then(|| ("opaque", Json::from("allow"))));
+            Json::object(members)
+        }
         Obligation::CapBytes { bytes } => {
             Json::object([("type", Json::from(obligation.name())), ("bytes", Json::from(*bytes))])
         }

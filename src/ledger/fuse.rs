@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{FailureClass, Unmasked};
 
 /// The part of a lease after which it is not relied on, in fifths: the storage's clock may run faster than ours.
 const USABLE_FIFTHS: u32 = 4;
@@ -60,9 +60,9 @@ pub struct Late;
 impl Late {
     /// How a call ends of which nothing was sent.
     #[must_use]
-    pub fn outcome(self) -> Outcome {
+    pub fn outcome(self) -> Unmasked {
         let (class, message) = (FailureClass::NotStarted, self.to_string());
-        Outcome::Failed { class, started: false, message }
+        Unmasked::Failed { class, started: false, message }
     }
 }
 

@@ -45,6 +45,8 @@ pub struct Hold {
     pub traceparent: Option<String>,
     /// The canonical arguments, and what opens their commitment with them.
     pub args: Vec<u8>,
+    /// The same as they were sent, where that matters.
+    pub sent: Option<Vec<u8>>,
     /// The salt of the arguments.
     pub salt: Salt,
     /// Who approved it since, in order.
@@ -84,6 +86,7 @@ impl Hold {
             auth: Auth::read(data.get("auth")?)?,
             traceparent: text("traceparent").map(str::to_owned),
             args,
+            sent: None,
             salt,
             granted: entries.iter().filter_map(|e| said(e, Kind::ApprovalGranted)).collect(),
             refused: entries.iter().find_map(|e| said(e, Kind::ApprovalRefused)),
@@ -152,6 +155,14 @@ impl Ledger {
         let opened = self.payload_row(&args.c).await?;
         let opened =
             opened.ok_or_else(|| Error::Unavailable("the arguments are not kept".into()))?;
-        Ok(Hold::read(&entries, opened.body, opened.salt))
+        let mut hold = Hold::read(&entries, opened.body, opened.salt);
+        if let (Some(hold), Some(raw)) = (&mut hold, first.draft.committed("raw")) {
+            let sent = self.payload_row(&raw.c).await?;
+            let sent = sent.ok_or_else(|| {
+                Error::Unavailable("the arguments as they were sent are not kept".into())
+            })?;
+            hold.sent = Some(sent.body);
+        }
+        Ok(hold)
     }
 }

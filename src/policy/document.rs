@@ -72,15 +72,18 @@ fn read_reason(value: &Value, verdict: Verdict, places: &Places) -> Result<Reaso
     Ok(Reason { code, detail: detail.to_owned(), message, rule })
 }
 
-/// One `redact` with every kind named, one `cap_bytes` with the smallest number.
+/// One `redact` with every kind named, one `cap_bytes` with the smallest number. What cannot be looked through
+/// is released only if every `redact` says so.
 fn read_obligations(values: Vec<&Value>) -> Result<Vec<Obligation>, EngineError> {
     let mut redact = std::collections::BTreeSet::new();
+    let mut opaque = true;
     let mut cap: Option<u64> = None;
     for value in values {
         let kind = value.as_object().ok().and_then(|o| o.get(&Value::from("type")));
         match text(kind.unwrap_or(&Value::Undefined), "the `type` of an obligation")? {
             "redact" => {
-                let [_, kinds] = members(value, ["type", "kinds"], "`redact`")?;
+                let (kinds, allows) = read_redact(value)?;
+                opaque &= allows;
                 for kind in list(kinds, "`kinds`")? {
                     redact.insert(text(kind, "a kind")?.to_owned());
                 }
@@ -99,9 +102,23 @@ fn read_obligations(values: Vec<&Value>) -> Result<Vec<Obligation>, EngineError>
             _ => return Err(bad("unknown obligation")),
         }
     }
-    let redact =
-        (!redact.is_empty()).then(|| Obligation::Redact { kinds: redact.into_iter().collect() });
+    let redact = (!redact.is_empty())
+        .then(|| Obligation::Redact { kinds: redact.into_iter().collect(), opaque });
     Ok(redact.into_iter().chain(cap.map(|bytes| Obligation::CapBytes { bytes })).collect())
+}
+
+/// The kinds of a `redact`, and whether it allows what cannot be looked through.
+fn read_redact(value: &Value) -> Result<(&Value, bool), EngineError> {
+    let named = value.as_object().is_ok_and(|o| o.contains_key(&Value::from("opaque")));
+    if !named {
+        let [_, kinds] = members(value, ["type", "kinds"], "`redact`")?;
+        return Ok((kinds, false));
+    }
+    let [_, kinds, opaque] = members(value, ["type", "kinds", "opaque"], "`redact`")?;
+    match text(opaque, "`opaque`")? {
+        "allow" => Ok((kinds, true)),
+        _ => Err(bad("`opaque` of `redact` is `allow` or absent")),
+    }
 }
 
 /// Exactly these members.
@@ -190,7 +207,32 @@ mod tests {
         let kinds = vec!["email".to_owned(), "iban".to_owned()];
         assert_eq!(
             answer.obligations,
-            [Obligation::Redact { kinds }, Obligation::CapBytes { bytes: 5 }]
+            [Obligation::Redact { kinds, opaque: false }, Obligation::CapBytes { bytes: 5 }]
         );
+    }
+
+    #[test]
+    fn what_cannot_be_looked_through_is_allowed_by_every_redact_or_not_at_all() {
+        let opaque = |duties: &str| {
+            let text = format!(r#"{{"verdict":"allow","reasons":[],"obligations":[{duties}]}}"#);
+            match read_json(&text).map(|answer| answer.obligations) {
+                Ok(duties) => match duties.as_slice() {
+                    [Obligation::Redact { opaque, .. }] => Some(*opaque),
+                    other => panic!("{other:?}"),
+                },
+                Err(EngineError::Document(_)) => None,
+                Err(other) => panic!("{other:?}"),
+            }
+        };
+        let allows = r#"{"type":"redact","kinds":["email"],"opaque":"allow"}"#;
+        let strict = r#"{"type":"redact","kinds":["iban"]}"#;
+        assert_eq!(opaque(allows), Some(true));
+        assert_eq!(opaque(strict), Some(false));
+        assert_eq!(opaque(&format!("{allows},{strict}")), Some(false));
+        assert_eq!(opaque(&format!("{strict},{allows}")), Some(false));
+        for value in ["\"deny\"", "true", "null", "[\"allow\"]", "\"allow\",\"x\":1"] {
+            let odd = format!(r#"{{"type":"redact","kinds":["email"],"opaque":{value}}}"#);
+            assert_eq!(opaque(&odd), None, "{odd}");
+        }
     }
 }

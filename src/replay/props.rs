@@ -13,7 +13,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{FailureClass, Outcome, Unmasked};
 use crate::domain::prepared::{Finding, Hold};
 use crate::domain::time::Timestamp;
 use crate::ledger::permit::Permit;
@@ -72,13 +72,15 @@ impl ToolExecutor for Prop {
         Ok((Effect::Recorded { effect, findings: findings.collect() }, Box::new(())))
     }
 
-    async fn execute(&self, permit: &Permit) -> Outcome {
+    async fn execute(&self, permit: &Permit) -> Unmasked {
         let call = permit.call();
         let step = self.player.step_of(call.run(), call.id());
-        step.and_then(|step| step.outcome()).unwrap_or_else(|| Outcome::Failed {
-            class: FailureClass::NotStarted,
-            started: false,
-            message: "the recording has no outcome of this call".into(),
+        step.and_then(|step| step.outcome()).map(Outcome::again).unwrap_or_else(|| {
+            Unmasked::Failed {
+                class: FailureClass::NotStarted,
+                started: false,
+                message: "the recording has no outcome of this call".into(),
+            }
         })
     }
 }

@@ -1,22 +1,51 @@
 //! What a server sent as a body, as the agent is given it.
 
 use base64::Engine as _;
+use http::StatusCode;
 
+use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
+use crate::domain::outcome::{Content, Opaque, Unmasked};
 
-/// JSON as JSON if every reader reads it the same way, else text, else base64: the name and the value
-/// of the member a result has for it.
-pub(super) fn member(content_type: &str, body: &[u8]) -> (&'static str, Json) {
+/// The member that a result has for a body.
+pub(super) struct Body {
+    /// Its name and its value.
+    pub member: (&'static str, Json),
+    /// Why nobody can look through it, if so.
+    pub opaque: Option<Opaque>,
+}
+
+impl Body {
+    /// The member among these, as what a tool answered with this status.
+    pub(super) fn among<const N: usize>(
+        self,
+        status: StatusCode,
+        members: [(&'static str, Json); N],
+    ) -> Unmasked {
+        let number = ("status", Json::from(u64::from(status.as_u16())));
+        let all = [number, self.member].into_iter().chain(members);
+        // Part of something bigger (RFC 9110, 15.3.7).
+        let span = (status == StatusCode::PARTIAL_CONTENT).then_some(Opaque::Span);
+        let result = Content::of(canonical::bytes(&Json::object(all)), self.opaque.or(span));
+        Unmasked::Completed { result, status: status.as_u16().to_string() }
+    }
+}
+
+/// JSON as JSON if every reader reads it the same way, else text, else base64.
+pub(super) fn body(content_type: &str, body: &[u8]) -> Body {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let json = essence == "application/json" || essence.ends_with("+json");
     let parsed =
         if json { Json::parse(body, &Limits { depth_max: 60, ..Limits::FILE }).ok() } else { None };
     if let Some(value) = parsed {
-        return ("body", value);
+        return Body { member: ("body", value), opaque: None };
     }
     match text(&charset(content_type), body) {
-        Some(text) => ("body", Json::from(text)),
-        None => ("body_base64", Json::from(base64::engine::general_purpose::STANDARD.encode(body))),
+        Some(text) => Body { member: ("body", Json::from(text)), opaque: None },
+        None => {
+            let coded = base64::engine::general_purpose::STANDARD.encode(body);
+            Body { member: ("body_base64", Json::from(coded)), opaque: Some(Opaque::Binary) }
+        }
     }
 }
 
@@ -65,8 +94,9 @@ mod tests {
     use super::*;
 
     fn read(content_type: &str, body: &[u8]) -> String {
-        let (name, value) = member(content_type, body);
-        format!("{name}={}", crate::domain::canonical::text(&value))
+        let Body { member: (name, value), opaque } = super::body(content_type, body);
+        assert_eq!(opaque.is_some(), name == "body_base64");
+        format!("{name}={}", canonical::text(&value))
     }
 
     #[test]

@@ -1,69 +1,200 @@
 //! Obligations and caps, applied to the bytes that will be released and before they are recorded.
 //!
 //! Without a mask a result is released as the tool wrote it, byte for byte. With one it is read
-//! strictly and written canonically: what two readers could read differently cannot be masked.
+//! strictly and written canonically: what two readers could read differently cannot be masked. What cannot be
+//! looked through is not released then, unless the policy allows that by name; the tool's own words about a
+//! failure are no exception.
 
 use crate::domain::canonical;
 use crate::domain::decision::Obligation;
 use crate::domain::json::{Json, Limits};
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{Content, FailureClass, Opaque, Outcome, Redaction, Unmasked};
 use crate::firewall;
 use crate::ledger::permit::Permit;
 use crate::tool::text;
 
+/// Characters of a failure's message that are passed on.
+pub(super) const MESSAGE_CHARS_MAX: usize = 512;
+/// What an agent is told instead of a tool's own words.
+const WITHHELD: &str = "the tool's own words are withheld: the policy masks personal data, and they cannot be looked \
+                        through for it";
+
+/// What every `redact` of a decision asks for together.
+struct Duty {
+    kinds: Vec<String>,
+    /// What cannot be looked through is released too.
+    opaque: bool,
+}
+
 /// The outcome as it may be released: capped and redacted. Over a cap it is a failure, never a cut.
 #[must_use]
-pub fn apply(permit: &Permit, outcome: Outcome) -> Outcome {
+pub fn apply(permit: &Permit, outcome: Unmasked) -> Outcome {
     let cap = permit.prepared().tool().map_or(0, |tool| tool.result_bytes_max);
-    apply_to(cap, permit.obligations(), outcome)
+    let (outcome, done) = apply_to(cap, permit.obligations(), outcome);
+    permit.observe(|seen| seen.redaction = done);
+    outcome
 }
 
-fn apply_to(cap: u64, obligations: &[Obligation], outcome: Outcome) -> Outcome {
-    match outcome {
-        Outcome::Completed { result, status } => match release(cap, obligations, result) {
-            Ok(result) => Outcome::Completed { result, status },
-            Err((class, message)) => Outcome::Failed { class, started: true, message },
-        },
-        Outcome::Failed { .. } | Outcome::Unknown { .. } | Outcome::Cancelled { .. } => outcome,
-    }
-}
-
-fn release(
+fn apply_to(
     cap: u64,
     obligations: &[Obligation],
-    result: Vec<u8>,
-) -> Result<Vec<u8>, (FailureClass, String)> {
-    let protocol = |message: &str| (FailureClass::Protocol, message.to_owned());
-    if !text::is_json(&result) {
+    outcome: Unmasked,
+) -> (Outcome, Option<Redaction>) {
+    let duty = Duty::of(obligations);
+    let mut done = duty.as_ref().map(|_| Redaction::default());
+    let mut said = |text: String| match (&duty, &mut done) {
+        (Some(duty), Some(done)) => duty.words(&text, done).unwrap_or_else(|| WITHHELD.to_owned()),
+        (_, _) => text,
+    };
+    let outcome = match outcome {
+        Outcome::Completed { result, status } => {
+            let status = said(status);
+            let released = released(duty.as_ref(), result, done.as_mut());
+            match released.and_then(|bytes| capped(cap, obligations, bytes)) {
+                Ok(result) => Outcome::Completed { result, status },
+                Err((class, message)) => Outcome::Failed { class, started: true, message },
+            }
+        }
+        Outcome::Failed { class, started, message } => {
+            Outcome::Failed { class, started, message: cut(&said(message)) }
+        }
+        Outcome::Unknown { cause } => Outcome::Unknown { cause: said(cause) },
+        Outcome::Cancelled { reason } => Outcome::Cancelled { reason },
+    };
+    (outcome, done)
+}
+
+type Withheld = (FailureClass, String);
+
+fn protocol(message: &str) -> Withheld {
+    (FailureClass::Protocol, message.to_owned())
+}
+
+/// The bytes of an answer, what must be masked in them masked.
+fn released(
+    duty: Option<&Duty>,
+    content: Content,
+    done: Option<&mut Redaction>,
+) -> Result<Vec<u8>, Withheld> {
+    let (json, opaque) = content.into_parts();
+    if !text::is_json(&json) {
         return Err(protocol("the tool's result is not json"));
     }
-    let mut masked: Option<Json> = None;
-    let mut cap = cap;
-    for obligation in obligations {
-        match obligation {
-            Obligation::Redact { kinds } => {
-                if let Some(kind) = kinds.iter().find(|kind| !firewall::is_kind(kind)) {
-                    // Nobody can mask what nobody can find; the result stays here.
-                    let message = format!("the result must be masked of `{kind}`, an unknown kind");
-                    return Err((FailureClass::Protocol, message));
-                }
-                let value = match masked.take() {
-                    Some(value) => value,
-                    None => Json::parse(&result, &Limits::FILE).map_err(|_error| {
-                        protocol("the result must be masked and is not strict json")
-                    })?,
-                };
-                masked = Some(firewall::redact(&value, kinds));
-            }
-            Obligation::CapBytes { bytes } => cap = cap.min(*bytes),
-        }
+    match (duty, done) {
+        (Some(duty), Some(done)) => duty.answer(&json, opaque, done),
+        (_, _) => Ok(json),
     }
-    let released = masked.map_or(result, |value| canonical::bytes(&value));
-    if u64::try_from(released.len()).unwrap_or(u64::MAX) > cap {
-        let message = format!("the result has {} bytes, at most {cap} are allowed", released.len());
+}
+
+fn capped(cap: u64, obligations: &[Obligation], bytes: Vec<u8>) -> Result<Vec<u8>, Withheld> {
+    let caps = obligations.iter().filter_map(|obligation| match obligation {
+        Obligation::CapBytes { bytes } => Some(*bytes),
+        Obligation::Redact { .. } => None,
+    });
+    let cap = caps.fold(cap, u64::min);
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > cap {
+        let message = format!("the result has {} bytes, at most {cap} are allowed", bytes.len());
         return Err((FailureClass::TooLarge, message));
     }
-    Ok(released)
+    Ok(bytes)
+}
+
+impl Duty {
+    fn of(obligations: &[Obligation]) -> Option<Self> {
+        let redacts = obligations.iter().filter_map(|obligation| match obligation {
+            Obligation::Redact { kinds, opaque } => Some((kinds, *opaque)),
+            Obligation::CapBytes { .. } => None,
+        });
+        redacts.fold(None, |duty: Option<Self>, (kinds, opaque)| {
+            let mut duty = duty.unwrap_or(Self { kinds: Vec::new(), opaque: true });
+            duty.kinds.extend(kinds.iter().cloned());
+            duty.opaque &= opaque;
+            Some(duty)
+        })
+    }
+
+    /// A kind that nobody can find: nobody can mask it either.
+    fn unknown(&self) -> Option<&String> {
+        self.kinds.iter().find(|kind| !firewall::is_kind(kind))
+    }
+
+    /// The answer as it may be released.
+    fn answer(
+        &self,
+        json: &[u8],
+        opaque: Option<Opaque>,
+        done: &mut Redaction,
+    ) -> Result<Vec<u8>, Withheld> {
+        if let Some(kind) = self.unknown() {
+            let message = format!("the result must be masked of `{kind}`, an unknown kind");
+            return Err((FailureClass::Protocol, message));
+        }
+        done.unscanned = opaque;
+        self.pass(done)?;
+        let value = Json::parse(json, &Limits::FILE)
+            .map_err(|_error| protocol("the result must be masked and is not strict json"))?;
+        let Some(masked) = firewall::redact(&value, &self.kinds) else {
+            done.unscanned = Some(Opaque::Encoded);
+            return Err(withheld(Opaque::Encoded));
+        };
+        done.unscanned = opaque.or(masked.unscanned.then_some(Opaque::Encoded));
+        self.pass(done)?;
+        done.masked = masked.masked;
+        Ok(canonical::bytes(&masked.value))
+    }
+
+    /// Whether something that was not looked through may be released.
+    fn pass(&self, done: &Redaction) -> Result<(), Withheld> {
+        match done.unscanned {
+            Some(why) if !self.opaque => Err(withheld(why)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The tool's words as they may be passed on; `None` if they may not.
+    fn words(&self, text: &str, done: &mut Redaction) -> Option<String> {
+        let masked = match self.unknown() {
+            Some(_) => None,
+            None => firewall::redact_text(text, &self.kinds),
+        };
+        // What was no text when it came was replaced by this.
+        let lossy = text.contains(char::REPLACEMENT_CHARACTER);
+        let unscanned = lossy || masked.as_ref().is_none_or(|masked| masked.unscanned);
+        if unscanned {
+            done.unscanned = Some(Opaque::Encoded);
+        }
+        let masked = masked.filter(|_| self.opaque || !unscanned)?;
+        done.masked = done.masked.saturating_add(masked.masked);
+        Some(masked.value)
+    }
+}
+
+fn withheld(why: Opaque) -> Withheld {
+    let what = match why {
+        Opaque::Binary => "it holds bytes that are no text that the gate reads",
+        Opaque::Span => {
+            "it is a part of something, and where that begins or ends a finding may be cut in half"
+        }
+        Opaque::Cut => "its text is cut where there was no more room",
+        Opaque::Media => "it holds an image, a sound or a part of an unknown kind",
+        Opaque::Encoded => "it holds something encoded that is no text",
+    };
+    let message = format!(
+        "the tool answered, and nothing of that is released: the policy masks personal data, and the answer cannot \
+         be looked through: {what}"
+    );
+    (FailureClass::Opaque, message)
+}
+
+/// No more of a message than is passed on.
+///
+/// WHY only here, after every mask: a message that was cut before it was masked may end within a secret, and
+/// whatever took such an end out would answer an agent whether its guess is how a secret begins.
+pub(super) fn cut(message: &str) -> String {
+    match message.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", message.get(..end).unwrap_or_default()),
+        None => message.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -72,6 +203,14 @@ mod tests {
 
     fn completed(text: &str) -> Outcome {
         Outcome::Completed { result: text.into(), status: "200".into() }
+    }
+
+    fn apply_to(cap: u64, obligations: &[Obligation], outcome: Outcome) -> Outcome {
+        super::apply_to(cap, obligations, outcome.again()).0
+    }
+
+    fn masking(kind: &str, opaque: bool) -> [Obligation; 1] {
+        [Obligation::Redact { kinds: vec![kind.into()], opaque }]
     }
 
     fn class(outcome: &Outcome) -> Option<FailureClass> {
@@ -93,9 +232,9 @@ mod tests {
     fn what_must_be_masked_is_masked_before_it_is_measured() {
         let mail =
             completed(r#"{ "a" : "ann@a-very-long-host-name-of-some-example.example.com" }"#);
-        let redact = [Obligation::Redact { kinds: vec!["email".into()] }];
+        let redact = masking("email", false);
         assert_eq!(apply_to(24, &redact, mail.clone()), completed(r#"{"a":"[REDACTED:email]"}"#));
-        let unknown = [Obligation::Redact { kinds: vec!["tarot".into()] }];
+        let unknown = masking("tarot", false);
         assert_eq!(class(&apply_to(999, &unknown, mail)), Some(FailureClass::Protocol));
     }
 
@@ -104,7 +243,7 @@ mod tests {
         let odd = completed(r#"{ "b":1e400, "a":1,"a":2 ,"A":123456789012345678901}"#);
         assert_eq!(apply_to(99, &[], odd.clone()), odd);
         assert_eq!(apply_to(99, &[Obligation::CapBytes { bytes: 99 }], odd.clone()), odd);
-        let redact = [Obligation::Redact { kinds: vec!["email".into()] }];
+        let redact = masking("email", false);
         assert_eq!(class(&apply_to(99, &redact, odd)), Some(FailureClass::Protocol));
         assert_eq!(apply_to(99, &redact, completed(r#"{ "b":1.0 }"#)), completed(r#"{"b":1}"#));
     }
@@ -116,5 +255,44 @@ mod tests {
         }
         let lost = Outcome::Unknown { cause: "connection_lost".into() };
         assert_eq!(apply_to(0, &[], lost.clone()), lost);
+    }
+
+    #[test]
+    fn what_cannot_be_looked_through_is_released_only_by_name_and_the_entry_says_it() {
+        let all = [Opaque::Binary, Opaque::Span, Opaque::Cut, Opaque::Media, Opaque::Encoded];
+        for why in all {
+            let answer = |opaque: bool| {
+                let result = Content::Opaque(br#"{"a":"ann@example.com"}"#.to_vec(), why);
+                let outcome = Outcome::Completed { result, status: "ok".into() };
+                super::apply_to(999, &masking("email", opaque), outcome)
+            };
+            let (failed, done) = answer(false);
+            assert_eq!(class(&failed), Some(FailureClass::Opaque), "{why:?}");
+            assert_eq!(done, Some(Redaction { masked: 0, unscanned: Some(why) }));
+            let (released, done) = answer(true);
+            let masked = br#"{"a":"[REDACTED:email]"}"#.to_vec();
+            assert_eq!(released, Outcome::Completed { result: masked, status: "ok".into() });
+            assert_eq!(done, Some(Redaction { masked: 1, unscanned: Some(why) }));
+        }
+    }
+
+    #[test]
+    fn a_tools_own_words_are_masked_before_they_are_cut_or_are_withheld() {
+        let said = |message: &str, opaque: bool| {
+            let (class, message) = (FailureClass::ToolError, message.to_owned());
+            let failed = Outcome::Failed { class, started: true, message };
+            match super::apply_to(999, &masking("email", opaque), failed) {
+                (Outcome::Failed { message, .. }, Some(done)) => (message, done.unscanned),
+                other => panic!("{other:?}"),
+            }
+        };
+        for before in 480..MESSAGE_CHARS_MAX {
+            let (shown, unscanned) = said(&format!("{}ann@example.com", " ".repeat(before)), false);
+            assert!(!shown.contains("ann") && unscanned.is_none(), "{shown}");
+        }
+        let broken = said("no \u{fffd} such", false);
+        assert_eq!(broken, (WITHHELD.to_owned(), Some(Opaque::Encoded)));
+        assert_eq!(said("no \u{fffd} such", true).0, "no \u{fffd} such");
+        assert_eq!(said("no such row", false), ("no such row".to_owned(), None));
     }
 }

@@ -41,7 +41,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
-use crate::domain::outcome::{Ended, FailureClass, Outcome};
+use crate::domain::outcome::{Ended, FailureClass, Outcome, Unmasked};
 use crate::domain::prepared::{Hold, ToolFacts};
 use crate::ledger::permit::{Finished, Permit};
 use crate::limits::Spend;
@@ -85,7 +85,7 @@ pub trait ToolExecutor: Send + Sync + 'static {
 
     /// Runs the permitted call once, on the hold its `prepare` made. Every failure is an outcome.
     /// Dropped half way, it stops: its deadline passed, or its caller cancelled it.
-    async fn execute(&self, permit: &Permit) -> Outcome;
+    async fn execute(&self, permit: &Permit) -> Unmasked;
 }
 
 /// Runs a permitted call under its deadline until it ends or `cancel` says so: whatever happens in
@@ -107,41 +107,41 @@ pub async fn run(
     let timeout = permit.prepared().tool().map_or(Duration::ZERO, |tool| tool.timeout);
     let execution = AssertUnwindSafe(executor.execute(&permit)).catch_unwind();
     let execution = tokio::time::timeout(timeout, execution);
-    let outcome = tokio::select! {
+    let unmasked = tokio::select! {
         // What has ended has ended, also if somebody wants to stop it in the same moment.
         biased;
         ended = execution => match ended {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(_panic)) => Outcome::Unknown { cause: "panic".into() },
+            Ok(Err(_panic)) => Unmasked::Unknown { cause: "panic".into() },
             Err(_elapsed) => deadline(permit.prepared().tool()),
         },
         () = cancel.cancelled() => stopped(permit.prepared().tool(), cancel.why()),
     };
     // A panic over a result that was already there: what may be released is unknown.
-    let applied = std::panic::catch_unwind(AssertUnwindSafe(|| limit::apply(&permit, outcome)));
+    let applied = std::panic::catch_unwind(AssertUnwindSafe(|| limit::apply(&permit, unmasked)));
     let outcome = applied.unwrap_or_else(|_| Outcome::Unknown { cause: "panic".into() });
     let took = clock.monotonic().saturating_sub(started);
     permit.finish(Ended { outcome, took, attempts: 1 })
 }
 
 /// A call that was stopped half way: nobody knows whether the tool acted, unless it only reads.
-fn stopped(tool: Option<&ToolFacts>, why: &str) -> Outcome {
+fn stopped(tool: Option<&ToolFacts>, why: &str) -> Unmasked {
     if tool.is_some_and(|tool| tool.read_only) {
-        Outcome::Cancelled { reason: why.into() }
+        Unmasked::Cancelled { reason: why.into() }
     } else {
-        Outcome::Unknown { cause: "cancelled".into() }
+        Unmasked::Unknown { cause: "cancelled".into() }
     }
 }
 
 /// After the deadline nobody knows whether the tool acted, unless acting changes nothing.
-fn deadline(tool: Option<&ToolFacts>) -> Outcome {
+fn deadline(tool: Option<&ToolFacts>) -> Unmasked {
     if tool.is_some_and(|tool| tool.read_only) {
-        Outcome::Failed {
+        Unmasked::Failed {
             class: FailureClass::Timeout,
             started: true,
             message: "the tool did not answer before its deadline".into(),
         }
     } else {
-        Outcome::Unknown { cause: "deadline".into() }
+        Unmasked::Unknown { cause: "deadline".into() }
     }
 }

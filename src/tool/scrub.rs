@@ -9,14 +9,14 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use regex::Regex;
 
 use super::forms::forms;
-use super::{ToolExecutor, text};
+use super::{ToolExecutor, limit, text};
 use crate::catalog::secret::Secret;
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
 use crate::domain::json::{Json, Limits};
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{Content, FailureClass, Unmasked};
 use crate::domain::prepared::Hold;
 use crate::domain::readings::readings;
 use crate::domain::token;
@@ -29,8 +29,6 @@ const MASK: &str = "[REDACTED:credential]";
 const FRONT: usize = 16;
 /// Bytes of a form that is believed in a text that was put together again.
 const TOGETHER_MIN: usize = 12;
-/// Characters of a failure's message that are passed on.
-const MESSAGE_CHARS_MAX: usize = 512;
 
 /// Every credential of this process, in each form it could come back in, and every token of a gate.
 #[derive(Clone, Default)]
@@ -124,17 +122,9 @@ impl Finder {
         Some(out)
     }
 
-    /// A message without secrets, and then no more of it than is passed on.
-    ///
-    /// WHY in this order and only here: a message that was cut before it was masked may end within a secret, and
-    /// whatever took such an end out would answer an agent whether its guess is how a secret begins.
+    /// A message without secrets, whole: `limit` cuts it, when everything is taken out of it.
     fn message(&self, message: &str) -> String {
-        let masked = self.mask(message);
-        let whole = masked.as_deref().unwrap_or(message);
-        match whole.char_indices().nth(MESSAGE_CHARS_MAX) {
-            Some((end, _)) => format!("{}…", whole.get(..end).unwrap_or_default()),
-            None => whole.to_owned(),
-        }
+        self.mask(message).unwrap_or_else(|| message.to_owned())
     }
 
     fn finds(&self, value: &Json) -> bool {
@@ -207,34 +197,37 @@ impl Scrub {
         self.finder().mask(text).unwrap_or_else(|| text.to_owned())
     }
 
-    /// The outcome with every form of every secret masked.
+    /// The outcome with every form of every secret masked. What is opaque stays that.
     #[must_use]
-    pub fn apply(&self, outcome: Outcome) -> Outcome {
+    pub fn apply(&self, outcome: Unmasked) -> Unmasked {
         let finder = self.finder();
         match outcome {
-            Outcome::Completed { result, status } => {
+            Unmasked::Completed { result, status } => {
                 let status = finder.mask(&status).unwrap_or(status);
+                let (result, opaque) = result.into_parts();
                 if !finder.hides_in(&result) {
                     // A clean result keeps its bytes.
-                    return Outcome::Completed { result, status };
+                    return Unmasked::Completed { result: Content::of(result, opaque), status };
                 }
                 let clean = Json::parse(&result, &Limits::FILE).ok().map(|value| {
                     canonical::bytes(&firewall::map_text(&value, &|text| finder.mask(text)))
                 });
                 // What stands across several values of it cannot be masked in any of them.
                 match clean.filter(|clean| !finder.hides_in(clean)) {
-                    Some(result) => Outcome::Completed { result, status },
-                    None => Outcome::Failed {
+                    Some(result) => {
+                        Unmasked::Completed { result: Content::of(result, opaque), status }
+                    }
+                    None => Unmasked::Failed {
                         class: FailureClass::Protocol,
                         started: true,
                         message: "the tool's result holds a credential and cannot be masked".into(),
                     },
                 }
             }
-            Outcome::Failed { class, started, message } => {
-                Outcome::Failed { class, started, message: finder.message(&message) }
+            Unmasked::Failed { class, started, message } => {
+                Unmasked::Failed { class, started, message: finder.message(&message) }
             }
-            Outcome::Unknown { .. } | Outcome::Cancelled { .. } => outcome,
+            Unmasked::Unknown { .. } | Unmasked::Cancelled { .. } => outcome,
         }
     }
 }
@@ -276,10 +269,10 @@ impl ToolExecutor for Scrubbed {
     }
 
     async fn look(&self) -> Result<(), String> {
-        self.inner.look().await.map_err(|why| self.scrub.finder().message(&why))
+        self.inner.look().await.map_err(|why| limit::cut(&self.scrub.finder().message(&why)))
     }
 
-    async fn execute(&self, permit: &Permit) -> Outcome {
+    async fn execute(&self, permit: &Permit) -> Unmasked {
         self.scrub.apply(self.inner.execute(permit).await)
     }
 }
@@ -292,6 +285,7 @@ mod tests {
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use proptest::prelude::*;
 
+    use super::limit::MESSAGE_CHARS_MAX;
     use super::*;
 
     const TOKEN: &str = "sk-live/Abc+123=xyz";
@@ -299,8 +293,9 @@ mod tests {
     fn scrubbed(value: &Json) -> String {
         let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
         let result = canonical::bytes(value);
-        match scrub.apply(Outcome::Completed { result, status: "200".into() }) {
-            Outcome::Completed { result, .. } => String::from_utf8(result).unwrap(),
+        let result = Content::Text(result);
+        match scrub.apply(Unmasked::Completed { result, status: "200".into() }) {
+            Unmasked::Completed { result, .. } => String::from_utf8(result.into_parts().0).unwrap(),
             other => panic!("{other:?}"),
         }
     }
@@ -370,15 +365,16 @@ mod tests {
         let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
         let numbers = Json::Array(TOKEN.bytes().map(|b| Json::from(u64::from(b))).collect());
         let result = canonical::bytes(&Json::object([("data", numbers)]));
-        let outcome = scrub.apply(Outcome::Completed { result, status: "200".into() });
-        assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");
+        let result = Content::Text(result);
+        let outcome = scrub.apply(Unmasked::Completed { result, status: "200".into() });
+        assert!(matches!(outcome, Unmasked::Failed { .. }), "{outcome:?}");
     }
 
     fn failure(scrub: &Scrub, message: &str) -> String {
         let message = message.to_owned();
-        let failed = Outcome::Failed { class: FailureClass::ToolError, started: true, message };
+        let failed = Unmasked::Failed { class: FailureClass::ToolError, started: true, message };
         match scrub.apply(failed) {
-            Outcome::Failed { message, .. } => message,
+            Unmasked::Failed { message, .. } => limit::cut(&message),
             other => panic!("{other:?}"),
         }
     }
@@ -412,10 +408,12 @@ mod tests {
     fn a_clean_result_keeps_its_bytes_and_one_that_cannot_be_masked_is_a_failure() {
         let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
         let apply = |text: &str| {
-            scrub.apply(Outcome::Completed { result: text.into(), status: "ok".into() })
+            let result = Content::Text(text.into());
+            scrub.apply(Unmasked::Completed { result, status: "ok".into() })
         };
         for clean in [r#"{ "b":1.0,"a":1 }"#, r#"{"a":1,"a":1e400}"#] {
-            let expected = Outcome::Completed { result: clean.into(), status: "ok".into() };
+            let result = Content::Text(clean.into());
+            let expected = Unmasked::Completed { result, status: "ok".into() };
             assert_eq!(apply(clean), expected);
         }
         let escaped = TOKEN.replace('s', "\\u0073");
@@ -424,7 +422,7 @@ mod tests {
             format!(r#"{{"a":1,"a":2,"{escaped}":2}}"#),
             r#"{"a":"\ud800"}"#.to_owned(),
         ] {
-            assert!(matches!(apply(&held), Outcome::Failed { .. }), "{held}");
+            assert!(matches!(apply(&held), Unmasked::Failed { .. }), "{held}");
         }
     }
 

@@ -15,7 +15,7 @@ use wicketgate::domain::call::{Auth, ToolCall};
 use wicketgate::domain::decision::Reason;
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::id::ToolName;
-use wicketgate::domain::outcome::Outcome;
+use wicketgate::domain::outcome::{Content, Unmasked};
 use wicketgate::domain::prepared::Hold;
 use wicketgate::domain::tier::Tier;
 use wicketgate::domain::time::Timestamp;
@@ -89,10 +89,10 @@ impl ToolExecutor for Waits {
         Ok((Effect::None, Box::new(())))
     }
 
-    async fn execute(&self, _permit: &Permit) -> Outcome {
+    async fn execute(&self, _permit: &Permit) -> Unmasked {
         self.0.begun.send_modify(|n| *n += 1);
         self.0.open.subscribe().wait_for(|open| *open).await.unwrap();
-        Outcome::Completed { result: b"{}".to_vec(), status: "ok".into() }
+        Unmasked::Completed { result: Content::Text(b"{}".to_vec()), status: "ok".into() }
     }
 }
 

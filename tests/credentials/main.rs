@@ -1,4 +1,5 @@
 //! A credential of the gate in every encoding and at every kind of tool: it goes in nowhere and comes out nowhere.
+//! Personal data that a policy has masked comes out nowhere either.
 //!
 //! `tests/fetch` asks the same of URLs, in a network of its own.
 #![allow(
@@ -15,6 +16,7 @@
 
 mod guesses;
 mod kinds;
+mod personal;
 #[path = "../support/private.rs"]
 mod private;
 mod tokens;

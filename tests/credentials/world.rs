@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -28,13 +30,20 @@ struct Said {
     asked: Mutex<Vec<String>>,
 }
 
-async fn act(State(said): State<Arc<Said>>, body: String) -> String {
+/// As JSON; or, if a content type is asked for, the text in Latin-1 as that.
+async fn act(State(said): State<Arc<Said>>, body: String) -> Response {
     said.asked.lock().push(body.clone());
     let args: Value = serde_json::from_str(&body).unwrap();
+    if let Some(kind) = args["as"].as_str() {
+        let text = args["text"].as_str().unwrap();
+        let bytes: Vec<u8> = text.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
+        let status = if kind == "part" { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
+        return (status, [("content-type", kind.to_owned())], bytes).into_response();
+    }
     let at = args["n"].as_u64().and_then(|n| usize::try_from(n).ok());
     let text =
         at.map_or_else(|| args["text"].as_str().unwrap().to_owned(), |n| said.forms[n].clone());
-    json!({"text": text}).to_string()
+    json!({"text": text}).to_string().into_response()
 }
 
 async fn complete(State(said): State<Arc<Said>>, body: String) -> String {
@@ -70,6 +79,11 @@ pub struct Reached {
 impl World {
     /// Behind these tools stand these texts, by their number.
     pub async fn knowing(forms: Vec<(String, String)>) -> Self {
+        Self::under(forms, "").await
+    }
+
+    /// The same, with these rules beside those that allow the calls.
+    pub async fn under(forms: Vec<(String, String)>, rules: &str) -> Self {
         let texts: Vec<String> = forms.iter().map(|(_, text)| text.clone()).collect();
         let said = Arc::new(Said { forms: texts.clone(), asked: Mutex::default() });
         let routes = Router::new()
@@ -99,6 +113,11 @@ impl World {
                 "command": python(), "args": ["-I", "-S", "-B", dir.join("server.py"), "credentials"],
                 "cwd": dir, "sandbox": {"level": "none"}}})]
         });
+        let file = estate.path("bundle/agent/main.rego");
+        let all = std::fs::read_to_string(&file).unwrap() + rules;
+        std::fs::write(&file, all).unwrap();
+        let sign = ["policy", "sign", "bundle", "--key", "policy", "--name", "command"];
+        estate.run(&[&sign[..], &["--version", "1.0.1"]].concat());
         for key in ["evidence", "fleet"] {
             estate.run(&["keygen", "--out", key]);
         }

@@ -31,6 +31,7 @@ struct Server {
 struct Shared {
     answers: Mutex<VecDeque<(u16, String)>>,
     seen: Mutex<Vec<(HeaderMap, Value)>>,
+    bodies: Mutex<Vec<String>>,
 }
 
 impl Server {
@@ -62,6 +63,7 @@ async fn answer(
     body: String,
 ) -> (StatusCode, [(&'static str, &'static str); 1], String) {
     shared.seen.lock().push((headers, serde_json::from_str(&body).unwrap()));
+    shared.bodies.lock().push(body);
     let mut answers = shared.answers.lock();
     let next = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
     let (code, body) = next.unwrap();
@@ -369,4 +371,46 @@ async fn the_example_is_a_binding_as_it_stands() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let done = check().env_remove("MODEL_API_KEY").output().unwrap();
     assert_eq!(done.status.code(), Some(78), "without its key");
+}
+
+/// A schema whose members stand in no order of the alphabet, and spellings that canonical JSON has not.
+const SCHEMA: &str = r#"{"type":"object", "properties":{"reasoning":{"type":"string"},"answer":{"maximum":1.50e1,"type":"number"},
+    "also":{"\u0074ype":"string"}},"required":["reasoning","answer","also"],"additionalProperties":false}"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schema_reaches_a_model_as_the_agent_sent_it_and_the_books_have_those_bytes() {
+    let server = Server::start(&[(200, completion("{}", 1, 1))]).await;
+    let mut other = place("main", server.port);
+    other["api"] = json!("ollama");
+    other["url"] = json!(format!("http://127.0.0.1:{}", server.port));
+    for (place, format) in [
+        (
+            place("main", server.port),
+            r#""response_format":{"type":"json_schema","json_schema":{"strict":true,"name":"n","schema":SCHEMA}}"#,
+        ),
+        (other, r#""format":SCHEMA"#),
+    ] {
+        let estate = estate(json!([place])).await;
+        let mut sidecar = estate.serve().await;
+        let agent = sidecar.open().await;
+        let function = format!(r#"{{"parameters":{SCHEMA},"name":"f","description":"d"}}"#);
+        let args = format!(
+            r#"{{"tools":[{{"function":{function},"type":"function"}}],"response_format":{{"type":"json_schema",
+                "json_schema":{{"strict":true,"name":"n","schema":{SCHEMA}}}}},
+                "model":"small","messages":[{{"role":"user","content":"x"}}],"max_output_tokens":100}}"#
+        );
+        // An Ollama's answer is none to OpenAI's, and is refused; both were asked.
+        let _ = agent.call("work.do", "a", &args).await;
+        let body = server.shared.bodies.lock().pop().unwrap();
+        let plain = |text: &str| text.replace(['\n'], "").replace("  ", "");
+        let format = plain(&format.replace("SCHEMA", SCHEMA));
+        assert!(plain(&body).contains(&format), "{body}");
+        let function = format!(r#""tools":[{{"type":"function","function":{function}}}]"#);
+        assert!(body.contains(&function), "{body}");
+        sidecar.stop().await;
+        let entry = entries(&estate, "call.authorized").pop().unwrap();
+        let raw =
+            entry["commit"].as_array().unwrap().iter().find(|one| one["role"] == "raw").unwrap();
+        assert_eq!(raw["len"], args.len());
+    }
 }

@@ -12,7 +12,7 @@ use wicketgate::domain::call::{Auth, ToolCall};
 use wicketgate::domain::decision::Reason;
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::id::ToolName;
-use wicketgate::domain::outcome::Outcome;
+use wicketgate::domain::outcome::{Content, Unmasked};
 use wicketgate::domain::prepared::Hold;
 use wicketgate::domain::tier::Tier;
 use wicketgate::enforce::{self, Answer, Bounds, CallRequest, Opening, Road, Run, Thread};
@@ -45,9 +45,9 @@ impl ToolExecutor for Counts {
         Ok((Effect::None, Box::new(())))
     }
 
-    async fn execute(&self, _: &Permit) -> Outcome {
+    async fn execute(&self, _: &Permit) -> Unmasked {
         self.0.fetch_add(1, Ordering::SeqCst);
-        Outcome::Completed { result: b"{}".to_vec(), status: "ok".into() }
+        Unmasked::Completed { result: Content::Text(b"{}".to_vec()), status: "ok".into() }
     }
 }
 

@@ -192,6 +192,8 @@ fn an_unknown_obligation_or_an_extra_key_is_no_answer() {
         r#"obligations contains {"type": "cap_bytes", "bytes": 1, "also": 2}"#,
         r#"obligations contains "redact""#,
         r#"obligations contains {"type": "redact", "kinds": "email"}"#,
+        r#"obligations contains {"type": "redact", "kinds": ["email"], "opaque": "deny"}"#,
+        r#"obligations contains {"type": "redact", "kinds": ["email"], "opaque": true}"#,
     ] {
         let answer = decide(&agent(&format!("allow if true\n{rule}")).unwrap(), INPUT);
         assert!(matches!(answer, Err(EngineError::Document(_))), "{rule}: {answer:?}");

@@ -13,7 +13,7 @@ use wicketgate::domain::decision::{LayerDigest, Reason, Verdict};
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::id::ToolName;
-use wicketgate::domain::outcome::{FailureClass, Outcome};
+use wicketgate::domain::outcome::{Content, FailureClass, Unmasked};
 use wicketgate::domain::prepared::{Hold, ToolFacts};
 use wicketgate::domain::tier::Tier;
 use wicketgate::ledger::permit::Permit;
@@ -150,7 +150,7 @@ impl ToolExecutor for Scripted {
         }
     }
 
-    async fn execute(&self, permit: &Permit) -> Outcome {
+    async fn execute(&self, permit: &Permit) -> Unmasked {
         if self.dead.is_cancelled() {
             std::future::pending::<()>().await;
         }
@@ -162,14 +162,14 @@ impl ToolExecutor for Scripted {
             std::future::pending::<()>().await;
         }
         match args["do"].as_str() {
-            Some("error") => Outcome::Failed {
+            Some("error") => Unmasked::Failed {
                 class: FailureClass::ToolError,
                 started: true,
                 message: "the script says error".into(),
             },
             Some("hang") => std::future::pending().await,
             Some("panic") => panic!("scripted panic in a tool"),
-            _ => Outcome::Completed { result, status: "ok".into() },
+            _ => Unmasked::Completed { result: Content::Text(result), status: "ok".into() },
         }
     }
 }

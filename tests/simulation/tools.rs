@@ -16,7 +16,7 @@ use wicketgate::domain::decision::Reason;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::id::ToolName;
-use wicketgate::domain::outcome::Outcome;
+use wicketgate::domain::outcome::{Content, Unmasked};
 use wicketgate::domain::prepared::{Hold, ToolFacts};
 use wicketgate::domain::tier::Tier;
 use wicketgate::domain::time::Timestamp;
@@ -45,9 +45,9 @@ impl ToolExecutor for Signed {
         Ok((Effect::None, Box::new(())))
     }
 
-    async fn execute(&self, _permit: &Permit) -> Outcome {
+    async fn execute(&self, _permit: &Permit) -> Unmasked {
         self.1.lock().push(format!("{} runs", self.0));
-        Outcome::Completed { result: b"{}".to_vec(), status: "ok".into() }
+        Unmasked::Completed { result: Content::Text(b"{}".to_vec()), status: "ok".into() }
     }
 }
 

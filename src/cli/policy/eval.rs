@@ -167,9 +167,11 @@ fn answer_json(answer: &Answer, bundle: &Bundle) -> Json {
 
 fn obligation_json(obligation: &Obligation) -> Json {
     match obligation {
-        Obligation::Redact { kinds } => {
+        Obligation::Redact { kinds, opaque } => {
             let kinds: Vec<Json> = kinds.iter().map(|kind| Json::from(kind.as_str())).collect();
-            Json::object([("kinds", kinds.into()), ("type", Json::from("redact"))])
+            let mut members = vec![("kinds", kinds.into()), ("type", Json::from("redact"))];
+            members.extend(opaque.then(|| ("opaque", Json::from("allow"))));
+            Json::object(members)
         }
         Obligation::CapBytes { bytes } => {
             Json::object([("bytes", Json::from(*bytes)), ("type", Json::from("cap_bytes"))])

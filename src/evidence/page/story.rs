@@ -187,7 +187,11 @@ fn duty(obligation: &Json) -> String {
         "redact" => {
             let kinds: Vec<&str> =
                 list(obligation, "kinds").iter().filter_map(Json::as_str).collect();
-            format!("take out {}", kinds.join(", "))
+            let whole = match text(obligation, "opaque") {
+                "allow" => ", as far as it can be looked through",
+                _strict => "",
+            };
+            format!("take out {}{whole}", kinds.join(", "))
         }
         "cap_bytes" => format!("at most {} bytes of answer", number(obligation, "bytes")),
         other => other.to_owned(),

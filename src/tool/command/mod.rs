@@ -30,7 +30,7 @@ use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{Content, FailureClass, Unmasked};
 use crate::domain::prepared::Hold;
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
@@ -142,7 +142,7 @@ impl Command {
         }
     }
 
-    async fn ran(&self, permit: &Permit, held: &Held) -> Outcome {
+    async fn ran(&self, permit: &Permit, held: &Held) -> Unmasked {
         let caller = format!("{:?}", permit.call().auth().identity());
         let _place = match self.places.take(&caller).await {
             Ok(place) => place,
@@ -197,12 +197,12 @@ impl Command {
         report: &Report,
         (output, errors): (&Output, &Output),
         starved: bool,
-    ) -> Outcome {
+    ) -> Unmasked {
         let level = self.binding.level.as_str();
         if let Some(why) = &report.refused {
             tracing::error!(%why, program = %self.name, "a command could not be confined");
             let message = format!("the command was not run: {level} could not be made");
-            return Outcome::Failed { class: FailureClass::ToolError, started: false, message };
+            return Unmasked::Failed { class: FailureClass::ToolError, started: false, message };
         }
         let Some(code) = report.code else {
             let signal = report.signal.unwrap_or_default();
@@ -221,23 +221,23 @@ impl Command {
         }
         let code = u64::try_from(code).unwrap_or_default();
         let mut members = vec![("exit_code", Json::from(code)), ("sandbox", Json::from(level))];
-        members.push(output.member("stdout", "stdout_base64"));
-        members.push(errors.member("stderr", "stderr_base64"));
+        let (written, odd) = output.member("stdout", "stdout_base64");
+        let (complaints, odd_complaints) = errors.member("stderr", "stderr_base64");
+        members.extend([written, complaints]);
         if errors.cut {
             members.push(("stderr_cut", Json::from(true)));
         }
-        Outcome::Completed {
-            result: canonical::bytes(&Json::object(members)),
-            status: format!("exit {code} in {level}"),
-        }
+        let opaque = odd.or(odd_complaints);
+        let result = Content::of(canonical::bytes(&Json::object(members)), opaque);
+        Unmasked::Completed { result, status: format!("exit {code} in {level}") }
     }
 
     /// The supervisor is gone: nobody knows how far the command came.
-    fn lost(&self) -> Outcome {
+    fn lost(&self) -> Unmasked {
         if self.read_only {
             return failed(FailureClass::ToolError, "the command's supervisor was ended");
         }
-        Outcome::Unknown { cause: "connection_lost".into() }
+        Unmasked::Unknown { cause: "connection_lost".into() }
     }
 }
 
@@ -262,7 +262,7 @@ impl ToolExecutor for Command {
         Ok((effect, Box::new(Held { program, seen, argv, input })))
     }
 
-    async fn execute(&self, permit: &Permit) -> Outcome {
+    async fn execute(&self, permit: &Permit) -> Unmasked {
         match permit.prepared().hold::<Held>() {
             Some(held) => self.ran(permit, held).await,
             None => failed(FailureClass::Changed, "the call was prepared by another tool"),
@@ -301,13 +301,13 @@ async fn start(
     held: &Held,
     shared: Option<std::io::Result<sandbox::Workspace>>,
     (cgroups, fuse): (Option<Arc<Cgroups>>, &Fuse),
-) -> Result<Started, Outcome> {
+) -> Result<Started, Unmasked> {
     let not_started = |why: String| {
         tracing::error!(%why, "a command could not be started");
         let message =
             "the command was not run: its supervisor or its workspace could not be started";
         let message = message.to_owned();
-        Outcome::Failed { class: FailureClass::ToolError, started: false, message }
+        Unmasked::Failed { class: FailureClass::ToolError, started: false, message }
     };
     let program = held.program.try_clone().map_err(|e| not_started(e.to_string()))?;
     let (seen, input) = (held.seen, held.input.clone());
@@ -317,7 +317,7 @@ async fn start(
         if Seen::of(&program)? != seen {
             let message = "the program changed after it was judged".to_owned();
             let class = FailureClass::Changed;
-            return Ok(Err(Outcome::Failed { class, started: false, message }));
+            return Ok(Err(Unmasked::Failed { class, started: false, message }));
         }
         let input = standard_input(input.as_deref())?;
         let house = shared.transpose()?.map(|shared| shared.house()).transpose()?;
@@ -354,16 +354,16 @@ fn standard_input(text: Option<&str>) -> std::io::Result<OwnedFd> {
 }
 
 /// None of the places came free.
-fn crowded(most: usize) -> Outcome {
+fn crowded(most: usize) -> Unmasked {
     let message = format!(
         "the command was not run: the gate runs at most {most} commands at once \
          (`limits.sandboxes_max`), and this agent's share of them is in use; ask again with a new id"
     );
-    Outcome::Failed { class: FailureClass::ToolError, started: false, message }
+    Unmasked::Failed { class: FailureClass::ToolError, started: false, message }
 }
 
-fn failed(class: FailureClass, message: &str) -> Outcome {
-    Outcome::Failed { class, started: true, message: message.to_owned() }
+fn failed(class: FailureClass, message: &str) -> Unmasked {
+    Unmasked::Failed { class, started: true, message: message.to_owned() }
 }
 
 fn reason(detail: &str, message: impl Into<String>) -> Reason {

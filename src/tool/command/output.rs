@@ -4,6 +4,7 @@ use base64::Engine as _;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::domain::json::Json;
+use crate::domain::outcome::Opaque;
 
 /// Bytes that are read at once.
 const PIECE: usize = 16 << 10;
@@ -27,13 +28,17 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// As text, or in base64 where it is none.
-    pub fn member(&self, text: &'static str, base64: &'static str) -> (&'static str, Json) {
+    /// As text, or in base64 where it is none; and why nobody can look through all of it, if so.
+    pub fn member(
+        &self,
+        text: &'static str,
+        base64: &'static str,
+    ) -> ((&'static str, Json), Option<Opaque>) {
         match std::str::from_utf8(&self.bytes) {
-            Ok(written) => (text, Json::from(written)),
+            Ok(written) => ((text, Json::from(written)), self.cut.then_some(Opaque::Cut)),
             Err(_) => {
                 let engine = base64::engine::general_purpose::STANDARD;
-                (base64, Json::from(engine.encode(&self.bytes)))
+                ((base64, Json::from(engine.encode(&self.bytes))), Some(Opaque::Binary))
             }
         }
     }
@@ -80,6 +85,10 @@ mod tests {
     #[test]
     fn what_is_no_text_is_shown_in_base64() {
         let odd = Output { bytes: vec![0xff, b'a'], cut: false };
-        assert_eq!(odd.member("stdout", "stdout_base64"), ("stdout_base64", Json::from("/2E=")));
+        let shown = ("stdout_base64", Json::from("/2E="));
+        assert_eq!(odd.member("stdout", "stdout_base64"), (shown, Some(Opaque::Binary)));
+        let cut = Output { bytes: b"ann@ex".to_vec(), cut: true };
+        let shown = ("stdout", Json::from("ann@ex"));
+        assert_eq!(cut.member("stdout", "stdout_base64"), (shown, Some(Opaque::Cut)));
     }
 }

@@ -26,7 +26,7 @@ use crate::domain::canonical;
 use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{Content, FailureClass, Unmasked};
 use crate::domain::prepared::{Hold, Prepared};
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
@@ -154,7 +154,7 @@ impl Fetch {
     }
 
     /// Sends the request its `prepare` read. Only `execute` calls this, with a permitted call.
-    async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Outcome {
+    async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Unmasked {
         let Some(ready) = prepared.hold::<Ready>() else {
             return failed(FailureClass::Changed, false, "the call was prepared by another tool");
         };
@@ -174,7 +174,7 @@ impl Fetch {
         }
     }
 
-    async fn answer(&self, ready: &Ready, response: http::Response<Incoming>) -> Outcome {
+    async fn answer(&self, ready: &Ready, response: http::Response<Incoming>) -> Unmasked {
         let (head, body) = response.into_parts();
         let redirects = matches!(head.status.as_u16(), 301 | 302 | 303 | 307 | 308);
         if let Some(location) = head.headers.get(header::LOCATION).filter(|_| redirects) {
@@ -207,8 +207,7 @@ impl Fetch {
             Err(Unread::Broken(error)) => return broken(&error),
         };
         let headers = self.headers_of(&head.headers);
-        let shown = [("content_type", Json::from(kind)), headers, content::member(kind, &body)];
-        completed(head.status, shown)
+        content::body(kind, &body).among(head.status, [("content_type", Json::from(kind)), headers])
     }
 
     /// Where a redirect leads, if this tool may be asked for it.
@@ -257,7 +256,7 @@ impl ToolExecutor for Fetch {
         Ok((effect, Box::new(ready)))
     }
 
-    async fn execute(&self, permit: &Permit) -> Outcome {
+    async fn execute(&self, permit: &Permit) -> Unmasked {
         self.send(permit.prepared(), permit.fuse()).await
     }
 }
@@ -301,15 +300,15 @@ fn origins_of(rule: &binding::Fetch, host: &crate::catalog::host::Host) -> Vec<O
     all
 }
 
-fn completed<const N: usize>(status: StatusCode, members: [(&'static str, Json); N]) -> Outcome {
+fn completed<const N: usize>(status: StatusCode, members: [(&'static str, Json); N]) -> Unmasked {
     let number = ("status", Json::from(u64::from(status.as_u16())));
-    let result = Json::object([number].into_iter().chain(members));
-    Outcome::Completed { result: canonical::bytes(&result), status: status.as_u16().to_string() }
+    let result = canonical::bytes(&Json::object([number].into_iter().chain(members)));
+    Unmasked::Completed { result: Content::Text(result), status: status.as_u16().to_string() }
 }
 
 /// The connection failed under way. `GET` and `HEAD` change nothing by their definition, so it is known
 /// what became of the call: it failed.
-fn broken(error: &(dyn std::error::Error + 'static)) -> Outcome {
+fn broken(error: &(dyn std::error::Error + 'static)) -> Unmasked {
     let hyper = sources(error).find_map(|e| e.downcast_ref::<hyper::Error>());
     if hyper.is_some_and(hyper::Error::is_parse_too_large) {
         return failed(FailureClass::TooLarge, true, "the head of the answer is too large");

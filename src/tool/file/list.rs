@@ -18,7 +18,7 @@ use crate::domain::canonical;
 use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{Content, FailureClass, Unmasked};
 use crate::domain::prepared::Hold;
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
@@ -119,7 +119,7 @@ impl ToolExecutor for FileList {
         Ok((effect, Box::new(Arc::new(opened))))
     }
 
-    async fn execute(&self, permit: &Permit) -> Outcome {
+    async fn execute(&self, permit: &Permit) -> Unmasked {
         let Some(opened) = permit.prepared().hold::<Arc<Opened>>().map(Arc::clone) else {
             return failed(FailureClass::Changed, "the call was prepared by another tool");
         };
@@ -130,7 +130,7 @@ impl ToolExecutor for FileList {
 }
 
 impl Opened {
-    fn list(&self) -> Outcome {
+    fn list(&self) -> Unmasked {
         let mut found = Found::default();
         match self.entries(&self.dir, "", self.depth, &mut found) {
             Ok(()) | Err(Stop::Full) => {}
@@ -147,7 +147,9 @@ impl Opened {
             ("entries", found.entries.into()),
             ("truncated", Json::from(found.truncated)),
         ]);
-        Outcome::Completed { result: canonical::bytes(&result), status: "ok".into() }
+        // Names are shown whole, what is no text in them escaped; `truncated` leaves out whole names.
+        let result = Content::Text(canonical::bytes(&result));
+        Unmasked::Completed { result, status: "ok".into() }
     }
 
     /// The entries of one directory in the order of their bytes, each followed by those below it.

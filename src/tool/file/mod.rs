@@ -16,7 +16,7 @@ use super::probe::{Point, State};
 use crate::catalog::binding::Root;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{FailureClass, Unmasked};
 
 mod change;
 mod list;
@@ -180,8 +180,8 @@ fn is_regular(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
-fn failed(class: FailureClass, message: &str) -> Outcome {
-    Outcome::Failed { class, started: true, message: message.to_owned() }
+fn failed(class: FailureClass, message: &str) -> Unmasked {
+    Unmasked::Failed { class, started: true, message: message.to_owned() }
 }
 
 fn reason(detail: &str, message: impl Into<String>) -> Reason {

@@ -14,7 +14,7 @@ use crate::domain::canonical;
 use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked};
 use crate::domain::prepared::{Hold, Prepared};
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
@@ -106,13 +106,13 @@ impl ToolExecutor for FileRead {
         Ok((effect, Box::new(opened)))
     }
 
-    async fn execute(&self, permit: &Permit) -> Outcome {
+    async fn execute(&self, permit: &Permit) -> Unmasked {
         read(permit.prepared()).await
     }
 }
 
 /// Reads what was judged, off the async threads. Only `execute` calls this, with a permitted call.
-pub(super) async fn read(prepared: &Prepared) -> Outcome {
+pub(super) async fn read(prepared: &Prepared) -> Unmasked {
     let Some(opened) = prepared.hold::<Opened>() else {
         return failed(FailureClass::Changed, "the call was prepared by another tool");
     };
@@ -123,10 +123,9 @@ pub(super) async fn read(prepared: &Prepared) -> Outcome {
     let reading =
         tokio::task::spawn_blocking(move || bytes(File::from(file), seen, offset, length));
     match reading.await {
-        Ok(Ok(bytes)) => Outcome::Completed {
-            result: canonical::bytes(&result(opened, &bytes)),
-            status: "ok".into(),
-        },
+        Ok(Ok(bytes)) => {
+            Unmasked::Completed { result: result(opened, &bytes), status: "ok".into() }
+        }
         Ok(Err(outcome)) => outcome,
         Err(_) => failed(FailureClass::ToolError, "the file cannot be read"),
     }
@@ -138,7 +137,7 @@ pub(super) fn bytes(
     seen: Seen,
     offset: u64,
     length: u64,
-) -> Result<Vec<u8>, Outcome> {
+) -> Result<Vec<u8>, Unmasked> {
     let unchanged = |file: &File| match rustix::fs::fstat(file) {
         Ok(stat) if Seen::from(&stat) == seen => Ok(()),
         Ok(_) | Err(_) => {
@@ -157,16 +156,22 @@ pub(super) fn bytes(
     Ok(bytes)
 }
 
-fn result(opened: &Opened, bytes: &[u8]) -> Json {
+/// A part of a file is opaque whatever it holds: what a policy masks may be cut in half at its edges.
+fn result(opened: &Opened, bytes: &[u8]) -> Content {
     let size = u64::try_from(opened.seen.size).unwrap_or_default();
     let mut members = vec![("path", Json::from(opened.path.as_str())), ("size", Json::from(size))];
     if !opened.whole {
         members.push(("offset", Json::from(opened.offset)));
         members.push(("length", Json::from(opened.length)));
     }
-    members.push(match std::str::from_utf8(bytes) {
-        Ok(text) => ("text", Json::from(text)),
-        Err(_) => ("base64", base64::engine::general_purpose::STANDARD.encode(bytes).into()),
-    });
-    Json::object(members)
+    let whole = opened.offset == 0 && opened.length == size;
+    let (member, opaque) = match std::str::from_utf8(bytes) {
+        Ok(text) => (("text", Json::from(text)), (!whole).then_some(Opaque::Span)),
+        Err(_) => {
+            let coded = base64::engine::general_purpose::STANDARD.encode(bytes);
+            (("base64", coded.into()), Some(Opaque::Binary))
+        }
+    };
+    members.push(member);
+    Content::of(canonical::bytes(&Json::object(members)), opaque)
 }

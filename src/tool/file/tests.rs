@@ -69,15 +69,15 @@ impl Fixture {
     }
 }
 
-fn text(outcome: Outcome) -> String {
+fn text(outcome: Unmasked) -> String {
     match outcome {
-        Outcome::Completed { result, .. } => String::from_utf8(result).unwrap(),
+        Unmasked::Completed { result, .. } => String::from_utf8(result.into_parts().0).unwrap(),
         other => panic!("{other:?}"),
     }
 }
 
-fn is_changed(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Failed { class: FailureClass::Changed, .. })
+fn is_changed(outcome: &Unmasked) -> bool {
+    matches!(outcome, Unmasked::Failed { class: FailureClass::Changed, .. })
 }
 
 #[tokio::test]
@@ -198,7 +198,8 @@ async fn a_file_that_grows_while_it_is_read_never_gives_more_than_was_judged() {
         let Effect::File { size, .. } = prepared.effect() else { panic!("a file effect") };
         let size = usize::try_from(*size).unwrap();
         match read(&prepared).await {
-            Outcome::Completed { result, .. } => {
+            Unmasked::Completed { result, .. } => {
+                let result = result.into_parts().0;
                 let read = Json::parse(&result, &crate::domain::json::Limits::FILE).unwrap();
                 assert_eq!(read.get("text").and_then(Json::as_str).unwrap().len(), size);
             }

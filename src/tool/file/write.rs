@@ -23,7 +23,7 @@ use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::effect::{Change, Effect};
 use crate::domain::json::Json;
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{FailureClass, Unmasked};
 use crate::domain::prepared::Hold;
 use crate::ledger::permit::Permit;
 use crate::tool::ToolExecutor;
@@ -340,13 +340,13 @@ impl ToolExecutor for FileWrite {
         plan.pre_image().map(Some)
     }
 
-    async fn execute(&self, permit: &Permit) -> Outcome {
+    async fn execute(&self, permit: &Permit) -> Unmasked {
         let Some(plan) = permit.prepared().hold::<Arc<Plan>>().map(Arc::clone) else {
             return failed(FailureClass::Changed, "the call was prepared by another tool");
         };
         let fuse = permit.fuse().clone();
         let writing = tokio::task::spawn_blocking(move || change::apply(&plan, &fuse));
         // A panic half way: nobody knows how far it came.
-        writing.await.unwrap_or_else(|_| Outcome::Unknown { cause: "panic".into() })
+        writing.await.unwrap_or_else(|_| Unmasked::Unknown { cause: "panic".into() })
     }
 }

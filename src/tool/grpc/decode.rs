@@ -1,6 +1,7 @@
 //! From the message that came back to JSON, by protobuf's mapping: 64-bit integers and bytes are texts, fields
 //! that have their default value and fields that nobody described are left out.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -31,16 +32,34 @@ pub(super) enum Unread {
     Value(String),
 }
 
-/// The value that a message is.
+/// The value that a message is, and whether some of it is bytes.
 ///
 /// # Errors
 /// What of it cannot be written.
-pub(super) fn json(message: &DynamicMessage) -> Result<Json, Unread> {
-    of_message(message, DEPTH_MAX)
+pub(super) fn json(message: &DynamicMessage) -> Result<(Json, bool), Unread> {
+    let bytes = Cell::new(false);
+    let json = of_message(message, Left { depth: DEPTH_MAX, bytes: &bytes })?;
+    Ok((json, bytes.get()))
 }
 
-fn of_message(message: &DynamicMessage, left: usize) -> Result<Json, Unread> {
-    let left = left.checked_sub(1).ok_or(Unread::Depth)?;
+/// What is on the way down.
+#[derive(Clone, Copy)]
+struct Left<'a> {
+    /// Messages that may still be nested.
+    depth: usize,
+    /// Whether bytes were met.
+    bytes: &'a Cell<bool>,
+}
+
+impl Left<'_> {
+    fn deeper(self) -> Result<Self, Unread> {
+        let depth = self.depth.checked_sub(1).ok_or(Unread::Depth)?;
+        Ok(Self { depth, ..self })
+    }
+}
+
+fn of_message(message: &DynamicMessage, left: Left<'_>) -> Result<Json, Unread> {
+    let left = left.deeper()?;
     let of = message_type(message);
     match Known::of(&of) {
         Some(known) => well_known(known, message, left),
@@ -52,7 +71,7 @@ fn message_type(message: &DynamicMessage) -> prost_reflect::MessageDescriptor {
     prost_reflect::ReflectMessage::descriptor(message)
 }
 
-fn members(message: &DynamicMessage, left: usize) -> Result<BTreeMap<String, Json>, Unread> {
+fn members(message: &DynamicMessage, left: Left<'_>) -> Result<BTreeMap<String, Json>, Unread> {
     let fields = message.fields();
     let members = fields.map(|(field, value)| {
         let json = of_value(value, &field, &field.kind(), left)?;
@@ -65,7 +84,7 @@ fn of_value(
     value: &Value,
     field: &FieldDescriptor,
     kind: &Kind,
-    left: usize,
+    left: Left<'_>,
 ) -> Result<Json, Unread> {
     Ok(match value {
         Value::Bool(value) => Json::Bool(*value),
@@ -80,16 +99,19 @@ fn of_value(
         Value::F32(value) => float(f64::from(*value)),
         Value::F64(value) => float(*value),
         Value::String(value) => Json::from(value.as_str()),
-        Value::Bytes(value) => Json::from(STANDARD.encode(value)),
+        Value::Bytes(value) => {
+            left.bytes.set(left.bytes.get() || !value.is_empty());
+            Json::from(STANDARD.encode(value))
+        }
         Value::EnumNumber(number) => member(*number, kind),
         Value::Message(message) => of_message(message, left)?,
         Value::List(items) => {
-            let left = left.checked_sub(1).ok_or(Unread::Depth)?;
+            let left = left.deeper()?;
             let items = items.iter().map(|item| of_value(item, field, kind, left));
             items.collect::<Result<Vec<_>, _>>()?.into()
         }
         Value::Map(pairs) => {
-            let left = left.checked_sub(1).ok_or(Unread::Depth)?;
+            let left = left.deeper()?;
             let wrong = || Unread::Value(field.name().to_owned());
             let Kind::Message(entry) = kind else { return Err(wrong()) };
             let of = entry.map_entry_value_field();
@@ -125,7 +147,7 @@ fn member(number: i32, kind: &Kind) -> Json {
     }
 }
 
-fn well_known(known: Known, message: &DynamicMessage, left: usize) -> Result<Json, Unread> {
+fn well_known(known: Known, message: &DynamicMessage, left: Left<'_>) -> Result<Json, Unread> {
     let wrong = || Unread::Value(message_type(message).full_name().to_owned());
     let get = |name: &str| message.get_field_by_name(name).ok_or_else(wrong);
     let in_field = |name: &str| {
@@ -162,7 +184,7 @@ fn well_known(known: Known, message: &DynamicMessage, left: usize) -> Result<Jso
     })
 }
 
-fn any(message: &DynamicMessage, left: usize) -> Result<Json, Unread> {
+fn any(message: &DynamicMessage, left: Left<'_>) -> Result<Json, Unread> {
     let get = |name: &str| message.get_field_by_name(name).ok_or(Unread::Type);
     let (url, value) = (get("type_url")?, get("value")?);
     let (url, value) = (url.as_str().ok_or(Unread::Type)?, value.as_bytes().ok_or(Unread::Type)?);

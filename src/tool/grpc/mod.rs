@@ -33,7 +33,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::decision::Reason;
 use crate::domain::effect::{self, Effect};
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked};
 use crate::domain::prepared::{Hold, Prepared, ToolFacts};
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
@@ -121,7 +121,7 @@ impl Grpc {
     }
 
     /// Sends the message its `prepare` made. Only `execute` calls this, with a permitted call.
-    async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Outcome {
+    async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Unmasked {
         let Some(ready) = prepared.hold::<Ready>() else {
             return failed(FailureClass::Changed, false, "the call was prepared by another tool");
         };
@@ -141,11 +141,11 @@ impl Grpc {
         outcome
     }
 
-    async fn answer(&self, response: http::Response<Incoming>) -> Outcome {
+    async fn answer(&self, response: http::Response<Incoming>) -> Unmasked {
         let protocol = |why: &str| failed(FailureClass::Protocol, true, why);
         let (head, body) = response.into_parts();
         if !self.repeatable && of_gateway(head.status) {
-            return Outcome::Unknown { cause: "unavailable".into() };
+            return Unmasked::Unknown { cause: "unavailable".into() };
         }
         if head.status != StatusCode::OK {
             let message = format!("the service answered HTTP `{}`", head.status.as_u16());
@@ -174,11 +174,11 @@ impl Grpc {
     }
 
     /// A call that ended with this status, and what came before it.
-    fn ended(&self, status: &Status, body: Option<&[u8]>) -> Outcome {
+    fn ended(&self, status: &Status, body: Option<&[u8]>) -> Unmasked {
         if !status.is_ok() {
             // A service that gave up says nothing of what it had done until then.
             return match status.unsure() {
-                Some(cause) if !self.repeatable => Outcome::Unknown { cause: cause.to_owned() },
+                Some(cause) if !self.repeatable => Unmasked::Unknown { cause: cause.to_owned() },
                 Some(_) | None => failed(FailureClass::ToolError, true, &status.said()),
             };
         }
@@ -190,19 +190,21 @@ impl Grpc {
             return protocol("the service's answer is not the message it was described as");
         };
         match decode::json(&message) {
-            Ok(json) => {
-                Outcome::Completed { result: canonical::bytes(&json), status: "OK".to_owned() }
+            Ok((json, bytes)) => {
+                let opaque = bytes.then_some(Opaque::Binary);
+                let result = Content::of(canonical::bytes(&json), opaque);
+                Unmasked::Completed { result, status: "OK".to_owned() }
             }
             Err(unread) => protocol(&unread.to_string()),
         }
     }
 
     /// The connection or the stream failed after something may have been sent.
-    fn lost(&self) -> Outcome {
+    fn lost(&self) -> Unmasked {
         if self.read_only {
             return failed(FailureClass::ToolError, true, "the connection to the service was lost");
         }
-        Outcome::Unknown { cause: "connection_lost".into() }
+        Unmasked::Unknown { cause: "connection_lost".into() }
     }
 }
 
@@ -227,7 +229,7 @@ impl ToolExecutor for Grpc {
         Ok((self.effect(request_bytes), Box::new(ready)))
     }
 
-    async fn execute(&self, permit: &Permit) -> Outcome {
+    async fn execute(&self, permit: &Permit) -> Unmasked {
         self.send(permit.prepared(), permit.fuse()).await
     }
 }

@@ -19,7 +19,7 @@ fn there(name: &str, text: &str) -> Result<DynamicMessage, String> {
 }
 
 fn back(message: &DynamicMessage) -> String {
-    canonical::text(&decode::json(message).unwrap())
+    canonical::text(&decode::json(message).unwrap().0)
 }
 
 #[test]

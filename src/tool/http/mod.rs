@@ -20,7 +20,7 @@ use crate::domain::canonical;
 use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{FailureClass, Unmasked};
 use crate::domain::prepared::{Hold, Prepared};
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
@@ -130,7 +130,7 @@ impl Http {
     }
 
     /// Sends the request its `prepare` filled. Only `execute` calls this, with a permitted call.
-    async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Outcome {
+    async fn send(&self, prepared: &Prepared, fuse: &Fuse) -> Unmasked {
         let Some(ready) = prepared.hold::<Ready>() else {
             return failed(FailureClass::Changed, false, "the call was prepared by another tool");
         };
@@ -148,14 +148,14 @@ impl Http {
         }
     }
 
-    async fn answer(&self, response: http::Response<Incoming>) -> Outcome {
+    async fn answer(&self, response: http::Response<Incoming>) -> Unmasked {
         let status = response.status();
         if status.is_redirection() || status.is_informational() {
             let message = format!("the tool answered `{}`, which is not followed", status.as_u16());
             return failed(FailureClass::Protocol, true, &message);
         }
         if !self.read_only && of_gateway(status) {
-            return Outcome::Unknown { cause: "gateway".into() };
+            return Unmasked::Unknown { cause: "gateway".into() };
         }
         if !status.is_success() {
             let message = format!("the tool answered `{}`", status.as_u16());
@@ -171,16 +171,16 @@ impl Http {
             .unwrap_or_default()
             .to_owned();
         match self.body(response.into_body()).await {
-            Ok(body) => Outcome::Completed {
-                result: canonical::bytes(&result(status, &content_type, &body)),
-                status: status.as_u16().to_string(),
-            },
+            Ok(body) => {
+                let kind = ("content_type", Json::from(content_type.as_str()));
+                content::body(&content_type, &body).among(status, [kind])
+            }
             Err(outcome) => outcome,
         }
     }
 
     /// The whole body, or the reason why there is none.
-    async fn body(&self, body: Incoming) -> Result<Vec<u8>, Outcome> {
+    async fn body(&self, body: Incoming) -> Result<Vec<u8>, Unmasked> {
         let most = self.result_bytes_max;
         whole(body, most, None).await.map_err(|unread| match unread {
             Unread::TooLarge | Unread::Slow => {
@@ -192,10 +192,10 @@ impl Http {
     }
 
     /// The connection failed after something may have been sent.
-    fn broken(&self, error: &(dyn std::error::Error + 'static)) -> Outcome {
+    fn broken(&self, error: &(dyn std::error::Error + 'static)) -> Unmasked {
         if !self.read_only {
             // What is no answer says as little of what was done as none at all.
-            return Outcome::Unknown { cause: "connection_lost".into() };
+            return Unmasked::Unknown { cause: "connection_lost".into() };
         }
         let hyper = sources(error).find_map(|e| e.downcast_ref::<hyper::Error>());
         if hyper.is_some_and(hyper::Error::is_parse_too_large) {
@@ -234,7 +234,7 @@ impl ToolExecutor for Http {
         Ok((effect, Box::new(ready)))
     }
 
-    async fn execute(&self, permit: &Permit) -> Outcome {
+    async fn execute(&self, permit: &Permit) -> Unmasked {
         self.send(permit.prepared(), permit.fuse()).await
     }
 }
@@ -298,8 +298,8 @@ pub(super) fn push_pair(target: &mut String, name: &str, value: &str) {
     encode(value, target);
 }
 
-pub(super) fn failed(class: FailureClass, started: bool, message: &str) -> Outcome {
-    Outcome::Failed { class, started, message: message.to_owned() }
+pub(super) fn failed(class: FailureClass, started: bool, message: &str) -> Unmasked {
+    Unmasked::Failed { class, started, message: message.to_owned() }
 }
 
 pub(super) fn sources<'a>(
@@ -313,19 +313,10 @@ pub(super) fn refusal<'a>(error: &'a (dyn std::error::Error + 'static)) -> Optio
     sources(error).find_map(|error| error.downcast_ref())
 }
 
-pub(super) fn not_connected(error: &(dyn std::error::Error + 'static)) -> Outcome {
+pub(super) fn not_connected(error: &(dyn std::error::Error + 'static)) -> Unmasked {
     let message =
         refusal(error).map_or_else(|| "no connection to the tool".to_owned(), ToString::to_string);
     failed(FailureClass::Connect, false, &message)
-}
-
-/// What the agent is given.
-fn result(status: StatusCode, content_type: &str, body: &[u8]) -> Json {
-    Json::object([
-        ("status", Json::from(u64::from(status.as_u16()))),
-        ("content_type", Json::from(content_type)),
-        content::member(content_type, body),
-    ])
 }
 
 #[cfg(test)]

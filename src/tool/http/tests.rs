@@ -74,7 +74,7 @@ impl Fixture {
         Ok(Prepared::ready(call, Arc::clone(&self.facts), effect, Vec::new(), hold))
     }
 
-    async fn run(&self, args: &str) -> Outcome {
+    async fn run(&self, args: &str) -> Unmasked {
         self.http.send(&self.prepare(args).unwrap(), &Fuse::never()).await
     }
 }
@@ -120,14 +120,14 @@ async fn answering(answer: Vec<u8>) -> (u16, tokio::task::JoinHandle<String>) {
 const GET: &str = "    method: GET\n";
 const READ_ONLY: &str = "    method: GET\n  read_only: true\n";
 
-async fn outcome(more: &str, answer: impl Into<Vec<u8>>) -> Outcome {
+async fn outcome(more: &str, answer: impl Into<Vec<u8>>) -> Unmasked {
     let (port, _server) = answering(answer.into()).await;
     Fixture::new(binding(port, more)).run(r#"{"id":"1"}"#).await
 }
 
-fn class(outcome: &Outcome) -> (FailureClass, bool) {
+fn class(outcome: &Unmasked) -> (FailureClass, bool) {
     match outcome {
-        Outcome::Failed { class, started, .. } => (*class, *started),
+        Unmasked::Failed { class, started, .. } => (*class, *started),
         other => panic!("{other:?}"),
     }
 }
@@ -136,9 +136,9 @@ fn ok(headers: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\n{headers}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-fn text(outcome: Outcome) -> String {
+fn text(outcome: Unmasked) -> String {
     match outcome {
-        Outcome::Completed { result, .. } => String::from_utf8(result).unwrap(),
+        Unmasked::Completed { result, .. } => String::from_utf8(result.into_parts().0).unwrap(),
         other => panic!("{other:?}"),
     }
 }
@@ -232,7 +232,7 @@ async fn a_redirect_is_not_followed() {
 #[tokio::test]
 async fn a_status_that_is_no_success_is_a_failure_with_its_number() {
     let answer = outcome(GET, "HTTP/1.1 404 Not Found\r\ncontent-length: 6\r\n\r\nsecret").await;
-    let Outcome::Failed { class: FailureClass::ToolError, started: true, message } = answer else {
+    let Unmasked::Failed { class: FailureClass::ToolError, started: true, message } = answer else {
         panic!("{answer:?}")
     };
     assert_eq!(message, "the tool answered `404`");
@@ -258,7 +258,7 @@ async fn an_answer_over_its_cap_fails_and_is_never_cut() {
             (FailureClass::TooLarge | FailureClass::Protocol, true)
         ));
         let unknown = outcome(GET, unread).await;
-        assert!(matches!(unknown, Outcome::Unknown { .. }), "{unknown:?}");
+        assert!(matches!(unknown, Unmasked::Unknown { .. }), "{unknown:?}");
     }
 }
 
@@ -277,7 +277,7 @@ async fn an_encoded_answer_is_refused() {
 
 #[tokio::test]
 async fn a_lost_connection_is_unknown_unless_reading_changes_nothing() {
-    let lost = Outcome::Unknown { cause: "connection_lost".into() };
+    let lost = Unmasked::Unknown { cause: "connection_lost".into() };
     let cut = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf";
     let other = "SSH-2.0-OpenSSH\r\n\r\n";
     assert_eq!(outcome(GET, other).await, lost);
@@ -296,7 +296,7 @@ async fn a_lost_connection_is_unknown_unless_reading_changes_nothing() {
 async fn a_gateway_that_got_no_answer_knows_as_little_as_we_do() {
     for status in [502, 504] {
         let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
-        let unknown = Outcome::Unknown { cause: "gateway".into() };
+        let unknown = Unmasked::Unknown { cause: "gateway".into() };
         assert_eq!(outcome(GET, answer.as_str()).await, unknown, "{status}");
         let read = outcome(READ_ONLY, answer.as_str()).await;
         assert_eq!(class(&read), (FailureClass::ToolError, true), "{status}");
@@ -320,7 +320,7 @@ async fn an_address_out_of_bounds_is_a_failure_before_anything_is_sent() {
     let Kind::Http(http) = &mut binding.kind else { panic!("http") };
     http.private_addresses.clear();
     let outcome = Fixture::new(binding).run(r#"{"id":"1"}"#).await;
-    let Outcome::Failed { class: FailureClass::Connect, started: false, message } = outcome else {
+    let Unmasked::Failed { class: FailureClass::Connect, started: false, message } = outcome else {
         panic!("{outcome:?}")
     };
     assert_eq!(message, "the tool's host has an address that is not allowed");
@@ -436,7 +436,7 @@ impl Resolve for Loopback {
     }
 }
 
-async fn over_tls(host: &str, ca: Option<&[u8]>) -> Outcome {
+async fn over_tls(host: &str, ca: Option<&[u8]>) -> Unmasked {
     let Kind::Http(mut http) = binding(tls_server(), GET).kind else { panic!("http") };
     http.origin.tls = true;
     http.origin.host = crate::catalog::host::Host::parse(host).unwrap();

@@ -19,7 +19,7 @@ use crate::domain::code::Code;
 use crate::domain::decision::Reason;
 use crate::domain::effect::Effect;
 use crate::domain::json::Json;
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{FailureClass, Unmasked};
 use crate::domain::prepared::Hold;
 use crate::ledger::fuse::Fuse;
 use crate::ledger::permit::Permit;
@@ -109,7 +109,7 @@ impl McpTool {
     }
 
     /// Sends the call its `prepare` built. Only `execute` calls this, with a permitted call.
-    async fn send(&self, link: &Link, ready: &Ready, (call, fuse): (&ToolCall, &Fuse)) -> Outcome {
+    async fn send(&self, link: &Link, ready: &Ready, (call, fuse): (&ToolCall, &Fuse)) -> Unmasked {
         let params = ready.params.iter().map(|(name, value)| (name.as_str(), value.as_slice()));
         let trace = call.traceparent().map(|trace| ("traceparent", quoted(trace).into_bytes()));
         let ask = Ask {
@@ -133,18 +133,18 @@ impl McpTool {
 
     /// As `send`, for tests of what a connection does with many calls.
     #[cfg(test)]
-    pub(super) async fn sent(&self, link: &Link, call: &ToolCall) -> Outcome {
+    pub(super) async fn sent(&self, link: &Link, call: &ToolCall) -> Unmasked {
         let ready = self.ready(call).expect("the call can be prepared");
         self.send(link, &ready, (call, &Fuse::never())).await
     }
 
-    fn broken(&self, broken: &Broken) -> Outcome {
+    fn broken(&self, broken: &Broken) -> Unmasked {
         let message = broken.to_string();
         match broken {
             Broken::Late(late) => late.outcome(),
             Broken::NotSent(_) => failed(FailureClass::Connect, false, message),
             Broken::Lost if self.read_only => failed(FailureClass::ToolError, true, message),
-            Broken::Lost => Outcome::Unknown { cause: "connection_lost".into() },
+            Broken::Lost => Unmasked::Unknown { cause: "connection_lost".into() },
             Broken::Status(300..=399) => {
                 let message = format!("{message}, which is not followed");
                 failed(FailureClass::Protocol, true, message)
@@ -182,7 +182,7 @@ impl ToolExecutor for McpTool {
         Ok((effect, Box::new(ready)))
     }
 
-    async fn execute(&self, permit: &Permit) -> Outcome {
+    async fn execute(&self, permit: &Permit) -> Unmasked {
         let prepared = permit.prepared();
         let Some(ready) = prepared.hold::<Ready>() else {
             let message = "the call was prepared by another tool".to_owned();
@@ -234,6 +234,6 @@ fn has_name(method: &str) -> bool {
     matches!(method, "tools/call" | "resources/read" | "prompts/get")
 }
 
-fn failed(class: FailureClass, started: bool, message: String) -> Outcome {
-    Outcome::Failed { class, started, message }
+fn failed(class: FailureClass, started: bool, message: String) -> Unmasked {
+    Unmasked::Failed { class, started, message }
 }

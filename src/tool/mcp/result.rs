@@ -1,9 +1,11 @@
 //! What a server answered, as an outcome: the bytes it sent, and beside them only what is ours.
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::traffic::Notes;
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked};
 use crate::mcp::raw::{Members, Writer};
 use crate::mcp::{META_NOTIFICATIONS, OWN, rpc};
 
@@ -11,7 +13,7 @@ use crate::mcp::{META_NOTIFICATIONS, OWN, rpc};
 /// this gate may write are dropped, and what the server said meanwhile is written there.
 ///
 /// `structuredContent` is not checked against `outputSchema`: that is the client's to do.
-pub(super) fn outcome(result: &RawValue, notes: &Notes, bytes_max: usize) -> Outcome {
+pub(super) fn outcome(result: &RawValue, notes: &Notes, bytes_max: usize) -> Unmasked {
     let text = result.get().as_bytes();
     if text.len() > bytes_max {
         let message = format!("the server's answer has more than {bytes_max} bytes");
@@ -31,15 +33,69 @@ pub(super) fn outcome(result: &RawValue, notes: &Notes, bytes_max: usize) -> Out
     }
     let is_error = members.get("isError").is_some_and(|raw| raw.get() == "true");
     let status = if is_error { "error" } else { "ok" }.to_owned();
+    let opaque = opaque(text);
     match rewritten(&members, notes, bytes_max) {
-        Ok(None) => Outcome::Completed { result: text.to_vec(), status },
-        Ok(Some(result)) => Outcome::Completed { result, status },
+        Ok(None) => Unmasked::Completed { result: Content::of(text.to_vec(), opaque), status },
+        Ok(Some(result)) => Unmasked::Completed { result: Content::of(result, opaque), status },
         Err(message) => failed(FailureClass::Protocol, message),
     }
 }
 
+/// What of a result says whether it is text: of a tool, a resource or a prompt.
+#[derive(Deserialize)]
+struct Shape {
+    #[serde(default)]
+    content: Vec<Part>,
+    #[serde(default)]
+    contents: Vec<Resource>,
+    #[serde(default)]
+    messages: Vec<Message>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    content: Part,
+}
+
+#[derive(Deserialize)]
+struct Part {
+    r#type: String,
+    resource: Option<Resource>,
+}
+
+#[derive(Deserialize)]
+struct Resource {
+    blob: Option<IgnoredAny>,
+}
+
+impl Part {
+    fn is_text(&self) -> bool {
+        match self.r#type.as_str() {
+            "text" | "resource_link" => true,
+            "resource" => self.resource.as_ref().is_some_and(Resource::is_text),
+            _media_or_unknown => false,
+        }
+    }
+}
+
+impl Resource {
+    const fn is_text(&self) -> bool {
+        self.blob.is_none()
+    }
+}
+
+/// Whether some part of the result is no text, or of a form that nobody here knows.
+fn opaque(result: &[u8]) -> Option<Opaque> {
+    let plain = serde_json::from_slice::<Shape>(result).is_ok_and(|shape| {
+        let said = shape.messages.iter().map(|message| &message.content);
+        shape.content.iter().chain(said).all(Part::is_text)
+            && shape.contents.iter().all(Resource::is_text)
+    });
+    (!plain).then_some(Opaque::Media)
+}
+
 /// The outcome of an error the server answered with, its message whole: `Scrub` masks first and cuts then.
-pub(super) fn refused(error: &rpc::Error) -> Outcome {
+pub(super) fn refused(error: &rpc::Error) -> Unmasked {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let message: String = error.message.chars().map(plain).collect();
     let needs = needs(error).map(|needs| format!("{}{needs}", rpc::NEEDS)).unwrap_or_default();
@@ -98,24 +154,25 @@ fn written(members: &Members<'_>, meta: &Members<'_>, notes: Option<&[u8]>) -> V
     all.member("_meta", &own).end()
 }
 
-fn failed(class: FailureClass, message: &str) -> Outcome {
-    Outcome::Failed { class, started: true, message: message.to_owned() }
+fn failed(class: FailureClass, message: &str) -> Unmasked {
+    Unmasked::Failed { class, started: true, message: message.to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(text: &str, notes: &Notes, bytes_max: usize) -> Outcome {
+    fn of(text: &str, notes: &Notes, bytes_max: usize) -> Unmasked {
         outcome(&RawValue::from_string(text.to_owned()).unwrap(), notes, bytes_max)
     }
 
-    fn completed(text: &str, status: &str) -> Outcome {
-        Outcome::Completed { result: text.into(), status: status.into() }
+    fn completed(text: &str, status: &str) -> Unmasked {
+        let result = Content::of(text.into(), opaque(text.as_bytes()));
+        Unmasked::Completed { result, status: status.into() }
     }
 
-    fn class(outcome: &Outcome) -> Option<FailureClass> {
-        if let Outcome::Failed { class, .. } = outcome { Some(*class) } else { None }
+    fn class(outcome: &Unmasked) -> Option<FailureClass> {
+        if let Unmasked::Failed { class, .. } = outcome { Some(*class) } else { None }
     }
 
     fn said() -> Notes {
@@ -159,6 +216,34 @@ mod tests {
     }
 
     #[test]
+    fn a_result_with_any_part_that_is_no_text_is_opaque() {
+        for text in [
+            "{}",
+            r#"{"content":[],"structuredContent":{"blob":"x","content":[7]}}"#,
+            r#"{"content":[{"type":"text","text":"a"},{"type":"resource_link","uri":"u"}]}"#,
+            r#"{"content":[{"type":"resource","resource":{"uri":"u","text":"a","blob":null}}]}"#,
+            r#"{"contents":[{"uri":"u","text":"a"}]}"#,
+            r#"{"messages":[{"role":"user","content":{"type":"text","text":"a"}}]}"#,
+            r#"{"completion":{"values":["a"]}}"#,
+        ] {
+            assert_eq!(opaque(text.as_bytes()), None, "{text}");
+        }
+        for text in [
+            r#"{"content":[{"type":"text","text":"a"},{"type":"image","data":"aGk="}]}"#,
+            r#"{"content":[{"type":"audio","data":"aGk="}]}"#,
+            r#"{"content":[{"type":"hologram"}]}"#,
+            r#"{"content":[{"text":"a"}]}"#,
+            r#"{"content":"a"}"#,
+            r#"{"content":[{"type":"resource","resource":{"uri":"u","\u0062lob":"aGk="}}]}"#,
+            r#"{"content":[{"type":"resource"}]}"#,
+            r#"{"contents":[{"uri":"u","text":"a"},{"uri":"u","blob":"aGk="}]}"#,
+            r#"{"messages":[{"role":"user","content":{"type":"image","data":"aGk="}}]}"#,
+        ] {
+            assert_eq!(opaque(text.as_bytes()), Some(Opaque::Media), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_result_is_a_failure() {
         for text in ["[]", "7", "null", r#"{"a":1,"a":2}"#, r#"{"_meta":{"a":1,"a":2}}"#] {
             assert_eq!(class(&of(text, &said(), 999)), Some(FailureClass::Protocol), "{text}");
@@ -176,13 +261,13 @@ mod tests {
     #[test]
     fn a_servers_error_is_passed_on_whole_and_without_control_characters() {
         let error = rpc::Error { code: -32000, message: "x\n".repeat(9999), data: None };
-        let Outcome::Failed { class, message, started } = refused(&error) else { panic!() };
+        let Unmasked::Failed { class, message, started } = refused(&error) else { panic!() };
         assert_eq!((class, started), (FailureClass::ToolError, true));
         assert!(message.chars().count() > 9999 && !message.contains('\n'));
         let data =
             Some(r#"{"requiredCapabilities":{"sampling":{},"a b":{},"roots":{}}}"#.to_owned());
         let error = rpc::Error { code: rpc::MISSING_CAPABILITY, message: "no".into(), data };
-        let Outcome::Failed { message, .. } = refused(&error) else { panic!() };
+        let Unmasked::Failed { message, .. } = refused(&error) else { panic!() };
         let words =
             "the server answered with error -32021: no; it needs the capabilities sampling, roots";
         assert_eq!(message, words);

@@ -9,7 +9,7 @@ use crate::catalog::server::{Isolation, Mcp, Stdio, Target, Transport};
 use crate::domain::call::{Asking, Auth, ToolCall};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
-use crate::domain::outcome::Outcome;
+use crate::domain::outcome::{Content, Unmasked};
 
 const AT_ONCE: usize = 64;
 const EACH: usize = 1_563;
@@ -71,7 +71,8 @@ async fn a_hundred_thousand_calls_sixty_four_at_once_each_get_their_own_answer()
                 let came = tool.sent(&link, &call(&text)).await;
                 let expected = format!(r#"{{"content": [{{"type": "text", "text": "{text}"}}]}}"#);
                 let status = "ok".to_owned();
-                assert_eq!(came, Outcome::Completed { result: expected.into_bytes(), status });
+                let result = Content::Text(expected.into_bytes());
+                assert_eq!(came, Unmasked::Completed { result, status });
             }
         })
     });

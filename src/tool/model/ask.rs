@@ -1,6 +1,11 @@
 //! What an agent asks a model, read strictly: whatever a provider would do on its own is refused.
 
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
 use crate::domain::json::Json;
+use crate::mcp::raw::Members;
 
 /// Characters of a function's name.
 const NAME_MAX: usize = 64;
@@ -11,14 +16,37 @@ pub(super) struct Ask {
     pub model: String,
     /// Role and content of each message, and what belongs to them.
     pub messages: Vec<Message>,
-    pub temperature: Option<Json>,
-    pub top_p: Option<Json>,
-    pub seed: Option<Json>,
-    pub stop: Option<Json>,
+    pub temperature: Option<Given>,
+    pub top_p: Option<Given>,
+    pub seed: Option<Given>,
+    pub stop: Option<Given>,
     /// The objects below `function` of each tool.
-    pub tools: Vec<Json>,
-    pub tool_choice: Option<Json>,
-    pub response_format: Option<Json>,
+    pub tools: Vec<Given>,
+    pub tool_choice: Option<Given>,
+    pub response_format: Option<Given>,
+}
+
+/// A value, and the very bytes it was judged from: what is sent on is these. The order of members is the order in
+/// which a model writes what follows a schema.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub value: Json,
+    pub text: Box<RawValue>,
+}
+
+impl Given {
+    /// The members of an object, as values and as they were sent. A name is there once: `args` was read strictly.
+    fn members<'a>(value: &'a Json, text: &'a [u8]) -> BTreeMap<&'a str, (&'a Json, &'a RawValue)> {
+        let sent = Members::parse(text).unwrap_or_default();
+        let object = value.as_object().into_iter().flatten();
+        let both =
+            object.filter_map(|(name, value)| Some((name.as_str(), (value, sent.get(name)?))));
+        both.collect()
+    }
+
+    fn of((value, text): (&Json, &RawValue)) -> Self {
+        Self { value: value.clone(), text: text.to_owned() }
+    }
 }
 
 /// One message of the conversation.
@@ -70,7 +98,8 @@ fn refused<T>(detail: &'static str, message: String) -> Read<T> {
 }
 
 impl Ask {
-    pub fn read(args: &Json) -> Read<Self> {
+    /// Reads arguments; `sent` are the bytes they were read from.
+    pub fn read(args: &Json, sent: &[u8]) -> Read<Self> {
         const MEMBERS: &[&str] = &[
             "model",
             "messages",
@@ -86,9 +115,14 @@ impl Ask {
         closed(args, MEMBERS, "the arguments")?;
         let list = |name: &str| args.get(name).and_then(Json::as_array).unwrap_or_default();
         let messages = list("messages").iter().enumerate();
-        let tools = list("tools").iter().enumerate();
-        let tool_choice = args.get("tool_choice").cloned();
-        if tool_choice.as_ref().is_some_and(|choice| choice.as_str().is_none()) {
+        let members = Given::members(args, sent);
+        let given = |name: &str| members.get(name).map(|both| Given::of(*both));
+        let tools = members.get("tools").map(|(_, text)| text.get());
+        let tools = tools.and_then(|text| serde_json::from_str::<Vec<&RawValue>>(text).ok());
+        // Both are the same list, or neither is one.
+        let tools = list("tools").iter().zip(tools.unwrap_or_default()).enumerate();
+        let tool_choice = given("tool_choice");
+        if tool_choice.as_ref().is_some_and(|choice| choice.value.as_str().is_none()) {
             return refused("model.argument", "`tool_choice` is a word".into());
         }
         let format = args.get("response_format");
@@ -96,19 +130,19 @@ impl Ask {
         Ok(Self {
             model: text(args, "model", "the arguments")?,
             messages: messages.map(|(i, m)| Message::read(m, i)).collect::<Read<_>>()?,
-            temperature: args.get("temperature").cloned(),
-            top_p: args.get("top_p").cloned(),
-            seed: args.get("seed").cloned(),
-            stop: args.get("stop").cloned(),
+            temperature: given("temperature"),
+            top_p: given("top_p"),
+            seed: given("seed"),
+            stop: given("stop"),
             tools: tools.map(|(i, tool)| function(tool, i)).collect::<Read<_>>()?,
             tool_choice,
-            response_format: format.cloned(),
+            response_format: given("response_format"),
         })
     }
 
     /// Names of the functions that are offered.
     pub fn functions(&self) -> Vec<String> {
-        let name = |tool: &Json| tool.get("name").and_then(Json::as_str).map(str::to_owned);
+        let name = |tool: &Given| tool.value.get("name").and_then(Json::as_str).map(str::to_owned);
         self.tools.iter().filter_map(name).collect()
     }
 }
@@ -121,7 +155,7 @@ pub(super) fn images(args: &Json) -> usize {
 }
 
 /// The `function` of one tool: a tool of any other type would be run by the provider.
-fn function(tool: &Json, i: usize) -> Read<Json> {
+fn function((tool, sent): (&Json, &RawValue), i: usize) -> Read<Given> {
     let at = format!("`tools[{i}]`");
     let kind = tool.get("type").and_then(Json::as_str).unwrap_or_default();
     if kind != "function" {
@@ -131,16 +165,18 @@ fn function(tool: &Json, i: usize) -> Read<Json> {
         return refused("model.hosted_tool", message);
     }
     closed(tool, &["type", "function"], &at)?;
-    let Some(function) = tool.get("function") else {
+    let members = Given::members(tool, sent.get().as_bytes());
+    let Some(given) = members.get("function") else {
         return refused("model.argument", format!("{at} has no `function`"));
     };
+    let (function, _) = *given;
     closed(function, &["name", "description", "parameters", "strict"], &at)?;
     let name = text(function, "name", &at)?;
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(fits) {
         return refused("model.argument", format!("{at}: a name is [A-Za-z0-9_-]{{1,{NAME_MAX}}}"));
     }
-    Ok(function.clone())
+    Ok(Given::of(*given))
 }
 
 impl Message {

@@ -27,7 +27,7 @@ use crate::domain::canonical;
 use crate::domain::decision::Reason;
 use crate::domain::effect::{self, Effect};
 use crate::domain::json::{Json, Limits};
-use crate::domain::outcome::{FailureClass, Outcome, Usage};
+use crate::domain::outcome::{Content, FailureClass, Opaque, Unmasked, Usage};
 use crate::domain::prepared::Hold;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
@@ -82,9 +82,9 @@ struct Said {
 /// How it went at one place.
 enum Went {
     /// It is over.
-    Over(Outcome),
+    Over(Unmasked),
     /// Nothing was done there: the next place may be asked.
-    Next(Outcome),
+    Next(Unmasked),
 }
 
 impl Model {
@@ -126,7 +126,7 @@ impl Model {
         asked.unwrap_or(self.output_tokens_max).min(self.output_tokens_max)
     }
 
-    async fn ask(&self, permit: &Permit, ready: &Ready) -> Outcome {
+    async fn ask(&self, permit: &Permit, ready: &Ready) -> Unmasked {
         let mut last =
             failed(FailureClass::Changed, false, "the call was prepared by another tool");
         for (index, body) in &ready.requests {
@@ -176,11 +176,13 @@ impl Model {
             None => place.guess(ready, self.flat),
         };
         permit.observe(|seen| seen.usage = Some(usage.clone()));
-        let result = canonical::bytes(&said.result(place, &usage));
-        Went::Over(Outcome::Completed { result, status: status.as_u16().to_string() })
+        // What it still had to say is cut off, as OpenAI and Ollama both call it.
+        let cut = (said.finish_reason == "length").then_some(Opaque::Cut);
+        let result = Content::of(canonical::bytes(&said.result(place, &usage)), cut);
+        Went::Over(Unmasked::Completed { result, status: status.as_u16().to_string() })
     }
 
-    async fn read(&self, place: &Upstream, body: Incoming) -> Result<Said, Outcome> {
+    async fn read(&self, place: &Upstream, body: Incoming) -> Result<Said, Unmasked> {
         let most = self.result_bytes_max;
         let bytes = whole(body, most, None).await.map_err(|why| match why {
             Unread::TooLarge => {
@@ -193,7 +195,7 @@ impl Model {
             .map_err(|error| error.to_string())
             .and_then(|answer| match place.api {
                 Api::OpenAi => openai::said(&answer),
-                Api::Ollama => ollama::said(&answer),
+                Api::Ollama => ollama::said(&answer, &bytes),
             });
         said.map_err(|why| {
             let message = format!("the answer of model upstream `{}`: {why}", place.name);
@@ -258,12 +260,12 @@ impl Upstream {
     }
 
     /// The connection was lost after something was sent: it may have been answered and billed.
-    fn lost(&self) -> Outcome {
+    fn lost(&self) -> Unmasked {
         let message = format!("the connection to model upstream `{}` was lost", self.name);
         failed(FailureClass::ToolError, true, &message)
     }
 
-    fn not_connected(&self, error: &(dyn std::error::Error + 'static)) -> Outcome {
+    fn not_connected(&self, error: &(dyn std::error::Error + 'static)) -> Unmasked {
         let why = refusal(error).map_or_else(|| "no connection".to_owned(), ToString::to_string);
         let message = format!("model upstream `{}`: {why}", self.name);
         failed(FailureClass::Connect, false, &message)
@@ -300,7 +302,8 @@ impl ToolExecutor for Model {
         let refuse = |detail: &str, message: String| {
             vec![Reason::effect_refused("tool.model", detail, message)]
         };
-        let ask = Ask::read(call.args()).map_err(|why| refuse(why.detail, why.message))?;
+        let ask =
+            Ask::read(call.args(), call.sent()).map_err(|why| refuse(why.detail, why.message))?;
         let args_bytes = u64::try_from(call.canonical().len()).unwrap_or(u64::MAX);
         let input_tokens = self.input_tokens(call.args(), args_bytes);
         let output_tokens = self.output_tokens(call.args());
@@ -316,7 +319,7 @@ impl ToolExecutor for Model {
             known = true;
             // What a place cannot be told, it is not asked.
             let Some(body) = body else { continue };
-            requests.push((index, Bytes::from(canonical::bytes(&body))));
+            requests.push((index, Bytes::from(body)));
             upstreams.push(place.facts(model));
         }
         if requests.is_empty() && known {
@@ -344,7 +347,7 @@ impl ToolExecutor for Model {
         Some(self.bound(self.output_tokens(args), self.input_tokens(args, args_bytes)))
     }
 
-    async fn execute(&self, permit: &Permit) -> Outcome {
+    async fn execute(&self, permit: &Permit) -> Unmasked {
         match permit.prepared().hold::<Ready>() {
             Some(ready) => self.ask(permit, ready).await,
             None => failed(FailureClass::Changed, false, "the call was prepared by another tool"),

@@ -1,19 +1,21 @@
 //! Chat completions, as OpenAI and many servers speak them.
 
 use super::Said;
-use super::ask::{Ask, Message, Part, Requested};
+use super::ask::{Ask, Given, Message, Part, Requested};
+use crate::domain::canonical;
 use crate::domain::json::Json;
+use crate::mcp::raw::Writer;
 
-/// The body of `POST <base>/chat/completions`.
-pub(super) fn body(ask: &Ask, model: &str, (field, output_tokens): (&str, u64)) -> Json {
-    let mut members = vec![
-        ("model", Json::from(model)),
-        ("messages", ask.messages.iter().map(message).collect::<Vec<_>>().into()),
+/// The body of `POST <base>/chat/completions`: what a model follows in it are the bytes the agent sent.
+pub(super) fn body(ask: &Ask, model: &str, (field, output_tokens): (&str, u64)) -> Vec<u8> {
+    let messages = Json::from(ask.messages.iter().map(message).collect::<Vec<_>>());
+    let mut body = Writer::default()
+        .text("model", model)
+        .member("messages", &canonical::bytes(&messages))
         // One name of two: some servers know only the older one, and some models refuse it.
-        (field, Json::from(output_tokens)),
-        ("n", Json::from(1_u64)),
-        ("stream", Json::from(false)),
-    ];
+        .member(field, output_tokens.to_string().as_bytes())
+        .member("n", b"1")
+        .member("stream", b"false");
     let given = [
         ("temperature", &ask.temperature),
         ("top_p", &ask.top_p),
@@ -22,14 +24,25 @@ pub(super) fn body(ask: &Ask, model: &str, (field, output_tokens): (&str, u64)) 
         ("tool_choice", &ask.tool_choice),
         ("response_format", &ask.response_format),
     ];
-    members.extend(given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
-    if !ask.tools.is_empty() {
-        let tool = |function: &Json| {
-            Json::object([("type", Json::from("function")), ("function", function.clone())])
-        };
-        members.push(("tools", ask.tools.iter().map(tool).collect::<Vec<_>>().into()));
+    for (name, value) in given {
+        if let Some(value) = value {
+            body = body.member(name, value.text.get().as_bytes());
+        }
     }
-    Json::object(members)
+    if !ask.tools.is_empty() {
+        body = body.member("tools", &tools(ask));
+    }
+    body.end()
+}
+
+/// The functions that are offered, each as it was sent.
+pub(super) fn tools(ask: &Ask) -> Vec<u8> {
+    let tool = |function: &Given| {
+        let tool = Writer::default().text("type", "function");
+        tool.member("function", function.text.get().as_bytes()).end()
+    };
+    let all: Vec<_> = ask.tools.iter().map(tool).collect();
+    [b"[".as_slice(), &all.join(b",".as_slice()), b"]"].concat()
 }
 
 fn message(message: &Message) -> Json {

@@ -1,11 +1,21 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
 }
 
+fn ask(args: &str) -> Result<Ask, ask::Refused> {
+    Ask::read(&json(args), args.as_bytes())
+}
+
 fn refused(args: &str) -> &'static str {
-    Ask::read(&json(args)).unwrap_err().detail
+    ask(args).unwrap_err().detail
+}
+
+fn text(body: Vec<u8>) -> String {
+    String::from_utf8(body).unwrap()
 }
 
 #[test]
@@ -47,8 +57,8 @@ fn an_image_that_the_provider_would_fetch_is_refused_and_one_in_the_message_is_n
     ] {
         assert_eq!(refused(&with(url)), "model.remote_content", "{url}");
     }
-    let ask = Ask::read(&json(&with("data:image/png;base64,AAAA"))).unwrap();
-    let sent = canonical::text(&ollama::body(&ask, "m", 1).unwrap());
+    let ask = ask(&with("data:image/png;base64,AAAA")).unwrap();
+    let sent = text(ollama::body(&ask, "m", 1).unwrap());
     assert!(sent.contains(r#""images":["AAAA"]"#), "{sent}");
     let file = r#"{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}"#;
     assert_eq!(refused(file), "model.content");
@@ -56,7 +66,7 @@ fn an_image_that_the_provider_would_fetch_is_refused_and_one_in_the_message_is_n
 
 #[test]
 fn a_conversation_with_functions_is_sent_to_both_kinds_of_servers_in_their_own_words() {
-    let ask = Ask::read(&json(
+    let ask = ask(
         r#"{"model":"m","messages":[
             {"role":"developer","content":"be brief"},
             {"role":"user","content":"sum"},
@@ -64,11 +74,11 @@ fn a_conversation_with_functions_is_sent_to_both_kinds_of_servers_in_their_own_w
             {"role":"tool","tool_call_id":"c1","name":"add","content":"3"}],
             "tools":[{"type":"function","function":{"name":"add","parameters":{"type":"object"}}}],
             "temperature":0.5,"stop":["x"],"response_format":{"type":"json_object"}}"#,
-    ))
+    )
     .unwrap();
     assert_eq!(ask.functions(), ["add"]);
-    let open = canonical::text(&openai::body(&ask, "real", ("max_tokens", 7)));
-    let newer = canonical::text(&openai::body(&ask, "real", ("max_completion_tokens", 7)));
+    let open = text(openai::body(&ask, "real", ("max_tokens", 7)));
+    let newer = text(openai::body(&ask, "real", ("max_completion_tokens", 7)));
     assert!(newer.contains(r#""max_completion_tokens":7"#) && !newer.contains(r#""max_tokens""#));
     for part in [
         r#""model":"real""#,
@@ -82,7 +92,7 @@ fn a_conversation_with_functions_is_sent_to_both_kinds_of_servers_in_their_own_w
     ] {
         assert!(open.contains(part), "{part}: {open}");
     }
-    let own = canonical::text(&ollama::body(&ask, "real", 7).unwrap());
+    let own = text(ollama::body(&ask, "real", 7).unwrap());
     for part in [
         r#""num_predict":7"#,
         r#""arguments":{"a":1}"#,
@@ -101,9 +111,9 @@ fn what_a_server_has_no_words_for_it_is_not_asked() {
         r#"{"model":"m","messages":[{"role":"user","content":"x"}],"tool_choice":"required"}"#,
         r#"{"model":"m","messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":1,\"a\":2}"}}]}]}"#,
     ] {
-        let ask = Ask::read(&json(wrong)).unwrap();
+        let ask = ask(wrong).unwrap();
         assert_eq!(ollama::body(&ask, "real", 7), None, "{wrong}");
-        let open = canonical::text(&openai::body(&ask, "real", ("max_tokens", 7)));
+        let open = text(openai::body(&ask, "real", ("max_tokens", 7)));
         assert!(open.contains("required") || open.contains(r#"\"a\":2"#), "{open}");
     }
 }
@@ -111,10 +121,10 @@ fn what_a_server_has_no_words_for_it_is_not_asked() {
 #[test]
 fn an_image_keeps_its_detail_and_counts_for_what_it_may_cost() {
     let of = |detail: &str| {
-        json(&format!(
+        format!(
             r#"{{"model":"m","messages":[{{"role":"user","content":[{{"type":"text","text":"what?"}},
                 {{"type":"image_url","image_url":{{"url":"data:image/png;base64,AAAA"{detail}}}}}]}}]}}"#
-        ))
+        )
     };
     for (detail, sent) in [
         ("", "}"),
@@ -122,11 +132,11 @@ fn an_image_keeps_its_detail_and_counts_for_what_it_may_cost() {
         (r#","detail":"high""#, r#""detail":"high""#),
     ] {
         let args = of(detail);
-        let body = openai::body(&Ask::read(&args).unwrap(), "real", ("max_tokens", 7));
-        assert!(canonical::text(&body).contains(sent), "{body:?}");
-        assert_eq!(ask::images(&args), 1);
+        let body = text(openai::body(&ask(&args).unwrap(), "real", ("max_tokens", 7)));
+        assert!(body.contains(sent), "{body}");
+        assert_eq!(ask::images(&json(&args)), 1);
     }
-    assert_eq!(Ask::read(&of(r#","detail":"finest""#)).unwrap_err().detail, "model.argument");
+    assert_eq!(ask(&of(r#","detail":"finest""#)).unwrap_err().detail, "model.argument");
     assert_eq!(ask::images(&json(r#"{"messages":[{"content":"x"}]}"#)), 0);
 }
 
@@ -141,14 +151,15 @@ fn an_answer_with_a_tool_of_the_providers_own_is_no_answer() {
     assert_eq!(openai::said(&with(good)).unwrap().tool_calls.len(), 1);
     assert!(openai::said(&with(r#"{"id":"1","type":"web_search_call"}"#)).is_err());
     assert!(openai::said(&json(r#"{"choices":[]}"#)).is_err());
-    assert!(ollama::said(&json(r#"{"done":true}"#)).is_err());
-    let said = ollama::said(&json(
+    let ollama = |text: &str| ollama::said(&json(text), text.as_bytes());
+    assert!(ollama(r#"{"done":true}"#).is_err());
+    let said = ollama(
         r#"{"model":"m","message":{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":{"b":2,"a":1}}}]},"done_reason":"stop","prompt_eval_count":5,"eval_count":2}"#,
-    ))
+    )
     .unwrap();
     assert_eq!(said.tokens, Some((5, 2)));
     let call = canonical::text(&said.tool_calls[0]);
-    assert!(call.contains(r#""arguments":"{\"a\":1,\"b\":2}""#), "{call}");
+    assert!(call.contains(r#""arguments":"{\"b\":2,\"a\":1}""#), "{call}");
 }
 
 #[test]
@@ -158,4 +169,58 @@ fn a_fraction_of_a_millionth_is_a_millionth() {
     assert_eq!(cost(price, 1_000_000, 500_000), 1_250_000);
     assert_eq!(cost(price, u64::MAX, u64::MAX), u64::MAX);
     assert_eq!(cost(Price { input: 0, output: 0 }, 5, 5), 0);
+}
+
+/// JSON whose members stand in any order.
+fn shuffled() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("true".to_owned()),
+        (0_u32..99_999).prop_map(|n| n.to_string()),
+        Just("1.50".to_owned()),
+        "[a-z\u{e9}]{0,5}".prop_map(|text| format!("\"{text}\"")),
+        Just("\"\\u0061\\/b\"".to_owned()),
+    ];
+    leaf.prop_recursive(4, 40, 5, |inner| {
+        let list = proptest::collection::vec(inner.clone(), 0..4);
+        let list = list.prop_map(|items| format!("[{}]", items.join(" , ")));
+        let object = proptest::collection::btree_map("[a-zA-Z_]{1,6}", inner, 0..6);
+        let object = object.prop_map(|members| {
+            members
+                .into_iter()
+                .map(|(name, value)| format!("\"{name}\": {value}"))
+                .collect::<Vec<_>>()
+        });
+        let object =
+            object.prop_shuffle().prop_map(|members| format!("{{{}}}", members.join(", ")));
+        prop_oneof![list, object.clone(), object]
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_a_model_follows_reaches_it_as_the_agent_sent_it(
+        schema in shuffled().prop_filter("an object", |text| text.starts_with('{')),
+        parameters in shuffled().prop_filter("an object", |text| text.starts_with('{')),
+        temperature in prop_oneof![Just("0.70"), Just("1"), Just("1.0e0")],
+    ) {
+        let function = format!(r#"{{"strict":true, "parameters":{parameters},"name":"f"}}"#);
+        let format = format!(r#"{{"json_schema":{{"strict":true,"schema":{schema},"name":"n"}} ,"type":"json_schema"}}"#);
+        let args = format!(
+            r#"{{"tools":[{{"function":{function},"type":"function"}}],"response_format":{format},"model":"m",
+                "temperature":{temperature},"messages":[]}}"#
+        );
+        // Names that differ only in how they are written are refused before anybody comes here.
+        prop_assume!(Json::parse(args.as_bytes(), &Limits::ARGUMENTS).is_ok());
+        let ask = ask(&args).unwrap();
+        let open = text(openai::body(&ask, "real", ("max_tokens", 7)));
+        let own = text(ollama::body(&ask, "real", 7).unwrap());
+        prop_assert!(open.contains(&format!(r#""response_format":{format}"#)), "{}", open);
+        prop_assert!(own.contains(&format!(r#""format":{schema}"#)), "{}", own);
+        for sent in [&open, &own] {
+            let tools = format!(r#""tools":[{{"type":"function","function":{function}}}]"#);
+            let (tools, warm) = (sent.contains(&tools), format!(r#""temperature":{temperature}"#));
+            prop_assert!(tools && sent.contains(&warm), "{}", sent);
+            prop_assert!(Json::parse(sent.as_bytes(), &Limits::FILE).is_ok());
+        }
+    }
 }

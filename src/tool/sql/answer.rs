@@ -4,6 +4,7 @@ use base64::Engine as _;
 
 use crate::domain::canonical;
 use crate::domain::json::Json;
+use crate::domain::outcome::{Content, Opaque};
 pub(super) use crate::tool::number::{float, integer};
 
 /// Bytes kept for what stands around the rows.
@@ -16,7 +17,27 @@ pub(super) struct Answer {
     rows: Vec<Json>,
     /// Rows that a writing statement changed.
     pub affected: Option<u64>,
+    /// Rows are left out whole, never cut.
     truncated: bool,
+    /// Some value of it is bytes.
+    binary: bool,
+}
+
+/// One value of a row.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Cell {
+    /// A number, a text, or what else JSON says.
+    Said(Json),
+    /// Bytes, as base64.
+    Bytes(Json),
+}
+
+impl Cell {
+    /// Bytes; a text that is none is that too.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        let coded = Json::from(base64::engine::general_purpose::STANDARD.encode(bytes));
+        if bytes.is_empty() { Self::Said(coded) } else { Self::Bytes(coded) }
+    }
 }
 
 /// An answer that is being filled, and what still fits.
@@ -50,8 +71,12 @@ impl Room {
 
     /// Takes a row; `false`: it does not fit, and the answer says that there is more.
     #[must_use]
-    pub fn push(&mut self, row: Vec<Json>) -> bool {
-        let row = Json::Array(row);
+    pub fn push(&mut self, row: Vec<Cell>) -> bool {
+        let binary = row.iter().any(|cell| matches!(cell, Cell::Bytes(_)));
+        let values = row.into_iter().map(|cell| match cell {
+            Cell::Said(value) | Cell::Bytes(value) => value,
+        });
+        let row = Json::Array(values.collect());
         let bytes = canonical::bytes(&row).len().saturating_add(1);
         let left = self.bytes_left.checked_sub(bytes);
         let (Some(left), Some(rows)) = (left, self.rows_left.checked_sub(1)) else {
@@ -59,6 +84,7 @@ impl Room {
             return false;
         };
         self.answer.rows.push(row);
+        self.answer.binary |= binary;
         (self.bytes_left, self.rows_left) = (left, rows);
         true
     }
@@ -89,7 +115,12 @@ impl Room {
 }
 
 impl Answer {
-    pub fn json(self, tables: &[String]) -> Json {
+    pub fn content(self, tables: &[String]) -> Content {
+        let opaque = self.binary.then_some(Opaque::Binary);
+        Content::of(canonical::bytes(&self.json(tables)), opaque)
+    }
+
+    fn json(self, tables: &[String]) -> Json {
         let count = u64::try_from(self.rows.len()).unwrap_or(u64::MAX);
         let tables: Vec<Json> = tables.iter().map(|table| Json::from(table.as_str())).collect();
         let mut members = vec![
@@ -104,18 +135,13 @@ impl Answer {
     }
 }
 
-/// Bytes, as base64.
-pub(super) fn bytes(bytes: &[u8]) -> Json {
-    Json::from(base64::engine::general_purpose::STANDARD.encode(bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_does_not_fit_is_said_to_be_there() {
-        let row = || vec![Json::from("x".repeat(100))];
+        let row = || vec![Cell::Said(Json::from("x".repeat(100)))];
         let mut room = Room::new(2, 1_000, &[]);
         assert!(room.push(row()) && room.push(row()));
         assert!(!room.push(row()));

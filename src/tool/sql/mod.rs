@@ -20,12 +20,11 @@ use super::ToolExecutor;
 use super::net::Resolve;
 use crate::catalog::sql::{self, Asks, Engine, Named, Statement, Target};
 use crate::domain::call::ToolCall;
-use crate::domain::canonical;
 use crate::domain::decision::Reason;
 use crate::domain::digest::Digest;
 use crate::domain::effect::{Effect, Sql as Facts};
 use crate::domain::json::Json;
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{FailureClass, Unmasked};
 use crate::domain::prepared::{Hold, Prepared};
 use crate::ledger::fuse::{Fuse, Late};
 use crate::ledger::permit::Permit;
@@ -166,9 +165,9 @@ impl SqlTool {
     }
 
     /// Sends what its `prepare` read. Only `execute` calls this, with a permitted call.
-    async fn ask(&self, prepared: &Prepared, fuse: &Fuse) -> Outcome {
+    async fn ask(&self, prepared: &Prepared, fuse: &Fuse) -> Unmasked {
         let Some(ready) = prepared.hold::<Ready>() else {
-            return Outcome::Failed {
+            return Unmasked::Failed {
                 class: FailureClass::Changed,
                 started: false,
                 message: "the call was prepared by another tool".into(),
@@ -180,22 +179,22 @@ impl SqlTool {
             Backend::Sqlite(sqlite) => sqlite.ask(ready.clone(), room, fuse).await,
         };
         match asked {
-            Ok(answer) => Outcome::Completed {
-                result: canonical::bytes(&Answer::json(answer, &ready.statement.relations)),
+            Ok(answer) => Unmasked::Completed {
+                result: Answer::content(answer, &ready.statement.relations),
                 status: "ok".into(),
             },
             Err(Trouble::Failed { class, started, message }) => {
-                Outcome::Failed { class, started, message }
+                Unmasked::Failed { class, started, message }
             }
             Err(Trouble::Unfit(message)) => {
-                Outcome::Failed { class: FailureClass::Connect, started: false, message }
+                Unmasked::Failed { class: FailureClass::Connect, started: false, message }
             }
-            Err(Trouble::Unknown { cause }) if self.read_only => Outcome::Failed {
+            Err(Trouble::Unknown { cause }) if self.read_only => Unmasked::Failed {
                 class: FailureClass::ToolError,
                 started: true,
                 message: format!("the connection to the database was lost: {cause}"),
             },
-            Err(Trouble::Unknown { cause }) => Outcome::Unknown { cause: cause.into() },
+            Err(Trouble::Unknown { cause }) => Unmasked::Unknown { cause: cause.into() },
         }
     }
 }
@@ -235,7 +234,7 @@ impl ToolExecutor for SqlTool {
         }
     }
 
-    async fn execute(&self, permit: &Permit) -> Outcome {
+    async fn execute(&self, permit: &Permit) -> Unmasked {
         let tables = permit.prepared().effect().tables();
         permit.observe(|seen| seen.tables_queried = tables.to_vec());
         self.ask(permit.prepared(), permit.fuse()).await

@@ -15,7 +15,7 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::Semaphore;
 
-use super::answer::{self, Answer, Room};
+use super::answer::{self, Answer, Cell, Room};
 use super::{Ready, Trouble, file_name, linear};
 use crate::catalog::sql::{Allowed, SQL_BYTES_MAX, SQLITE, SQLITE_OPERATORS, Statement};
 use crate::domain::canonical;
@@ -364,15 +364,16 @@ fn bound(value: &Json) -> Value {
     }
 }
 
-fn cell(value: ValueRef<'_>) -> Json {
+fn cell(value: ValueRef<'_>) -> Cell {
     match value {
-        ValueRef::Null => Json::Null,
-        ValueRef::Integer(number) => answer::integer(number),
-        ValueRef::Real(number) => answer::float(number),
-        ValueRef::Text(text) => {
-            std::str::from_utf8(text).map_or_else(|_| answer::bytes(text), Json::from)
-        }
-        ValueRef::Blob(bytes) => answer::bytes(bytes),
+        ValueRef::Null => Cell::Said(Json::Null),
+        ValueRef::Integer(number) => Cell::Said(answer::integer(number)),
+        ValueRef::Real(number) => Cell::Said(answer::float(number)),
+        ValueRef::Text(text) => match std::str::from_utf8(text) {
+            Ok(written) => Cell::Said(Json::from(written)),
+            Err(_) => Cell::of_bytes(text),
+        },
+        ValueRef::Blob(bytes) => Cell::of_bytes(bytes),
     }
 }
 

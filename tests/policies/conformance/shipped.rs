@@ -137,7 +137,7 @@ fn ours(answer: &Answer) -> Value {
     let (mut kinds, mut cap) = (Vec::new(), None);
     for duty in &answer.obligations {
         match duty {
-            Obligation::Redact { kinds: named } => kinds.clone_from(named),
+            Obligation::Redact { kinds: named, .. } => kinds.clone_from(named),
             Obligation::CapBytes { bytes } => cap = Some(*bytes),
         }
     }

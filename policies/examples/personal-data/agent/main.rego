@@ -14,6 +14,15 @@ deny contains {
 	finding.kind in kinds
 }
 
+deny contains {
+	"code": "not_scanned",
+	"message": sprintf("the arguments hold something that nobody could look through (at `%s`)", [finding.path]),
+} if {
+	is_array(input.findings)
+	some finding in input.findings
+	finding.kind == "unscanned"
+}
+
 # No list of findings means that nobody looked.
 deny contains {
 	"code": "not_scanned",

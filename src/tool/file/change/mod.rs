@@ -19,7 +19,7 @@ use crate::clock::{SystemEntropy, random16};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
-use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::outcome::{Content, FailureClass, Unmasked};
 use crate::ledger::fuse::{Fuse, Late};
 
 const STAGED_PREFIX: &str = ".wicketgate-";
@@ -28,21 +28,24 @@ const STAGED_SUFFIX: &str = ".tmp";
 const MODE_FOLDER: u32 = 0o755;
 
 /// Does what was judged, if everything still is as it was.
-pub(super) fn apply(plan: &Plan, fuse: &Fuse) -> Outcome {
+pub(super) fn apply(plan: &Plan, fuse: &Fuse) -> Unmasked {
     match attempt(plan, fuse) {
-        Ok(result) => Outcome::Completed { result: canonical::bytes(&result), status: "ok".into() },
+        Ok(result) => {
+            let result = Content::Text(canonical::bytes(&result));
+            Unmasked::Completed { result, status: "ok".into() }
+        }
         Err(outcome) => outcome,
     }
 }
 
-fn attempt(plan: &Plan, fuse: &Fuse) -> Result<Json, Outcome> {
+fn attempt(plan: &Plan, fuse: &Fuse) -> Result<Json, Unmasked> {
     fuse.redeem().map_err(Late::outcome)?;
     let mut made = Vec::new();
     let done = folders(plan, &mut made).and_then(|parent| match &plan.content {
         Some(content) => put(plan, &parent, (content, fuse)),
         None => delete(plan, &parent, fuse),
     });
-    if matches!(done, Err(Outcome::Failed { .. })) {
+    if matches!(done, Err(Unmasked::Failed { .. })) {
         for (parent, name) in made.iter().rev() {
             // One that somebody put something into meanwhile stays.
             let _ = rustix::fs::unlinkat(parent, name.as_str(), AtFlags::REMOVEDIR);
@@ -62,7 +65,7 @@ fn attempt(plan: &Plan, fuse: &Fuse) -> Result<Json, Outcome> {
 }
 
 /// The directory to write in, which still has to be where it was judged; missing ones are made.
-fn folders(plan: &Plan, made: &mut Vec<(OwnedFd, String)>) -> Result<OwnedFd, Outcome> {
+fn folders(plan: &Plan, made: &mut Vec<(OwnedFd, String)>) -> Result<OwnedFd, Unmasked> {
     let identity = |dir: &OwnedFd| rustix::fs::fstat(dir).map(|stat| Seen::from(&stat).identity());
     let there = plan.beneath.walk(&plan.folder, DIRECTORY).map_err(|_| changed())?;
     match (identity(&there), identity(&plan.parent)) {
@@ -87,7 +90,7 @@ fn folders(plan: &Plan, made: &mut Vec<(OwnedFd, String)>) -> Result<OwnedFd, Ou
 }
 
 /// Creates or replaces.
-fn put(plan: &Plan, parent: &OwnedFd, (content, fuse): (&[u8], &Fuse)) -> Result<(), Outcome> {
+fn put(plan: &Plan, parent: &OwnedFd, (content, fuse): (&[u8], &Fuse)) -> Result<(), Unmasked> {
     let root = &plan.beneath.root;
     let mut staged = Staged::write(root, content, plan.before.as_ref()).map_err(unwritten)?;
     match &plan.before {
@@ -118,7 +121,7 @@ fn put(plan: &Plan, parent: &OwnedFd, (content, fuse): (&[u8], &Fuse)) -> Result
     rustix::fs::fsync(parent).map_err(|_| lost("sync"))
 }
 
-fn delete(plan: &Plan, parent: &OwnedFd, fuse: &Fuse) -> Result<(), Outcome> {
+fn delete(plan: &Plan, parent: &OwnedFd, fuse: &Fuse) -> Result<(), Unmasked> {
     let Some(before) = &plan.before else { return Err(changed()) };
     let (root, name) = (&plan.beneath.root, staged_name());
     still(parent, &plan.name, before)?;
@@ -142,7 +145,7 @@ fn rename(
 }
 
 /// What is there has to be what was judged.
-fn still(parent: &OwnedFd, name: &str, before: &Before) -> Result<(), Outcome> {
+fn still(parent: &OwnedFd, name: &str, before: &Before) -> Result<(), Unmasked> {
     let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
     let stat = stat.map_err(|_| changed())?;
     if (Seen::from(&stat), touched(&stat)) == (before.seen, before.touched) {
@@ -233,16 +236,16 @@ pub(super) fn sweep(beneath: &Beneath) {
     }
 }
 
-fn changed() -> Outcome {
+fn changed() -> Unmasked {
     failed(FailureClass::Changed, "the file changed after it was judged; nothing was written")
 }
 
-fn lost(cause: &str) -> Outcome {
-    Outcome::Unknown { cause: cause.to_owned() }
+fn lost(cause: &str) -> Unmasked {
+    Unmasked::Unknown { cause: cause.to_owned() }
 }
 
 /// Why a rename into place did not happen.
-fn in_the_way(error: Errno) -> Outcome {
+fn in_the_way(error: Errno) -> Unmasked {
     match error {
         Errno::EXIST | Errno::NOENT => changed(),
         other => unwritten(other),
@@ -250,7 +253,7 @@ fn in_the_way(error: Errno) -> Outcome {
 }
 
 /// Nothing was changed, and why.
-fn unwritten(error: Errno) -> Outcome {
+fn unwritten(error: Errno) -> Unmasked {
     let why = match error {
         Errno::NOSPC | Errno::DQUOT => "there is no space left",
         Errno::FBIG => "a file may not be as large",

@@ -42,8 +42,8 @@ impl Place {
     }
 }
 
-fn is_changed(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Failed { class: FailureClass::Changed, .. })
+fn is_changed(outcome: &Unmasked) -> bool {
+    matches!(outcome, Unmasked::Failed { class: FailureClass::Changed, .. })
 }
 
 /// Something that happens to `root/d/f`, and what `root/d/f` holds then.
@@ -139,7 +139,7 @@ fn directories_of_a_write_that_failed_are_taken_away_again() {
     assert!(is_changed(&apply(&plan, &Fuse::never())));
     assert_eq!(std::fs::read_to_string(place.root().join("x/y/z")).unwrap(), "theirs");
     let plan = place.plan("p/q/z", "create");
-    assert!(matches!(apply(&plan, &Fuse::never()), Outcome::Completed { .. }));
+    assert!(matches!(apply(&plan, &Fuse::never()), Unmasked::Completed { .. }));
     assert_eq!(std::fs::read_to_string(place.root().join("p/q/z")).unwrap(), "new");
 }
 

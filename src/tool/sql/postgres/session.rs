@@ -8,9 +8,10 @@ use super::role::{CALLS, OF_US, READER, ROLE};
 use super::scram::{self, Scram};
 use super::value;
 use super::wire::{Body, Message, Stream, Wire, WireError};
+use crate::domain::json::Json;
 use crate::domain::outcome::FailureClass;
 use crate::ledger::fuse::Fuse;
-use crate::tool::sql::answer::{self, Answer, Room};
+use crate::tool::sql::answer::{Answer, Cell, Room};
 use crate::tool::sql::{Ready, Trouble};
 
 /// Bytes of one value over what fits: bytes come as hexadecimal digits.
@@ -466,20 +467,17 @@ fn texts(message: Message) -> Result<Vec<Option<String>>, WireError> {
     Ok(values(message)?.into_iter().map(|value| value.map(text)).collect())
 }
 
-fn row(
-    message: Message,
-    columns: &[(String, u32)],
-) -> Result<Vec<crate::domain::json::Json>, WireError> {
+fn row(message: Message, columns: &[(String, u32)]) -> Result<Vec<Cell>, WireError> {
     let values = values(message)?;
     if values.len() != columns.len() {
         return Err(WireError::Protocol("a row has other columns than were said"));
     }
     let typed = values.into_iter().zip(columns).map(|(bytes, (_, oid))| {
-        let Some(bytes) = bytes else { return crate::domain::json::Json::Null };
+        let Some(bytes) = bytes else { return Cell::Said(Json::Null) };
         // WHY: a database without an encoding sends what it was given, whatever was asked for.
         match std::str::from_utf8(&bytes) {
-            Ok(text) => value::json(*oid, text),
-            Err(_) => answer::bytes(&bytes),
+            Ok(text) => value::cell(*oid, text),
+            Err(_) => Cell::of_bytes(&bytes),
         }
     });
     Ok(typed.collect())

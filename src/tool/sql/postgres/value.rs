@@ -2,7 +2,7 @@
 
 use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
-use crate::tool::sql::answer;
+use crate::tool::sql::answer::{self, Cell};
 
 /// A name for a type, by its number; what users made has none here.
 #[rustfmt::skip]
@@ -22,7 +22,17 @@ pub(super) const fn type_name(oid: u32) -> &'static str {
 }
 
 /// A value as it is released.
-pub(super) fn json(oid: u32, text: &str) -> Json {
+pub(super) fn cell(oid: u32, text: &str) -> Cell {
+    let bytes = text.strip_prefix("\\x").filter(|_| oid == 17);
+    match bytes.and_then(|digits| hex::decode(digits).ok()) {
+        Some(bytes) => Cell::of_bytes(&bytes),
+        // A list of them is a text of their digits.
+        None if oid == 1001 => Cell::Bytes(Json::from(text)),
+        None => Cell::Said(json(oid, text)),
+    }
+}
+
+fn json(oid: u32, text: &str) -> Json {
     let plain = || Json::from(text);
     match oid {
         16 => match text {
@@ -38,10 +48,6 @@ pub(super) fn json(oid: u32, text: &str) -> Json {
             let limits = Limits { depth_max: 48, ..Limits::FILE };
             Json::parse(text.as_bytes(), &limits).unwrap_or_else(|_| plain())
         }
-        17 => text
-            .strip_prefix("\\x")
-            .and_then(|digits| hex::decode(digits).ok())
-            .map_or_else(plain, |bytes| answer::bytes(&bytes)),
         1114 => Json::from(moment(text, false)),
         1184 => Json::from(moment(text, true)),
         _ => plain(),
@@ -97,7 +103,8 @@ mod tests {
             (1082, "2026-11-20", "\"2026-11-20\""),
             (99_999, "happy", "\"happy\""),
         ] {
-            assert_eq!(canonical::text(&json(oid, text)), json_text, "{oid} {text}");
+            let (Cell::Said(value) | Cell::Bytes(value)) = cell(oid, text);
+            assert_eq!(canonical::text(&value), json_text, "{oid} {text}");
         }
     }
 }

@@ -1,0 +1,185 @@
+//! What stands in a reading as base64, base32 or hexadecimal digits, and what of that says nothing of what it holds.
+
+use crate::domain::readings::Reading;
+
+/// One way to write bytes as letters.
+struct Encoding {
+    /// The bits a letter stands for.
+    value: fn(u8) -> Option<u8>,
+    /// How many bits.
+    width: usize,
+    /// After so many letters the bits fall into bytes as they did before.
+    turns: usize,
+    /// The shortest stretch that can hold a finding.
+    least: usize,
+    /// Whether letters that decode to no text are what they look like: bytes, not words.
+    is_blob: fn(&[u8]) -> bool,
+}
+
+static ENCODINGS: [Encoding; 3] = [
+    Encoding { value: base64, width: 6, turns: 4, least: 8, is_blob: is_base64 },
+    Encoding { value: base32, width: 5, turns: 8, least: 10, is_blob: is_base32 },
+    Encoding { value: hex, width: 4, turns: 2, least: 12, is_blob: is_hex },
+];
+
+/// Letters of a stretch that is bytes; a digest of 64 bytes has less.
+const BASE64_BLOB: usize = 96;
+const BASE32_BLOB: usize = 112;
+const HEX_BLOB: usize = 136;
+/// A stretch longer than this is looked through only if its beginning is text.
+const LONG: usize = 8192;
+
+/// Which of them a text is looked through for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Which {
+    /// All.
+    All,
+    /// Hexadecimal digits, where what stands between digits was taken out.
+    Hex,
+}
+
+/// A stretch that was decoded.
+pub(super) struct Decoded {
+    /// What it decodes to.
+    pub reading: Reading,
+    /// All of that is text.
+    pub is_text: bool,
+}
+
+/// Shows what each stretch decodes to, in every place it could begin at; `true` if there is one that holds bytes.
+pub(super) fn each(reading: &Reading, which: Which, mut look: impl FnMut(&Decoded)) -> bool {
+    let mut blob = false;
+    for encoding in &ENCODINGS {
+        if which == Which::Hex && encoding.width != 4 {
+            continue;
+        }
+        let bytes = reading.text.as_bytes();
+        let mut at = 0_usize;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let length = rest.iter().take_while(|b| (encoding.value)(**b).is_some()).count();
+            let letters = rest.get(..length).unwrap_or_default();
+            if length >= encoding.least {
+                blob |= stretch(encoding, reading, (at, letters), &mut look);
+            }
+            at = at.saturating_add(length.max(1));
+        }
+    }
+    blob
+}
+
+fn stretch(
+    encoding: &Encoding,
+    reading: &Reading,
+    (at, letters): (usize, &[u8]),
+    look: &mut impl FnMut(&Decoded),
+) -> bool {
+    if letters.len() > LONG && (encoding.is_blob)(letters) {
+        let front = letters.get(..LONG).unwrap_or_default();
+        let mut places = (0..encoding.turns).filter_map(|skip| front.get(skip..));
+        if !places.any(|front| is_text(&unpacked(encoding, front))) {
+            return true;
+        }
+    }
+    let mut some_text = false;
+    for skip in 0..encoding.turns {
+        let rest = letters.get(skip..).unwrap_or_default();
+        let bytes = unpacked(encoding, rest);
+        let is_text = is_text(&bytes);
+        some_text |= is_text;
+        let from = at.saturating_add(skip);
+        look(&Decoded { reading: placed(encoding, reading, &bytes, from), is_text });
+    }
+    !some_text && (encoding.is_blob)(letters)
+}
+
+fn unpacked(encoding: &Encoding, letters: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(letters.len());
+    let (mut bits, mut have) = (0_u32, 0_usize);
+    for letter in letters {
+        let value = u32::from((encoding.value)(*letter).unwrap_or_default());
+        bits = (bits << encoding.width) | value;
+        have = have.saturating_add(encoding.width);
+        if let Some(left) = have.checked_sub(8) {
+            bytes.push(u8::try_from((bits >> left) & 0xff).unwrap_or_default());
+            bits &= (1_u32 << left).saturating_sub(1);
+            have = left;
+        }
+    }
+    bytes
+}
+
+/// These bytes, and the letters that each is made of.
+fn placed(encoding: &Encoding, reading: &Reading, bytes: &[u8], from: usize) -> Reading {
+    let mut out = Reading::empty(bytes.len());
+    let letter =
+        |bit: usize| bit.checked_div(encoding.width).unwrap_or_default().saturating_add(from);
+    for (number, byte) in bytes.iter().enumerate() {
+        let bit = number.saturating_mul(8);
+        let place = letter(bit)..letter(bit.saturating_add(7)).saturating_add(1);
+        if let Some(source) = reading.source(&place) {
+            out.push(char::from(*byte), source);
+        }
+    }
+    out
+}
+
+/// Whether somebody could have written these bytes as text: UTF-8, UTF-16 or an 8-bit set, without what steers
+/// terminals.
+fn is_text(bytes: &[u8]) -> bool {
+    let steers = |b: &u8| (*b < b' ' && !b"\t\n\r".contains(b)) || *b == 0x7f;
+    let zeros = bytes.iter().filter(|b| **b == 0).count();
+    let steering = bytes.iter().filter(|b| steers(b)).count();
+    // Of UTF-16 every other byte of a plain letter.
+    let wide = zeros.saturating_mul(5) >= bytes.len().saturating_mul(2);
+    if steering > 0 {
+        return wide && steering == zeros;
+    }
+    let broken: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    // Where it begins and ends a character may be cut.
+    broken <= 6 || !bytes.iter().any(|b| (0x80..0xa0).contains(b))
+}
+
+fn base64(letter: u8) -> Option<u8> {
+    Some(match letter {
+        b'A'..=b'Z' => letter.saturating_sub(b'A'),
+        b'a'..=b'z' => letter.saturating_sub(b'a').saturating_add(26),
+        b'0'..=b'9' => letter.saturating_sub(b'0').saturating_add(52),
+        b'+' | b'-' => 62,
+        b'/' | b'_' => 63,
+        _other => return None,
+    })
+}
+
+fn base32(letter: u8) -> Option<u8> {
+    Some(match letter.to_ascii_uppercase() {
+        upper @ b'A'..=b'Z' => upper.saturating_sub(b'A'),
+        digit @ b'2'..=b'7' => digit.saturating_sub(b'2').saturating_add(26),
+        _other => return None,
+    })
+}
+
+fn hex(letter: u8) -> Option<u8> {
+    char::from(letter).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+/// Letters of both cases and digits, and hardly a separator: a path or a name in a program has others.
+fn is_base64(letters: &[u8]) -> bool {
+    let share = |is: fn(&u8) -> bool| letters.iter().filter(|b| is(b)).count().saturating_mul(100);
+    let of = |percent: usize| letters.len().saturating_mul(percent);
+    letters.len() >= BASE64_BLOB
+        && share(u8::is_ascii_uppercase) >= of(2)
+        && share(u8::is_ascii_lowercase) >= of(2)
+        && share(u8::is_ascii_digit) >= of(2)
+        && share(|b| b"+/-_".contains(b)) <= of(8)
+}
+
+fn is_base32(letters: &[u8]) -> bool {
+    let digits = letters.iter().filter(|b| b.is_ascii_digit()).count();
+    letters.len() >= BASE32_BLOB
+        && !letters.iter().any(u8::is_ascii_lowercase)
+        && digits.saturating_mul(20) >= letters.len()
+}
+
+fn is_hex(letters: &[u8]) -> bool {
+    letters.len() >= HEX_BLOB && letters.iter().any(u8::is_ascii_digit)
+}
