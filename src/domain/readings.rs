@@ -256,7 +256,7 @@ fn folded(c: char) -> Option<char> {
         | '\u{2060}'..='\u{2064}'
         | '\u{fe00}'..='\u{fe0f}'
         | '\u{feff}' => None,
-        '\u{ff01}'..='\u{ff5e}' => ascii(0xfee0),
+        '\u{ff00}'..='\u{ff5e}' => ascii(0xfee0),
         // Dashes, spaces and dots of other widths.
         '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' => Some('-'),
         '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => Some(' '),

@@ -85,6 +85,13 @@ pub(super) fn scan(text: &str, mode: Mode) -> Vec<Hit> {
         let mut at = 0;
         while possible && let Some(found) = rule.shape.find_at(text, at) {
             let start = found.start();
+            // The letter of an escape is none of an address: `\\n@app.route`.
+            let bytes = text.as_bytes();
+            let escape = email && start.checked_sub(1).and_then(|at| bytes.get(at)) == Some(&b'\\');
+            if escape && bytes.get(start).is_some_and(|b| b"bfnrt".contains(b)) {
+                at = start.saturating_add(1);
+                continue;
+            }
             // What stands in the middle of a longer word or number is none; of an address any part is one.
             let inside = !email && alphanumeric(start.checked_sub(1));
             let fits = (rule.fit)(found.as_str(), mode).filter(|_| !inside);
@@ -93,17 +100,16 @@ pub(super) fn scan(text: &str, mode: Mode) -> Vec<Hit> {
             // A shape begins with an ASCII character, so the next one starts one byte on.
             at = match end {
                 Some(end) => {
-                    let same =
-                        |hit: &Hit| (hit.kind, hit.start, hit.end) == (rule.kind, start, end);
-                    if !hits.iter().any(same) {
-                        hits.push(Hit { kind: rule.kind, start, end });
-                    }
+                    hits.push(Hit { kind: rule.kind, start, end });
                     end
                 }
                 None => start.saturating_add(1),
             };
         }
     }
+    // Two rules may know the same card.
+    hits.sort_by_key(|hit| (hit.start, hit.end, hit.kind));
+    hits.dedup_by_key(|hit| (hit.start, hit.end, hit.kind));
     hits
 }
 

@@ -117,7 +117,7 @@ impl World {
         let all = std::fs::read_to_string(&file).unwrap() + rules;
         std::fs::write(&file, all).unwrap();
         let sign = ["policy", "sign", "bundle", "--key", "policy", "--name", "command"];
-        estate.run(&[&sign[..], &["--version", "1.0.1"]].concat());
+        estate.run(&[&sign[..], &["--version", "1.0.0"]].concat());
         for key in ["evidence", "fleet"] {
             estate.run(&["keygen", "--out", key]);
         }
@@ -166,7 +166,7 @@ fn tools(http: u16, grpc: u16) -> Vec<Value> {
             "timeout_ms": 60_000})
     };
     let mut orders = base("http", "http", "T1");
-    orders["input_schema"] = text(&json!({}));
+    orders["input_schema"] = text(&json!({"as": {"type": "string"}}));
     orders["credentials"] =
         json!([{"header": "authorization", "prefix": "Bearer ", "file": "secret"}]);
     orders["http"] = json!({"method": "POST", "url": format!("http://127.0.0.1:{http}/act"),
