@@ -141,10 +141,22 @@ pub fn decided(
         data.push(("nonce", Json::from(hex::encode(random16(entropy)))));
     }
     data.extend(resumed.filter(|_| kind == Kind::CallAuthorized).and_then(approvals));
+    data.extend(signed_for(entropy, judged, &mut written));
+    written.draft.data = Json::object(data);
+    written
+}
+
+/// What people signed about a call, besides its approvals: members of its entry, and payloads.
+fn signed_for(
+    entropy: &dyn Entropy,
+    judged: &Judged,
+    written: &mut Written,
+) -> Vec<(&'static str, Json)> {
+    let mut data = Vec::new();
     if let Some(by) = judged.asked_by() {
         data.push(("asked_by", asked_by(by)));
         // With the first decision about it; later ones name it.
-        if let Some(signed) = by.signed.as_ref().filter(|_| resumed.is_none()) {
+        if let Some(signed) = by.signed.as_ref().filter(|_| judged.resumed().is_none()) {
             written.add(entropy, "approval", &signed.bytes());
         }
     }
@@ -152,8 +164,7 @@ pub fn decided(
         data.push(("break_glass", broken(open)));
         written.add(entropy, "approval", &open.signed.bytes());
     }
-    written.draft.data = Json::object(data);
-    written
+    data
 }
 
 /// Whether the tool is sent the arguments in the order in which they came, which canonical JSON has not: they are kept
