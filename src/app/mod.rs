@@ -35,6 +35,7 @@ pub mod fleet;
 mod hub;
 pub mod lint;
 mod listen;
+pub mod named;
 pub mod never;
 mod operators;
 mod policy;

@@ -53,9 +53,21 @@ impl SqliteReader {
         if found == VERSION {
             Ok(reader)
         } else {
-            Err(StoreError::Broken(format!("schema {found}, this build reads {VERSION}")))
+            Err(StoreError::Broken(unread(found)))
         }
     }
+}
+
+/// Why a file of this schema is not read, and what to do about it.
+fn unread(found: i64) -> String {
+    if found == 0 {
+        return "it has no schema of a ledger: no gate has written in it yet".to_owned();
+    }
+    let next = match found < VERSION {
+        true => "start the gate of this build on it once",
+        false => "read it with the build that wrote it",
+    };
+    format!("it has schema {found}, this build reads {VERSION}: {next}")
 }
 
 #[async_trait]
