@@ -48,8 +48,9 @@ pub(super) fn opened(
 ) -> Result<Tools, Vec<String>> {
     let upstreams = Upstreams::following(before, &bound.servers);
     upstreams.places().resize(config.limits.sandboxes_max, config.agents.len());
-    let toolbox = Toolbox::build(bound.bindings, &upstreams)
-        .map_err(|all| all.iter().map(|one| config.of_tool(one.tool.as_str(), &one.message)).collect::<Vec<_>>())?;
+    let toolbox = Toolbox::build(bound.bindings, &upstreams).map_err(|all| {
+        all.iter().map(|one| config.of_tool(one.tool.as_str(), &one.message)).collect::<Vec<_>>()
+    })?;
     Ok(Tools { toolbox, upstreams })
 }
 

@@ -137,9 +137,7 @@ const WITHIN: Duration = Duration::from_secs(10);
 
 /// What the chains of this gate's slots have had in force, with their logs; why that is not known.
 async fn in_force(config: &Config) -> Result<Vec<(String, Marks)>, String> {
-    let unknown = |why: String| {
-        format!("versions are not compared with those in force: {why}")
-    };
+    let unknown = |why: String| format!("versions are not compared with those in force: {why}");
     let (place, slots) = match &config.ledger {
         config::Ledger::Sqlite(sqlite) if !sqlite.path.exists() => return Ok(Vec::new()),
         config::Ledger::Sqlite(sqlite) => (Place::Sqlite(&sqlite.path), "local"),

@@ -97,7 +97,9 @@ fn printed(place: &str, status: StatusCode, body: &[u8]) -> Result<Exit, String>
     if status.is_success() {
         return Ok(Exit::Ok);
     }
-    complain("each line after the first is a reason: mend it, then ask again; the gate's log has the same lines");
+    complain(
+        "each line after the first is a reason: mend it, then ask again; the gate's log has the same lines",
+    );
     Ok(Exit::Invalid)
 }
 
@@ -106,10 +108,11 @@ async fn on_socket(socket: &Path, path: &str) -> Result<Exit, String> {
     let (method, body) = (Method::GET, Bytes::new());
     let headers = vec![(ACCEPT, HeaderValue::from_static("text/plain"))];
     let ask = Ask { method, path: path.to_owned(), headers, body };
-    let answer = Gate { socket: socket.to_owned() }.send(ask).await.map_err(|fault| match fault {
-        Fault::Unreachable { source, .. } => source.to_string(),
-        Fault::Broken(why) => why,
-    })?;
+    let answer =
+        Gate { socket: socket.to_owned() }.send(ask).await.map_err(|fault| match fault {
+            Fault::Unreachable { source, .. } => source.to_string(),
+            Fault::Broken(why) => why,
+        })?;
     let status = answer.status;
     let body = answer.whole().await.map_err(|e| e.to_string())?;
     printed(&socket.display().to_string(), status, &body)

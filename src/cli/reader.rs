@@ -153,5 +153,9 @@ pub fn url(path: &Path) -> Result<String, Error> {
     let bad = |why: String| Error::File { path: path.display().to_string(), why };
     let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
     let text = text.trim();
-    if text.is_empty() { Err(bad("empty, and should hold a URL of the database".into())) } else { Ok(text.to_owned()) }
+    if text.is_empty() {
+        Err(bad("empty, and should hold a URL of the database".into()))
+    } else {
+        Ok(text.to_owned())
+    }
 }

@@ -472,6 +472,5 @@ impl Config {
     }
 }
 
-
 #[cfg(test)]
 mod tests;

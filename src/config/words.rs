@@ -5,10 +5,19 @@ use serde_json::Value;
 /// Dotted paths, `[]` for the items of a list, each with what is said of it.
 pub(super) const WORDS: [(&str, &str); 36] = [
     ("agents", "which signed manifests are served, and who may be which agent"),
-    ("agents[].callers", "who is this agent: each by exactly one of `uid`, `token_file`, `spiffe` and `certificate`"),
+    (
+        "agents[].callers",
+        "who is this agent: each by exactly one of `uid`, `token_file`, `spiffe` and `certificate`",
+    ),
     ("agents[].callers[].k8s_service_account", "never right in this build, and refused"),
-    ("agents[].callers[].socket", "the Unix socket the peer comes through; default `listen.socket`; needs `uid`"),
-    ("agents[].callers[].token_file", "file of mode 0600 with one line of at least 32 printable characters, which is shown as `authorization: Bearer`"),
+    (
+        "agents[].callers[].socket",
+        "the Unix socket the peer comes through; default `listen.socket`; needs `uid`",
+    ),
+    (
+        "agents[].callers[].token_file",
+        "file of mode 0600 with one line of at least 32 printable characters, which is shown as `authorization: Bearer`",
+    ),
     ("agents[].callers[].uid", "the uid of the peer on the socket, as the kernel names it"),
     ("approvals", "who may approve held calls, and how those are brought to people"),
     ("approvals.webhook", "where held calls are announced; nowhere unless set"),
@@ -66,8 +75,11 @@ pub(super) fn say(schema: &mut Value, path: &str, text: &str) {
 pub(super) fn fill(schema: &mut Value, from: &Value) {
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         for (name, field) in properties {
-            let Some(theirs) = from.get("properties").and_then(|all| all.get(name)) else { continue };
-            if let (Some(members), Some(text)) = (field.as_object_mut(), theirs.get("description")) {
+            let Some(theirs) = from.get("properties").and_then(|all| all.get(name)) else {
+                continue;
+            };
+            if let (Some(members), Some(text)) = (field.as_object_mut(), theirs.get("description"))
+            {
                 members.entry("description").or_insert_with(|| text.clone());
             }
             fill(field, theirs);
@@ -88,7 +100,9 @@ mod tests {
     /// Counts fields below; those without words, by their paths.
     fn count(schema: &Value, path: &str, bare: &mut Vec<String>) -> usize {
         let mut all = 0;
-        for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        for (name, field) in
+            schema.get("properties").and_then(Value::as_object).into_iter().flatten()
+        {
             let path = format!("{path}.{name}");
             let text = field.get("description").and_then(Value::as_str).unwrap_or_default();
             if text.len() < 5 {
@@ -107,7 +121,12 @@ mod tests {
     fn every_field_of_the_configuration_is_described_tools_included() {
         let (schema, mut bare) = (schema(), Vec::new());
         let all = count(&schema, "", &mut bare);
-        assert_eq!(bare, Vec::<String>::new(), "{} of {all} fields have no description", bare.len());
+        assert_eq!(
+            bare,
+            Vec::<String>::new(),
+            "{} of {all} fields have no description",
+            bare.len()
+        );
         assert!(all > 330, "{all}");
         let tools = count(&schema["properties"]["tools"]["items"], "", &mut bare);
         assert!(tools > 100, "{tools}");
@@ -125,13 +144,18 @@ mod tests {
     #[test]
     fn the_schema_of_servers_has_the_fields_of_its_types() {
         fn names(schema: &Value, path: &str, into: &mut Vec<String>) {
-            for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            for (name, field) in
+                schema.get("properties").and_then(Value::as_object).into_iter().flatten()
+            {
                 let path = format!("{path}.{name}");
                 into.push(path.clone());
                 names(field, &path, into);
             }
             for inner in ["items", "additionalProperties"] {
-                schema.get(inner).into_iter().for_each(|below| names(below, &format!("{path}[]"), into));
+                schema
+                    .get(inner)
+                    .into_iter()
+                    .for_each(|below| names(below, &format!("{path}[]"), into));
             }
         }
         let (mut made, mut typed) = (Vec::new(), Vec::new());
@@ -139,6 +163,12 @@ mod tests {
         names(&crate::catalog::server_schema(), "", &mut typed);
         made.sort();
         typed.sort();
-        assert_eq!(made, typed.into_iter().filter(|path| path != ".http.credentials[].origin").collect::<Vec<_>>());
+        assert_eq!(
+            made,
+            typed
+                .into_iter()
+                .filter(|path| path != ".http.credentials[].origin")
+                .collect::<Vec<_>>()
+        );
     }
 }

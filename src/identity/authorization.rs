@@ -36,7 +36,9 @@ mod tests {
         assert_eq!(read(&[]), Ok(None));
         assert_eq!(read(&["Bearer abc"]), Ok(Some("abc")));
         assert_eq!(read(&["bEARER a.b-c_d~+/="]), Ok(Some("a.b-c_d~+/=")));
-        for wrong in ["", "Bearer", "Bearer ", "Bearer  a", "Bearer a b", "Basic abc", "abc", " Bearer a"] {
+        for wrong in
+            ["", "Bearer", "Bearer ", "Bearer  a", "Bearer a b", "Basic abc", "abc", " Bearer a"]
+        {
             assert_eq!(read(&[wrong]), Err(IdentityError::Malformed), "`{wrong}`");
         }
         assert_eq!(read(&["Bearer a", "Bearer a"]), Err(IdentityError::Malformed));

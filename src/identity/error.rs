@@ -111,9 +111,9 @@ impl Error {
             Self::Signature { .. } | Self::Threshold { .. } | Self::Algorithm { .. } => Some(
                 "sign the file as it is: `wicketgate manifest sign FILE --key KEY`, with a key of `trust.manifest_keys`",
             ),
-            Self::Io { .. } => {
-                Some("a manifest lies beside its `.sig.json`: `wicketgate manifest init`, then `sign`")
-            }
+            Self::Io { .. } => Some(
+                "a manifest lies beside its `.sig.json`: `wicketgate manifest init`, then `sign`",
+            ),
             Self::Expired { .. } => {
                 Some("sign a newer version with a later `spec.validity.not_after`")
             }

@@ -29,6 +29,7 @@ use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::policy::bundle::Bundle;
 use crate::policy::fault::LoadError;
+use crate::policy::lint::malformed;
 use crate::policy::rego::{DEADLINE, RegoEngine};
 use crate::policy::selftest;
 
@@ -177,6 +178,11 @@ fn check(dir: &Path, json: bool) -> Result<ExitCode, String> {
     let loaded = Bundle::load(dir).and_then(|bundle| match RegoEngine::new(&bundle, DEADLINE) {
         Ok(_) => Ok(bundle),
         Err(e) => Err(vec![LoadError::file("policy.engine", ".", e.to_string())]),
+    });
+    // It would load, and not say what its author means.
+    let loaded = loaded.and_then(|bundle| {
+        let malformed = malformed(&bundle);
+        if malformed.is_empty() { Ok(bundle) } else { Err(malformed) }
     });
     match (loaded, json) {
         (Ok(bundle), true) => print_json(&described(&bundle)),

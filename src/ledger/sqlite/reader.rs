@@ -50,11 +50,7 @@ impl SqliteReader {
         // WHY: a read-only handle must not try to set the journal mode; it takes what it finds.
         let reader = Self { lane: Lane::reading(super::connection(path).read_only(true)) };
         let found = read!(reader, conn => version(conn))?;
-        if found == VERSION {
-            Ok(reader)
-        } else {
-            Err(StoreError::Broken(unread(found)))
-        }
+        if found == VERSION { Ok(reader) } else { Err(StoreError::Broken(unread(found))) }
     }
 }
 

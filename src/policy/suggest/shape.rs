@@ -20,6 +20,10 @@ pub(super) struct Lines {
     indent: usize,
     depth: usize,
     variables: usize,
+    /// Whether the tool runs what it is given, so that none of its texts is prose.
+    pub runs: bool,
+    /// Whether the gate parsed its statements: what they do is in the effect.
+    pub parsed: bool,
 }
 
 /// A value as Rego writes it.
@@ -118,33 +122,26 @@ impl Lines {
         }
     }
 
+    /// Between the least and the greatest that was seen.
     fn numbers(&mut self, at: &str, name: &str, values: &[&Json]) {
-        let (mut low, mut high) = (0.0_f64, 0.0_f64);
-        for value in values {
-            let number = match value {
-                Json::Int(number) => whole(*number),
-                Json::Float(number) => *number,
-                Json::Null | Json::Bool(_) | Json::String(_) | Json::Array(_) | Json::Object(_) => {
-                    0.0
-                }
-            };
-            (low, high) = (low.min(number), high.max(number));
+        let mut sorted: Vec<&Json> = values.to_vec();
+        sorted.sort_by(|one, other| size(one).total_cmp(&size(other)));
+        let (Some(low), Some(high)) = (sorted.first(), sorted.last()) else { return };
+        let (low, high) = (literal(low), literal(high));
+        if low == high {
+            return self.add(format!("{at} == {low}"));
         }
-        let down = if low < 0.0 { format!(", down to {low}") } else { String::new() };
-        self.note(&format!("{name}: up to {high}{down}, rounded up"));
+        self.note(&format!("{name}: from {low} to {high}, as seen"));
         self.add(format!("is_number({at})"));
-        self.add(format!("{at} <= {}", round_up(ceiling(high))));
-        let least = round_up(ceiling(-low));
-        let sign = if least == 0 { "" } else { "-" };
-        self.add(format!("{at} >= {sign}{least}"));
+        self.add(format!("{at} >= {low}"));
+        self.add(format!("{at} <= {high}"));
     }
 
     fn arrays(&mut self, at: &str, name: &str, values: &[&Json]) {
         let arrays: Vec<&[Json]> = values.iter().filter_map(|value| value.as_array()).collect();
         let longest = arrays.iter().map(|array| array.len()).max().unwrap_or(0);
         self.add(format!("is_array({at})"));
-        let most = round_up(u64::try_from(longest).unwrap_or(u64::MAX));
-        self.add(format!("count({at}) <= {most}"));
+        self.add(format!("count({at}) <= {longest}"));
         let items: Vec<&Json> = arrays.into_iter().flatten().collect();
         let kinds: BTreeSet<&str> = items.iter().map(|item| kind(item)).collect();
         if kinds.len() > 1 || self.depth >= DEPTH_MAX {
@@ -214,18 +211,14 @@ pub(super) fn round_up(number: u64) -> u64 {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "within 2^53")]
-const fn whole(number: i64) -> f64 {
-    number as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a cast of a float saturates, and a negative bound is 0"
-)]
-fn ceiling(number: f64) -> u64 {
-    number.ceil() as u64
+/// How large a number is; what is none has no size.
+#[expect(clippy::cast_precision_loss, reason = "only to put numbers in order, within 2^53")]
+const fn size(value: &Json) -> f64 {
+    match value {
+        Json::Int(number) => *number as f64,
+        Json::Float(number) => *number,
+        Json::Null | Json::Bool(_) | Json::String(_) | Json::Array(_) | Json::Object(_) => 0.0,
+    }
 }
 
 #[cfg(test)]
@@ -239,6 +232,5 @@ mod tests {
             assert_eq!(round_up(number), bound);
         }
         assert_eq!(round_up(u64::MAX), u64::MAX);
-        assert_eq!((ceiling(2.1), ceiling(-3.0), ceiling(f64::INFINITY)), (3, 0, u64::MAX));
     }
 }
