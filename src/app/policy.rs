@@ -63,13 +63,13 @@ pub(super) async fn examine(
 ) -> Result<(Candidate, Vec<Finding>), String> {
     let now = checked.clock.now();
     let tools = lint::tiers(tools, live.callers.manifests());
-    let (list, live) = (approvers::signed(checked, live, road), live.clone());
+    let (list, theirs) = (approvers::signed(checked, live, road), live.clone());
     // Blocks for the trial in a child process.
     let loading = tokio::task::spawn_blocking(move || {
         // Whose approval would count: on the list as it is signed, with a key that nobody revoked.
         let list = list.and_then(|list| list.open().ok());
         let approvers = list.as_ref().map_or(0, lint::approvers);
-        read(&live, &dir, now, (&tools, approvers))
+        read(&theirs, &dir, now, (&tools, approvers))
     });
     let (candidate, findings) = loading.await.map_err(|_| "loading panicked".to_owned())??;
     let needed = live.policy_trust.threshold;

@@ -112,8 +112,9 @@ enum Command {
     Observed(observed::Args),
     /// Write least-privilege rules from what a run really did
     ///
-    /// Calls that completed are allowed, also those that no rule allowed while a layer only observed.
-    /// Calls that a rule spoke against are listed and not allowed.
+    /// Calls that completed are allowed, also those that only ran because a layer observed: each of these is named.
+    /// Calls that were refused are listed and not allowed. Only prose is described by a length: of programs,
+    /// statements, URLs and lines for a shell what was seen is allowed, and of numbers the range that was seen.
     Suggest(suggest::Args),
     Backtest(backtest::Args),
     Diff(diff::Args),
