@@ -46,7 +46,7 @@ fn locked(server: &Server, tools: &[&str]) -> LockedServer {
         server_info: json(&"{}"),
         methods: vec!["resources/read"],
         tools: tools.iter().map(json).collect(),
-        files: std::collections::BTreeMap::new(),
+        files: BTreeMap::new(),
         accept_hidden: false,
     };
     let (locked, left_out) = LockedServer::of(server, &shown);

@@ -80,7 +80,7 @@ fn rule(tool: &str, calls: &[&Seen]) -> String {
     let runs =
         is_runner(tool) || kinds.iter().any(|kind| ["command", "fetch", "sql"].contains(kind));
     let parsed = kinds.len() == 1 && kinds.contains("sql");
-    let mut lines = Lines { runs, parsed, ..Lines::default() };
+    let mut lines = Lines::of(runs, parsed);
     lines.add(format!("input.tool.name == {}", literal(&Json::from(tool))));
     let args: Vec<&Json> = calls.iter().filter_map(|call| call.input.get("args")).collect();
     lines.members("input.args", &args);

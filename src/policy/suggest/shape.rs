@@ -32,6 +32,11 @@ pub(super) fn literal(value: &Json) -> String {
 }
 
 impl Lines {
+    /// No lines yet, for a tool that runs what it is given, or whose statements the gate parsed.
+    pub fn of(runs: bool, parsed: bool) -> Self {
+        Self { runs, parsed, ..Self::default() }
+    }
+
     /// The body, every line indented.
     pub fn text(self) -> String {
         self.text
