@@ -20,7 +20,10 @@ fn fails(desk: &Desk, args: &[&str], code: i32, words: &[&str]) {
 fn a_ledger_that_cannot_be_read_is_named_with_what_to_do() {
     let desk = Desk::new();
     desk.write("empty.db", "");
-    desk.write("text.db", "this is no database, however long one looks at it: ".repeat(20).as_str());
+    desk.write(
+        "text.db",
+        "this is no database, however long one looks at it: ".repeat(20).as_str(),
+    );
     for command in ["verify", "tail", "head"] {
         let of = |file| ["ledger", command, "--sqlite", file];
         fails(&desk, &of("none.db"), 2, &["`none.db`", "is not there", "--config"]);
@@ -78,7 +81,10 @@ fn a_gate_that_cannot_start_says_what_stands_in_its_way() {
          agents:\n- manifest: agent.yaml\n  callers: [{uid: 1000}]\n",
     );
     std::fs::create_dir(desk.path("state")).unwrap();
-    desk.write("state/ledger.sqlite", "this is no database, however long one looks: ".repeat(20).as_str());
+    desk.write(
+        "state/ledger.sqlite",
+        "this is no database, however long one looks: ".repeat(20).as_str(),
+    );
     let said = desk.run(&["serve"]).ends(1);
     assert!(said.err.contains("state/ledger.sqlite`: keep the file as it is"), "{}", said.err);
 }

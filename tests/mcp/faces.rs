@@ -144,15 +144,43 @@ async fn a_denial_is_told_as_what_was_recorded_on_every_face() {
     let gate = gate().await;
     let agent = gate.sidecar.open().await;
     for (tool, args, code, detail, grpc) in [
-        ("work.do", json!({"n": "one"}), "arguments.invalid", "schema.type", tonic::Code::InvalidArgument),
-        ("work.large", json!({}), "arguments.invalid", "schema.required", tonic::Code::InvalidArgument),
-        ("work.large", json!({"path": "gone"}), "effect.refused", "file.not_found", tonic::Code::PermissionDenied),
-        ("work.large", json!({"path": "../x"}), "effect.refused", "file.path", tonic::Code::PermissionDenied),
+        (
+            "work.do",
+            json!({"n": "one"}),
+            "arguments.invalid",
+            "schema.type",
+            tonic::Code::InvalidArgument,
+        ),
+        (
+            "work.large",
+            json!({}),
+            "arguments.invalid",
+            "schema.required",
+            tonic::Code::InvalidArgument,
+        ),
+        (
+            "work.large",
+            json!({"path": "gone"}),
+            "effect.refused",
+            "file.not_found",
+            tonic::Code::PermissionDenied,
+        ),
+        (
+            "work.large",
+            json!({"path": "../x"}),
+            "effect.refused",
+            "file.path",
+            tonic::Code::PermissionDenied,
+        ),
         ("policy.undefined", json!({}), "policy.denied", "no_allow", tonic::Code::PermissionDenied),
         ("work.unbound", json!({}), "tool.not_granted", "", tonic::Code::PermissionDenied),
     ] {
         let refused = agent.call(tool, "", &args.to_string()).await.unwrap_err();
-        assert_eq!((refused.grpc, refused.code.as_str()), (grpc, code), "{tool} {args}: {refused:?}");
+        assert_eq!(
+            (refused.grpc, refused.code.as_str()),
+            (grpc, code),
+            "{tool} {args}: {refused:?}"
+        );
         let said = refused.detail.as_str();
         assert!(detail.is_empty() || said == detail, "{tool} {args}: {refused:?}");
         let result = gate.call(tool, args.clone()).await.result();
@@ -161,7 +189,10 @@ async fn a_denial_is_told_as_what_was_recorded_on_every_face() {
         let finer = result["_meta"]["wicketgate.dev/detail"].as_str().unwrap_or_default();
         assert_eq!(finer, said, "{tool} {args}: {result}");
         let text = result["content"][0]["text"].as_str().unwrap();
-        assert!(text.contains(&format!("code {code}")) && text.contains(&refused.message), "{text}");
+        assert!(
+            text.contains(&format!("code {code}")) && text.contains(&refused.message),
+            "{text}"
+        );
         assert_eq!(text.starts_with("denied by policy"), code == "policy.denied", "{text}");
     }
     gate.checked().await;
@@ -173,7 +204,9 @@ async fn a_path_that_is_not_served_is_not_found_in_status_body_and_code() {
     let door = gate.sidecar.door();
     let door = Place::Tcp(door.strip_prefix("http://").unwrap().to_owned());
     let bearer = format!("Bearer {OTTO}");
-    for path in ["/", "/gate/v1/tools", "/v1/nothing", "/v1/approvals/x", "/wicketgate.v1.Gate/OpenRun"] {
+    for path in
+        ["/", "/gate/v1/tools", "/v1/nothing", "/v1/approvals/x", "/wicketgate.v1.Gate/OpenRun"]
+    {
         let reply = gate.raw(&request("GET", path, &gate.lines(&[]), b"")).await.unwrap();
         assert_eq!(of_problem(&reply).0, 404, "{path}");
         assert_eq!(of_problem(&reply).1.0, "route.unknown", "{path}");

@@ -259,7 +259,9 @@ fn prose_stays_prose_and_as_long() {
     let seen = ["a word or two about it", "more"].map(|why| (json!({"why": why}), none()));
     let learned = Learned::of(&seen);
     learned.allows(&json!({"why": "another word, or three!"}), &none());
-    for why in ["w".repeat(51), "a; rm -rf /".into(), "see https://evil.example".into(), "a | b".into()] {
+    for why in
+        ["w".repeat(51), "a; rm -rf /".into(), "see https://evil.example".into(), "a | b".into()]
+    {
         learned.denies(&json!({"why": why}), &none());
     }
 }

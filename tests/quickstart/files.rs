@@ -181,20 +181,40 @@ fn no_credential_is_in_the_ledger_the_evidence_or_the_log() {
 type Wrong<'a> = (&'a str, &'a str, &'a str, &'a [&'a str]);
 
 const WRONG: [Wrong<'_>; 14] = [
-    ("policy/bundle.sig.json", "", "", &["policy.bundle `", "is not signed", "wicketgate policy sign"]),
+    (
+        "policy/bundle.sig.json",
+        "",
+        "",
+        &["policy.bundle `", "is not signed", "wicketgate policy sign"],
+    ),
     ("policy/agent/amount.rego", "1000", "2000", &["for other bytes", "wicketgate policy sign"]),
     ("agent.yaml", "owner:", "owner: x # ", &["(manifest.signature)", "wicketgate manifest sign"]),
     ("agent.yaml.sig.json", "", "", &["agent.yaml.sig.json", "manifest"]),
     ("approvers/allowed_signers", "ada@", "eva@", &["approvals.signers: ", "sign-approvers"]),
     ("approvers/allowed_signers", "", "", &["approvals.signers: ", "sign-approvers"]),
-    ("wicketgate.yaml", "keys/policy.pem.pub]", "keys/fleet.pem.pub]", &["signature does not hold"]),
+    (
+        "wicketgate.yaml",
+        "keys/policy.pem.pub]",
+        "keys/fleet.pem.pub]",
+        &["signature does not hold"],
+    ),
     ("wicketgate.yaml", "bundle: policy}", "bundle: nowhere}", &["policy.bundle `", "nowhere"]),
     ("wicketgate.yaml", "root: handbook,", "root: nowhere,", &["tools[0].file.root: "]),
     ("wicketgate.yaml", "root: handbook,", "rot: handbook,", &["tools[0].file.rot: unknown field"]),
-    ("wicketgate.yaml", "query: {name: \"{name}\"}", "query: {name: 5}", &["tools[1].http.query.name: expected text"]),
+    (
+        "wicketgate.yaml",
+        "query: {name: \"{name}\"}",
+        "query: {name: 5}",
+        &["tools[1].http.query.name: expected text"],
+    ),
     ("wicketgate.yaml", "engine: sqlite", "engine: oracle", &["tools[4].sql.engine: "]),
     ("wicketgate.yaml", "path: invoices.db", "path: nowhere.db", &["tools[4].sql.path: "]),
-    ("wicketgate.yaml", "file: keys/crm.token", "file: keys/none.token", &["tools[1].credentials[0]"]),
+    (
+        "wicketgate.yaml",
+        "file: keys/crm.token",
+        "file: keys/none.token",
+        &["tools[1].credentials[0]"],
+    ),
 ];
 
 #[test]
@@ -218,7 +238,8 @@ fn config_check_loads_whatever_the_configuration_names_and_says_where_and_what_t
         // Whatever is wrong within the tools is said with file, line and key.
         if words[0].starts_with("tools[") {
             for line in said.lines() {
-                let place = line.strip_prefix("demo/wicketgate.yaml:").unwrap_or_else(|| panic!("{line}"));
+                let place =
+                    line.strip_prefix("demo/wicketgate.yaml:").unwrap_or_else(|| panic!("{line}"));
                 let numbers: Vec<_> = place.split(':').take(2).map(str::parse::<u32>).collect();
                 assert!(numbers.iter().all(|n| matches!(n, Ok(1..))), "{line}");
                 assert!(place.contains(": tools["), "{line}");

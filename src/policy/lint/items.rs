@@ -81,58 +81,37 @@ impl Asked {
     }
 }
 
+/// A rule of a shape that no set has does not load (`policy.rule_shape`); what it gives is looked at here.
 fn of_rule<'a>(layer: &str, rule: &'a Rule) -> Vec<Wrong<'a>> {
     let parts = name_of(rule).unwrap_or_default();
-    let Some(asked) = parts.first().and_then(|name| Asked::of(layer, name)) else {
-        return Vec::new();
-    };
-    let name = parts.first().map(String::as_str).unwrap_or_default();
-    let no = |why: &str| vec![(rule.span(), format!("{why}; write {}", asked.example()))];
-    if ast::is_function(rule) {
-        return no(&format!("`{name}` is a function, which nobody calls"));
-    }
-    if !matches!(ast::head(rule), Expr::Var { .. }) {
-        return no(&format!("`{name}` has keys, and is read without any"));
-    }
-    match rule {
-        Rule::Default { value, .. } => of_value(asked, name, value, rule.span()),
-        Rule::Spec { head: RuleHead::Set { key, .. }, bodies, .. } => match (asked, key) {
-            (Asked::Allow, _) => no("`allow` is a set, and only `true` allows"),
-            (_, None) => Vec::new(),
-            (_, Some(key)) => of_item(asked, key, bodies),
-        },
-        Rule::Spec { head: RuleHead::Compr { assign, .. }, bodies, .. } => {
-            let first = assign.as_ref().map(|assign| &assign.value);
-            let more = bodies.iter().filter_map(|body| body.assign.as_ref());
-            let mut values = first.into_iter().chain(more.map(|assign| &assign.value)).peekable();
-            if values.peek().is_none() && asked != Asked::Allow {
-                return no(&format!("`{name}` is `true`, which says nothing"));
-            }
-            values.flat_map(|value| of_value(asked, name, value, rule.span())).collect()
+    let asked = parts.first().and_then(|name| Asked::of(layer, name));
+    match (asked, rule) {
+        (Some(asked), Rule::Spec { head: RuleHead::Set { key: Some(key), .. }, bodies, .. }) => {
+            of_item(asked, key, bodies)
         }
-        // Said above.
-        Rule::Spec { head: RuleHead::Func { .. }, .. } => Vec::new(),
+        (Some(Asked::Allow), Rule::Spec { head: RuleHead::Compr { assign, .. }, bodies, .. }) => {
+            let more = bodies.iter().filter_map(|body| body.assign.as_ref());
+            let values = assign.iter().chain(more).map(|assign| &*assign.value);
+            values.filter_map(|value| no_flag(value, rule.span())).collect()
+        }
+        (Some(_) | None, _) => Vec::new(),
     }
 }
 
-/// A rule that is no set, by its value.
+/// An `allow` that gives something else than `true` or `false`.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the parser's enum, not ours")]
-fn of_value<'a>(asked: Asked, name: &str, value: &'a Expr, span: &'a Span) -> Vec<Wrong<'a>> {
-    let no = |what: &str| vec![(span, format!("`{name}` is {what}; write {}", asked.example()))];
-    match (asked, value) {
-        (Asked::Allow, Expr::Bool { .. }) => Vec::new(),
-        (Asked::Allow, value) => {
-            if kind(value).is_some() {
-                no("no `true`, and only that allows")
-            } else {
-                Vec::new()
-            }
-        }
-        (_, Expr::Array { items, .. } | Expr::Set { items, .. }) => {
-            items.iter().flat_map(|item| of_item(asked, item, &[])).collect()
-        }
-        (_, Expr::ArrayCompr { .. } | Expr::SetCompr { .. }) => Vec::new(),
-        (_, value) => kind(value).map_or_else(Vec::new, |what| no(&format!("{what} and no set"))),
+fn no_flag<'a>(value: &Expr, span: &'a Span) -> Option<Wrong<'a>> {
+    match value {
+        Expr::Bool { .. } => None,
+        other => kind(other).map(|what| {
+            (
+                span,
+                format!(
+                    "`allow` is {what}, and only `true` allows; write {}",
+                    Asked::Allow.example()
+                ),
+            )
+        }),
     }
 }
 

@@ -195,8 +195,8 @@ const VERBS: [&str; 96] = [
 
 /// Words, and the marks between them: nothing that a shell, a URL, SQL or a program needs, and no option.
 pub(super) const PROSE: &str = concat!(
-    r#"^\s*(?:(?:[\x{2013}\x{2014}-]|["'(\x{201c}\x{2018}]*[\p{L}\p{N}][\p{L}\p{N}.,!?'":)\x{2019}\x{201d}\x{2026}-]*)"#,
-    r#"(?:\s+(?:[\x{2013}\x{2014}-]|["'(\x{201c}\x{2018}]*[\p{L}\p{N}][\p{L}\p{N}.,!?'":)\x{2019}\x{201d}\x{2026}-]*))*\s*)?$"#
+    r#"^[ \t\r\n]*(?:(?:-|[^- <>|;&$`\\/{}\[\]=*#~^@_+%\x00-\x1f\x7f][^ <>|;&$`\\/{}\[\]=*#~^@_+%\x00-\x1f\x7f]*)"#,
+    r#"(?:[ \t\r\n]+(?:-|[^- <>|;&$`\\/{}\[\]=*#~^@_+%\x00-\x1f\x7f][^ <>|;&$`\\/{}\[\]=*#~^@_+%\x00-\x1f\x7f]*))*[ \t\r\n]*)?$"#
 );
 
 /// Words a sentence has at least: one of the texts has to be one.

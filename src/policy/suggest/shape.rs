@@ -7,6 +7,10 @@ use crate::domain::json::Json;
 
 /// Objects and arrays within each other that are looked into.
 const DEPTH_MAX: usize = 3;
+/// Bytes of a line that leave room for what stands around them.
+const LINE: usize = 600;
+/// Characters of a piece of a long text: each may be written as six.
+const PIECE: usize = 90;
 /// Names that cannot follow a dot, or stand for a variable.
 const KEYWORDS: [&str; 17] = [
     "as", "contains", "data", "default", "else", "every", "false", "if", "import", "in", "input",
@@ -26,9 +30,24 @@ pub(super) struct Lines {
     pub parsed: bool,
 }
 
-/// A value as Rego writes it.
+/// A value as Rego writes it. Lines have at most 1,024 columns: a long text is put together of pieces.
 pub(super) fn literal(value: &Json) -> String {
-    canonical::text(value)
+    let text = canonical::text(value);
+    let Json::String(whole) = value else { return text };
+    if text.len() <= LINE {
+        return text;
+    }
+    let chars: Vec<char> = whole.chars().collect();
+    let pieces = chars.chunks(PIECE).map(|piece| piece.iter().collect::<String>());
+    let pieces: Vec<String> =
+        pieces.map(|piece| canonical::text(&Json::from(piece.as_str()))).collect();
+    format!("concat(\"\", [\n\t\t{}\n\t])", pieces.join(",\n\t\t"))
+}
+
+/// Items of one collection, in a line if they fit.
+pub(super) fn items(all: &[String]) -> String {
+    let line = all.join(", ");
+    if line.len() <= LINE { line } else { format!("\n\t\t{}\n\t", all.join(",\n\t\t")) }
 }
 
 impl Lines {
@@ -69,7 +88,7 @@ impl Lines {
             return self.add(format!("count({at}) == 0"));
         }
         let names: Vec<String> = names.iter().map(literal).collect();
-        self.add(format!("count(object.remove({at}, {{{}}})) == 0", names.join(", ")));
+        self.add(format!("count(object.remove({at}, {{{}}})) == 0", items(&names)));
         for (name, values) in values {
             let place = self.place(at, name, &values, objects.len());
             self.value(&place, name, &values);
@@ -123,7 +142,7 @@ impl Lines {
         match distinct.as_slice() {
             [] => {}
             [one] => self.add(format!("{at} == {one}")),
-            several => self.add(format!("{at} in {{{}}}", several.join(", "))),
+            several => self.add(format!("{at} in {{{}}}", items(several))),
         }
     }
 

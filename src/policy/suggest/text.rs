@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::runs::{PROSE, are_prose, begins_as_one, is_run};
-use super::shape::{Lines, literal, round_up};
+use super::shape::{Lines, items, literal, round_up};
 use crate::domain::json::Json;
 
 /// Texts of one enumeration that need no words about it.
@@ -88,7 +88,7 @@ impl Lines {
         match all.as_slice() {
             [one] => self.add(format!("startswith({at}, {one})")),
             several => {
-                self.add(format!("strings.any_prefix_match({at}, {{{}}})", several.join(", ")));
+                self.add(format!("strings.any_prefix_match({at}, {{{}}})", items(several)));
             }
         }
     }
