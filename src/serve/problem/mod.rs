@@ -97,8 +97,7 @@ pub const fn rule(code: Code) -> Rule {
             (G::InvalidArgument, 400, -32602, Retry::No, "the arguments break the tool's schema")
         }
         Code::EffectRefused => {
-            let title = "what the call would touch is out of bounds or not there";
-            (G::PermissionDenied, 403, -32003, Retry::No, title)
+            (G::PermissionDenied, 403, -32003, Retry::No, "the target is off limits or missing")
         }
         Code::PolicyDenied => (G::PermissionDenied, 403, -32003, Retry::No, "a policy said no"),
         Code::PolicyError => {
