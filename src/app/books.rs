@@ -1,5 +1,6 @@
 //! Which store, journal and settings the writer works with, from the configuration.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,7 +71,7 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
 }
 
 async fn sqlite_books(sqlite: &config::Sqlite) -> Result<Chosen, Error> {
-    let store = Sqlite::open(&sqlite.path).await.map_err(|e| cannot(&e))?;
+    let store = Sqlite::open(&sqlite.path).await.map_err(|e| unopened(&sqlite.path, &e))?;
     let mut mark = sqlite.path.clone().into_os_string();
     mark.push(".head");
     let journal = HeadFile::open(mark.as_ref()).map_err(|e| Error::System(e.to_string()))?;
@@ -104,6 +105,30 @@ fn postgres_books(config: &config::Postgres) -> Result<Chosen, Error> {
         slots: config.slots.clone(),
         lease: Duration::from_secs(config.lease_seconds),
     })
+}
+
+/// Why the file is not served, and what to do about it.
+fn unopened(path: &Path, error: &StoreError) -> Error {
+    let path = path.display();
+    let next = match error {
+        StoreError::Conflict(_) => {
+            "one gate serves a state directory: end the other, or give this one a `state` of its own"
+                .to_owned()
+        }
+        StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::Unknown(_) => {
+            "look whether its directory is there, this user may write in it, and the disk has room"
+                .to_owned()
+        }
+        StoreError::Broken(_) => format!(
+            "keep the file as it is, see what `wicketgate ledger verify --sqlite {path}` says, and \
+             serve a copy of it from a backup or another `state`"
+        ),
+    };
+    match cannot(error) {
+        Error::Taken(why) => Error::Taken(format!("{why}; {next}")),
+        Error::System(why) => Error::System(format!("{why}; it is `{path}`: {next}")),
+        other @ Error::Config(_) => other,
+    }
 }
 
 fn cannot(error: &StoreError) -> Error {

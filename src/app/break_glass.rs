@@ -54,6 +54,15 @@ fn configured(config: &Config) -> Result<Option<(List, Terms)>, Vec<String>> {
     Ok(Some((list, Terms { tenant: fleet::tenant(config), quorum, minutes })))
 }
 
+/// What is wrong with the list that is configured, if one is.
+pub(super) fn wrong(config: &Config) -> Vec<String> {
+    match configured(config) {
+        Ok(None) => Vec::new(),
+        Ok(Some((list, _))) => list.open().err().into_iter().collect(),
+        Err(wrong) => wrong,
+    }
+}
+
 /// The configured list of a gate. `None`: no statement opens anything here.
 pub(super) fn breaker(
     config: &Config,

@@ -97,15 +97,12 @@ pub(super) fn live(
     let manifest_keys = keys(&config.trust.manifest_keys, &mut wrong);
     let policy_keys = keys(&config.trust.policy_keys, &mut wrong);
     let approver_keys = keys(&config.trust.approver_keys, &mut wrong);
-    let socket = config.listen.socket.as_deref();
-    let trust = Trust { keys: &manifest_keys, threshold: config.trust.manifest_threshold, socket };
-    let callers = Callers::load(&config.agents, &trust, tokens, now);
+    let callers = callers(&config, &manifest_keys, tokens, now);
     let staff = Staff::load(&config.operators);
     let (callers, tools, staff) = match (callers, tools, staff) {
         (Ok(callers), Ok(tools), Ok(staff)) if wrong.is_empty() => (callers, tools, staff),
         (callers, tools, staff) => {
-            wrong.extend(callers.err().into_iter().flatten().map(|e| e.to_string()));
-            wrong.extend(tools.err().into_iter().chain(staff.err()).flatten());
+            wrong.extend([callers.err(), tools.err(), staff.err()].into_iter().flatten().flatten());
             return Err(wrong);
         }
     };
@@ -113,11 +110,30 @@ pub(super) fn live(
     if !unpriced.is_empty() {
         return Err(unpriced);
     }
-    callers.strangers().iter().for_each(|warning| tracing::warn!("{warning}"));
     let policy_trust =
         activation::Trust { keys: policy_keys, threshold: config.trust.policy_threshold };
     let live = Live { config, callers: Arc::new(callers), policy_trust, approver_keys, staff };
     Ok((live, tools))
+}
+
+/// The manifests that the agents name, and who may be which agent; every problem a line, with its code and what to
+/// do.
+pub(super) fn callers(
+    config: &Config,
+    keys: &[PublicKey],
+    tokens: &Arc<RunTokens>,
+    now: Timestamp,
+) -> Result<Callers, Vec<String>> {
+    let socket = config.listen.socket.as_deref();
+    let trust = Trust { keys, threshold: config.trust.manifest_threshold, socket };
+    Callers::load(&config.agents, &trust, tokens, now).map_err(|errors| {
+        let lines = errors.iter().flat_map(|error| {
+            let (code, next) = (error.code(), error.next());
+            let next = next.map(|next| format!("; {next}")).unwrap_or_default();
+            error.to_string().lines().map(|l| format!("{l} ({code}){next}")).collect::<Vec<_>>()
+        });
+        lines.collect()
+    })
 }
 
 /// The name of this machine.
@@ -148,6 +164,7 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
     recordings(&config)?;
     let (live, tools) =
         live(config.clone(), opened, &tokens, clock.now()).map_err(Error::Config)?;
+    live.callers.strangers().iter().for_each(|warning| tracing::warn!("{warning}"));
     let system = |e: String| Error::System(e);
     let artifacts = Artifacts::open(&config.state.join("artifacts"));
     let artifacts = artifacts.map_err(|e| system(e.to_string()))?;

@@ -13,7 +13,6 @@ use super::doors::Doors;
 use super::operators::{office, webhook};
 use super::running::Running;
 use crate::config::tls::Tls;
-use crate::domain::code::Code;
 use crate::enforce::Fault;
 use crate::serve::{Faces, Identify, Readiness, grpc, operator};
 use crate::tool::net::identity::Wrong;
@@ -112,8 +111,6 @@ pub(super) async fn listen(
 fn identify(checked: &Arc<Checked>) -> Identify {
     let checked = Arc::clone(checked);
     Arc::new(move |peer, bearer| {
-        checked.live.load().callers.identify(peer, bearer).map_err(|e| {
-            Fault::new(Code::IdentityMissing, e.to_string()).detail("identity.unmapped")
-        })
+        checked.live.load().callers.identify(peer, bearer).map_err(Fault::from)
     })
 }

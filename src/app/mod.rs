@@ -36,6 +36,7 @@ mod health;
 mod hub;
 pub mod lint;
 mod listen;
+pub mod named;
 pub mod never;
 mod operators;
 mod policy;

@@ -11,6 +11,7 @@ use super::running::Running;
 use super::{PAUSE, approvers, lint};
 use crate::config::Lint;
 use crate::domain::tier::Tier;
+use crate::domain::time::Timestamp;
 use crate::enforce::{Basis, Road};
 use crate::identity::manifest::Manifest;
 use crate::ledger;
@@ -23,7 +24,11 @@ pub(super) async fn load(checked: &Arc<Checked>, running: &Running, road: &Arc<R
     let loaded = match running.constitution.get() {
         Some(constitution) => constitution.open().await,
         // WHY: a store that is away just now must not leave the gate shut for good.
-        None => try_load(checked, running, road, |error| running.passes(error)).await,
+        None => {
+            let loaded = try_load(checked, running, road, |error| running.passes(error)).await;
+            // Told beside readiness until a bundle that is good was read.
+            loaded.inspect_err(|why| running.refused.lock().push(format!("policy: {why}")))
+        }
     };
     if let Err(why) = loaded {
         tracing::error!(%why, "no policy bundle is in force");
@@ -56,20 +61,15 @@ pub(super) async fn examine(
     tools: Vec<(String, Tier)>,
     dir: PathBuf,
 ) -> Result<(Candidate, Vec<Finding>), String> {
-    let (trust, now) = (live.policy_trust.clone(), checked.clock.now());
-    let deadline = Duration::from_millis(live.config.policy.deadline_ms);
+    let now = checked.clock.now();
     let tools = lint::tiers(tools, live.callers.manifests());
-    let (config, list) = (live.config.clone(), approvers::signed(checked, live, road));
+    let (list, theirs) = (approvers::signed(checked, live, road), live.clone());
     // Blocks for the trial in a child process.
-    let callers = Arc::clone(&live.callers);
     let loading = tokio::task::spawn_blocking(move || {
-        let loaded = load_signed(&dir, &trust, now, Path::new("/proc/self/exe"), deadline);
-        let loaded = loaded.map_err(|e| e.to_string())?;
         // Whose approval would count: on the list as it is signed, with a key that nobody revoked.
         let list = list.and_then(|list| list.open().ok());
         let approvers = list.as_ref().map_or(0, lint::approvers);
-        let findings = lint::of(&loaded.bundle, &config, &tools, approvers, callers.manifests());
-        Ok::<_, String>((loaded, findings))
+        read(&theirs, &dir, now, (&tools, approvers))
     });
     let (candidate, findings) = loading.await.map_err(|_| "loading panicked".to_owned())??;
     let needed = live.policy_trust.threshold;
@@ -78,6 +78,21 @@ pub(super) async fn examine(
     }
     checked.versions.check_bundle(&candidate.bundle)?;
     Ok((candidate, findings))
+}
+
+/// Reads, verifies, tries and lints what lies in a directory, for these tools and so many approvers. Blocks.
+pub(super) fn read(
+    live: &Live,
+    dir: &Path,
+    now: Timestamp,
+    (tools, approvers): (&[(String, Tier)], usize),
+) -> Result<(Candidate, Vec<Finding>), String> {
+    let deadline = Duration::from_millis(live.config.policy.deadline_ms);
+    let loaded = load_signed(dir, &live.policy_trust, now, Path::new("/proc/self/exe"), deadline);
+    let loaded = loaded.map_err(|error| format!("{error}; {}", error.next()))?;
+    let manifests = live.callers.manifests();
+    let findings = lint::of(&loaded.bundle, &live.config, tools, approvers, manifests);
+    Ok((loaded, findings))
 }
 
 /// What these manifests have against a bundle.

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::Stage;
 use crate::catalog::drift::Drift;
-use crate::catalog::lock;
 use crate::catalog::secret::Secret;
+use crate::catalog::{Bound, lock};
 use crate::config::{self, Config};
 use crate::domain::token;
 use crate::identity::callers::read_token;
@@ -41,10 +41,20 @@ pub(super) fn recorded(stage: &Stage) -> Result<Tools, Vec<String>> {
 pub(super) fn open_after(config: &Config, before: &Upstreams) -> Result<Tools, Vec<String>> {
     let bound = config.bindings(&config::environment)?;
     bound.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    opened(config, bound, before)
+}
+
+/// The same, of what was read.
+pub(super) fn opened(
+    config: &Config,
+    bound: Bound,
+    before: &Upstreams,
+) -> Result<Tools, Vec<String>> {
     let upstreams = Upstreams::following(before, &bound.servers);
     upstreams.places().resize(config.limits.sandboxes_max, config.agents.len());
-    let toolbox = Toolbox::build(bound.bindings, &upstreams, own(config))
-        .map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let toolbox = Toolbox::build(bound.bindings, &upstreams, own(config)).map_err(|all| {
+        all.iter().map(|one| config.of_tool(one.tool.as_str(), &one.message)).collect::<Vec<_>>()
+    })?;
     Ok(Tools { toolbox, upstreams })
 }
 

@@ -17,6 +17,11 @@ use crate::policy::fault::Error;
 pub(super) struct Versions(Mutex<Marks>);
 
 impl Versions {
+    /// Those that another reader found on the chain.
+    pub const fn of(marks: Marks) -> Self {
+        Self(Mutex::new(marks))
+    }
+
     /// Reads what the chain says of the agents that are configured.
     pub async fn read(&self, ledger: &Ledger, callers: &Callers) -> Result<(), ledger::Error> {
         let agents: BTreeSet<&str> =
@@ -52,15 +57,26 @@ impl Versions {
         let version = semver::Version::parse(&last.version);
         let version = version.map_err(|_| "the version in force is none".to_owned())?;
         let active = InForce { name: last.name.clone(), version, digest: last.bundle };
-        match activation::follows(bundle, &active) {
-            Ok(_) => Ok(()),
-            Err(error @ Error::Rollback { .. }) => Err(format!("policy.downgrade: {error}")),
-            Err(error @ Error::Equivocation { .. }) => Err(format!("policy.equivocation: {error}")),
-            Err(error @ Error::OtherName { .. }) => {
-                Err(format!("policy.name: {error}; sign it under the name in force"))
-            }
-            Err(error) => Err(error.to_string()),
-        }
+        let error = match activation::follows(bundle, &active) {
+            Ok(_) => return Ok(()),
+            Err(error) => error,
+        };
+        let code = match &error {
+            Error::Rollback { .. } => "policy.downgrade: ",
+            Error::Equivocation { .. } => "policy.equivocation: ",
+            Error::OtherName { .. } => "policy.name: ",
+            Error::Load(_)
+            | Error::Unsigned
+            | Error::Signature(_)
+            | Error::OtherBytes
+            | Error::Validity { .. }
+            | Error::Observe { .. }
+            | Error::OtherManifest(_)
+            | Error::Engine(_)
+            | Error::SelfTest(_)
+            | Error::Archive(_) => "",
+        };
+        Err(format!("{code}{error}; {}", error.next()))
     }
 
     /// Remembers the bundle that is in force now, and on the chain.

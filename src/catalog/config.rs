@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::described::described;
 use super::server::config::Variable;
 
 /// Every binding of one sidecar, not yet checked.
@@ -12,6 +13,7 @@ use super::server::config::Variable;
 #[serde(transparent)]
 pub struct Config(pub Vec<Tool>);
 
+described! {
 /// One binding.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,12 +75,14 @@ pub struct Model {
     /// that it does not work now (408, 429, 5xx).
     pub upstreams: Vec<ModelUpstream>,
 }
+}
 
 /// More than any provider is known to take for one image in its finest detail.
 const fn image_tokens_max() -> u64 {
     50_000
 }
 
+described! {
 /// One place a model is asked at.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -270,4 +274,5 @@ pub struct Limits {
     /// `available`: control groups hold these limits for all processes together where the system has them;
     /// `required`: where it has none, the tool is refused. `available` if absent.
     pub cgroup: Option<String>,
+}
 }

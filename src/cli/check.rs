@@ -121,7 +121,7 @@ pub(super) async fn run(command: &Verify) -> Result<u8, Failure> {
     };
     let mut worst = 0;
     if verdicts.is_empty() {
-        complain("there is no chain to verify");
+        complain("there is no chain to verify: no gate has served this ledger yet");
         worst = UNVERIFIABLE;
     }
     for verdict in &verdicts {
@@ -133,6 +133,12 @@ pub(super) async fn run(command: &Verify) -> Result<u8, Failure> {
         // Invalid is worse than unverifiable, which is worse than fine.
         let code = verdict.code();
         worst = if code == INVALID || worst == INVALID { INVALID } else { worst.max(code) };
+    }
+    if worst == INVALID {
+        complain(
+            "next: keep the ledger as it is and let no gate write in it; what others noted of its heads, archives \
+             and backups tell what it was, and `wicketgate ledger recover` goes on after a loss",
+        );
     }
     Ok(worst)
 }
@@ -334,7 +340,10 @@ fn print(verdict: &Verdict) {
     match verdict.enrolled {
         Some(true) => {}
         Some(false) => say("  its enrolment key is not trusted"),
-        None => say("  its enrolment key was not checked: no `--trust`"),
+        None => say(
+            "  its enrolment key was not checked: no `--trust`; name a file with the line `enrolment-key FILE`, \
+             the gate's `enrolment.key.pub`",
+        ),
     }
     for (kind, count) in &verdict.unknown {
         say(format!(

@@ -2,22 +2,20 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Subcommand;
 
+use super::reader::{self, Place};
 use super::{Exit, complain, say};
 use crate::app::lint::configured_approvers;
+use crate::app::named;
 use crate::app::never::never;
 use crate::catalog::Bound;
-use crate::catalog::binding::Kind;
-use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config};
-use crate::crypto::keys::PublicKey;
-use crate::identity::callers::{Callers, Trust};
+use crate::identity::callers::Callers;
 use crate::identity::manifest::Manifest;
-use crate::identity::token::RunTokens;
-use crate::operator::staff::Staff;
-use crate::tool::sandbox::Levels;
+use crate::ledger::in_force::Marks;
 
 /// Check and show the configuration.
 #[derive(clap::Args, Debug)]
@@ -28,7 +26,8 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Report everything that is wrong with the configuration and the manifests it names.
+    /// Report everything that is wrong with the configuration and with what it names: manifests, policy bundle,
+    /// approvers, tools, servers, lock.
     #[command(
         after_help = "Example:\n  wicketgate config check wicketgate.yaml\n\nEnds with 78 if anything is wrong."
     )]
@@ -112,26 +111,62 @@ fn check(file: &Path, json: bool) -> Exit {
     if problems.is_empty() { Exit::Ok } else { Exit::Config }
 }
 
-/// Loads everything that is named, as `serve` will.
+/// Loads everything that is named, by the code that `serve` loads it with.
 fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
-    if let Err(wrong) = Staff::load(&config.operators) {
-        return wrong;
-    }
     warnings.extend(config::operators::unheard(config));
     warnings.extend(passing(config, &config::environment));
-    let bound = config.bindings(&config::environment);
-    match (manifests(config), bound) {
-        (Ok(callers), Ok(bound)) => {
-            warnings.extend(bound.warnings.iter().cloned());
-            for manifest in callers.manifests() {
-                warnings.extend(ungranted(manifest, &bound));
-            }
-            warnings.extend(callers.strangers());
-            warnings.extend(never_run(config, callers.manifests(), &bound));
-            isolation(&bound)
+    // Within a runtime, as tools are opened in one.
+    let checking = async {
+        let in_force = in_force(config).await.unwrap_or_else(|why| {
+            warnings.push(why);
+            Vec::new()
+        });
+        named::check(config, in_force)
+    };
+    match super::block_on(checking) {
+        Ok(found) => {
+            warnings.extend(found.warnings);
+            found.problems
         }
-        (callers, bound) => callers.err().into_iter().chain(bound.err()).flatten().collect(),
+        Err(_) => vec!["no runtime: nothing that is named was loaded".to_owned()],
     }
+}
+
+/// How long a database may take to say what is in force.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// What the chains of this gate's slots have had in force, with their logs; why that is not known.
+async fn in_force(config: &Config) -> Result<Vec<(String, Marks)>, String> {
+    let unknown = |why: String| format!("versions are not compared with those in force: {why}");
+    let (place, slots) = match &config.ledger {
+        config::Ledger::Sqlite(sqlite) if !sqlite.path.exists() => return Ok(Vec::new()),
+        config::Ledger::Sqlite(sqlite) => (Place::Sqlite(&sqlite.path), "local"),
+        config::Ledger::Postgres(postgres) => match &config.hub.reader_url_file {
+            Some(file) => (Place::PostgresUrlFile(file), postgres.slots.as_str()),
+            None => {
+                let why = "the ledger is in Postgres, and `hub.reader_url_file` names no login that reads it";
+                return Err(unknown(why.to_owned()));
+            }
+        },
+    };
+    let tenant = match &config.ledger {
+        config::Ledger::Sqlite(_) => "default",
+        config::Ledger::Postgres(postgres) => postgres.tenant.as_str(),
+    };
+    let reading = async {
+        let reader = reader::open_place(place).await.map_err(|e| e.to_string())?;
+        let mut found = Vec::new();
+        for row in reader.chains().await.map_err(|e| e.reason().to_owned())? {
+            let pool = row.slot.rsplit_once('/').map(|(pool, _)| pool);
+            if row.tenant == tenant && pool == Some(slots) {
+                let marks = Marks::read(reader.as_ref(), &row.chain).await;
+                found.push((row.origin, marks.map_err(|e| e.reason().to_owned())?));
+            }
+        }
+        Ok(found)
+    };
+    let read = tokio::time::timeout(WITHIN, reading).await;
+    read.unwrap_or_else(|_late| Err("no answer in time".to_owned())).map_err(unknown)
 }
 
 /// Set by Kubernetes in every container.
@@ -149,25 +184,6 @@ fn passing(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Option<Stri
     })
 }
 
-/// Commands and servers that this machine cannot isolate as they must be.
-fn isolation(bound: &Bound) -> Vec<String> {
-    let levels = Levels::default();
-    let mut missing = Vec::new();
-    for binding in &bound.bindings {
-        if let Kind::Command(command) = &binding.kind
-            && let Err(why) = levels.meet(command.demand())
-        {
-            missing.push(format!("tool `{}`: {why}", binding.name));
-        }
-    }
-    for server in &bound.servers {
-        if let Some(Err(why)) = server.demand().map(|demand| levels.meet(demand)) {
-            missing.push(format!("server `{}`: {why}", server.name));
-        }
-    }
-    missing
-}
-
 /// Granted tools that can never run, each with what to write.
 pub(super) fn never_run(
     config: &Config,
@@ -178,42 +194,7 @@ pub(super) fn never_run(
     never(manifests, &tools, configured_approvers(config))
 }
 
-/// Grants that come to nothing: of tools that nobody bound, or from a lock that another key signed.
-fn ungranted(manifest: &Manifest, bound: &Bound) -> Vec<String> {
-    let agent = &manifest.name;
-    let mut said = Vec::new();
-    for grant in &manifest.tools {
-        let name = &grant.name;
-        let other = grant.signers.iter().find(|key| !bound.lock_signers().contains(key));
-        if !bound.bindings.iter().any(|binding| &binding.name == name) {
-            said.push(format!("agent `{agent}` is granted `{name}`, and no such tool is bound"));
-        } else if let Some(signer) = other {
-            said.push(format!(
-                "agent `{agent}` is granted `{name}` from a lock signed by `{signer}`, and it did not sign"
-            ));
-        }
-    }
-    said
-}
-
 /// Loads what the agents name, as `serve` will.
 pub(super) fn manifests(config: &Config) -> Result<Callers, Vec<String>> {
-    let mut keys = Vec::new();
-    for path in &config.trust.manifest_keys {
-        match PublicKey::load_all(path) {
-            Ok(more) => keys.extend(more),
-            Err(error) => return Err(vec![error.to_string()]),
-        }
-    }
-    let socket = config.listen.socket.as_deref();
-    let trust = Trust { keys: &keys, threshold: config.trust.manifest_threshold, socket };
-    // Only the thumbprints depend on this key, and nobody sees them here.
-    let tokens = Arc::new(RunTokens::new([0; 32]));
-    Callers::load(&config.agents, &trust, &tokens, SystemClock::new().now()).map_err(|errors| {
-        let lines = errors.iter().flat_map(|error| {
-            let code = error.code();
-            error.to_string().lines().map(|l| format!("{l} ({code})")).collect::<Vec<_>>()
-        });
-        lines.collect()
-    })
+    named::callers(config)
 }

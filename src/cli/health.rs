@@ -7,7 +7,7 @@ use http::header::{ACCEPT, HeaderValue};
 use http::{Method, Request, StatusCode};
 use hyper::body::Bytes;
 
-use super::mcp::exchange::{Ask, Gate};
+use super::mcp::exchange::{Ask, Fault, Gate};
 use super::{Exit, block_on, complain, say};
 use crate::operator::visible;
 use crate::witness::Remote;
@@ -62,22 +62,45 @@ async fn ask(args: &Args) -> Result<Exit, String> {
     };
     if let Some(socket) = &args.socket {
         let asked = tokio::time::timeout(WITHIN, on_socket(socket, path)).await;
-        let late = |_late| Err(format!("`{}`: no answer in time", socket.display()));
-        return asked.unwrap_or_else(late);
+        let late = |_late| Err("no answer in time".to_owned());
+        let place = socket.display().to_string();
+        return asked.unwrap_or_else(late).map_err(|why| silent(&place, &why));
     }
     let request = Request::builder().method(Method::GET).header(ACCEPT, "text/plain");
     let read =
         |path: &PathBuf| std::fs::read(path).map_err(|e| format!("`{}`: {e}", path.display()));
     let ca = args.ca.as_ref().map(read).transpose()?;
-    let shown = |why: String| format!("`{}`: {why}", args.url);
-    let remote = Remote::new(&args.url, ca.as_deref()).map_err(shown)?;
-    let answer = remote.send(request, path, Vec::new(), ANSWER_MAX).await.map_err(shown)?;
-    Ok(printed(answer.status, &answer.body))
+    let remote =
+        Remote::new(&args.url, ca.as_deref()).map_err(|why| format!("`{}`: {why}", args.url))?;
+    let answer = remote.send(request, path, Vec::new(), ANSWER_MAX).await;
+    let answer = answer.map_err(|why| silent(&args.url, &why))?;
+    printed(&args.url, answer.status, &answer.body)
 }
 
-fn printed(status: StatusCode, body: &[u8]) -> Exit {
+/// Nobody answers there: where a gate would, and how to name it.
+fn silent(place: &str, why: &str) -> String {
+    format!(
+        "`{place}`: {why}; is `wicketgate serve` (or `hub`) running? name where it answers: `--url` as \
+         `operator.listen` of its configuration says, or `--socket` with `operator.sock` in its state directory"
+    )
+}
+
+/// Prints what a gate says of itself.
+fn printed(place: &str, status: StatusCode, body: &[u8]) -> Result<Exit, String> {
+    let known = matches!(status, StatusCode::OK | StatusCode::SERVICE_UNAVAILABLE);
+    if !known {
+        return Err(format!(
+            "`{place}` answers {status}, as no gate does: name the address that `operator.listen` of its configuration says"
+        ));
+    }
     String::from_utf8_lossy(body).lines().for_each(|line| say(visible(line)));
-    if status.is_success() { Exit::Ok } else { Exit::Invalid }
+    if status.is_success() {
+        return Ok(Exit::Ok);
+    }
+    complain(
+        "each line after the first is a reason: mend it, then ask again; the gate's log has the same lines",
+    );
+    Ok(Exit::Invalid)
 }
 
 /// The same on a Unix socket.
@@ -85,8 +108,12 @@ async fn on_socket(socket: &Path, path: &str) -> Result<Exit, String> {
     let (method, body) = (Method::GET, Bytes::new());
     let headers = vec![(ACCEPT, HeaderValue::from_static("text/plain"))];
     let ask = Ask { method, path: path.to_owned(), headers, body };
-    let answer = Gate { socket: socket.to_owned() }.send(ask).await.map_err(|e| e.to_string())?;
+    let answer =
+        Gate { socket: socket.to_owned() }.send(ask).await.map_err(|fault| match fault {
+            Fault::Unreachable { source, .. } => source.to_string(),
+            Fault::Broken(why) => why,
+        })?;
     let status = answer.status;
     let body = answer.whole().await.map_err(|e| e.to_string())?;
-    Ok(printed(status, &body))
+    printed(&socket.display().to_string(), status, &body)
 }

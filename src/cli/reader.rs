@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::config::{self, Config};
 use crate::ledger::postgres::PostgresReader;
 use crate::ledger::sqlite::SqliteReader;
-use crate::ledger::store::{LedgerReader, StoreError};
+use crate::ledger::store::LedgerReader;
 
 /// Exactly one of these says where the ledger is.
 #[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
@@ -51,6 +51,9 @@ pub enum Error {
     /// No place was named.
     #[error("name the ledger: `--config`, `--sqlite` or `--postgres-url-file`")]
     Nowhere,
+    /// The configuration is wrong: every problem, a line each.
+    #[error("{0}")]
+    Config(String),
     /// A file that says where the ledger is cannot be used.
     #[error("`{path}`: {why}")]
     File {
@@ -59,9 +62,22 @@ pub enum Error {
         /// What is wrong with it, one problem a line.
         why: String,
     },
-    /// The store said no.
-    #[error(transparent)]
-    Store(#[from] StoreError),
+    /// There is a file, or should be, and it is no ledger that can be read.
+    #[error("`{path}`: {why}")]
+    Sqlite {
+        /// The file.
+        path: String,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// The database cannot be read.
+    #[error("the database that {from} names: {why}")]
+    Postgres {
+        /// The file that holds its URL.
+        from: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
 }
 
 /// Opens a ledger for reading.
@@ -69,18 +85,25 @@ pub enum Error {
 /// # Errors
 /// It cannot be opened.
 pub async fn open_reader(source: &Source) -> Result<Arc<dyn LedgerReader>, Error> {
-    match source.place().ok_or(Error::Nowhere)? {
+    open_place(source.place().ok_or(Error::Nowhere)?).await
+}
+
+/// The same, at this place.
+///
+/// # Errors
+/// It cannot be opened.
+pub async fn open_place(place: Place<'_>) -> Result<Arc<dyn LedgerReader>, Error> {
+    match place {
         Place::Sqlite(path) => sqlite(path).await,
-        Place::PostgresUrlFile(path) => postgres(&url(path)?).await,
+        Place::PostgresUrlFile(path) => postgres(path, &url(path)?).await,
         Place::Config(path) => {
-            let config = configuration(path)
-                .map_err(|why| Error::File { path: path.display().to_string(), why })?;
+            let config = configuration(path).map_err(Error::Config)?;
             match &config.ledger {
                 config::Ledger::Sqlite(ledger) => sqlite(&ledger.path).await,
                 // The gate's own login writes and reads nothing of others.
                 config::Ledger::Postgres(ledger) => match &config.hub.reader_url_file {
-                    Some(file) => postgres(&url(file)?).await,
-                    None => postgres(ledger.connect.expose()).await,
+                    Some(file) => postgres(file, &url(file)?).await,
+                    None => postgres(path, ledger.connect.expose()).await,
                 },
             }
         }
@@ -97,11 +120,29 @@ pub fn configuration(path: &Path) -> Result<Config, String> {
 }
 
 async fn sqlite(path: &Path) -> Result<Arc<dyn LedgerReader>, Error> {
-    Ok(Arc::new(SqliteReader::open(path).await?))
+    let wrong = |why: String| Error::Sqlite { path: path.display().to_string(), why };
+    if !path.exists() {
+        let why = "is not there: name the `ledger.sqlite` of a gate's state directory, or its \
+                   configuration (`--config`); a gate makes the file at its first start";
+        return Err(wrong(why.to_owned()));
+    }
+    match SqliteReader::open(path).await {
+        Ok(reader) => Ok(Arc::new(reader)),
+        Err(error) => Err(wrong(format!("cannot be read as a ledger: {}", error.reason()))),
+    }
 }
 
-async fn postgres(url: &str) -> Result<Arc<dyn LedgerReader>, Error> {
-    Ok(Arc::new(PostgresReader::connect(url).await?))
+async fn postgres(from: &Path, url: &str) -> Result<Arc<dyn LedgerReader>, Error> {
+    match PostgresReader::connect(url).await {
+        Ok(reader) => Ok(Arc::new(reader)),
+        Err(error) => {
+            let why = format!(
+                "{}; look whether it runs, and whether the login may read (`ledger migrate --reader`)",
+                error.reason()
+            );
+            Err(Error::Postgres { from: format!("`{}`", from.display()), why })
+        }
+    }
 }
 
 /// The URL in a file: its text without the white space around it.
@@ -112,5 +153,9 @@ pub fn url(path: &Path) -> Result<String, Error> {
     let bad = |why: String| Error::File { path: path.display().to_string(), why };
     let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
     let text = text.trim();
-    if text.is_empty() { Err(bad("empty".into())) } else { Ok(text.to_owned()) }
+    if text.is_empty() {
+        Err(bad("empty, and should hold a URL of the database".into()))
+    } else {
+        Ok(text.to_owned())
+    }
 }

@@ -11,6 +11,7 @@ use crate::domain::decision::{Reason, Verdict};
 use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::SIMULATED;
+use crate::domain::time::Timestamp;
 use crate::ledger::entry::{Entry, Kind};
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::policy::PolicyEngine as _;
@@ -26,12 +27,16 @@ const RULES: &str = "agent/suggested.rego";
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// The run
+    /// The run; without, the one that was opened last
     #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
-    run: RunId,
-    /// Also allow what a rule spoke against
+    run: Option<RunId>,
+    /// Also allow what was refused
     #[arg(long)]
     include_denied: bool,
+    /// Leave out calls that a rule spoke against while its layer only observed: without this they count, because they
+    /// ran
+    #[arg(long, conflicts_with = "include_denied")]
+    leave_observed: bool,
     /// Write a bundle directory instead of printing the rules; it may not exist, or has to be empty
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -53,6 +58,9 @@ struct Study {
     left: Vec<Left>,
     /// Inputs of calls that a rule spoke against.
     refused: Vec<Seen>,
+    /// Calls that count although a rule spoke against them, and that rule: its layer only observed.
+    observed: Vec<(String, String)>,
+    run: Option<RunId>,
     agent: String,
     /// Name and version of the bundle in force.
     bundle: Option<(String, String)>,
@@ -75,13 +83,20 @@ async fn study(args: &Args) -> Result<Study, Failure> {
     let unreadable = |e: StoreError| (Exit::Unverifiable, e.to_string());
     let opened = reader::open_reader(&args.source).await;
     let reader = opened.map_err(|e| (Exit::Unverifiable, e.to_string()))?;
-    let found = reader.find_run(&args.run).await.map_err(unreadable)?;
-    let no_run = || (Exit::Usage, format!("no run `{}` in this ledger", args.run));
-    let chain = found.ok_or_else(no_run)?;
-    let rows = reader.run_entries(&chain, &args.run).await.map_err(unreadable)?;
+    let (chain, run) = match args.run {
+        Some(run) => {
+            let found = reader.find_run(&run).await.map_err(unreadable)?;
+            let no_run = || (Exit::Usage, format!("no run `{run}` in this ledger"));
+            (found.ok_or_else(no_run)?, run)
+        }
+        None => newest(reader.as_ref()).await.map_err(unreadable)?.ok_or_else(|| {
+            (Exit::Invalid, "no run was ever opened here: use the agent first".to_owned())
+        })?,
+    };
+    let rows = reader.run_entries(&chain, &run).await.map_err(unreadable)?;
     let mut calls: BTreeMap<CallId, Call> = BTreeMap::new();
     let mut order = Vec::new();
-    let mut study = Study::default();
+    let mut study = Study { run: Some(run), ..Study::default() };
     for row in &rows {
         let Ok(entry) = Entry::parse(&row.body) else { continue };
         if entry.draft.kind == Kind::RunOpened {
@@ -104,7 +119,7 @@ async fn study(args: &Args) -> Result<Study, Failure> {
     }
     for (id, call) in order.iter().filter_map(|id| calls.get(id).map(|call| (id, call))) {
         let input = input_of(reader.as_ref(), &chain, &call.decided).await.map_err(unreadable)?;
-        study.sort(id, call, input, args.include_denied);
+        study.sort(id, call, input, args);
     }
     let policy = calls.values().find_map(|call| call.decided.draft.policy);
     for row in
@@ -117,6 +132,33 @@ async fn study(args: &Args) -> Result<Study, Failure> {
         }
     }
     Ok(study)
+}
+
+/// Entries that are read at once, on the way back to the newest run.
+const PAGE: u32 = 500;
+
+/// The run that was opened last, over all chains.
+async fn newest(reader: &dyn LedgerReader) -> Result<Option<(ChainId, RunId)>, StoreError> {
+    let mut found: Option<(Timestamp, ChainId, RunId)> = None;
+    for row in reader.chains().await? {
+        let mut end = row.head.size;
+        'chain: while end > 0 {
+            let from = end.saturating_sub(u64::from(PAGE));
+            let rows = reader.entries(&row.chain, from, PAGE).await?;
+            let opened = Kind::RunOpened.as_str();
+            for entry in rows.iter().rev().filter(|one| one.seq < end && one.kind == opened) {
+                let at = Entry::parse(&entry.body).ok().map(|entry| entry.ts);
+                if let (Some(at), Some(run)) = (at, entry.run) {
+                    if found.as_ref().is_none_or(|(newest, ..)| *newest < at) {
+                        found = Some((at, row.chain, run));
+                    }
+                    break 'chain;
+                }
+            }
+            end = from;
+        }
+    }
+    Ok(found.map(|(_, chain, run)| (chain, run)))
 }
 
 /// The input document a decision was made about, if it is kept.
@@ -132,29 +174,36 @@ pub(super) async fn input_of(
 }
 
 impl Study {
-    /// Where a call belongs: what completed is what the rules are for.
-    fn sort(&mut self, id: &CallId, call: &Call, input: Option<Json>, include_denied: bool) {
+    /// Where a call belongs: what completed is what the rules are for, whether or not a rule that only observed spoke
+    /// against it.
+    fn sort(&mut self, id: &CallId, call: &Call, input: Option<Json>, args: &Args) {
         let draft = &call.decided.draft;
         let reason = call.last.draft.data.get("reason").and_then(Json::as_str);
         let simulated = call.last.draft.kind == Kind::CallCancelled && reason == Some(SIMULATED);
         let done = call.last.draft.kind == Kind::CallCompleted || simulated;
         let against = spoke_against(&call.decided);
+        let enforced = draft.data.get("enforced").and_then(Json::as_bool) != Some(false);
+        let counts = !enforced && !args.leave_observed;
         let why = match (&input, &against) {
             (None, Some(rule)) => Some(format!("{rule}, and its input is not kept")),
             (None, None) => Some("its input is not kept".to_owned()),
-            (Some(_), Some(_)) if include_denied => None,
-            (Some(_), Some(rule)) => {
-                let how = if draft.kind == Kind::CallAuthorized { " (not enforced)" } else { "" };
+            (Some(_), Some(_)) if args.include_denied => None,
+            (Some(_), Some(rule)) if !counts => {
+                let how = if enforced { "" } else { " (not enforced)" };
                 Some(format!("{}{how} by {rule}", draft.verdict.map_or("denied", Verdict::as_str)))
             }
-            (Some(_), None) if done => None,
-            (Some(_), None) => {
+            (Some(_), Some(_) | None) if done => None,
+            (Some(_), Some(_) | None) => {
                 Some(format!("it did not complete ({})", call.last.draft.kind.as_str()))
             }
         };
         let call_id = id.to_string();
         match (input, why) {
-            (Some(input), None) => self.seen.push(Seen { call: call_id, input }),
+            (Some(input), None) => {
+                let unenforced = against.filter(|_| !enforced);
+                self.observed.extend(unenforced.map(|rule| (call_id.clone(), rule)));
+                self.seen.push(Seen { call: call_id, input });
+            }
             (input, why) => {
                 if against.is_some() {
                     let seen = input.map(|input| Seen { call: call_id.clone(), input });
@@ -185,12 +234,11 @@ fn spoke_against(decided: &Entry) -> Option<String> {
 fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
     let invalid = |why: String| (Exit::Invalid, why);
     if study.seen.is_empty() {
-        for Left { call, tool, why } in &study.left {
-            complain(format!("{call} of {tool}: {why}"));
-        }
+        left_out(study);
         return Err(invalid("there is nothing to allow: no call of this run counts".to_owned()));
     }
-    let about = format!("run {} of agent {}", args.run, study.agent);
+    let run = study.run.as_ref().map(ToString::to_string).unwrap_or_default();
+    let about = format!("run {run} of agent {}", study.agent);
     let text = suggest::rego(&about, &study.seen, &study.left);
     let (name, version) = named(study);
     let files = BTreeMap::from([
@@ -222,9 +270,10 @@ fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
         None => say(text.trim_end()),
     }
     complain(format!(
-        "tested: the inputs of {} calls, and these rules allow every one",
+        "tested: the inputs of {} calls of run {run}, and these rules allow every one",
         study.seen.len()
     ));
+    said(study, &text);
     if !study.refused.is_empty() {
         let stay = study.refused.len().saturating_sub(open.len());
         complain(format!("tested: of {} refused calls, {stay} stay refused", study.refused.len()));
@@ -239,6 +288,41 @@ fn finish(args: &Args, study: &Study) -> Result<(), Failure> {
         ));
     }
     Ok(())
+}
+
+/// Calls that are told one by one; of more, how many.
+const TOLD_MAX: usize = 20;
+
+/// What the rules do not allow, and why.
+fn left_out(study: &Study) {
+    for Left { call, tool, why } in study.left.iter().take(TOLD_MAX) {
+        complain(format!("left out: {call} of {tool}: {why}"));
+    }
+    let more = study.left.len().saturating_sub(TOLD_MAX);
+    if more > 0 {
+        complain(format!("left out: {more} more, which the comments of the rules name"));
+    }
+}
+
+/// What whoever signs these rules should know of how they came to be.
+fn said(study: &Study, text: &str) {
+    for (call, rule) in study.observed.iter().take(TOLD_MAX) {
+        complain(format!(
+            "note: {call} counts, and would have been refused by {rule}, which only observed (--leave-observed)"
+        ));
+    }
+    let more = study.observed.len().saturating_sub(TOLD_MAX);
+    if more > 0 {
+        complain(format!("note: so do {more} more"));
+    }
+    left_out(study);
+    let open = text.lines().filter(|line| line.trim_start().starts_with('#'));
+    let open = open.filter(|line| line.contains("not constrained")).count();
+    if open > 0 {
+        complain(format!(
+            "note: {open} values are not constrained; the comments of the rules say which"
+        ));
+    }
 }
 
 /// The bundle that may follow the one in force.

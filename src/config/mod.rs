@@ -18,7 +18,7 @@ use crate::catalog::{self, Bound, Surroundings, server};
 use crate::crypto::keys::PublicKey;
 use crate::identity::callers;
 use crate::operator::staff::Member;
-use crate::yaml::{self, Document};
+use crate::yaml::{self, Document, Written};
 
 pub mod break_glass;
 mod check;
@@ -39,6 +39,7 @@ mod retention;
 mod schema;
 pub mod telemetry;
 pub mod tls;
+mod words;
 
 use complete::{complete, resolve};
 pub use isolation::{Isolation, Posture, SelfTest};
@@ -125,6 +126,9 @@ pub struct Config {
     /// The file itself; none if it was read from elsewhere, and then it is never read again.
     #[serde(skip)]
     pub file: Option<PathBuf>,
+    /// Where its fields stand in the file.
+    #[serde(skip)]
+    pub written: Written,
     /// Goes on although the clock is more than a day behind the newest entry (`serve --accept-clock-step`).
     #[serde(skip)]
     pub accept_clock_step: bool,
@@ -280,7 +284,11 @@ impl Config {
         let alone = |message: String| {
             vec![Problem { file: file.clone(), line: 0, column: 0, key: String::new(), message }]
         };
-        let bytes = std::fs::read(path).map_err(|e| alone(format!("cannot be read: {e}")))?;
+        let missing = "; name the file you have, or make one with `wicketgate init` or `wicketgate quickstart --dir DIR`";
+        let bytes = std::fs::read(path).map_err(|e| {
+            let next = if e.kind() == std::io::ErrorKind::NotFound { missing } else { "" };
+            alone(format!("cannot be read: {e}{next}"))
+        })?;
         let whole = std::path::absolute(path).map_err(|e| alone(e.to_string()))?;
         let base = whole.parent().map(Path::to_owned).unwrap_or_default();
         Ok(Self { file: Some(whole), ..Self::read(&bytes, &file, &base, env)? })
@@ -305,13 +313,13 @@ impl Config {
         complete(&mut document.value, &schema, env);
         resolve(&mut document.value, base);
         let connect = check::check(&document, env, &mut problems);
-        let tools = document.value.get("tools").and_then(Value::as_array);
-        for (i, tool) in tools.into_iter().flatten().enumerate() {
-            if let Err(error) = catalog::config::Tool::deserialize(tool) {
-                problems.push(document.error(&format!("/tools/{i}"), error.to_string()));
-            }
-        }
         if problems.is_empty() {
+            let tools = document.value.get("tools").and_then(Value::as_array);
+            for (i, tool) in tools.into_iter().flatten().enumerate() {
+                if let Err(error) = catalog::config::Tool::deserialize(tool) {
+                    problems.push(document.error(&format!("/tools/{i}"), error.to_string()));
+                }
+            }
             let servers = document.value.get("servers").and_then(Value::as_array);
             for (i, one) in servers.into_iter().flatten().enumerate() {
                 if let Err(error) = server::config::Server::deserialize(one) {
@@ -323,6 +331,7 @@ impl Config {
             match Self::deserialize(&document.value) {
                 Ok(mut config) => {
                     base.clone_into(&mut config.base);
+                    config.written = document.written();
                     if let Ledger::Postgres(postgres) = &mut config.ledger {
                         postgres.connect = Secret::new(connect.unwrap_or_default());
                     }
@@ -366,7 +375,7 @@ impl Config {
         let (forbidden, own) = (own::forbidden(self, &self.server_list()?), own::of_the_gate(self));
         let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &own };
         let tools = tools.check(&around).map(|all| own::shield(self, all));
-        let (tools, servers) = (tools.map_err(|all| lines(&all)), self.servers(env));
+        let (tools, servers) = (tools.map_err(|all| self.lines(&all)), self.servers(env));
         let (tools, servers, lock) = match (tools, servers, lock) {
             (Ok(tools), Ok(servers), Ok(lock)) => (tools, servers, lock),
             (tools, servers, lock) => {
@@ -374,7 +383,7 @@ impl Config {
                 return Err(wrong.into_iter().flatten().flatten().collect());
             }
         };
-        Bound::of(tools, servers, lock).map_err(|all| lines(&all))
+        Bound::of(tools, servers, lock).map_err(|all| self.lines(&all))
     }
 
     /// The MCP servers, with everything they name read. None is started.
@@ -388,7 +397,7 @@ impl Config {
         let list = self.server_list()?;
         let forbidden = own::kept_from_servers(self, &list);
         let around = Surroundings { base_dir: &self.base, env, forbidden: &forbidden, own: &[] };
-        list.check(&around).map_err(|all| lines(&all))
+        list.check(&around).map_err(|all| self.lines(&all))
     }
 
     fn server_list(&self) -> Result<server::config::Config, Vec<String>> {
@@ -404,7 +413,8 @@ impl Config {
         let Some(path) = self.lock.as_ref().filter(|_| !self.servers.is_empty()) else {
             return Ok(None);
         };
-        Verified::load(path, &self.lock_keys()?).map_err(|e| e.to_string())
+        Verified::load(path, &self.lock_keys()?)
+            .map_err(|e| self.written.error("lock", e.to_string()).to_string())
     }
 
     /// The keys of those who sign locks.
@@ -417,6 +427,35 @@ impl Config {
             keys.extend(PublicKey::load_all(file).map_err(|e| e.to_string())?);
         }
         Ok(keys)
+    }
+
+    /// Each with file, line and key.
+    fn lines(&self, all: &[catalog::ConfigError]) -> Vec<String> {
+        all.iter().map(|one| self.written.error(&one.path, &*one.message).to_string()).collect()
+    }
+
+    /// What is wrong with the tool of this name, or with the server it is one of, at the place where that is
+    /// written.
+    #[must_use]
+    pub fn of_tool(&self, name: &str, why: &str) -> String {
+        let is = |one: &Value, name: &str| one.get("name").and_then(Value::as_str) == Some(name);
+        let server = name.split_once('.').map_or(name, |(server, _)| server);
+        let tool = self.tools.iter().position(|one| is(one, name));
+        let server = || self.servers.iter().position(|one| is(one, server));
+        let key = match tool {
+            Some(at) => format!("tools[{at}]"),
+            None => server().map_or_else(|| "tools".to_owned(), |at| format!("servers[{at}]")),
+        };
+        self.written.error(&key, format!("tool `{name}`: {why}")).to_string()
+    }
+
+    /// The same of the server of this name.
+    #[must_use]
+    pub fn of_server(&self, name: &str, why: &str) -> String {
+        let is = |one: &Value| one.get("name").and_then(Value::as_str) == Some(name);
+        let at = self.servers.iter().position(is);
+        let key = at.map_or_else(|| "servers".to_owned(), |at| format!("servers[{at}]"));
+        self.written.error(&key, format!("server `{name}`: {why}")).to_string()
     }
 
     /// Every Unix socket to listen on: the agent socket and those that callers name.
@@ -433,10 +472,6 @@ impl Config {
     pub fn to_yaml(&self) -> Result<String, String> {
         serde_saphyr::to_string(self).map_err(|e| e.to_string())
     }
-}
-
-fn lines(all: &[catalog::ConfigError]) -> Vec<String> {
-    all.iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]

@@ -2,10 +2,24 @@
 
 use serde_json::{Value, json};
 
+use super::words;
+
 /// JSON Schema 2020-12 with descriptions and defaults. `x-error` is what a person is told instead
 /// of a pattern.
 #[must_use]
 pub fn schema() -> Value {
+    let mut schema = fields();
+    for (path, text) in words::WORDS {
+        words::say(&mut schema, path, text);
+    }
+    if let Some(servers) = schema.pointer_mut("/properties/servers/items") {
+        words::fill(servers, &crate::catalog::server_schema());
+    }
+    schema
+}
+
+/// What may be written where. Some fields have their words from elsewhere.
+fn fields() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "wicketgate.yaml",
@@ -47,8 +61,8 @@ pub fn schema() -> Value {
             })),
             "agents": {"type": "array", "minItems": 1, "maxItems": 256, "items": agent(),
                 "x-error": "expected 1 to 256 agents, each {manifest, callers}"},
-            "tools": {"type": "array", "maxItems": 4096, "default": [], "items": {"type": "object"},
-                "description": "tool bindings"},
+            "tools": {"type": "array", "maxItems": 4096, "default": [], "items": crate::catalog::tool_schema(),
+                "description": "how the operator's own tools are really reached"},
             "servers": {"type": "array", "maxItems": 256, "default": [], "items": server(),
                 "description": "MCP servers; their tools exist once a signed lock pins them"},
             "lock": {"type": ["string", "null"], "minLength": 1, "maxLength": 4096, "default": null,

@@ -96,7 +96,9 @@ tools: [{name: a}, {name: a}]
         "wicketgate.yaml:8:21: ledger.postgres.url: holds a password",
         "wicketgate.yaml:9:13: telemetry.log: expected `error`",
         "wicketgate.yaml:10:9: tools[0]: missing field `description`",
+        "wicketgate.yaml:10:9: tools[0]: missing field `kind`",
         "wicketgate.yaml:10:20: tools[1]: missing field `description`",
+        "wicketgate.yaml:10:20: tools[1]: missing field `kind`",
         "wicketgate.yaml:10:21: tools[1].name: tool `a` is bound twice",
     ];
     for (said, expected) in said.iter().zip(expected) {

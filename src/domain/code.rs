@@ -81,6 +81,47 @@ codes! {
     ApprovalUnviewable = "approval.unviewable";
     /// The gate is not ready to serve (no policy, no manifest, not the writer).
     NotReady = "not_ready";
+    /// No method or path of this name is served here.
+    RouteUnknown = "route.unknown";
+}
+
+impl Code {
+    /// Whether a recorded denial can be for this reason. The caller is then told this very code, on every
+    /// face; the others say how something else than a denial ended.
+    #[must_use]
+    pub const fn denies(self) -> bool {
+        match self {
+            Self::RequestMalformed
+            | Self::IdentityMissing
+            | Self::ManifestMismatch
+            | Self::BindingInsufficient
+            | Self::ToolNotGranted
+            | Self::ArgumentsInvalid
+            | Self::EffectRefused
+            | Self::PolicyDenied
+            | Self::PolicyError
+            | Self::LimitExceeded
+            | Self::CallExpired
+            | Self::OperatorForbidden
+            | Self::ApprovalUnviewable => true,
+            // Something else happened, or the same call may be asked again and run.
+            Self::CallHeld
+            | Self::Overloaded
+            | Self::Shutdown
+            | Self::LedgerUnavailable
+            | Self::LedgerUnknown
+            | Self::ToolFailed
+            | Self::CallUnknown
+            | Self::CallConflict
+            | Self::CallNotFound
+            | Self::CallResultUnavailable
+            | Self::RunUnknown
+            | Self::RunSealed
+            | Self::CallCancelled
+            | Self::NotReady
+            | Self::RouteUnknown => false,
+        }
+    }
 }
 
 impl std::fmt::Display for Code {

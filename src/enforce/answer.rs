@@ -8,6 +8,7 @@ use crate::domain::decision::Reason;
 use crate::domain::id::CallId;
 use crate::domain::outcome::{FailureClass, Outcome, SIMULATED};
 use crate::domain::time::Timestamp;
+use crate::identity::IdentityError;
 use crate::ledger;
 use crate::ledger::permit::{Held, Pledged, Recalled, RecalledState, Receipt, Refusal, Settled};
 
@@ -183,6 +184,12 @@ impl Fault {
     }
 }
 
+impl From<IdentityError> for Fault {
+    fn from(error: IdentityError) -> Self {
+        Self::new(Code::IdentityMissing, error.to_string()).detail(error.detail())
+    }
+}
+
 /// The answer to one call.
 pub type Answer = Result<Released, Fault>;
 
@@ -193,17 +200,9 @@ impl From<&Refusal> for Fault {
 }
 
 fn denied(call: &CallId, reasons: &[Reason], receipt: &Receipt) -> Fault {
-    // Schema and effect refusals are denials to the agent; the detail says which layer spoke.
-    let code = match reasons.first().map(|r| r.code) {
-        Some(
-            code @ (Code::ToolNotGranted
-            | Code::BindingInsufficient
-            | Code::PolicyError
-            | Code::LimitExceeded),
-        ) => code,
-        _ => Code::PolicyDenied,
-    };
-    Fault::because(code, reasons).about(call).at(receipt)
+    // WHY: a denial that is recorded for the reason of a held call must not read as if it waited.
+    let code = reasons.first().map(|reason| reason.code).filter(|code| code.denies());
+    Fault::because(code.unwrap_or(Code::PolicyDenied), reasons).about(call).at(receipt)
 }
 
 impl From<&Held> for Fault {
@@ -306,4 +305,39 @@ fn cancelled(call: &CallId, reason: &str, receipt: &Receipt) -> Fault {
 pub fn unknown_for_now(call: &CallId) -> Fault {
     let message = "the call may have taken effect; its outcome is not on the books yet";
     Fault::new(Code::CallUnknown, message).detail("unrecorded").about(call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::digest::Digest;
+    use crate::domain::id::ChainId;
+
+    #[test]
+    fn a_recorded_denial_is_told_under_its_own_code_whatever_that_is() {
+        let call = CallId::parse("c").unwrap();
+        let receipt = Receipt {
+            binding: None,
+            origin: std::sync::Arc::from("gate.example/log"),
+            chain: ChainId::from_bytes([1; 16]),
+            seq: 1,
+            leaf: Digest::from_bytes([2; 32]),
+            run_seq: 1,
+        };
+        let (mut own, mut others) = (0, 0);
+        for code in Code::ALL {
+            let (detail, message, rule) = ("d".to_owned(), "m".to_owned(), "r".to_owned());
+            let reasons = [Reason { code: *code, detail, message, rule }];
+            let told = denied(&call, &reasons, &receipt);
+            // A denial never reads as something that waits, ran, or may be asked again.
+            let expected = if code.denies() { *code } else { Code::PolicyDenied };
+            assert_eq!((told.code, told.detail.as_str()), (expected, "d"), "{code}");
+            assert_eq!(told.reasons, reasons, "{code}");
+            let by_recording = of_recorded(&call, Line::Denied(reasons.to_vec()), &receipt);
+            assert_eq!(by_recording.unwrap_err().code, expected, "{code}");
+            if code.denies() { own += 1 } else { others += 1 }
+        }
+        assert!(own >= 7 && others >= 7, "{own} {others}");
+        assert_eq!(denied(&call, &[], &receipt).code, Code::PolicyDenied);
+    }
 }

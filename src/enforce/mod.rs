@@ -40,9 +40,9 @@ use crate::domain::code::Code;
 use crate::domain::decision::{Course, Reason};
 use crate::domain::digest::Salt;
 use crate::domain::time::Timestamp;
-use crate::identity::Peer;
 use crate::identity::manifest::Mode;
 use crate::identity::token::RunTokens;
+use crate::identity::{IdentityError, Peer};
 use crate::ledger::permit::{Committed, Finished};
 use crate::ledger::{self, Ledger, Pending};
 use crate::limits::Went;
@@ -208,8 +208,7 @@ impl Road {
     /// # Errors
     /// `identity.missing`, `run.unknown`.
     pub fn find_run(&self, peer: &Peer, token: &str) -> Result<Arc<Run>, Fault> {
-        let missing = || Fault::new(Code::IdentityMissing, "no run token");
-        let hash = self.tokens.hash(token).ok_or_else(missing)?;
+        let hash = self.tokens.hash(token).ok_or(IdentityError::Unknown)?;
         self.runs.find(&hash, &peer.auth("run", None))
     }
 

@@ -6,6 +6,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use super::bundle::MANIFEST;
 use super::progress::Progress;
 use super::trust::Trust;
 use super::verify::verify_watched;
@@ -129,10 +130,19 @@ pub fn run_id(text: &str) -> Result<RunId, String> {
 pub fn run(options: &Options) -> End {
     let mut trust = match Trust::load(&options.trust) {
         Ok(trust) => trust,
+        Err(error @ super::Error::Io { .. }) => {
+            return usage(format!(
+                "the trust file {error}; it says whom you trust, one line each, as `evidence-key FILE`: \
+                 see `wicketgate evidence guide`"
+            ));
+        }
         Err(error) => return usage(error),
     };
     if !options.bundle.is_dir() && !options.bundle.is_file() {
-        return usage(format!("`{}` is no directory and no file", options.bundle.display()));
+        return usage(format!(
+            "`{}` is no directory and no file: name what `wicketgate evidence export --out` wrote",
+            options.bundle.display()
+        ));
     }
     trust.run = options.run;
     trust.replay = options.replay;
@@ -144,10 +154,45 @@ pub fn run(options: &Options) -> End {
     // A closed pipe (`| head`) is no reason to fail.
     let _ = writeln!(std::io::stdout(), "{}", told.trim_end());
     let short = options.level.is_some_and(|wanted| report.level().is_none_or(|is| is < wanted));
-    match report.exit_code() {
+    let end = match report.exit_code() {
         0 if short => End::Unverifiable,
         0 => End::Valid,
         1 => End::Invalid,
         _ => End::Unverifiable,
+    };
+    if let Some(next) = next_step(options, trust.evidence.is_empty(), short, end) {
+        // The report is on standard output; nobody is left to tell if the terminal is gone.
+        let _ = writeln!(std::io::stderr(), "next: {next}");
+    }
+    end
+}
+
+/// What to do about an answer that is not "valid": the likeliest first.
+fn next_step(options: &Options, trusts_nobody: bool, short: bool, end: End) -> Option<String> {
+    let (bundle, trust) = (options.bundle.display(), options.trust.display());
+    let is_bundle = options.bundle.is_file() || options.bundle.join(MANIFEST).is_file();
+    match end {
+        End::Valid | End::Usage => None,
+        End::Invalid | End::Unverifiable if !is_bundle => Some(format!(
+            "`{bundle}` holds no `{}`: name what `wicketgate evidence export --out` wrote",
+            MANIFEST
+        )),
+        End::Invalid | End::Unverifiable if trusts_nobody => Some(format!(
+            "`{trust}` names no `evidence-key`: get the exporter's public key on a way you trust, and name it"
+        )),
+        End::Invalid => Some(
+            "a check that does not hold is explained under its name in `wicketgate evidence guide`; keep what \
+             you were given, and ask whoever gave it for another copy"
+                .to_owned(),
+        ),
+        End::Unverifiable if short => Some(
+            "the level asked for needs more than this bundle or your trust file has: `wicketgate evidence guide` \
+             says what each level rests on"
+                .to_owned(),
+        ),
+        End::Unverifiable => Some(format!(
+            "add to `{trust}` what the lines above miss (keys, `policy sha256:…`, noted heads): \
+             `wicketgate evidence guide` says how"
+        )),
     }
 }

@@ -180,7 +180,7 @@ impl Callers {
             let method = if peer.certificate.is_some() { "mtls" } else { "uds" };
             return Ok(Caller { manifest: Arc::clone(manifest), auth: peer.auth(method, None) });
         };
-        let token = self.token(bearer).ok_or(IdentityError::UnknownToken)?;
+        let token = self.token(bearer).ok_or(IdentityError::Unknown)?;
         if mapped.is_some_and(|manifest| manifest.digest != token.manifest.digest) {
             return Err(IdentityError::Ambiguous);
         }

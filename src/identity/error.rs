@@ -104,6 +104,31 @@ pub enum Error {
 }
 
 impl Error {
+    /// What to do about it, where that is always the same.
+    #[must_use]
+    pub const fn next(&self) -> Option<&'static str> {
+        match self {
+            Self::Signature { .. } | Self::Threshold { .. } | Self::Algorithm { .. } => Some(
+                "sign the file as it is: `wicketgate manifest sign FILE --key KEY`, with a key of `trust.manifest_keys`",
+            ),
+            Self::Io { .. } => Some(
+                "a manifest lies beside its `.sig.json`: `wicketgate manifest init`, then `sign`",
+            ),
+            Self::Expired { .. } => {
+                Some("sign a newer version with a later `spec.validity.not_after`")
+            }
+            Self::NotYetValid { .. } => Some("wait, or sign an earlier `spec.validity.not_before`"),
+            Self::Downgrade { .. } | Self::Equivocation { .. } => {
+                Some("raise `metadata.version` and sign it again")
+            }
+            Self::Format(_)
+            | Self::Schema(_)
+            | Self::Key(_)
+            | Self::Callers { .. }
+            | Self::TokenKey { .. } => None,
+        }
+    }
+
     /// The stable code: `manifest.format`, `manifest.schema`, `manifest.signature`, …
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -129,16 +154,37 @@ fn lines(errors: &[yaml::Error]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Why a request has no identity. The caller is told `identity.missing` and nothing more.
+/// Why a request has no identity: what every face answers with `identity.missing`, in these words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// Neither a mapped socket peer or certificate nor a token.
-    #[error("no credential is mapped to an agent")]
+    /// No credential was shown, and neither socket peer nor certificate is known.
+    #[error(
+        "no credential is shown and the connection is mapped to nobody: send `authorization: Bearer` and one"
+    )]
     Missing,
-    /// A token was shown that nobody was given.
-    #[error("the token is not known")]
-    UnknownToken,
-    /// Token, socket peer and certificate are not all mapped to the same agent.
-    #[error("the credentials belong to different agents")]
+    /// `authorization` holds something else than one bearer credential.
+    #[error("`authorization` is not `Bearer` and one credential")]
+    Malformed,
+    /// A credential was shown that nobody was given.
+    #[error("the credential is not known here")]
+    Unknown,
+    /// Token, socket peer and certificate do not all belong to the same caller.
+    #[error("the credentials belong to different callers: show one")]
     Ambiguous,
+}
+
+impl IdentityError {
+    /// Every one, for whoever goes over all of them.
+    pub const ALL: [Self; 4] = [Self::Missing, Self::Malformed, Self::Unknown, Self::Ambiguous];
+
+    /// The finer code beside `identity.missing`.
+    #[must_use]
+    pub const fn detail(self) -> &'static str {
+        match self {
+            Self::Missing => "credential.missing",
+            Self::Malformed => "credential.malformed",
+            Self::Unknown => "credential.unknown",
+            Self::Ambiguous => "credential.ambiguous",
+        }
+    }
 }

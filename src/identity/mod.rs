@@ -10,6 +10,7 @@ use certificate::ClientCertificate;
 
 use crate::domain::call::Auth;
 
+pub mod authorization;
 mod bind;
 pub mod callers;
 pub mod certificate;

@@ -545,13 +545,13 @@ fn listener_or_token_fix_the_manifest_and_any_doubt_is_nobody() {
     let wrong = "x".repeat(32);
     assert_eq!(
         name(&peer(Some("/run/a.sock"), Some(1000)), Some(&wrong)),
-        Err(IdentityError::UnknownToken)
+        Err(IdentityError::Unknown)
     );
     assert_eq!(
         name(&peer(Some("/run/b.sock"), Some(1000)), Some(T1)),
         Err(IdentityError::Ambiguous)
     );
-    assert_eq!(name(&peer(None, None), Some("")), Err(IdentityError::UnknownToken));
+    assert_eq!(name(&peer(None, None), Some("")), Err(IdentityError::Unknown));
 }
 
 #[test]

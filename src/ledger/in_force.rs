@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::entry::{Entry, Kind};
-use super::store::StoreError;
+use super::store::{LedgerReader, StoreError};
 use super::{Error, Ledger};
 use crate::domain::digest::Digest;
+use crate::domain::id::ChainId;
 use crate::domain::json::Json;
 
 /// Entries that are read at once.
@@ -52,6 +53,21 @@ impl Marks {
             self.manifests.entry(agent.to_owned()).or_insert((version, digest));
         }
         Some(())
+    }
+
+    /// The marks of a chain, for whoever only reads it.
+    ///
+    /// # Errors
+    /// It cannot be read, or not be understood.
+    pub async fn read(reader: &dyn LedgerReader, chain: &ChainId) -> Result<Self, StoreError> {
+        let kinds = [Kind::PolicyActivated.as_str(), Kind::ManifestBound.as_str()];
+        let odd = || StoreError::Broken("an entry is not understood".into());
+        let mut marks = Self::default();
+        for row in reader.entries_of(chain, &kinds).await?.iter().rev() {
+            let entry = Entry::parse(&row.body).map_err(|_| odd())?;
+            marks.take_up(&entry).ok_or_else(odd)?;
+        }
+        Ok(marks)
     }
 }
 

@@ -53,6 +53,18 @@ impl StoreError {
             Self::Broken(_) => "broken",
         }
     }
+
+    /// What went wrong, without what it means for a write: for whoever only reads.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Conflict(why)
+            | Self::Unavailable(why)
+            | Self::Full(why)
+            | Self::Unknown(why)
+            | Self::Broken(why) => why,
+        }
+    }
 }
 
 /// What a starting writer asks for.

@@ -12,13 +12,13 @@ use zeroize::Zeroizing;
 
 use crate::identity::callers::read_token;
 use crate::identity::certificate::ClientCertificate;
+use crate::identity::{IdentityError, authorization};
 
 /// What one request shows.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub enum Shown {
-    /// Nothing that could be known; two credentials at once are none.
-    #[default]
-    Nothing,
+    /// Nothing that could be known, and why.
+    Nothing(IdentityError),
     /// What stands after `Bearer`.
     Token(Zeroizing<String>),
     /// The certificate of its connection, and no token.
@@ -28,7 +28,7 @@ pub enum Shown {
 impl std::fmt::Debug for Shown {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Nothing => "Nothing",
+            Self::Nothing(_) => "Nothing",
             Self::Token(_) => "Token",
             Self::Certificate(_) => "Certificate",
         })
@@ -40,14 +40,23 @@ impl Shown {
     #[must_use]
     pub fn of(headers: &HeaderMap, extensions: &Extensions) -> Self {
         let certificate = extensions.get::<Arc<ClientCertificate>>();
-        match (headers.contains_key(AUTHORIZATION), certificate) {
-            (false, Some(certificate)) => Self::Certificate(Arc::clone(certificate)),
-            (true, None) => match bearer(headers) {
-                Some(token) => Self::Token(Zeroizing::new(token.to_owned())),
-                None => Self::Nothing,
-            },
+        let token = headers.get_all(AUTHORIZATION).iter().map(HeaderValue::as_bytes);
+        match (authorization::bearer(token), certificate) {
+            (Ok(None), Some(certificate)) => Self::Certificate(Arc::clone(certificate)),
+            (Ok(Some(token)), None) => Self::Token(Zeroizing::new(token.to_owned())),
+            (Ok(None), None) => Self::Nothing(IdentityError::Missing),
+            (Err(error), None) => Self::Nothing(error),
             // WHY: with two, whoever adds one to another's connection could choose who is asking.
-            (true, Some(_)) | (false, None) => Self::Nothing,
+            (Ok(Some(_)) | Err(_), Some(_)) => Self::Nothing(IdentityError::Ambiguous),
+        }
+    }
+
+    /// Why nobody is known by this, where nobody is.
+    #[must_use]
+    pub const fn stranger(&self) -> IdentityError {
+        match self {
+            Self::Nothing(error) => *error,
+            Self::Token(_) | Self::Certificate(_) => IdentityError::Unknown,
         }
     }
 }
@@ -58,14 +67,6 @@ impl<S: Sync> FromRequestParts<S> for Shown {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
         Ok(Self::of(&parts.headers, &parts.extensions))
     }
-}
-
-/// The one bearer credential of a request, without its scheme.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let mut all = headers.get_all(AUTHORIZATION).iter();
-    let (one, more) = (all.next()?, all.next());
-    let (scheme, token) = one.to_str().ok().filter(|_| more.is_none())?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then_some(token)
 }
 
 /// The value of the `Authorization` header that shows the token in this file, as it is now.
@@ -95,19 +96,6 @@ mod tests {
     }
 
     #[test]
-    fn one_bearer_credential_counts_and_nothing_else() {
-        let shown = |all: &[&str]| match Shown::of(&headers(all), &Extensions::new()) {
-            Shown::Token(token) => Some(token.as_str().to_owned()),
-            Shown::Nothing | Shown::Certificate(_) => None,
-        };
-        assert_eq!(shown(&["Bearer abc"]).as_deref(), Some("abc"));
-        assert_eq!(shown(&["bearer abc"]).as_deref(), Some("abc"));
-        for other in [&["Basic abc"][..], &["abc"], &[], &["Bearer a", "Bearer b"]] {
-            assert_eq!(shown(other), None, "{other:?}");
-        }
-    }
-
-    #[test]
     fn a_certificate_counts_alone_and_with_a_token_neither_does() {
         let thumbprint = Digest::of(&[b"der"]);
         let not_after = Timestamp::from_millis(1);
@@ -116,7 +104,8 @@ mod tests {
         extensions.insert(Arc::new(certificate));
         assert!(matches!(Shown::of(&headers(&[]), &extensions), Shown::Certificate(_)));
         for all in [&["Bearer abc"][..], &["Basic abc"]] {
-            assert!(matches!(Shown::of(&headers(all), &extensions), Shown::Nothing), "{all:?}");
+            let shown = Shown::of(&headers(all), &extensions);
+            assert!(matches!(shown, Shown::Nothing(IdentityError::Ambiguous)), "{all:?}");
         }
     }
 }

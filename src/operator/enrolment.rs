@@ -23,6 +23,7 @@ use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Epoch, Seq};
 use crate::domain::json::Json;
+use crate::identity::IdentityError;
 use crate::identity::callers::read_token;
 use crate::ledger::Ledger;
 use crate::ledger::drafts::Written;
@@ -139,13 +140,13 @@ impl Registrar {
     }
 
     async fn known(&self, shown: &Shown) -> Result<Admitted, Problem> {
-        let Shown::Token(token) = shown else { return Err(self.stranger()) };
+        let Shown::Token(token) = shown else { return Err(self.stranger(shown.stranger())) };
         if let Some(pool) = self.shared(token) {
             return Ok(Admitted { pool, pod: None });
         }
         match self.parts.reviewer.as_ref().filter(|_| is_jwt(token)) {
             Some(reviewer) => self.reviewed(reviewer, token).await,
-            None => Err(self.stranger()),
+            None => Err(self.stranger(IdentityError::Unknown)),
         }
     }
 
@@ -183,7 +184,7 @@ impl Registrar {
         match doubt {
             Doubt::Nobody(why) => {
                 tracing::warn!(why, "a projected token was refused");
-                self.stranger()
+                self.stranger(IdentityError::Unknown)
             }
             Doubt::Unbound(account) => {
                 tracing::warn!(account, "a token that is bound to no pod was refused");
@@ -201,9 +202,9 @@ impl Registrar {
         }
     }
 
-    fn stranger(&self) -> Problem {
+    fn stranger(&self, why: IdentityError) -> Problem {
         let wait = self.logins.lock().failed(self.parts.clock.monotonic());
-        self.refuse(super::unknown(wait))
+        self.refuse(super::unknown(why, wait))
     }
 
     /// Certifies what a sidecar of this pool asks for. Where a cluster vouched for its pod, the certificate

@@ -17,6 +17,8 @@ use crate::control::Orders;
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
+use crate::enforce::Fault;
+use crate::identity::IdentityError;
 use crate::ledger::Ledger;
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::Vault;
@@ -157,7 +159,7 @@ impl Office {
     /// `identity.missing`, `operator.forbidden`, or `limit.exceeded` once too many were refused.
     pub fn admit(&self, shown: &Shown, right: Right) -> Result<Who, Problem> {
         let Some(who) = self.staff.load().identify(shown, self.clock.now()) else {
-            return Err(self.turned_away());
+            return Err(self.turned_away(shown.stranger()));
         };
         crate::serve::places::proved();
         if who.may(right) {
@@ -169,9 +171,9 @@ impl Office {
 
     /// WHY: whoever shows a valid credential is never limited: else anybody who can reach the door could
     /// keep operators from their switches by guessing.
-    fn turned_away(&self) -> Problem {
+    fn turned_away(&self, why: IdentityError) -> Problem {
         let wait = self.logins.lock().failed(self.clock.monotonic());
-        self.refuse(unknown(wait))
+        self.refuse(unknown(why, wait))
     }
 
     /// Counts what is refused.
@@ -206,9 +208,9 @@ impl Office {
 }
 
 /// Somebody nobody knows, who has to wait if there were too many of that kind.
-fn unknown(wait: Option<Duration>) -> Problem {
+fn unknown(why: IdentityError, wait: Option<Duration>) -> Problem {
     match wait {
-        None => Problem::new(Code::IdentityMissing, "", "no credential that is known"),
+        None => Fault::from(why).into(),
         Some(wait) => {
             let message = "too many unknown credentials were shown";
             let problem = Problem::new(Code::LimitExceeded, "operator.logins", message);

@@ -257,7 +257,7 @@ impl Staff {
     #[must_use]
     pub fn identify(&self, shown: &Shown, now: Timestamp) -> Option<Who> {
         let login = match shown {
-            Shown::Nothing => return None,
+            Shown::Nothing(_) => return None,
             Shown::Token(token) => Login::Token(Digest::of(&[token.as_bytes()])),
             Shown::Certificate(certificate) if now <= certificate.not_after => {
                 Login::Certificate(certificate.thumbprint)

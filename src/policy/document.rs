@@ -156,7 +156,7 @@ fn list<'a>(value: &'a Value, what: &str) -> Result<Vec<&'a Value>, EngineError>
     }
 }
 
-fn is_word(text: &str) -> bool {
+pub(super) fn is_word(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_.-".contains(&b);
     (1..=64).contains(&text.len()) && text.bytes().all(plain)
 }

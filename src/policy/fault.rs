@@ -113,6 +113,31 @@ pub enum Error {
     Archive(String),
 }
 
+impl Error {
+    /// What to do about it.
+    #[must_use]
+    pub const fn next(&self) -> &'static str {
+        match self {
+            Self::Load(_) | Self::Engine(_) | Self::SelfTest(_) | Self::Archive(_) => {
+                "`wicketgate policy check DIR` says what is wrong, each with its line"
+            }
+            Self::Unsigned | Self::Signature(_) | Self::OtherBytes => {
+                "sign it as it is: `wicketgate policy sign DIR --key KEY`, with a key of `trust.policy_keys`"
+            }
+            Self::Validity { .. } | Self::OtherManifest(_) => {
+                "change `bundle.json`, raise its `version`, and sign it again"
+            }
+            Self::Observe { .. } => {
+                "name an earlier `until` in `bundle.json`, raise its `version`, and sign it again"
+            }
+            Self::Rollback { .. } | Self::Equivocation { .. } => {
+                "raise `version` in `bundle.json` above the one in force, and sign it again"
+            }
+            Self::OtherName { .. } => "sign it under the name in force",
+        }
+    }
+}
+
 fn list(errors: &[LoadError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

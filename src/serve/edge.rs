@@ -130,10 +130,7 @@ impl hyper::service::Service<http::Request<Incoming>> for Door {
 impl Door {
     /// No face answers here.
     fn unknown(&self) -> Answer {
-        let (code, message) = (Code::RequestMalformed, "there is nothing here");
-        let mut answer = self.plain(&Problem::new(code, "http.route", message));
-        *answer.status_mut() = http::StatusCode::NOT_FOUND;
-        answer
+        self.plain(&nowhere())
     }
 
     /// Whether the client's certificate has ended while its connection lived.
@@ -208,6 +205,11 @@ pub(super) fn is_grpc<B>(request: &http::Request<B>) -> bool {
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     request.version() == http::Version::HTTP_2
         && kind.is_some_and(|kind| kind.starts_with("application/grpc"))
+}
+
+/// No face answers at this path.
+pub(super) fn nowhere() -> Problem {
+    Problem::new(Code::RouteUnknown, "http.route", "there is nothing here")
 }
 
 fn overloaded() -> Problem {

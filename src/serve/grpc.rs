@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tonic::metadata::MetadataMap;
+use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 use tonic_health::ServingStatus;
@@ -23,14 +23,12 @@ use super::tls::Tls;
 use super::{Error, Faces, Readiness, pb, places};
 use crate::domain::code::Code;
 use crate::enforce::{CallRequest, Fault, Released, Road, Run};
-use crate::identity::{Caller, Peer};
+use crate::identity::{Caller, IdentityError, Peer, authorization};
 use crate::telemetry::trace;
 
 /// Bytes of one request message. Larger than any acceptable arguments, so that arguments of one byte
 /// too many are refused by the reader of arguments, with its own words.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
-
-const CREDENTIAL_BYTES_MAX: usize = 4096;
 
 /// Where agents come in, and how many.
 #[derive(Clone, Debug)]
@@ -230,11 +228,10 @@ impl Gate {
     /// The run whose token is shown, if this peer may use it.
     fn run<T>(&self, request: &Request<T>) -> Result<Arc<Run>, Status> {
         let peer = peer(request).map_err(|problem| self.refuse(problem))?;
-        let token = bearer(request.metadata()).map_err(|problem| self.refuse(problem))?;
-        let Some(token) = token else {
-            let message = "show the run token as `authorization: Bearer`";
-            return Err(self.refuse(Problem::new(Code::IdentityMissing, "token", message)));
-        };
+        let token = bearer(request.metadata()).map_err(|fault| self.refuse(fault))?;
+        // No connection is mapped to a run: its token is the only way to it.
+        let token = token.ok_or(IdentityError::Missing);
+        let token = token.map_err(|error| self.refuse(Fault::from(error)))?;
         let run = self.road()?.find_run(peer, token).map_err(|fault| self.refuse(fault))?;
         places::proved();
         Ok(run)
@@ -243,7 +240,7 @@ impl Gate {
     /// The agent that this peer, or the credential that is shown, is mapped to.
     fn caller<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
         let peer = peer(request).map_err(|problem| self.refuse(problem))?;
-        let credential = bearer(request.metadata()).map_err(|problem| self.refuse(problem))?;
+        let credential = bearer(request.metadata()).map_err(|fault| self.refuse(fault))?;
         let identify = &self.faces.identify;
         let caller = identify(peer, credential).map_err(|fault| self.refuse(fault))?;
         places::proved();
@@ -406,23 +403,9 @@ fn peer<T>(request: &Request<T>) -> Result<&Peer, Box<Problem>> {
 }
 
 /// The one credential that is shown, if any.
-fn bearer(metadata: &MetadataMap) -> Result<Option<&str>, Box<Problem>> {
-    let refuse = |message: &str| {
-        Box::new(Problem::new(Code::RequestMalformed, "http.authorization", message))
-    };
-    let mut values = metadata.get_all("authorization").iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return Err(refuse("`authorization` is given more than once"));
-    }
-    let text = value.to_str().map_err(|_| refuse("`authorization` is not plain text"))?;
-    let bearer = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    match bearer {
-        Some((_, token)) if !token.is_empty() && token.len() <= CREDENTIAL_BYTES_MAX => {
-            Ok(Some(token))
-        }
-        Some(_) | None => Err(refuse("`authorization` is not `Bearer` and a credential")),
-    }
+fn bearer(metadata: &MetadataMap) -> Result<Option<&str>, Fault> {
+    let shown = metadata.get_all("authorization").iter();
+    Ok(authorization::bearer(shown.map(MetadataValue::as_encoded_bytes))?)
 }
 
 /// The caller's trace context, if it is one.

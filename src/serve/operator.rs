@@ -363,7 +363,7 @@ fn router(
             open.with_state(view).merge(crate::operator::http::enrolment(registrar))
         }
     };
-    all.layer(middleware::from_fn_with_state(names, guard))
+    all.fallback(nowhere).layer(middleware::from_fn_with_state(names, guard))
 }
 
 /// Whether this is the path of a method of gRPC.
@@ -410,7 +410,7 @@ async fn guard(State(names): State<Names>, request: Request, next: Next) -> Resp
     if is_method(request.uri().path()) {
         return match grpc {
             true => next.run(request).await,
-            false => refusal(StatusCode::NOT_FOUND, "this is asked over gRPC"),
+            false => nowhere(request).await,
         };
     }
     let posted = *request.method() == Method::POST && changes(request.uri().path());
@@ -422,6 +422,15 @@ async fn guard(State(names): State<Names>, request: Request, next: Next) -> Resp
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.extend(guards());
     response
+}
+
+/// Nothing is served at this path.
+async fn nowhere(request: Request) -> Response {
+    let problem = edge::nowhere();
+    match edge::is_grpc(&request) {
+        true => problem.status().into_http(),
+        false => problem.response().map(Body::from),
+    }
 }
 
 fn refusal(status: StatusCode, message: &str) -> Response {

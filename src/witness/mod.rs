@@ -140,6 +140,11 @@ impl Remote {
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
+    // What the client says of itself is no part of what is wrong: `client error (Connect)`.
+    if let Some(inner) = cause.filter(|_| text.starts_with("client error (")) {
+        text = inner.to_string();
+        cause = inner.source();
+    }
     while let Some(inner) = cause {
         text = format!("{text}: {inner}");
         cause = inner.source();

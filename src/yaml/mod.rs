@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -43,10 +44,11 @@ impl fmt::Display for Error {
         if self.line > 0 {
             write!(f, ":{}:{}", self.line, self.column)?;
         }
-        if !self.key.is_empty() {
-            write!(f, ": {}", self.key)?;
+        let separator = if self.file.is_empty() { "" } else { ": " };
+        if self.key.is_empty() {
+            return write!(f, "{separator}{}", self.message);
         }
-        write!(f, ": {}", self.message)
+        write!(f, "{separator}{}: {}", self.key, self.message)
     }
 }
 
@@ -94,6 +96,12 @@ impl Document {
         Ok(Self { value, file: name.to_owned(), places })
     }
 
+    /// Where its fields stand, for whoever finds something wrong when the document is gone.
+    #[must_use]
+    pub fn written(&self) -> Written {
+        Written { file: self.file.clone(), places: Arc::new(self.places.clone()) }
+    }
+
     /// An error at the field of this JSON pointer, or at the nearest field above that is written.
     #[must_use]
     pub fn error(&self, pointer: &str, message: impl Into<String>) -> Error {
@@ -117,6 +125,24 @@ impl Document {
             }
         }
         Ok(found.into_iter().collect())
+    }
+}
+
+/// Where the fields of a document stand. By default: of one that no file holds.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    file: String,
+    places: Arc<Places>,
+}
+
+impl Written {
+    /// An error at the field of this dotted key (`tools[0].http.url`), or at the nearest one above it that is
+    /// written.
+    #[must_use]
+    pub fn error(&self, key: &str, message: impl Into<String>) -> Error {
+        let (line, column) = self.places.named(key).map_or((0, 0), |at| (at.line, at.column));
+        let (file, key) = (self.file.clone(), key.to_owned());
+        Error { file, line, column, key, message: message.into() }
     }
 }
 

@@ -29,6 +29,17 @@ impl Places {
         }
     }
 
+    /// The field of this dotted name, or the nearest one above it that is written.
+    pub(super) fn named(&self, name: &str) -> Option<&Place> {
+        let mut name = name;
+        loop {
+            if let Some(place) = self.0.values().find(|place| place.shown == name) {
+                return Some(place);
+            }
+            name = name.get(..name.rfind(['.', '['])?)?;
+        }
+    }
+
     /// The last field that begins at or before this place.
     pub(super) fn before(&self, at: (u64, u64)) -> String {
         self.0

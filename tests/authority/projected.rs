@@ -193,7 +193,7 @@ macro_rules! but {
 }
 
 type Refused = (u16, &'static str, &'static str);
-const NOBODY: Refused = (401, "identity.missing", "");
+const NOBODY: Refused = (401, "identity.missing", "credential.unknown");
 const UNSURE: Refused = (503, "not_ready", "enrolment.review");
 const UNBOUND: Refused = (403, "operator.forbidden", "enrolment.pod");
 

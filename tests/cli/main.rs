@@ -17,6 +17,7 @@ mod manifest;
 #[path = "../support/private.rs"]
 mod private;
 mod probe;
+mod steps;
 mod tools;
 
 use desk::Desk;

@@ -75,7 +75,7 @@ async fn the_books_say_what_was_judged_and_in_which_level_it_ran() {
     assert_eq!(odd["stdout_base64"], "/wD+", "{odd}");
     for bad in ["../s", "/etc/passwd", "-n/../x/..", "a\\u0000b"] {
         let refused = agent.call("cat", "", &format!(r#"{{"a":"{bad}"}}"#)).await.unwrap_err();
-        let known = ["policy.denied", "request.malformed"];
+        let known = ["effect.refused", "arguments.invalid", "request.malformed"];
         assert!(known.contains(&refused.code.as_str()), "{bad}: {refused:?}");
     }
     let ended = estate.entries("call.completed");

@@ -211,7 +211,7 @@ async fn what_an_agent_says_is_no_option_and_no_other_program() {
         let refused = agent.call(tool, "", &args.to_string()).await.unwrap_err();
         assert_eq!(
             (refused.code.as_str(), refused.detail.as_str()),
-            ("policy.denied", "command.arg_not_allowed"),
+            ("effect.refused", "command.arg_not_allowed"),
             "{refused:?}"
         );
     }
@@ -221,6 +221,7 @@ async fn what_an_agent_says_is_no_option_and_no_other_program() {
         json!({"a": ["x", "-exec"]}),
     ] {
         let refused = agent.call("find", "", &args.to_string()).await.unwrap_err();
+        assert_eq!(refused.code, "arguments.invalid", "{refused:?}");
         assert!(refused.detail.starts_with("schema."), "{refused:?}");
     }
     assert_eq!(estate.entries("call.denied").len(), 6);

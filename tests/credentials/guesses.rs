@@ -181,7 +181,7 @@ async fn open(gate: &Gate) -> Result<Agent, Refused> {
     Agent::try_open(&gate.socket, &Receipts::default()).await.map_err(|status| Refused::of(&status))
 }
 
-fn suspended(refused: Refused) {
+fn suspended(refused: &Refused) {
     let said = (refused.code.as_str(), refused.detail.as_str());
     assert_eq!(said, ("limit.exceeded", "limit.suspended"), "{refused:?}");
     assert!(!refused.message.contains("credential"), "{refused:?}");
@@ -199,9 +199,9 @@ async fn the_first_credential_suspends_the_run_and_its_caller_and_alarms_operato
     let right = agent.call("asks", "right", &text(&secrets[0])).await.unwrap_err();
     assert_eq!((right.code.as_str(), right.detail.as_str()), ("policy.denied", "no_allow"));
     let blocked = async |gate: &Gate| {
-        suspended(agent.call("asks", "next", &text("open")).await.unwrap_err());
-        suspended(beside.call("asks", "next", &text("open")).await.unwrap_err());
-        suspended(open(gate).await.map(|agent| agent.run).unwrap_err());
+        suspended(&agent.call("asks", "next", &text("open")).await.unwrap_err());
+        suspended(&beside.call("asks", "next", &text("open")).await.unwrap_err());
+        suspended(&open(gate).await.map(|agent| agent.run).unwrap_err());
         // What is recorded is still told.
         assert_eq!(agent.call("asks", "right", &text(&secrets[0])).await.unwrap_err(), right);
         assert_eq!(agent.get("before").await.unwrap(), before);

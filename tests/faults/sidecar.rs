@@ -37,7 +37,8 @@ endless(_) if {
 allow if { input.tool.name == "policy.concat"; large(input.args.s) }
 large(s) if count(concat("", [s | some _ in data.many])) > 0
 require_approval contains "a person has to look" if input.tool.name == "work.held"
-obligations contains {"type": "cap_bytes", "bytes": 1, "also": 2} if input.tool.name == "policy.extra"
+obligations contains odd if input.tool.name == "policy.extra"
+odd := {"type": "cap_bytes", "bytes": 1, "also": 2}
 "#;
 
 /// Tools that are bound and granted.

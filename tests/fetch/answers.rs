@@ -90,7 +90,7 @@ fn a_certificate_is_for_the_name_and_from_an_authority_of_the_binding() {
     let name = "answers::a_certificate_is_for_the_name_and_from_an_authority_of_the_binding";
     world::run(name, async |world| {
         assert_eq!(world.fetch("https://tools.test/").await.unwrap()["body"], "hello");
-        let wrong = "the certificate of the tool's host is not valid for it";
+        let wrong = "the certificate of the host is not valid for it";
         let (_, detail, message) = world.fetch("https://allowed.test/").await.unwrap_err();
         assert_eq!((detail.as_str(), message.as_str()), ("connect", wrong));
         let public = world.call("web.public", &json!({"url": "https://tools.test/"})).await;

@@ -52,7 +52,7 @@ async fn too_much_is_refused_both_ways_and_never_cut() {
     assert_eq!(fits["text"], "m".repeat(50));
     let sent = service.seen().len();
     let large = world.act("orders.narrow", "say", &"m".repeat(70)).await.unwrap_err();
-    assert_eq!((large.code.as_str(), large.detail.as_str()), ("policy.denied", "grpc.too_large"));
+    assert_eq!((large.code.as_str(), large.detail.as_str()), ("effect.refused", "grpc.too_large"));
     assert_eq!(service.seen().len(), sent, "it was not sent");
     for (act, size) in [("large", 70_000), ("large", 40_000_000), ("many", 70_000)] {
         let order = json!({"act": act, "size": size});

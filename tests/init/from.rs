@@ -228,3 +228,35 @@ fn what_is_wrong_with_a_file_is_said_with_its_place_and_nothing_is_written() {
     desk.run(&["init", "--from", "mcp.json", "--observe-days", "31"]).ends(64);
     assert_eq!(desk.names("."), ["mcp.json"]);
 }
+
+/// Most servers say nothing of their tools: whether they only read, or what they change.
+#[test]
+fn the_three_commands_of_the_readme_work_for_a_server_without_annotations() {
+    let desk = Desk::new();
+    let server = desk.server(&[(", read_only=True", "")]);
+    let notes = json!({"mcpServers": {"Notes": {"command": "python3", "args": [server]}}});
+    desk.write(".mcp.json", &notes.to_string());
+    desk.run(&["init", "--from", ".mcp.json", "--write"]).ends(0).says("3 tools");
+    let mut talk = desk.talk_as(&desk.json(".mcp.json")["mcpServers"]["Notes"]);
+    talk.handshake();
+    assert_eq!(text(&talk.call(1, "read_note", &json!({"path": "todo.txt"}))), "buy milk");
+    let wrote = talk.call(2, "write_note", &json!({"path": "a.txt", "content": "x"}));
+    assert_eq!(text(&wrote), "written");
+    let denied = talk.call(3, "read_note", &json!({"path": "../project/.env"}));
+    assert_eq!(denied["result"]["isError"], true);
+    talk.end().ends(0);
+
+    let config = ["--config", "wicketgate/wicketgate.yaml"];
+    let observed = desk.run(&[&["policy", "observed"][..], &config].concat()).ends(0);
+    assert!(observed.out.contains("would have refused 2"), "{}", observed.out);
+    let suggest = [&["policy", "suggest"][..], &config].concat();
+    let rules = desk.run(&suggest).ends(0);
+    for tool in ["notes.read_note", "notes.write_note"] {
+        assert!(rules.out.contains(&format!("input.tool.name == \"{tool}\"")), "{}", rules.out);
+    }
+    for part in ["the inputs of 2 calls", "only observed", "left out: ", "org/guard.rego:7"] {
+        assert!(rules.err.contains(part), "`{part}` is not in {}", rules.err);
+    }
+    desk.run(&[&suggest[..], &["--out", "suggested"]].concat()).ends(0);
+    desk.run(&["policy", "check", "suggested"]).ends(0);
+}

@@ -5,7 +5,7 @@ use wicketgate::serve::SURFACE;
 
 use crate::checker::{calls, kinds};
 use crate::client::{Wire, ask, request};
-use crate::gate::{BOTH, Gate, OTHER, TOKEN, VERSION, initialize, with_meta};
+use crate::gate::{BOTH, Gate, TOKEN, VERSION, initialize, with_meta};
 
 fn hello() -> Vec<u8> {
     initialize("2025-11-25").to_string().into_bytes()
@@ -75,9 +75,7 @@ async fn only_the_four_shapes_of_path_lead_anywhere_and_grpc_is_where_it_was() {
 async fn what_two_readers_could_read_differently_is_refused_and_hung_up_on() {
     let gate = Gate::start().await;
     let ambiguous = (400, -32600, "http.repeated".to_owned());
-    let other = format!("Bearer {OTHER}");
     for (name, value) in [
-        ("Authorization", other.as_str()),
         ("Host", "localhost"),
         ("Content-Type", "application/json"),
         ("MCP-Protocol-Version", "2025-11-25"),

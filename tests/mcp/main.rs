@@ -29,6 +29,7 @@ mod gate;
 
 mod calls;
 mod exchange;
+mod faces;
 mod golden;
 mod http2;
 mod ids;

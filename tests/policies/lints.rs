@@ -302,3 +302,120 @@ fn the_command_prints_findings_and_ends_with_1_only_for_errors() {
     let (code, _, err) = program(sound.path(), &["--config", "/nowhere/wicketgate.yaml"]);
     assert!(code == 78 && err.contains("/nowhere/wicketgate.yaml"), "{code} {err}");
 }
+
+/// Rules that load, and do not say what their author means: what is said of each.
+const MALFORMED: [(&str, &str); 34] = [
+    ("deny if input.args.x", "`deny` is `true`, which says nothing"),
+    ("deny := true", "`deny` is `true` or `false` and no set"),
+    ("deny := \"no\"", "`deny` is a text and no set"),
+    ("deny := {\"code\": \"a\", \"message\": \"b\"}", "`deny` is an object and no set"),
+    ("default deny := false", "`deny` is `true` or `false` and no set"),
+    ("deny[\"no\"] if input.args.x", "`deny` has keys"),
+    ("deny(x) if x == 1", "`deny` is a function"),
+    ("deny contains 5 if input.args.x", "an item is a number"),
+    ("deny contains null", "an item is null"),
+    ("deny contains [\"no\"]", "an item is a list"),
+    ("deny contains {\"no\"}", "an item is a set"),
+    ("deny contains {\"message\": \"b\"}", "`code` is missing"),
+    ("deny contains {\"code\": \"a\", \"msg\": \"b\"}", "`message` is missing"),
+    (
+        "deny contains {\"code\": \"a\", \"message\": \"b\", \"approvers\": 2}",
+        "`approvers` is not known here",
+    ),
+    (
+        "deny contains {\"code\": \"No Way\", \"message\": \"b\"}",
+        "`code` is not of [a-z0-9_.-]{1,64}",
+    ),
+    ("deny contains {\"code\": 1, \"message\": \"b\"}", "`code` is a number and no text"),
+    ("deny contains {\"code\": \"a\", \"message\": [\"b\"]}", "`message` is a list and no text"),
+    ("deny contains item if { item := {\"code\": \"a\"} }", "`message` is missing"),
+    ("deny contains why if { why = 7 }", "an item is a number"),
+    ("require_approval if input.args.x", "`require_approval` is `true`"),
+    ("require_approval contains true", "an item is `true` or `false`"),
+    (
+        "require_approval contains {\"code\": \"a\", \"message\": \"b\", \"approvers\": 0}",
+        "`approvers` is no whole number from 1 to 16",
+    ),
+    (
+        "require_approval contains {\"code\": \"a\", \"message\": \"b\", \"approvers\": 17}",
+        "`approvers` is no whole number",
+    ),
+    (
+        "require_approval contains {\"code\": \"a\", \"message\": \"b\", \"approvers\": 1.5}",
+        "`approvers` is no whole number",
+    ),
+    (
+        "require_approval contains {\"code\": \"a\", \"message\": \"b\", \"approvers\": \"2\"}",
+        "`approvers` is a text and no number",
+    ),
+    (
+        "require_approval contains {\"code\": \"a\", \"message\": \"b\", \"roles\": \"x\"}",
+        "`roles` is not known here",
+    ),
+    (
+        "require_approval contains {\"code\": \"a\", \"message\": \"b\", \"role\": 1}",
+        "`role` is a number and no text",
+    ),
+    ("obligations contains \"redact\"", "an item is a text"),
+    ("obligations contains {\"type\": \"send_email\"}", "no obligation of a known `type`"),
+    (
+        "obligations contains {\"type\": \"redact\", \"kinds\": \"email\"}",
+        "`kinds` are a text and no list",
+    ),
+    ("obligations contains {\"type\": \"redact\", \"kinds\": []}", "`kinds` are one or more"),
+    (
+        "obligations contains {\"type\": \"cap_bytes\", \"bytes\": \"1\"}",
+        "`bytes` is a text and no number",
+    ),
+    ("allow contains \"yes\"", "`allow` is a set"),
+    ("allow := \"yes\" if input.args.x", "`allow` is a text, and only `true` allows"),
+];
+
+#[test]
+fn what_the_library_cannot_use_is_refused_by_check_and_lint_with_its_place() {
+    let mut shaped = 0;
+    for (rule, said) in MALFORMED {
+        let text = format!("package wicketgate.agent\nimport rego.v1\n\n{rule}\n");
+        let dir = super::dir(&[("agent/main.rego", &text)]);
+        let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_wicketgate"));
+        let done = check.args(["policy", "check"]).arg(dir.path()).output().unwrap();
+        let err = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(1), "{rule}: {err}");
+        assert!(err.contains("agent/main.rego:4:"), "{rule}: {err}");
+        if err.contains("policy.rule_shape") || err.contains("policy.allow") {
+            // Such a rule does not even load.
+            shaped += 1;
+            continue;
+        }
+        assert!(err.contains("policy.malformed") && err.contains(said), "{rule}: {err}");
+        let found = lint(&Bundle::load(dir.path()).unwrap(), &NO_TOOLS);
+        let malformed = found.iter().filter(|one| one.code == "lint.malformed");
+        let places: Vec<_> = malformed.map(|one| (one.level, one.place.as_str())).collect();
+        assert_eq!(places.first(), Some(&(Level::Error, "agent/main.rego:4")), "{rule}: {found:?}");
+    }
+    assert!(shaped <= 10, "{shaped}");
+}
+
+#[test]
+fn what_the_library_can_use_or_only_an_evaluation_makes_is_left_alone() {
+    for rule in [
+        "deny contains \"no\" if input.args.x",
+        "deny contains {\"code\": \"a\", \"message\": \"b\"} if input.args.x",
+        "deny contains sprintf(\"no %s\", [input.args.x])",
+        "deny contains why if some why in data.reasons",
+        "deny contains why if { why := {\"code\": input.args.x, \"message\": input.args.y} }",
+        "require_approval contains \"ask\" if input.args.x",
+        "require_approval contains {\"code\": \"a\", \"message\": \"b\", \"approvers\": 2, \"role\": \"leads\"} if input.args.x",
+        "require_approval contains {\"code\": \"a\", \"message\": \"b\", \"approvers\": input.args.n} if input.args.x",
+        "obligations contains {\"type\": \"redact\", \"kinds\": [\"email\"]} if input.args.x",
+        "obligations contains {\"type\": \"cap_bytes\", \"bytes\": 500} if input.args.x",
+        "allow if input.args.x",
+        "allow := input.args.x == 1",
+        "default allow := false",
+        "denied := true\nallowed contains \"x\"",
+    ] {
+        let bundle = agent(rule).unwrap_or_else(|e| panic!("{rule}: {e:?}"));
+        let found = lint(&bundle, &NO_TOOLS);
+        assert!(found.iter().all(|one| one.code != "lint.malformed"), "{rule}: {found:?}");
+    }
+}

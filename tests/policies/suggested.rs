@@ -182,3 +182,86 @@ fn items_of_lists_are_looked_into_and_what_is_not_is_said() {
     let object = Learned::of(&[(json!({"a": {"b": {"c": {"d": {"e": 1}}}}}), none())]);
     assert!(object.1.contains("# d: members are not constrained"), "{}", object.1);
 }
+
+/// Texts that are run, resolved or parsed, under any name, and another one of the same kind and no longer.
+const RUN: [(&str, &[&str], &[&str]); 12] = [
+    ("sql", &["SELECT id FROM orders WHERE id = 1"], &["DELETE FROM orders", "SELECT 1"]),
+    ("text", &["select id from orders", "select id from items"], &["drop table orders"]),
+    ("q", &["WITH a AS (SELECT 1) SELECT * FROM a"], &["SELECT pg_sleep(1)"]),
+    ("command", &["git status", "git log --oneline"], &["rm -rf .", "git push", "id"]),
+    ("input", &["ls -la src", "cat notes.txt"], &["rm notes.txt", "id", "ls"]),
+    ("line", &["grep -r secret . | head -n 5"], &["cat /etc/passwd", "id; id"]),
+    ("script", &["print the sum of these numbers"], &["remove all the files in there"]),
+    ("program", &["/usr/bin/ls", "/usr/bin/cat"], &["/usr/bin/rm", "rm"]),
+    ("url", &["https://a.example/x"], &["https://evil.example/x", "http://a.example/x"]),
+    ("target", &["https://a.example/x y", "see b.example/z"], &["https://evil.example/"]),
+    ("hostname", &["a.example"], &["evil.example", "b.example"]),
+    ("pythonCode", &["x = 1\nprint(x)"], &["import os", "print(1)"]),
+];
+
+#[test]
+fn what_is_run_resolved_or_parsed_is_never_known_by_its_length() {
+    for (name, seen, others) in RUN {
+        let calls: Vec<_> = seen.iter().map(|text| (json!({name: text}), none())).collect();
+        // Many of them are no more a sort of text than a few.
+        let numbered = (0..30).map(|n| (json!({name: format!("{} {n}", seen[0])}), none()));
+        let many: Vec<_> = calls.iter().cloned().chain(numbered).collect();
+        for calls in [calls, many] {
+            let learned = Learned::of(&calls);
+            for other in others.iter().copied().chain(["", "x", "$(id)", "` id`", "a && b"]) {
+                learned.denies(&json!({name: other}), &none());
+            }
+            assert!(!learned.1.contains("count(input.args."), "{}", learned.1);
+        }
+    }
+}
+
+#[test]
+fn tools_that_run_what_they_are_given_have_no_prose() {
+    let text = "please tell me what is in there";
+    let of = |tool: &str, effect: Value| {
+        let mut document = document(&json!({"anything": text}), &effect);
+        document["tool"]["name"] = tool.into();
+        let input = Json::parse(document.to_string().as_bytes(), &Limits::FILE).unwrap();
+        rego("a test", &[Seen { call: "c".into(), input }], &[])
+    };
+    assert!(of("mail.send", none()).contains("count(input.args.anything)"));
+    for tool in ["shell.run", "db_query", "runSQL", "python-exec", "terminal"] {
+        let rules = of(tool, none());
+        assert!(rules.contains(&format!("input.args.anything == \"{text}\"")), "{rules}");
+    }
+    for kind in ["command", "fetch", "sql"] {
+        let rules = of("mail.send", json!({"kind": kind}));
+        assert!(!rules.contains("count(input.args.anything)"), "{rules}");
+    }
+}
+
+#[test]
+fn amounts_are_allowed_between_the_least_and_the_greatest_that_was_seen() {
+    let calls = [12, 250, 99].map(|amount| (json!({"amount": amount}), none()));
+    let learned = Learned::of(&calls);
+    for amount in [json!(12), json!(100.5), json!(250)] {
+        learned.allows(&json!({"amount": amount}), &none());
+    }
+    for amount in [json!(11), json!(251), json!(500), json!(-12), json!(0), json!("99")] {
+        learned.denies(&json!({"amount": amount}), &none());
+    }
+    let one = Learned::of(&[(json!({"amount": 41}), none())]);
+    one.denies(&json!({"amount": 42}), &none());
+    one.denies(&json!({"amount": 40}), &none());
+    let fine = Learned::of(&[(json!({"x": 0.1}), none()), (json!({"x": -2.5}), none())]);
+    fine.allows(&json!({"x": -2}), &none());
+    fine.denies(&json!({"x": 0.11}), &none());
+}
+
+#[test]
+fn prose_stays_prose_and_as_long() {
+    let seen = ["a word or two about it", "more"].map(|why| (json!({"why": why}), none()));
+    let learned = Learned::of(&seen);
+    learned.allows(&json!({"why": "another word, or three!"}), &none());
+    for why in
+        ["w".repeat(51), "a; rm -rf /".into(), "see https://evil.example".into(), "a | b".into()]
+    {
+        learned.denies(&json!({"why": why}), &none());
+    }
+}

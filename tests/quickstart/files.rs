@@ -175,3 +175,107 @@ fn no_credential_is_in_the_ledger_the_evidence_or_the_log() {
     let holding: Vec<_> = files(&stage.path("demo")).into_iter().filter(holds).collect();
     assert_eq!(holding, [stage.path("demo/keys/crm.token")]);
 }
+
+/// One thing that is wrong with what the configuration names: the file, what stands there, what is put there instead
+/// (nothing: the file goes), and what `config check` says.
+type Wrong<'a> = (&'a str, &'a str, &'a str, &'a [&'a str]);
+
+const WRONG: [Wrong<'_>; 14] = [
+    (
+        "policy/bundle.sig.json",
+        "",
+        "",
+        &["policy.bundle `", "is not signed", "wicketgate policy sign"],
+    ),
+    ("policy/agent/amount.rego", "1000", "2000", &["for other bytes", "wicketgate policy sign"]),
+    ("agent.yaml", "owner:", "owner: x # ", &["(manifest.signature)", "wicketgate manifest sign"]),
+    ("agent.yaml.sig.json", "", "", &["agent.yaml.sig.json", "manifest"]),
+    ("approvers/allowed_signers", "ada@", "eva@", &["approvals.signers: ", "sign-approvers"]),
+    ("approvers/allowed_signers", "", "", &["approvals.signers: ", "sign-approvers"]),
+    (
+        "wicketgate.yaml",
+        "keys/policy.pem.pub]",
+        "keys/fleet.pem.pub]",
+        &["signature does not hold"],
+    ),
+    ("wicketgate.yaml", "bundle: policy}", "bundle: nowhere}", &["policy.bundle `", "nowhere"]),
+    ("wicketgate.yaml", "root: handbook,", "root: nowhere,", &["tools[0].file.root: "]),
+    ("wicketgate.yaml", "root: handbook,", "rot: handbook,", &["tools[0].file.rot: unknown field"]),
+    (
+        "wicketgate.yaml",
+        "query: {name: \"{name}\"}",
+        "query: {name: 5}",
+        &["tools[1].http.query.name: expected text"],
+    ),
+    ("wicketgate.yaml", "engine: sqlite", "engine: oracle", &["tools[4].sql.engine: "]),
+    ("wicketgate.yaml", "path: invoices.db", "path: nowhere.db", &["tools[4].sql.path: "]),
+    (
+        "wicketgate.yaml",
+        "file: keys/crm.token",
+        "file: keys/none.token",
+        &["tools[1].credentials[0]"],
+    ),
+];
+
+#[test]
+fn config_check_loads_whatever_the_configuration_names_and_says_where_and_what_to_do() {
+    let (stage, _) = played();
+    let check = || stage.play(&["config", "check", "demo/wicketgate.yaml"]);
+    check().ends(0);
+    for (file, from, to, words) in WRONG {
+        let path = stage.path("demo").join(file);
+        let before = std::fs::read_to_string(&path).unwrap();
+        if from.is_empty() {
+            std::fs::remove_file(&path).unwrap();
+        } else {
+            assert!(before.contains(from), "`{from}` is not in {file}");
+            std::fs::write(&path, before.replacen(from, to, 1)).unwrap();
+        }
+        let said = check().ends(78).err;
+        for word in words {
+            assert!(said.contains(word), "{file}, `{to}`: `{word}` is not in {said}");
+        }
+        // Whatever is wrong within the tools is said with file, line and key.
+        if words[0].starts_with("tools[") {
+            for line in said.lines() {
+                let place =
+                    line.strip_prefix("demo/wicketgate.yaml:").unwrap_or_else(|| panic!("{line}"));
+                let numbers: Vec<_> = place.split(':').take(2).map(str::parse::<u32>).collect();
+                assert!(numbers.iter().all(|n| matches!(n, Ok(1..))), "{line}");
+                assert!(place.contains(": tools["), "{line}");
+            }
+        }
+        std::fs::write(&path, before).unwrap();
+    }
+    check().ends(0);
+}
+
+#[test]
+fn config_check_holds_versions_against_those_in_force_on_the_ledger() {
+    let (stage, _) = played();
+    let check = || stage.play(&["config", "check", "demo/wicketgate.yaml"]);
+    let edit = |file: &str, from: &str, to: &str| {
+        let path = stage.path("demo").join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "`{from}` is not in {text}");
+        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+    };
+    let sign = || {
+        stage.play(&["policy", "sign", "demo/policy", "--key", "demo/keys/policy.pem"]).ends(0);
+    };
+    edit("policy/agent/amount.rego", "1000", "2000");
+    sign();
+    let said = check().ends(78).err;
+    assert!(said.contains("policy.equivocation") && said.contains("raise `version`"), "{said}");
+    edit("policy/bundle.json", "\"1.", "\"0.");
+    sign();
+    let said = check().ends(78).err;
+    assert!(said.contains("policy.downgrade") && said.contains("raise `version`"), "{said}");
+    edit("policy/bundle.json", "\"0.", "\"2.");
+    sign();
+    check().ends(0);
+    edit("agent.yaml", "version: 1", "version: 0");
+    stage.play(&["manifest", "sign", "demo/agent.yaml", "--key", "demo/keys/manifest.pem"]).ends(0);
+    let said = check().ends(78).err;
+    assert!(said.contains("metadata.version") && said.contains("is older than"), "{said}");
+}

@@ -121,7 +121,7 @@ async fn silent_peers_keep_no_agent_out_on_either_listener() {
 async fn without_a_run_token_no_method_but_open_run_gets_anywhere() {
     let served = serve().await;
     let mut gate = GateClient::new(served.by_socket().await);
-    let missing = is(Code::Unauthenticated, "identity.missing", "token");
+    let missing = is(Code::Unauthenticated, "identity.missing", "credential.missing");
     let refused = [
         gate.list_tools(pb::ListToolsRequest::default()).await.unwrap_err(),
         gate.execute_tool(pb::ExecuteToolRequest::default()).await.unwrap_err(),
@@ -147,7 +147,7 @@ async fn before_the_books_are_open_the_gate_is_not_ready() {
 async fn a_credential_is_shown_once_and_as_bearer() {
     let served = serve().await;
     let mut gate = GateClient::new(served.by_socket().await);
-    let malformed = is(Code::InvalidArgument, "request.malformed", "http.authorization");
+    let malformed = is(Code::Unauthenticated, "identity.missing", "credential.malformed");
     for value in ["", "Bearer", "Bearer ", "Basic eDp5", "wgr_x"] {
         let request = with(pb::ListToolsRequest::default(), "authorization", value);
         let refused = gate.list_tools(request).await.unwrap_err();

@@ -50,6 +50,10 @@ fn render() -> String {
         assert_eq!(info.metadata["retry"], rule.retry.as_str());
         assert_eq!(problem.response().status().as_u16(), rule.http);
         assert_eq!(problem.rpc_error()["code"], rule.rpc);
+        let body: serde_json::Value = serde_json::from_str(problem.response().body()).unwrap();
+        assert_eq!((&body["status"], &body["code"]), (&rule.http.into(), &code.as_str().into()));
+        assert_eq!(problem.tool_meta()["wicketgate.dev/code"], code.as_str());
+        assert!(problem.tool_text().contains(code.as_str()));
         let (grpc, retry) = (rule.grpc, rule.retry.as_str());
         writeln!(
             text,

@@ -427,9 +427,8 @@ fn says_the_same(link: &Link, fault: &Fault) -> bool {
         !told.is_empty() && data["reasons"] == Value::from(told)
     };
     match fault.code.as_str() {
-        "policy.denied" | "policy.error" | "limit.exceeded" | "tool.not_granted" => {
-            kind == "call.denied" && reasons()
-        }
+        "policy.denied" | "policy.error" | "limit.exceeded" | "tool.not_granted"
+        | "arguments.invalid" | "effect.refused" => kind == "call.denied" && reasons(),
         "call.held" => {
             let expires = fault.expires.map(|e| e.to_string());
             kind == "call.held" && reasons() && data["expires"].as_str() == expires.as_deref()

@@ -290,7 +290,7 @@ async fn all_is_well(world: &World, life: &Life) {
         ("t.read", json!({"policy": "deny"}), "policy.denied"),
         ("t.read", json!({"policy": "panic"}), "policy.error"),
         ("t.read", json!({"policy": "hold"}), "call.held"),
-        ("t.read", json!({"prepare": "refuse"}), "policy.denied"),
+        ("t.read", json!({"prepare": "refuse"}), "effect.refused"),
         ("t.ghost", json!({}), "tool.not_granted"),
         ("t.other", json!({}), "tool.not_granted"),
     ];

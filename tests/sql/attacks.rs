@@ -139,13 +139,13 @@ async fn nothing_of_an_attack_happens_and_each_is_refused_for_its_own_reason() {
         for (sql, detail) in attacks {
             let answer = bench.ask(tool, &sql).await.expect_err(&sql);
             let told = (answer.code.as_str(), answer.detail.as_str());
-            assert_eq!(told, ("policy.denied", detail), "{sql}");
+            assert_eq!(told, ("effect.refused", detail), "{sql}");
             refused += 1;
         }
     }
     for sql in MORE {
         let answer = bench.ask("sql.pg", sql).await.expect_err(sql);
-        assert_eq!(answer.code, "policy.denied", "{sql}: {answer:?}");
+        assert_eq!(answer.code, "effect.refused", "{sql}: {answer:?}");
         refused += 1;
     }
     // What a parameter holds is a value, whatever it looks like.

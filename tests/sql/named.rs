@@ -14,7 +14,8 @@ async fn a_query_of_the_operator_takes_values_and_nothing_else() {
     assert_eq!(answer["row_count"], 0);
     for args in [json!({"id": "2 OR true"}), json!({}), json!({"id": 1, "query": "SELECT 1"})] {
         let answer = bench.call("sql.order", args).await.unwrap_err();
-        assert_eq!(answer.code, "policy.denied", "{answer:?}");
+        let refused = ["arguments.invalid", "effect.refused"];
+        assert!(refused.contains(&answer.code.as_str()), "{answer:?}");
     }
     bench.close().await;
 }
@@ -39,7 +40,8 @@ async fn a_query_of_the_operator_may_write_and_all_of_it_happens_or_nothing() {
     for args in [json!({"query": "drop"}), json!({"query": "all", "params": {"id": 1}}), json!({})]
     {
         let answer = bench.call("sql.books", args).await.unwrap_err();
-        assert_eq!(answer.code, "policy.denied", "{answer:?}");
+        let refused = ["arguments.invalid", "effect.refused"];
+        assert!(refused.contains(&answer.code.as_str()), "{answer:?}");
     }
     let lite = json!({"query": "add", "params": {"id": 7, "customer": "x"}});
     let answer = bench.call("sql.lite_books", lite.clone()).await.unwrap();

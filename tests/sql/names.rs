@@ -195,7 +195,7 @@ async fn no_generated_statement_calls_a_function_that_was_not_judged() {
         // Where the server knows no such call either, it says so.
         let unknown = refused.code == "tool.failed";
         assert!(
-            matches!(why, ("policy.denied", "sql.column" | "sql.function" | "sql.syntax"))
+            matches!(why, ("effect.refused", "sql.column" | "sql.function" | "sql.syntax"))
                 || unknown,
             "{sql}: {refused:?}"
         );

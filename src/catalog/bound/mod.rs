@@ -1,6 +1,6 @@
 //! Every binding of one gate: the operator's own tools, and the locked tools of MCP servers.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use super::server::{Isolation, Mcp, Said, Server, Target, Transport, governed};
 use super::{ConfigError, Problems, definition};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
-use crate::domain::id::ToolName;
 use crate::domain::json::Json;
 use crate::domain::tier::Tier;
 use crate::mcp::name;
@@ -44,6 +43,7 @@ impl Bound {
         lock: Option<Verified>,
     ) -> Result<Self, Vec<ConfigError>> {
         let mut problems = Problems::default();
+        let own = tools.len();
         let mut bound = Self { bindings: tools, servers, lock, warnings: Vec::new() };
         for server in bound.servers.clone() {
             bound.server(&server, &mut problems);
@@ -53,7 +53,7 @@ impl Bound {
         for name in pins.filter(|name| !configured(name)) {
             bound.warnings.push(format!("the lock pins server `{name}`, which is not configured"));
         }
-        names(&bound.bindings, &mut problems);
+        names(&bound.bindings, own, &mut problems);
         if problems.0.is_empty() { Ok(bound) } else { Err(problems.0) }
     }
 
@@ -132,17 +132,23 @@ fn unlocked(server: &str) -> String {
     format!("server `{server}` is not in the lock: none of its tools exist (wicketgate tools lock)")
 }
 
-/// Names that are equal, and names that a client could take for one another.
-fn names(bindings: &[Binding], problems: &mut Problems) {
-    let mut seen = BTreeSet::new();
-    for binding in bindings {
-        if !seen.insert(&binding.name) {
-            problems.add("tools", format!("`{}` is bound twice", binding.name));
+/// Names that are equal, and names that a client could take for one another. The first `own` are the operator's own
+/// tools, in the order of the list.
+fn names(bindings: &[Binding], own: usize, problems: &mut Problems) {
+    let place = |at: usize| if at < own { format!("tools[{at}].name") } else { "servers".into() };
+    let mut seen = BTreeMap::new();
+    for (at, binding) in bindings.iter().enumerate() {
+        if seen.contains_key(binding.name.as_str()) {
+            problems.add(place(at), format!("`{}` is bound twice", binding.name));
+        } else {
+            seen.insert(binding.name.as_str(), at);
         }
     }
-    for (one, other) in name::collisions(seen.into_iter().map(ToolName::as_str)) {
+    for (one, other) in name::collisions(seen.keys().copied()) {
+        // Of two the later one is to be renamed.
+        let at = [&one, &other].into_iter().filter_map(|name| seen.get(name.as_str())).max();
         let why = format!("`{one}` and `{other}` are one name to clients that rename tools");
-        problems.add("tools", why);
+        problems.add(at.map_or_else(|| "tools".to_owned(), |at| place(*at)), why);
     }
 }
 

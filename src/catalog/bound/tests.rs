@@ -46,7 +46,7 @@ fn locked(server: &Server, tools: &[&str]) -> LockedServer {
         server_info: json(&"{}"),
         methods: vec!["resources/read"],
         tools: tools.iter().map(json).collect(),
-        files: std::collections::BTreeMap::new(),
+        files: BTreeMap::new(),
         accept_hidden: false,
     };
     let (locked, left_out) = LockedServer::of(server, &shown);
@@ -139,7 +139,7 @@ fn names_that_are_equal_or_look_equal_to_a_client_are_refused_with_both() {
     assert!(said.contains("`a.resources.read` is bound twice"), "{said}");
     assert!(said.contains("`a.b_c` and `a_b.c` are one name"), "{said}");
     let said = refused(Bound::of(own_tools(&["x.y", "x_y"]), Vec::new(), None));
-    assert_eq!(said, "tools: `x.y` and `x_y` are one name to clients that rename tools");
+    assert_eq!(said, "tools[1].name: `x.y` and `x_y` are one name to clients that rename tools");
 }
 
 #[test]

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::catalog::described::described;
+
+described! {
 /// One unary method of a gRPC service.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,4 +31,5 @@ pub struct Grpc {
     pub private_addresses: Vec<String>,
     /// PEM file of the only certificate authorities to trust, relative to the configuration file.
     pub ca_file: Option<PathBuf>,
+}
 }

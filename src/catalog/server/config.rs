@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::catalog::config::Credential;
+use crate::catalog::described::described;
 
 /// Every MCP server of one sidecar, not yet checked.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Config(pub Vec<Server>);
 
+described! {
 /// One server: exactly one of `stdio` and `http`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -132,4 +134,5 @@ pub struct Said {
     pub timeout_ms: Option<u64>,
     /// What one call costs, in millionths of a US dollar; 0 is nothing, absent is not known.
     pub cost_micro_usd: Option<u64>,
+}
 }

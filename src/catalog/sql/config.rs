@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::catalog::described::described;
+
+described! {
 /// A database and what may be asked of it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,4 +65,5 @@ pub struct Param {
     /// It may be left out, and is NULL then.
     #[serde(default)]
     pub optional: bool,
+}
 }

@@ -29,6 +29,7 @@ use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::policy::bundle::Bundle;
 use crate::policy::fault::LoadError;
+use crate::policy::lint::malformed;
 use crate::policy::rego::{DEADLINE, RegoEngine};
 use crate::policy::selftest;
 
@@ -111,8 +112,9 @@ enum Command {
     Observed(observed::Args),
     /// Write least-privilege rules from what a run really did
     ///
-    /// Calls that completed are allowed, also those that no rule allowed while a layer only observed.
-    /// Calls that a rule spoke against are listed and not allowed.
+    /// Calls that completed are allowed, also those that only ran because a layer observed: each of these is named.
+    /// Calls that were refused are listed and not allowed. Only prose is described by a length: of programs,
+    /// statements, URLs and lines for a shell what was seen is allowed, and of numbers the range that was seen.
     Suggest(suggest::Args),
     Backtest(backtest::Args),
     Diff(diff::Args),
@@ -177,6 +179,11 @@ fn check(dir: &Path, json: bool) -> Result<ExitCode, String> {
     let loaded = Bundle::load(dir).and_then(|bundle| match RegoEngine::new(&bundle, DEADLINE) {
         Ok(_) => Ok(bundle),
         Err(e) => Err(vec![LoadError::file("policy.engine", ".", e.to_string())]),
+    });
+    // It would load, and not say what its author means.
+    let loaded = loaded.and_then(|bundle| {
+        let malformed = malformed(&bundle);
+        if malformed.is_empty() { Ok(bundle) } else { Err(malformed) }
     });
     match (loaded, json) {
         (Ok(bundle), true) => print_json(&described(&bundle)),

@@ -10,6 +10,7 @@
 //! | `lint.irreversible_unapproved` | error | a T3 tool runs without an approval |
 //! | `lint.input_never_supplied` | error | a rule reads a member the input never has |
 //! | `lint.dead_rule` | error for `deny`, `require_approval` and `obligations` | the rule can never fire |
+//! | `lint.malformed` | error | an `allow`, or an item of `deny`, `require_approval` or `obligations`, is not what the library takes |
 //! | `lint.no_channel` | warning | a rule asks for an approval and nobody can give one |
 //! | `lint.never_runs` | warning | a granted tool can never run, whatever the policy says (with `--config`) |
 //! | `lint.negation_unknown` | warning | a `not` that lets a call pass holds where what it reads is missing |
@@ -21,6 +22,7 @@
 //! Variables are followed where a rule sets them once (`locals`). Not followed: what comprehensions and
 //! functions make, and variables with several values. What cannot be told is no finding.
 
+mod items;
 mod locals;
 mod patterns;
 mod probe;
@@ -30,6 +32,8 @@ mod scope;
 mod shape;
 mod traps;
 mod truth;
+
+pub use items::malformed;
 
 use super::bundle::Bundle;
 use crate::domain::tier::Tier;
@@ -121,6 +125,12 @@ pub struct Surroundings<'a> {
 pub fn lint(bundle: &Bundle, around: &Surroundings<'_>) -> Vec<Finding> {
     let read = rules::read(bundle);
     let mut findings = read.findings;
+    findings.extend(malformed(bundle).into_iter().map(|error| Finding {
+        level: Level::Error,
+        code: "lint.malformed",
+        message: error.message,
+        place: format!("{}:{}", error.file, error.line),
+    }));
     findings.extend(probe::ask(bundle, around, &read.open, read.holds.as_deref()));
     findings.sort();
     findings.dedup();

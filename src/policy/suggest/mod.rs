@@ -1,17 +1,20 @@
 //! Least privilege from what was seen: rules that allow the calls of one run, and little else.
 //!
-//! One `allow` for each tool. What its calls had in common becomes a condition: a few words an
-//! enumeration, paths a directory, URLs their hosts, numbers a bound that is rounded up, prose a length;
-//! one path or one URL is that one. What cannot be said in a condition is named in a comment. Nothing
-//! else is allowed, so the default is a denial.
+//! One `allow` for each tool. What its calls had in common becomes a condition: texts an enumeration, paths
+//! a directory, URLs their hosts, numbers the range that was seen; one path or one URL is that one. Only prose is
+//! bounded by a length, and has to stay prose: a program, a statement, a URL or a line for a shell never is
+//! (`runs`). What cannot be said in a condition is named in a comment. Nothing else is allowed, so the default is a
+//! denial.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::domain::canonical;
 use crate::domain::json::Json;
+use runs::is_runner;
 use shape::{Lines, literal};
 
+mod runs;
 mod shape;
 mod text;
 
@@ -71,11 +74,16 @@ pub fn rego(about: &str, seen: &[Seen], left: &[Left]) -> String {
 }
 
 fn rule(tool: &str, calls: &[&Seen]) -> String {
-    let mut lines = Lines::default();
+    let effects: Vec<&Json> = calls.iter().filter_map(|call| call.input.get("effect")).collect();
+    let kinds = effects.iter().filter_map(|effect| effect.get("kind").and_then(Json::as_str));
+    let kinds: BTreeSet<&str> = kinds.collect();
+    let runs =
+        is_runner(tool) || kinds.iter().any(|kind| ["command", "fetch", "sql"].contains(kind));
+    let parsed = kinds.len() == 1 && kinds.contains("sql");
+    let mut lines = Lines::of(runs, parsed);
     lines.add(format!("input.tool.name == {}", literal(&Json::from(tool))));
     let args: Vec<&Json> = calls.iter().filter_map(|call| call.input.get("args")).collect();
     lines.members("input.args", &args);
-    let effects: Vec<&Json> = calls.iter().filter_map(|call| call.input.get("effect")).collect();
     effect(&mut lines, &effects);
     lines.text()
 }

@@ -7,6 +7,10 @@ use crate::domain::json::Json;
 
 /// Objects and arrays within each other that are looked into.
 const DEPTH_MAX: usize = 3;
+/// Bytes of a line that leave room for what stands around them.
+const LINE: usize = 600;
+/// Characters of a piece of a long text: each may be written as six.
+const PIECE: usize = 90;
 /// Names that cannot follow a dot, or stand for a variable.
 const KEYWORDS: [&str; 17] = [
     "as", "contains", "data", "default", "else", "every", "false", "if", "import", "in", "input",
@@ -20,14 +24,38 @@ pub(super) struct Lines {
     indent: usize,
     depth: usize,
     variables: usize,
+    /// Whether the tool runs what it is given, so that none of its texts is prose.
+    pub runs: bool,
+    /// Whether the gate parsed its statements: what they do is in the effect.
+    pub parsed: bool,
 }
 
-/// A value as Rego writes it.
+/// A value as Rego writes it. Lines have at most 1,024 columns: a long text is put together of pieces.
 pub(super) fn literal(value: &Json) -> String {
-    canonical::text(value)
+    let text = canonical::text(value);
+    let Json::String(whole) = value else { return text };
+    if text.len() <= LINE {
+        return text;
+    }
+    let chars: Vec<char> = whole.chars().collect();
+    let pieces = chars.chunks(PIECE).map(|piece| piece.iter().collect::<String>());
+    let pieces: Vec<String> =
+        pieces.map(|piece| canonical::text(&Json::from(piece.as_str()))).collect();
+    format!("concat(\"\", [\n\t\t{}\n\t])", pieces.join(",\n\t\t"))
+}
+
+/// Items of one collection, in a line if they fit.
+pub(super) fn items(all: &[String]) -> String {
+    let line = all.join(", ");
+    if line.len() <= LINE { line } else { format!("\n\t\t{}\n\t", all.join(",\n\t\t")) }
 }
 
 impl Lines {
+    /// No lines yet, for a tool that runs what it is given, or whose statements the gate parsed.
+    pub fn of(runs: bool, parsed: bool) -> Self {
+        Self { runs, parsed, ..Self::default() }
+    }
+
     /// The body, every line indented.
     pub fn text(self) -> String {
         self.text
@@ -60,7 +88,7 @@ impl Lines {
             return self.add(format!("count({at}) == 0"));
         }
         let names: Vec<String> = names.iter().map(literal).collect();
-        self.add(format!("count(object.remove({at}, {{{}}})) == 0", names.join(", ")));
+        self.add(format!("count(object.remove({at}, {{{}}})) == 0", items(&names)));
         for (name, values) in values {
             let place = self.place(at, name, &values, objects.len());
             self.value(&place, name, &values);
@@ -114,37 +142,30 @@ impl Lines {
         match distinct.as_slice() {
             [] => {}
             [one] => self.add(format!("{at} == {one}")),
-            several => self.add(format!("{at} in {{{}}}", several.join(", "))),
+            several => self.add(format!("{at} in {{{}}}", items(several))),
         }
     }
 
+    /// Between the least and the greatest that was seen.
     fn numbers(&mut self, at: &str, name: &str, values: &[&Json]) {
-        let (mut low, mut high) = (0.0_f64, 0.0_f64);
-        for value in values {
-            let number = match value {
-                Json::Int(number) => whole(*number),
-                Json::Float(number) => *number,
-                Json::Null | Json::Bool(_) | Json::String(_) | Json::Array(_) | Json::Object(_) => {
-                    0.0
-                }
-            };
-            (low, high) = (low.min(number), high.max(number));
+        let mut sorted: Vec<&Json> = values.to_vec();
+        sorted.sort_by(|one, other| size(one).total_cmp(&size(other)));
+        let (Some(low), Some(high)) = (sorted.first(), sorted.last()) else { return };
+        let (low, high) = (literal(low), literal(high));
+        if low == high {
+            return self.add(format!("{at} == {low}"));
         }
-        let down = if low < 0.0 { format!(", down to {low}") } else { String::new() };
-        self.note(&format!("{name}: up to {high}{down}, rounded up"));
+        self.note(&format!("{name}: from {low} to {high}, as seen"));
         self.add(format!("is_number({at})"));
-        self.add(format!("{at} <= {}", round_up(ceiling(high))));
-        let least = round_up(ceiling(-low));
-        let sign = if least == 0 { "" } else { "-" };
-        self.add(format!("{at} >= {sign}{least}"));
+        self.add(format!("{at} >= {low}"));
+        self.add(format!("{at} <= {high}"));
     }
 
     fn arrays(&mut self, at: &str, name: &str, values: &[&Json]) {
         let arrays: Vec<&[Json]> = values.iter().filter_map(|value| value.as_array()).collect();
         let longest = arrays.iter().map(|array| array.len()).max().unwrap_or(0);
         self.add(format!("is_array({at})"));
-        let most = round_up(u64::try_from(longest).unwrap_or(u64::MAX));
-        self.add(format!("count({at}) <= {most}"));
+        self.add(format!("count({at}) <= {longest}"));
         let items: Vec<&Json> = arrays.into_iter().flatten().collect();
         let kinds: BTreeSet<&str> = items.iter().map(|item| kind(item)).collect();
         if kinds.len() > 1 || self.depth >= DEPTH_MAX {
@@ -214,18 +235,14 @@ pub(super) fn round_up(number: u64) -> u64 {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "within 2^53")]
-const fn whole(number: i64) -> f64 {
-    number as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a cast of a float saturates, and a negative bound is 0"
-)]
-fn ceiling(number: f64) -> u64 {
-    number.ceil() as u64
+/// How large a number is; what is none has no size.
+#[expect(clippy::cast_precision_loss, reason = "only to put numbers in order, within 2^53")]
+const fn size(value: &Json) -> f64 {
+    match value {
+        Json::Int(number) => *number as f64,
+        Json::Float(number) => *number,
+        Json::Null | Json::Bool(_) | Json::String(_) | Json::Array(_) | Json::Object(_) => 0.0,
+    }
 }
 
 #[cfg(test)]
@@ -239,6 +256,5 @@ mod tests {
             assert_eq!(round_up(number), bound);
         }
         assert_eq!(round_up(u64::MAX), u64::MAX);
-        assert_eq!((ceiling(2.1), ceiling(-3.0), ceiling(f64::INFINITY)), (3, 0, u64::MAX));
     }
 }

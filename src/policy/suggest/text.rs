@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::shape::{Lines, literal, round_up};
+use super::runs::{PROSE, are_prose, begins_as_one, is_run};
+use super::shape::{Lines, items, literal, round_up};
 use crate::domain::json::Json;
 
-/// Words of one enumeration at most.
+/// Texts of one enumeration that need no words about it.
 const WORDS_MAX: usize = 8;
 /// Paths of one enumeration, where they have no directory in common.
 const PATHS_MAX: usize = 16;
@@ -13,30 +14,41 @@ const PATHS_MAX: usize = 16;
 const WHOLE_BYTES_MAX: usize = 4096;
 
 impl Lines {
-    /// The conditions on texts that the tool calls `name`. One path or address is exactly that one; what
-    /// has no blank is free text only where there are many of them.
+    /// The conditions on texts that the tool calls `name`. Prose is bounded in length, and stays prose. Whatever is
+    /// run, resolved or parsed is exactly what was seen, in the hosts or directories that were seen at most.
     pub(super) fn texts(&mut self, at: &str, name: &str, values: &[&Json]) {
         let texts: BTreeSet<&str> = values.iter().filter_map(|value| value.as_str()).collect();
         let all = |holds: &dyn Fn(&str) -> bool| texts.iter().all(|text| holds(text));
-        if all(&|text| is_path(name, text)) {
+        if self.parsed && all(&|text| begins_as_one(text)) {
+            self.note(&format!("{name}: any statement with the effect below"));
+            return self.add(format!("is_string({at})"));
+        }
+        let addresses = all(&|text| text.contains("://"));
+        let run = is_run(name);
+        if !run && all(&|text| is_path(name, text)) {
             return self.paths(at, name, &texts, values);
         }
-        if all(&is_word) && (texts.len() <= WORDS_MAX || all(&|text| text.contains("://"))) {
+        if addresses && texts.len() > 1 {
             let origins: Option<BTreeSet<String>> = texts.iter().map(|text| origin(text)).collect();
-            return match origins {
-                Some(origins) if texts.len() > 1 => {
-                    self.note(&format!("{name}: the hosts of {} addresses", texts.len()));
-                    self.add(format!("is_string({at})"));
-                    self.begins(at, &origins);
-                }
-                Some(_) | None => self.one_of(at, values),
-            };
+            if let Some(origins) = origins.filter(|_| all(&is_word)) {
+                self.note(&format!("{name}: the hosts of {} addresses", texts.len()));
+                self.add(format!("is_string({at})"));
+                return self.begins(at, &origins);
+            }
+        }
+        let prose = !run && !self.runs && are_prose(texts.iter().copied());
+        if !prose {
+            if texts.len() > WORDS_MAX {
+                self.note(&format!("{name}: one of the {} texts that were seen", texts.len()));
+            }
+            return self.one_of(at, values);
         }
         let longest = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
         let most = round_up(u64::try_from(longest).unwrap_or(u64::MAX));
-        self.note(&format!("{name}: free text of up to {longest} characters, rounded up"));
+        self.note(&format!("{name}: words of up to {longest} characters, rounded up"));
         self.add(format!("is_string({at})"));
         self.add(format!("count({at}) <= {most}"));
+        self.add(format!("regex.match({}, {at})", literal(&Json::from(PROSE))));
     }
 
     fn paths(&mut self, at: &str, name: &str, texts: &BTreeSet<&str>, values: &[&Json]) {
@@ -76,7 +88,7 @@ impl Lines {
         match all.as_slice() {
             [one] => self.add(format!("startswith({at}, {one})")),
             several => {
-                self.add(format!("strings.any_prefix_match({at}, {{{}}})", several.join(", ")));
+                self.add(format!("strings.any_prefix_match({at}, {{{}}})", items(several)));
             }
         }
     }

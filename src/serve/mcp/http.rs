@@ -11,11 +11,10 @@ use hyper::body::{Bytes, Incoming};
 
 use super::ask::BODY_BYTES_MAX;
 use super::reply::Refused;
-use crate::domain::code::Code;
-use crate::identity::Peer;
+use crate::enforce::Fault;
+use crate::identity::{Peer, authorization};
 use crate::serve::body::{self, Timely};
 use crate::serve::edge;
-use crate::serve::problem::Problem;
 use crate::serve::problem::mcp::Broken;
 
 pub(super) const VERSION: &str = "mcp-protocol-version";
@@ -28,11 +27,9 @@ pub(super) const RUN: &str = "x-wicketgate-run";
 /// How long a body may take to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 
-/// Bytes of a credential.
-const CREDENTIAL_BYTES_MAX: usize = 4096;
-
-/// Headers that mean something here, and would mean something else to whoever reads another copy.
-const ONCE: [http::HeaderName; 5] = [AUTHORIZATION, HOST, ORIGIN, CONTENT_TYPE, CONTENT_LENGTH];
+/// Headers that mean something here, and would mean something else to whoever reads another copy;
+/// `authorization` has its own reader.
+const ONCE: [http::HeaderName; 4] = [HOST, ORIGIN, CONTENT_TYPE, CONTENT_LENGTH];
 
 /// Refuses what two readers could read differently.
 pub(super) fn unambiguous(headers: &HeaderMap) -> Result<(), Refused> {
@@ -88,20 +85,8 @@ fn is_same(origin: &str, host: &str) -> bool {
 
 /// The credential that is shown, if any.
 pub(super) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
-    let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
-    let shown = value.to_str().ok().and_then(|text| text.split_once(' '));
-    let token = shown.filter(|(scheme, token)| {
-        let fits = (1..=CREDENTIAL_BYTES_MAX).contains(&token.len());
-        scheme.eq_ignore_ascii_case("bearer") && fits
-    });
-    match token {
-        Some((_, token)) => Ok(Some(token)),
-        None => {
-            let message = "`authorization` is not `Bearer` and a credential";
-            let (code, detail) = (Code::IdentityMissing, "http.authorization");
-            Err(Refused::turned(Problem::new(code, detail, message)))
-        }
-    }
+    let shown = headers.get_all(AUTHORIZATION).iter().map(http::HeaderValue::as_bytes);
+    authorization::bearer(shown).map_err(|error| Refused::turned(Fault::from(error)))
 }
 
 /// What a client takes.

@@ -1,6 +1,6 @@
 //! Answers of the face as HTTP carries them.
 
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{HeaderName, StatusCode};
 use hyper::body::Bytes;
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use crate::enforce::Fault;
 use crate::mcp::rpc::{self, Id};
 use crate::serve::Faces;
 use crate::serve::problem::Problem;
-use crate::serve::problem::mcp::{Broken, broken, broken_data};
+use crate::serve::problem::mcp::{Broken, broken, broken_code, broken_data};
 
 /// What the face answers with.
 pub(super) type Answer = http::Response<Body>;
@@ -73,7 +73,7 @@ impl Refused {
     /// The exchange is wrong in this way.
     pub(super) fn broken(what: Broken, message: impl Into<String>) -> Self {
         let (message, more) = (message.into(), Map::new());
-        let counted = Some(Code::RequestMalformed);
+        let counted = Some(broken_code(what));
         Self::Broken(Box::new(Found { what, detail: String::new(), message, more, counted }))
     }
 
@@ -196,13 +196,8 @@ impl From<Fault> for Refused {
 
 /// A JSON-RPC error with the status and the headers of the problem.
 fn turned(problem: &Problem, text: Vec<u8>) -> Answer {
-    let unknown = problem.code == Code::IdentityMissing;
     let (mut parts, _) = problem.response().into_parts();
     parts.headers.insert(CONTENT_TYPE, JSON);
     let body = Body::new(http_body_util::Full::new(Bytes::from(text)));
-    let mut answer = http::Response::from_parts(parts, body);
-    if unknown {
-        answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    }
-    answer
+    http::Response::from_parts(parts, body)
 }

@@ -91,11 +91,17 @@ pub const fn broken(what: Broken) -> BrokenRule {
     BrokenRule { http, http_in_session, rpc, detail }
 }
 
+/// The code of a broken exchange.
+#[must_use]
+pub fn broken_code(what: Broken) -> Code {
+    if what == Broken::Route { Code::RouteUnknown } else { Code::RequestMalformed }
+}
+
 /// The `data` of a JSON-RPC error about a broken exchange.
 #[must_use]
 pub fn broken_data(what: Broken, detail: &str) -> Map<String, Value> {
     let detail = if detail.is_empty() { broken(what).detail } else { detail };
-    let code = Code::RequestMalformed;
+    let code = broken_code(what);
     let mut data = Map::new();
     data.insert("code".into(), code.as_str().into());
     data.insert("detail".into(), detail.into());
@@ -142,7 +148,8 @@ pub const fn telling(code: Code) -> Telling {
         | Code::RunSealed
         | Code::OperatorForbidden
         | Code::ApprovalUnviewable
-        | Code::NotReady => Telling::RpcError,
+        | Code::NotReady
+        | Code::RouteUnknown => Telling::RpcError,
     }
 }
 
@@ -274,7 +281,8 @@ const fn lead(code: Code) -> &'static str {
         | Code::RunSealed
         | Code::OperatorForbidden
         | Code::ApprovalUnviewable
-        | Code::NotReady => rule(code).title,
+        | Code::NotReady
+        | Code::RouteUnknown => rule(code).title,
     }
 }
 
@@ -307,6 +315,7 @@ const fn ran(code: Code) -> &'static str {
         | Code::RunSealed
         | Code::OperatorForbidden
         | Code::ApprovalUnviewable
-        | Code::NotReady => "this call did not run",
+        | Code::NotReady
+        | Code::RouteUnknown => "this call did not run",
     }
 }

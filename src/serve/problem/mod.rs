@@ -97,7 +97,7 @@ pub const fn rule(code: Code) -> Rule {
             (G::InvalidArgument, 400, -32602, Retry::No, "the arguments break the tool's schema")
         }
         Code::EffectRefused => {
-            (G::PermissionDenied, 403, -32003, Retry::No, "the call would touch what it may not")
+            (G::PermissionDenied, 403, -32003, Retry::No, "the target is off limits or missing")
         }
         Code::PolicyDenied => (G::PermissionDenied, 403, -32003, Retry::No, "a policy said no"),
         Code::PolicyError => {
@@ -143,6 +143,7 @@ pub const fn rule(code: Code) -> Rule {
             (G::FailedPrecondition, 409, -32014, Retry::No, "the held call cannot be shown whole")
         }
         Code::NotReady => (G::Unavailable, 503, -32053, Retry::SameId, "the gate is not ready"),
+        Code::RouteUnknown => (G::Unimplemented, 404, -32601, Retry::No, "there is nothing here"),
     };
     Rule { grpc, http, rpc, retry, title }
 }
@@ -226,6 +227,10 @@ impl Problem {
         let headers = response.headers_mut();
         let kind = http::HeaderValue::from_static("application/problem+json");
         headers.insert(http::header::CONTENT_TYPE, kind);
+        if self.code == Code::IdentityMissing {
+            let scheme = http::HeaderValue::from_static("Bearer");
+            headers.insert(http::header::WWW_AUTHENTICATE, scheme);
+        }
         if let Some(after) = self.retry_after {
             headers.insert(http::header::RETRY_AFTER, whole_seconds(after).into());
         }

@@ -323,7 +323,7 @@ async fn an_address_out_of_bounds_is_a_failure_before_anything_is_sent() {
     let Unmasked::Failed { class: FailureClass::Connect, started: false, message } = outcome else {
         panic!("{outcome:?}")
     };
-    assert_eq!(message, "the tool's host has an address that is not allowed");
+    assert_eq!(message, "the host has an address that is not allowed");
 }
 
 #[tokio::test]

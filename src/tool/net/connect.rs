@@ -26,22 +26,22 @@ const CONNECT: Duration = Duration::from_secs(5);
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
     /// The name did not resolve in time.
-    #[error("the name of the tool's host does not resolve")]
+    #[error("the name of the host does not resolve")]
     Name,
     /// The name has more addresses than anybody looks at.
-    #[error("the name of the tool's host has more than {ANSWERS_MAX} addresses")]
+    #[error("the name of the host has more than {ANSWERS_MAX} addresses")]
     Answers,
     /// One of the name's addresses is out of bounds, so none is used.
-    #[error("the tool's host has an address that is not allowed")]
+    #[error("the host has an address that is not allowed")]
     Address(IpAddr),
     /// Nobody answered.
-    #[error("the tool's host does not answer")]
+    #[error("the host does not answer")]
     Unreachable,
     /// The server's certificate is not one for its name from an authority that is believed.
-    #[error("the certificate of the tool's host is not valid for it")]
+    #[error("the certificate of the host is not valid for it")]
     Certificate,
     /// TLS cannot be spoken with it.
-    #[error("the tool's host does not speak TLS that can be trusted")]
+    #[error("the host does not speak TLS that can be trusted")]
     Tls,
     /// The connection leads elsewhere than asked.
     #[error("the connection leads to another address")]

@@ -1,0 +1,189 @@
+//! Everything a configuration names, loaded as the gate will load it, for `config check`: what is wrong with any of it,
+//! and what to do. Starts nothing and reaches no network.
+
+use std::sync::Arc;
+
+use super::checked::{self, Live};
+use super::never::never;
+use super::tools;
+use super::versions::Versions;
+use super::{approvers, break_glass, lint, policy};
+use crate::approval::approvers::Purpose;
+use crate::catalog::Bound;
+use crate::catalog::binding::Kind;
+use crate::clock::{Clock as _, SystemClock};
+use crate::config::{self, Amendments, Config, Lint};
+use crate::domain::tier::Tier;
+use crate::identity::callers::Callers;
+use crate::identity::manifest::Manifest;
+use crate::identity::token::RunTokens;
+use crate::ledger::in_force::Marks;
+use crate::policy::lint::{Finding, Level};
+use crate::tool::mcp::Upstreams;
+use crate::tool::sandbox::Levels;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Named {
+    /// What keeps the gate from starting, from being ready, or a part of it from working.
+    pub problems: Vec<String>,
+    /// What keeps nobody from starting, and what the operator should know.
+    pub warnings: Vec<String>,
+}
+
+/// Loads all of it. `in_force`: the newest that each chain of the ledger has had in force, with the chain's log.
+/// Blocks: the bundle is tried in a child process.
+#[must_use]
+pub fn check(config: &Config, in_force: Vec<(String, Marks)>) -> Named {
+    let mut named = Named::default();
+    let bound = config.bindings(&config::environment);
+    let tiers = bound.as_ref().map(tiers).unwrap_or_default();
+    let (mut signers, mut isolated) = (Vec::new(), Vec::new());
+    if let Ok(bound) = &bound {
+        named.warnings.extend(bound.warnings.iter().cloned());
+        isolated = isolation(config, bound);
+        signers = bound.lock_signers().to_vec();
+    }
+    let opened = bound.and_then(|bound| tools::opened(config, bound, &Upstreams::default()));
+    // Only the thumbprints of tokens depend on this key, and nobody sees them here.
+    let tokens = Arc::new(RunTokens::new([0; 32]));
+    let now = SystemClock::new().now();
+    let approving = approving(config, &mut named.problems);
+    named.problems.extend(break_glass::wrong(config));
+    named.problems.append(&mut isolated);
+    match checked::live(config.clone(), opened, &tokens, now) {
+        Err(wrong) => named.problems.splice(0..0, wrong).for_each(drop),
+        Ok((live, _)) => {
+            let manifests = live.callers.manifests();
+            let ungranted = manifests.iter().flat_map(|one| ungranted(one, &tiers, &signers));
+            named.warnings.extend(ungranted);
+            named.warnings.extend(live.callers.strangers());
+            named.warnings.extend(never(manifests, &tiers, approving));
+            follows(&live, &in_force, &mut named);
+            bundle(&live, (&tiers, approving), in_force, &mut named);
+        }
+    }
+    named
+}
+
+/// The manifests that the agents name, as [`check`] loads them.
+///
+/// # Errors
+/// Everything that is wrong with them, a line each.
+pub fn callers(config: &Config) -> Result<Callers, Vec<String>> {
+    let mut wrong = Vec::new();
+    let keys = checked::keys(&config.trust.manifest_keys, &mut wrong);
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    let tokens = Arc::new(RunTokens::new([0; 32]));
+    checked::callers(config, &keys, &tokens, SystemClock::new().now())
+}
+
+fn tiers(bound: &Bound) -> Vec<(String, Tier)> {
+    bound.bindings.iter().map(|one| (one.name.to_string(), one.tier)).collect()
+}
+
+/// How many people may approve, by the list that is configured.
+fn approving(config: &Config, problems: &mut Vec<String>) -> usize {
+    let Some(file) = &config.approvals.signers else { return 0 };
+    // What is wrong with the keys is said with all others.
+    let trusted = checked::keys(&config.trust.approver_keys, &mut Vec::new());
+    match approvers::read(Purpose::Approval, file, (&trusted, config.trust.approver_threshold)) {
+        Ok((list, _)) => lint::approvers(&list),
+        Err(why) => {
+            problems.push(format!(
+                "approvals.signers: {why}; nobody can approve: sign the list as it is with \
+                 `wicketgate approval sign-approvers`, by a key of `trust.approver_keys`"
+            ));
+            0
+        }
+    }
+}
+
+/// Manifests that are older than those the ledger has had in force.
+fn follows(live: &Live, in_force: &[(String, Marks)], named: &mut Named) {
+    for (log, marks) in in_force {
+        if let Err(why) = Versions::of(marks.clone()).check(&live.callers) {
+            named.problems.push(format!("{why} in `{log}`; raise `metadata.version` and sign it"));
+        }
+    }
+}
+
+/// The bundle: its signature, its rules, its version, and what it has against these manifests and tools.
+fn bundle(
+    live: &Live,
+    (tiers, approving): (&[(String, Tier)], usize),
+    in_force: Vec<(String, Marks)>,
+    named: &mut Named,
+) {
+    let Some(dir) = &live.config.policy.bundle else {
+        let amended = live.config.policy.amendments == Amendments::Required;
+        let why = "policy.bundle is not set: without a bundle every call is refused".to_owned();
+        named.warnings.extend((!amended).then_some(why));
+        return;
+    };
+    let tools = lint::tiers(tiers.iter().cloned(), live.callers.manifests());
+    let now = SystemClock::new().now();
+    let at = |why: String| format!("policy.bundle `{}`: {why}", dir.display());
+    let (candidate, findings) = match policy::read(live, dir, now, (&tools, approving)) {
+        Ok(read) => read,
+        Err(why) => return named.problems.push(at(why)),
+    };
+    // What was amended is in force by what the ledger has of it, not by the directory.
+    if live.config.policy.amendments == Amendments::Off {
+        for (log, marks) in in_force {
+            if let Err(why) = Versions::of(marks).check_bundle(&candidate.bundle) {
+                named.problems.push(at(format!("in `{log}`: {why}")));
+            }
+        }
+    }
+    let unfit = policy::unfit(live.callers.manifests(), &candidate.bundle);
+    named.problems.extend(unfit.into_iter().map(|finding| at(finding.message)));
+    for finding in findings.into_iter().filter(|finding| finding.code != "lint.never_runs") {
+        let enforced = live.config.policy.lint == Lint::Enforce && finding.level == Level::Error;
+        let said = at(told(&finding));
+        if enforced { named.problems.push(said) } else { named.warnings.push(said) }
+    }
+}
+
+fn told(finding: &Finding) -> String {
+    format!("{finding}; {}", finding.hint())
+}
+
+/// Commands and servers that this machine cannot isolate as they must be.
+fn isolation(config: &Config, bound: &Bound) -> Vec<String> {
+    let levels = Levels::default();
+    let mut missing = Vec::new();
+    for binding in &bound.bindings {
+        if let Kind::Command(command) = &binding.kind
+            && let Err(why) = levels.meet(command.demand())
+        {
+            missing.push(config.of_tool(binding.name.as_str(), &why));
+        }
+    }
+    for server in &bound.servers {
+        if let Some(Err(why)) = server.demand().map(|demand| levels.meet(demand)) {
+            missing.push(config.of_server(&server.name, &why));
+        }
+    }
+    missing
+}
+
+/// Grants that come to nothing: of tools that nobody bound, or from a lock that another key signed.
+fn ungranted(manifest: &Manifest, bound: &[(String, Tier)], signers: &[String]) -> Vec<String> {
+    let agent = &manifest.name;
+    let mut said = Vec::new();
+    for grant in &manifest.tools {
+        let name = &grant.name;
+        let other = grant.signers.iter().find(|key| !signers.contains(key));
+        if !bound.iter().any(|(tool, _)| tool == name.as_str()) {
+            said.push(format!("agent `{agent}` is granted `{name}`, and no such tool is bound"));
+        } else if let Some(signer) = other {
+            said.push(format!(
+                "agent `{agent}` is granted `{name}` from a lock signed by `{signer}`, and it did not sign"
+            ));
+        }
+    }
+    said
+}
