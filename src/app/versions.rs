@@ -57,10 +57,7 @@ impl Versions {
         let version = semver::Version::parse(&last.version);
         let version = version.map_err(|_| "the version in force is none".to_owned())?;
         let active = InForce { name: last.name.clone(), version, digest: last.bundle };
-        let error = match activation::follows(bundle, &active) {
-            Ok(_) => return Ok(()),
-            Err(error) => error,
-        };
+        let Err(error) = activation::follows(bundle, &active) else { return Ok(()) };
         let code = match &error {
             Error::Rollback { .. } => "policy.downgrade: ",
             Error::Equivocation { .. } => "policy.equivocation: ",

@@ -63,7 +63,7 @@ fn a_gate_that_does_not_answer_and_an_answer_that_is_no_gates_are_told_apart() {
     let answering = std::thread::spawn(move || {
         let (mut stream, _) = other.accept().unwrap();
         let mut read = [0; 1024];
-        drop(stream.read(&mut read).unwrap());
+        let _some = stream.read(&mut read).unwrap();
         let page = "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
         stream.write_all(page.as_bytes()).unwrap();
     });

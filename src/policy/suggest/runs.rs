@@ -1,6 +1,8 @@
 //! What a text may be for: prose that somebody reads, or something that is run, resolved or parsed. Only prose can be
 //! described by a length; of everything else only what was seen is allowed.
 
+use std::collections::BTreeSet;
+
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -222,11 +224,11 @@ pub(super) fn begins_as_one(text: &str) -> bool {
 }
 
 /// Whether these are what people write to people: all words, none of which is a command's, and one a sentence.
-pub(super) fn are_prose<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> bool {
+pub(super) fn are_prose(texts: &BTreeSet<&str>) -> bool {
     let Some(prose) = &*PROSE_ONLY else { return false };
     let sentence = |text: &str| text.split_whitespace().count() >= SENTENCE;
-    texts.clone().all(|text| prose.is_match(text) && !begins_as_one(text))
-        && texts.clone().any(sentence)
+    texts.iter().all(|text| prose.is_match(text) && !begins_as_one(text))
+        && texts.iter().any(|text| sentence(text))
 }
 
 /// The words of an identifier: `runSQLQuery`, `run_sql`, `run-sql` have `run`.
@@ -275,7 +277,7 @@ mod tests {
 
     #[test]
     fn prose_is_words_and_nothing_else() {
-        let is = |text: &str| are_prose([text].into_iter());
+        let is = |text: &str| are_prose(&BTreeSet::from([text]));
         for prose in [
             "a word or two about it",
             "Please pay Ms. Berg back: she paid twice (really!)",

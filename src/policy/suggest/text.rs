@@ -36,7 +36,7 @@ impl Lines {
                 return self.begins(at, &origins);
             }
         }
-        let prose = !run && !self.runs && are_prose(texts.iter().copied());
+        let prose = !run && !self.runs && are_prose(&texts);
         if !prose {
             if texts.len() > WORDS_MAX {
                 self.note(&format!("{name}: one of the {} texts that were seen", texts.len()));
