@@ -185,8 +185,8 @@ fn items_of_lists_are_looked_into_and_what_is_not_is_said() {
 
 /// Texts that are run, resolved or parsed, under any name, and another one of the same kind and no longer.
 /// A tool's arguments, and what was seen in them.
-type Seen = (&'static str, &'static [&'static str], &'static [&'static str]);
-const RUN: [Seen; 12] = [
+type Texts = (&'static str, &'static [&'static str], &'static [&'static str]);
+const RUN: [Texts; 12] = [
     ("sql", &["SELECT id FROM orders WHERE id = 1"], &["DELETE FROM orders", "SELECT 1"]),
     ("text", &["select id from orders", "select id from items"], &["drop table orders"]),
     ("q", &["WITH a AS (SELECT 1) SELECT * FROM a"], &["SELECT pg_sleep(1)"]),
