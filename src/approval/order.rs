@@ -37,6 +37,11 @@ pub struct Previous {
     pub digest: Digest,
 }
 
+impl Previous {
+    /// What stands before the first order: the number 0 and a digest of nothing.
+    pub const NONE: Self = Self { seq: 0, digest: Digest::from_bytes([0; 32]) };
+}
+
 /// What is signed: the canonical form (RFC 8785) of exactly these members, `order` and `v`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Statement {

@@ -192,9 +192,9 @@ async fn to_sign(args: &Reinstate) -> Result<order::Statement, Exit> {
     let expires = expires.transpose()?;
     let head = args.desk.ask(http::Method::GET, "/v1/control/head", None).await?.body;
     let (seq, digest) = (head.get("seq").and_then(Value::as_u64), text(&head, "digest"));
-    let Some((seq, digest)) = seq.filter(|seq| *seq > 0).zip(Digest::parse(&digest)) else {
-        complain("error: there is no order, so nothing is stopped by one");
-        return Err(Exit::Invalid);
+    let Some((seq, digest)) = seq.zip(Digest::parse(&digest)) else {
+        complain("error: the answer names no order to speak after");
+        return Err(Exit::Unverifiable);
     };
     Ok(order::Statement {
         tenant: text(&head, "tenant"),

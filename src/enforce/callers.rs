@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::Road;
 use super::answer::Fault;
 use super::run::Run;
-use crate::control::{Action, Target};
+use crate::control::Target;
 use crate::domain::call::{Auth, ToolCall};
 use crate::domain::code::Code;
 use crate::domain::decision::Alarm;
@@ -184,10 +184,7 @@ impl Road {
     }
 
     /// An operator reinstates an agent or a run: what they were suspended for is forgotten too.
-    pub(super) fn forgive(&self, action: Action, target: &Target) {
-        if action != Action::Reinstate {
-            return;
-        }
+    pub(super) fn forgive(&self, target: &Target) {
         match target {
             Target::Agent(agent) => self.callers.reinstate(agent, None),
             Target::Run(id) => {

@@ -9,7 +9,7 @@ use super::desk::Desk;
 use super::staff::Who;
 use super::{FRESH, Office, REPORTS_WITHIN, unavailable};
 use crate::approval::Signed;
-use crate::approval::order::Statement;
+use crate::approval::order::{Previous, Statement};
 use crate::control::answer::{ENDED, Patience};
 use crate::control::{Given, Order, Presence, Report, Row, Target};
 use crate::domain::code::Code;
@@ -214,8 +214,9 @@ impl Office {
     /// The list cannot be read.
     pub async fn head(&self) -> Result<Value, Problem> {
         let last = self.orders.last().await.map_err(|e| unavailable(&e))?;
-        let (seq, digest) = last.map_or((0, None), |row| (row.seq, Some(row.digest.prefixed())));
-        Ok(json!({"tenant": self.tenant, "seq": seq, "digest": digest}))
+        let none = (Previous::NONE.seq, Previous::NONE.digest);
+        let (seq, digest) = last.map_or(none, |row| (row.seq, row.digest));
+        Ok(json!({"tenant": self.tenant, "seq": seq, "digest": digest.prefixed()}))
     }
 
     /// Puts a signed order that takes back a stop on the list. Whether it holds is for every gate to say.

@@ -322,7 +322,10 @@ async fn a_bundle_that_fails_when_it_is_put_in_force_leaves_the_old_one_deciding
 async fn amendments_that_nobody_could_approve_are_no_configuration() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
-    estate.configure(|config| config["policy"]["amendments"] = json!("required"));
+    estate.configure(|config| {
+        config["policy"]["amendments"] = json!("required");
+        config["approvals"] = json!({});
+    });
     let mut sidecar = estate.start();
     sidecar.ends(78).await;
     let said = sidecar.said();

@@ -121,7 +121,7 @@ async fn a_signed_order_takes_back_what_its_signer_saw_and_nothing_later(mut des
     // Signed before the second stop, put on the list after it; and once more, also over a restart.
     done(&desk.order(Action::Suspend, agent()).await);
     for n in 0..2 {
-        insert(&desk, first.clone()).await;
+        assert_eq!(insert(&desk, first.clone()).await["detail"], "order.used");
         assert_eq!(asked(&run, &format!("b{n}")).await, stopped(), "{n}");
         desk.restart().await;
         assert_eq!(asked(&run, &format!("c{n}")).await, stopped(), "{n}");

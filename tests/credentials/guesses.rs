@@ -10,6 +10,10 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use tonic::Status;
 use tonic_types::StatusExt as _;
+use wicketgate::clock::SystemEntropy;
+use wicketgate::crypto::keys::SecretKey;
+use wicketgate::crypto::openssh;
+use wicketgate::crypto::ssh::SshKey;
 
 use crate::agent::{Agent, Receipts, Refused};
 use crate::encodings;
@@ -57,6 +61,15 @@ async fn holding(secrets: &[String], limits: Value, operators: Value) -> Estate 
     let mut config: Value = serde_json::from_str(&config).unwrap();
     config["limits"] = limits;
     config["operators"] = operators;
+    config["trust"]["approver_keys"] = json!(["list.pub"]);
+    config["approvals"] = json!({"signers": "signers"});
+    estate.run(&["keygen", "--out", "list"]);
+    let secret = SecretKey::generate(&SystemEntropy);
+    openssh::store(&secret, &estate.path("olga"), "olga").unwrap();
+    let key = SshKey::Plain(secret.public()).line();
+    let line = format!("olga namespaces=\"wicketgate-order\" {key} roles=operator\n");
+    std::fs::write(estate.path("signers"), line).unwrap();
+    estate.run(&["approval", "sign-approvers", "signers", "--key", "list"]);
     std::fs::write(estate.path("wicketgate.yaml"), config.to_string()).unwrap();
     estate
 }
@@ -217,7 +230,8 @@ async fn the_first_credential_suspends_the_run_and_its_caller_and_alarms_operato
     let gate = estate.serve();
     blocked(&gate).await;
     let url = format!("http://127.0.0.1:{}", gate.operator);
-    let order = ["control", "reinstate", "run", &agent.run, "--reason", "a false alarm"];
+    let order =
+        ["control", "reinstate", "run", &agent.run, "--reason", "a false alarm", "--key", "olga"];
     estate.run(&[&order[..], &["--token-file", "otto.token", "--url", &url]].concat());
     open(&gate).await.unwrap();
     for agent in [&agent, &beside] {

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
 use super::obey::{idle, reporting};
 use crate::approval::Signed;
-use crate::approval::order::Loosening;
+use crate::approval::order::{Loosening, Previous};
 use crate::control::{Action, Row, Target};
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
@@ -19,6 +20,8 @@ use crate::enforce::approve::Refused;
 use crate::ledger::drafts::{Written, clip};
 use crate::ledger::entry::{Draft, Kind};
 
+/// How long after it was signed an order takes back what the gate itself suspended.
+const FORGIVES_WITHIN: Duration = Duration::from_secs(15 * 60);
 /// Rows whose digests are remembered: a signed order speaks after one of these.
 const DIGESTS_MAX: usize = 1024;
 
@@ -37,9 +40,25 @@ pub trait Releaser: Send + Sync + std::fmt::Debug {
 pub(super) struct Release {
     releaser: RwLock<Option<Arc<dyn Releaser>>>,
     digests: Mutex<BTreeMap<u64, Digest>>,
+    /// Statements that were obeyed, by the number of their row: each is good for one.
+    used: Mutex<BTreeMap<Digest, u64>>,
 }
 
 impl Release {
+    /// Remembers that a statement was obeyed as this row; false if it was as another one before.
+    pub fn uses(&self, statement: &str, seq: u64) -> bool {
+        let digest = Digest::of(&[statement.as_bytes()]);
+        *self.used.lock().entry(digest).or_insert(seq) == seq
+    }
+
+    /// Whether a list has this row just so; before its first row it has the row 0.
+    fn has(&self, previous: Previous) -> bool {
+        if previous.seq == 0 {
+            return previous == Previous::NONE;
+        }
+        self.digests.lock().get(&previous.seq) == Some(&previous.digest)
+    }
+
     /// Remembers what a row of the list said.
     pub fn saw(&self, row: &Row) {
         let mut digests = self.digests.lock();
@@ -71,14 +90,15 @@ impl Road {
         let said = order.statement();
         let target = Target::parse(&said.target, &said.name);
         let target = target.ok_or_else(|| refused("order.target", "no such kind of target"))?;
-        let previous = said.previous;
-        let digests = self.control.release.digests.lock();
-        let same = digests.get(&previous.seq) == Some(&previous.digest);
-        if same && previous.seq < row.seq {
-            return Ok((order, target));
+        let release = &self.control.release;
+        if !release.has(said.previous) || said.previous.seq >= row.seq {
+            let message = "the statement speaks after an order that this gate did not read so, or long ago: sign it again";
+            return Err(refused("order.previous", message));
         }
-        let message = "the statement speaks after an order that this gate did not read so, or long ago: sign it again";
-        Err(refused("order.previous", message))
+        if !release.uses(&signed.statement, row.seq) {
+            return Err(refused("order.used", "the statement was obeyed before: sign another one"));
+        }
+        Ok((order, target))
     }
 
     /// Obeys an order to take back a stop, once it is on the books; else puts on the books that it was refused.
@@ -113,6 +133,10 @@ impl Road {
         // Without an entry nothing was done that could be told.
         if self.ledger.owe(entry).await.is_ok() {
             self.control.switches.write().lift(&order, &target);
+            // What the gate itself suspended has no number; one that was signed long ago is not about it.
+            if said.at.plus(FORGIVES_WITHIN) > self.clock.now() {
+                self.forgive(&target);
+            }
             self.reported(row.seq, reporting(data, unknown)).await;
         }
     }

@@ -186,7 +186,6 @@ impl Road {
             }
             Some(Order::Switch { action, target }) => {
                 let (action, target) = (*action, target.clone());
-                self.forgive(action, &target);
                 // Before it ends what it is about.
                 let unknown = self.unknown(&target);
                 let reach = self.stop_what(action, &target, true);

@@ -193,6 +193,8 @@ impl Road {
                 Some((seq, row)) => drop(recorded.later.insert(seq, row)),
                 None => {}
             }
+            let statement = data.get("statement").and_then(Json::as_str);
+            statement.zip(seq).map(|(statement, seq)| self.control.release.uses(statement, seq));
             switches.take_up(&data);
         }
         Ok((switches, recorded))
