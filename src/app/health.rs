@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use super::running::Running;
+use super::running::{DRAINING, Running};
 use crate::domain::json::Json;
 use crate::ledger::drafts::{Written, clip};
 use crate::ledger::entry::{Draft, Kind};
@@ -38,7 +38,9 @@ async fn watch(running: Weak<Running>, mut readiness: tokio::sync::watch::Receiv
     let mut first = true;
     loop {
         let turned = readiness.wait_for(|now| now.ready != before).await;
-        let Ok(entry) = turned.map(|now| written(&now)) else { return };
+        // That it ends is no turn of its health: `writer.stopped` follows.
+        let turned = turned.ok().filter(|now| now.reasons != [DRAINING]);
+        let Some(entry) = turned.map(|now| written(&now)) else { return };
         before = !before;
         // That it became ready is what its start says.
         if std::mem::take(&mut first) {

@@ -38,6 +38,8 @@ use crate::tool::toolbox::Toolbox;
 
 /// Between two looks at the files that describe tools and servers, and at certificates.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
+/// The reason of a gate that ends.
+pub(super) const DRAINING: &str = "draining";
 /// Between two looks at what readiness is made of.
 const TELL: Duration = Duration::from_millis(250);
 
@@ -327,7 +329,7 @@ async fn finish(
     mut writing: JoinHandle<Ending>,
     mut asked: Asked,
 ) -> Ended {
-    let reasons = vec!["draining".into()];
+    let reasons = vec![DRAINING.to_owned()];
     running.readiness.send_replace(Readiness { started: true, reasons, ..Readiness::default() });
     tracing::info!("draining");
     let within = Duration::from_secs(checked.config.limits.drain_seconds);

@@ -55,8 +55,12 @@ impl Body for Guarded {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // One that is known to be empty is never asked for a frame either.
-        if self.cut.load(Ordering::Acquire) { SizeHint::new() } else { self.body.size_hint() }
+        // One that is known to be empty, or of unknown size in a GET, is never asked for a frame either.
+        if self.cut.load(Ordering::Acquire) {
+            SizeHint::with_exact(1)
+        } else {
+            self.body.size_hint()
+        }
     }
 }
 
