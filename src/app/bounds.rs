@@ -1,5 +1,6 @@
 //! Rates, shared pools and turns, from the configuration.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,7 +59,32 @@ pub(super) fn isolation(checked: &Checked, running: &Running) -> Isolation {
         operators: running.bound.get().map(|(_, operators)| *operators),
         addresses: running.bound.get().map(|(agents, _)| agents.clone()).unwrap_or_default(),
         paths: config::closed(config),
+        backends: backends(config),
     }
+}
+
+/// Host and port of what the gate itself connects to, as far as its configuration names it.
+fn backends(config: &config::Config) -> BTreeSet<(String, u16)> {
+    let mut urls: Vec<String> = Vec::new();
+    if let config::Ledger::Postgres(postgres) = &config.ledger {
+        urls.push(postgres.connect.expose().to_owned());
+    }
+    urls.extend(config.enrolment.iter().map(|enrolment| enrolment.hub.clone()));
+    urls.extend(config.fleet.witnesses.iter().map(|witness| witness.url.clone()));
+    urls.extend(config.fleet.timestamp.iter().map(|authority| authority.url.clone()));
+    urls.extend(config.telemetry.otlp.iter().map(|otlp| otlp.endpoint.clone()));
+    urls.iter().filter_map(|url| place(url)).collect()
+}
+
+/// Host and port of a URL; a socket has none.
+fn place(url: &str) -> Option<(String, u16)> {
+    let url = url::Url::parse(url).ok()?;
+    let port = match url.scheme() {
+        "postgres" | "postgresql" => url.port().unwrap_or(5432),
+        _other => url.port_or_known_default()?,
+    };
+    let host = url.host_str().filter(|host| !host.is_empty() && !host.starts_with('%'))?;
+    Some((host.to_owned(), port))
 }
 
 /// A limit of cost counts nothing for a tool that declares no cost: such a manifest is refused.

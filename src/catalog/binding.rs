@@ -90,6 +90,28 @@ impl Kind {
         }
     }
 
+    /// Every place that tools of this binding connect to and that is named: a pattern of hosts names none.
+    #[must_use]
+    pub fn origins(&self) -> Vec<Origin> {
+        match self {
+            Self::Http(http) => vec![http.origin.clone()],
+            Self::Fetch(fetch) => fetch.origins(),
+            Self::Model(model) => model.upstreams.iter().map(|one| one.origin.clone()).collect(),
+            Self::Mcp(mcp) => match &mcp.server.transport {
+                super::server::Transport::Http(remote) => vec![remote.origin.clone()],
+                super::server::Transport::Stdio(_) => Vec::new(),
+            },
+            Self::Sql(sql) => match &sql.target {
+                super::sql::Target::Postgres(pg) => vec![pg.origin.clone()],
+                super::sql::Target::Sqlite(_) => Vec::new(),
+            },
+            Self::Grpc(grpc) => vec![grpc.origin.clone()],
+            Self::FileRead(_) | Self::FileList(_) | Self::FileWrite(_) | Self::Command(_) => {
+                Vec::new()
+            }
+        }
+    }
+
     /// Every secret that tools of this binding are given: what none of them may answer with.
     #[must_use]
     pub fn secrets(&self) -> Vec<Secret> {
@@ -222,6 +244,28 @@ pub struct Fetch {
     pub ca: Option<Vec<u8>>,
     /// Secrets, each with the one origin it is sent to.
     pub credentials: Vec<(Origin, Credential)>,
+}
+
+impl Fetch {
+    /// Everywhere the hosts that are named one by one may be asked at.
+    #[must_use]
+    pub fn origins(&self) -> Vec<Origin> {
+        let named = self.hosts.iter().filter_map(|pattern| match pattern {
+            HostPattern::Exact(host) => Some(host),
+            HostPattern::Below(_) => None,
+        });
+        let at = |host: &super::host::Host| {
+            let mut all = Vec::new();
+            for scheme in &self.schemes {
+                let tls = *scheme == "https";
+                let own = [if tls { 443 } else { 80 }];
+                let ports = if self.ports.is_empty() { &own[..] } else { &self.ports };
+                all.extend(ports.iter().map(|port| Origin { tls, host: host.clone(), port: *port }));
+            }
+            all
+        };
+        named.flat_map(at).collect()
+    }
 }
 
 /// One secret and where it goes.

@@ -4,7 +4,7 @@
 //! caller reports none, every call is denied where `isolation: enforced`. That there is none is a claim; it is
 //! asked for again and again, and a gate that does not hear it denies that caller's calls.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use super::Road;
 use super::answer::Fault;
+use super::backends::{Backend, Found};
 use crate::clock::random16;
 use crate::domain::call::Auth;
 use crate::domain::code::Code;
@@ -47,6 +48,9 @@ pub const PROBES: [&str; 20] = [
     "kernel.keys",
 ];
 
+/// An attempt at something that stands behind the gate.
+pub const BACKEND: &str = "gate.backend";
+
 /// How long a challenge can be answered.
 const NONCE_LASTS: Duration = Duration::from_secs(60);
 const NAME_BYTES_MAX: usize = 64;
@@ -69,13 +73,21 @@ pub struct Isolation {
     pub addresses: Vec<SocketAddr>,
     /// Files and directories that no agent may change.
     pub paths: Vec<PathBuf>,
+    /// Host and port of what the gate itself connects to, beside what its tools do: no agent may get there.
+    pub backends: BTreeSet<(String, u16)>,
 }
 
 impl Default for Isolation {
     fn default() -> Self {
-        let (addresses, paths) = (Vec::new(), Vec::new());
-        let stale_after = Duration::from_secs(900);
-        Self { enforced: false, stale_after, uid: None, operators: None, addresses, paths }
+        Self {
+            enforced: false,
+            stale_after: Duration::from_secs(900),
+            uid: None,
+            operators: None,
+            addresses: Vec::new(),
+            paths: Vec::new(),
+            backends: BTreeSet::new(),
+        }
     }
 }
 
@@ -151,6 +163,8 @@ pub struct Challenge {
     pub addresses: Vec<SocketAddr>,
     /// See [`Isolation::paths`].
     pub paths: Vec<PathBuf>,
+    /// What stands behind the gate and its tools, and whether the gate gets there.
+    pub backends: Vec<Backend>,
 }
 
 /// What a test found.
@@ -207,31 +221,47 @@ struct Seen {
     failed: Option<String>,
 }
 
+/// A challenge that was given.
+#[derive(Debug)]
+struct Given {
+    nonce: String,
+    /// Until when it can be answered.
+    until: Duration,
+    /// What stands behind the gate: each has to be tried.
+    backends: Vec<String>,
+}
+
 #[derive(Debug, Default)]
 struct Known {
-    /// The open challenge of each holder, and until when it can be answered.
-    nonces: BTreeMap<Holder, (String, Duration)>,
+    /// The open challenge of each holder.
+    nonces: BTreeMap<Holder, Given>,
     seen: BTreeMap<Holder, Seen>,
 }
 
 /// What the gate knows of the places where its agents run.
 #[derive(Debug, Default)]
-pub(super) struct Postures(Mutex<Known>);
+pub(super) struct Postures(Mutex<Known>, Found);
 
 impl Road {
     /// Begins a test of this caller's isolation.
     ///
     /// # Errors
     /// `overloaded`: the caller asks too often.
-    pub fn challenge_posture(&self, caller: &Caller) -> Result<Challenge, Fault> {
+    pub async fn challenge_posture(&self, caller: &Caller) -> Result<Challenge, Fault> {
         self.pace(&caller.manifest.name, &caller.auth)?;
         let nonce = hex::encode(random16(&*self.entropy));
+        let Isolation { operators, addresses, paths, mut backends, .. } =
+            self.settings.isolation.clone();
+        backends.extend(self.toolbox.load().reaches().iter().cloned());
+        let backends = self.posture.1.look(self.clock.monotonic(), backends).await;
         let until = self.clock.monotonic().saturating_add(NONCE_LASTS);
         let holder = Holder::of(&caller.manifest.name, &caller.auth);
+        let tried = backends.iter().map(Backend::target).collect();
+        let given = Given { nonce: nonce.clone(), until, backends: tried };
         // One for each holder: asking again takes the place of the one before.
-        self.posture.0.lock().nonces.insert(holder, (nonce.clone(), until));
-        let Isolation { operators, addresses, paths, .. } = self.settings.isolation.clone();
-        Ok(Challenge { nonce, isolation: self.demanded(), operators, addresses, paths })
+        self.posture.0.lock().nonces.insert(holder, given);
+        let isolation = self.demanded();
+        Ok(Challenge { nonce, isolation, operators, addresses, paths, backends })
     }
 
     /// Puts on the books what this caller found. An opening counts at once, that there is none only once it
@@ -245,9 +275,9 @@ impl Road {
         mut report: Report,
     ) -> Result<Observed, Fault> {
         let holder = Holder::of(&caller.manifest.name, &caller.auth);
-        self.spend(&holder, &report.nonce)?;
+        let backends = self.spend(&holder, &report.nonce)?;
         report.probes.extend(self.own_finding(&caller.auth));
-        let missing = missing(&report);
+        let missing = missing(&report, &backends);
         let reasons = against(&report.probes, &missing);
         let failed = (!reasons.is_empty()).then(|| reasons.join("; "));
         let at = self.clock.monotonic();
@@ -267,12 +297,13 @@ impl Road {
         Ok(Observed { reasons, receipt })
     }
 
-    /// Takes the nonce of this holder, whatever it says: a wrong guess ends the challenge too.
-    fn spend(&self, holder: &Holder, nonce: &str) -> Result<(), Fault> {
+    /// Takes the nonce of this holder, whatever it says: a wrong guess ends the challenge too. What stands behind
+    /// the gate had to be tried.
+    fn spend(&self, holder: &Holder, nonce: &str) -> Result<Vec<String>, Fault> {
         let given = self.posture.0.lock().nonces.remove(holder);
         let now = self.clock.monotonic();
         match given {
-            Some((given, until)) if given == nonce && now < until => Ok(()),
+            Some(given) if given.nonce == nonce && now < given.until => Ok(given.backends),
             Some(_) | None => {
                 let message =
                     "the nonce is not the one this caller was given, or it is used or over";
@@ -291,13 +322,13 @@ impl Road {
         Some(Probe { probe, target, outcome, detail: detail.to_owned() })
     }
 
-    fn entry(&self, caller: &Caller, report: &Report, missing: &[&str]) -> Json {
+    fn entry(&self, caller: &Caller, report: &Report, missing: &[String]) -> Json {
         let count = |outcome: Outcome| {
             let found = report.probes.iter().filter(|probe| probe.outcome == outcome).count();
             Json::from(u64::try_from(found).unwrap_or(u64::MAX))
         };
         let probes: Vec<Json> = report.probes.iter().map(Probe::to_json).collect();
-        let missing: Vec<Json> = missing.iter().map(|name| Json::from(*name)).collect();
+        let missing: Vec<Json> = missing.iter().map(|name| Json::from(name.as_str())).collect();
         let passed = against(&report.probes, &[]).is_empty() && missing.is_empty();
         Json::object([
             ("observer", Json::from("agent")),
@@ -393,13 +424,18 @@ impl Known {
 }
 
 /// What had to be tried and was not.
-fn missing(report: &Report) -> Vec<&'static str> {
+fn missing(report: &Report, backends: &[String]) -> Vec<String> {
     let tried = |name: &str| report.probes.iter().any(|probe| probe.probe == name);
-    PROBES.into_iter().filter(|name| !tried(name)).collect()
+    let at = |target: &str| {
+        report.probes.iter().any(|probe| probe.probe == BACKEND && probe.target == target)
+    };
+    let names = PROBES.into_iter().filter(|name| !tried(name)).map(str::to_owned);
+    let backends = backends.iter().filter(|target| !at(target));
+    names.chain(backends.map(|target| format!("{BACKEND} {target}"))).collect()
 }
 
 /// What a report has against the isolation of its caller: doubt is an opening.
-fn against(probes: &[Probe], missing: &[&str]) -> Vec<String> {
+fn against(probes: &[Probe], missing: &[String]) -> Vec<String> {
     let open = probes.iter().filter(|probe| probe.outcome != Outcome::Blocked);
     let open = open.map(|p| format!("{} {} is {}", p.probe, p.target, p.outcome.word()));
     let untried = missing.iter().map(|name| format!("{name} was not tried"));

@@ -9,7 +9,7 @@ use super::problem::Problem;
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
 use crate::enforce::{
-    Challenge, Observed, Opened, Opening, ParentClaim, Probe, Released, Report, ToolView,
+    Backend, Challenge, Observed, Opened, Opening, ParentClaim, Probe, Released, Report, ToolView,
 };
 use crate::ledger::permit::Receipt;
 
@@ -52,7 +52,14 @@ pub(super) fn challenge(challenge: Challenge) -> pb::ChallengePostureResponse {
         operators: challenge.operators.map(|at| at.to_string()).unwrap_or_default(),
         addresses: challenge.addresses.iter().map(ToString::to_string).collect(),
         paths: challenge.paths.iter().map(|path| path.display().to_string()).collect(),
+        backends: challenge.backends.into_iter().map(backend).collect(),
     }
+}
+
+fn backend(backend: Backend) -> pb::PostureBackend {
+    let Backend { name, address, reached } = backend;
+    let address = address.map(|at| at.to_string()).unwrap_or_default();
+    pb::PostureBackend { name, address, reached }
 }
 
 /// What a test of isolation found, if it is of a bearable size.

@@ -36,14 +36,17 @@ fn nonce(world: &World, uid: u32) -> Result<String, Refused> {
 }
 
 /// A report in which everything was tried and blocked.
-fn clean() -> Vec<PostureProbe> {
+fn clean(world: &World) -> Vec<PostureProbe> {
     let probe = |name: &str| PostureProbe {
         probe: name.to_owned(),
         target: "somewhere".to_owned(),
         outcome: "blocked".to_owned(),
         detail: "refused".to_owned(),
     };
-    wicketgate::enforce::posture::PROBES.into_iter().map(probe).collect()
+    let mut all: Vec<_> = wicketgate::enforce::posture::PROBES.into_iter().map(probe).collect();
+    let target = format!("127.0.0.1:{}", world.tool.port);
+    all.push(PostureProbe { target, ..probe("gate.backend") });
+    all
 }
 
 #[test]
@@ -54,20 +57,20 @@ fn a_report_counts_for_the_caller_who_was_asked_and_once() {
         assert!(missing.message.contains("no `wicketgate doctor` yet"), "{missing:?}");
         assert_eq!(nonce(&world, STRANGER).unwrap_err().code, "identity.missing");
         let given = nonce(&world, AGENT).unwrap();
-        let forged = report(&world, STRANGER, given.clone(), clean()).unwrap_err();
+        let forged = report(&world, STRANGER, given.clone(), clean(&world)).unwrap_err();
         assert_eq!(forged.code, "identity.missing");
-        let borrowed = report(&world, TWIN, given.clone(), clean()).unwrap_err();
+        let borrowed = report(&world, TWIN, given.clone(), clean(&world)).unwrap_err();
         assert_eq!((&*borrowed.code, &*borrowed.detail), ("identity.missing", "posture.nonce"));
         let missing = world.call().unwrap_err();
         assert_eq!(missing.detail, "isolation.missing");
         assert!(missing.message.contains("its report has not come"), "{missing:?}");
-        assert_eq!(report(&world, AGENT, given.clone(), clean()), Ok(true));
+        assert_eq!(report(&world, AGENT, given.clone(), clean(&world)), Ok(true));
         world.ready();
         world.call().unwrap();
-        let again = report(&world, AGENT, given, clean()).unwrap_err();
+        let again = report(&world, AGENT, given, clean(&world)).unwrap_err();
         assert_eq!(again.detail, "posture.nonce");
         // The twin has said nothing, and what it says closes the gate for all.
-        let mut open = clean();
+        let mut open = clean(&world);
         open[0].outcome = "open".to_owned();
         let given = nonce(&world, TWIN).unwrap();
         assert_eq!(report(&world, TWIN, given, open), Ok(false));
@@ -82,18 +85,18 @@ fn what_was_not_tried_or_cannot_be_told_counts_as_open_and_nonsense_is_not_read(
         "gate::what_was_not_tried_or_cannot_be_told_counts_as_open_and_nonsense_is_not_read",
         || {
             let world = World::begin(|_| {});
-            let mut part = clean();
+            let mut part = clean(&world);
             part.pop();
             let given = nonce(&world, AGENT).unwrap();
             assert_eq!(report(&world, AGENT, given, part), Ok(false));
             world.not_ready("was not tried");
-            let mut unsure = clean();
+            let mut unsure = clean(&world);
             unsure[0].outcome = "unknown".to_owned();
             let given = nonce(&world, AGENT).unwrap();
             assert_eq!(report(&world, AGENT, given, unsure), Ok(false));
             world.not_ready("is unknown");
             let given = nonce(&world, AGENT).unwrap();
-            let mut nonsense = clean();
+            let mut nonsense = clean(&world);
             nonsense[0].outcome = "fine".to_owned();
             let refused = report(&world, AGENT, given, nonsense).unwrap_err();
             assert_eq!((&*refused.code, &*refused.detail), ("request.malformed", "posture"));
@@ -108,7 +111,7 @@ fn a_report_holds_for_a_bounded_time() {
     world::run("gate::a_report_holds_for_a_bounded_time", || {
         let world = World::begin(|config| config["posture"] = json!({"stale_after_seconds": 2}));
         let given = nonce(&world, AGENT).unwrap();
-        assert_eq!(report(&world, AGENT, given, clean()), Ok(true));
+        assert_eq!(report(&world, AGENT, given, clean(&world)), Ok(true));
         world.not_ready("isolation.stale: agent `test-agent`");
         assert_eq!(world.call().unwrap_err().detail, "isolation.stale");
     });

@@ -63,7 +63,7 @@ fn under_uid_rules_nothing_leaves_and_a_rule_that_is_gone_is_found_and_shuts_the
             let found = world.doctor(AGENT);
             found.open(&networks);
             found.open(&networks6);
-            found.open(&["udp.dns", "udp6.dns", "gate.operators", "gate.address"]);
+            found.open(&["udp.dns", "udp6.dns", "gate.operators", "gate.address", "gate.backend"]);
             assert!(world.canaries.seen().0 > 0);
             world.not_ready("isolation.failed: agent `test-agent` as uid 1500");
             let refused = world.call().unwrap_err();
@@ -172,6 +172,33 @@ fn a_doctor_that_found_no_gate_asks_again_soon_and_its_agent_is_told_what_is_mis
             world.call().unwrap();
             doctor.kill().unwrap();
             doctor.wait().unwrap();
+            world.close();
+        },
+    );
+}
+
+/// The tool is gone, and with it whatever would answer: an agent's silence says nothing of a rule then.
+#[test]
+fn what_stands_behind_the_gate_is_tried_and_silence_counts_only_if_the_gate_gets_there() {
+    world::run(
+        "topologies::what_stands_behind_the_gate_is_tried_and_silence_counts_only_if_the_gate_gets_there",
+        || {
+            let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let mut world = World::begin(|config| {
+                config["tools"][0]["http"]["url"] = serde_json::json!(format!("http://{nobody}/x"));
+            });
+            world.rules();
+            let found = world.doctor(AGENT);
+            // The other tools answer, and the rule keeps the agent from them.
+            assert!(found.kinds("blocked").contains(&"gate.backend"), "{:#}", found.value);
+            assert!(found.kinds("unknown").contains(&"gate.backend"), "{:#}", found.value);
+            world.not_ready("isolation.failed");
+            assert_eq!(world.call().unwrap_err().detail, "isolation.failed");
+            // The gate looks again once what it found is ten seconds old.
+            let _somebody = std::net::TcpListener::bind(nobody).unwrap();
+            world.wait("the rule to be told from silence", || world.doctor(AGENT).code == 0);
+            world.ready();
+            world.call().unwrap();
             world.close();
         },
     );

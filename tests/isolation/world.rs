@@ -136,7 +136,7 @@ impl World {
         self.opened();
     }
 
-    fn wait(&self, what: &str, done: impl Fn() -> bool) {
+    pub fn wait(&self, what: &str, done: impl Fn() -> bool) {
         self.runtime.block_on(crate::until(what, || async { done() }));
     }
 

@@ -13,7 +13,9 @@ use crate::cli::quickstart::agent::endpoint;
 use crate::crypto::private;
 use crate::enforce::posture::Probe;
 use crate::serve::pb::gate_client::GateClient;
-use crate::serve::pb::{ChallengePostureRequest, PostureProbe, ReportPostureRequest};
+use crate::serve::pb::{
+    ChallengePostureRequest, PostureBackend, PostureProbe, ReportPostureRequest,
+};
 
 /// How long a gate in another pod may take for a connection, and for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,6 +31,19 @@ pub struct Surroundings {
     pub addresses: Vec<SocketAddr>,
     /// What the agent must not change.
     pub paths: Vec<PathBuf>,
+    /// What stands behind the gate.
+    pub backends: Vec<Behind>,
+}
+
+/// A place behind the gate.
+#[derive(Clone, Debug)]
+pub struct Behind {
+    /// What the gate calls it.
+    pub target: String,
+    /// Where it is from here; none if the gate does not know.
+    pub address: Option<SocketAddr>,
+    /// Whether the gate gets there.
+    pub reached: bool,
 }
 
 /// How the gate is asked.
@@ -127,6 +142,7 @@ impl Gate {
             operators: operators.map(address).transpose()?,
             addresses: given.addresses.iter().map(address).collect::<Result<_, _>>()?,
             paths: given.paths.iter().map(PathBuf::from).collect(),
+            backends: given.backends.into_iter().map(behind).collect(),
         };
         Ok(Self { client, nonce: given.nonce, surroundings })
     }
@@ -134,8 +150,9 @@ impl Gate {
     /// The addresses the gate named as they are from another pod, where it is `at`: its own loopback and "every address"
     /// mean something else here.
     fn seen_from(mut self, at: IpAddr) -> Self {
-        let Surroundings { operators, addresses, .. } = &mut self.surroundings;
-        for named in addresses.iter_mut().chain(operators) {
+        let Surroundings { operators, addresses, backends, .. } = &mut self.surroundings;
+        let behind = backends.iter_mut().filter_map(|one| one.address.as_mut());
+        for named in addresses.iter_mut().chain(operators).chain(behind) {
             if named.ip().is_loopback() || named.ip().is_unspecified() {
                 named.set_ip(at);
             }
@@ -165,6 +182,13 @@ impl Gate {
         let told = told.into_inner();
         Ok((told.reasons, told.receipt.map(|receipt| receipt.seq).unwrap_or_default()))
     }
+}
+
+fn behind(one: PostureBackend) -> Behind {
+    let PostureBackend { name, address, reached } = one;
+    let known = address.parse().ok();
+    let target = if known.is_some() { address } else { name };
+    Behind { target, address: known, reached }
 }
 
 fn said(status: &Status) -> String {

@@ -9,10 +9,10 @@ use rustix::net::{AddressFamily, SocketType, ipproto};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::JoinSet;
 
-use super::gate::Surroundings;
+use super::gate::{Behind, Surroundings};
 use super::local::{no_gate, probe, shut};
 use super::targets::{DNS, ECHO, SOCKETS, TCP, Target, resolvers};
-use crate::enforce::posture::{Outcome, Probe};
+use crate::enforce::posture::{BACKEND, Outcome, Probe};
 
 /// How long one attempt may take.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -32,6 +32,10 @@ const BLOCKED: [i32; 9] = [
 const QUESTION: [u8; 17] = [0x57, 0x47, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
 /// An ICMP echo request without data, its checksum that of nothing else.
 const PING: [u8; 8] = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
+
+/// Errors by which this machine says itself that it sends nothing there.
+const NO_WAY: [i32; 5] =
+    [libc::EPERM, libc::EACCES, libc::ENETUNREACH, libc::ENETDOWN, libc::EAFNOSUPPORT];
 
 type Found = (Outcome, String);
 
@@ -75,7 +79,7 @@ pub async fn all(around: Option<&Surroundings>, asked: &[Target]) -> Vec<Probe> 
 }
 
 fn gate(around: &Surroundings, tries: &mut JoinSet<Probe>) {
-    let Surroundings { operators, addresses, .. } = around.clone();
+    let Surroundings { operators, addresses, backends, .. } = around.clone();
     tries.spawn(async move {
         match operators {
             Some(at) => found("gate.operators", at, tcp(at).await),
@@ -84,6 +88,33 @@ fn gate(around: &Surroundings, tries: &mut JoinSet<Probe>) {
     });
     for at in addresses.into_iter().chain(operators) {
         tries.spawn(async move { found("gate.address", at, take(at).await) });
+    }
+    for one in backends {
+        tries.spawn(async move { probe(BACKEND, &one.target, behind(&one).await) });
+    }
+}
+
+/// Whether a connection comes about to what stands behind the gate. Where nothing comes back, only the gate can tell
+/// whether something would: it is kept from here if the gate gets there.
+async fn behind(one: &Behind) -> Found {
+    let Some(address) = one.address else {
+        return (Outcome::Unknown, "the gate finds no address for it".to_owned());
+    };
+    let why = match tokio::time::timeout(WITHIN, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => return (Outcome::Open, "connected".to_owned()),
+        Ok(Err(error)) if error.raw_os_error().is_some_and(|code| NO_WAY.contains(&code)) => {
+            return (Outcome::Blocked, error.to_string());
+        }
+        Ok(Err(error)) => match refused(address, &error) {
+            (Outcome::Open, why) => return (Outcome::Open, why),
+            (Outcome::Blocked | Outcome::Unknown, why) => why,
+        },
+        Err(_late) => "no answer".to_owned(),
+    };
+    if one.reached {
+        (Outcome::Blocked, format!("{why}; the gate gets there"))
+    } else {
+        (Outcome::Unknown, format!("{why}; the gate does not get there either"))
     }
 }
 

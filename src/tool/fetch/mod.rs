@@ -264,13 +264,10 @@ impl ToolExecutor for Fetch {
 /// For an operator: whether the hosts that are named one by one are there. Sends nothing.
 pub(super) async fn probe(rule: &binding::Fetch, resolve: &Arc<dyn Resolve>) -> Vec<Point> {
     let skipped = |what: String, why: &str| Point::wrong(what, State::Skipped, why, "");
-    let (mut points, mut origins) = (Vec::new(), Vec::new());
+    let (mut points, mut origins) = (Vec::new(), rule.origins());
     for pattern in &rule.hosts {
-        match pattern {
-            HostPattern::Exact(host) => origins.extend(origins_of(rule, host)),
-            HostPattern::Below(base) => {
-                points.push(skipped(format!("*.{base}"), "a pattern names no host to look at"));
-            }
+        if let HostPattern::Below(base) = pattern {
+            points.push(skipped(format!("*.{base}"), "a pattern names no host to look at"));
         }
     }
     let beyond = origins.split_off(origins.len().min(LOOKS_MAX));
@@ -286,18 +283,6 @@ pub(super) async fn probe(rule: &binding::Fetch, resolve: &Arc<dyn Resolve>) -> 
     let place = |origin: &Origin| format!("{}://{}:{}", origin.scheme(), origin.host, origin.port);
     points.extend(beyond.iter().map(|o| skipped(place(o), "one of too many to look at")));
     points
-}
-
-/// Everywhere this host may be asked at.
-fn origins_of(rule: &binding::Fetch, host: &crate::catalog::host::Host) -> Vec<Origin> {
-    let mut all = Vec::new();
-    for scheme in &rule.schemes {
-        let tls = *scheme == "https";
-        let own = [if tls { 443 } else { 80 }];
-        let ports = if rule.ports.is_empty() { &own[..] } else { &rule.ports };
-        all.extend(ports.iter().map(|port| Origin { tls, host: host.clone(), port: *port }));
-    }
-    all
 }
 
 fn completed<const N: usize>(status: StatusCode, members: [(&'static str, Json); N]) -> Unmasked {

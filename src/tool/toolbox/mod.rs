@@ -109,6 +109,8 @@ impl std::fmt::Debug for Tool {
 #[derive(Debug, Default)]
 pub struct Toolbox {
     tools: BTreeMap<ToolName, Tool>,
+    /// Host and port of everything they connect to.
+    reaches: BTreeSet<(String, u16)>,
     scrub: Scrub,
     workspaces: Arc<Workspaces>,
 }
@@ -141,6 +143,8 @@ impl Toolbox {
         // The patterns are compiled now and not within the first call.
         let _ = firewall::findings(&Json::from("a@b 1"));
         let (mut tools, mut errors) = (Vec::new(), Vec::new());
+        let origins = bindings.iter().flat_map(|binding| binding.kind.origins());
+        let reaches = origins.map(|origin| (origin.host.to_string(), origin.port)).collect();
         for binding in bindings {
             let name = binding.name.clone();
             match tool(binding, upstreams, resolve) {
@@ -151,12 +155,19 @@ impl Toolbox {
         if !errors.is_empty() {
             return Err(errors);
         }
-        Ok(Self { workspaces: Arc::clone(upstreams.workspaces()), ..Self::of(tools, scrub) })
+        let workspaces = Arc::clone(upstreams.workspaces());
+        Ok(Self { workspaces, reaches, ..Self::of(tools, scrub) })
     }
 
     /// Their names.
     pub fn names(&self) -> impl Iterator<Item = &ToolName> {
         self.tools.keys()
+    }
+
+    /// Host and port of everything the tools connect to.
+    #[must_use]
+    pub const fn reaches(&self) -> &BTreeSet<(String, u16)> {
+        &self.reaches
     }
 
     /// A toolbox of these tools. Whatever their executors answer, `scrub`'s secrets are masked.
@@ -166,7 +177,8 @@ impl Toolbox {
             let executor = Scrubbed { inner: tool.executor, scrub: scrub.clone() };
             (tool.facts.name.clone(), Tool { executor: Arc::new(executor), ..tool })
         });
-        Self { tools: guarded.collect(), scrub, workspaces: Arc::default() }
+        let (tools, reaches) = (guarded.collect(), BTreeSet::new());
+        Self { tools, reaches, scrub, workspaces: Arc::default() }
     }
 
     /// Every tool and its own tier.

@@ -1,0 +1,114 @@
+//! What stands behind the gate and must be out of its agents' reach, and whether the gate itself gets there now: only
+//! then does an agent's silence say anything.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+/// Places one report has room for.
+const BACKENDS_MAX: usize = 40;
+/// How long a name, and a connection, may take.
+const WITHIN: Duration = Duration::from_secs(1);
+/// How long what was found holds: no agent makes the gate knock more often.
+const FRESH: Duration = Duration::from_secs(10);
+
+/// A place the gate connects to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Backend {
+    /// Host and port, as they are configured.
+    pub name: String,
+    /// Where that is; none if nobody tells.
+    pub address: Option<SocketAddr>,
+    /// Whether the gate gets there.
+    pub reached: bool,
+}
+
+impl Backend {
+    /// What a report calls it.
+    #[must_use]
+    pub fn target(&self) -> String {
+        self.address.map_or_else(|| self.name.clone(), |address| address.to_string())
+    }
+}
+
+/// What was found last, and when.
+#[derive(Debug, Default)]
+pub(super) struct Found(Mutex<Option<(Duration, BTreeSet<(String, u16)>, Vec<Backend>)>>);
+
+impl Found {
+    /// These places, looked at now or not long ago.
+    pub(super) async fn look(&self, now: Duration, places: BTreeSet<(String, u16)>) -> Vec<Backend> {
+        let known = self.0.lock().clone();
+        if let Some((at, of, found)) = known
+            && of == places
+            && now.saturating_sub(at) < FRESH
+        {
+            return found;
+        }
+        let mut looks = JoinSet::new();
+        for (host, port) in places.iter().take(BACKENDS_MAX).cloned() {
+            looks.spawn(look(host, port));
+        }
+        let mut found = looks.join_all().await;
+        found.sort();
+        *self.0.lock() = Some((now, places, found.clone()));
+        found
+    }
+}
+
+async fn look(host: String, port: u16) -> Backend {
+    let name = format!("{host}:{port}");
+    let plain = host.trim_matches(['[', ']']).to_owned();
+    let named = tokio::net::lookup_host((plain, port));
+    let address = match tokio::time::timeout(WITHIN, named).await {
+        Ok(Ok(mut all)) => all.next(),
+        Ok(Err(_)) | Err(_) => None,
+    };
+    let reached = match address {
+        Some(address) => reaches(address).await,
+        None => false,
+    };
+    Backend { name, address, reached }
+}
+
+/// Whether somebody answers there. Whoever refuses does, unless it is this machine.
+async fn reaches(address: SocketAddr) -> bool {
+    match tokio::time::timeout(WITHIN, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => true,
+        Ok(Err(error)) => {
+            error.kind() == std::io::ErrorKind::ConnectionRefused && !address.ip().is_loopback()
+        }
+        Err(_late) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(host: &str, port: u16) -> BTreeSet<(String, u16)> {
+        [(host.to_owned(), port)].into()
+    }
+
+    #[tokio::test]
+    async fn a_place_is_reached_if_somebody_answers_there_and_is_not_asked_again_at_once() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let found = Found::default();
+        let there = found.look(Duration::ZERO, one("127.0.0.1", address.port())).await;
+        assert_eq!(there[0].target(), address.to_string());
+        assert!(there[0].reached);
+        drop(listener);
+        let still = found.look(Duration::from_secs(9), one("127.0.0.1", address.port())).await;
+        assert!(still[0].reached, "it was asked again within ten seconds");
+        let gone = found.look(Duration::from_secs(11), one("127.0.0.1", address.port())).await;
+        assert!(!gone[0].reached);
+        let nameless = found.look(Duration::ZERO, one("nobody.invalid", 443)).await;
+        assert_eq!(nameless[0].target(), "nobody.invalid:443");
+        assert!(!nameless[0].reached);
+    }
+}
