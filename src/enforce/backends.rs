@@ -6,13 +6,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+
+use crate::tool::net::knock;
 
 /// Places one report has room for.
 const BACKENDS_MAX: usize = 40;
-/// How long a name, and a connection, may take.
-const WITHIN: Duration = Duration::from_secs(1);
 /// How long what was found holds: no agent makes the gate knock more often.
 const FRESH: Duration = Duration::from_secs(10);
 
@@ -41,7 +40,11 @@ pub(super) struct Found(Mutex<Option<(Duration, BTreeSet<(String, u16)>, Vec<Bac
 
 impl Found {
     /// These places, looked at now or not long ago.
-    pub(super) async fn look(&self, now: Duration, places: BTreeSet<(String, u16)>) -> Vec<Backend> {
+    pub(super) async fn look(
+        &self,
+        now: Duration,
+        places: BTreeSet<(String, u16)>,
+    ) -> Vec<Backend> {
         let known = self.0.lock().clone();
         if let Some((at, of, found)) = known
             && of == places
@@ -61,29 +64,8 @@ impl Found {
 }
 
 async fn look(host: String, port: u16) -> Backend {
-    let name = format!("{host}:{port}");
-    let plain = host.trim_matches(['[', ']']).to_owned();
-    let named = tokio::net::lookup_host((plain, port));
-    let address = match tokio::time::timeout(WITHIN, named).await {
-        Ok(Ok(mut all)) => all.next(),
-        Ok(Err(_)) | Err(_) => None,
-    };
-    let reached = match address {
-        Some(address) => reaches(address).await,
-        None => false,
-    };
-    Backend { name, address, reached }
-}
-
-/// Whether somebody answers there. Whoever refuses does, unless it is this machine.
-async fn reaches(address: SocketAddr) -> bool {
-    match tokio::time::timeout(WITHIN, TcpStream::connect(address)).await {
-        Ok(Ok(_)) => true,
-        Ok(Err(error)) => {
-            error.kind() == std::io::ErrorKind::ConnectionRefused && !address.ip().is_loopback()
-        }
-        Err(_late) => false,
-    }
+    let (address, reached) = knock(&host, port).await;
+    Backend { name: format!("{host}:{port}"), address, reached }
 }
 
 #[cfg(test)]

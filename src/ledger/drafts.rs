@@ -16,6 +16,7 @@ use crate::domain::decision::{Course, LayerDigest, Obligation, Reason};
 use crate::domain::digest::{Digest, Salt, call_digest};
 use crate::domain::json::Json;
 use crate::domain::outcome::{Observed, Outcome, Redaction, Usage};
+use crate::domain::prepared::Prepared;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::policy::{Judged, Resumed, effect_digest, input};
@@ -52,6 +53,17 @@ impl Written {
 
     fn add(&mut self, entropy: &dyn Entropy, role: &str, body: &[u8]) {
         self.commit(&random32(entropy), role, body, body.len() <= STORED_MAX);
+    }
+
+    /// A model is sent the arguments as they came, in their order, which canonical JSON has not: those bytes are
+    /// committed to beside it.
+    fn as_sent(&mut self, entropy: &dyn Entropy, prepared: &Prepared, keep: bool) {
+        let call = prepared.call();
+        let model = prepared.tool().is_some_and(|tool| tool.kind == "model");
+        if model && call.sent() != call.canonical() {
+            let keep = keep && call.sent().len() <= STORED_MAX;
+            self.commit(&random32(entropy), "raw", call.sent(), keep);
+        }
     }
 
     fn commit(&mut self, salt: &Salt, role: &str, body: &[u8], keep: bool) -> Digest {
@@ -107,9 +119,8 @@ pub fn decided(
     if let Some(input) = &decision.input {
         written.add(entropy, "policy_input", input);
     }
-    if kind != Kind::CallDenied && resumed.is_none() && goes_in_order(judged) {
-        let keep = keep && call.sent().len() <= STORED_MAX;
-        written.commit(&random32(entropy), "raw", call.sent(), keep);
+    if kind != Kind::CallDenied && resumed.is_none() {
+        written.as_sent(entropy, prepared, keep);
     }
     if let Some(pre_image) = prepared.pre_image().filter(|_| kind == Kind::CallAuthorized) {
         written.add(entropy, "pre_image", pre_image);
@@ -165,14 +176,6 @@ fn signed_for(
         written.add(entropy, "approval", &open.signed.bytes());
     }
     data
-}
-
-/// Whether the tool is sent the arguments in the order in which they came, which canonical JSON has not: they are kept
-/// like the others then.
-fn goes_in_order(judged: &Judged) -> bool {
-    let (prepared, call) = (judged.prepared(), judged.prepared().call());
-    let model = prepared.tool().is_some_and(|tool| tool.kind == "model");
-    model && call.sent() != call.canonical()
 }
 
 /// The approver who wrote a call's arguments, as its entries show it.

@@ -10,6 +10,7 @@ mod dial;
 mod exchange;
 mod guarded;
 pub(crate) mod identity;
+mod knock;
 mod reach;
 mod secure;
 
@@ -30,6 +31,7 @@ pub use connect::{Connector, Refused, Resolve, System};
 pub use dial::Dial;
 pub use exchange::{Pace, SendError, Unread, is_encoded, whole};
 pub use identity::Identity;
+pub use knock::knock;
 pub use reach::Reached;
 pub use secure::Secure;
 
