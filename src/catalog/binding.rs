@@ -260,7 +260,11 @@ impl Fetch {
                 let tls = *scheme == "https";
                 let own = [if tls { 443 } else { 80 }];
                 let ports = if self.ports.is_empty() { &own[..] } else { &self.ports };
-                all.extend(ports.iter().map(|port| Origin { tls, host: host.clone(), port: *port }));
+                all.extend(ports.iter().map(|port| Origin {
+                    tls,
+                    host: host.clone(),
+                    port: *port,
+                }));
             }
             all
         };

@@ -34,19 +34,25 @@ impl Backend {
     }
 }
 
-/// What was found last, and when.
+/// Hosts and ports.
+type Places = BTreeSet<(String, u16)>;
+
+/// What was found last, when, and of which places.
 #[derive(Debug, Default)]
-pub(super) struct Found(Mutex<Option<(Duration, BTreeSet<(String, u16)>, Vec<Backend>)>>);
+pub(super) struct Found(Mutex<Option<Last>>);
+
+#[derive(Clone, Debug)]
+struct Last {
+    at: Duration,
+    of: Places,
+    found: Vec<Backend>,
+}
 
 impl Found {
     /// These places, looked at now or not long ago.
-    pub(super) async fn look(
-        &self,
-        now: Duration,
-        places: BTreeSet<(String, u16)>,
-    ) -> Vec<Backend> {
+    pub(super) async fn look(&self, now: Duration, places: Places) -> Vec<Backend> {
         let known = self.0.lock().clone();
-        if let Some((at, of, found)) = known
+        if let Some(Last { at, of, found }) = known
             && of == places
             && now.saturating_sub(at) < FRESH
         {
@@ -58,7 +64,7 @@ impl Found {
         }
         let mut found = looks.join_all().await;
         found.sort();
-        *self.0.lock() = Some((now, places, found.clone()));
+        *self.0.lock() = Some(Last { at: now, of: places, found: found.clone() });
         found
     }
 }

@@ -360,7 +360,8 @@ impl GateService for Gate {
         request: Request<pb::ChallengePostureRequest>,
     ) -> Result<Response<pb::ChallengePostureResponse>, Status> {
         let caller = self.caller(&request)?;
-        let challenge = self.road()?.challenge_posture(&caller).await.map_err(|f| self.refuse(f))?;
+        let challenge =
+            self.road()?.challenge_posture(&caller).await.map_err(|f| self.refuse(f))?;
         Ok(Response::new(convert::challenge(challenge)))
     }
 
