@@ -297,14 +297,18 @@ impl Road {
     /// Seals the run when its wall time is over.
     pub(super) fn watch_wall(self: &Arc<Self>, run: &Arc<Run>) {
         let Some(expires) = run.expires else { return };
-        let (road, run) = (Arc::clone(self), Arc::clone(run));
+        // WHY: every run has such an end; a road that was let go does not wait for it.
+        let (road, run) = (Arc::downgrade(self), Arc::clone(run));
+        let (stop, clock) = (self.stop.clone(), Arc::clone(&self.clock));
         self.tasks.spawn(async move {
             tokio::select! {
                 biased;
-                () = road.stop.cancelled() => return,
-                () = reached(&*road.clock, expires) => {}
+                () = stop.cancelled() => return,
+                () = reached(&*clock, expires) => {}
             }
-            road.seal_at_last(&run, "wall_seconds").await;
+            if let Some(road) = road.upgrade() {
+                road.seal_at_last(&run, "wall_seconds").await;
+            }
         });
     }
 

@@ -162,6 +162,7 @@ fn furnish(dir: &Path) -> Vec<String> {
     commands(dir, secret);
     // The agents of these tests speak MCP, which claims no model.
     let accepts = "sed -i 's/^spec:$/spec:\\n  binding: {minimum: unclaimed}/' agent.yaml\n\
+                   sed -i 's/calls_per_minute: 60/calls_per_minute: 100000/' agent.yaml\n\
                    wicketgate manifest sign agent.yaml --key keys/manifest.pem";
     commands(dir, accepts);
     let install = block("kubectl apply -f - <<EOF");
@@ -315,7 +316,8 @@ async fn on_a_read_only_root_without_tmp_two_thousand_calls_an_export_a_verify_a
     commands(
         &files,
         "wicketgate keygen --out evidence.pem\n\
-        echo 'evidence: {key: /run/secrets/wicketgate/evidence.pem}' >> wicketgate.yaml",
+        echo 'evidence: {key: /run/secrets/wicketgate/evidence.pem}' >> wicketgate.yaml\n\
+        echo 'limits: {denials_max: null}' >> wicketgate.yaml",
     );
     image(&root, &files, &given);
     let state = pod.join("var/lib/wicketgate");

@@ -129,15 +129,15 @@ fn a_kind_of_a_later_version_is_linked_and_counted_but_not_understood() {
     let mut good = books();
     let at = good.rows.len() - 1;
     let text = String::from_utf8(good.rows[at].body.clone()).unwrap();
-    let body = text.replace(r#""kind":"heartbeat""#, r#""kind":"health.changed""#).into_bytes();
+    let body = text.replace(r#""kind":"heartbeat""#, r#""kind":"weather.changed""#).into_bytes();
     assert!(Json::parse(&body, &Limits::ENTRY).is_ok());
     good.rows[at].leaf = Entry::leaf(&body);
-    good.rows[at].kind = "health.changed".into();
+    good.rows[at].kind = "weather.changed".into();
     good.rows[at].body = body;
     let mut frontier = wicketgate::crypto::merkle::Frontier::default();
     good.rows.iter().for_each(|row| frontier.push(row.leaf));
     good.frontier = frontier;
     let report = read(&good);
     assert!(report.whole(), "{:?}", report.damage);
-    assert_eq!(report.unknown.get("health.changed"), Some(&1));
+    assert_eq!(report.unknown.get("weather.changed"), Some(&1));
 }

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use wicketgate::clock::Clock;
-use wicketgate::domain::outcome::Outcome;
+use wicketgate::domain::outcome::Unmasked;
 use wicketgate::domain::prepared::Prepared;
 use wicketgate::ledger::permit::{Finished, Held, Permit, Recalled, Refusal, Settled};
 use wicketgate::policy::{Bench, Judged, judge};
@@ -16,7 +16,7 @@ pub async fn once(executor: Arc<dyn ToolExecutor>, clock: &dyn Clock, permit: Pe
     run(&executor, clock, permit, &Default::default()).await
 }
 
-pub async fn inside(executor: &dyn ToolExecutor, permit: &Permit) -> Outcome {
+pub async fn inside(executor: &dyn ToolExecutor, permit: &Permit) -> Unmasked {
     executor.execute(permit).await
 }
 

@@ -1,9 +1,9 @@
 //! Running a call that was judged, before the decision is on the books.
-use wicketgate::domain::outcome::Outcome;
+use wicketgate::domain::outcome::Unmasked;
 use wicketgate::policy::Judged;
 use wicketgate::tool::ToolExecutor;
 
-pub async fn run(executor: &dyn ToolExecutor, judged: &Judged) -> Outcome {
+pub async fn run(executor: &dyn ToolExecutor, judged: &Judged) -> Unmasked {
     executor.execute(judged).await
 }
 

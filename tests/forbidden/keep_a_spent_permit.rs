@@ -2,11 +2,11 @@
 use std::sync::Arc;
 
 use wicketgate::clock::Clock;
-use wicketgate::domain::outcome::Outcome;
+use wicketgate::domain::outcome::Unmasked;
 use wicketgate::ledger::permit::Permit;
 use wicketgate::tool::{ToolExecutor, run};
 
-pub async fn again(executor: Arc<dyn ToolExecutor>, clock: &dyn Clock, permit: Permit) -> Outcome {
+pub async fn again(executor: Arc<dyn ToolExecutor>, clock: &dyn Clock, permit: Permit) -> Unmasked {
     let _finished = run(&executor, clock, permit, &Default::default()).await;
     executor.execute(&permit).await
 }

@@ -80,7 +80,7 @@ fn several_runs_go_on_from_one_recording_and_each_for_itself() {
         (of("one", &asked(&digest, 4), &one), of("other", &asked(&digest, 3), &other));
     let orders = [one, other].concat();
     let came = house.worked(&family(&json!(orders)));
-    let refused = "refused call other policy.denied replay.";
+    let refused = "refused call other effect.refused replay.";
     assert!(came.contains(&format!("{refused}arguments")), "{came}");
     assert!(came.contains(&format!("{refused}stopped")), "{came}");
     assert!(!came.contains("refused call one"), "{came}");

@@ -189,7 +189,7 @@ fn of_object<'a>(asked: Asked, fields: &'a [Field], span: &'a Span) -> Vec<Wrong
         Asked::Deny => (&["code", "message"], &[]),
         Asked::Approval => (&["code", "message"], &["approvers", "role"]),
         Asked::Obligation => match named.get("type").map(|kind| ast::literal(kind)) {
-            Some(Some("redact")) => (&["type", "kinds"], &[]),
+            Some(Some("redact")) => (&["type", "kinds"], &["opaque"]),
             Some(Some("cap_bytes")) => (&["type", "bytes"], &[]),
             Some(None) if named.get("type").is_some_and(|kind| scalar(kind).is_none()) => {
                 return Vec::new();
@@ -237,6 +237,11 @@ fn of_member(name: &str, value: &Expr) -> Option<String> {
             None => other().map(|what| format!("is {what} and no text")),
         },
         "message" | "role" | "type" => other().map(|what| format!("is {what} and no text")),
+        "opaque" => match text {
+            Some("allow") => None,
+            Some(_) => Some("is `allow` or absent".to_owned()),
+            None => other().map(|what| format!("is {what} and no text")),
+        },
         "approvers" => whole(1, APPROVERS_MAX),
         "bytes" => whole(0, i64::MAX),
         "kinds" => match value {
