@@ -175,11 +175,13 @@ impl Road {
     pub(super) fn watch_idle(self: &Arc<Self>, run: &Arc<Run>) {
         let settings = &self.settings;
         let idle = if run.thread.is_some() { settings.idle } else { settings.run_idle };
-        let (road, run) = (Arc::clone(self), Arc::clone(run));
+        // WHY: every run is watched; a road that was let go does not wait for them.
+        let (road, run) = (Arc::downgrade(self), Arc::clone(run));
+        let (stop, clock) = (self.stop.clone(), Arc::clone(&self.clock));
         self.tasks.spawn(async move {
             loop {
                 let told = run.idle.notified();
-                let left = match run.rest(idle, road.clock.monotonic()) {
+                let left = match run.rest(idle, clock.monotonic()) {
                     Rest::Over => return,
                     Rest::Closed => break,
                     Rest::Busy => None,
@@ -193,13 +195,15 @@ impl Road {
                 };
                 tokio::select! {
                     biased;
-                    () = road.stop.cancelled() => return,
+                    () = stop.cancelled() => return,
                     // A call ended: its time counts from here.
-                    () = told => run.touch(road.clock.monotonic()),
+                    () = told => run.touch(clock.monotonic()),
                     () = rested => {}
                 }
             }
-            road.seal_at_last(&run, "idle").await;
+            if let Some(road) = road.upgrade() {
+                road.seal_at_last(&run, "idle").await;
+            }
         });
     }
 }
