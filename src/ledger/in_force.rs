@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::entry::{Entry, Kind};
-use super::store::{LedgerReader, StoreError};
+use super::store::{EntryRow, LedgerReader, StoreError};
 use super::{Error, Ledger};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
@@ -78,25 +78,18 @@ impl Ledger {
     /// # Errors
     /// `Unavailable`: nothing is known.
     pub async fn marks(&self, agents: &BTreeSet<&str>) -> Result<Marks, Error> {
-        let unread = |e: StoreError| Error::Unavailable(e.to_string());
         let odd = || Error::Unavailable("entry not understood".into());
         let kinds = [Kind::PolicyActivated.as_str(), Kind::ManifestBound.as_str()];
-        let (store, key) = (&self.shared.store, self.key()?);
         let mut marks = Marks::default();
-        let mut end = store.head(key).await.map_err(unread)?.size;
-        let missing = |marks: &Marks| {
-            marks.bundle.is_none() || agents.iter().any(|a| !marks.manifests.contains_key(*a))
-        };
-        while end > 0 && missing(&marks) {
-            let from = end.saturating_sub(u64::from(PAGE));
-            let rows = store.tail(key, from, PAGE).await.map_err(unread)?;
-            let told = rows.iter().rev().filter(|row| row.seq < end);
-            for row in told.filter(|row| kinds.contains(&row.kind.as_str())) {
+        self.backwards(|rows| {
+            for row in rows.iter().filter(|row| kinds.contains(&row.kind.as_str())) {
                 let entry = Entry::parse(&row.body).map_err(|_| odd())?;
                 marks.take_up(&entry).ok_or_else(odd)?;
             }
-            end = from;
-        }
+            let known = agents.iter().all(|agent| marks.manifests.contains_key(*agent));
+            Ok(marks.bundle.is_none() || !known)
+        })
+        .await?;
         Ok(marks)
     }
 
@@ -106,22 +99,38 @@ impl Ledger {
     /// # Errors
     /// `Unavailable`: nothing is known.
     pub async fn last_activated(&self) -> Result<Option<Activated>, Error> {
+        let odd = || Error::Unavailable("entry not understood".into());
+        let mut last = None;
+        self.backwards(|rows| {
+            let found = rows.iter().find(|row| row.kind == Kind::PolicyActivated.as_str());
+            if let Some(row) = found {
+                let entry = Entry::parse(&row.body).ok();
+                last = Some(entry.as_ref().and_then(Activated::of).ok_or_else(odd)?);
+            }
+            Ok(last.is_none())
+        })
+        .await?;
+        Ok(last)
+    }
+
+    /// Reads the chain page by page, the newest rows first, for as long as `more` says so.
+    pub(super) async fn backwards(
+        &self,
+        mut more: impl FnMut(&[EntryRow]) -> Result<bool, Error> + Send,
+    ) -> Result<(), Error> {
         let unread = |e: StoreError| Error::Unavailable(e.to_string());
         let (store, key) = (&self.shared.store, self.key()?);
         let mut end = store.head(key).await.map_err(unread)?.size;
         while end > 0 {
             let from = end.saturating_sub(u64::from(PAGE));
-            let rows = store.tail(key, from, PAGE).await.map_err(unread)?;
-            let found = rows
-                .iter()
-                .rfind(|row| row.seq < end && row.kind == Kind::PolicyActivated.as_str());
-            if let Some(row) = found {
-                let entry = Entry::parse(&row.body).ok().as_ref().and_then(Activated::of);
-                let odd = || Error::Unavailable("entry not understood".into());
-                return entry.map(Some).ok_or_else(odd);
+            let mut rows = store.tail(key, from, PAGE).await.map_err(unread)?;
+            rows.retain(|row| row.seq < end);
+            rows.reverse();
+            if !more(&rows)? {
+                break;
             }
             end = from;
         }
-        Ok(None)
+        Ok(())
     }
 }
