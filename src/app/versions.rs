@@ -10,7 +10,6 @@ use crate::ledger::in_force::{Activated, Marks};
 use crate::ledger::{self, Ledger};
 use crate::policy::activation::{self, InForce};
 use crate::policy::bundle::Bundle;
-use crate::policy::fault::Error;
 
 /// What is known of the chain; nothing before it is open.
 #[derive(Debug, Default)]
@@ -58,21 +57,7 @@ impl Versions {
         let version = version.map_err(|_| "the version in force is none".to_owned())?;
         let active = InForce { name: last.name.clone(), version, digest: last.bundle };
         let Err(error) = activation::follows(bundle, &active) else { return Ok(()) };
-        let code = match &error {
-            Error::Rollback { .. } => "policy.downgrade: ",
-            Error::Equivocation { .. } => "policy.equivocation: ",
-            Error::OtherName { .. } => "policy.name: ",
-            Error::Load(_)
-            | Error::Unsigned
-            | Error::Signature(_)
-            | Error::OtherBytes
-            | Error::Validity { .. }
-            | Error::Observe { .. }
-            | Error::OtherManifest(_)
-            | Error::Engine(_)
-            | Error::SelfTest(_)
-            | Error::Archive(_) => "",
-        };
+        let code = error.succession().map(|code| format!("{code}: ")).unwrap_or_default();
         Err(format!("{code}{error}; {}", error.next()))
     }
 

@@ -114,6 +114,27 @@ pub enum Error {
 }
 
 impl Error {
+    /// `policy.downgrade`, `policy.equivocation` or `policy.name`: why a bundle may not follow the one in force, if
+    /// this is a reason of that kind.
+    #[must_use]
+    pub const fn succession(&self) -> Option<&'static str> {
+        match self {
+            Self::Rollback { .. } => Some("policy.downgrade"),
+            Self::Equivocation { .. } => Some("policy.equivocation"),
+            Self::OtherName { .. } => Some("policy.name"),
+            Self::Load(_)
+            | Self::Unsigned
+            | Self::Signature(_)
+            | Self::OtherBytes
+            | Self::Validity { .. }
+            | Self::Observe { .. }
+            | Self::OtherManifest(_)
+            | Self::Engine(_)
+            | Self::SelfTest(_)
+            | Self::Archive(_) => None,
+        }
+    }
+
     /// What to do about it.
     #[must_use]
     pub const fn next(&self) -> &'static str {

@@ -12,7 +12,6 @@ use crate::enforce::BasisKind;
 use crate::policy::activation::{self, InForce};
 use crate::policy::bundle::Bundle;
 use crate::policy::carried::Carried;
-use crate::policy::fault::Error;
 use crate::policy::lint::Finding;
 
 /// Why a row is not obeyed.
@@ -146,21 +145,7 @@ impl Constitution {
         let (candidate, found) = candidate.or_else(|why| refuse("amendment.bundle", why))?;
         let bundle = candidate.bundle;
         if let Err(error) = activation::follows(&bundle, now) {
-            let code = match &error {
-                Error::Rollback { .. } => "policy.downgrade",
-                Error::Equivocation { .. } => "policy.equivocation",
-                Error::OtherName { .. } => "policy.name",
-                Error::Load(_)
-                | Error::Unsigned
-                | Error::Signature(_)
-                | Error::OtherBytes
-                | Error::Validity { .. }
-                | Error::Observe { .. }
-                | Error::OtherManifest(_)
-                | Error::Engine(_)
-                | Error::SelfTest(_)
-                | Error::Archive(_) => "amendment.bundle",
-            };
+            let code = error.succession().unwrap_or("amendment.bundle");
             return refuse(code, error.to_string());
         }
         Ok((bundle, found))
