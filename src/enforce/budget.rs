@@ -8,14 +8,15 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 use super::answer::{Answer, Fault};
+use super::control::applied::idle;
 use super::run::{Run, State};
 use super::undecided::Undecided;
 use super::{Road, Trip};
 use crate::clock::{Clock, Entropy};
+use crate::control::Action;
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, ToolName};
-use crate::domain::json::Json;
 use crate::domain::outcome::{Ended, Observed, Outcome};
 use crate::ledger;
 use crate::ledger::drafts::Written;
@@ -314,7 +315,7 @@ impl Road {
         }
         self.metrics.suspended();
         tracing::warn!(run = %run.id, "suspended: {most} denials within a minute");
-        self.record_suspension(run.id.to_string());
+        self.record_suspension(&run.id.to_string());
     }
 
     /// Only tools that the manifest grants are counted: an agent cannot make up names to fill memory with.
@@ -330,11 +331,11 @@ impl Road {
         if times == most {
             self.metrics.suspended();
             tracing::warn!(run = %run.id, %tool, "the tool is suspended for the run: {most} denials");
-            self.record_suspension(format!("{}/{tool}", run.id));
+            self.record_suspension(&format!("{}/{tool}", run.id));
         }
     }
 
-    pub(super) fn record_suspension(&self, name: String) {
+    pub(super) fn record_suspension(&self, name: &str) {
         let (ledger, written) = (self.ledger.clone(), suspended(name));
         self.tasks.spawn(async move { drop(ledger.owe(written).await) });
     }
@@ -403,17 +404,8 @@ fn told(left: quota::Left) -> input::Left {
 
 /// The run of a suspension is named and not entered: a run's own entries are its calls. Where one tool of
 /// it is suspended, `<run>/<tool>`.
-fn suspended(name: String) -> Written {
-    let data = Json::object([
-        ("seq", Json::from(0_u64)),
-        ("action", Json::from("suspend")),
-        ("target", Json::from("run")),
-        ("name", Json::from(name)),
-        ("stopped", Json::Array(Vec::new())),
-        ("stopped_count", Json::from(0_u64)),
-        ("runs_sealed", Json::from(0_u64)),
-        ("left", Json::from(0_u64)),
-    ]);
+fn suspended(name: &str) -> Written {
+    let data = idle(0, Action::Suspend.as_str(), ("run", name));
     Written::bare(Draft::of(Kind::ControlApplied, data))
 }
 

@@ -167,7 +167,7 @@ impl Road {
         self.callers.suspend(run, self.clock.monotonic().saturating_add(rest));
         if !std::mem::replace(&mut run.state.lock().suspended, true) {
             self.metrics.suspended();
-            self.record_suspension(run.id.to_string());
+            self.record_suspension(&run.id.to_string());
         }
     }
 

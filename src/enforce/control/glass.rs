@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::obey::idle;
+use super::applied::idle;
 use crate::approval::break_glass::{Open, Signed, Statement};
 use crate::control::{Action, Order, Row, Target};
 use crate::domain::id::{CallId, ToolName};
@@ -307,8 +307,8 @@ impl Road {
     fn noted(&self, seq: u64, nonce: &str) -> Json {
         let known = self.control.glass.known.lock();
         let statement = known.get(nonce).and_then(|one| one.statement.as_ref());
-        let about = statement.map_or(Target::All, |s| Target::Agent(s.agent.clone()));
-        idle(seq, "note", &about)
+        let about = statement.map_or(("all", ""), |s| ("agent", s.agent.as_str()));
+        idle(seq, "note", about)
     }
 
     async fn glass_noted(&self, seq: u64, done: Json) {
@@ -339,7 +339,7 @@ impl Road {
         let names: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
         let by = open.subjects();
         tracing::warn!(order = seq, %agent, tools = ?names, %reason, %expires, ?by, "BREAK-GLASS: calls need no approver");
-        let done = idle(seq, "break_glass", &Target::Agent(agent.clone()));
+        let done = idle(seq, "break_glass", ("agent", agent));
         let entry = Written::bare(Draft::of(Kind::ControlApplied, done.clone()));
         if let Err(why) = self.ledger.owe(entry).await {
             return Json::object([("error", Json::from(why.to_string()))]);

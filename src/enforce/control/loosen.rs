@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
-use super::obey::{idle, reporting};
+use super::applied::{idle, with};
+use super::obey::reporting;
 use crate::approval::Signed;
 use crate::approval::order::{Loosening, Previous};
 use crate::control::{Action, Row, Target};
@@ -109,10 +110,8 @@ impl Road {
         };
         let unknown = self.unknown(&target);
         let said = order.statement();
-        let Json::Object(mut data) = idle(row.seq, Action::Reinstate.as_str(), &target) else {
-            return;
-        };
         let by = order.by();
+        let expires = said.expires.map(|at| ("expires", Json::from(at.to_string())));
         let members = [
             ("subject", Json::from(by.subject.as_str())),
             ("auth", Json::from("ssh")),
@@ -123,12 +122,10 @@ impl Road {
             ("after", Json::from(said.previous.seq)),
             ("row", Json::from(row.digest.prefixed())),
         ];
-        data.extend(members.map(|(name, value)| (name.into(), value)));
-        if let Some(expires) = said.expires {
-            data.insert("expires".into(), Json::from(expires.to_string()));
-        }
-        let data = Json::Object(data);
-        tracing::warn!(order = row.seq, subject = %by.subject, kind = target.kind(), name = %target.name(), "an operator takes back a stop");
+        let name = target.name();
+        let idle = idle(row.seq, Action::Reinstate.as_str(), (target.kind(), &name));
+        let data = with(idle, members.into_iter().chain(expires));
+        tracing::warn!(order = row.seq, subject = %by.subject, kind = target.kind(), %name, "an operator takes back a stop");
         let entry = Written::bare(Draft::of(Kind::ControlApplied, data.clone()));
         // Without an entry nothing was done that could be told.
         if self.ledger.owe(entry).await.is_ok() {
@@ -142,7 +139,7 @@ impl Road {
     }
 
     /// An order that loosens and does not hold: somebody who can write the list is no operator.
-    pub(super) async fn refuse_row(self: &Arc<Self>, row: &Row, signed: &Signed, why: &Refused) {
+    async fn refuse_row(self: &Arc<Self>, row: &Row, signed: &Signed, why: &Refused) {
         let Refused { detail, message } = why;
         self.metrics.order_refused();
         tracing::error!(order = row.seq, subject = %row.given.subject, %detail, %message, "REFUSED: an order to take back a stop");

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use super::applied::with;
 use super::switches::About;
 use crate::approval::Signed;
 use crate::control::{Action, Order, Report, Row, Target};
@@ -345,46 +346,23 @@ fn error(why: &str) -> Json {
 
 /// `data` of `control.applied` with whoever gave the order, as its row says: nobody signs what only stops.
 fn named_by(row: Option<&Row>, data: Json) -> Json {
-    let (Json::Object(mut members), Some(row)) = (data.clone(), row) else { return data };
+    let Some(row) = row else { return data };
     let given = &row.given;
+    let expires = given.expires.map(|at| ("expires", Json::from(at.to_string())));
     let new = [
         ("row", Json::from(row.digest.prefixed())),
         ("subject", Json::from(clip(&given.subject, 256))),
         ("auth", Json::from(clip(&given.auth, 64))),
         ("signature", Json::from("unsigned row")),
     ];
-    members.extend(new.map(|(name, value)| (name.into(), value)));
-    if let Some(expires) = given.expires {
-        members.insert("expires".into(), Json::from(expires.to_string()));
-    }
-    Json::Object(members)
-}
-
-/// `data` of `control.applied` for what stops nothing.
-pub(super) fn idle(seq: u64, action: &str, target: &Target) -> Json {
-    Json::object([
-        ("seq", Json::from(seq)),
-        ("action", Json::from(action)),
-        ("target", Json::from(target.kind())),
-        ("name", Json::from(target.name())),
-        ("stopped", Json::Array(Vec::new())),
-        ("stopped_count", Json::from(0_u64)),
-        ("runs_sealed", Json::from(0_u64)),
-        ("left", Json::from(0_u64)),
-    ])
+    with(data, new.into_iter().chain(expires))
 }
 
 /// What is reported of an order that was obeyed: where nothing of the name is here, that too, and what is near.
 pub(super) fn reporting(done: Json, unknown: Option<Vec<String>>) -> Json {
-    match (done, unknown) {
-        (Json::Object(mut members), Some(near)) => {
-            members.insert("known".into(), Json::from(false));
-            let near: Vec<Json> = near.into_iter().map(Json::from).collect();
-            members.insert("near".into(), near.into());
-            Json::Object(members)
-        }
-        (done, Some(_) | None) => done,
-    }
+    let Some(near) = unknown else { return done };
+    let near: Vec<Json> = near.into_iter().map(Json::from).collect();
+    with(done, [("known", Json::from(false)), ("near", near.into())])
 }
 
 #[cfg(test)]

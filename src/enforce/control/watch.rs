@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Control;
+use super::applied::{idle, with};
 use super::glass::is_glass;
-use super::obey::idle;
 use super::switches::Switches;
 use crate::control::answer::ENDED;
 use crate::control::{Action, Order, Orders, Presence, Row, Target};
@@ -225,12 +225,10 @@ impl Road {
         let mut standing = switches.standing(self.clock.now());
         loop {
             let rest = standing.split_off(standing.len().min(STANDING_MAX));
-            let Json::Object(mut data) = idle(last.seq, "note", &Target::All) else {
-                return Ok(());
-            };
-            data.insert("row".into(), Json::from(last.digest.prefixed()));
-            data.insert("standing".into(), standing.into());
-            let entry = Written::bare(Draft::of(Kind::ControlApplied, Json::Object(data)));
+            let row = ("row", Json::from(last.digest.prefixed()));
+            let data =
+                with(idle(last.seq, "note", ("all", "")), [row, ("standing", standing.into())]);
+            let entry = Written::bare(Draft::of(Kind::ControlApplied, data));
             self.ledger.owe(entry).await.map_err(unsure)?;
             if rest.is_empty() {
                 return Ok(());
