@@ -82,6 +82,22 @@ fn since_boot() -> Duration {
     START.get_or_init(std::time::Instant::now).elapsed()
 }
 
+/// A clock for tests: so many milliseconds are over as it is set to, and its wall stands still.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(crate) struct Hand(pub std::sync::atomic::AtomicU64);
+
+#[cfg(test)]
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(0)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.0.load(std::sync::atomic::Ordering::SeqCst))
+    }
+}
+
 /// The operating system's random bytes.
 #[derive(Debug, Default)]
 pub struct SystemEntropy;

@@ -92,20 +92,7 @@ impl Fuse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::time::Timestamp;
-
-    #[derive(Default)]
-    struct Hand(AtomicU64);
-
-    impl Clock for Hand {
-        fn now(&self) -> Timestamp {
-            Timestamp::from_millis(0)
-        }
-
-        fn monotonic(&self) -> Duration {
-            Duration::from_millis(self.0.load(Ordering::SeqCst))
-        }
-    }
+    use crate::clock::Hand;
 
     #[test]
     fn a_permit_ends_with_four_fifths_of_a_lease_that_is_not_renewed_and_with_the_time_of_its_call()

@@ -67,7 +67,6 @@ impl Body for Guarded {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
-    use std::sync::atomic::AtomicU64;
     use std::time::Duration;
 
     use async_trait::async_trait;
@@ -78,22 +77,8 @@ mod tests {
     use super::*;
     use crate::catalog::address::Cidr;
     use crate::catalog::host::Origin;
-    use crate::clock::Clock;
-    use crate::domain::time::Timestamp;
+    use crate::clock::{Clock, Hand};
     use crate::ledger::fuse::Tenure;
-
-    #[derive(Debug, Default)]
-    struct Hand(AtomicU64);
-
-    impl Clock for Hand {
-        fn now(&self) -> Timestamp {
-            Timestamp::from_millis(0)
-        }
-
-        fn monotonic(&self) -> Duration {
-            Duration::from_millis(self.0.load(Ordering::SeqCst))
-        }
-    }
 
     /// Time passes while the name is looked up.
     #[derive(Debug)]
