@@ -82,9 +82,10 @@ impl List {
 }
 
 impl List {
-    fn current(&self) -> Result<Approvers, Refused> {
+    /// The list as it is now; one that cannot be used refuses under this code.
+    fn current(&self, code: &str) -> Result<Approvers, Refused> {
         self.open().map_err(|message| Refused {
-            detail: "approval.signer".into(),
+            detail: code.into(),
             message: format!("the list of approvers cannot be used: {message}"),
         })
     }
@@ -121,17 +122,14 @@ fn spelled(signature: &str) -> Result<String, Refused> {
 
 impl Releaser for List {
     fn loosens(&self, signed: &Signed, now: Timestamp) -> Result<Loosening, Refused> {
-        let list = self.open().map_err(|message| Refused {
-            detail: "order.signer".into(),
-            message: format!("the list of approvers cannot be used: {message}"),
-        })?;
+        let list = self.current("order.signer")?;
         order::check(&list, &self.tenant, signed, now).map_err(refused)
     }
 }
 
 impl Checker for List {
     fn check(&self, hold: &Hold, parties: &Parties, said: &Said<'_>) -> Result<Counts, Refused> {
-        let (list, held) = (self.current()?, self.of(hold, parties));
+        let (list, held) = (self.current("approval.signer")?, self.of(hold, parties));
         let (statement, signature) = (said.statement.as_bytes(), said.signature);
         let checked = approval::check(&held, &list, statement, signature, said.now);
         let (approval, word) = checked.map_err(refused)?;
@@ -146,7 +144,7 @@ impl Checker for List {
         said: &Said<'_>,
         arguments: &[u8],
     ) -> Result<Proposer, Refused> {
-        let (list, mut held) = (self.current()?, self.of(hold, parties));
+        let (list, mut held) = (self.current("approval.signer")?, self.of(hold, parties));
         // Who proposed these arguments may propose others: nothing is approved by that.
         if let Some(by) = &hold.asked_by {
             held.barred.retain(|barred| !by.is(barred));

@@ -16,11 +16,7 @@ pub(super) fn follow(checked: &Arc<Checked>, running: &Arc<Running>, road: &Arc<
     let watching = watch(Arc::clone(checked), Arc::downgrade(running), Arc::clone(road));
     let deaf = running.deaf.clone();
     running.following.spawn(async move {
-        tokio::select! {
-            biased;
-            () = deaf.cancelled() => {}
-            () = watching => {}
-        }
+        let _stopped = deaf.run_until_cancelled(watching).await;
     });
 }
 

@@ -18,11 +18,7 @@ pub(super) fn follow(running: &Arc<Running>) {
     let watching = watch(Arc::downgrade(running), running.readiness.subscribe());
     let stop = running.stop.clone();
     running.following.spawn(async move {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = watching => {}
-        }
+        let _stopped = stop.run_until_cancelled(watching).await;
     });
 }
 
@@ -34,18 +30,17 @@ fn written(now: &Readiness) -> Written {
 }
 
 async fn watch(running: Weak<Running>, mut readiness: tokio::sync::watch::Receiver<Readiness>) {
-    let mut before = false;
-    let mut first = true;
+    // That it became ready the first time is what its start says.
+    if readiness.wait_for(|now| now.ready).await.is_err() {
+        return;
+    }
+    let mut before = true;
     loop {
         let turned = readiness.wait_for(|now| now.ready != before).await;
         // That it ends is no turn of its health: `writer.stopped` follows.
         let turned = turned.ok().filter(|now| now.reasons != [DRAINING]);
         let Some(entry) = turned.map(|now| written(&now)) else { return };
         before = !before;
-        // That it became ready is what its start says.
-        if std::mem::take(&mut first) {
-            continue;
-        }
         let Some(ledger) = running.upgrade().map(|running| running.ledger.clone()) else { return };
         if ledger.owe(entry).await.is_err() {
             return;
