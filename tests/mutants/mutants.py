@@ -37,8 +37,11 @@ MUTANTS = [
      "    let started = clock.monotonic();\n",
      "    let started = clock.monotonic();\n    drop(executor.execute(&permit).now_or_never());\n"),
     ("panic_is_success", "src/tool/mod.rs",
-     "Ok(Err(_panic)) => Outcome::Unknown { cause: \"panic\".into() },",
-     "Ok(Err(_panic)) => Outcome::Completed { result: b\"{}\".to_vec(), status: \"ok\".into() },"),
+     "Ok(Err(_panic)) => Unmasked::Unknown { cause: \"panic\".into() },",
+     "Ok(Err(_panic)) => {\n"
+     "                let result = crate::domain::outcome::Content::Text(b\"{}\".to_vec());\n"
+     "                Unmasked::Completed { result, status: \"ok\".into() }\n"
+     "            }"),
     ("no_deadline", "src/tool/mod.rs",
      "    let timeout = permit.prepared().tool().map_or(Duration::ZERO, |tool| tool.timeout);\n",
      "    let timeout = Duration::from_secs(60);\n"),
@@ -56,9 +59,9 @@ MUTANTS = [
      "        verdict: Verdict::Deny,\n        reasons: vec![error(failure.detail(), &failure.to_string())],\n",
      "        verdict: Verdict::Allow,\n"
      "        reasons: { let _ = (&failure, error); Vec::new() },\n"),
-    ("outcome_dropped", "src/ledger/mod.rs",
+    ("outcome_dropped", "src/ledger/owed.rs",
      "        let done = Done::Finished { finished: Box::new(finished), reply };\n",
-     "        if *self.status.borrow() != Status::Ready {\n            return Err(Error::Unknown);\n        }\n"
+     "        if *self.status.borrow() != super::Status::Ready {\n            return Err(Error::Unknown);\n        }\n"
      "        let done = Done::Finished { finished: Box::new(finished), reply };\n"),
     ("other_result_released", "src/enforce/answer.rs",
      "        Outcome::Completed { result, status } => {\n",
@@ -78,9 +81,9 @@ MUTANTS = [
     ("idempotency_forgotten", "src/enforce/run.rs",
      "            Some(Place::Held | Place::Booked | Place::Doubted) => return Ok(Admitted::Recall),\n",
      "            Some(Place::Held | Place::Booked | Place::Doubted) => {}\n"),
-    ("other_bytes_joined", "src/enforce/recall.rs",
-     "        if !same_tool || !same_args {\n",
-     "        if !same_tool {\n"),
+    ("other_bytes_joined", "src/ledger/recall.rs",
+     "            Some(false) => Likeness::Other,\n",
+     "            Some(false) => Likeness::Same,\n"),
     ("recovery_leaves_calls_open", "src/ledger/closing.rs",
      "                events.extend(closing(run.run, call, *phase, (leased.same_writer, now)));\n",
      "                drop(closing(run.run, call, *phase, (leased.same_writer, now)));\n"),
@@ -118,5 +121,3 @@ MUTANTS = [
      "        if body.len() > BYTES_MAX {\n",
      "        if body.len() > 2 * BYTES_MAX {\n"),
 ]
-
-# What every run of the tests breaks: one of each kind of promise. `run.py all` breaks everything.

@@ -6,6 +6,7 @@ run.py all        all mutants: half an hour on two cores, after the unbroken tre
 run.py DATE       those of another day (2026-11-24)
 run.py NAME...    these mutants
 run.py --list     their names
+run.py --check    only whether each still finds its text in the tree
 
 Each mutant is a file in this directory's list (mutants.py): file, text that occurs exactly once, text
 to put there instead. Works on copies under target/mutants, with target directories of their own: what
@@ -153,6 +154,9 @@ def main() -> int:
         print("\n".join(m[0] for m in MUTANTS))
         return 0
     flaws = check()
+    if names == ["--check"]:
+        print("\n".join(flaws), end="\n" if flaws else "")
+        return 1 if flaws else 0
     if names == ["all"]:
         names = [m[0] for m in MUTANTS]
     elif len(names) < 2 and (day := day_of(names)):
