@@ -17,7 +17,7 @@ struct Encoding {
 }
 
 static ENCODINGS: [Encoding; 3] = [
-    Encoding { value: base64, width: 6, turns: 4, least: 8, is_blob: is_base64 },
+    Encoding { value: base64, width: 6, turns: 4, least: LETTERS_MIN, is_blob: is_base64 },
     Encoding { value: base32, width: 5, turns: 8, least: 10, is_blob: is_base32 },
     Encoding { value: hex, width: 4, turns: 2, least: 12, is_blob: is_hex },
 ];
@@ -39,16 +39,35 @@ pub(super) enum Which {
 }
 
 /// A stretch that was decoded.
-pub(super) struct Decoded {
+pub(super) struct Decoded<'a> {
     /// What it decodes to.
-    pub reading: Reading,
+    pub bytes: &'a [u8],
     /// All of that is text.
     pub is_text: bool,
+    encoding: &'static Encoding,
+    reading: &'a Reading,
+    from: usize,
 }
 
+impl Decoded<'_> {
+    /// The bytes, and where in the source the letters of each stand.
+    pub fn reading(&self) -> Reading {
+        placed(self.encoding, self.reading, self.bytes, self.from)
+    }
+}
+
+/// Whether a letter may be one of an encoding.
+pub(super) fn is_letter(byte: u8) -> bool {
+    // The other two use letters of this one.
+    base64(byte).is_some()
+}
+
+/// Letters of the shortest stretch that is decoded.
+pub(super) const LETTERS_MIN: usize = 8;
+
 /// Shows what each stretch decodes to, in every place it could begin at; `true` if there is one that holds bytes.
-pub(super) fn each(reading: &Reading, which: Which, mut look: impl FnMut(&Decoded)) -> bool {
-    let mut blob = false;
+pub(super) fn each(reading: &Reading, which: Which, mut look: impl FnMut(&Decoded<'_>)) -> bool {
+    let (mut blob, mut room) = (false, Vec::new());
     for encoding in &ENCODINGS {
         if which == Which::Hex && encoding.width != 4 {
             continue;
@@ -59,7 +78,7 @@ pub(super) fn each(reading: &Reading, which: Which, mut look: impl FnMut(&Decode
             let length = rest.iter().take_while(|b| (encoding.value)(**b).is_some()).count();
             let letters = rest.get(..length).unwrap_or_default();
             if length >= encoding.least {
-                blob |= stretch(encoding, reading, (at, letters), &mut look);
+                blob |= stretch(encoding, reading, (at, letters), &mut room, &mut look);
             }
             at = at.saturating_add(length.max(1));
         }
@@ -68,32 +87,39 @@ pub(super) fn each(reading: &Reading, which: Which, mut look: impl FnMut(&Decode
 }
 
 fn stretch(
-    encoding: &Encoding,
+    encoding: &'static Encoding,
     reading: &Reading,
     (at, letters): (usize, &[u8]),
-    look: &mut impl FnMut(&Decoded),
+    room: &mut Vec<u8>,
+    look: &mut impl FnMut(&Decoded<'_>),
 ) -> bool {
     if letters.len() > LONG && (encoding.is_blob)(letters) {
         let front = letters.get(..LONG).unwrap_or_default();
         let mut places = (0..encoding.turns).filter_map(|skip| front.get(skip..));
-        if !places.any(|front| is_text(&unpacked(encoding, front))) {
+        let mut reads = |front: &[u8]| {
+            unpack(encoding, front, room);
+            is_text(room)
+        };
+        if !places.any(&mut reads) {
             return true;
         }
     }
     let mut some_text = false;
     for skip in 0..encoding.turns {
         let rest = letters.get(skip..).unwrap_or_default();
-        let bytes = unpacked(encoding, rest);
-        let is_text = is_text(&bytes);
+        unpack(encoding, rest, room);
+        let is_text = is_text(room);
         some_text |= is_text;
         let from = at.saturating_add(skip);
-        look(&Decoded { reading: placed(encoding, reading, &bytes, from), is_text });
+        look(&Decoded { bytes: room, is_text, encoding, reading, from });
     }
     !some_text && (encoding.is_blob)(letters)
 }
 
-fn unpacked(encoding: &Encoding, letters: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(letters.len());
+/// Into `bytes`, instead of what it holds.
+fn unpack(encoding: &Encoding, letters: &[u8], bytes: &mut Vec<u8>) {
+    bytes.clear();
+    bytes.reserve(letters.len());
     let (mut bits, mut have) = (0_u32, 0_usize);
     for letter in letters {
         let value = u32::from((encoding.value)(*letter).unwrap_or_default());
@@ -105,7 +131,6 @@ fn unpacked(encoding: &Encoding, letters: &[u8]) -> Vec<u8> {
             have = left;
         }
     }
-    bytes
 }
 
 /// These bytes, and the letters that each is made of.

@@ -24,7 +24,12 @@ pub(super) struct Seen {
 
 /// Looks through a text.
 pub(super) fn text(source: &str) -> Seen {
-    let mut look = Look { seen: Seen::default(), left: budget(source.len()), over: false };
+    through(source, true)
+}
+
+fn through(source: &str, sifts: bool) -> Seen {
+    let left = budget(source.len());
+    let mut look = Look { seen: Seen::default(), left, over: false, sifts };
     // Nothing shorter holds anything, however it is written.
     if source.len() >= 6 {
         let plain = Reading::of(source);
@@ -49,12 +54,42 @@ struct Look {
     left: usize,
     /// There was more than there is time for.
     over: bool,
+    /// Whether what is decoded is dropped if nothing can come of it.
+    sifts: bool,
+}
+
+/// Whether nothing is found in what was decoded, whatever is left out of it, turned about or undone in it.
+fn is_inert(decoded: &Decoded<'_>, layers: usize) -> bool {
+    let bytes = decoded.bytes;
+    if rules::possible(bytes) {
+        return false;
+    }
+    if !decoded.is_text {
+        return longest_plain(bytes) < AMONG_MIN;
+    }
+    // What undoes these may put any character in their place.
+    let escapes = bytes.iter().any(|b| b"%\\&=".contains(b));
+    let letters = || bytes.iter().filter(|b| encoded::is_letter(**b)).count();
+    !escapes && (layers == 0 || letters() < encoded::LETTERS_MIN)
+}
+
+fn is_plain(byte: u8) -> bool {
+    (b' '..0x7f).contains(&byte) || b"\t\n\r".contains(&byte)
+}
+
+fn longest_plain(bytes: &[u8]) -> usize {
+    let (mut longest, mut length) = (0_usize, 0_usize);
+    for byte in bytes {
+        length = if is_plain(*byte) { length.saturating_add(1) } else { 0 };
+        longest = longest.max(length);
+    }
+    longest
 }
 
 impl Look {
     /// Whether there is still time for so much.
-    fn afford(&mut self, reading: &Reading) -> bool {
-        match self.left.checked_sub(reading.text.len()) {
+    fn afford(&mut self, bytes: usize) -> bool {
+        match self.left.checked_sub(bytes) {
             Some(left) => self.left = left,
             None => (self.over, self.seen.unscanned) = (true, true),
         }
@@ -82,11 +117,11 @@ impl Look {
 
     /// What this text says, forwards and backwards, and what is encoded in it.
     fn read(&mut self, reading: &Reading, layers: usize) {
-        if !self.afford(reading) {
+        if !self.afford(reading.text.len()) {
             return;
         }
         self.scan(reading, Mode::Written);
-        if rules::possible(&reading.text) {
+        if rules::possible(reading.text.as_bytes()) {
             self.scan(&reading.reversed(), Mode::Backwards);
             self.scan(&reading.turned(), Mode::Turned);
             self.scan(&reading.numbers(), Mode::Written);
@@ -119,24 +154,99 @@ impl Look {
         encoded::each(reading, which, |decoded| self.decoded(decoded, layers))
     }
 
-    fn decoded(&mut self, Decoded { reading, is_text }: &Decoded, layers: usize) {
-        if !self.afford(reading) {
+    fn decoded(&mut self, decoded: &Decoded<'_>, layers: usize) {
+        // Most of what is decoded is a word of no encoding, and comes to nothing.
+        if !self.afford(decoded.bytes.len()) || (self.sifts && is_inert(decoded, layers)) {
             return;
         }
-        if *is_text {
+        let reading = &decoded.reading();
+        if decoded.is_text {
             self.open(reading, layers);
             return;
         }
         self.scan(reading, Mode::Bytes);
-        let plain = |b: &u8| (b' '..0x7f).contains(b) || b"\t\n\r".contains(b);
         let bytes = reading.text.as_bytes();
         let mut at = 0_usize;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            let length = rest.iter().take_while(|b| plain(b)).count();
+            let length = rest.iter().take_while(|b| is_plain(**b)).count();
             if length >= AMONG_MIN {
                 self.open(&reading.part(at..at.saturating_add(length)), layers);
             }
             at = at.saturating_add(length.max(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn base64(bytes: &[u8], alphabet: &[u8; 64]) -> String {
+        let mut out = String::new();
+        for chunk in bytes.chunks(3) {
+            let mut word = [0_u8; 4];
+            word[1..=chunk.len()].copy_from_slice(chunk);
+            let bits = u32::from_be_bytes(word);
+            for place in 0..=chunk.len() {
+                let value = (bits >> (18 - 6 * place)) & 63;
+                out.push(char::from(alphabet[value as usize]));
+            }
+        }
+        out
+    }
+
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+    /// One way to write a text so that somebody else can read it again.
+    fn written(text: &str, how: u8) -> String {
+        match how {
+            0 => base64(text.as_bytes(), ALPHABET),
+            1 => hex::encode(text),
+            2 => text.bytes().map(|b| format!("%{b:02x}")).collect(),
+            3 => text.chars().rev().collect(),
+            4 => text.bytes().map(|b| format!("&#{b};")).collect(),
+            5 => text.bytes().map(|b| format!("={b:02X}")).collect(),
+            6 => text.chars().flat_map(|c| [c, '\0']).collect(),
+            7 => text.bytes().map(|b| format!("{b} ")).collect(),
+            8 => text.chars().flat_map(|c| [c, ' ']).collect(),
+            9 => text.bytes().map(|b| format!("\\x{b:02x}")).collect(),
+            _plain => text.to_owned(),
+        }
+    }
+
+    fn same(text: &str) -> Result<(), TestCaseError> {
+        let (fast, slow) = (through(text, true), through(text, false));
+        prop_assert_eq!(&fast.spans, &slow.spans, "{}", text);
+        prop_assert_eq!(fast.unscanned, slow.unscanned, "{}", text);
+        Ok(())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn what_is_dropped_unread_would_have_shown_nothing(
+            before in "[ -~]{0,12}",
+            item in prop::sample::select(vec![
+                "ann@example.com", "4111 1111 1111 1111", "DE89370400440532013000", "219-09-9999",
+                "a@b.de", "nobody", "0123456789", "line\nbreak", "%61%40b.de", "a=40b.de",
+            ]),
+            hows in prop::collection::vec(0_u8..11, 0..4),
+            after in "[ -~]{0,12}",
+        ) {
+            let text = hows.iter().fold(format!("{before}{item}{after}"), |text, how| written(&text, *how));
+            same(&text)?;
+            same(&format!("{before} {text}{after}"))?;
+        }
+
+        #[test]
+        fn nor_in_any_other_text(text in "[ -~\\n]{0,200}", letters in "[A-Za-z0-9+/]{0,200}", bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+            same(&text)?;
+            same(&letters)?;
+            same(&base64(&bytes, ALPHABET))?;
+            same(&hex::encode(&bytes))?;
         }
     }
 }

@@ -61,17 +61,21 @@ static RULES: LazyLock<[Rule; 5]> = LazyLock::new(|| {
     ]
 });
 
+/// Digits without which nothing but an address is looked for.
+const DIGITS_MIN: usize = 9;
+
 /// Whether any rule could find something in here.
-pub(super) fn possible(text: &str) -> bool {
+pub(super) fn possible(text: &[u8]) -> bool {
     // Nothing shorter is any of them.
     text.len() >= 6
-        && (text.contains('@') || text.bytes().filter(u8::is_ascii_digit).nth(8).is_some())
+        && (text.contains(&b'@')
+            || text.iter().filter(|b| b.is_ascii_digit()).count() >= DIGITS_MIN)
 }
 
 /// Every hit of every rule in a reading.
 pub(super) fn scan(text: &str, mode: Mode) -> Vec<Hit> {
     let mut hits = Vec::new();
-    if !possible(text) {
+    if !possible(text.as_bytes()) {
         return hits;
     }
     let alphanumeric = |at: Option<usize>| {
