@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use super::checked::{Checked, Live};
+use super::lists::Known;
 use crate::approval::approvers::Purpose;
 use crate::approval::order::{self, Loosening};
 use crate::approval::proposal::{self, Proposer};
@@ -12,7 +13,7 @@ use crate::approval::{self, Approvers, Signed};
 use crate::crypto::keys::PublicKey;
 use crate::crypto::sshsig::SshSig;
 use crate::domain::time::Timestamp;
-use crate::enforce::{Checker, Counts, Parties, Refused, Releaser, Road, Said};
+use crate::enforce::{Checker, Counts, Parties, Readying, Refused, Releaser, Road, Said};
 use crate::evidence::artifacts::{Artifacts, SignedList};
 use crate::ledger::hold::Hold;
 
@@ -25,6 +26,7 @@ pub(super) struct List {
     owners: bool,
     tenant: String,
     artifacts: Artifacts,
+    known: Known,
     road: Weak<Road>,
 }
 
@@ -49,6 +51,7 @@ pub(super) fn signed(checked: &Checked, live: &Live, road: &Arc<Road>) -> Option
         owners: config.approvals.owner_may_approve,
         tenant: super::fleet::tenant(config),
         artifacts: checked.artifacts.clone(),
+        known: Known::of(Purpose::Approval, checked, road),
         road: Arc::downgrade(road),
     })
 }
@@ -69,10 +72,30 @@ pub(super) fn read(
 }
 
 impl List {
+    fn read(&self) -> Result<(Approvers, SignedList), String> {
+        read(Purpose::Approval, &self.file, (&self.trusted, self.threshold))
+    }
+
+    /// Has the list as it is now on the chain, if it may be there. One that cannot be read counts for nobody: that is
+    /// said by whoever goes by it.
+    pub(super) async fn bind(&self) -> Result<(), Refused> {
+        match self.read() {
+            Ok((list, _)) => self.known.bind(&list).await,
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The list as it is now and on the chain, as [`Self::open`] gives it.
+    pub(super) fn counting(&self) -> Result<Approvers, String> {
+        let list = self.open()?;
+        self.known.counts(&list)?;
+        Ok(list)
+    }
+
     /// The list as it is now, without the keys that were revoked; it is kept for evidence.
     pub(super) fn open(&self) -> Result<Approvers, String> {
-        let (list, (text, envelope)) =
-            read(Purpose::Approval, &self.file, (&self.trusted, self.threshold))?;
+        let (list, (text, envelope)) = self.read()?;
+        self.known.check(&list)?;
         self.artifacts.put_approvers(list.digest(), &text, &envelope).map_err(|e| e.to_string())?;
         let road = self.road.upgrade().ok_or("the gate has stopped")?;
         let keys = list.signers().iter().map(|signer| signer.key.fingerprint());
@@ -84,7 +107,7 @@ impl List {
 impl List {
     /// The list as it is now; one that cannot be used refuses under this code.
     fn current(&self, code: &str) -> Result<Approvers, Refused> {
-        self.open().map_err(|message| Refused {
+        self.counting().map_err(|message| Refused {
             detail: code.into(),
             message: format!("the list of approvers cannot be used: {message}"),
         })
@@ -121,6 +144,10 @@ fn spelled(signature: &str) -> Result<String, Refused> {
 }
 
 impl Releaser for List {
+    fn ready(&self) -> Readying<'_> {
+        Box::pin(self.bind())
+    }
+
     fn loosens(&self, signed: &Signed, now: Timestamp) -> Result<Loosening, Refused> {
         let list = self.current("order.signer")?;
         order::check(&list, &self.tenant, signed, now).map_err(refused)
@@ -128,6 +155,10 @@ impl Releaser for List {
 }
 
 impl Checker for List {
+    fn ready(&self) -> Readying<'_> {
+        Box::pin(self.bind())
+    }
+
     fn check(&self, hold: &Hold, parties: &Parties, said: &Said<'_>) -> Result<Counts, Refused> {
         let (list, held) = (self.current("approval.signer")?, self.of(hold, parties));
         let (statement, signature) = (said.statement.as_bytes(), said.signature);

@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-use super::{approvers, checked, fleet, operators};
+use super::checked::{self, Checked};
+use super::lists::Known;
+use super::{approvers, fleet, operators};
 use crate::approval::Approvers;
 use crate::approval::approvers::Purpose;
 use crate::approval::break_glass::{self, Open, Signed, Terms};
@@ -12,7 +14,7 @@ use crate::config::Config;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::sshsig::SshSig;
 use crate::domain::time::Timestamp;
-use crate::enforce::{Breaker, Refused, Road};
+use crate::enforce::{Breaker, Readying, Refused, Road};
 use crate::evidence::artifacts::{Artifacts, SignedList};
 use crate::operator::break_glass::Glass;
 use crate::telemetry::metrics::Metrics;
@@ -33,6 +35,7 @@ struct Gate {
     list: List,
     terms: Terms,
     artifacts: Artifacts,
+    known: Known,
     road: Weak<Road>,
 }
 
@@ -65,17 +68,17 @@ pub(super) fn wrong(config: &Config) -> Vec<String> {
 
 /// The configured list of a gate. `None`: no statement opens anything here.
 pub(super) fn breaker(
-    config: &Config,
-    artifacts: &Artifacts,
+    checked: &Checked,
     road: &Arc<Road>,
 ) -> Result<Option<Arc<dyn Breaker>>, Vec<String>> {
-    let Some((list, terms)) = configured(config)? else { return Ok(None) };
+    let Some((list, terms)) = configured(&checked.config)? else { return Ok(None) };
     if let Err(why) = list.open() {
         // Somebody may mend it before it is needed.
         tracing::warn!(%why, "nobody can break glass");
     }
-    let (artifacts, road) = (artifacts.clone(), Arc::downgrade(road));
-    Ok(Some(Arc::new(Gate { list, terms, artifacts, road })))
+    let known = Known::of(Purpose::BreakGlass, checked, road);
+    let (artifacts, road) = (checked.artifacts.clone(), Arc::downgrade(road));
+    Ok(Some(Arc::new(Gate { list, terms, artifacts, known, road })))
 }
 
 /// What an office needs to take statements. `None`: it takes none.
@@ -116,12 +119,23 @@ impl List {
 }
 
 impl Breaker for Gate {
+    fn ready(&self) -> Readying<'_> {
+        Box::pin(async {
+            match self.list.open() {
+                Ok((list, _)) => self.known.bind(&list).await,
+                // Said by whoever goes by it.
+                Err(_) => Ok(()),
+            }
+        })
+    }
+
     fn check(&self, signed: &Signed, now: Timestamp) -> Result<Open, Refused> {
         let unusable = |message: String| Refused {
             detail: "break_glass.signer".into(),
             message: format!("the list of break-glass signers cannot be used: {message}"),
         };
         let (list, (text, envelope)) = self.list.open().map_err(unusable)?;
+        self.known.counts(&list).map_err(unusable)?;
         let kept = self.artifacts.put_approvers(list.digest(), &text, &envelope);
         kept.map_err(|e| unusable(e.to_string()))?;
         let road = self.road.upgrade().ok_or_else(|| unusable("the gate has stopped".into()))?;

@@ -52,7 +52,7 @@ pub(super) struct Checked {
     pub bundle: ArcSwapOption<Bundle>,
     pub artifacts: Artifacts,
     /// The newest of everything that was in force on the chain.
-    pub versions: Versions,
+    pub versions: Arc<Versions>,
     pub enrolment: Arc<dyn Certifier>,
     pub metrics: Arc<Metrics>,
     /// What is replayed, if anything is.
@@ -182,7 +182,7 @@ pub(super) fn check(config: Config, play: Option<Play>) -> Result<(Checked, Tool
         entropy,
         tokens,
         artifacts,
-        versions: Versions::default(),
+        versions: Arc::default(),
         metrics,
         stage,
         forked,

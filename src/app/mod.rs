@@ -36,6 +36,7 @@ mod health;
 mod hub;
 pub mod lint;
 mod listen;
+mod lists;
 pub mod named;
 pub mod never;
 mod operators;

@@ -101,9 +101,18 @@ fn approving(config: &Config, problems: &mut Vec<String>) -> usize {
     }
 }
 
-/// Manifests that are older than those the ledger has had in force.
+/// Manifests and lists that are older than those the ledger has had in force.
 fn follows(live: &Live, in_force: &[(String, Marks)], named: &mut Named) {
+    let list = live.config.approvals.signers.as_ref().and_then(|file| {
+        let trusted = (live.approver_keys.as_slice(), live.config.trust.approver_threshold);
+        approvers::read(Purpose::Approval, file, trusted).ok()
+    });
     for (log, marks) in in_force {
+        if let Some((list, _)) = &list
+            && let Err(why) = Versions::of(marks.clone()).check_list(Purpose::Approval, list)
+        {
+            named.problems.push(format!("approvals.signers: {why} (`{log}`)"));
+        }
         if let Err(why) = Versions::of(marks.clone()).check(&live.callers) {
             named.problems.push(format!("{why} in `{log}`; raise `metadata.version` and sign it"));
         }

@@ -277,6 +277,12 @@ async fn put(
     }
     checked.versions.keep(&live.callers);
     take_over(checked, running, road, live);
+    if let Some(list) = approvers::signed(checked, &checked.live(), road)
+        && let Err(why) = list.bind().await
+    {
+        // It is tried again before anybody's word counts by it.
+        tracing::warn!(why = %why.message, "the list of approvers is not on the books yet");
+    }
     Ok(recorded)
 }
 

@@ -21,7 +21,7 @@ use super::listen::listen;
 use super::reload::Watched;
 use super::tools::Tools;
 use super::{
-    Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, health, policy,
+    Ask, Ended, Error, PAUSE, approvers, books, bounds, break_glass, canary, health, lists, policy,
 };
 use crate::config::Amendments;
 use crate::enforce::{self, Road};
@@ -234,10 +234,11 @@ async fn open_gate(
         }
     }
     checked.versions.keep(&live.callers);
+    let breaker = break_glass::breaker(&checked, &road).map_err(Error::Config)?;
+    lists::bind(&checked, &running, &road, breaker.as_deref()).await?;
     control::read(&running, &checked, &road).await;
     approvers::trust(&checked, &road);
-    let breaker = break_glass::breaker(&checked.config, &checked.artifacts, &road);
-    if let Some(breaker) = breaker.map_err(Error::Config)? {
+    if let Some(breaker) = breaker {
         road.trust_breakers(breaker);
     }
     if checked.config.policy.amendments == Amendments::Required
@@ -276,7 +277,8 @@ async fn newest(
     running: &Running,
     callers: &crate::identity::callers::Callers,
 ) -> Result<(), Error> {
-    while let Err(error) = checked.versions.read(&running.ledger, callers).await {
+    let lists = lists::configured(&checked.config);
+    while let Err(error) = checked.versions.read(&running.ledger, callers, &lists).await {
         if !running.passes(&error) {
             return Err(Error::System(error.to_string()));
         }

@@ -1,10 +1,13 @@
-//! The newest version of each manifest and bundle that was in force: older ones are refused, and so is the same
+//! The newest version of each manifest, bundle and list of people that was in force: older ones are refused, and so is the same
 //! version with other bytes. They are read from the chain when it is opened: no file beside it says what may follow.
 
 use std::collections::BTreeSet;
 
 use parking_lot::Mutex;
 
+use crate::approval::Approvers;
+use crate::approval::approvers::Purpose;
+use crate::domain::digest::Digest;
 use crate::identity::callers::Callers;
 use crate::ledger::in_force::{Activated, Marks};
 use crate::ledger::{self, Ledger};
@@ -22,10 +25,15 @@ impl Versions {
     }
 
     /// Reads what the chain says of the agents that are configured.
-    pub async fn read(&self, ledger: &Ledger, callers: &Callers) -> Result<(), ledger::Error> {
+    pub async fn read(
+        &self,
+        ledger: &Ledger,
+        callers: &Callers,
+        lists: &BTreeSet<&str>,
+    ) -> Result<(), ledger::Error> {
         let agents: BTreeSet<&str> =
             callers.manifests().iter().map(|manifest| manifest.name.as_str()).collect();
-        let marks = ledger.marks(&agents).await?;
+        let marks = ledger.marks(&agents, lists).await?;
         *self.0.lock() = marks;
         Ok(())
     }
@@ -47,6 +55,37 @@ impl Versions {
             let newest = (manifest.version.clone(), manifest.digest);
             marks.manifests.insert(manifest.name.clone(), newest);
         }
+    }
+
+    /// Refuses a list of people with a lower version than the newest of its purpose, or the same version and other
+    /// bytes.
+    pub fn check_list(&self, purpose: Purpose, list: &Approvers) -> Result<(), String> {
+        let marks = self.0.lock();
+        let Some((newest, digest)) = marks.lists.get(purpose.list()) else { return Ok(()) };
+        let version = list.edition().version;
+        if version > *newest || (version == *newest && digest == list.digest()) {
+            return Ok(());
+        }
+        let next = newest.saturating_add(1);
+        Err(format!(
+            "approvers.version: version {version} of the list may not follow version {newest}, which was in force \
+             here: put `# wicketgate: version={next}` before its first key and sign it again"
+        ))
+    }
+
+    /// Whether just this list is the newest of its purpose, and on the chain.
+    pub fn has_list(&self, purpose: Purpose, list: &Approvers) -> bool {
+        let marks = self.0.lock();
+        let is = |(version, digest): &(u64, Digest)| {
+            *version == list.edition().version && digest == list.digest()
+        };
+        marks.lists.get(purpose.list()).is_some_and(is)
+    }
+
+    /// Remembers a list that is on the chain now.
+    pub fn keep_list(&self, purpose: Purpose, list: &Approvers) {
+        let newest = (list.edition().version, *list.digest());
+        self.0.lock().lists.insert(purpose.list().to_owned(), newest);
     }
 
     /// Refuses a bundle that may not follow the one that was last in force on this chain.

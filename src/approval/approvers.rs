@@ -5,6 +5,9 @@
 //! with `wicketgate-order` and the role `operator` takes back what operators stopped.
 //! The roles stand where OpenSSH has a comment. `valid-after` and `valid-before` are in UTC (`20270101Z`). What
 //! OpenSSH also allows and what would make a line mean more than one subject and one key is refused.
+//!
+//! Before the first key a comment may say which list this is: `# wicketgate: version=2 expires=20270101Z`. A list
+//! that follows another one has a higher version; one that says nothing has version 0 and no end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +57,7 @@ impl Purpose {
         }
     }
 
-    /// Whose list it is, for a message.
+    /// The name of its list, in entries and messages.
     #[must_use]
     pub const fn list(self) -> &'static str {
         match self {
@@ -84,6 +87,10 @@ impl Purpose {
     }
 }
 
+/// What a comment begins with that says which list it is.
+const EDITION: &str = "wicketgate:";
+/// What entries can hold as a number.
+const VERSION_MAX: u64 = 9_007_199_254_740_991;
 /// Bytes of a list.
 const BYTES_MAX: usize = 256 * 1024;
 /// Keys in a list.
@@ -137,10 +144,54 @@ pub enum Error {
     Unsigned(#[from] dsse::Error),
 }
 
+/// Which list of its kind it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Edition {
+    /// Counted by whoever signs it; a list with a lower one never follows.
+    pub version: u64,
+    /// From then on nobody on it counts; `None`: it has no end.
+    pub expires: Option<Timestamp>,
+}
+
+impl Edition {
+    /// The comment that says it, without `#`; `None` for any other comment.
+    fn parse(comment: &str) -> Option<Result<Self, String>> {
+        let words = comment.trim().strip_prefix(EDITION)?;
+        let (mut version, mut expires) = (None, None);
+        for word in words.split_ascii_whitespace() {
+            let taken = match word.split_once('=') {
+                Some(("version", number)) => {
+                    let plain = number.bytes().all(|b| b.is_ascii_digit()) && !number.is_empty();
+                    let number = number.parse().ok().filter(|n| plain && *n <= VERSION_MAX);
+                    let Some(number) = number else {
+                        return Some(Err(format!(
+                            "`{word}`: a version is a number up to {VERSION_MAX}"
+                        )));
+                    };
+                    version.replace(number).is_some()
+                }
+                Some(("expires", at)) => match time(at) {
+                    Ok(at) => expires.replace(at).is_some(),
+                    Err(why) => return Some(Err(why)),
+                },
+                Some(_) | None => {
+                    return Some(Err(format!("`{word}` is neither `version=…` nor `expires=…`")));
+                }
+            };
+            if taken {
+                return Some(Err(format!("`{word}` is there twice")));
+            }
+        }
+        let version = version.ok_or_else(|| "no `version=…` after `# wicketgate:`".to_owned());
+        Some(version.map(|version| Self { version, expires }))
+    }
+}
+
 /// The list, and keys of it that were revoked since.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Approvers {
     digest: Digest,
+    edition: Edition,
     signers: Vec<Signer>,
     revoked: BTreeSet<String>,
 }
@@ -216,10 +267,17 @@ impl Approvers {
         if !text.iter().all(|b| matches!(b, b'\n' | b'\t' | b' '..=b'~')) {
             return Err(whole("a character that is neither printable ASCII nor a line feed"));
         }
-        let mut signers: Vec<Signer> = Vec::new();
+        let (mut signers, mut edition) = (Vec::<Signer>::new(), None);
         for (at, line) in lines.lines().enumerate() {
             let wrong = |why: String| Error::Line { line: at.saturating_add(1), why };
             let line = line.trim();
+            if let Some(said) = line.strip_prefix('#').and_then(Edition::parse) {
+                let said = said.map_err(wrong)?;
+                if edition.replace(said).is_some() || !signers.is_empty() {
+                    let why = "it is said once which list this is, before the first key";
+                    return Err(wrong(why.into()));
+                }
+            }
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
@@ -233,7 +291,8 @@ impl Approvers {
             return Err(whole("too many keys"));
         }
         alike(&signers)?;
-        Ok(Self { digest: Digest::of(&[text]), signers, revoked: BTreeSet::new() })
+        let (digest, edition) = (Digest::of(&[text]), edition.unwrap_or_default());
+        Ok(Self { digest, edition, signers, revoked: BTreeSet::new() })
     }
 
     /// The same list without these keys, named by fingerprint (`SHA256:…`).
@@ -247,6 +306,12 @@ impl Approvers {
     #[must_use]
     pub const fn digest(&self) -> &Digest {
         &self.digest
+    }
+
+    /// Which list of its kind it is.
+    #[must_use]
+    pub const fn edition(&self) -> Edition {
+        self.edition
     }
 
     /// Every key, in the order of the list.

@@ -3,6 +3,7 @@
 //! Their word goes on the books first; then the call is prepared and judged again with everybody who
 //! approved it so far, on the one road. What was signed names everything that must still be so then.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,9 +64,17 @@ pub struct Refused {
     pub message: String,
 }
 
+/// What a port goes by gets on the books; an error if it cannot.
+pub type Readying<'a> = Pin<Box<dyn Future<Output = Result<(), Refused>> + Send + 'a>>;
+
 /// The port to whoever knows the approvers: decides whether this word about this hold counts, and whose
 /// it is. Total and without effect.
 pub trait Checker: Send + Sync + std::fmt::Debug {
+    /// Has on the books what it goes by.
+    fn ready(&self) -> Readying<'_> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Checks statement, signature and signer.
     ///
     /// # Errors
@@ -166,6 +175,7 @@ impl Road {
             return Err(Heard::NotHeld);
         }
         let checker = self.checker().map_err(Heard::Refused)?;
+        checker.ready().await.map_err(|why| Heard::Unavailable(why.message))?;
         let counts = checker.check(&hold, &parties(run), said).map_err(Heard::Refused)?;
         let Counts { approval, word, signers, signature } = counts;
         let again = hold.granted.iter().any(|granted| granted.subject == approval.subject);

@@ -22,6 +22,7 @@ use super::rejected::Rejected;
 use super::run::{Place, Run, Sealed};
 use super::runs::Runs;
 use super::{Engine, Parts, Road, Settings};
+use crate::approval::Approvers;
 use crate::clock::{Clock, random32};
 use crate::domain::code::Code;
 use crate::domain::id::CallId;
@@ -200,6 +201,26 @@ impl Road {
             ("binding", Json::from(manifest.binding.minimum.as_str())),
         ]);
         Written::bare(Draft::of(Kind::ManifestBound, data))
+    }
+
+    /// Records that this list of people is the one of its purpose whose words count.
+    ///
+    /// # Errors
+    /// The ledger's.
+    pub async fn bind_signers(
+        &self,
+        list: &str,
+        signers: &Approvers,
+    ) -> Result<Receipt, ledger::Error> {
+        let edition = signers.edition();
+        let expires = edition.expires.map(|at| ("expires", Json::from(at.to_string())));
+        let members = [
+            ("list", Json::from(list)),
+            ("version", Json::from(edition.version)),
+            ("digest", Json::from(signers.digest().prefixed())),
+        ];
+        let data = Json::object(members.into_iter().chain(expires));
+        self.ledger.record(Written::bare(Draft::of(Kind::SignersBound, data))).await
     }
 
     /// Ends the run: waits for its calls, seals the runs below it, cancels held calls, writes `run.sealed`.

@@ -18,7 +18,7 @@ use tracing::{Instrument as _, Span};
 pub use agents::Change;
 pub use amend::{Amender, Basis, BasisKind};
 pub use answer::{Answer, Fault, Released};
-pub use approve::{Checker, Counts, Heard, Parties, Refused, Said};
+pub use approve::{Checker, Counts, Heard, Parties, Readying, Refused, Said};
 pub use backends::Backend;
 pub use budget::Bounds;
 pub use canary::{CANARY_TOOL, Canary};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::answer::{Answer, Fault};
-use super::approve::{Heard, Said, parties};
+use super::approve::{Heard, Refused, Said, parties};
 use super::run::Run;
 use super::{CallRequest, Entered, Ready, Road};
 use crate::domain::canonical;
@@ -105,8 +105,13 @@ impl Road {
         let read = read.map_err(|e| Fault::new(Code::RequestMalformed, e.to_string()))?;
         let said = Said { statement, signature, now: self.clock.now() };
         let own = canonical::bytes(&read);
+        let checker = self.checker();
+        if let Ok(checker) = &checker {
+            let unwritten = |why: Refused| Fault::new(Code::LedgerUnavailable, why.message);
+            checker.ready().await.map_err(unwritten)?;
+        }
         let proposed =
-            self.checker().and_then(|checker| checker.propose(&hold, &parties(run), &said, &own));
+            checker.and_then(|checker| checker.propose(&hold, &parties(run), &said, &own));
         let by = proposed
             .map_err(|why| Fault::new(Code::OperatorForbidden, why.message).detail(why.detail))?;
         let id = self.fresh(run, call).ok_or_else(missing)?;

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Error;
+use super::approvals::{glass_list, list_of};
 use super::projection::decides;
 use super::query::Filter;
 use super::scope::{CONTEXT, Span, Strand, runs_of};
+use crate::approval::approvers::Purpose;
 use crate::crypto::keys::PublicKey;
 use crate::domain::digest::Digest;
 use crate::domain::id::{RunId, Seq};
@@ -248,12 +250,19 @@ fn relevant(lines: &[Line], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
     let mut anchored: Option<Seq> = None;
     let mut activated: BTreeMap<Option<Digest>, Seq> = BTreeMap::new();
     let mut bound: BTreeMap<Option<Digest>, Seq> = BTreeMap::new();
+    let mut lists: BTreeMap<Option<&str>, Vec<Seq>> = BTreeMap::new();
     for line in lines.iter().filter(|line| line.entry.seq <= last) {
         let seq = line.entry.seq;
         let digest = |name| line.text(name).and_then(Digest::parse);
         if seq >= first && asked.contains(&seq) {
             kept.extend(in_force.take());
             kept.extend(anchored.take());
+        }
+        if asked.contains(&seq) {
+            // All of them, so that none is seen to come back. There are few: one for each change of a list.
+            let approving = list_of(line).and(lists.get(&Some(Purpose::Approval.list())));
+            let breaking = glass_list(line).and(lists.get(&Some(Purpose::BreakGlass.list())));
+            kept.extend(approving.into_iter().chain(breaking).flatten());
         }
         if line.is(Kind::PolicyActivated) {
             in_force = (seq < first).then_some(seq);
@@ -263,6 +272,8 @@ fn relevant(lines: &[Line], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
             anchored = Some(seq);
         } else if line.is(Kind::ManifestBound) {
             bound.insert(digest("digest"), seq);
+        } else if line.is(Kind::SignersBound) {
+            lists.entry(line.text("list")).or_default().push(seq);
         } else if asked.contains(&seq) && decides(line) {
             kept.extend(activated.get(&line.entry.draft.policy));
         } else if asked.contains(&seq) && line.is(Kind::RunOpened) {

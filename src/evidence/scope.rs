@@ -47,11 +47,12 @@ impl Scope {
 }
 
 /// Entries that introduce others and belong to no run.
-pub const CONTEXT: [Kind; 8] = [
+pub const CONTEXT: [Kind; 9] = [
     Kind::ChainGenesis,
     Kind::WriterStarted,
     Kind::PolicyActivated,
     Kind::ManifestBound,
+    Kind::SignersBound,
     Kind::AnchorObserved,
     Kind::AmendmentProposed,
     Kind::AmendmentApproved,

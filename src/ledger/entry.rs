@@ -40,6 +40,7 @@ kinds! {
     PolicyActivated = "policy.activated";
     ManifestBound = "manifest.bound";
     ManifestRefused = "manifest.refused";
+    SignersBound = "signers.bound";
     ConfigChanged = "config.changed";
     RequestRejected = "request.rejected";
     HealthChanged = "health.changed";

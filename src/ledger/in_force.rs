@@ -12,6 +12,9 @@ use crate::domain::json::Json;
 /// Entries that are read at once.
 const PAGE: u32 = 1000;
 
+/// What says which version of something was in force.
+const MARKED: [Kind; 3] = [Kind::PolicyActivated, Kind::ManifestBound, Kind::SignersBound];
+
 /// The last `policy.activated` of a chain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Activated {
@@ -38,6 +41,8 @@ pub struct Marks {
     pub bundle: Option<Activated>,
     /// The version and the digest of the manifest of each agent.
     pub manifests: BTreeMap<String, (semver::Version, Digest)>,
+    /// The version and the digest of each list of people.
+    pub lists: BTreeMap<String, (u64, Digest)>,
 }
 
 impl Marks {
@@ -51,6 +56,10 @@ impl Marks {
             let (agent, version) = (text("agent")?, semver::Version::parse(text("version")?).ok()?);
             let digest = text("digest").and_then(Digest::parse)?;
             self.manifests.entry(agent.to_owned()).or_insert((version, digest));
+        } else if kind == Kind::SignersBound {
+            let version = entry.draft.data.get("version").and_then(Json::as_u64)?;
+            let digest = text("digest").and_then(Digest::parse)?;
+            self.lists.entry(text("list")?.to_owned()).or_insert((version, digest));
         }
         Some(())
     }
@@ -60,7 +69,7 @@ impl Marks {
     /// # Errors
     /// It cannot be read, or not be understood.
     pub async fn read(reader: &dyn LedgerReader, chain: &ChainId) -> Result<Self, StoreError> {
-        let kinds = [Kind::PolicyActivated.as_str(), Kind::ManifestBound.as_str()];
+        let kinds = MARKED.map(Kind::as_str);
         let odd = || StoreError::Broken("an entry is not understood".into());
         let mut marks = Self::default();
         for row in reader.entries_of(chain, &kinds).await?.iter().rev() {
@@ -72,14 +81,18 @@ impl Marks {
 }
 
 impl Ledger {
-    /// The high-water marks of this chain for these agents. Reads it backwards until all are found: each start of
+    /// The high-water marks of this chain for these agents and lists. Reads it backwards until all are found: each start of
     /// a gate puts all in force that it has.
     ///
     /// # Errors
     /// `Unavailable`: nothing is known.
-    pub async fn marks(&self, agents: &BTreeSet<&str>) -> Result<Marks, Error> {
+    pub async fn marks(
+        &self,
+        agents: &BTreeSet<&str>,
+        lists: &BTreeSet<&str>,
+    ) -> Result<Marks, Error> {
         let odd = || Error::Unavailable("entry not understood".into());
-        let kinds = [Kind::PolicyActivated.as_str(), Kind::ManifestBound.as_str()];
+        let kinds = MARKED.map(Kind::as_str);
         let mut marks = Marks::default();
         self.backwards(|rows| {
             for row in rows.iter().filter(|row| kinds.contains(&row.kind.as_str())) {
@@ -87,7 +100,8 @@ impl Ledger {
                 marks.take_up(&entry).ok_or_else(odd)?;
             }
             let known = agents.iter().all(|agent| marks.manifests.contains_key(*agent));
-            Ok(marks.bundle.is_none() || !known)
+            let listed = lists.iter().all(|list| marks.lists.contains_key(*list));
+            Ok(marks.bundle.is_none() || !known || !listed)
         })
         .await?;
         Ok(marks)

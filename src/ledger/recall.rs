@@ -192,6 +192,7 @@ fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {
         | Kind::PolicyActivated
         | Kind::ManifestBound
         | Kind::ManifestRefused
+        | Kind::SignersBound
         | Kind::ConfigChanged
         | Kind::RequestRejected
         | Kind::HealthChanged

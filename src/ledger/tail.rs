@@ -222,6 +222,7 @@ impl Tails {
             | Kind::PolicyActivated
             | Kind::ManifestBound
             | Kind::ManifestRefused
+            | Kind::SignersBound
             | Kind::ConfigChanged
             | Kind::RequestRejected
             | Kind::HealthChanged

@@ -74,3 +74,32 @@ fn a_line_that_could_mean_something_else_to_somebody_else_is_refused() {
     let two = format!("{good}\n# another key\n{}", other.replace("bob", "alice"));
     assert_eq!(Approvers::parse(two.as_bytes()).unwrap().signers().len(), 2);
 }
+
+#[test]
+fn a_list_says_once_and_before_its_keys_which_it_is() {
+    let good = line("alice", ALICE, "", "approver");
+    let edition =
+        |first: &str| Approvers::parse(format!("{first}\n{good}").as_bytes()).unwrap().edition();
+    assert_eq!((edition("# people").version, edition("# people").expires), (0, None));
+    let said = edition("#wicketgate: version=7 expires=20270131Z");
+    assert_eq!(said.version, 7);
+    assert_eq!(said.expires.unwrap().to_string(), "2027-01-31T00:00:00.000Z");
+    let table = [
+        ("# wicketgate:", "no `version=…`"),
+        ("# wicketgate: expires=20270131Z", "no `version=…`"),
+        ("# wicketgate: version=", "a version is a number"),
+        ("# wicketgate: version=+1", "a version is a number"),
+        ("# wicketgate: version=9007199254740992", "a version is a number"),
+        ("# wicketgate: version=1 version=2", "twice"),
+        ("# wicketgate: version=1 expires=2027", "no time in UTC"),
+        ("# wicketgate: version=1 until=20270131Z", "neither"),
+        ("# wicketgate: version 1", "neither"),
+        ("# wicketgate: version=1\n# wicketgate: version=1", "once"),
+    ];
+    for (first, wanted) in table {
+        let said = why(&format!("{first}\n{good}"));
+        assert!(said.contains("line") && said.contains(wanted), "{first}: {said}");
+    }
+    let said = why(&format!("{good}# wicketgate: version=1\n"));
+    assert!(said.contains("line 2") && said.contains("before the first key"), "{said}");
+}

@@ -1,5 +1,7 @@
 //! One machine: the sidecar answers its operators itself.
 
+use std::path::PathBuf;
+
 use serde_json::Value;
 use wicketgate::serve::pb::gate_client::GateClient;
 
@@ -123,6 +125,63 @@ async fn who_is_not_on_the_list_or_no_more_counts_for_nothing_whatever_token_the
     assert_eq!(done(&desk.says("ada", "approve", "c").1).1, "approval.signer");
     desk.hold("c", r#"{"hold":true}"#).await;
     assert_eq!(desk.tool.count(), 0);
+    desk.close().await;
+}
+
+/// The list in force, and its signature.
+fn list(desk: &Desk) -> [(PathBuf, Vec<u8>); 2] {
+    ["signers", "signers.sig.json"].map(|name| {
+        let path = desk.people.path(name);
+        let bytes = std::fs::read(&path).unwrap();
+        (path, bytes)
+    })
+}
+
+fn put_back(list: &[(PathBuf, Vec<u8>)]) {
+    list.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_list_gives_nobody_back_who_was_taken_off_it() {
+    let mut desk = Desk::new().await;
+    let older = list(&desk);
+    desk.people.list(&["grace"]);
+    let newer = list(&desk);
+    desk.hold("c", r#"{"hold":2}"#).await;
+    // The newer list was read for somebody's word, whatever became of that.
+    assert_eq!(done(&desk.says("ada", "approve", "c").1).1, "approval.signer");
+    put_back(&older);
+    let refused = |told: &Value| {
+        let told = told.to_string();
+        assert!(told.contains("approvers.version") && told.contains("version=3"), "{told}");
+    };
+    refused(&desk.says("ada", "approve", "c").1);
+    // Nor does it after a restart, with nothing left beside the ledger of what was read.
+    desk.sidecar.stop().await;
+    std::fs::remove_dir_all(desk.estate.path("state/artifacts")).unwrap();
+    desk.sidecar = desk.estate.serve().await;
+    refused(&desk.says("ada", "approve", "c").1);
+    assert!(desk.sidecar.said().contains("nobody can approve"), "{}", desk.sidecar.said());
+    // The same version with other people, or no version, is no newer list.
+    let text = String::from_utf8(older[0].1.clone()).unwrap();
+    for first in ["# wicketgate: version=2", "# wicketgate: version=0", "# the first list"] {
+        desk.people.sign(&text.replacen("# wicketgate: version=1", first, 1));
+        refused(&desk.says("ada", "approve", "c").1);
+    }
+    // One that has ended counts for nobody, and the same one without an end for everybody on it.
+    let with = |words: &str| text.replacen("version=1", words, 1);
+    desk.people.sign(&with("version=3 expires=20200101Z"));
+    let told = desk.says("ada", "approve", "c").1.to_string();
+    assert!(told.contains("has ended"), "{told}");
+    put_back(&newer);
+    assert_eq!(done(&desk.says("grace", "approve", "c").1).0, "held");
+    desk.people.sign(&with("version=3"));
+    assert_eq!(done(&desk.says("ada", "approve", "c").1).0, "authorized");
+    desk.agent.wait("c", 20_000).await.unwrap();
+    put_back(&newer);
+    desk.hold("d", r#"{"hold":true}"#).await;
+    let told = desk.says("grace", "approve", "d").1.to_string();
+    assert!(told.contains("approvers.version"), "{told}");
     desk.close().await;
 }
 

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -19,12 +20,14 @@ pub const RULES: &str = "package wicketgate.agent\nimport rego.v1\nallow if star
 /// Everybody, in a directory of their own.
 pub struct People {
     dir: TempDir,
+    /// Of the list of those who may approve: each has a higher one than the list before.
+    version: AtomicU64,
 }
 
 impl People {
     /// Ada and Grace approve; Otto operates.
     pub fn new() -> People {
-        let people = People { dir: tempfile::tempdir().unwrap() };
+        let people = People { dir: tempfile::tempdir().unwrap(), version: AtomicU64::new(0) };
         for name in ["ada", "grace", "otto", "mallory", "paula", "hugo", "vera"] {
             openssh::store(&SecretKey::generate(&SystemEntropy), &people.path(name), name).unwrap();
             let token = people.path(&format!("{name}.token"));
@@ -61,7 +64,9 @@ impl People {
             let key: Vec<&str> = key.split_whitespace().take(2).collect();
             format!("{name} namespaces=\"{namespace}\" {} roles={role}\n", key.join(" "))
         };
-        let mut text: String = names.iter().map(line).collect();
+        let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut text = format!("# wicketgate: version={version}\n");
+        text.extend(names.iter().map(line));
         // Otto operates, whoever approves.
         let key = std::fs::read_to_string(self.path("otto.pub")).unwrap();
         let key: Vec<&str> = key.split_whitespace().take(2).collect();
@@ -69,6 +74,11 @@ impl People {
             text +=
                 &format!("otto namespaces=\"wicketgate-order\" {} roles=operator\n", key.join(" "));
         }
+        self.sign(&text);
+    }
+
+    /// Writes and signs this list of those who may approve.
+    pub fn sign(&self, text: &str) {
         std::fs::write(self.path("signers"), text).unwrap();
         let sign = ["approval", "sign-approvers", "signers", "--key", "list.pem"];
         crate::sidecar::run(self.dir.path(), &sign);

@@ -36,7 +36,8 @@ OPTIONAL = {"run", "run_seq", "run_prev", "call", "tool", "verdict", "rule", "po
 ROLES = {"args", "result", "policy_input", "approval", "message", "raw", "pre_image", "tools", "principal"}
 KINDS_OF_NO_CALL = {
     "chain.genesis", "writer.started", "writer.stopped", "heartbeat", "clock.step", "key.rotated", "key.revoked",
-    "config.changed", "policy.activated", "posture.observed", "manifest.bound", "manifest.refused", "request.rejected",
+    "config.changed", "policy.activated", "posture.observed", "manifest.bound", "manifest.refused", "signers.bound",
+    "request.rejected",
     "run.opened", "run.sealed", "violation", "payload.erased", "retention.pruned", "anchor.observed",
     "enforcement.tested", "writer.enrolled", "evidence.exported", "health.changed", "ledger.gap", "ledger.recovered", "chain.retired",
 }

@@ -48,6 +48,29 @@ fn a_call_that_two_people_approved_is_proven_with_their_signatures() {
 }
 
 #[test]
+fn a_word_by_a_list_that_was_not_in_force_is_noticed() {
+    noticed("was not in force on this chain", |s| s.lists.clear());
+    noticed("was not in force on this chain", |s| s.lists[0].1.push('#'));
+    noticed("was in force until", |s| s.lists[0].2 = Some(Timestamp::from_millis(1)));
+    let newer = || (2, format!("{}# newer\n", list()), None);
+    noticed("was in force until", |s| {
+        s.lists.push(newer());
+        s.words[0].after_ms = 100_000;
+    });
+    // Whoever heard the word a moment before the list changed wrote it down a moment later.
+    holds(&judged(|s| {
+        s.lists.push(newer());
+        s.words.iter_mut().for_each(|word| word.after_ms = 1);
+    }));
+    // An older list never comes back.
+    noticed("version 1 of a list follows version 2", |s| s.lists.insert(0, newer()));
+    noticed("version 1 of a list follows version 1", |s| {
+        s.lists.insert(0, (1, format!("{}# other\n", list()), None));
+    });
+    holds(&judged(|s| s.lists.insert(0, (0, "# older\n".into(), None))));
+}
+
+#[test]
 fn a_refusal_and_a_hold_that_ran_out_are_proven_too() {
     let report = judged(|s| {
         s.words.truncate(1);

@@ -130,6 +130,19 @@ impl Books {
         self.beat();
     }
 
+    /// From now on this list of people counts for its purpose.
+    pub fn list(&mut self, list: &str, (version, text): (u64, &str), expires: Option<Timestamp>) {
+        let digest = Digest::of(&[text.as_bytes()]).prefixed();
+        let members = [
+            ("list", Json::from(list)),
+            ("version", Json::from(version)),
+            ("digest", Json::from(digest)),
+        ];
+        let expires = expires.map(|at| ("expires", Json::from(at.to_string())));
+        let data = Json::object(members.into_iter().chain(expires));
+        self.add(Draft::of(Kind::SignersBound, data));
+    }
+
     /// Nothing is written for so long.
     pub fn pause(&mut self, ms: i64) {
         let (leaf, ts) = self.last.unwrap();

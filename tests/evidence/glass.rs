@@ -46,6 +46,7 @@ struct Glass {
 
 fn books_of(change: impl FnOnce(&mut Glass)) -> Books {
     let mut books = Books::new(1, key(ENROLMENT));
+    books.list("break-glass signers", (1, &list()), None);
     books.open(run_id(1));
     let draft = books.decided(run_id(1), "c1", Kind::CallAuthorized, Verdict::Allow);
     let now = books.now().millis();

@@ -72,6 +72,8 @@ pub struct Proposed {
 
 /// A held call that two people approve and that runs.
 pub struct Scene {
+    /// The lists of approvers that were in force one after the other: version, text, and end.
+    pub lists: Vec<(u64, String, Option<Timestamp>)>,
     /// Who wrote its arguments, if the agent did not.
     pub proposed: Option<Proposed>,
     pub held: Draft,
@@ -125,6 +127,7 @@ pub fn scene(books: &mut Books) -> Scene {
     unset(&mut released, "expires");
     set(&mut released, "approvals", json(&format!(r#"["{NONCE}","{NONCE}"]"#)));
     Scene {
+        lists: vec![(1, list(), None)],
         proposed: None,
         held,
         statement: statement.clone(),
@@ -210,6 +213,11 @@ pub fn books_of(change: impl FnOnce(&mut Scene)) -> Books {
     let mut books = Books::new(1, key(ENROLMENT));
     let mut scene = scene(&mut books);
     change(&mut scene);
+    for (version, text, expires) in &scene.lists {
+        books.list("approvers", (*version, text), *expires);
+        // One list may be for both: which of them was asked about is told.
+        books.list("break-glass signers", (*version, text), *expires);
+    }
     if let Some(proposed) = scene.proposed.take() {
         propose(&mut books, &mut scene, &proposed);
     }

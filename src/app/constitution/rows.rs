@@ -156,7 +156,9 @@ impl Constitution {
             return refuse("amendment.malformed", "no word about an amendment");
         };
         let open = find(inner, bundle)?;
-        let list = self.publishers().and_then(|list| list.open());
+        let list = self.publishers().or_else(|why| refuse("approval.signer", why))?;
+        list.bind().await.or_else(|why| refuse("ledger.unavailable", why.message))?;
+        let list = list.counting();
         let list = list.or_else(|why| refuse("approval.signer", why))?;
         let given = open.granted.iter().map(|granted| granted.subject.clone()).collect();
         let pending = open.proposal.pending(given);

@@ -12,6 +12,9 @@ use crate::crypto::keys::SecretKey;
 #[command(
     after_help = "Each line of the list is one key, as OpenSSH's allowed_signers has it, with the roles where OpenSSH has a comment:\n  \
     anna@example.com namespaces=\"wicketgate-approval\" ssh-ed25519 AAAA... roles=approver,treasury\n\n\
+    A line before the first key says which list it is. One that follows has a higher version: an older list, or other\n\
+    people under the same version, are refused by every gate that knew this one. `expires` may be left out:\n  \
+    # wicketgate: version=2 expires=20270101Z\n\n\
     Example:\n  wicketgate approval sign-approvers allowed_signers --key keys/approvers.pem"
 )]
 pub(super) struct Sign {

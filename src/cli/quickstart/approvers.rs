@@ -20,7 +20,7 @@ pub const LIST: &str = "approvers/allowed_signers";
 
 /// Makes keys and tokens, and the list that `key` signs.
 pub fn furnish(desk: &Desk, key: &SecretKey) -> Result<(), String> {
-    let mut list = String::new();
+    let mut list = String::from("# wicketgate: version=1\n");
     for (name, subject) in PEOPLE {
         let own = SecretKey::generate(&SystemEntropy);
         let path = desk.path(&format!("people/{name}"));

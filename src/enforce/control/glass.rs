@@ -18,7 +18,7 @@ use crate::domain::id::{CallId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::enforce::Road;
-use crate::enforce::approve::Refused;
+use crate::enforce::approve::{Readying, Refused};
 use crate::enforce::run::Place;
 use crate::ledger::drafts::Written;
 use crate::ledger::entry::{Draft, Kind};
@@ -33,6 +33,11 @@ const TOLD_MAX: usize = 8;
 /// The port to whoever knows the break-glass signers: whether a statement holds at this time. Total and
 /// without effect.
 pub trait Breaker: Send + Sync + std::fmt::Debug {
+    /// Has on the books what it goes by.
+    fn ready(&self) -> Readying<'_> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Checks statement, signatures and signers.
     ///
     /// # Errors
@@ -321,7 +326,12 @@ impl Road {
 
     /// Checks a statement, puts on the books that it opens, and only then lets it.
     async fn open_glass(self: &Arc<Self>, seq: u64, signed: &Signed) -> Json {
-        let open = match self.holds(signed) {
+        let breaker = self.breaker.load_full();
+        let ready = match &*breaker {
+            Some(breaker) => breaker.ready().await,
+            None => Ok(()),
+        };
+        let open = match ready.and_then(|()| self.holds(signed)) {
             Ok(open) => open,
             Err(Refused { detail, message }) => {
                 tracing::warn!(order = seq, %detail, %message, "break-glass does not open here");

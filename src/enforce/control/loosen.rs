@@ -17,7 +17,7 @@ use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::enforce::Road;
-use crate::enforce::approve::Refused;
+use crate::enforce::approve::{Readying, Refused};
 use crate::ledger::drafts::{Written, clip};
 use crate::ledger::entry::{Draft, Kind};
 
@@ -29,6 +29,11 @@ const DIGESTS_MAX: usize = 1024;
 /// The port to whoever knows the operators' keys: whether a signed order holds at this time. Total and without
 /// effect.
 pub trait Releaser: Send + Sync + std::fmt::Debug {
+    /// Has on the books what it goes by.
+    fn ready(&self) -> Readying<'_> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Checks statement, signature and signer.
     ///
     /// # Errors
@@ -80,13 +85,14 @@ impl Road {
         *self.control.release.releaser.write() = releaser;
     }
 
-    fn loosening(&self, row: &Row, signed: &Signed) -> Result<(Loosening, Target), Refused> {
+    async fn loosening(&self, row: &Row, signed: &Signed) -> Result<(Loosening, Target), Refused> {
         let releaser = self.control.release.releaser.read().clone();
         let releaser = releaser.ok_or_else(|| {
             let message = "no list says who the operators are: set `approvals.signers`, and give \
                            operators' keys the role `operator` and the namespace `wicketgate-order`";
             refused("order.none", message)
         })?;
+        releaser.ready().await?;
         let order = releaser.loosens(signed, self.clock.now())?;
         let said = order.statement();
         let target = Target::parse(&said.target, &said.name);
@@ -104,7 +110,7 @@ impl Road {
 
     /// Obeys an order to take back a stop, once it is on the books; else puts on the books that it was refused.
     pub(super) async fn loosen_row(self: &Arc<Self>, row: &Row, signed: &Signed) {
-        let (order, target) = match self.loosening(row, signed) {
+        let (order, target) = match self.loosening(row, signed).await {
             Ok(order) => order,
             Err(why) => return self.refuse_row(row, signed, &why).await,
         };

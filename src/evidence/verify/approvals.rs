@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::case::Case;
 use super::report::{Outcome, Report};
-use super::{glass, proposals};
+use super::{glass, lists, proposals};
 use crate::approval::approvers::Purpose;
 use crate::approval::{Approval, Approvers, Hold, Signed, Word, check as worth};
 use crate::crypto::dsse;
@@ -57,6 +57,9 @@ struct Seen {
 pub fn check(case: &Case<'_>, report: &mut Report) {
     let mut seen = Seen::default();
     if let Err(why) = stray(case) {
+        return report.put("P4", Outcome::Invalid(why));
+    }
+    if let Err(why) = lists::check(case) {
         return report.put("P4", Outcome::Invalid(why));
     }
     for material in case.materials() {

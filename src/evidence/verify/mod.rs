@@ -15,6 +15,7 @@ mod closed;
 mod content;
 mod files;
 mod glass;
+mod lists;
 mod log;
 mod observed;
 mod opened;
