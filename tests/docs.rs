@@ -161,6 +161,7 @@ fn without_chance(output: &str) -> Vec<String> {
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]+", "RUN"),
         (r"[0-9a-f]{64}", "HASH"),
         (r"[0-9a-f]{8}…", "HASH"),
+        (r"/local-[0-9a-f]{16}/", "/local-HASH/"),
         (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
         (r"process \d+|127\.0\.0\.1:\d+|in \d+ ms|in \d+\.\d s|seq \d+|entry \d+|\d+ entries", "N"),
     ];

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::checked::{self, Checked};
 use super::control::List;
 use super::{Error, fleet};
+use crate::clock::Entropy;
 use crate::config;
 use crate::ledger::postgres::Postgres;
 use crate::ledger::spool::{HeadFile, Journal, LeaseFile, Spool};
@@ -33,7 +34,7 @@ struct Chosen {
 pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
     let config = &checked.config;
     let chosen = match &config.ledger {
-        config::Ledger::Sqlite(sqlite) => sqlite_books(sqlite).await?,
+        config::Ledger::Sqlite(sqlite) => sqlite_books(sqlite, &*checked.entropy).await?,
         config::Ledger::Postgres(postgres) => postgres_books(postgres)?,
     };
     let list = List::open(config).await?;
@@ -70,8 +71,11 @@ pub(super) async fn open(checked: &Checked) -> Result<Books, Error> {
     Ok(Books { settings, parts, list })
 }
 
-async fn sqlite_books(sqlite: &config::Sqlite) -> Result<Chosen, Error> {
-    let store = Sqlite::open(&sqlite.path).await.map_err(|e| unopened(&sqlite.path, &e))?;
+async fn sqlite_books(sqlite: &config::Sqlite, entropy: &dyn Entropy) -> Result<Chosen, Error> {
+    let unopened = |e| unopened(&sqlite.path, &e);
+    let store = Sqlite::open(&sqlite.path).await.map_err(unopened)?;
+    let tenant = "default".to_owned();
+    let slots = store.pool(&tenant, entropy).await.map_err(unopened)?;
     let mut mark = sqlite.path.clone().into_os_string();
     mark.push(".head");
     let journal = HeadFile::open(mark.as_ref()).map_err(|e| Error::System(e.to_string()))?;
@@ -80,8 +84,8 @@ async fn sqlite_books(sqlite: &config::Sqlite) -> Result<Chosen, Error> {
         store: Arc::new(store),
         journal: Box::new(journal),
         durability: durability.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
-        tenant: "default".to_owned(),
-        slots: "local".to_owned(),
+        tenant,
+        slots,
         lease: Settings::default().lease_term,
     })
 }

@@ -15,6 +15,7 @@ use crate::catalog::Bound;
 use crate::config::{self, Config};
 use crate::identity::callers::Callers;
 use crate::identity::manifest::Manifest;
+use crate::ledger::fleet::POOL;
 use crate::ledger::in_force::Marks;
 
 /// Check and show the configuration.
@@ -140,9 +141,10 @@ async fn in_force(config: &Config) -> Result<Vec<(String, Marks)>, String> {
     let unknown = |why: String| format!("versions are not compared with those in force: {why}");
     let (place, slots) = match &config.ledger {
         config::Ledger::Sqlite(sqlite) if !sqlite.path.exists() => return Ok(Vec::new()),
-        config::Ledger::Sqlite(sqlite) => (Place::Sqlite(&sqlite.path), "local"),
+        // Its pool has the name the file gave it, and there is no other but the fleet log's.
+        config::Ledger::Sqlite(sqlite) => (Place::Sqlite(&sqlite.path), None),
         config::Ledger::Postgres(postgres) => match &config.hub.reader_url_file {
-            Some(file) => (Place::PostgresUrlFile(file), postgres.slots.as_str()),
+            Some(file) => (Place::PostgresUrlFile(file), Some(postgres.slots.as_str())),
             None => {
                 let why = "the ledger is in Postgres, and `hub.reader_url_file` names no login that reads it";
                 return Err(unknown(why.to_owned()));
@@ -158,7 +160,8 @@ async fn in_force(config: &Config) -> Result<Vec<(String, Marks)>, String> {
         let mut found = Vec::new();
         for row in reader.chains().await.map_err(|e| e.reason().to_owned())? {
             let pool = row.slot.rsplit_once('/').map(|(pool, _)| pool);
-            if row.tenant == tenant && pool == Some(slots) {
+            let ours = pool.is_some_and(|pool| slots.map_or(pool != POOL, |slots| pool == slots));
+            if row.tenant == tenant && ours {
                 let marks = Marks::read(reader.as_ref(), &row.chain).await;
                 found.push((row.origin, marks.map_err(|e| e.reason().to_owned())?));
             }

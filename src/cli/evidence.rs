@@ -154,7 +154,7 @@ fn verdict(word: &str) -> Result<Verdict, String> {
 
 /// `LOG:A..B` or `LOG:A..`.
 fn range(text: &str) -> Result<(String, Span), String> {
-    let bad = || "a range is `LOG:A..B`, for example `wicketgate.dev/default/local/0/0:10..20`";
+    let bad = || "a range is `LOG:A..B`, for example `wicketgate.dev/default/local-5f0c2a9be1d37486/0/0:10..20`";
     let (log, span) = text.rsplit_once(':').ok_or_else(bad)?;
     let (from, to) = span.split_once("..").ok_or_else(bad)?;
     let from: Seq = from.parse().map_err(|_| bad())?;

@@ -68,7 +68,7 @@ struct Rotate {
 /// Say in the fleet log that a key counts no more, or only for the first entries of a log.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  wicketgate key revoke --use enrolment --key old.pub --log wicketgate.dev/default/local/0/0 \\\n    \
+    after_help = "Example:\n  wicketgate key revoke --use enrolment --key old.pub --log wicketgate.dev/default/local-5f0c2a9be1d37486/0/0 \\\n    \
     --good-size 1200 --reason 'laptop stolen' --config wicketgate.yaml\n\n\
     The boundary is a position in the log, never a time. It prints the line for trust files."
 )]

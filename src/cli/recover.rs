@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fleet::{Failure, load};
 use super::say;
 use crate::app::fleet::{self, Keys};
-use crate::clock::{SystemClock, SystemEntropy};
+use crate::clock::{Entropy, SystemClock, SystemEntropy};
 use crate::config::{self, Config};
 use crate::crypto::signer::{self, Signer};
 use crate::ledger::entry::Draft;
@@ -72,11 +72,11 @@ fn failed(error: Error) -> Failure {
 /// Runs it.
 pub(super) async fn recover(command: &Recover) -> Result<u8, Failure> {
     let config = load(&command.config)?;
-    let slot = slot(&config).await?;
+    let (clock, entropy) = (SystemClock::new(), SystemEntropy);
+    let slot = slot(&config, &entropy).await?;
     let sights = fleet::sights(&config).map_err(|e| (CONFIG, e))?;
     let outside = (config.fleet.anchor_file.as_deref(), sights.as_slice());
     let writer = who();
-    let (clock, entropy) = (SystemClock::new(), SystemEntropy);
     let desk = Desk {
         store: &*slot.store,
         journal: &*slot.journal,
@@ -237,7 +237,7 @@ impl FleetDesk {
     }
 }
 
-async fn slot(config: &Config) -> Result<Slot, Failure> {
+async fn slot(config: &Config, entropy: &dyn Entropy) -> Result<Slot, Failure> {
     let enrolment = signer::open(&fleet::enrolment_key(config), &config::environment);
     let enrolment = enrolment.map_err(|e| (CONFIG, e.to_string()))?;
     let lease = LeaseFile::at(config.state.join("lease"));
@@ -248,10 +248,12 @@ async fn slot(config: &Config) -> Result<Slot, Failure> {
         | StoreError::Unknown(_)
         | StoreError::Broken(_)) => system(other),
     };
-    let (tenant, pool) = (fleet::tenant(config), "local".to_owned());
+    let tenant = fleet::tenant(config);
     Ok(match &config.ledger {
         config::Ledger::Sqlite(sqlite) => {
-            let store = Arc::new(Sqlite::open(&sqlite.path).await.map_err(taken)?);
+            let store = Sqlite::open(&sqlite.path).await.map_err(taken)?;
+            let pool = store.pool(&tenant, entropy).await.map_err(taken)?;
+            let store = Arc::new(store);
             let mut memory = sqlite.path.clone().into_os_string();
             memory.push(".head");
             let memory = PathBuf::from(memory);

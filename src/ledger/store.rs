@@ -72,7 +72,8 @@ impl StoreError {
 pub struct LeaseRequest {
     /// Tenant, `default` on one machine.
     pub tenant: String,
-    /// The pool of slots: `local`, or `<namespace>/<service account>`. Slots are `<pool>/<k>`.
+    /// The pool of slots: `local-<random>` in a SQLite file, else as configured: `local`, or
+    /// `<namespace>/<service account>`. Slots are `<pool>/<k>`.
     pub pool: String,
     /// Who takes it, for people: host name and process id.
     pub writer: String,

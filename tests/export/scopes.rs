@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use wicketgate::ledger::postgres::{Login, migrate};
 
 use crate::auditor::{desk, export, manifest, recorded, verify};
-use crate::desk::{SLOT, anchor, fleet, sqlite};
+use crate::desk::{anchor, fleet, sqlite};
 use crate::sidecar::Estate;
 use crate::support::pg::{Pg, TestDb};
 use crate::tool::Tool;
@@ -82,7 +82,7 @@ async fn spans_and_populations_of_a_sqlite_ledger_are_exported_recorded_and_hold
     let tool = Tool::start().await;
     let estate = sqlite(&tool);
     runs(&estate).await;
-    spans_and_populations(&[&estate], &[SLOT]).await;
+    spans_and_populations(&[&estate], &[&estate.origin().await]).await;
 }
 
 /// A database whose writer may read, too.

@@ -8,7 +8,7 @@ use wicketgate::domain::digest::Digest;
 
 use crate::auditor::{desk, export, trusts, verify};
 use crate::authority::{Authority, Made, NONCE, USUAL};
-use crate::desk::{FLEET, SLOT, anchor, calls_through, run, sqlite};
+use crate::desk::{FLEET, anchor, calls_through, run, sqlite};
 use crate::door::{Door, Reply};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
@@ -83,8 +83,9 @@ async fn a_head_that_an_authority_stamped_makes_a_bundle_of_level_4_that_stock_o
     let mut gate = estate.serve().await;
     calls_through(&gate, &["b"]).await;
     gate.stop().await;
+    let slot = estate.origin().await;
     let anew = anchor(&estate).await.ends(0).json();
-    assert_eq!((&anew["recorded"][0]["log"], door.asked()), (&json!(SLOT), 2), "{anew}");
+    assert_eq!((&anew["recorded"][0]["log"], door.asked()), (&json!(slot), 2), "{anew}");
 }
 
 /// The question's imprint.

@@ -15,6 +15,8 @@ use wicketgate::clock::SystemEntropy;
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::crypto::openssh;
 use wicketgate::crypto::ssh::SshKey;
+use wicketgate::ledger::sqlite::SqliteReader;
+use wicketgate::ledger::store::LedgerReader as _;
 
 use crate::agent::{Agent, Receipts};
 use crate::checker::Books;
@@ -205,6 +207,14 @@ impl Estate {
         let text = std::fs::read_to_string(self.path("wicketgate.yaml")).unwrap();
         let config: Value = serde_json::from_str(&text).unwrap();
         config["ledger"]["postgres"]["url"].as_str().unwrap().to_owned()
+    }
+
+    /// The name of the gate's log in its SQLite file, before any loss was accepted.
+    pub async fn origin(&self) -> String {
+        let Books::Sqlite(path) = &self.books else { panic!("it is not on SQLite") };
+        let chains = SqliteReader::open(path).await.unwrap().chains().await.unwrap();
+        let mut origins = chains.into_iter().map(|row| row.origin);
+        origins.find(|origin| origin.ends_with("/0/0")).expect("a gate has written")
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -5,7 +5,7 @@ use wicketgate::ledger::fleet::file::AnchorFile;
 use wicketgate::ledger::sqlite::SqliteReader;
 use wicketgate::ledger::store::LedgerReader as _;
 
-use crate::desk::{FLEET, SLOT, Witness, anchor, run, some_calls, sqlite};
+use crate::desk::{FLEET, Witness, anchor, run, some_calls, sqlite};
 use crate::tool::Tool;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -13,8 +13,9 @@ async fn heads_that_moved_are_recorded_once_and_a_second_round_writes_nothing() 
     let tool = Tool::start().await;
     let estate = sqlite(&tool);
     some_calls(&estate, &["a"]).await;
+    let slot = estate.origin().await;
     let first = anchor(&estate).await.ends(0).json();
-    assert_eq!(first["enrolled"], json!([SLOT]), "{first}");
+    assert_eq!(first["enrolled"], json!([slot]), "{first}");
     assert_eq!(first["log"], FLEET);
     let before = std::fs::read(estate.path("state/ledger.sqlite.fleet.head")).unwrap();
     let second = anchor(&estate).await.ends(0).json();
@@ -25,8 +26,8 @@ async fn heads_that_moved_are_recorded_once_and_a_second_round_writes_nothing() 
     some_calls(&estate, &["b"]).await;
     let third = anchor(&estate).await.ends(0).json();
     assert_eq!(third["enrolled"], json!([]), "{third}");
-    assert_eq!(third["recorded"][0]["log"], SLOT, "{third}");
-    crate::desk::verify(&estate, "").await.ends(0).says(&format!("VALID {SLOT}"));
+    assert_eq!(third["recorded"][0]["log"], json!(slot), "{third}");
+    crate::desk::verify(&estate, "").await.ends(0).says(&format!("VALID {slot}"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,7 +38,7 @@ async fn a_running_gate_is_anchored_beside_it() {
     crate::desk::calls_through(&gate, &["a"]).await;
     anchor(&estate).await.ends(0);
     crate::desk::calls_through(&gate, &["b"]).await;
-    anchor(&estate).await.ends(0).says(SLOT);
+    anchor(&estate).await.ends(0).says(&estate.origin().await);
     gate.stop().await;
 }
 
@@ -51,7 +52,8 @@ async fn a_running_gate_writes_down_what_others_have_seen() {
     let mut gate = estate.serve().await;
     crate::desk::calls_through(&gate, &["a"]).await;
     let done = anchor(&estate).await.ends(0).json();
-    let tail = ["ledger", "tail", "--config", "wicketgate.yaml", "--chain", SLOT, "--json"];
+    let slot = estate.origin().await;
+    let tail = ["ledger", "tail", "--config", "wicketgate.yaml", "--chain", &slot, "--json"];
     crate::until("anchor.observed in the chain of the gate", || async {
         run(&estate, &tail).await.out.contains("anchor.observed")
     })

@@ -12,7 +12,6 @@ use crate::tool::Tool;
 
 pub const GATE: &str = env!("CARGO_BIN_EXE_wicketgate");
 pub const FLEET: &str = "wicketgate.dev/default/fleet";
-pub const SLOT: &str = "wicketgate.dev/default/local/0/0";
 
 /// How a command ended, and what it said.
 #[derive(Debug)]

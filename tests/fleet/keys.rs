@@ -9,7 +9,7 @@ use wicketgate::ledger::sqlite::SqliteReader;
 use wicketgate::ledger::store::LedgerReader as _;
 
 use crate::desk::{
-    FLEET, SLOT, anchor, calls_through, public, run, run_with, some_calls, sqlite, verify,
+    FLEET, anchor, calls_through, public, run, run_with, some_calls, sqlite, verify,
 };
 use crate::sidecar::Estate;
 use crate::tool::Tool;
@@ -85,10 +85,10 @@ async fn a_new_enrolment_key_counts_because_the_old_one_announced_it() {
     estate.configure(|config| config["fleet"]["enrolment_key"] = json!("other.pem"));
     some_calls(&estate, &["b"]).await;
     anchor(&estate).await.ends(0);
-    run(&estate, &check).await.ends(0).says(&format!("VALID {SLOT}"));
+    run(&estate, &check).await.ends(0).says(&format!("VALID {}", estate.origin().await));
 
     // What either key certified can be shown to somebody who knows both.
-    let whole = format!("{SLOT}:0..");
+    let whole = format!("{}:0..", estate.origin().await);
     run(&estate, &["keygen", "--out", "evidence.pem"]).await.ends(0);
     let export = ["evidence", "export", "--config", "wicketgate.yaml", "--key", "evidence.pem"];
     let range = [&export[..], &["--range", &whole, "--out", "shown"]].concat();
@@ -111,7 +111,8 @@ async fn a_revoked_key_counts_up_to_a_position_of_the_log_and_no_further() {
     let tool = Tool::start().await;
     let estate = sqlite(&tool);
     some_calls(&estate, &["a"]).await;
-    let (good, _) = head(&estate, SLOT).await;
+    let slot = estate.origin().await;
+    let (good, _) = head(&estate, &slot).await;
     std::fs::copy(estate.path("state/enrolment.key.pub"), estate.path("old.pub")).unwrap();
     run(&estate, &rotate("enrolment", "other.pem")).await.ends(0);
     estate.configure(|config| config["fleet"]["enrolment_key"] = json!("other.pem"));
@@ -119,8 +120,16 @@ async fn a_revoked_key_counts_up_to_a_position_of_the_log_and_no_further() {
     let good_text = good.to_string();
     let pinned = "enrolment-key old.pub\nenrolment-key other.pem.pub\n".to_owned();
     std::fs::write(estate.path("both.txt"), pinned).unwrap();
-    let check =
-        ["ledger", "verify", "--config", "wicketgate.yaml", "--trust", "both.txt", "--chain", SLOT];
+    let check = [
+        "ledger",
+        "verify",
+        "--config",
+        "wicketgate.yaml",
+        "--trust",
+        "both.txt",
+        "--chain",
+        &slot,
+    ];
     let revoke = |size: &'static str| {
         vec![
             "key",
@@ -130,7 +139,7 @@ async fn a_revoked_key_counts_up_to_a_position_of_the_log_and_no_further() {
             "--key",
             "old.pub",
             "--log",
-            SLOT,
+            &slot,
             "--good-size",
             size,
             "--reason",
@@ -152,13 +161,13 @@ async fn a_revoked_key_counts_up_to_a_position_of_the_log_and_no_further() {
     let archive = ["ledger", "archive", "--config", "wicketgate.yaml", "--out", "archive"];
     run(&estate, &[&archive[..], &["--trust", "both.txt"]].concat()).await.ends(0);
     let tiles = |trust: &'static str| {
-        ["ledger", "verify", "--tiles", "archive", "--chain", SLOT, "--trust", trust]
+        ["ledger", "verify", "--tiles", "archive", "--chain", &slot, "--trust", trust]
     };
     run(&estate, &tiles("both.txt")).await.ends(0);
     let old = public(&estate.path("old.pub")).id();
     for (file, good, code) in [("good.txt", at, 0), ("less.txt", below, 1)] {
         let told = format!(
-            "enrolment-key old.pub\nenrolment-key other.pem.pub\nrevoked enrolment {old} {SLOT} {good}\n"
+            "enrolment-key old.pub\nenrolment-key other.pem.pub\nrevoked enrolment {old} {slot} {good}\n"
         );
         std::fs::write(estate.path(file), told).unwrap();
         run(&estate, &tiles(file)).await.ends(code);

@@ -24,6 +24,7 @@ mod tool;
 mod anchor;
 mod desk;
 mod keys;
+mod origins;
 mod recover;
 mod rollback;
 mod shared;

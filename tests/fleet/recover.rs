@@ -5,7 +5,7 @@ use wicketgate::ledger::sqlite::SqliteReader;
 use wicketgate::ledger::store::{ChainRow, LedgerReader as _};
 
 use crate::desk::{
-    FLEET, SLOT, anchor, back_up, calls_through, restore, run, some_calls, sqlite, verify,
+    FLEET, anchor, back_up, calls_through, restore, run, some_calls, sqlite, verify,
 };
 use crate::sidecar::Estate;
 use crate::tool::Tool;
@@ -30,26 +30,27 @@ async fn a_loss_is_told_first_and_accepted_then_and_the_gate_serves_again() {
     run(&estate, &RECOVER).await.ends(1).says("nothing is lost");
     some_calls(&estate, &["b"]).await;
     back_up(&estate);
-    let before = chain(&estate, SLOT).await;
+    let slot = estate.origin().await;
+    let next = slot.replace("/0/0", "/0/1");
+    let before = chain(&estate, &slot).await;
     some_calls(&estate, &["c"]).await;
-    let lost = chain(&estate, SLOT).await.head.size;
+    let lost = chain(&estate, &slot).await.head.size;
     restore(&estate);
     let told = run(&estate, &RECOVER).await.ends(1).says("nothing was changed");
     let numbers =
-        format!("has {} entries of `{SLOT}`, this machine has seen {lost}", before.head.size);
+        format!("has {} entries of `{slot}`, this machine has seen {lost}", before.head.size);
     told.says(&numbers.replace("has seen", "has signed").replace("has signed", "has seen"));
     estate.start().ends(1).await;
-    run(&estate, &accepting("disk failed")).await.ends(0).says("local/0/1");
+    run(&estate, &accepting("disk failed")).await.ends(0).says(&next);
 
     let mut gate = estate.serve().await;
     calls_through(&gate, &["d"]).await;
     gate.stop().await;
-    let (old, new) =
-        (chain(&estate, SLOT).await, chain(&estate, &SLOT.replace("0/0", "0/1")).await);
+    let (old, new) = (chain(&estate, &slot).await, chain(&estate, &next).await);
     assert_eq!(old.head, before.head, "the old log has no other head than it had");
     assert!(new.head.size > 3);
     let verified = verify(&estate, "").await.ends(0);
-    let range = format!("entries {} to {} of `{SLOT}` are lost", before.head.size, lost - 1);
+    let range = format!("entries {} to {} of `{slot}` are lost", before.head.size, lost - 1);
     verified.says("loss:").says(&range);
     let fleet = run(
         &estate,
@@ -62,7 +63,7 @@ async fn a_loss_is_told_first_and_accepted_then_and_the_gate_serves_again() {
     assert_eq!(entry["data"]["lost_to"], json!(lost), "{entry}");
     assert_eq!(entry["data"]["reason"], json!("disk failed"), "{entry}");
     run(&estate, &accepting("again")).await.ends(1).says("nothing is lost");
-    anchor(&estate).await.ends(0).says("local/0/1");
+    anchor(&estate).await.ends(0).says(&next);
     assert!(estate.path("state/ledger.sqlite.head.lost-0").exists(), "kept, not deleted");
 }
 
@@ -82,7 +83,7 @@ async fn a_fleet_log_that_was_set_back_is_begun_anew_too() {
         .await
         .ends(0)
         .says("begun wicketgate.dev/default/fleet/1")
-        .says("local/0/1");
+        .says(&estate.origin().await.replace("/0/0", "/0/1"));
     some_calls(&estate, &["c"]).await;
     let done = anchor(&estate).await.ends(0).json();
     assert_eq!(done["log"], json!("wicketgate.dev/default/fleet/1"), "{done}");
@@ -94,11 +95,12 @@ async fn a_ledger_that_is_gone_goes_on_under_the_next_name() {
     let tool = Tool::start().await;
     let estate = sqlite(&tool);
     some_calls(&estate, &["a"]).await;
+    let next = estate.origin().await.replace("/0/0", "/0/1");
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(estate.path(&format!("state/ledger.sqlite{suffix}")));
     }
     estate.start().ends(1).await;
-    run(&estate, &accepting("deleted by mistake")).await.ends(0).says("local/0/1");
+    run(&estate, &accepting("deleted by mistake")).await.ends(0).says(&next);
     some_calls(&estate, &["b"]).await;
     verify(&estate, "").await.ends(0).says("entries 0 to").says("accepted by");
 }

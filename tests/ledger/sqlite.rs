@@ -6,9 +6,10 @@ use std::process::Command;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Row};
+use wicketgate::clock::Entropy;
 use wicketgate::crypto::merkle;
 use wicketgate::ledger::sqlite::{Sqlite, SqliteReader};
-use wicketgate::ledger::store::{Leased, LedgerReader, LedgerStore, StoreError};
+use wicketgate::ledger::store::{LeaseRequest, Leased, LedgerReader, LedgerStore, StoreError};
 
 use super::books::{batch, beats, lease, payload, request, run};
 
@@ -35,6 +36,35 @@ async fn written() -> (tempfile::TempDir, PathBuf, Leased) {
     store.append(&leased.key, &leased.head, &first).await.unwrap();
     store.close().await.unwrap();
     (dir, path, leased)
+}
+
+/// Randomness that is none.
+struct Fixed(u8);
+
+impl Entropy for Fixed {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(self.0);
+    }
+}
+
+#[tokio::test]
+async fn a_file_keeps_the_pool_it_was_begun_with_and_a_new_one_takes_it_from_the_entropy_alone() {
+    let (_dir, path, store) = fresh().await;
+    for (byte, name) in [(1, "local-0101010101010101"), (2, "local-0202020202020202")] {
+        assert_eq!(store.pool("default", &Fixed(byte)).await.unwrap(), name);
+    }
+    let pool = store.pool("default", &Fixed(3)).await.unwrap();
+    let fleet = LeaseRequest { pool: "fleet".into(), ..request(1) };
+    store.lease(&fleet).await.unwrap();
+    let leased = store.lease(&LeaseRequest { pool: pool.clone(), ..request(2) }).await.unwrap();
+    assert_eq!(leased.origin, "wicketgate.dev/default/local-0303030303030303/0/0");
+    store.close().await.unwrap();
+    let store = Sqlite::open(&path).await.unwrap();
+    assert_eq!(store.pool("default", &Fixed(4)).await.unwrap(), pool, "not the fleet log's");
+    // One that was begun before files named their pools.
+    let (_dir, _, older) = fresh().await;
+    lease(&older, 1).await;
+    assert_eq!(older.pool("default", &Fixed(4)).await.unwrap(), "local");
 }
 
 /// Another tool at the file, with SQLite's own defaults (recursive_triggers is off).

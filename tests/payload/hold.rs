@@ -37,7 +37,8 @@ async fn what_is_held_is_neither_erased_nor_expired_until_it_is_released() {
     assert_eq!(expire(&[]).code, 0);
     assert_eq!(desk.listed(&[]).len(), 7, "the other run's policy input is young");
     // A hold on the whole log holds what is not of a held run too.
-    let log = ["--log", "wicketgate.dev/default/local/0/0"];
+    let origin = desk.estate.origin().await;
+    let log = ["--log", origin.as_str()];
     assert_eq!(held("hold", log).code, 0);
     assert_eq!(held("release", run).code, 0);
     assert_eq!(desk.record(&[&erase[..], &run].concat()).code, 1);

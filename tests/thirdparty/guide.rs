@@ -7,8 +7,8 @@ use std::process::Command;
 use wicketgate::evidence::bundle::{ENTRIES, Files};
 
 use crate::stage::{
-    bundle, calls, demo, noted_head, python, replace, resign, resign_with, said, sealed, witnesses,
-    written,
+    bundle, calls, demo, noted_head, origin, python, replace, resign, resign_with, said, sealed,
+    witnesses, written,
 };
 
 /// The steps of the guide that need nothing but Python and OpenSSL, and those that need packages.
@@ -204,7 +204,8 @@ fn alone_is_refused(refused: Refused<'_>) {
         f.put(names[0].clone(), text.replace(&theirs, &mine));
     });
     refused("tlog-proof", "StopIteration", &|f| {
-        alone(f, "\nwicketgate.dev/default/local/0/0\n", "\nwicketgate.dev/default/local/0/1\n");
+        let log = format!("\n{}\n", origin());
+        alone(f, &log, &log.replace("/0/0", "/0/1"));
     });
 }
 

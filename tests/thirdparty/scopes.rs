@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::guide::{Tools, guide, run, script};
-use crate::stage::{calls, demo, noted_head, python, said, sealed, witnesses};
+use crate::stage::{calls, demo, noted_head, origin, python, said, sealed, witnesses};
 use wicketgate::evidence::bundle::Files;
 
 /// A copy of the play's directory, so that its ledger can be exported from again.
@@ -19,9 +19,10 @@ fn copy() -> tempfile::TempDir {
 fn a_span_and_a_population_are_accepted_by_the_guide_and_the_programs_it_names() {
     let desk = copy();
     let top = desk.path().join("demo");
+    let whole = format!("{}:0..", origin());
     for (scope, folder) in [
         // Its entries are all there are from the first on: they prove the noted head without `--since`.
-        (&["--range", "wicketgate.dev/default/local/0/0:0..", "--payloads"][..], "span"),
+        (&["--range", whole.as_str(), "--payloads"][..], "span"),
         (&["--population"][..], "population"),
     ] {
         let done = Command::new(env!("CARGO_BIN_EXE_wicketgate"))

@@ -81,13 +81,24 @@ pub fn replace(files: &mut Files, name: &str, from: &str, to: &str) {
     files.put(name, text.replacen(from, to, 1));
 }
 
-/// The head the quickstart's auditor noted before the run, as VERIFY.md wants it.
-pub fn noted_head() -> String {
+/// The head the quickstart's auditor noted before the run: the log, its size, its root.
+fn noted() -> [String; 3] {
     let trust = std::fs::read_to_string(demo().join("auditor/trust.txt")).unwrap();
-    let line = trust.lines().find(|line| line.starts_with("head ") && line.contains("/local/"));
-    let line = line.unwrap();
-    let words: Vec<&str> = line.split(' ').collect();
-    format!("ledger {} {}", words[2], words[3])
+    let line = trust.lines().find(|line| line.starts_with("head ") && line.contains("/local-"));
+    let words: Vec<&str> = line.unwrap().split(' ').collect();
+    [words[1], words[2], words[3]].map(str::to_owned)
+}
+
+/// That head as VERIFY.md wants it.
+pub fn noted_head() -> String {
+    let [_, size, root] = noted();
+    format!("ledger {size} {root}")
+}
+
+/// The name of the quickstart's log.
+pub fn origin() -> String {
+    let [log, ..] = noted();
+    log
 }
 
 /// The keys of the witnesses the auditor knows, as VERIFY.md wants them.

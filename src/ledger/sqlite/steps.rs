@@ -7,6 +7,7 @@ use super::{at_commit, before_commit, rows, subtrees};
 use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 use crate::ledger::entry::{Entry, Kind};
+use crate::ledger::fleet::POOL;
 use crate::ledger::store::{
     Batch, EntryRow, Head, LeaseKey, LeaseRequest, Leased, PayloadRow, StoreError,
 };
@@ -68,6 +69,22 @@ pub(super) async fn held(
 
 pub(super) fn hash(secret: &[u8; 32]) -> Vec<u8> {
     Digest::of(&[secret]).as_bytes().to_vec()
+}
+
+/// The pool whose chain is in the file beside the fleet log: that of the live one, if some were retired.
+pub(super) async fn pool(
+    conn: &mut SqliteConnection,
+    tenant: &str,
+) -> Result<Option<String>, StoreError> {
+    let found = sqlx::query(
+        "SELECT pool FROM chain WHERE tenant = ?1 AND pool <> ?2 ORDER BY retired, slot, pool LIMIT 1",
+    )
+    .bind(tenant.to_owned())
+    .bind(POOL)
+    .fetch_optional(conn)
+    .await
+    .map_err(|e| before_commit(&e))?;
+    found.map(|row| rows::get(&row, "pool")).transpose()
 }
 
 /// Takes the slot of this writer, else the lowest: the lock on the file proves its holder dead.

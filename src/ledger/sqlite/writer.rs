@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use super::rows::{self, Which};
-use super::steps::{begin, finish, held, insert_payloads, take, write};
+use super::steps::{begin, finish, held, insert_payloads, pool, take, write};
 use super::{Lane, before_commit, bounded, files, fleet, migrate, options, prune, subtrees};
+use crate::clock::Entropy;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::ledger::store::{
@@ -94,6 +95,22 @@ impl Sqlite {
                 return Ok(());
             }
         }
+    }
+
+    /// The pool of the gate's slots in this file: that of the chain it has, else one nobody else has.
+    ///
+    /// WHY: the pool is part of a log's origin. Two files that were begun under one name would be two
+    /// histories of one log, for whoever noted a head of the first.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub async fn pool(&self, tenant: &str, entropy: &dyn Entropy) -> Result<String, StoreError> {
+        let found = call!(self, conn => pool(conn, tenant))?;
+        Ok(found.unwrap_or_else(|| {
+            let mut own = [0_u8; 8];
+            entropy.fill(&mut own);
+            format!("local-{}", hex::encode(own))
+        }))
     }
 
     /// Closes the file in order and gives up its lock. Dropping it does so too, but later, on the
