@@ -24,6 +24,7 @@ mod crash;
 mod database;
 mod disk;
 mod ending;
+mod passing;
 mod reload;
 mod slots;
 mod stopped;
