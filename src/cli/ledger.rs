@@ -182,6 +182,7 @@ fn line(row: &EntryRow) -> String {
         draft.call.as_ref().map(|call| format!("call {call}")),
         draft.tool.as_ref().map(|tool| tool.to_string()),
         draft.verdict.map(|verdict| verdict.as_str().to_owned()),
+        draft.rule.as_ref().map(|rule| format!("by {}", visible(rule))),
         remark(draft),
     ];
     for part in parts.into_iter().flatten() {

@@ -168,6 +168,8 @@ pub struct Decision {
     pub verdict: Verdict,
     /// Why; never empty for `Deny` and `RequireApproval`.
     pub reasons: Vec<Reason>,
+    /// The rule an allow follows from: `wicketgate.agent.allow agent/main.rego:7`. None where it cannot be told.
+    pub ground: Option<String>,
     /// What must also happen; empty unless allowed or held.
     pub obligations: Vec<Obligation>,
     /// Digest of the bundle that was asked, or of the one in force when no policy was asked.

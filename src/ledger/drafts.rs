@@ -104,7 +104,7 @@ pub fn decided(
         call: Some(call.id().clone()),
         tool: Some(call.tool().clone()),
         verdict: Some(decision.verdict),
-        rule: rule(recorded),
+        rule: rule(recorded).or_else(|| decision.ground.as_deref().map(ground)),
         policy: Some(decision.policy),
         ..Draft::of(kind, Json::Null)
     });
@@ -329,6 +329,12 @@ pub fn auth(auth: &Auth) -> Json {
 #[must_use]
 pub fn rule(reasons: &[Reason]) -> Option<String> {
     reasons.first().map(|reason| clip(&reason.rule, 200))
+}
+
+/// The rule an entry names of an allow, which has no reasons.
+#[must_use]
+pub fn ground(rule: &str) -> String {
+    clip(rule, 200)
 }
 
 /// The reasons of a decision, as entries show them.

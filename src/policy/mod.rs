@@ -35,6 +35,7 @@ pub mod enforcement;
 pub mod explain;
 pub mod fault;
 mod formats;
+mod ground;
 pub mod input;
 mod layout;
 #[cfg(feature = "gate")]
@@ -116,6 +117,11 @@ pub trait PolicyEngine: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// See [`EngineError`]; the caller denies.
     fn decide(&self, input: &[u8]) -> Result<Answer, EngineError>;
+    /// The rule an allow of these input bytes follows from, with its file and line. `None`: it cannot be told.
+    fn allowed_by(&self, input: &[u8]) -> Option<String> {
+        let _ = input;
+        None
+    }
     /// Digest of the bundle, composition library included.
     fn digest(&self) -> Digest;
     /// Digests of its layers.
@@ -233,7 +239,12 @@ impl fmt::Debug for Room<'_> {
 /// Decides about one prepared call. Total: every doubt is a denial.
 pub fn judge(bench: &Bench<'_>, prepared: Prepared) -> Judged {
     let binding = bench.agent.binding.as_str();
-    let (decision, used) = decide(bench, &prepared);
+    let (mut decision, used) = decide(bench, &prepared);
+    if let (Some(engine), Some(input)) = (bench.engine, &decision.input)
+        && decision.verdict == Verdict::Allow
+    {
+        decision.ground = allowed_by(engine.as_ref(), input);
+    }
     let break_glass = bench.break_glass.clone().filter(|_| used);
     let (resumed, asked_by) = (bench.resumed.clone(), bench.asked_by.clone());
     Judged { prepared, decision, binding, resumed, break_glass, asked_by }
@@ -248,6 +259,7 @@ fn decide(bench: &Bench<'_>, prepared: &Prepared) -> (Decision, bool) {
     let mut decision = Decision {
         verdict: Verdict::Deny,
         reasons: against(bench, prepared),
+        ground: None,
         obligations: Vec::new(),
         policy,
         layers,
@@ -387,6 +399,12 @@ pub fn ask(
     // WHY: no answer of an engine can lift enforcement where no layer observes.
     let enforced = answered.enforced || !observing;
     Ok(Answer { enforced, ..answered })
+}
+
+/// The rule an allow of these input bytes follows from, as [`ask`] asks.
+#[must_use]
+pub fn allowed_by(engine: &dyn PolicyEngine, input: &[u8]) -> Option<String> {
+    std::panic::catch_unwind(AssertUnwindSafe(|| engine.allowed_by(input))).unwrap_or_default()
 }
 
 /// No answer is a denial that says why there is none.

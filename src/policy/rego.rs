@@ -14,6 +14,7 @@ use regorus::{Engine, LimitError, Value};
 use super::bundle::Bundle;
 use super::enforcement::Enforcement;
 use super::fault::{Error, read_engine_message};
+use super::ground::Grounds;
 use super::places::Places;
 use super::stock::Moved;
 use super::{Answer, EngineError, PolicyEngine, bounds, document};
@@ -42,6 +43,7 @@ pub struct RegoEngine {
     template: Engine,
     moved: Moved,
     places: Places,
+    grounds: Grounds,
     deadline: Duration,
     digest: Digest,
     layers: Vec<LayerDigest>,
@@ -70,6 +72,7 @@ impl RegoEngine {
         let mut template = engine(bundle.template.clone(), deadline)?;
         let entry: Arc<str> = DECISION.into();
         template.compile_with_entrypoint(&entry).map_err(|e| refused(e.to_string()))?;
+        let grounds = Grounds::of(template.get_modules());
         let (digest, layers) = (bundle.digest(), bundle.layers().to_vec());
         let (places, enforcement) = (bundle.places.clone(), bundle.meta().enforcement.clone());
         let (by_hand, moved) = (bundle.by_hand.clone(), bundle.moved.clone());
@@ -77,6 +80,7 @@ impl RegoEngine {
             template,
             moved,
             places,
+            grounds,
             deadline,
             digest,
             layers,
@@ -149,6 +153,12 @@ impl PolicyEngine for RegoEngine {
             return Ok(Answer { obligations: binding.obligations, enforced: false, ..decided });
         }
         Ok(binding)
+    }
+
+    fn allowed_by(&self, input: &[u8]) -> Option<String> {
+        let mut engine = self.template.clone();
+        engine.set_input(self.read(input).ok()?);
+        self.grounds.first(&mut engine).map(str::to_owned)
     }
 
     fn digest(&self) -> Digest {

@@ -8,7 +8,7 @@ use wicketgate::domain::digest::{Digest, call_digest};
 use wicketgate::domain::id::{CallId, ToolName};
 use wicketgate::domain::json::Json;
 use wicketgate::domain::time::Timestamp;
-use wicketgate::evidence::bundle::POLICY;
+use wicketgate::evidence::bundle::{PAGE, POLICY};
 use wicketgate::evidence::trust::Trust;
 use wicketgate::evidence::verify::{Outcome, Report, verify_files};
 use wicketgate::ledger::drafts;
@@ -80,6 +80,7 @@ fn written(books: &mut Books, bundle: &Bundle, asked: &Json, answer: &Answer) ->
     let decision = Decision {
         verdict: answer.verdict,
         reasons: answer.reasons.clone(),
+        ground: None,
         obligations: answer.obligations.clone(),
         policy: bundle.digest(),
         layers: engine.layers().to_vec(),
@@ -117,10 +118,18 @@ fn written(books: &mut Books, bundle: &Bundle, asked: &Json, answer: &Answer) ->
         call: Some(call),
         tool: Some(tool),
         verdict: Some(answer.verdict),
-        rule: drafts::rule(&answer.reasons),
+        rule: rule(&engine, asked, answer),
         policy: Some(bundle.digest()),
         commit: vec![args, told],
         ..Draft::of(kind, Json::object(data))
+    }
+}
+
+/// The rule that the gate would name.
+fn rule(engine: &RegoEngine, asked: &Json, answer: &Answer) -> Option<String> {
+    match answer.verdict {
+        Verdict::Allow => policy::allowed_by(engine, &canonical::bytes(asked)),
+        Verdict::Deny | Verdict::RequireApproval => drafts::rule(&answer.reasons),
     }
 }
 
@@ -282,6 +291,35 @@ fn rule_reasons_obligations_layers_and_enforcement_are_compared_too() {
         assert!(said(&report).contains(&format!("`{name}`")), "{}", said(&report));
     }
     caught(&forged(SECRET, |draft| draft.rule = Some("wicketgate.org.deny".into())), "P5");
+}
+
+#[test]
+fn the_rule_that_an_allow_names_is_the_one_it_follows_from() {
+    let bundle = policies(RULES, "");
+    let mut named = None;
+    let books = books_of(&bundle, |books| {
+        let draft = decided(books, &bundle, &asked("c1", READ, "[]"));
+        named.clone_from(&draft.rule);
+        vec![draft]
+    });
+    assert_eq!(named.as_deref(), Some("wicketgate.agent.allow agent/a.rego:3"));
+    let files = export_of(&books, run_id(1), &[]);
+    assert_eq!(verify_files(&files, &trusting(&bundle)).exit_code(), 0);
+    let page = String::from_utf8(files.get(PAGE).unwrap().to_vec()).unwrap();
+    assert!(page.contains("wicketgate.agent.allow agent/a.rego:3"), "{page}");
+    // Another line, another layer, and the library, which allows nothing by itself.
+    for other in [
+        "wicketgate.agent.allow agent/a.rego:4",
+        "wicketgate.team.allow agent/a.rego:3",
+        "wicketgate.decision",
+    ] {
+        let report = forged(READ, |draft| draft.rule = Some(other.into()));
+        caught(&report, "P5");
+        assert!(said(&report).contains("another rule"), "{}", said(&report));
+    }
+    // Earlier builds named none: that claims less.
+    let report = forged(READ, |draft| draft.rule = None);
+    assert_eq!(report.exit_code(), 0, "{}", report.to_text());
 }
 
 #[test]

@@ -78,6 +78,7 @@ async fn what_an_observing_layer_has_against_a_call_is_recorded_counted_and_repo
     }
 
     agent.seal().await;
+    named(&gate);
     reported(&gate, &agent.run);
     let report = gate.verified(&agent.run).ok();
     assert!(
@@ -123,6 +124,21 @@ async fn a_bundle_decides_nothing_from_its_end_on_and_the_gate_is_not_ready() {
 }
 
 /// `policy observed`, while the gate runs.
+/// Every decision of a policy names the rule it follows from, an allow too.
+fn named(gate: &Gate) {
+    let tail = ["ledger", "tail", "--config", "wicketgate.yaml", "-n", "99"];
+    let tail = gate.run(&tail).ok().out;
+    for (call, what) in [
+        ("read fs.read", "allow by wicketgate.agent.allow agent/main.rego:4"),
+        ("never work.do", "deny by wicketgate.team.deny team/main.rego:3"),
+    ] {
+        let decided =
+            |line: &&str| line.contains(&format!(" call {call} ")) && line.contains(" by ");
+        let line = tail.lines().find(decided).unwrap_or_else(|| panic!("{call}: {tail}"));
+        assert!(line.ends_with(what), "{line}");
+    }
+}
+
 fn reported(gate: &Gate, run: &str) {
     let observed = |more: &[&str]| {
         let all = [&["policy", "observed", "--config", "wicketgate.yaml", "--json"][..], more];

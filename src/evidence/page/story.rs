@@ -137,7 +137,7 @@ pub(super) fn decisions(survey: &Survey<'_>) -> Markup {
         return html! { p { "No decision is shown here." } };
     }
     html! {
-        p { "In the order they were made. The rule is the one that decided; the policy's exact bytes are in " code { "policy/" } "." }
+        p { "In the order they were made. The rule is the one that decided, of an allow the first that was true; the policy's exact bytes are in " code { "policy/" } "." }
         table {
             thead { tr { th scope="col" { "Entry" } th scope="col" { "Time" } th scope="col" { "Call" } th scope="col" { "Tool" } th scope="col" { "Decision" } th scope="col" { "Rule and reasons" } } }
             tbody { @for decision in survey.decisions().take(DECISIONS_MAX) { (decided(survey, decision)) } }

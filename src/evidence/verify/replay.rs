@@ -141,7 +141,7 @@ impl Replay<'_> {
         let by = hold::asked_by(&draft.data).map(|by| by.approval.subject);
         let given: Vec<_> = told.granted().collect();
         let answer = policy::weighed(policy::or_denial(answered), by.as_deref(), &given);
-        same(line, &answer, engine)?;
+        same(line, (body, &answer), engine)?;
         Ok(Made::Same)
     }
 

@@ -6,10 +6,14 @@ use crate::ledger::drafts;
 use crate::ledger::entry::Kind;
 use crate::ledger::verify::Line;
 use crate::policy::rego::RegoEngine;
-use crate::policy::{Answer, PolicyEngine as _};
+use crate::policy::{self, Answer, PolicyEngine as _};
 
 /// Whether the decision on the books is this one.
-pub(super) fn same(line: &Line, answer: &Answer, engine: &RegoEngine) -> Result<(), String> {
+pub(super) fn same(
+    line: &Line,
+    (input, answer): (&[u8], &Answer),
+    engine: &RegoEngine,
+) -> Result<(), String> {
     let draft = &line.entry.draft;
     let said = draft.verdict.map_or("none", Verdict::as_str);
     if draft.verdict != Some(answer.verdict) {
@@ -29,7 +33,13 @@ pub(super) fn same(line: &Line, answer: &Answer, engine: &RegoEngine) -> Result<
     if !line.is(kind) {
         return Err(format!("recorded is `{}`, from it follows `{}`", line.kind(), kind.as_str()));
     }
-    if draft.rule != drafts::rule(&answer.reasons) {
+    // Entries of earlier builds name no rule of an allow: they say less, and nothing that is not so.
+    let unnamed = answer.verdict == Verdict::Allow && draft.rule.is_none();
+    let rule = match answer.verdict {
+        Verdict::Allow => policy::allowed_by(engine, input).as_deref().map(drafts::ground),
+        Verdict::Deny | Verdict::RequireApproval => drafts::rule(&answer.reasons),
+    };
+    if !unnamed && draft.rule != rule {
         return Err("recorded is another rule than the one that decides".into());
     }
     let made = [
