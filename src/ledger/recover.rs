@@ -116,7 +116,7 @@ pub(super) async fn start(writer: &mut Writer) -> Result<(Sequencer, Vec<Recover
         journal: None,
         status: writer.status(),
         backlog: std::collections::VecDeque::new(),
-        full: false,
+        short: Some(super::Status::Full),
         forgetful: false,
         shared: Arc::clone(&shared),
     };

@@ -65,8 +65,8 @@ pub(super) struct Sequencer {
     pub(super) status: watch::Sender<Status>,
     /// Owed entries that the sequencer itself makes: permits nobody waits for any more.
     pub(super) backlog: VecDeque<Item>,
-    /// The reserve was spent and is not whole again.
-    pub(super) full: bool,
+    /// What stands until the space kept back for outcomes is whole: at the start, and after it was spent.
+    pub(super) short: Option<Status>,
     /// The journal could not keep the last batch.
     pub(super) forgetful: bool,
 }
@@ -113,6 +113,7 @@ impl Writer {
             match recover::start(&mut self).await {
                 Ok(started) => break started,
                 Err(recover::Refused::Later(why)) => {
+                    self.shared.store.relieve().await;
                     self.status.send_replace(Status::Starting(why));
                 }
                 Err(recover::Refused::Never(ending)) => {
@@ -128,7 +129,7 @@ impl Writer {
             pause = pause.saturating_mul(2).min(PAUSE_MAX);
         };
         sequencer.status = self.status.clone();
-        sequencer.status.send_replace(Status::Ready);
+        sequencer.publish();
         drop(recovered.send(runs));
         let ending = sequencer.serve(&mut self.lanes, &stop).await;
         self.refuse_all(&ending);
@@ -173,6 +174,11 @@ impl Sequencer {
                         if work.is_empty() {
                             return self.finish().await;
                         }
+                    }
+                    () = tokio::time::sleep(PAUSE_MAX), if self.short.is_some() => {
+                        self.replenish().await;
+                        self.publish();
+                        continue;
                     }
                     () = tokio::time::sleep(heartbeat) => work.push(self.heartbeat()),
                 }
@@ -290,17 +296,16 @@ impl Sequencer {
                     return Err(Ending::Fenced(why));
                 }
                 Err(StoreError::Broken(why)) => return Err(Ending::Broken(why)),
-                Err(StoreError::Full(why)) => {
-                    self.full = true;
-                    self.shared.store.relieve().await;
-                    why
-                }
-                Err(StoreError::Unavailable(why)) => why,
+                Err(StoreError::Full(why) | StoreError::Unavailable(why)) => why,
                 Err(StoreError::Unknown(why)) => {
                     doubtful = true;
                     why
                 }
             };
+            // WHY: whatever the store calls it: a quota, a file that is mapped and one that is made anew have each
+            // a name of their own for a disk without space.
+            self.shared.store.relieve().await;
+            self.short = Some(Status::Full);
             self.status.send_replace(Status::Failing(why));
             if stop.is_some_and(CancellationToken::is_cancelled) {
                 // What is in doubt stays in doubt; the next writer closes it.
@@ -314,9 +319,7 @@ impl Sequencer {
         let took = self.shared.clock.monotonic().saturating_sub(started);
         self.shared.metrics.commit(took, u32::try_from(batch.entries.len()).unwrap_or(u32::MAX));
         self.head = batch.head.clone();
-        if self.full && self.shared.store.replenish().await {
-            self.full = false;
-        }
+        self.replenish().await;
         self.publish();
         self.answer(waiting);
         Ok(())
@@ -353,9 +356,20 @@ impl Sequencer {
         appended
     }
 
+    /// Makes the space for outcomes whole if it is not; what is taken on before that could stay without an outcome.
+    async fn replenish(&mut self) {
+        if self.short.is_some() {
+            self.short = match self.shared.store.replenish().await {
+                Ok(true) => None,
+                Ok(false) => Some(Status::Full),
+                Err(why) => Some(Status::Failing(why.to_string())),
+            };
+        }
+    }
+
     fn publish(&self) {
-        let next = if self.full {
-            Status::Full
+        let next = if let Some(short) = &self.short {
+            short.clone()
         } else if self.forgetful {
             Status::Failing("the spool cannot be written".into())
         } else {

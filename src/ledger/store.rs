@@ -341,13 +341,16 @@ pub trait LedgerStore: Send + Sync + 'static {
         Err(StoreError::Unavailable("this store restarts no chain".into()))
     }
 
-    /// After [`StoreError::Full`]: frees the space kept back for outcomes. `true` if some was freed.
+    /// After a write that failed: frees the space kept back for outcomes. `true` if some was freed.
     async fn relieve(&self) -> bool {
         false
     }
 
-    /// `true` once the space kept back for outcomes is whole again; new intents wait for that.
-    async fn replenish(&self) -> bool {
-        true
+    /// Makes the space kept back for outcomes whole; new intents wait for that. `false` if there is not enough.
+    ///
+    /// # Errors
+    /// What else keeps it from being whole.
+    async fn replenish(&self) -> Result<bool, StoreError> {
+        Ok(true)
     }
 }

@@ -193,7 +193,7 @@ async fn commits_are_synced_and_files_are_private() {
     let (_dir, path, store) = fresh().await;
     let leased = lease(&store, 1).await;
     store.append(&leased.key, &leased.head, &beats(&leased.head, 1)).await.unwrap();
-    assert!(store.ensure_reserve().unwrap());
+    assert!(store.replenish().await.unwrap());
     let mut conn = raw(&path).await;
     let mode: String =
         sqlx::query("PRAGMA journal_mode").fetch_one(&mut conn).await.unwrap().get(0);
@@ -210,7 +210,7 @@ async fn commits_are_synced_and_files_are_private() {
 async fn the_reserve_is_taken_and_given_back() {
     let (_dir, path, store) = fresh().await;
     assert!(!store.relieve().await, "there was nothing to free yet");
-    assert!(store.replenish().await);
+    assert!(store.replenish().await.unwrap());
     let reserve = PathBuf::from(format!("{}.reserve", path.display()));
     let meta = std::fs::metadata(&reserve).unwrap();
     assert_eq!(meta.len(), 4 * 1024 * 1024);
@@ -218,7 +218,7 @@ async fn the_reserve_is_taken_and_given_back() {
     assert!(allocated >= meta.len(), "{allocated} bytes are allocated");
     assert!(store.relieve().await);
     assert!(!reserve.exists());
-    assert!(store.replenish().await);
+    assert!(store.replenish().await.unwrap());
 }
 
 #[tokio::test]

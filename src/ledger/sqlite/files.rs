@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::Read as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -48,15 +49,28 @@ pub(super) fn lock(path: &Path, suffix: &str) -> Result<File, StoreError> {
 /// Makes the reserve whole; `false` if there is no space for it.
 pub(super) fn fill_reserve(path: &Path) -> Result<bool, StoreError> {
     let reserve = beside(path, ".reserve");
-    let file = open(&reserve)?;
-    // Allocating blocks that are there already does nothing, so this also repairs a sparse copy.
-    match fallocate(&file, FallocateFlags::empty(), 0, RESERVE) {
+    let made = open(&reserve)
+        .and_then(|file| allocate(file, RESERVE).map_err(|error| failed(&reserve, &error)));
+    match made {
         Ok(()) => Ok(true),
-        Err(Errno::NOSPC | Errno::DQUOT) => {
+        Err(StoreError::Full(_)) => {
             drain_reserve(path)?;
             Ok(false)
         }
-        Err(error) => Err(failed(&reserve, &error.into())),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes these bytes of the file take space on the disk.
+fn allocate(mut file: File, bytes: u64) -> std::io::Result<()> {
+    // Allocating blocks that are there already does nothing, so this also repairs a sparse copy.
+    match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+        // WHY: some file systems (ZFS, NFS before 4.2) cannot allocate; there, what is written takes space.
+        Err(Errno::OPNOTSUPP) => {
+            std::io::copy(&mut std::io::repeat(0).take(bytes), &mut file)?;
+            file.sync_data()
+        }
+        answer => Ok(answer?),
     }
 }
 
@@ -85,7 +99,8 @@ fn open(path: &Path) -> Result<File, StoreError> {
 
 fn failed(path: &Path, error: &std::io::Error) -> StoreError {
     let text = format!("`{}`: {error}", path.display());
-    if error.kind() == std::io::ErrorKind::StorageFull {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    if matches!(error.kind(), StorageFull | QuotaExceeded) {
         StoreError::Full(text)
     } else {
         StoreError::Unavailable(text)

@@ -74,7 +74,11 @@ impl Sqlite {
         };
         match store.start().await {
             // With the disk full already, the reserve is what lets open outcomes be recorded.
-            Err(StoreError::Full(_)) if store.release_reserve()? => store.start().await?,
+            Err(StoreError::Full(_) | StoreError::Unavailable(_) | StoreError::Unknown(_))
+                if files::drain_reserve(path)? =>
+            {
+                store.start().await?;
+            }
             answer => answer?,
         }
         // Derived, so a file from which it cannot be filled is as good as before; what is wrong with the
@@ -121,22 +125,6 @@ impl Sqlite {
     pub async fn close(self) -> Result<(), StoreError> {
         let Some(conn) = self.lane.home.into_inner() else { return Ok(()) };
         sqlx::Connection::close(conn).await.map_err(|e| before_commit(&e))
-    }
-
-    /// Makes the 4 MiB reserve for outcomes whole; `false` if the disk has no space for it.
-    ///
-    /// # Errors
-    /// What the disk says, other than that it is full.
-    pub fn ensure_reserve(&self) -> Result<bool, StoreError> {
-        files::fill_reserve(&self.path)
-    }
-
-    /// Gives the reserve's space back to the disk; `true` if there was any.
-    ///
-    /// # Errors
-    /// What the disk says.
-    pub fn release_reserve(&self) -> Result<bool, StoreError> {
-        files::drain_reserve(&self.path)
     }
 
     #[cfg(test)]
@@ -298,11 +286,11 @@ impl LedgerStore for Sqlite {
     }
 
     async fn relieve(&self) -> bool {
-        self.release_reserve().unwrap_or(false)
+        files::drain_reserve(&self.path).unwrap_or(false)
     }
 
-    async fn replenish(&self) -> bool {
-        self.ensure_reserve().unwrap_or(false)
+    async fn replenish(&self) -> Result<bool, StoreError> {
+        files::fill_reserve(&self.path)
     }
 }
 
