@@ -222,16 +222,22 @@ impl Road {
     /// The hold this call is under, if this process thinks so too. While it is judged again it is neither held nor
     /// over: that is waited for, for a moment.
     pub(super) async fn held(&self, run: &Run, call: &CallId) -> Result<Option<Hold>, Heard> {
-        let _ = tokio::time::timeout(AGAIN, run.off_the_road(call)).await;
+        let judged = tokio::time::timeout(AGAIN, run.off_the_road(call)).await.is_ok();
         let waits = matches!(run.state.lock().calls.get(call), Some(Place::Held));
-        if !waits {
+        if judged && !waits {
             return Ok(None);
         }
         let hold = self.ledger.hold(run.id(), call).await;
-        hold.map_err(|error| Heard::Unavailable(error.to_string()))
+        let hold = hold.map_err(|error| Heard::Unavailable(error.to_string()))?;
+        if hold.is_some() && !waits {
+            let again = "the call is being judged again at this moment; say it once more";
+            return Err(Heard::Unavailable(again.to_owned()));
+        }
+        Ok(hold)
     }
 
-    /// Judges a held call again, with everybody who approved it. `None` if it is not held any more.
+    /// Judges a held call again, with everybody who approved it. `None` if it is not held any more. One at a time for
+    /// one run (`run.words`): of two, one would find a call on the road and take it for one that is over.
     ///
     /// # Errors
     /// The books cannot be read now.
@@ -291,7 +297,7 @@ impl Road {
         let (road, run, call) = (Arc::clone(self), Arc::clone(run), call.clone());
         self.tasks.spawn(async move {
             // A bundle has to be in force first, or the approval would be void.
-            while road.engine.load().is_none() || road.weigh(&run, &call).await.is_err() {
+            while road.engine.load().is_none() || road.in_turn(&run, &call).await.is_err() {
                 tokio::select! {
                     biased;
                     () = road.stop.cancelled() => return,
@@ -299,6 +305,12 @@ impl Road {
                 }
             }
         });
+    }
+
+    /// Judges it when nobody's word about a call of this run is being heard.
+    async fn in_turn(self: &Arc<Self>, run: &Arc<Run>, call: &CallId) -> Result<(), Heard> {
+        let _turn = run.words.lock().await;
+        self.weigh(run, call).await.map(drop)
     }
 
     /// A held call was judged again, and no decision about it is on the books.

@@ -350,6 +350,36 @@ fn a_word_that_is_on_the_books_counts_as_soon_as_they_can_be_read() {
     });
 }
 
+/// The next life judges at once what somebody spoke about in the last one; the second word may come in every moment of
+/// that, and here the judging waits for its turn.
+#[test]
+fn a_word_said_while_the_next_life_judges_the_call_again_is_told_what_became_of_it() {
+    for (word, told) in [("approve bob", "authorized"), ("refuse bob", "denied")] {
+        for pause in 230..270 {
+            on_a_good_day(async |world| {
+                world.bounds.lock().ordered.insert(world.manifest.name.clone());
+                let life = world.start(true).await;
+                let run = open(&world, &life).await;
+                ask(&life, &run, "c", json!({"policy": "pair"})).await;
+                assert_eq!(say(&life, &run, "c", "approve ann").await, "held");
+                life.dead.cancel();
+                // The same policy again: under another one the first word would be void.
+                world.version.fetch_sub(1, Ordering::Relaxed);
+                let life = world.start(true).await;
+                let run = open(&world, &life).await;
+                world.waiting(&run.id().to_string(), "slow", &life);
+                let slow = ask(&life, &run, "slow", json!({"ms": 300}));
+                let saying = async {
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                    say(&life, &run, "c", word).await
+                };
+                let (_slow, said) = tokio::join!(slow, saying);
+                assert_eq!(said, told, "after {pause} ms");
+            });
+        }
+    }
+}
+
 #[test]
 fn an_approval_that_waits_for_its_turn_beyond_the_end_of_the_hold_counts_nothing() {
     on_a_good_day(async |world| {

@@ -204,6 +204,13 @@ impl Disk {
         }
     }
 
+    /// A read takes its time too: others may write meanwhile.
+    async fn turn(&self) {
+        let time = Duration::from_millis(self.sky.dice.lock().below(3));
+        tokio::time::sleep(time).await;
+        self.alive().await;
+    }
+
     async fn die<T>(&self) -> T {
         self.dead.cancel();
         std::future::pending().await
@@ -342,7 +349,7 @@ impl LedgerStore for Disk {
         run: &RunId,
         call: &CallId,
     ) -> Result<Vec<EntryRow>, StoreError> {
-        self.alive().await;
+        self.turn().await;
         self.seen()?;
         self.memory.call_entries(key, run, call).await
     }
@@ -356,7 +363,7 @@ impl LedgerStore for Disk {
         true
     }
 
-    async fn replenish(&self) -> bool {
-        self.sky.weather.lock().full == 0 || self.sky.dice.lock().chance(500)
+    async fn replenish(&self) -> Result<bool, StoreError> {
+        Ok(self.sky.weather.lock().full == 0 || self.sky.dice.lock().chance(500))
     }
 }
