@@ -41,6 +41,8 @@ pub struct Binding {
     pub result_bytes_max: u64,
     /// What one call costs, if the operator says so; millionths of a US dollar.
     pub cost_micro_usd: Option<u64>,
+    /// For how long the same call under another id is the first one.
+    pub dedupe: Option<Duration>,
     /// The whole MCP tool object agents are shown, its name qualified, canonical; other kinds have none.
     pub shown: Option<Arc<[u8]>>,
     /// SHA-256 of what the agent is shown and the effective binding without secrets.

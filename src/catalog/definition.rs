@@ -1,5 +1,7 @@
 //! The definition digest: what the agent is shown and what really happens, in one hash.
 
+use std::time::Duration;
+
 use super::address::Cidr;
 use super::binding::{Credential, Fetch, Http, Kind, ModelUpstream, Place, Root};
 use super::template::{Body, BodyTemplate};
@@ -13,11 +15,16 @@ pub(super) fn digest(shown: Json, effective: Json) -> Digest {
     Digest::of(&[&canonical::bytes(&body)])
 }
 
-/// The same with what one call costs, where that is said: a definition that says nothing keeps its hash.
-pub(super) fn priced(effective: Json, cost_micro_usd: Option<u64>) -> Json {
-    let Some(cost) = cost_micro_usd else { return effective };
+/// The same with what one call costs and for how long another id is the same call, where that is said: a definition
+/// that says nothing keeps its hash.
+pub(super) fn priced(
+    effective: Json,
+    (cost_micro_usd, dedupe): (Option<u64>, Option<Duration>),
+) -> Json {
     let Json::Object(mut members) = effective else { return effective };
-    members.insert("cost_micro_usd".into(), Json::from(cost));
+    members.extend(cost_micro_usd.map(|cost| ("cost_micro_usd".into(), Json::from(cost))));
+    let window = dedupe.map(|window| u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
+    members.extend(window.map(|ms| ("dedupe_ms".into(), Json::from(ms))));
     Json::Object(members)
 }
 

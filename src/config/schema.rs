@@ -206,7 +206,8 @@ fn server() -> Value {
         json!([]),
         json!({"tier": tier(), "read_only": flag(), "idempotent": flag(), "timeout_ms": count(600_000),
             "cost_micro_usd": {"type": "integer", "minimum": 0, "maximum": 1_000_000_000_000_000_u64,
-                "x-error": "expected millionths of a US dollar, a whole number from 0"}}),
+                "x-error": "expected millionths of a US dollar, a whole number from 0"},
+            "dedupe_ms": described(count(600_000), "for how long the same call under another id is the first one; default never")}),
     );
     closed(
         json!(["name"]),

@@ -118,6 +118,12 @@ impl ToolCall {
         Ok(Self { run, id, tool, args, canonical, sent, after, auth, traceparent })
     }
 
+    /// The same call under another id.
+    #[must_use]
+    pub fn under(self, id: CallId) -> Self {
+        Self { id, ..self }
+    }
+
     /// The run it belongs to.
     #[must_use]
     pub const fn run(&self) -> &RunId {

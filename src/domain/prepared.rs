@@ -33,6 +33,8 @@ pub struct ToolFacts {
     pub result_bytes_max: u64,
     /// What one call costs, if the binding says so; millionths of a US dollar.
     pub cost_micro_usd: Option<u64>,
+    /// For how long the same call under another id is this one.
+    pub dedupe: Option<Duration>,
 }
 
 /// Something the firewall saw in arguments (`input.findings[]`).

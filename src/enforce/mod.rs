@@ -7,6 +7,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
@@ -67,6 +68,7 @@ use run::{Admitted, New, Place, Waiting};
 use runs::Runs;
 use undecided::{Undecided, became};
 
+mod again;
 mod agents;
 mod amend;
 mod answer;
@@ -245,7 +247,8 @@ impl Road {
         self.pace(&run.opener.name, &run.auth)?;
         let call = self.decode(run, request)?;
         let slot = self.slots.take(self.agents.load().count(), &run.opener.name);
-        match self.enter(run, call, slot)? {
+        let window = self.dedupe(run, &call);
+        match self.enter(run, call, (slot, window))? {
             Entered::Known(entry) => Ok(entry),
             Entered::Ready(ready) => {
                 let waiting = ready.sender.subscribe();
@@ -260,7 +263,7 @@ impl Road {
         &self,
         run: &Arc<Run>,
         call: ToolCall,
-        slot: Option<shares::Place>,
+        (slot, window): (Option<shares::Place>, Option<Duration>),
     ) -> Result<Entered, Fault> {
         self.may_go_on(run, &call)?;
         self.may_ask(run, &call)?;
@@ -273,11 +276,11 @@ impl Road {
             None => None,
         };
         let (attested, fingerprint) = (&self.settings.attested, self.fingerprint(&call));
-        let entering = (fingerprint, slot, condition);
+        let entering = ((fingerprint, window), slot, condition);
         let admitted = run.admit(&call, entering, &*self.clock, attested)?;
         let New { sender, mut refusals, facts, cancel, turn, slot } = match admitted {
             Admitted::Join(waiting) => return Ok(Entered::Known(Entry::Wait(waiting))),
-            Admitted::Recall => return Ok(Entered::Known(Entry::Recall(call))),
+            Admitted::Recall(id) => return Ok(Entered::Known(Entry::Recall(call.under(id)))),
             Admitted::New(new) => new,
         };
         refusals.extend(drifted);
@@ -428,6 +431,7 @@ impl Road {
         went: Went,
         caller: &watch::Sender<Option<Answer>>,
     ) {
+        run.not_again(finished.call(), &finished.ended().outcome);
         let Some(finished) = self.settle_later(run, finished, went, caller).await else { return };
         let call = finished.call().clone();
         let id = &call;

@@ -124,7 +124,7 @@ impl Road {
         // Before the old one ends: what cannot be asked changes nothing.
         let asked = self.decode(run, request)?;
         let slot = Some(self.slots.wait(self.agents.load().count(), &run.opener.name).await);
-        let Entered::Ready(mut ready) = self.enter(run, asked, slot)? else {
+        let Entered::Ready(mut ready) = self.enter(run, asked, (slot, None))? else {
             return Err(missing());
         };
         ready.trip.asked_by = Some(Arc::new(by));

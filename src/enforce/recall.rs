@@ -13,7 +13,8 @@ impl Run {
     /// Whether a call of this id was asked for in it.
     #[must_use]
     pub fn has(&self, call: &CallId) -> bool {
-        self.state.lock().calls.contains_key(call)
+        let state = self.state.lock();
+        state.calls.contains_key(&state.known(call.clone()))
     }
 }
 
@@ -25,7 +26,12 @@ impl Road {
     pub async fn call(&self, run: &std::sync::Arc<Run>, call_id: &str) -> Answer {
         let missing = || Fault::new(Code::CallNotFound, format!("no call `{call_id}` in this run"));
         let call = CallId::parse(call_id).ok_or_else(missing)?;
-        let place = run.state.lock().calls.get(&call).cloned();
+        let (call, place) = {
+            let state = run.state.lock();
+            let call = state.known(call);
+            let place = state.calls.get(&call).cloned();
+            (call, place)
+        };
         match place {
             Some(Place::OnRoad { answer, .. }) => self.wait(run, answer).await,
             Some(Place::Held | Place::Booked | Place::Doubted) => {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 
+use super::again::Again;
 use super::answer::{Answer, Fault};
 use super::budget::{self, InTurn};
 use super::condition::Condition;
@@ -27,6 +28,9 @@ use crate::limits::shares;
 use crate::limits::{Usage, Went};
 use crate::policy::input::{AgentFacts, RunFacts};
 use crate::tool::Cancel;
+
+/// Names tool and arguments of a call, and says for how long another id is the same call.
+pub(super) type Like = (Digest, Option<Duration>);
 
 /// What an answer in the making looks like to those who wait for it.
 pub(super) type Waiting = watch::Receiver<Option<Answer>>;
@@ -77,6 +81,7 @@ impl std::fmt::Debug for Run {
 pub(super) struct State {
     pub usage: Usage,
     pub calls: BTreeMap<CallId, Place>,
+    pub again: Again,
     pub in_flight: usize,
     /// Calls that wait for an approval.
     pub held: usize,
@@ -131,8 +136,8 @@ pub(super) enum Admitted {
     New(New),
     /// The same call is on the road: wait with it.
     Join(Waiting),
-    /// The books have it.
-    Recall,
+    /// The books have it, under this id.
+    Recall(CallId),
 }
 
 /// A call that was counted and begins.
@@ -200,19 +205,23 @@ impl Run {
     pub(super) fn admit(
         &self,
         asked: &ToolCall,
-        (fingerprint, slot, condition): (Digest, Option<shares::Place>, Option<Condition>),
+        (like, slot, condition): (Like, Option<shares::Place>, Option<Condition>),
         clock: &dyn Clock,
         attested: &BTreeMap<String, String>,
     ) -> Result<Admitted, Fault> {
-        let call = asked.id();
+        let (call, (fingerprint, window)) = (asked.id(), like);
         let mut state = self.state.lock();
-        state.touched = clock.monotonic();
-        match state.calls.get(call) {
+        let now = clock.monotonic();
+        state.touched = now;
+        let known = state.first(call, like, now);
+        match state.calls.get(&known) {
             Some(Place::OnRoad { fingerprint: of, answer, .. }) if *of == fingerprint => {
                 return Ok(Admitted::Join(answer.clone()));
             }
             Some(Place::OnRoad { .. }) => return Err(conflict(call)),
-            Some(Place::Held | Place::Booked | Place::Doubted) => return Ok(Admitted::Recall),
+            Some(Place::Held | Place::Booked | Place::Doubted) => {
+                return Ok(Admitted::Recall(known));
+            }
             None => {}
         }
         if state.closing || self.expires.is_some_and(|expires| expires <= clock.now()) {
@@ -224,13 +233,15 @@ impl Run {
         budget::may_enter(self, &state, call)?;
         let slot = slot.ok_or_else(|| budget::no_room(call))?;
         let facts = self.facts(&state.usage, attested);
-        let now = clock.monotonic();
         let mut refusals = state.usage.begin(&self.manifest.limits, fingerprint, now);
         refusals.extend(self.begin_above(now));
         let (sender, answer) = watch::channel(None);
         let (tool, cancel) = (asked.tool().clone(), Cancel::default());
         let place = Place::OnRoad { fingerprint, tool, answer, cancel: cancel.clone() };
         state.calls.insert(call.clone(), place);
+        if window.is_some() {
+            state.again.note(fingerprint, call, now);
+        }
         state.in_flight = state.in_flight.saturating_add(1);
         let turn = self.ordered.then(|| budget::line_up(&mut state));
         Ok(Admitted::New(New { sender, refusals, facts, cancel, turn, slot }))
@@ -283,6 +294,7 @@ impl Run {
     pub(super) fn forget(&self, call: &CallId) {
         let mut state = self.state.lock();
         state.holding.remove(call);
+        state.again.forget(call);
         let asked = match state.calls.remove(call) {
             Some(Place::OnRoad { fingerprint, .. }) => Some(fingerprint),
             Some(Place::Held | Place::Booked | Place::Doubted) | None => None,
@@ -302,6 +314,10 @@ impl Run {
             state.held = state.held.saturating_add(1);
         }
         let held = matches!(place, Place::Held);
+        // It was refused, or nobody knows of it.
+        if !held && matches!(went, Went::NotRun) || matches!(place, Place::Doubted) {
+            state.again.forget(call);
+        }
         let before = state.calls.insert(call.clone(), place);
         if let (true, Some(Place::OnRoad { tool, .. })) = (held, before) {
             state.held_tools.insert(call.clone(), tool);
@@ -369,6 +385,7 @@ impl Run {
             state.held = state.held.saturating_sub(1);
         }
         state.held_tools.remove(call);
+        state.again.forget(call);
         drop(state);
         self.idle.notify_waiters();
     }

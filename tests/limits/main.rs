@@ -24,6 +24,7 @@ mod sidecar;
 #[path = "../faults/tool.rs"]
 mod tool;
 
+mod again;
 mod batches;
 mod breakers;
 mod desk;

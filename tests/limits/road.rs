@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
-use wicketgate::clock::SystemClock;
+use wicketgate::clock::{Clock, SystemClock};
 use wicketgate::domain::call::{Auth, ToolCall};
 use wicketgate::domain::decision::Reason;
 use wicketgate::domain::effect::Effect;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::{Content, Unmasked};
-use wicketgate::domain::prepared::Hold;
+use wicketgate::domain::prepared::{Hold, ToolFacts};
 use wicketgate::domain::tier::Tier;
 use wicketgate::enforce::{self, Answer, Bounds, CallRequest, Opening, Road, Run, Thread};
 use wicketgate::identity::Caller;
@@ -27,7 +27,7 @@ use wicketgate::policy::EngineError;
 use wicketgate::telemetry::metrics::Metrics;
 use wicketgate::tool::ToolExecutor;
 use wicketgate::tool::scrub::Scrub;
-use wicketgate::tool::toolbox::Toolbox;
+use wicketgate::tool::toolbox::{Tool, Toolbox};
 
 use crate::inside;
 
@@ -54,8 +54,12 @@ impl ToolExecutor for Counts {
 /// Of each tier but the last one tool; that of T0 only reads.
 const TOOLS: [(&str, Tier); 3] = [("t0", Tier::T0), ("t", Tier::T1), ("t2", Tier::T2)];
 
-fn toolbox(count: &Arc<AtomicU64>) -> Toolbox {
-    let tool = |(name, tier)| inside::tool(name, tier, Arc::new(Counts(Arc::clone(count))));
+fn toolbox(count: &Arc<AtomicU64>, dedupe: Option<Duration>) -> Toolbox {
+    let tool = |(name, tier)| {
+        let tool = inside::tool(name, tier, Arc::new(Counts(Arc::clone(count))));
+        let facts = ToolFacts { dedupe, ..ToolFacts::clone(&tool.facts) };
+        Tool { facts: Arc::new(facts), ..tool }
+    };
     Toolbox::of(TOOLS.map(tool).into(), Scrub::default())
 }
 
@@ -82,10 +86,19 @@ impl Gate {
 
     /// A gate over this ledger, with these bounds.
     pub async fn over(store: Arc<dyn LedgerStore>, bounds: Bounds, count: &Arc<AtomicU64>) -> Gate {
+        Self::by(Arc::new(SystemClock::new()), (store, bounds, None), count).await
+    }
+
+    /// The same by this clock, its tools with this `dedupe`.
+    pub async fn by(
+        clock: Arc<dyn Clock>,
+        (store, bounds, dedupe): (Arc<dyn LedgerStore>, Bounds, Option<Duration>),
+        count: &Arc<AtomicU64>,
+    ) -> Gate {
         let parts = inside::Parts {
             store,
-            clock: Arc::new(SystemClock::new()),
-            toolbox: toolbox(count),
+            clock,
+            toolbox: toolbox(count, dedupe),
             metrics: Arc::new(Metrics::new(Vec::new(), "0", "test")),
             ledger: ledger::Settings {
                 queue_wait: Duration::from_secs(20),

@@ -153,3 +153,33 @@ async fn arguments_are_judged_as_the_bytes_that_came_over_every_face() {
     assert_eq!(gate.tool.count(), ran);
     assert!(ran >= 6, "some of them run: {ran}");
 }
+
+/// A client that sends a request again under a new JSON-RPC id, in a session and standing alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_under_a_new_id_is_the_first_call_where_its_tool_says_so() {
+    let gate = Gate::start_with(|config| {
+        for tool in config["tools"].as_array_mut().unwrap() {
+            tool["dedupe_ms"] = json!(600_000);
+        }
+    })
+    .await;
+    let call = |answer: &Value| answer["result"]["_meta"]["wicketgate.dev/call"].clone();
+    let session = gate.session().await;
+    let first = session.send(&message(&json!(1), 1), &[]).await.json();
+    for id in [2, 3, 2] {
+        let again = session.send(&message(&json!(id), 1), &[]).await.json();
+        assert_eq!(again["result"], first["result"], "{again}");
+        assert_eq!(call(&again), call(&first), "{again}");
+    }
+    assert_eq!(gate.tool.count(), 1);
+    session.send(&message(&json!(4), 2), &[]).await;
+    assert_eq!(gate.tool.count(), 2);
+    let other = gate.session().await;
+    other.send(&message(&json!(1), 1), &[]).await;
+    assert_eq!(gate.tool.count(), 3, "another session is another run");
+    for _ in 0..2 {
+        gate.call("work.do", json!({"n": 7})).await;
+    }
+    assert_eq!(gate.tool.count(), 4);
+    gate.checked().await;
+}

@@ -79,8 +79,9 @@ MUTANTS = [
      "        let refusals = hold.refused.iter().map(refused_by).collect();\n",
      "        let refusals = Vec::new();\n        hold.refused.iter().map(refused_by).for_each(drop);\n"),
     ("idempotency_forgotten", "src/enforce/run.rs",
-     "            Some(Place::Held | Place::Booked | Place::Doubted) => return Ok(Admitted::Recall),\n",
-     "            Some(Place::Held | Place::Booked | Place::Doubted) => {}\n"),
+     "            Some(Place::Held | Place::Booked | Place::Doubted) => {\n"
+     "                return Ok(Admitted::Recall(known));\n            }\n",
+     "            Some(Place::Held | Place::Booked | Place::Doubted) => drop(Admitted::Recall(known)),\n"),
     ("other_bytes_joined", "src/ledger/recall.rs",
      "            Some(false) => Likeness::Other,\n",
      "            Some(false) => Likeness::Same,\n"),

@@ -115,6 +115,7 @@ pub fn toolbox(world: &Arc<World>, life: u64, dead: &CancellationToken) -> Toolb
             timeout: TOOL_TIMEOUT,
             result_bytes_max: 1 << 20,
             cost_micro_usd: None,
+            dedupe: None,
         }),
         description: "scripted".into(),
         input_schema: schema.canonical().to_vec(),

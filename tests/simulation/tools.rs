@@ -66,6 +66,7 @@ fn toolbox(executor: Signed, definition: &str) -> Toolbox {
             timeout: TOOL_TIMEOUT,
             result_bytes_max: 1 << 20,
             cost_micro_usd: None,
+            dedupe: None,
         }),
         description: definition.into(),
         input_schema: schema.canonical().to_vec(),

@@ -123,6 +123,7 @@ pub fn tool(name: &str, tier: Tier, executor: Arc<dyn ToolExecutor>) -> Tool {
         timeout: Duration::from_secs(60),
         result_bytes_max: 1 << 20,
         cost_micro_usd: None,
+        dedupe: None,
     };
     Tool {
         facts: Arc::new(facts),

@@ -72,6 +72,7 @@ fn bindings(server: &Arc<Server>, pinned: &str) -> Vec<Binding> {
             timeout: server.timeout,
             result_bytes_max: server.result_bytes_max,
             cost_micro_usd: None,
+            dedupe: None,
             shown: None,
             definition: Digest::of(&[name.as_bytes()]),
         }

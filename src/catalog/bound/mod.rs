@@ -159,6 +159,7 @@ struct Effective {
     idempotent: bool,
     timeout: Duration,
     cost_micro_usd: Option<u64>,
+    dedupe: Option<Duration>,
 }
 
 impl Effective {
@@ -169,6 +170,7 @@ impl Effective {
             idempotent: said.is_some_and(|said| said.idempotent),
             timeout: said.and_then(|said| said.timeout).unwrap_or(server.timeout),
             cost_micro_usd: said.and_then(|said| said.cost_micro_usd),
+            dedupe: said.and_then(|said| said.dedupe),
         }
     }
 
@@ -183,7 +185,7 @@ impl Effective {
             ("timeout_ms", Json::from(timeout_ms)),
             ("result_bytes_max", Json::from(server.result_bytes_max)),
         ]);
-        definition::digest(shown, definition::priced(effective, self.cost_micro_usd))
+        definition::digest(shown, definition::priced(effective, (self.cost_micro_usd, self.dedupe)))
     }
 }
 
@@ -209,6 +211,7 @@ fn tool(server: &Arc<Server>, pinned: Pinned, signers: &Arc<[String]>) -> Bindin
         timeout: effective.timeout,
         result_bytes_max: server.result_bytes_max,
         cost_micro_usd: effective.cost_micro_usd,
+        dedupe: effective.dedupe,
         shown: Some(shown.into()),
     }
 }
@@ -247,6 +250,7 @@ fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>)
             timeout: effective.timeout,
             result_bytes_max: server.result_bytes_max,
             cost_micro_usd: effective.cost_micro_usd,
+            dedupe: effective.dedupe,
             shown: None,
         })
     });

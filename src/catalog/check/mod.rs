@@ -25,6 +25,7 @@ mod file;
 
 pub(super) const TIMEOUT_MS: u64 = 30_000;
 pub(super) const TIMEOUT_MS_MAX: u64 = 600_000;
+const DEDUPE_MS_MAX: u64 = 600_000;
 pub(super) const RESULT_BYTES: u64 = 1 << 20;
 pub(super) const RESULT_BYTES_MAX: u64 = 8 << 20;
 /// A billion dollars.
@@ -217,14 +218,15 @@ fn binding(
     let bytes = bounded(tool.result_bytes_max, RESULT_BYTES, RESULT_BYTES_MAX);
     let bytes = problems.take(&format!("{at}.result_bytes_max"), bytes);
     let cost_micro_usd = problems.take(&format!("{at}.cost_micro_usd"), cost(tool.cost_micro_usd));
+    let dedupe = problems.take(&format!("{at}.dedupe_ms"), dedupe(tool.dedupe_ms));
     let kind = match tool.kind.as_str() {
         "grpc" => service,
         "sql" => database(tool, at, around, timeout.unwrap_or(TIMEOUT_MS), problems),
         _ => kind(tool, schema.as_ref(), at, around, secrets, problems),
     };
     let (name, schema, kind) = (name?, schema?, kind?);
-    let (tier, timeout_ms, result_bytes_max, cost_micro_usd) =
-        (tier?, timeout?, bytes?, cost_micro_usd?);
+    let (tier, timeout_ms, result_bytes_max, cost_micro_usd, dedupe) =
+        (tier?, timeout?, bytes?, cost_micro_usd?, dedupe?);
     let shown = Json::object([
         ("name", Json::from(name.as_str())),
         ("description", Json::from(tool.description.as_str())),
@@ -239,7 +241,7 @@ fn binding(
         ("timeout_ms", Json::from(timeout_ms)),
         ("result_bytes_max", Json::from(result_bytes_max)),
     ]);
-    let effective = definition::priced(effective, cost_micro_usd);
+    let effective = definition::priced(effective, (cost_micro_usd, dedupe));
     Some(Binding {
         definition: definition::digest(shown, effective),
         shown: None,
@@ -253,6 +255,7 @@ fn binding(
         timeout: Duration::from_millis(timeout_ms),
         result_bytes_max,
         cost_micro_usd,
+        dedupe,
     })
 }
 
@@ -262,6 +265,12 @@ pub(super) fn cost(given: Option<u64>) -> Result<Option<u64>, String> {
         Some(cost) if cost > COST_MICRO_USD_MAX => Err(format!("is 0 to {COST_MICRO_USD_MAX}")),
         Some(_) | None => Ok(given),
     }
+}
+
+/// For how long the same call under another id is the first one, where somebody says so.
+pub(super) fn dedupe(given: Option<u64>) -> Result<Option<Duration>, String> {
+    let window = given.map(|ms| bounded(Some(ms), ms, DEDUPE_MS_MAX)).transpose()?;
+    Ok(window.map(Duration::from_millis))
 }
 
 pub(super) fn tier(text: &str) -> Result<Tier, String> {

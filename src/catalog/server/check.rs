@@ -109,12 +109,15 @@ fn said(raw: &config::Server, at: &str, problems: &mut Problems) -> BTreeMap<Str
         let timeout = problems.take(&format!("{at}.timeout_ms"), timeout).flatten();
         let cost = check::cost(raw_said.cost_micro_usd);
         let cost = problems.take(&format!("{at}.cost_micro_usd"), cost).flatten();
+        let dedupe = check::dedupe(raw_said.dedupe_ms);
+        let dedupe = problems.take(&format!("{at}.dedupe_ms"), dedupe).flatten();
         let said = Said {
             tier,
             read_only: raw_said.read_only,
             idempotent: raw_said.idempotent,
             timeout: timeout.map(Duration::from_millis),
             cost_micro_usd: cost,
+            dedupe,
         };
         tools.insert(own.clone(), said);
     }

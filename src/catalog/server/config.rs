@@ -134,5 +134,8 @@ pub struct Said {
     pub timeout_ms: Option<u64>,
     /// What one call costs, in millionths of a US dollar; 0 is nothing, absent is not known.
     pub cost_micro_usd: Option<u64>,
+    /// For how long the same call (run, tool, arguments) under another id is the first one, and is answered as that:
+    /// 1 to 600,000; absent: never. For clients that send a request again under a new id.
+    pub dedupe_ms: Option<u64>,
 }
 }

@@ -106,6 +106,8 @@ pub struct Said {
     pub timeout: Option<Duration>,
     /// What one call costs, in millionths of a US dollar.
     pub cost_micro_usd: Option<u64>,
+    /// For how long the same call under another id is the first one.
+    pub dedupe: Option<Duration>,
 }
 
 /// How a server is reached.

@@ -59,6 +59,7 @@ impl Fixture {
             timeout: std::time::Duration::from_secs(1),
             result_bytes_max: 1000,
             cost_micro_usd: None,
+            dedupe: None,
         };
         let (effect, hold) = self.tool.prepare(&call).map_err(|r| r[0].detail.clone())?;
         Ok(Prepared::ready(call, Arc::new(facts), effect, Vec::new(), hold))

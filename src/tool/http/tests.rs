@@ -62,6 +62,7 @@ impl Fixture {
             timeout: binding.timeout,
             result_bytes_max: binding.result_bytes_max,
             cost_micro_usd: None,
+            dedupe: None,
         };
         let Kind::Http(http) = binding.kind else { panic!("an http binding") };
         let http = Http::new(*http, facts.read_only, facts.result_bytes_max, Arc::new(System));

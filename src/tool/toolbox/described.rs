@@ -82,6 +82,8 @@ fn tool_of(tool: &Json, executor: &Arc<dyn ToolExecutor>) -> Result<Tool, String
         timeout: Duration::from_millis(number("timeout_ms")?),
         result_bytes_max: number("result_bytes_max")?,
         cost_micro_usd: tool.get("cost_micro_usd").and_then(Json::as_u64),
+        // A recording has no clock by which another id would be the same call.
+        dedupe: None,
     };
     let shown = tool.get("shown").and_then(Json::as_str);
     Ok(Tool {

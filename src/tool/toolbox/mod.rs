@@ -220,6 +220,7 @@ fn tool(
         timeout: binding.timeout,
         result_bytes_max: binding.result_bytes_max,
         cost_micro_usd: binding.cost_micro_usd,
+        dedupe: binding.dedupe,
     };
     let most = facts.result_bytes_max;
     let signers = if let Kind::Mcp(mcp) = &binding.kind {
