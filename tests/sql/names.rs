@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use regex::Regex;
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection, Row as _};
 
 use crate::bench::Bench;
@@ -221,6 +221,113 @@ async fn what_agents_write_runs_and_its_plan_calls_only_what_is_allowed() {
             );
         }
     }
+    bench.close().await;
+}
+
+/// Where `o` comes from, with the columns `id`, `customer` and `total`, and what stands before the statement.
+const ORDERS: [(&str, &str); 18] = [
+    ("", "orders AS o"),
+    ("", "public.orders AS o"),
+    ("", "orders AS o(id, customer, total)"),
+    ("", "(SELECT * FROM orders) AS o"),
+    ("WITH w AS (SELECT * FROM orders) ", "w AS o"),
+    (
+        "WITH a AS (SELECT * FROM orders), b AS (SELECT a.* FROM a JOIN t ON t.a = a.customer) ",
+        "b AS o",
+    ),
+    // A name of the statement's own hides a table's, here and only where it is in scope.
+    ("WITH orders AS (SELECT 1 AS id, a AS customer, 2.0 AS total FROM t) ", "orders AS o"),
+    ("WITH orders AS (SELECT 1 AS id, a AS customer, 2.0 AS total FROM t) ", "public.orders AS o"),
+    ("WITH t AS (SELECT p.*, p.customer AS a FROM orders AS p) ", "t AS o"),
+    (
+        "",
+        "(WITH orders AS (SELECT 1 AS id, a AS customer, 2.0 AS total FROM t) SELECT * FROM orders) AS o",
+    ),
+    (
+        "WITH RECURSIVE r AS (SELECT id, customer, total FROM orders UNION \
+         SELECT r.id + 1, r.customer, r.total FROM r WHERE r.id < 3) ",
+        "r AS o",
+    ),
+    ("", "orders AS o JOIN t AS x ON x.a = o.customer"),
+    ("", "t AS x JOIN LATERAL (SELECT * FROM orders AS p WHERE p.customer = x.a) AS o ON true"),
+    (
+        "",
+        "(SELECT 1 AS id, x.a AS customer, 1.5 AS total FROM t AS x UNION ALL SELECT id, customer, total FROM orders) AS o",
+    ),
+    (
+        "",
+        "(SELECT p.* FROM orders AS p WHERE EXISTS (SELECT 1 FROM t WHERE t.a = p.customer)) AS o",
+    ),
+    ("", "generate_series(1, 2) AS g(n) JOIN orders AS o ON o.id = g.n"),
+    ("", "(VALUES (1, 'ann', 2.5)) AS o(id, customer, total)"),
+    ("", "(SELECT p.id, x.a AS customer, p.total FROM orders AS p, t AS x) AS o"),
+];
+
+/// What is read from there, and what else.
+const READ: [&str; 18] = [
+    "SELECT o.id FROM {S}",
+    "SELECT o.* FROM {S}",
+    "SELECT count(*) FROM {S} WHERE o.total > 1",
+    "SELECT o.customer, sum(o.total) FROM {S} GROUP BY o.customer",
+    "SELECT o.id FROM {S} ORDER BY o.total DESC LIMIT 2",
+    "SELECT o.id FROM {S} WHERE o.customer IN (SELECT t.a FROM t)",
+    "SELECT o.id FROM {S} WHERE EXISTS (SELECT 1 FROM public.t WHERE public.t.a = o.customer)",
+    "SELECT (SELECT max(p.id) FROM orders AS p WHERE p.customer = o.customer) FROM {S}",
+    "SELECT o.id FROM {S} UNION SELECT length(z.a) FROM t AS z",
+    "SELECT o.id FROM {S} EXCEPT SELECT p.id FROM orders AS p",
+    "SELECT s.n FROM (SELECT count(*) AS n FROM {S}) AS s",
+    "SELECT o.id, rank() OVER (PARTITION BY o.customer ORDER BY o.total) FROM {S}",
+    "SELECT CASE WHEN o.total > 1 THEN o.customer ELSE 'x' END FROM {S}",
+    "SELECT q.customer FROM {S} JOIN orders AS q ON q.customer = o.customer",
+    "SELECT o.id FROM {S} LEFT JOIN t AS z ON z.a = o.customer WHERE z.a IS NULL",
+    "SELECT o.customer FROM {S} GROUP BY o.customer HAVING count(*) > (SELECT count(*) FROM t)",
+    "SELECT DISTINCT ON (o.customer) o.id FROM {S} ORDER BY o.customer, o.id",
+    "SELECT o.id FROM {S} WHERE o.total >= ALL (SELECT p.total FROM public.orders AS p)",
+];
+
+/// Every relation in the server's plan of a text.
+async fn read(admin: &mut PgConnection, sql: &str) -> BTreeSet<String> {
+    fn walk(node: &Value, found: &mut BTreeSet<String>) {
+        if let Some(name) = node["Relation Name"].as_str() {
+            found.insert(format!("{}.{name}", node["Schema"].as_str().unwrap()));
+        }
+        let below = node["Plans"].as_array().into_iter().flatten();
+        below.for_each(|node| walk(node, found));
+    }
+    let explain = format!("EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) {sql}");
+    let row = sqlx::raw_sql(sqlx::AssertSqlSafe(explain)).fetch_one(admin).await.expect(sql);
+    let plan: Value = row.get(0);
+    let mut found = BTreeSet::new();
+    walk(&plan[0]["Plan"], &mut found);
+    found
+}
+
+/// Policy sees relations, and the answer names them. What a name means is the server's to say.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_every_generated_statement_the_relations_that_were_judged_are_those_of_the_plan() {
+    let bench = Bench::new().await;
+    let mut admin = PgConnection::connect(&bench.admin_url).await.unwrap();
+    let agent = bench.sidecar.open().await;
+    let mut asked = 0;
+    for (with, source) in ORDERS {
+        for place in READ {
+            let sql = format!("{with}{}", place.replace("{S}", source));
+            let args = json!({"query": sql}).to_string();
+            let answer = agent.call("sql.pg", &format!("r{asked}"), &args).await;
+            let answer: Value = serde_json::from_str(&answer.expect(&sql)).unwrap();
+            let told: Vec<String> =
+                serde_json::from_value(answer["tables_queried"].clone()).expect(&sql);
+            let (told, planned) = (BTreeSet::from_iter(told), read(&mut admin, &sql).await);
+            // A part that nothing refers to is judged, and not in the plan.
+            let unused = with.starts_with("WITH orders") && source == "public.orders AS o";
+            assert!(
+                told == planned || unused && told.is_superset(&planned),
+                "{sql}: {told:?} {planned:?}"
+            );
+            asked += 1;
+        }
+    }
+    assert!(asked >= 300, "{asked}");
     bench.close().await;
 }
 
