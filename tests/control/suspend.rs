@@ -1,6 +1,6 @@
 //! Suspend and reinstate, keys, manifests, and orders that end by themselves.
 
-use wicketgate::control::{Action, Target};
+use wicketgate::control::{Action, Target, answer};
 use wicketgate::crypto::keys::PublicKey;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::time::Timestamp;
@@ -99,10 +99,10 @@ async fn an_order_whose_time_is_over_stands_no_more_and_one_taken_back_for_a_tim
     let run = desk.sidecar.open().await;
     let (past, future) = (Timestamp::from_millis(1), Timestamp::from_millis(4_000_000_000_000));
     let until = async |action, expires| {
-        put_until(&*desk.operator, action, agent(), Some(expires)).await;
-        // The order behind it is obeyed after it.
-        let other = Target::Agent("nobody".into());
-        done(&desk.order(Action::Kill, other).await);
+        let seq = put_until(&*desk.operator, action, agent(), Some(expires)).await;
+        // Its own answer: a stop behind it may be obeyed before it.
+        let told = answer::wait(&*desk.operator, seq, crate::waiting::PATIENCE).await;
+        done(&told.unwrap());
     };
     until(Action::Suspend, past).await;
     run.call("work.do", "a", "{}").await.unwrap();
