@@ -104,6 +104,21 @@ pub(super) fn ranges(list: &[String], at: &str, problems: &mut Problems) -> Vec<
         .collect()
 }
 
+/// Whether the host is public, or one of these ranges could hold it.
+pub(super) fn allowed(origin: &Origin, ranges: &[Cidr]) -> Result<(), String> {
+    let inside = match &origin.host {
+        Host::Ip(ip) => !is_public(*ip) && !ranges.iter().any(|range| range.contains(*ip)),
+        Host::Name(_) => origin.host.is_internal_name() && ranges.is_empty(),
+    };
+    if inside {
+        return Err(format!(
+            "`{}` is not on the public Internet; list its range under `private_addresses`",
+            origin.host
+        ));
+    }
+    Ok(())
+}
+
 /// Whether the binding could ever connect: better said at load than at the first call.
 pub(super) fn reachable(
     origin: &Origin,
@@ -112,17 +127,7 @@ pub(super) fn reachable(
     at: &str,
     problems: &mut Problems,
 ) {
-    let inside = match &origin.host {
-        Host::Ip(ip) => !is_public(*ip) && !ranges.iter().any(|range| range.contains(*ip)),
-        Host::Name(_) => origin.host.is_internal_name() && ranges.is_empty(),
-    };
-    if inside {
-        let message = format!(
-            "`{}` is not on the public Internet; list its range under `private_addresses`",
-            origin.host
-        );
-        problems.add(format!("{at}.url"), message);
-    }
+    let inside = problems.take(&format!("{at}.url"), allowed(origin, ranges)).is_none();
     // The connector goes nowhere else then.
     if let Host::Ip(ip) = &origin.host
         && !inside

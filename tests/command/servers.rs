@@ -147,6 +147,124 @@ async fn only_a_server_with_the_network_of_the_host_connects() {
     }
 }
 
+/// Asks the proxy for each of these by hand, and says what it answers; `[target, request or nothing, …]`.
+const ASKS: &str = r#"
+import json, os, socket
+for target, head in json.loads(os.environ["ASKS"]):
+    head = head or "CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n\r\n".format(target)
+    with socket.create_connection(("127.0.0.1", 3128), timeout=20) as proxy:
+        proxy.sendall(head.encode())
+        answer = proxy.recv(4096).decode()
+        status = answer.split()[1] if answer else "closed"
+        if status == "200":
+            proxy.sendall(b"to you")
+            status = proxy.recv(4096).decode()
+        print(target, status)
+"#;
+
+/// Everything else that leads out of a namespace, tried on this port.
+const AROUND: &str = r#"
+import os, socket
+port = int(os.environ["PORT"])
+for family, address in [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "127.0.0.2"), (socket.AF_INET, "0.0.0.0"), (socket.AF_INET, "10.0.0.1"), (socket.AF_INET6, "::1")]:
+    for kind in [socket.SOCK_STREAM, socket.SOCK_DGRAM]:
+        try:
+            with socket.socket(family, kind) as out:
+                out.settimeout(5)
+                out.connect((address, port))
+                out.send(b"out")
+                if kind == socket.SOCK_STREAM or out.recv(16):
+                    print(address, kind)
+        except OSError:
+            pass
+try:
+    with socket.socket() as inner:
+        inner.bind(("127.0.0.1", 0))
+        inner.listen()
+        print("listens")
+except OSError:
+    pass
+"#;
+
+/// A place that answers each connection with what it said.
+fn echo() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut said) = (stream.unwrap(), [0_u8; 64]);
+            let length = std::io::Read::read(&mut stream, &mut said).unwrap_or(0);
+            let _ = std::io::Write::write_all(&mut stream, &said[..length]);
+        }
+    });
+    port
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_with_named_hosts_reaches_these_through_the_gate_and_nothing_else() {
+    let (named, canary) = (echo(), TcpListener::bind("127.0.0.1:0").unwrap());
+    canary.set_nonblocking(true).unwrap();
+    let other = canary.local_addr().unwrap().port();
+    let estate = Estate::with(&[], |dir| {
+        let sandbox = json!({"level": "S2", "private_addresses": ["127.0.0.1/32"],
+            "hosts": [format!("127.0.0.1:{named}"), "api.example.com"]});
+        vec![
+            fixture(dir, "h", sandbox, "hosts"),
+            fixture(dir, "n", json!({"level": "S2"}), "hosts"),
+        ]
+    });
+    let gate = estate.serve();
+    let agent = gate.agent().await;
+    let run = async |server: &str, program: String| {
+        ask(&agent, &format!("{server}.run"), json!({"text": program})).await
+    };
+    let gets = format!("GET http://127.0.0.1:{named}/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    let asks = json!([
+        [format!("127.0.0.1:{named}"), null],
+        [format!("127.0.0.1:{other}"), null],
+        [format!("127.0.0.1:{}", gate.operator), null],
+        [format!("localhost:{named}"), null],
+        [format!("127.1:{named}"), null],
+        [format!("127.0.0.1.:{named}"), null],
+        [format!("2130706433:{named}"), null],
+        [format!("[::ffff:127.0.0.1]:{named}"), null],
+        [format!("x@127.0.0.1:{named}"), null],
+        ["127.0.0.1", null],
+        ["api.example.com:80", null],
+        ["api.example.com.evil.test:443", null],
+        ["evil.test:443", null],
+        ["plain", gets],
+        ["nonsense", "\u{0}\r\n\r\n"],
+    ]);
+    let program = ASKS.replace(r#"os.environ["ASKS"]"#, &format!("{:?}", asks.to_string()));
+    let (said, failed) = run("h", program.clone()).await;
+    assert!(!failed, "{said}");
+    let said: Vec<(&str, &str)> = said.lines().map(|line| line.split_once(' ').unwrap()).collect();
+    assert_eq!(said.len(), asks.as_array().unwrap().len(), "{said:?}");
+    for (at, (target, answer)) in said.iter().enumerate() {
+        let right: &[&str] = match at {
+            0 => &["to you"],
+            13 => &["405"],
+            _ => &["403", "400", "closed"],
+        };
+        assert!(right.contains(answer), "{target}: {answer}");
+    }
+    let around = |port: u16| AROUND.replace(r#"os.environ["PORT"]"#, &port.to_string());
+    for port in [named, other, gate.operator] {
+        for server in ["h", "n"] {
+            assert_eq!(run(server, around(port)).await, (String::new(), false), "{server} {port}");
+        }
+    }
+    assert!(canary.accept().is_err());
+    let (why, failed) = run("n", program).await;
+    assert!(failed, "without hosts there is no proxy: {why}");
+    // What programs look for is set, and the host that was asked for in vain is in the log.
+    let env: Value =
+        serde_json::from_str(&ask(&agent, "h.surroundings", json!({})).await.0).unwrap();
+    assert_eq!(env["env"]["HTTPS_PROXY"], "http://127.0.0.1:3128");
+    assert!(gate.process.said().contains("evil.test:443"), "{}", gate.process.said());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_level_is_in_the_books_and_wherever_tools_are_shown() {
     let estate = Estate::with(&[], |dir| {
@@ -297,6 +415,15 @@ fn what_a_sandbox_may_not_be_given_is_refused_with_its_place() {
         ("read", json!(["nowhere"]), "cannot open"),
         ("network", json!("all"), "servers[0].stdio.sandbox.network: expected `none` or `host`"),
         (
+            "hosts",
+            json!(["api.test"]),
+            "servers[0].stdio.sandbox.hosts: a network of its own needs",
+        ),
+        ("hosts", json!(["a/b"]), "servers[0].stdio.sandbox.hosts[0]: `a/b` is no `HOST`"),
+        ("hosts", json!(["*.test"]), "servers[0].stdio.sandbox.hosts[0]: "),
+        ("hosts", json!(["10.0.0.1"]), "list its range under `private_addresses`"),
+        ("private_addresses", json!(["10.0.0.0/8"]), "means nothing without `hosts`"),
+        (
             "programs",
             json!([program("true")]),
             "servers[0].stdio.sandbox.programs: processes of its own need",
@@ -335,7 +462,9 @@ fn the_example_can_be_configured() {
     for made in ["mcp/node_modules", "files"] {
         std::fs::create_dir_all(dir.join(made)).unwrap();
     }
-    std::fs::write(dir.join("mcp/weather.py"), "").unwrap();
+    for script in ["mcp/weather.py", "mcp/issues.py"] {
+        std::fs::write(dir.join(script), "").unwrap();
+    }
     let (ok, out, err) = check();
     assert!(ok && !err.contains("without a sandbox"), "{out}{err}");
 }

@@ -71,7 +71,7 @@ fn each_server_starts_in_s2_and_gets_more_only_by_what_a_person_names() {
     let file = json!({"mcpServers": {
         "plain": python("plain.py"), "online": python("online.py"), "looks": python("looks.py"),
         "keyed": keyed("keyed.py"), "meant": keyed("meant.py"), "needs": python("needs.py"),
-        "given": python("needs.py"), "less": python("looks.py"), "free": python("looks.py"),
+        "given": python("needs.py"), "named": python("plain.py"), "less": python("looks.py"), "free": python("looks.py"),
         "fetched": {"command": "./bin/npx", "args": ["plain.py"]}}});
     desk.write(".cursor/mcp.json", &file.to_string());
     let read = format!("given:read={extra}");
@@ -87,6 +87,10 @@ fn each_server_starts_in_s2_and_gets_more_only_by_what_a_person_names() {
         &read,
         "--allow",
         "less:s1",
+        "--allow",
+        "named:host=api.example.com",
+        "--allow",
+        "named:host=api.example.com:8443",
         "--allow",
         "free:unsandboxed",
     ];
@@ -107,6 +111,7 @@ fn each_server_starts_in_s2_and_gets_more_only_by_what_a_person_names() {
         json!([desk.path("extra.txt"), desk.path("needs.py")])
     );
     assert_eq!(sandbox(&ran, "meant")["network"], "host");
+    assert_eq!(sandbox(&ran, "named")["hosts"], json!(["api.example.com", "api.example.com:8443"]));
     // One that does not work in there is not started in anything else; it is said what a person may say.
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     let left = |name: &str| {

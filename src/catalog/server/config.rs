@@ -73,6 +73,13 @@ pub struct Sandbox {
     pub write: Vec<PathBuf>,
     /// `none`, or `host`: it may connect to whatever the gate's host can reach. `none` if absent.
     pub network: Option<String>,
+    /// What it may connect to, instead of `network`: `HOST` or `HOST:PORT`, 443 if no port is given. It gets a network
+    /// of its own with a proxy of the gate in it (`HTTPS_PROXY`), which connects to these alone. Needs `S2`.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// Address ranges outside the public Internet that `hosts` may lead to.
+    #[serde(default)]
+    pub private_addresses: Vec<String>,
     /// Absolute paths of the programs it may start itself; none if absent. Needs `S2`.
     #[serde(default)]
     pub programs: Vec<PathBuf>,

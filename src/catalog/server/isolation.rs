@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 
 use super::config;
 use crate::catalog::Problems;
+use crate::catalog::address::Cidr;
 use crate::catalog::check::Surroundings;
 use crate::catalog::command::{self, Level, Limits, Program};
+use crate::catalog::host::Origin;
+use crate::catalog::http;
 use crate::domain::json::Json;
 
 /// Bytes of memory a server may use: 16 MiB, 1 GiB, 64 GiB. Node alone sets 512 MiB aside that it could write to.
@@ -28,6 +31,37 @@ pub enum Isolation {
     Sandbox(Box<Sandbox>),
 }
 
+/// What a server may connect to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Network {
+    /// Nothing.
+    None,
+    /// These hosts, through the gate.
+    Hosts(Hosts),
+    /// Whatever the gate's host can reach.
+    Host,
+}
+
+/// Hosts that a server may connect to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hosts {
+    /// Their names and ports; what is said to them nobody looks at.
+    pub origins: Vec<Origin>,
+    /// Ranges beyond the public Internet that their names may lead to.
+    pub private_addresses: Vec<Cidr>,
+}
+
+/// A host that a server may connect to: `NAME`, or `NAME:PORT`; the port is 443 if none is given.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn host(text: &str) -> Result<Origin, String> {
+    if text.contains('/') {
+        return Err(format!("`{text}` is no `HOST` or `HOST:PORT`"));
+    }
+    Origin::parse(&format!("https://{text}")).map(|(origin, _)| origin)
+}
+
 /// A sandbox of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sandbox {
@@ -37,12 +71,23 @@ pub struct Sandbox {
     pub read: Vec<PathBuf>,
     /// What it may change: as above.
     pub write: Vec<PathBuf>,
-    /// Whether it may connect to whatever the gate's host can reach.
-    pub network: bool,
+    /// What it may connect to.
+    pub network: Network,
     /// What it may start itself.
     pub programs: Vec<Program>,
     /// Memory in all that it writes to, and processes; processor time is not limited.
     pub limits: Limits,
+}
+
+impl Network {
+    /// `none`, `hosts` or `host`.
+    const fn as_str(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Hosts(_) => "hosts",
+            Self::Host => "host",
+        }
+    }
 }
 
 impl Isolation {
@@ -71,12 +116,18 @@ pub(super) fn facts(raw: Option<&config::Sandbox>, checked: &Isolation) -> Optio
         ("level", Json::from(sandbox.level.as_str())),
         ("read", paths(&raw.read)),
         ("write", paths(&raw.write)),
-        ("network", Json::from(if sandbox.network { "host" } else { "none" })),
+        ("network", Json::from(sandbox.network.as_str())),
         // Not what is in them: a system that was updated needs no new lock.
         ("programs", paths(&raw.programs)),
         ("memory_bytes", Json::from(sandbox.limits.memory_bytes)),
         ("pids", Json::from(sandbox.limits.pids)),
     ];
+    if let Network::Hosts(hosts) = &sandbox.network {
+        let origins = hosts.origins.iter().map(|origin| Json::from(origin.authority()));
+        let ranges = hosts.private_addresses.iter().map(|range| Json::from(range.to_string()));
+        members.push(("hosts", Json::Array(origins.collect())));
+        members.push(("private_addresses", Json::Array(ranges.collect())));
+    }
     members.extend(sandbox.limits.together.then(|| ("cgroup", Json::from("required"))));
     Some(Json::object(members))
 }
@@ -98,17 +149,15 @@ pub(super) fn check(
     let level = problems.take(&format!("{at}.level"), level);
     let read = paths(&raw.read, &format!("{at}.read"), around, problems);
     let write = paths(&raw.write, &format!("{at}.write"), around, problems);
-    let network = match raw.network.as_deref() {
-        None | Some("none") => false,
-        Some("host") => true,
-        Some(other) => {
-            let why = format!("`{other}` is neither `none` nor `host`");
-            problems.add(format!("{at}.network"), why);
-            false
+    let network = network(raw, &at, problems);
+    let needs_s2 = [
+        ("programs", !raw.programs.is_empty(), "processes of its own need `level: S2`"),
+        ("hosts", !raw.hosts.is_empty(), "a network of its own needs `level: S2`"),
+    ];
+    for (name, _, why) in needs_s2.into_iter().filter(|(_, given, _)| *given) {
+        if level == Some(Level::S1) {
+            problems.add(format!("{at}.{name}"), why);
         }
-    };
-    if level == Some(Level::S1) && !raw.programs.is_empty() {
-        problems.add(format!("{at}.programs"), "processes of its own need `level: S2`");
     }
     let programs = raw.programs.iter().enumerate().filter_map(|(i, path)| {
         problems.take(&format!("{at}.programs[{i}]"), command::program(path, around))
@@ -122,12 +171,46 @@ pub(super) fn check(
     Some(Isolation::Sandbox(Box::new(sandbox)))
 }
 
+fn network(raw: &config::Sandbox, at: &str, problems: &mut Problems) -> Network {
+    let named = !raw.hosts.is_empty();
+    let network = match raw.network.as_deref() {
+        None | Some("none") => Network::None,
+        Some("host") => Network::Host,
+        Some(other) => {
+            let why = format!("`{other}` is neither `none` nor `host`");
+            problems.add(format!("{at}.network"), why);
+            Network::None
+        }
+    };
+    if named && raw.network.is_some() {
+        problems.add(format!("{at}.hosts"), "means nothing beside `network`; give one of them");
+    }
+    let private_addresses = http::ranges(&raw.private_addresses, at, problems);
+    let one = |text: &String| {
+        let origin = host(text)?;
+        http::allowed(&origin, &private_addresses).map(|()| origin)
+    };
+    let origins = raw.hosts.iter().enumerate();
+    let origins = origins
+        .filter_map(|(i, text)| problems.take(&format!("{at}.hosts[{i}]"), one(text)))
+        .collect();
+    if !named {
+        if !raw.private_addresses.is_empty() {
+            problems.add(format!("{at}.private_addresses"), "means nothing without `hosts`");
+        }
+        return network;
+    }
+    Network::Hosts(Hosts { origins, private_addresses })
+}
+
 /// Nothing holds without a sandbox, so nothing may look as if it did.
 fn plain(raw: &config::Sandbox, at: &str, problems: &mut Problems) -> Option<Isolation> {
     let given = [
         ("read", !raw.read.is_empty()),
         ("write", !raw.write.is_empty()),
         ("network", raw.network.is_some()),
+        ("hosts", !raw.hosts.is_empty()),
+        ("private_addresses", !raw.private_addresses.is_empty()),
         ("programs", !raw.programs.is_empty()),
         ("memory_bytes", raw.memory_bytes.is_some()),
         ("pids", raw.pids.is_some()),

@@ -24,7 +24,7 @@ mod isolation;
 
 pub use check::INHERITED;
 pub(in crate::catalog) use check::{is_variable, variables};
-pub use isolation::{Isolation, Sandbox};
+pub use isolation::{Hosts, Isolation, Network, Sandbox, host};
 
 /// One MCP server, checked; nothing of it is started.
 #[derive(Debug)]

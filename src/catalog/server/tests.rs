@@ -130,7 +130,7 @@ fn a_program_in_a_sandbox_gets_what_is_written_and_nothing_of_the_gates() {
     let sandbox = stdio.isolation.sandbox().unwrap();
     assert!(sandbox.read[0].ends_with("sub") && sandbox.write[0].ends_with("secret"));
     assert_eq!(stdio.cwd, sandbox.read[0], "the first directory among what it is given");
-    assert!(sandbox.network && sandbox.programs.is_empty());
+    assert!(sandbox.network == Network::Host && sandbox.programs.is_empty());
     assert_eq!((sandbox.limits.memory_bytes, sandbox.limits.pids), (1 << 30, 128));
     assert_eq!(
         (server.demand().map(|demand| demand.level), server.isolation()),

@@ -14,7 +14,7 @@ use super::draft::Draft;
 use super::grants::Grants;
 use super::probe::check;
 use crate::catalog::command::Level;
-use crate::catalog::server::Transport;
+use crate::catalog::server::{self, Transport};
 use crate::tool::sandbox::Levels;
 
 /// Whether servers that are programs start in a sandbox.
@@ -31,6 +31,8 @@ pub enum Choice {
 pub enum Allow {
     /// Whatever the host of the gate reaches, loopback included.
     Network,
+    /// Connecting to this host, by way of the gate: `HOST` or `HOST:PORT`.
+    Host(String),
     /// Reading this.
     Read(PathBuf),
     /// Changing this.
@@ -42,13 +44,16 @@ pub enum Allow {
 }
 
 impl Allow {
-    /// Reads `network`, `read=PATH`, `write=PATH`, `s1` or `unsandboxed`.
+    /// Reads `network`, `host=HOST[:PORT]`, `read=PATH`, `write=PATH`, `s1` or `unsandboxed`.
     ///
     /// # Errors
     /// What it is instead.
     pub fn parse(text: &str) -> Result<Self, String> {
         let path = |path: &str| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
         match text.split_once('=') {
+            Some(("host", name)) => {
+                return server::host(name).map(|_| Self::Host(name.to_owned()));
+            }
             Some(("read", name)) => path(name).map(Self::Read),
             Some(("write", name)) => path(name).map(Self::Write),
             Some(_) => None,
@@ -61,7 +66,7 @@ impl Allow {
         }
         .ok_or_else(|| {
             format!(
-                "`{text}` is not `network`, `read=PATH`, `write=PATH` (absolute), `s1` or `unsandboxed`"
+                "`{text}` is not `network`, `host=HOST[:PORT]`, `read=PATH`, `write=PATH` (absolute), `s1` or `unsandboxed`"
             )
         })
     }
@@ -80,6 +85,7 @@ impl Allow {
     fn text(&self) -> String {
         match self {
             Self::Network => "network".to_owned(),
+            Self::Host(name) => format!("host={name}"),
             Self::Read(path) => format!("read={}", path.display()),
             Self::Write(path) => format!("write={}", path.display()),
             Self::S1 => "s1".to_owned(),
@@ -105,9 +111,11 @@ impl Confined {
         let given = [("read", &grants.read), ("write", &grants.write)];
         let given = given.into_iter().filter(|(_, paths)| !paths.is_empty());
         let network = grants.network.then(|| ("network", json!("host")));
+        let hosts = (!grants.hosts.is_empty()).then(|| ("hosts", json!(grants.hosts)));
         let members = std::iter::once(("level", json!(level.as_str())))
             .chain(given.map(|(name, paths)| (name, json!(paths))))
-            .chain(network);
+            .chain(network)
+            .chain(hosts);
         Value::Object(members.map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
@@ -126,7 +134,11 @@ impl Confined {
         };
         let (read, write) = (list(&grants.read), list(&grants.write));
         let said = if said.is_empty() { said } else { format!(" ({said})") };
-        let reach = if grants.network { "whatever this host reaches" } else { "nothing" };
+        let reach = match (grants.network, grants.hosts.as_slice()) {
+            (true, _) => "whatever this host reaches".to_owned(),
+            (false, []) => "nothing".to_owned(),
+            (false, hosts) => hosts.join(", "),
+        };
         let level = level.as_str();
         format!("runs in {level}{said}: reads {read}; changes {write}; connects to {reach}")
     }
@@ -135,7 +147,11 @@ impl Confined {
     #[must_use]
     pub fn lacking(&self, name: &str) -> String {
         let Some((level, grants)) = &self.inside else { return String::new() };
-        let network = if grants.network { String::new() } else { format!("`{name}:network`, ") };
+        let network = if grants.network {
+            String::new()
+        } else {
+            format!("`{name}:host=HOST`, `{name}:network`, ")
+        };
         let s1 = if *level == Level::S1 { String::new() } else { format!("`{name}:s1`, ") };
         format!(
             "; it was started in {} and has what its command line names and nothing more: if you know what it \
@@ -185,10 +201,16 @@ impl Terms<'_> {
         for allow in &allowed {
             match allow {
                 Allow::Network => grants.network = true,
+                Allow::Host(host) => grants.hosts.push(host.clone()),
                 Allow::Read(path) => grants.add_read(path)?,
                 Allow::Write(path) => grants.add_write(path)?,
                 Allow::S1 | Allow::Unsandboxed => {}
             }
+        }
+        if grants.network && !grants.hosts.is_empty() {
+            return Err(format!(
+                "`{name}:network` reaches every host, so `{name}:host=` means nothing; give one of them"
+            ));
         }
         let level = if allowed.contains(&&Allow::S1) { Level::S1 } else { Level::S2 };
         draft.confined = Confined { inside: Some((level, grants)), why };
@@ -232,11 +254,31 @@ mod tests {
     #[test]
     fn what_is_allowed_names_a_server_and_one_thing() {
         let parsed = |text| Allow::parse_for(text).map(|(server, allow)| (server, allow.text()));
-        for text in ["files:network", "a:s1", "a:unsandboxed", "a:read=/x:y", "a:write=/x=y"] {
+        for text in [
+            "files:network",
+            "a:host=api.test",
+            "a:host=api.test:8443",
+            "a:s1",
+            "a:unsandboxed",
+            "a:read=/x:y",
+            "a:write=/x=y",
+        ] {
             let (server, what) = text.split_once(':').unwrap();
             assert_eq!(parsed(text), Ok((server.to_owned(), what.to_owned())), "{text}");
         }
-        for text in ["network", "a:", "a:net", "a:read=x", "a:read", "a:Network", "a:level=none"] {
+        for text in [
+            "network",
+            "a:",
+            "a:net",
+            "a:host=",
+            "a:host=a/b",
+            "a:host=127.1",
+            "a:host=*",
+            "a:read=x",
+            "a:read",
+            "a:Network",
+            "a:level=none",
+        ] {
             assert!(parsed(text).is_err(), "{text}");
         }
     }

@@ -29,6 +29,8 @@ pub struct Grants {
     pub write: Vec<PathBuf>,
     /// Whether it may connect to whatever the gate's host can reach.
     pub network: bool,
+    /// Hosts it may connect to otherwise: `HOST` or `HOST:PORT`.
+    pub hosts: Vec<String>,
     /// Its arguments, with paths that do not depend on where it runs.
     pub args: Vec<String>,
 }

@@ -48,7 +48,7 @@ use snippet::Way;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  wicketgate init --from .mcp.json\n  \
     wicketgate init --from .vscode/mcp.json --input github_token=pat.txt --write\n  \
-    wicketgate init --from .mcp.json --allow github:network --write\n\n\
+    wicketgate init --from .mcp.json --allow github:host=api.github.com --write\n\n\
     Values that look like credentials go into files of mode 0600 and never into wicketgate.yaml.\n\
     Nothing is written unless everything is; a directory that is there is never replaced.\n\
     Ends with 0, or with 1 if nothing was written.")]
@@ -74,8 +74,9 @@ pub struct Args {
     /// Whether servers that are programs start in a sandbox.
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     sandbox: Choice,
-    /// What one server gets beyond what its command line names: `network`, `read=PATH`, `write=PATH`, `s1` (no
-    /// namespaces) or `unsandboxed`. May be given several times.
+    /// What one server gets beyond what its command line names: `host=HOST[:PORT]` (through a proxy of the gate),
+    /// `network` (whatever this host reaches), `read=PATH`, `write=PATH`, `s1` (no namespaces) or `unsandboxed`. May be
+    /// given several times.
     #[arg(long, value_name = "NAME:WHAT", value_parser = Allow::parse_for)]
     allow: Vec<(String, Allow)>,
     /// Sign texts of servers with characters that a reader does not see (tags, bidirectional controls, escapes, …).

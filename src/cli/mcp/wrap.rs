@@ -67,8 +67,8 @@ pub struct Args {
     /// Whether the server starts in a sandbox: looked at when it is signed, at the first start and with --relock.
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     sandbox: Choice,
-    /// What it gets beyond what its command line names: `network`, `read=PATH`, `write=PATH`, `s1` (no namespaces)
-    /// or `unsandboxed`. Looked at when it is signed. May be given several times.
+    /// What it gets beyond what its command line names: `host=HOST[:PORT]` (through a proxy of the gate), `network`
+    /// (whatever this host reaches), `read=PATH`, `write=PATH`, `s1` (no namespaces) or `unsandboxed`. Looked at when it is signed. May be given several times.
     #[arg(long, value_name = "WHAT", value_parser = allow)]
     allow: Vec<Allow>,
     /// Sign texts with characters that a reader does not see (tags, bidirectional controls, escapes, …).

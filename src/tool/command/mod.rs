@@ -134,7 +134,7 @@ impl Command {
             children: children.collect(),
             scratch,
             cwd,
-            network: false,
+            network: sandbox::Network::None,
             serves: false,
             uid: sandbox::next_uid(),
             cpu: sandbox::next_cpu(),

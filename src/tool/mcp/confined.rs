@@ -14,10 +14,12 @@ use std::sync::Arc;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::process::Child;
+use tokio::task::JoinSet;
 
+use super::tunnel;
 use crate::catalog::command::{Level, inspect};
-use crate::catalog::server::{Sandbox, Stdio};
-use crate::tool::sandbox::{self, Cgroups, Leaf, Plan, Scratch, host};
+use crate::catalog::server::{Network, Sandbox, Stdio};
+use crate::tool::sandbox::{self, Cgroups, Leaf, Plan, Scratch, host, loopback};
 
 /// Scripts whose interpreters are scripts.
 const SCRIPTS_MAX: usize = 4;
@@ -36,6 +38,8 @@ pub(super) struct Started {
     pub input: pipe::Sender,
     /// What it is in with all it started, where there are control groups.
     pub leaf: Option<Leaf>,
+    /// Its way to the hosts it may reach. Dropped, every connection ends.
+    pub tunnel: Option<JoinSet<()>>,
 }
 
 /// Starts this server in this sandbox. Blocks until the supervisor has taken it over; needs a runtime.
@@ -57,10 +61,17 @@ pub(super) fn start(
     let child = tokio::process::Command::from(command).spawn().map_err(failed)?;
     let beside = (None, leaf.as_ref());
     sandbox::hand_over(&control, &plan, program.as_fd(), reads.as_fd(), beside).map_err(failed)?;
+    let tunnel = match &sandbox.network {
+        Network::Hosts(hosts) => {
+            let listener = loopback::take(&control)?;
+            Some(tunnel::serve(listener, hosts, &stdio.program).map_err(failed)?)
+        }
+        Network::None | Network::Host => None,
+    };
     control.set_nonblocking(true).map_err(failed)?;
     let control = UnixStream::from_std(control).map_err(failed)?;
     let input = pipe::Sender::from_owned_fd(writes.into()).map_err(failed)?;
-    Ok(Started { child, control, input, leaf })
+    Ok(Started { child, control, input, leaf, tunnel })
 }
 
 /// A program, and how it is begun.
@@ -82,19 +93,28 @@ fn plan(stdio: &Stdio, confined: &Sandbox, found: Found) -> Plan {
     let scratch = if confined.level >= Level::S2 { Scratch::Tmp } else { Scratch::None };
     let children = confined.programs.iter();
     let children = children.flat_map(|one| one.interpreter.iter().chain([&one.path])).cloned();
-    let links = if confined.network { host::targets() } else { Vec::new() };
+    let network = match &confined.network {
+        Network::None => sandbox::Network::None,
+        Network::Hosts(_) => sandbox::Network::Proxy,
+        Network::Host => sandbox::Network::Host,
+    };
+    let mut env: Vec<_> = literal.chain(secrets).collect();
+    if network == sandbox::Network::Proxy {
+        tunnel::tell(&mut env);
+    }
+    let links = if network == sandbox::Network::None { Vec::new() } else { host::targets() };
     let read = confined.read.iter().cloned().chain(found.scripts).chain(links);
     Plan {
         level: confined.level,
         argv: found.argv.into_iter().chain(stdio.args.iter().cloned()).collect(),
-        env: literal.chain(secrets).collect(),
+        env,
         interpreter: found.loader,
         read: read.collect(),
         write: confined.write.clone(),
         children: children.collect(),
         scratch,
         cwd: stdio.cwd.clone(),
-        network: confined.network,
+        network,
         serves: true,
         // What an operator made writable for sandboxes is writable for one user.
         uid: if confined.write.is_empty() { sandbox::next_uid() } else { sandbox::NOBODY },

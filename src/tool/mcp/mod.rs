@@ -19,6 +19,7 @@ mod process;
 mod remote;
 mod result;
 mod traffic;
+mod tunnel;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

@@ -12,6 +12,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt as _, AsyncWrite};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::task::JoinSet;
 
 use super::confined::{self, Started};
 use crate::catalog::server::{Sandbox, Stdio};
@@ -34,6 +35,8 @@ pub(super) struct Process {
     control: Option<OwnedWriteHalf>,
     /// Dropped, whatever is still in it is killed.
     _leaf: Option<Leaf>,
+    /// Dropped, it reaches nothing any more.
+    _tunnel: Option<JoinSet<()>>,
 }
 
 /// Tells that a server ended, without reaping it: until then its group's number cannot become
@@ -86,10 +89,12 @@ fn inside(
     sandbox: &Sandbox,
     cgroups: Option<Arc<Cgroups>>,
 ) -> Result<(Process, Streams), String> {
-    let Started { mut child, control, input, leaf } = confined::start(stdio, sandbox, cgroups)?;
+    let started = confined::start(stdio, sandbox, cgroups)?;
+    let Started { mut child, control, input, leaf, tunnel } = started;
     let (report, control) = control.into_split();
     let streams = (child.stdout.take(), child.stderr.take());
-    let process = Process::of(child, Some(control), leaf);
+    let mut process = Process::of(child, Some(control), leaf);
+    process._tunnel = tunnel;
     let (Some(output), Some(errors)) = streams else {
         return Err("the server has no streams".to_owned());
     };
@@ -122,7 +127,7 @@ fn plain(stdio: &Stdio) -> Result<(Process, Streams), String> {
 impl Process {
     fn of(child: Child, control: Option<OwnedWriteHalf>, leaf: Option<Leaf>) -> Self {
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        Self { child, group, exit: Exit::of(group), control, _leaf: leaf }
+        Self { child, group, exit: Exit::of(group), control, _leaf: leaf, _tunnel: None }
     }
 
     /// Tells when it ended.

@@ -1,7 +1,7 @@
 //! Which system calls a command may make: these, and any other fails as not permitted.
 //!
 //! An allow list, so that what the kernel learns later is not there. No sockets but connected pairs (and, with
-//! the network of the host, those of the Internet), no namespaces, mounts, tracing, keys, BPF, io_uring, or other processes' memory; without `children` no new processes,
+//! a network, those of the Internet), no namespaces, mounts, tracing, keys, BPF, io_uring, or other processes' memory; without `children` no new processes,
 //! and no second program but the one that is executed by its descriptor.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-use super::{Plan, modes};
+use super::{Network, Plan, modes};
 use crate::catalog::command::Level;
 
 pub(super) type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -78,7 +78,7 @@ fn rules(plan: &Plan, program: i32) -> Result<Rules, seccompiler::BackendError> 
     #[cfg(target_arch = "x86_64")]
     rules.extend(OLD.iter().map(|call| (*call, Vec::new())));
     modes::add(&mut rules, plan)?;
-    sockets(&mut rules, plan.network)?;
+    sockets(&mut rules, plan.network != Network::None)?;
     if plan.serves {
         // Memory that is shared and of no file is counted as nobody's.
         let kind =

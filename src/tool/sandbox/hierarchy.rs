@@ -177,7 +177,7 @@ mod tests {
             children: Vec::new(),
             scratch,
             cwd: "/".into(),
-            network: false,
+            network: super::super::Network::None,
             serves: false,
             uid: crate::tool::sandbox::NOBODY,
             cpu: 0,

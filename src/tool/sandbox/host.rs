@@ -1,4 +1,4 @@
-//! What a program reads that uses the network of the host: names of hosts, services and authorities.
+//! What a program reads that connects to something: names of hosts, services and authorities.
 
 use std::path::{Path, PathBuf};
 

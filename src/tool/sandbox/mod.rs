@@ -21,6 +21,7 @@ mod filter;
 mod hierarchy;
 pub(super) mod host;
 mod house;
+pub(super) mod loopback;
 mod modes;
 mod places;
 mod probe;
@@ -88,8 +89,8 @@ pub struct Plan {
     pub scratch: Scratch,
     /// Where it runs.
     pub cwd: PathBuf,
-    /// Whether it has the network of the host.
-    pub network: bool,
+    /// What it can connect to.
+    pub network: Network,
     /// Whether it goes on until it is ended: a server, which reserves more memory than it uses.
     pub serves: bool,
     /// Uid and gid it runs as, if the gate is root.
@@ -98,6 +99,18 @@ pub struct Plan {
     pub cpu: usize,
     /// What it may use up.
     pub limits: Limits,
+}
+
+/// What a program can connect to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Network {
+    /// Nothing.
+    #[default]
+    None,
+    /// The gate's proxy at [`loopback::PROXY`], in a network namespace where there is nothing else. Needs `S2`.
+    Proxy,
+    /// Whatever the gate's host reaches.
+    Host,
 }
 
 /// Directories in memory, 64 MiB each: gone with the run of the program, or with what is said.
@@ -265,7 +278,7 @@ fn probe_in(level: Level, cgroups: Option<&Arc<Cgroups>>) -> Result<Vec<String>,
         children: Vec::new(),
         scratch: Scratch::None,
         cwd: PathBuf::from("/"),
-        network: false,
+        network: Network::None,
         serves: false,
         uid: next_uid(),
         cpu: next_cpu(),

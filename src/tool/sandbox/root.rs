@@ -13,7 +13,7 @@ use rustix::mount::{
 };
 
 use super::files::{SYSTEM, SYSTEM_FILES, devices, straight};
-use super::{Plan, Scratch, WORKSPACE, host};
+use super::{Network, Plan, Scratch, WORKSPACE, host};
 
 /// Somewhere to mount the new root while the old one is still there.
 const BASES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
@@ -46,7 +46,7 @@ pub(super) fn build(plan: &Plan) -> Result<(), String> {
         place(Path::new("/tmp"), true)?;
         memory("/tmp")?;
     }
-    if plan.network {
+    if plan.network != Network::None {
         for path in host::FILES {
             system(Path::new(path))?;
         }

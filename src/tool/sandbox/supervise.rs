@@ -16,7 +16,7 @@ use rustix::process::{
 };
 use rustix::thread::{CapabilitySet, ThreadNameSpaceType, UnshareFlags};
 
-use super::{CONFINE, NOBODY, Plan, Report, SELF, wire};
+use super::{CONFINE, NOBODY, Network, Plan, Report, SELF, loopback, wire};
 use crate::catalog::command::Level;
 
 /// Every kind of namespace there is something in to be kept from.
@@ -71,8 +71,15 @@ fn supervise(control: &UnixStream, plan: &Plan, files: wire::Files) -> Result<Re
         rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
             .map_err(said("no workspace of the run"))?;
     }
-    if plan.level >= Level::S2 {
-        namespaces(if plan.network { ALL - UnshareFlags::NEWNET } else { ALL })?;
+    match (plan.level >= Level::S2, plan.network) {
+        (true, Network::Host) => namespaces(ALL - UnshareFlags::NEWNET)?,
+        (true, Network::None) => namespaces(ALL)?,
+        (true, Network::Proxy) => {
+            namespaces(ALL)?;
+            loopback::offer(control)?;
+        }
+        (false, Network::None | Network::Host) => {}
+        (false, Network::Proxy) => return Err("a network of its own needs `S2`".to_owned()),
     }
     let (ours, theirs) = UnixStream::pair().map_err(|e| e.to_string())?;
     let child = Command::new(SELF)

@@ -1,0 +1,177 @@
+//! The one way out of a server that may reach named hosts: a proxy that knows `CONNECT` (RFC 9110, section 9.3.6) and
+//! these hosts, and connects as every other tool of the gate does. What is said in a tunnel it does not look at.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode, Uri};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::catalog::host::{Host, Origin};
+use crate::catalog::server::Hosts;
+use crate::tool::net::{Connector, Refused, System};
+use crate::tool::sandbox::loopback;
+
+/// Connections of one server at the same time; more wait.
+const AT_ONCE: usize = 64;
+/// How long the head of a request may take.
+const HEAD: Duration = Duration::from_secs(10);
+/// Bytes of one head: the least that hyper takes.
+const HEAD_BYTES_MAX: usize = 8 * 1024;
+/// Refused hosts of one server that the log names.
+const TOLD_MAX: usize = 32;
+/// What programs ask for their proxy. Node looks only if it is told to.
+const VARIABLES: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
+const NODE: &str = "NODE_USE_ENV_PROXY";
+
+/// Tells a server by its environment where its proxy is. What is set already stays.
+pub(super) fn tell(env: &mut Vec<(String, String)>) {
+    let proxy = format!("http://127.0.0.1:{}", loopback::PROXY);
+    let all = VARIABLES.map(|name| (name, proxy.clone()));
+    for (name, value) in all.into_iter().chain([(NODE, "1".to_owned())]) {
+        if !env.iter().any(|(set, _)| set == name) {
+            env.push((name.to_owned(), value));
+        }
+    }
+}
+
+/// Lets the server behind this listener reach these hosts, until what it gives back is dropped. Needs a runtime.
+///
+/// # Errors
+/// The listener cannot be watched.
+pub(super) fn serve(
+    listener: std::net::TcpListener,
+    hosts: &Hosts,
+    program: &str,
+) -> io::Result<JoinSet<()>> {
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    let connector = |origin: &Origin| {
+        Connector::new(origin.clone(), hosts.private_addresses.clone(), Arc::new(System))
+    };
+    let ways = hosts.origins.iter().map(|origin| (origin.clone(), connector(origin)));
+    let ways = Ways { program: program.to_owned(), all: ways.collect(), told: Mutex::default() };
+    let mut task = JoinSet::new();
+    task.spawn(accept(listener, Arc::new(ways)));
+    Ok(task)
+}
+
+/// The hosts of one server.
+#[derive(Debug)]
+struct Ways {
+    program: String,
+    all: Vec<(Origin, Connector)>,
+    told: Mutex<BTreeSet<String>>,
+}
+
+impl Ways {
+    /// A connection to what a request names, or the answer that there is none.
+    async fn open(&self, asked: &Uri) -> Result<TcpStream, (StatusCode, String)> {
+        let named = asked.authority().filter(|named| !named.as_str().contains('@'));
+        let host = named.and_then(|named| Host::parse(named.host()).ok());
+        let port = named.and_then(http::uri::Authority::port_u16);
+        let is = |origin: &Origin| host.as_ref() == Some(&origin.host) && port == Some(origin.port);
+        let Some((_, way)) = self.all.iter().find(|(origin, _)| is(origin)) else {
+            let name = named.map_or("?", |named| named.as_str());
+            self.tell(name);
+            return Err((
+                StatusCode::FORBIDDEN,
+                format!("`{name}` is not among the `hosts` of this server's sandbox"),
+            ));
+        };
+        way.connect().await.map_err(|why| {
+            let status = match why {
+                Refused::Address(_) | Refused::Elsewhere => StatusCode::FORBIDDEN,
+                Refused::Name
+                | Refused::Answers
+                | Refused::Unreachable
+                | Refused::Certificate
+                | Refused::Tls => StatusCode::BAD_GATEWAY,
+            };
+            (status, why.to_string())
+        })
+    }
+
+    fn tell(&self, name: &str) {
+        let mut told = self.told.lock();
+        if told.len() < TOLD_MAX && told.insert(name.to_owned()) {
+            let program = &self.program;
+            tracing::warn!(
+                program,
+                host = name,
+                "a sandboxed server asked for a host that `sandbox.hosts` does not name"
+            );
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, ways: Arc<Ways>) {
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    // With this future they end all.
+    let mut open = JoinSet::new();
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        while open.try_join_next().is_some() {}
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors, or the like: it passes.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let ways = Arc::clone(&ways);
+        open.spawn(async move {
+            let _place = place;
+            converse(stream, &ways).await;
+        });
+    }
+}
+
+/// One request, and the tunnel that it asked for.
+async fn converse(stream: TcpStream, ways: &Ways) {
+    let opened: Mutex<Option<(OnUpgrade, TcpStream)>> = Mutex::new(None);
+    let service = service_fn(|mut request: Request<Incoming>| {
+        let opened = &opened;
+        async move {
+            if request.method() != Method::CONNECT {
+                let why = "this proxy knows CONNECT alone: ask for https";
+                return Ok(answer(StatusCode::METHOD_NOT_ALLOWED, why));
+            }
+            let there = match ways.open(request.uri()).await {
+                Ok(there) => there,
+                Err((status, why)) => return Ok(answer(status, &why)),
+            };
+            *opened.lock() = Some((hyper::upgrade::on(&mut request), there));
+            Ok::<_, std::convert::Infallible>(answer(StatusCode::OK, ""))
+        }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
+        .await;
+    let opened = opened.lock().take();
+    if let (Ok(()), Some((upgraded, mut there))) = (served, opened)
+        && let Ok(here) = upgraded.await
+    {
+        // However it ends, both sides are closed.
+        let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(here), &mut there).await;
+    }
+}
+
+fn answer(status: StatusCode, text: &str) -> Response<String> {
+    let mut response = Response::new(text.to_owned());
+    *response.status_mut() = status;
+    response
+}

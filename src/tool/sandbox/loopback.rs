@@ -1,0 +1,104 @@
+//! The network of a program that may reach named hosts: loopback, and on it one listener that the gate accepts from.
+//!
+//! A socket stays in the network it was made in, whoever holds it. The supervisor makes the listener in the namespace
+//! of the program and hands it to the gate: nothing of ours runs in there, and no other way leads out.
+
+use std::io::{self, IoSlice, IoSliceMut, Read as _};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketType,
+};
+
+use super::Report;
+
+/// The port of the proxy, on 127.0.0.1 of the namespace.
+pub(in crate::tool) const PROXY: u16 = 3128;
+/// What goes with the listener. A report begins with a brace.
+const OFFER: u8 = b'L';
+/// How long the supervisor may take to make it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of the longest complaint.
+const COMPLAINT_MAX: u64 = 4096;
+
+/// Switches loopback on, listens there and hands the listener over. For a process that has just made the namespace.
+///
+/// # Errors
+/// What the system does not let us do.
+pub(super) fn offer(control: &UnixStream) -> Result<(), String> {
+    let said = |e: io::Error| format!("no network of its own: {e}");
+    up().map_err(said)?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY)).map_err(said)?;
+    let files = [listener.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(&files)) {
+        return Err("no network of its own: no room for a descriptor".to_owned());
+    }
+    let (bytes, flags) = ([OFFER], SendFlags::NOSIGNAL);
+    rustix::net::sendmsg(control, &[IoSlice::new(&bytes)], &mut ancillary, flags)
+        .map(drop)
+        .map_err(|e| said(e.into()))
+}
+
+/// Takes what [`offer`] handed over. Blocks.
+///
+/// # Errors
+/// Why there is none.
+pub(in crate::tool) fn take(control: &UnixStream) -> Result<TcpListener, String> {
+    let said = |e: io::Error| format!("no network of its own: {e}");
+    control.set_read_timeout(Some(PATIENCE)).map_err(said)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0_u8; 1];
+    let mut into = [IoSliceMut::new(&mut byte)];
+    let got = rustix::net::recvmsg(control, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC);
+    let got = got.map_err(|e| said(e.into()))?.bytes;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut files) = message
+            && let Some(file) = files.next()
+        {
+            return Ok(TcpListener::from(file));
+        }
+    }
+    let mut complaint = byte.get(..got).unwrap_or_default().to_vec();
+    control.take(COMPLAINT_MAX).read_to_end(&mut complaint).map_err(said)?;
+    let refused = Report::read(&complaint).and_then(|report| report.refused);
+    Err(refused.unwrap_or_else(|| "no network of its own: the helper is gone".to_owned()))
+}
+
+/// Switches `lo` on, by the one message that rtnetlink(7) has for that.
+fn up() -> io::Result<()> {
+    const NEWLINK: u16 = 16;
+    const REQUEST_AND_ACK: u16 = 1 | 4;
+    const IFF_UP: u32 = 1;
+    /// `lo` is the first interface of every namespace.
+    const LOOPBACK: i32 = 1;
+    let mut message = Vec::with_capacity(32);
+    message.extend(32_u32.to_ne_bytes());
+    message.extend(NEWLINK.to_ne_bytes());
+    message.extend(REQUEST_AND_ACK.to_ne_bytes());
+    // Sequence and sender.
+    message.extend([1_u32.to_ne_bytes(), 0_u32.to_ne_bytes()].concat());
+    // Family and type of the interface: any.
+    message.extend(0_u32.to_ne_bytes());
+    message.extend(LOOPBACK.to_ne_bytes());
+    message.extend([IFF_UP.to_ne_bytes(), IFF_UP.to_ne_bytes()].concat());
+    // NETLINK_ROUTE is protocol 0.
+    let socket = rustix::net::socket(AddressFamily::NETLINK, SocketType::RAW, None)?;
+    rustix::net::send(&socket, &message, SendFlags::empty())?;
+    let mut answer = [0_u8; 512];
+    let (_, length) = rustix::net::recv(&socket, &mut answer, RecvFlags::empty())?;
+    // The header, and then a negative error number, or 0.
+    let code = answer.get(16..20).filter(|_| length >= 20).and_then(|code| code.try_into().ok());
+    match code.map(i32::from_ne_bytes) {
+        Some(0) => Ok(()),
+        Some(error) => Err(io::Error::from_raw_os_error(error.saturating_neg())),
+        None => Err(io::Error::other("an answer of netlink is too short")),
+    }
+}
