@@ -87,7 +87,7 @@ fn confined(level: Level) {
         children: Vec::new(),
         scratch: Scratch::None,
         cwd: PathBuf::from("/"),
-        network: false,
+        network: sandbox::Network::None,
         serves: false,
         cpu: sandbox::next_cpu(),
         uid: sandbox::next_uid(),

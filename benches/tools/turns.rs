@@ -90,6 +90,7 @@ pub fn binding(name: &str, tier: Tier, kind: Kind) -> Binding {
         timeout: Duration::from_secs(10),
         result_bytes_max: 1 << 20,
         cost_micro_usd: None,
+        dedupe: None,
         shown: None,
         definition: Digest::of(&[name.as_bytes()]),
     }
