@@ -64,11 +64,15 @@ impl Hub {
         config["hub"] = json!({"reader_url_file": "reader.url"});
         config["listen"] = json!({"socket": format!("s/{name}.sock")});
         change(&mut config);
-        let file = format!("{name}.yaml");
-        std::fs::write(estate.path(&file), config.to_string()).unwrap();
+        std::fs::write(estate.path(&format!("{name}.yaml")), config.to_string()).unwrap();
+        Self::run(estate, name, Command::new(env!("CARGO_BIN_EXE_wicketgate"))).await
+    }
+
+    /// Runs this program with the configuration of this name, which is there.
+    pub async fn run(estate: &Estate, name: &str, mut program: Command) -> Hub {
         let log = estate.path(&format!("{name}.err"));
-        let child = Command::new(env!("CARGO_BIN_EXE_wicketgate"))
-            .args(["hub", "--config", &file])
+        let child = program
+            .args(["hub", "--config", &format!("{name}.yaml")])
             .current_dir(estate.path("."))
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -1,7 +1,9 @@
 //! Sidecars that are enrolled by the projected token of their pod's service account.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
@@ -126,6 +128,44 @@ async fn pods_take_slots_of_their_service_account_and_their_evidence_verifies_un
     let own = std::fs::read_to_string(cluster.own.token()).unwrap();
     for token in tokens.iter().chain([&own]) {
         assert!(heard.iter().all(|log| !log.contains(token.as_str())), "a token in a log");
+    }
+}
+
+/// Kubelet gives a projected token to the pod's own uid, and lets the group of `fsGroup` read it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hub_with_the_uid_of_its_pod_starts_with_the_token_that_kubelet_wrote_for_its_group() {
+    const POD: u32 = 65_532;
+    const GROUP: u32 = 2_000;
+    let cluster = Cluster::new(true).await;
+    let town = &cluster.town;
+    let (estate, _volume) = cluster.sidecar(ACCOUNT, &cluster.api.token(ACCOUNT, "gate-0"));
+    drop(cluster.hub(&estate, "hub").await);
+    // Everything else is the pod's, and so is the program: where it was built nobody else may look.
+    let program = estate.path("program");
+    std::fs::copy(env!("CARGO_BIN_EXE_wicketgate"), &program).unwrap();
+    let own = |owner: String, dir: PathBuf| {
+        let owned = Command::new("chown").args(["-R", &owner]).arg(dir).status();
+        assert!(owned.unwrap().success());
+    };
+    for dir in [estate.path("."), town.path("."), town.people.path("."), town.ca.shown(".").into()]
+    {
+        own(format!("{POD}:{POD}"), dir);
+    }
+    // Volumes are kubelet's, which is root.
+    own(format!("0:{GROUP}"), town.path("hub"));
+    own("0:0".to_owned(), town.path("volume-0"));
+    let token = std::fs::canonicalize(cluster.own.token()).unwrap();
+    for (number, (owner, mode)) in [(POD, 0o640), (0, 0o640), (POD, 0o600)].into_iter().enumerate()
+    {
+        std::os::unix::fs::chown(&token, Some(owner), Some(GROUP)).unwrap();
+        std::fs::set_permissions(&token, std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut pod = Command::new("setpriv");
+        pod.arg(format!("--reuid={POD}")).arg(format!("--regid={POD}"));
+        pod.arg(format!("--groups={POD},{GROUP}")).arg("--no-new-privs").arg(&program);
+        let _hub = Hub::run(&estate, "hub", pod).await;
+        let mut gate = estate.serve().await;
+        assert_eq!(town.enrolled().await.len(), number + 1, "{owner} {mode:o}");
+        gate.stop().await;
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Town {
     pub ca: Ca,
     pub db: TestDb,
     pub tool: Tool,
-    people: People,
+    pub people: People,
     port: Port,
     tls: bool,
 }
