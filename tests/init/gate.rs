@@ -29,8 +29,17 @@ struct Facts {
     news: Notify,
     release: Notify,
     dropped: Mutex<Vec<i64>>,
-    forgotten: Mutex<bool>,
+    /// The session it knows.
+    known: Mutex<Option<String>>,
     silent: Mutex<bool>,
+}
+
+impl Facts {
+    /// Whether a request names a session that is not the one it knows.
+    fn forgot(&self, seen: &Seen) -> bool {
+        let named = seen.headers.get("mcp-session-id");
+        named.is_some() && named != self.known.lock().as_ref()
+    }
 }
 
 pub struct Gate {
@@ -59,7 +68,7 @@ impl Gate {
 
     /// Makes the session unknown, as after a restart.
     pub fn forget(&self) {
-        *self.facts.forgotten.lock() = true;
+        *self.facts.known.lock() = None;
     }
 
     /// Answers nothing any more.
@@ -126,7 +135,7 @@ async fn answer(
         std::future::pending::<()>().await;
     }
     match method {
-        Method::GET if *facts.forgotten.lock() => StatusCode::NOT_FOUND.into_response(),
+        Method::GET if facts.forgot(&seen) => StatusCode::NOT_FOUND.into_response(),
         Method::GET => events(
             vec![json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})],
             None,
@@ -146,16 +155,16 @@ async fn posted(facts: &Arc<Facts>, seen: Seen) -> Response {
     let result = |value: Value| json!({"jsonrpc": "2.0", "id": id, "result": value});
     let method = seen.body["method"].as_str().unwrap_or_default().to_owned();
     if method == "initialize" {
-        *facts.forgotten.lock() = false;
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
             "serverInfo": {"name": "pretended", "version": "1"}});
         let mut response = plain(&result(hello));
         let count = facts.seen.lock().iter().filter(|s| s.body["method"] == "initialize").count();
-        let session = format!("s-{count}").parse().unwrap();
-        response.headers_mut().insert("mcp-session-id", session);
+        let session = format!("s-{count}");
+        response.headers_mut().insert("mcp-session-id", session.parse().unwrap());
+        *facts.known.lock() = Some(session);
         return response;
     }
-    if seen.headers.contains_key("mcp-session-id") && *facts.forgotten.lock() {
+    if facts.forgot(&seen) {
         return StatusCode::NOT_FOUND.into_response();
     }
     match (method.as_str(), seen.body["params"]["name"].as_str().unwrap_or_default()) {
