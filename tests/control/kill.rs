@@ -133,7 +133,7 @@ async fn an_order_given_while_the_gate_was_away_is_obeyed_before_it_takes_a_call
 
 async fn a_gate_that_does_not_answer_is_named_and_never_counted_as_stopped(mut desk: Desk) {
     desk.sidecar.open().await.call("work.do", "a", "{}").await.unwrap();
-    desk.sidecar.signal(rustix::process::Signal::STOP);
+    desk.sidecar.freeze();
     let seq = desk.put(Action::Kill, agent()).await;
     let short = std::time::Duration::from_millis(200);
     let answer = answer::wait(&*desk.operator, seq, short).await.unwrap();

@@ -385,6 +385,11 @@ impl Sidecar {
         rustix::process::Pid::from_child(&self.child)
     }
 
+    /// SIGSTOP, and waits until it stands.
+    pub fn freeze(&self) {
+        crate::waiting::freeze(self.pid());
+    }
+
     pub fn signal(&self, signal: rustix::process::Signal) {
         rustix::process::kill_process(self.pid(), signal).unwrap();
     }

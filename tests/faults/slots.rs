@@ -46,7 +46,7 @@ async fn a_writer_that_slept_past_its_lease_is_fenced_by_the_one_that_took_its_s
     let caller = agent.clone();
     let call = tokio::spawn(async move { caller.call("work.do", "b", "{}").await });
     tool.entered(1).await;
-    first.signal(Signal::STOP);
+    first.freeze();
     let newcomer = Estate::postgres(&tool, &estate.writer_url(), admin, "pool/one");
     newcomer.configure(lease);
     // While the lease holds, a newcomer takes another slot; after it ran out, this one.

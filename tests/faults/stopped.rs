@@ -46,7 +46,7 @@ async fn a_gate_that_slept_longer_than_its_lease_sends_nothing_of_what_it_had_pe
         sqlx::query(count).fetch_one(&mut books).await.unwrap().get::<i64, _>("n") > 1
     })
     .await;
-    first.signal(Signal::STOP);
+    first.freeze();
     proxy.answered(Way::Open);
     let newcomer = Estate::postgres(&tool, &writer_url, &admin_url, "pool/one");
     newcomer.configure(lease);

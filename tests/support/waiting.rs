@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// How long anything may take that a test waits for. Only what hangs ever takes so long: a machine that is busy with
 /// something else must not look like a program that is broken.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -22,6 +24,29 @@ pub async fn until<F: Future<Output = bool>>(what: impl Display, mut so: impl Fn
         assert!(began.elapsed() < PATIENCE, "waited for {what}");
         pause().await;
     }
+}
+
+/// Stops a process where it stands. A signal is sent before it is obeyed, and until then its threads go on: this waits
+/// until none does.
+pub fn freeze(pid: Pid) {
+    kill_process(pid, Signal::STOP).unwrap();
+    let began = Instant::now();
+    while !stands(pid) {
+        assert!(began.elapsed() < PATIENCE, "process {pid:?} does not stop");
+        std::thread::yield_now();
+    }
+}
+
+/// Whether every thread of a process is stopped, or gone.
+fn stands(pid: Pid) -> bool {
+    let threads = format!("/proc/{}/task", pid.as_raw_nonzero());
+    let state = |thread: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    };
+    std::fs::read_dir(threads)
+        .unwrap()
+        .all(|thread| thread.is_ok_and(|thread| matches!(state(thread), Some('T' | 'Z') | None)))
 }
 
 /// Waits until a process that writes its log there is ready; one that ended instead never will be.
