@@ -3,19 +3,15 @@
 //! A socket stays in the network it was made in, whoever holds it. The supervisor makes the listener in the namespace
 //! of the program and hands it to the gate: nothing of ours runs in there, and no other way leads out.
 
-use std::io::{self, IoSlice, IoSliceMut, Read as _};
-use std::mem::MaybeUninit;
+use std::io::{self, Read as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketType,
-};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType};
 
-use super::Report;
+use super::{Report, wire};
 
 /// The port of the proxy, on 127.0.0.1 of the namespace.
 pub(in crate::tool) const PROXY: u16 = 3128;
@@ -34,16 +30,7 @@ pub(super) fn offer(control: &UnixStream) -> Result<(), String> {
     let said = |e: io::Error| format!("no network of its own: {e}");
     up().map_err(said)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY)).map_err(said)?;
-    let files = [listener.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !ancillary.push(SendAncillaryMessage::ScmRights(&files)) {
-        return Err("no network of its own: no room for a descriptor".to_owned());
-    }
-    let (bytes, flags) = ([OFFER], SendFlags::NOSIGNAL);
-    rustix::net::sendmsg(control, &[IoSlice::new(&bytes)], &mut ancillary, flags)
-        .map(drop)
-        .map_err(|e| said(e.into()))
+    wire::give(control, &[OFFER], &[listener.as_fd()]).map_err(said)
 }
 
 /// Takes what [`offer`] handed over. Blocks.
@@ -53,18 +40,10 @@ pub(super) fn offer(control: &UnixStream) -> Result<(), String> {
 pub(in crate::tool) fn take(control: &UnixStream) -> Result<TcpListener, String> {
     let said = |e: io::Error| format!("no network of its own: {e}");
     control.set_read_timeout(Some(PATIENCE)).map_err(said)?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0_u8; 1];
-    let mut into = [IoSliceMut::new(&mut byte)];
-    let got = rustix::net::recvmsg(control, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC);
-    let got = got.map_err(|e| said(e.into()))?.bytes;
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(mut files) = message
-            && let Some(file) = files.next()
-        {
-            return Ok(TcpListener::from(file));
-        }
+    let (got, files) = wire::take(control, &mut byte).map_err(said)?;
+    if let Some(file) = files.into_iter().next() {
+        return Ok(TcpListener::from(file));
     }
     let mut complaint = byte.get(..got).unwrap_or_default().to_vec();
     control.take(COMPLAINT_MAX).read_to_end(&mut complaint).map_err(said)?;

@@ -46,36 +46,44 @@ pub(super) fn send(
     if length > PLAN_BYTES_MAX {
         return Err(io::Error::other("the plan is too long"));
     }
+    give(socket, &length.to_le_bytes(), files)?;
+    socket.write_all(&body)
+}
+
+/// Sends these bytes in one piece, and these descriptors with them.
+pub(super) fn give(socket: &UnixStream, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
         return Err(io::Error::other("too many descriptors"));
     }
-    let head = length.to_le_bytes();
     let flags = SendFlags::NOSIGNAL;
-    let sent = rustix::net::sendmsg(socket, &[IoSlice::new(&head)], &mut ancillary, flags)?;
-    if sent != head.len() {
-        return Err(io::ErrorKind::WriteZero.into());
-    }
-    socket.write_all(&body)
+    let sent = rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, flags)?;
+    if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// `shared`: the third is the house of a plan that shares a workspace.
-pub(super) fn receive(mut socket: &UnixStream, shared: bool) -> io::Result<(Plan, Files)> {
+/// Takes what [`give`] sent: how many bytes came, and the descriptors.
+pub(super) fn take(socket: &UnixStream, into: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut head = [0_u8; 4];
+    let mut into = [IoSliceMut::new(into)];
     let flags = RecvFlags::CMSG_CLOEXEC;
-    let mut into = [IoSliceMut::new(&mut head)];
     let got = rustix::net::recvmsg(socket, &mut into, &mut ancillary, flags)?;
-    if got.bytes != 4 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
     let mut files = Vec::new();
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(fds) = message {
             files.extend(fds);
         }
+    }
+    Ok((got.bytes, files))
+}
+
+/// `shared`: the third is the house of a plan that shares a workspace.
+pub(super) fn receive(mut socket: &UnixStream, shared: bool) -> io::Result<(Plan, Files)> {
+    let mut head = [0_u8; 4];
+    let (got, files) = take(socket, &mut head)?;
+    if got != head.len() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let length = u32::from_le_bytes(head);
     if length > PLAN_BYTES_MAX {
