@@ -175,11 +175,7 @@ impl Sequencer {
                             return self.finish().await;
                         }
                     }
-                    () = tokio::time::sleep(PAUSE_MAX), if self.short.is_some() => {
-                        self.replenish().await;
-                        self.publish();
-                        continue;
-                    }
+                    () = self.whole_again(), if self.short.is_some() => continue,
                     () = tokio::time::sleep(heartbeat) => work.push(self.heartbeat()),
                 }
             }
@@ -364,6 +360,15 @@ impl Sequencer {
                 Ok(false) => Some(Status::Full),
                 Err(why) => Some(Status::Failing(why.to_string())),
             };
+        }
+    }
+
+    /// Tries that again and again until it is.
+    async fn whole_again(&mut self) {
+        while self.short.is_some() {
+            tokio::time::sleep(PAUSE_MAX).await;
+            self.replenish().await;
+            self.publish();
         }
     }
 

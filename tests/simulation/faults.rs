@@ -103,6 +103,8 @@ pub struct Weather {
     pub delay: u64,
     /// No space.
     pub full: u64,
+    /// There is no space to keep back for outcomes, and enough for what is written.
+    pub short: bool,
     /// Somebody else takes the slot first.
     pub steal: u64,
     /// The process dies before the write.
@@ -364,6 +366,7 @@ impl LedgerStore for Disk {
     }
 
     async fn replenish(&self) -> Result<bool, StoreError> {
-        Ok(self.sky.weather.lock().full == 0 || self.sky.dice.lock().chance(500))
+        let weather = *self.sky.weather.lock();
+        Ok(!weather.short && (weather.full == 0 || self.sky.dice.lock().chance(500)))
     }
 }

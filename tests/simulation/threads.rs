@@ -10,7 +10,8 @@ use wicketgate::domain::call::Auth;
 use wicketgate::enforce::{CallRequest, Opening, Thread};
 use wicketgate::identity::Caller;
 
-use crate::world::{HOLD, IDLE, Life, RUN_IDLE, World};
+use crate::faults::Weather;
+use crate::world::{HOLD, IDLE, LEASE_TERM, Life, RUN_IDLE, World};
 
 pub fn on_a_good_day<F: Future<Output = ()>>(story: impl FnOnce(Arc<World>) -> F) {
     let runtime =
@@ -307,5 +308,29 @@ fn an_agent_that_opens_runs_without_end_leaves_others_their_share_also_after_a_r
         assert!(greedy >= 30, "{greedy}");
         let refused = world.open(&life, None).await;
         assert!(refused.is_none(), "no more than there are");
+    });
+}
+
+#[test]
+fn a_gate_that_waits_for_space_renews_its_lease_and_serves_once_there_is_some() {
+    on_a_good_day(async |world| {
+        let life = world.start(true).await;
+        // One write fails, and what is kept back is spent on it.
+        let weather = *world.sky.weather.lock();
+        *world.sky.weather.lock() = Weather { short: true, refuse: 1000, ..weather };
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.sky.weather.lock().refuse = 0;
+        tokio::time::sleep(LEASE_TERM * 3).await;
+        let beats = {
+            let mut book = world.book.lock();
+            book.shadow.refresh(&world.memory);
+            let chain = life.ledger.leased().unwrap().key.chain;
+            book.shadow.chains[&chain].iter().filter(|link| link.kind() == "heartbeat").count()
+        };
+        assert!(beats >= 6, "{beats}");
+        assert!(world.thread(&life, &Thread::Caller).await.unwrap().is_err(), "no space yet");
+        world.sky.weather.lock().short = false;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        run(&world, &life, &Thread::Caller).await;
     });
 }
