@@ -405,6 +405,7 @@ async fn a_schema_reaches_a_model_as_the_agent_sent_it_and_the_books_have_those_
         assert!(plain(&body).contains(&format), "{body}");
         let function = format!(r#""tools":[{{"type":"function","function":{function}}}]"#);
         assert!(body.contains(&function), "{body}");
+        assert!(body.contains(r#""messages":[{"role":"user","content":"x"}]"#), "{body}");
         sidecar.stop().await;
         let entry = entries(&estate, "call.authorized").pop().unwrap();
         let raw =

@@ -16,6 +16,8 @@ pub(super) struct Ask {
     pub model: String,
     /// Role and content of each message, and what belongs to them.
     pub messages: Vec<Message>,
+    /// The list of them.
+    pub conversation: Given,
     pub temperature: Option<Given>,
     pub top_p: Option<Given>,
     pub seed: Option<Given>,
@@ -58,8 +60,6 @@ pub(super) struct Message {
     pub name: Option<String>,
     /// Of an assistant: what it asked for.
     pub tool_calls: Vec<Requested>,
-    /// Of a tool: which of those this answers.
-    pub tool_call_id: Option<String>,
 }
 
 /// A part of a message.
@@ -70,8 +70,6 @@ pub(super) enum Part {
     Image {
         url: String,
         data: usize,
-        /// How closely it is to be looked at.
-        detail: Option<&'static str>,
     },
 }
 
@@ -114,8 +112,12 @@ impl Ask {
         ];
         closed(args, MEMBERS, "the arguments")?;
         let list = |name: &str| args.get(name).and_then(Json::as_array).unwrap_or_default();
-        let messages = list("messages").iter().enumerate();
         let members = Given::members(args, sent);
+        let conversation = members.get("messages").filter(|(list, _)| list.as_array().is_some());
+        let Some(conversation) = conversation.map(|both| Given::of(*both)) else {
+            return refused("model.argument", "`messages` is a list".into());
+        };
+        let messages = conversation.value.as_array().unwrap_or_default().iter().enumerate();
         let given = |name: &str| members.get(name).map(|both| Given::of(*both));
         let tools = members.get("tools").map(|(_, text)| text.get());
         let tools = tools.and_then(|text| serde_json::from_str::<Vec<&RawValue>>(text).ok());
@@ -130,6 +132,7 @@ impl Ask {
         Ok(Self {
             model: text(args, "model", "the arguments")?,
             messages: messages.map(|(i, m)| Message::read(m, i)).collect::<Read<_>>()?,
+            conversation,
             temperature: given("temperature"),
             top_p: given("top_p"),
             seed: given("seed"),
@@ -197,22 +200,18 @@ impl Message {
                 return refused("model.argument", format!("{at}: `content` is text or a list"));
             }
         };
-        let calls = message.get("tool_calls").and_then(Json::as_array).unwrap_or_default();
-        let calls =
-            calls.iter().map(|call| Requested::read(call, &at)).collect::<Read<Vec<_>>>()?;
+        let calls = match message.get("tool_calls") {
+            None | Some(Json::Null) => Vec::new(),
+            Some(calls) => Requested::echoed(calls, &at)?,
+        };
         if !calls.is_empty() && role != "assistant" {
             return refused(
                 "model.argument",
                 format!("{at}: only an assistant asks for functions"),
             );
         }
-        Ok(Self {
-            role,
-            parts,
-            name: optional(message, "name", &at)?,
-            tool_calls: calls,
-            tool_call_id: optional(message, "tool_call_id", &at)?,
-        })
+        optional(message, "tool_call_id", &at)?;
+        Ok(Self { role, parts, name: optional(message, "name", &at)?, tool_calls: calls })
     }
 
     /// Everything it says in words.
@@ -238,17 +237,12 @@ impl Part {
                     return refused("model.argument", format!("{at}: `image_url` is missing"));
                 };
                 closed(image, &["url", "detail"], at)?;
-                let detail = match image.get("detail").map(Json::as_str) {
-                    None => None,
-                    Some(Some("auto")) => Some("auto"),
-                    Some(Some("low")) => Some("low"),
-                    Some(Some("high")) => Some("high"),
-                    Some(_) => {
-                        let message = format!("{at}: `detail` is none of `auto`, `low`, `high`");
-                        return refused("model.argument", message);
-                    }
-                };
-                Self::image(text(image, "url", at)?, detail, at)
+                let detail = image.get("detail").map(|detail| detail.as_str().unwrap_or_default());
+                if detail.is_some_and(|word| !["auto", "low", "high"].contains(&word)) {
+                    let message = format!("{at}: `detail` is none of `auto`, `low`, `high`");
+                    return refused("model.argument", message);
+                }
+                Self::image(text(image, "url", at)?, at)
             }
             other => {
                 let other = other.unwrap_or_default();
@@ -260,7 +254,7 @@ impl Part {
     }
 
     /// Only an image that is in the message itself: another one the provider would fetch past the gate.
-    fn image(url: String, detail: Option<&'static str>, at: &str) -> Read<Self> {
+    fn image(url: String, at: &str) -> Read<Self> {
         let inline = url.strip_prefix("data:image/").and_then(|rest| rest.split_once(";base64,"));
         let Some((_, data)) = inline else {
             let message = format!(
@@ -269,11 +263,25 @@ impl Part {
             return refused("model.remote_content", message);
         };
         let data = url.len().saturating_sub(data.len());
-        Ok(Self::Image { url, data, detail })
+        Ok(Self::Image { url, data })
     }
 }
 
 impl Requested {
+    /// What an assistant asked for before, as the agent tells it: no member that nobody looked at.
+    fn echoed(calls: &Json, at: &str) -> Read<Vec<Self>> {
+        let Some(calls) = calls.as_array() else {
+            return refused("model.argument", format!("{at}: `tool_calls` is a list"));
+        };
+        let one = |call: &Json| {
+            let read = Self::read(call, at)?;
+            closed(call, &["id", "type", "function"], at)?;
+            call.get("function").map_or(Ok(()), |f| closed(f, &["name", "arguments"], at))?;
+            Ok(read)
+        };
+        calls.iter().map(one).collect()
+    }
+
     pub(super) fn read(call: &Json, at: &str) -> Read<Self> {
         let function = call
             .get("function")

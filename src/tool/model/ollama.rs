@@ -6,9 +6,8 @@ use serde_json::value::RawValue;
 use super::Said;
 use super::ask::{Ask, Message, Part, Requested};
 use super::openai;
-use crate::domain::canonical;
 use crate::domain::json::{Json, Limits};
-use crate::mcp::raw::{Members, Writer};
+use crate::mcp::raw::{Members, Writer, quoted};
 
 /// The body of `POST <base>/api/chat`; none if it has no words for something that is asked.
 ///
@@ -68,16 +67,13 @@ fn message(message: &Message) -> Option<Vec<u8>> {
     // It knows no developers: what they say is the system's word.
     let role = if message.role == "developer" { "system" } else { &message.role };
     let mut out = Writer::default().text("role", role).text("content", &message.text());
-    let images: Vec<Json> = message
-        .parts
-        .iter()
-        .filter_map(|part| match part {
-            Part::Image { url, data, .. } => url.get(*data..).map(Json::from),
-            Part::Text(_) => None,
-        })
-        .collect();
+    let images = message.parts.iter().filter_map(|part| match part {
+        Part::Image { url, data } => url.get(*data..).map(|data| quoted(data).into_bytes()),
+        Part::Text(_) => None,
+    });
+    let images: Vec<Vec<u8>> = images.collect();
     if !images.is_empty() {
-        out = out.member("images", &canonical::bytes(&Json::from(images)));
+        out = out.member("images", &list(&images));
     }
     if let Some(name) = &message.name {
         out = out.text("tool_name", name);

@@ -1,17 +1,15 @@
 //! Chat completions, as OpenAI and many servers speak them.
 
 use super::Said;
-use super::ask::{Ask, Given, Message, Part, Requested};
-use crate::domain::canonical;
+use super::ask::{Ask, Given, Requested};
 use crate::domain::json::Json;
 use crate::mcp::raw::Writer;
 
 /// The body of `POST <base>/chat/completions`: what a model follows in it are the bytes the agent sent.
 pub(super) fn body(ask: &Ask, model: &str, (field, output_tokens): (&str, u64)) -> Vec<u8> {
-    let messages = Json::from(ask.messages.iter().map(message).collect::<Vec<_>>());
     let mut body = Writer::default()
         .text("model", model)
-        .member("messages", &canonical::bytes(&messages))
+        .member("messages", ask.conversation.text.get().as_bytes())
         // One name of two: some servers know only the older one, and some models refuse it.
         .member(field, output_tokens.to_string().as_bytes())
         .member("n", b"1")
@@ -43,36 +41,6 @@ pub(super) fn tools(ask: &Ask) -> Vec<u8> {
     };
     let all: Vec<_> = ask.tools.iter().map(tool).collect();
     [b"[".as_slice(), &all.join(b",".as_slice()), b"]"].concat()
-}
-
-fn message(message: &Message) -> Json {
-    let content = match message.parts.as_slice() {
-        [] => Json::Null,
-        [Part::Text(text)] => Json::from(text.as_str()),
-        parts => parts.iter().map(part).collect::<Vec<_>>().into(),
-    };
-    let mut members = vec![("role", Json::from(message.role.as_str())), ("content", content)];
-    members.extend(message.name.as_ref().map(|name| ("name", Json::from(name.as_str()))));
-    let answers = message.tool_call_id.as_ref();
-    members.extend(answers.map(|id| ("tool_call_id", Json::from(id.as_str()))));
-    if !message.tool_calls.is_empty() {
-        let calls = message.tool_calls.iter().map(Requested::to_json).collect::<Vec<_>>();
-        members.push(("tool_calls", calls.into()));
-    }
-    Json::object(members)
-}
-
-fn part(part: &Part) -> Json {
-    match part {
-        Part::Text(text) => {
-            Json::object([("type", Json::from("text")), ("text", Json::from(text.as_str()))])
-        }
-        Part::Image { url, detail, .. } => {
-            let mut image = vec![("url", Json::from(url.as_str()))];
-            image.extend(detail.map(|detail| ("detail", Json::from(detail))));
-            Json::object([("type", Json::from("image_url")), ("image_url", Json::object(image))])
-        }
-    }
 }
 
 /// What the server answered.

@@ -43,6 +43,34 @@ fn a_tool_that_the_provider_would_run_is_refused_whatever_it_is_called() {
 }
 
 #[test]
+fn nothing_of_a_conversation_is_sent_that_nobody_looked_at() {
+    let call = r#"{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}"#;
+    for wrong in [
+        "{}".to_owned(),
+        "null".to_owned(),
+        r#"[{"role":"user","content":"x","cache":true}]"#.to_owned(),
+        r#"[{"role":"user","content":{"type":"text","text":"x"}}]"#.to_owned(),
+        r#"[{"role":"assistant","tool_calls":{"id":"c"}}]"#.to_owned(),
+        r#"[{"role":"assistant","tool_calls":"c"}]"#.to_owned(),
+        r#"[{"role":"user","name":7,"content":"x"}]"#.to_owned(),
+        r#"[{"role":"tool","tool_call_id":["c"],"content":"x"}]"#.to_owned(),
+        format!(r#"[{{"role":"assistant","tool_calls":[{}]}}]"#, call.replace("\"id\"", "\"x\":1,\"id\"")),
+        format!(r#"[{{"role":"assistant","tool_calls":[{}]}}]"#, call.replace("\"name\"", "\"x\":1,\"name\"")),
+        r#"[{"role":"user","content":[{"type":"text","text":"x","y":1}]}]"#.to_owned(),
+        r#"[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AA","detail":null}}]}]"#.to_owned(),
+    ] {
+        assert_eq!(refused(&format!(r#"{{"model":"m","messages":{wrong}}}"#)), "model.argument", "{wrong}");
+    }
+    assert_eq!(refused(r#"{"model":"m"}"#), "model.argument");
+    assert!(
+        ask(&format!(
+            r#"{{"model":"m","messages":[{{"role":"assistant","tool_calls":[{call}]}}]}}"#
+        ))
+        .is_ok()
+    );
+}
+
+#[test]
 fn an_image_that_the_provider_would_fetch_is_refused_and_one_in_the_message_is_not() {
     let with = |url: &str| {
         format!(
@@ -202,12 +230,18 @@ proptest! {
         schema in shuffled().prop_filter("an object", |text| text.starts_with('{')),
         parameters in shuffled().prop_filter("an object", |text| text.starts_with('{')),
         temperature in prop_oneof![Just("0.70"), Just("1"), Just("1.0e0")],
+        said in "[a-z\u{e9}]{0,5}",
     ) {
+        let messages = format!(
+            r#"[{{"content":"\u0061{said}\/", "role":"user"}} ,{{"tool_calls":[{{"function":{{"name":"f",
+                "arguments":"{{\"b\":1,\"a\":2}}"}},"type":"function","id":"c"}}],"role":"assistant","content":null}},
+                {{"role":"user","content":[{{"text":"{said}","type":"text"}}]}}]"#
+        );
         let function = format!(r#"{{"strict":true, "parameters":{parameters},"name":"f"}}"#);
         let format = format!(r#"{{"json_schema":{{"strict":true,"schema":{schema},"name":"n"}} ,"type":"json_schema"}}"#);
         let args = format!(
             r#"{{"tools":[{{"function":{function},"type":"function"}}],"response_format":{format},"model":"m",
-                "temperature":{temperature},"messages":[]}}"#
+                "temperature":{temperature},"messages":{messages}}}"#
         );
         // Names that differ only in how they are written are refused before anybody comes here.
         prop_assume!(Json::parse(args.as_bytes(), &Limits::ARGUMENTS).is_ok());
@@ -215,6 +249,8 @@ proptest! {
         let open = text(openai::body(&ask, "real", ("max_tokens", 7)));
         let own = text(ollama::body(&ask, "real", 7).unwrap());
         prop_assert!(open.contains(&format!(r#""response_format":{format}"#)), "{}", open);
+        prop_assert!(open.contains(&format!(r#""messages":{messages}"#)), "{}", open);
+        prop_assert!(own.contains(r#""arguments":{"b":1,"a":2}"#), "{}", own);
         prop_assert!(own.contains(&format!(r#""format":{schema}"#)), "{}", own);
         for sent in [&open, &own] {
             let tools = format!(r#""tools":[{{"type":"function","function":{function}}}]"#);
