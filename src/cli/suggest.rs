@@ -12,8 +12,9 @@ use crate::domain::id::{CallId, ChainId, RunId};
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::SIMULATED;
 use crate::domain::time::Timestamp;
+use crate::enforce::CANARY_TOOL;
 use crate::ledger::entry::{Entry, Kind};
-use crate::ledger::store::{LedgerReader, StoreError};
+use crate::ledger::store::{EntryRow, LedgerReader, StoreError};
 use crate::policy::PolicyEngine as _;
 use crate::policy::bundle::Bundle;
 use crate::policy::rego::{DEADLINE, RegoEngine};
@@ -27,7 +28,7 @@ const RULES: &str = "agent/suggested.rego";
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// The run; without, the one that was opened last
+    /// The run; without, the one that was opened last and asked for something
     #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
     run: Option<RunId>,
     /// Also allow what was refused
@@ -137,7 +138,8 @@ async fn study(args: &Args) -> Result<Study, Failure> {
 /// Entries that are read at once, on the way back to the newest run.
 const PAGE: u32 = 500;
 
-/// The run that was opened last, over all chains.
+/// The run that was opened last, over all chains, in which an agent asked for something: the gate's tests of itself
+/// are no agent's.
 async fn newest(reader: &dyn LedgerReader) -> Result<Option<(ChainId, RunId)>, StoreError> {
     let mut found: Option<(Timestamp, ChainId, RunId)> = None;
     for row in reader.chains().await? {
@@ -148,10 +150,12 @@ async fn newest(reader: &dyn LedgerReader) -> Result<Option<(ChainId, RunId)>, S
             let opened = Kind::RunOpened.as_str();
             for entry in rows.iter().rev().filter(|one| one.seq < end && one.kind == opened) {
                 let at = Entry::parse(&entry.body).ok().map(|entry| entry.ts);
-                if let (Some(at), Some(run)) = (at, entry.run) {
-                    if found.as_ref().is_none_or(|(newest, ..)| *newest < at) {
-                        found = Some((at, row.chain, run));
-                    }
+                let (Some(at), Some(run)) = (at, entry.run) else { continue };
+                if found.as_ref().is_some_and(|(newest, ..)| at <= *newest) {
+                    break 'chain;
+                }
+                if is_an_agents(&reader.run_entries(&row.chain, &run).await?) {
+                    found = Some((at, row.chain, run));
                     break 'chain;
                 }
             }
@@ -159,6 +163,13 @@ async fn newest(reader: &dyn LedgerReader) -> Result<Option<(ChainId, RunId)>, S
         }
     }
     Ok(found.map(|(_, chain, run)| (chain, run)))
+}
+
+/// Whether these entries of a run have a call that is not the gate's own.
+fn is_an_agents(rows: &[EntryRow]) -> bool {
+    let entries = rows.iter().filter_map(|row| Entry::parse(&row.body).ok());
+    let mut tools = entries.filter_map(|entry| entry.draft.tool);
+    tools.any(|tool| tool.as_str() != CANARY_TOOL)
 }
 
 /// The input document a decision was made about, if it is kept.

@@ -197,6 +197,18 @@ impl Gate {
         self.logged(|line| line.contains("readiness") && line.contains("true"));
     }
 
+    /// It is killed and starts again, and tests itself from now on.
+    pub fn restart_and_test_itself(&mut self) {
+        let mut child = self.child.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let text = std::fs::read_to_string(self.path("wicketgate.yaml")).unwrap();
+        let mut config: Value = serde_json::from_str(&text).unwrap();
+        config["self_test"] = json!({"at_start": true});
+        self.write("wicketgate.yaml", &config.to_string());
+        self.serve();
+    }
+
     /// The next line of the gate's log that is like this.
     pub fn logged(&self, like: impl Fn(&str) -> bool) -> String {
         let said = self.said.as_ref().unwrap();

@@ -118,6 +118,18 @@ async fn suggested_rules_allow_what_the_run_did_and_little_else() {
 }
 
 #[tokio::test]
+async fn the_newest_run_is_an_agents_and_not_the_gates_test_of_itself() {
+    let (mut gate, run) = played().await;
+    let suggest = ["policy", "suggest", "--config", "wicketgate.yaml"];
+    let named = gate.run(&[&suggest[..], &["--run", &run]].concat()).ok();
+    gate.restart_and_test_itself();
+    let tested = gate.run(&["ledger", "tail", "--config", "wicketgate.yaml", "--json"]).ok();
+    assert!(tested.out.contains("enforcement.tested"), "{}", tested.out);
+    let newest = gate.run(&suggest).ok();
+    assert_eq!((newest.out, newest.err), (named.out, named.err));
+}
+
+#[tokio::test]
 async fn what_ran_unenforced_counts_and_is_named_and_what_was_refused_is_allowed_only_on_demand() {
     let (gate, run) = played().await;
     let args = ["policy", "suggest", "--sqlite", "state/ledger.sqlite", "--run", &run];
