@@ -72,6 +72,7 @@ fn backends(config: &config::Config) -> BTreeSet<(String, u16)> {
     urls.extend(config.enrolment.iter().map(|enrolment| enrolment.hub.clone()));
     urls.extend(config.fleet.witnesses.iter().map(|witness| witness.url.clone()));
     urls.extend(config.fleet.timestamp.iter().map(|authority| authority.url.clone()));
+    urls.extend(config.approvals.webhook.iter().map(|webhook| webhook.url.clone()));
     urls.extend(config.telemetry.otlp.iter().map(|otlp| otlp.endpoint.clone()));
     urls.iter().filter_map(|url| place(url)).collect()
 }

@@ -101,7 +101,7 @@ impl Kind {
             Self::Model(model) => model.upstreams.iter().map(|one| one.origin.clone()).collect(),
             Self::Mcp(mcp) => match &mcp.server.transport {
                 super::server::Transport::Http(remote) => vec![remote.origin.clone()],
-                super::server::Transport::Stdio(_) => Vec::new(),
+                super::server::Transport::Stdio(stdio) => stdio.isolation.origins(),
             },
             Self::Sql(sql) => match &sql.target {
                 super::sql::Target::Postgres(pg) => vec![pg.origin.clone()],

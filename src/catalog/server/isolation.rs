@@ -31,6 +31,20 @@ pub enum Isolation {
     Sandbox(Box<Sandbox>),
 }
 
+impl Isolation {
+    /// The hosts that the gate connects to for the program.
+    #[must_use]
+    pub fn origins(&self) -> Vec<Origin> {
+        match self {
+            Self::Sandbox(sandbox) => match &sandbox.network {
+                Network::Hosts(hosts) => hosts.origins.clone(),
+                Network::None | Network::Host => Vec::new(),
+            },
+            Self::None { .. } => Vec::new(),
+        }
+    }
+}
+
 /// What a server may connect to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Network {
