@@ -37,6 +37,12 @@ impl Timestamp {
         plain(text).or_else(|| Self::parse_any(text))
     }
 
+    /// Reads the same, also without its milliseconds (`2026-11-21T20:05:03Z`): as people write it in files.
+    #[must_use]
+    pub fn parse_short(text: &str) -> Option<Self> {
+        Self::parse(text).or_else(|| Self::parse(&format!("{}.000Z", text.strip_suffix('Z')?)))
+    }
+
     /// By the calendar library: any instant it knows, and whatever is none.
     fn parse_any(text: &str) -> Option<Self> {
         let instant: jiff::Timestamp = text.parse().ok()?;

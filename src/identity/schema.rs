@@ -240,7 +240,7 @@ fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
     for field in ["not_before", "not_after"] {
         let at = format!("/spec/validity/{field}");
         let Some(text) = document.value.pointer(&at).and_then(Value::as_str) else { continue };
-        match time(text) {
+        match Timestamp::parse_short(text) {
             Some(time) => times.push(time),
             None => wrong.push(
                 document.error(&at, format!("`{text}` is not a time like `2026-11-01T00:00:00Z`")),
@@ -253,12 +253,6 @@ fn beyond_schema(document: &Document) -> Vec<yaml::Error> {
         wrong.push(document.error("/spec/validity/not_after", "is not later than `not_before`"));
     }
     wrong
-}
-
-/// Reads `2026-11-01T00:00:00Z`, with or without milliseconds; only UTC, written as `Z`.
-fn time(text: &str) -> Option<Timestamp> {
-    Timestamp::parse(text)
-        .or_else(|| Timestamp::parse(&format!("{}.000Z", text.strip_suffix('Z')?)))
 }
 
 /// Reads `5.00` as millionths.
@@ -342,8 +336,8 @@ fn values(raw: Raw, bytes: &[u8]) -> Option<Manifest> {
             None => Replay::default(),
         },
         incognito: spec.incognito.map_or(Some(Incognito::default()), |t| Incognito::parse(&t))?,
-        not_before: time(&spec.validity.not_before)?,
-        not_after: time(&spec.validity.not_after)?,
+        not_before: Timestamp::parse_short(&spec.validity.not_before)?,
+        not_after: Timestamp::parse_short(&spec.validity.not_after)?,
         digest: Digest::of(&[bytes]),
         yaml: bytes.to_vec(),
         envelope: Vec::new(),

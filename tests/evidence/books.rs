@@ -57,6 +57,8 @@ pub struct Books {
     pub frontier: Frontier,
     /// The policy in force.
     pub tar: Vec<u8>,
+    /// The manifest of its runs.
+    pub yaml: Vec<u8>,
     last: Option<(Digest, Timestamp)>,
     runs: BTreeMap<RunId, (u64, Option<Digest>)>,
 }
@@ -88,6 +90,16 @@ impl Books {
         books
     }
 
+    /// The same under this policy and this manifest, not before this time.
+    pub fn after(millis: i64, enrolment: SecretKey, tar: &[u8], yaml: &[u8]) -> Self {
+        let mut books = Self::blank(ORIGIN, 1, enrolment, tar);
+        books.yaml = yaml.to_vec();
+        books.introduce();
+        books.pause(millis);
+        books.activate();
+        books
+    }
+
     fn blank(origin: &str, chain: u8, enrolment: SecretKey, tar: &[u8]) -> Self {
         Self {
             chain: ChainId::from_bytes([chain; 16]),
@@ -99,6 +111,7 @@ impl Books {
             payloads: BTreeMap::new(),
             frontier: Frontier::default(),
             tar: tar.to_vec(),
+            yaml: YAML.to_vec(),
             last: None,
             runs: BTreeMap::new(),
         }
@@ -116,11 +129,15 @@ impl Books {
 
     fn begin(&mut self) {
         self.introduce();
+        self.activate();
+    }
+
+    fn activate(&mut self) {
         let mut policy =
             Draft::of(Kind::PolicyActivated, json(r#"{"name":"main","version":"1","layers":[]}"#));
         policy.policy = Some(Digest::of(&[&self.tar]));
         self.add(policy);
-        let manifest = Digest::of(&[YAML]).prefixed();
+        let manifest = Digest::of(&[&self.yaml]).prefixed();
         self.add(Draft::of(
             Kind::ManifestBound,
             json(&format!(
@@ -261,7 +278,7 @@ impl Books {
 
     /// Opens a run of this mode.
     pub fn open_in(&mut self, run: RunId, mode: &str) {
-        let manifest = Digest::of(&[YAML]).prefixed();
+        let manifest = Digest::of(&[&self.yaml]).prefixed();
         let mut draft = Draft::of(
             Kind::RunOpened,
             json(&format!(

@@ -31,4 +31,5 @@ mod replay;
 mod scene;
 mod scopes;
 mod tamper;
+mod windows;
 mod zips;

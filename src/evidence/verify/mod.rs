@@ -26,6 +26,7 @@ mod replay;
 pub mod report;
 mod runs;
 mod same;
+mod windows;
 
 use std::path::Path;
 
