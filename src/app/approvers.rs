@@ -4,12 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use super::checked::{Checked, Live};
-use super::lists::Known;
+use super::checked::{self, Checked, Live};
+use super::lists::{Known, ended};
 use crate::approval::approvers::Purpose;
-use crate::approval::order::{self, Loosening};
+use crate::approval::order::{self, Loosening, Word};
 use crate::approval::proposal::{self, Proposer};
 use crate::approval::{self, Approvers, Signed};
+use crate::config::Config;
 use crate::crypto::keys::PublicKey;
 use crate::crypto::sshsig::SshSig;
 use crate::domain::time::Timestamp;
@@ -57,7 +58,7 @@ pub(super) fn signed(checked: &Checked, live: &Live, road: &Arc<Road>) -> Option
 }
 
 /// A list for this purpose, and its text with its envelope, if enough of these keys signed it.
-pub(super) fn read(
+pub(crate) fn read(
     purpose: Purpose,
     file: &Path,
     trusted: (&[PublicKey], usize),
@@ -69,6 +70,28 @@ pub(super) fn read(
     let list = Approvers::open_for(purpose, &text, &envelope, trusted)
         .map_err(|e| format!("`{}`: {e}", file.display()))?;
     Ok((list, (text, envelope)))
+}
+
+/// The configured list, for orders to erase and to end a hold; and its text with its envelope.
+///
+/// # Errors
+/// None is configured, too few of those who may sign it did, or it has ended.
+pub(crate) fn for_orders(
+    config: &Config,
+    now: Timestamp,
+) -> Result<(Approvers, SignedList), String> {
+    let file = config.approvals.signers.as_ref().ok_or(
+        "no list says who the operators are: set `approvals.signers`, and give operators' keys the role `operator` \
+         and the namespace `wicketgate-order`",
+    )?;
+    let mut wrong = Vec::new();
+    let keys = checked::keys(&config.trust.approver_keys, &mut wrong);
+    if let Some(why) = wrong.pop() {
+        return Err(why);
+    }
+    let (list, signed) = read(Purpose::Order, file, (&keys, config.trust.approver_threshold))?;
+    ended(&list, now)?;
+    Ok((list, signed))
 }
 
 impl List {
@@ -150,7 +173,7 @@ impl Releaser for List {
 
     fn loosens(&self, signed: &Signed, now: Timestamp) -> Result<Loosening, Refused> {
         let list = self.current("order.signer")?;
-        order::check(&list, &self.tenant, signed, now).map_err(refused)
+        order::check(&list, (&self.tenant, &[Word::Reinstate]), signed, now).map_err(refused)
     }
 }
 

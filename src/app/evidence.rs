@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Error, checked, fleet};
+use super::{Error, approvers, checked, fleet};
+use crate::approval::Approvers;
+use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Config};
 use crate::crypto::{private, signer};
 use crate::evidence::artifacts::Artifacts;
@@ -61,6 +63,15 @@ impl Archive for Configured {
         let Some(file) = &self.0.evidence.eraser_url_file else { return Ok(None) };
         let url = private::line(file).map_err(unusable)?;
         Ok(Some(Arc::new(PostgresKeeper::connect(&url).await?)))
+    }
+
+    async fn approvers(&self) -> Result<Approvers, String> {
+        let config = &self.0;
+        let (list, (text, envelope)) = approvers::for_orders(config, SystemClock::new().now())?;
+        let kept = Artifacts::open(&config.evidence.artifacts(config));
+        let kept = kept.and_then(|at| at.put_approvers(list.digest(), &text, &envelope));
+        kept.map_err(|e| e.to_string())?;
+        Ok(list)
     }
 
     async fn fleet(&self) -> Result<FleetParts, String> {

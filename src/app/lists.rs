@@ -14,6 +14,7 @@ use crate::approval::Approvers;
 use crate::approval::approvers::Purpose;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::domain::time::Timestamp;
 use crate::enforce::{Breaker, Refused, Road};
 
 /// What is known of the lists of one purpose.
@@ -55,6 +56,16 @@ pub(super) async fn bind(
     }
 }
 
+/// Refuses a list that has ended.
+pub(super) fn ended(list: &Approvers, now: Timestamp) -> Result<(), String> {
+    match list.edition().expires {
+        Some(end) if end <= now => Err(format!(
+            "the list has ended at {end}: sign one with a higher `version` and a later `expires`"
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
 impl std::fmt::Debug for Known {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Known").field("purpose", &self.purpose).finish_non_exhaustive()
@@ -70,13 +81,7 @@ impl Known {
     /// Refuses a list that may not follow the one on the chain, and one that has ended.
     pub(super) fn check(&self, list: &Approvers) -> Result<(), String> {
         self.versions.check_list(self.purpose, list)?;
-        let now = self.clock.now();
-        match list.edition().expires {
-            Some(end) if end <= now => Err(format!(
-                "the list has ended at {end}: sign one with a higher `version` and a later `expires`"
-            )),
-            Some(_) | None => Ok(()),
-        }
+        ended(list, self.clock.now())
     }
 
     /// As [`Self::check`]; and refuses a list that is not on the chain.

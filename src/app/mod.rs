@@ -19,7 +19,7 @@ use crate::serve::Readiness;
 use crate::telemetry::trace;
 
 mod anchors;
-mod approvers;
+pub(crate) mod approvers;
 mod books;
 mod bounds;
 mod break_glass;

@@ -1,8 +1,11 @@
-//! What an operator signs to take back a stop, and what that signature is worth.
+//! What an operator signs to take back a stop, to erase, or to end a legal hold, and what that signature is worth.
 //!
 //! Stopping needs a role and a token; whatever loosens is signed with the operator's own SSH key in the namespace
-//! [`NAMESPACE`]. The statement names the newest order that its signer saw, by number and digest: it takes back
-//! stops up to that one and no later ones, so that a row which is put on the list a second time takes back nothing.
+//! [`NAMESPACE`]. The statement names the newest entry that its signer saw of the list it is put on, by number and
+//! digest: it takes back what stood up to that one and nothing later, so that whoever puts it there a second time takes
+//! back nothing.
+
+use std::collections::BTreeSet;
 
 use super::approvers::Purpose;
 use super::check::{Refused, refuse, signer};
@@ -18,46 +21,87 @@ pub const NAMESPACE: &str = "wicketgate-order";
 pub const ROLE: &str = "operator";
 /// Version of the statement (`v`).
 pub const VERSION: &str = "wicketgate/order/1";
-/// The only word of a statement so far (`order`).
-pub const REINSTATE: &str = "reinstate";
+/// Payloads that one statement names.
+pub const PAYLOADS_MAX: usize = 200;
 
-/// Bytes of a statement.
-const BYTES_MAX: usize = 4096;
+/// Bytes of a statement: 200 payloads and the other members.
+const BYTES_MAX: usize = 20 * 1024;
 /// Bytes of a tenant, a target's name and a reason.
 const TEXT_MAX: usize = 1024;
+/// Bytes of a payload's role and of a request.
+const WORD_MAX: usize = 256;
 /// How far the signer's clock may be ahead of whoever checks.
 const AHEAD: std::time::Duration = std::time::Duration::from_secs(300);
+/// How long an order to erase or to end a hold may lie between signing and obeying.
+const OBEYED_WITHIN: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
-/// The order that a statement speaks after.
+/// What a statement orders (`order`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Word {
+    /// Takes back a stop: of `all`, or of an `agent`, `run`, `tool`, `manifest` or `key`.
+    Reinstate,
+    /// Erases payloads: those of a `run`, or `payloads` by their commitments.
+    Erase,
+    /// Ends a legal hold on a `run` or a `log`.
+    Release,
+}
+
+impl Word {
+    const ALL: [Self; 3] = [Self::Reinstate, Self::Erase, Self::Release];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reinstate => "reinstate",
+            Self::Erase => "erase",
+            Self::Release => "release",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|word| word.as_str() == text)
+    }
+}
+
+/// The entry that a statement speaks after: of the list of orders, or of the fleet log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Previous {
-    /// Its number on the list.
+    /// Its number, counted from 1.
     pub seq: u64,
-    /// SHA-256 of its row.
+    /// SHA-256 of the order's row, or the leaf hash of the entry.
     pub digest: Digest,
 }
 
 impl Previous {
-    /// What stands before the first order: the number 0 and a digest of nothing.
+    /// What stands before the first one: the number 0 and a digest of nothing.
     pub const NONE: Self = Self { seq: 0, digest: Digest::from_bytes([0; 32]) };
 }
 
-/// What is signed: the canonical form (RFC 8785) of exactly these members, `order` and `v`.
+/// What is signed: the canonical form (RFC 8785) of exactly these members and `v`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Statement {
     /// Whose gates it is for.
     pub tenant: String,
-    /// `all`, `agent`, `run`, `tool`, `manifest` or `key`.
+    /// What is ordered.
+    pub order: Word,
+    /// What kind of thing it is about: see [`Word`].
     pub target: String,
-    /// The target's name; empty for `all`.
+    /// The target's name; empty for `all` and `payloads`.
     pub name: String,
+    /// Of the payloads of a run only those of this role.
+    pub role: Option<String>,
+    /// The payloads, by their commitments.
+    pub payloads: BTreeSet<Digest>,
+    /// The request that an erasure follows, such as a ticket.
+    pub request: Option<String>,
     /// Why, for whoever reads it later.
     pub reason: String,
     /// When it was signed.
     pub at: Timestamp,
     /// When what was stopped is stopped again, if it is taken back for a time only.
     pub expires: Option<Timestamp>,
-    /// The newest order that the signer saw.
+    /// The newest entry that the signer saw.
     pub previous: Previous,
 }
 
@@ -72,29 +116,41 @@ impl Statement {
         }
         let json = Json::parse(bytes, &Limits::ENTRY).map_err(|e| e.to_string())?;
         let wrong = |name: &'static str| move || format!("`{name}` is missing or malformed");
-        let text = |name: &'static str| {
+        let short = |name: &'static str, most: usize| {
             let text = json.get(name).and_then(Json::as_str);
-            text.filter(|text| text.len() <= TEXT_MAX).ok_or_else(wrong(name))
+            text.filter(|text| text.len() <= most).ok_or_else(wrong(name))
         };
+        let text = |name: &'static str| short(name, TEXT_MAX);
         let time = |name: &'static str| Timestamp::parse(text(name)?).ok_or_else(wrong(name));
-        if text("v")? != VERSION || text("order")? != REINSTATE {
-            return Err(format!("`v` is `{VERSION}` and `order` is `{REINSTATE}`"));
-        }
+        let word = |name: &'static str| {
+            json.get(name).map(|_| short(name, WORD_MAX).map(str::to_owned)).transpose()
+        };
+        let order = Word::parse(text("order")?).filter(|_| text("v") == Ok(VERSION));
+        let order = order.ok_or_else(|| {
+            format!("`v` is `{VERSION}` and `order` is `reinstate`, `erase` or `release`")
+        })?;
         let digest = Digest::parse(text("previous")?).ok_or_else(wrong("previous"))?;
         let seq = json.get("previous_seq").and_then(Json::as_u64);
-        let expires = json.get("expires").map(|_| time("expires")).transpose()?;
+        let payloads = json.get("payloads").map(|list| {
+            let list = list.as_array().unwrap_or_default().iter();
+            list.map(|one| one.as_str().and_then(Digest::parse)).collect::<Option<_>>()
+        });
         let statement = Self {
             tenant: text("tenant")?.to_owned(),
+            order,
             target: text("target")?.to_owned(),
             name: text("name")?.to_owned(),
+            role: word("role")?,
+            payloads: payloads
+                .unwrap_or_else(|| Some(BTreeSet::new()))
+                .ok_or_else(wrong("payloads"))?,
+            request: word("request")?,
             reason: text("reason")?.to_owned(),
             at: time("at")?,
-            expires,
+            expires: json.get("expires").map(|_| time("expires")).transpose()?,
             previous: Previous { seq: seq.ok_or_else(wrong("previous_seq"))?, digest },
         };
-        if statement.reason.trim().is_empty() {
-            return Err("`reason` says why".into());
-        }
+        statement.shaped()?;
         // Further members, and whatever else could be written otherwise, are caught here.
         if statement.bytes() == bytes {
             Ok(statement)
@@ -103,12 +159,38 @@ impl Statement {
         }
     }
 
+    /// Refuses members that this order has no use for.
+    fn shaped(&self) -> Result<(), String> {
+        if self.reason.trim().is_empty() {
+            return Err("`reason` says why".into());
+        }
+        let (order, target) = (self.order.as_str(), self.target.as_str());
+        let of_erasures =
+            self.role.is_some() || self.request.is_some() || !self.payloads.is_empty();
+        let named = self.role.is_none() && self.name.is_empty();
+        let fits = match (self.order, target) {
+            (Word::Reinstate, _) => !of_erasures,
+            (Word::Erase, "run") => self.expires.is_none() && self.payloads.is_empty(),
+            (Word::Erase, "payloads") => {
+                let some = (1..=PAYLOADS_MAX).contains(&self.payloads.len());
+                self.expires.is_none() && named && some
+            }
+            (Word::Release, "run" | "log") => self.expires.is_none() && !of_erasures,
+            (Word::Erase | Word::Release, _) => false,
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(format!("`{order}` of `{target}` does not fit its other members"))
+        }
+    }
+
     /// The bytes that are signed.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let mut members = vec![
             ("v", Json::from(VERSION)),
-            ("order", Json::from(REINSTATE)),
+            ("order", Json::from(self.order.as_str())),
             ("tenant", Json::from(self.tenant.as_str())),
             ("target", Json::from(self.target.as_str())),
             ("name", Json::from(self.name.as_str())),
@@ -117,6 +199,14 @@ impl Statement {
             ("previous", Json::from(self.previous.digest.prefixed())),
             ("previous_seq", Json::from(self.previous.seq)),
         ];
+        let words = [("role", &self.role), ("request", &self.request)];
+        members.extend(
+            words.into_iter().filter_map(|(name, word)| Some((name, Json::from(word.as_deref()?)))),
+        );
+        if !self.payloads.is_empty() {
+            let list: Vec<Json> = self.payloads.iter().map(|c| Json::from(c.hex())).collect();
+            members.push(("payloads", list.into()));
+        }
         members.extend(self.expires.map(|at| ("expires", Json::from(at.to_string()))));
         canonical::bytes(&Json::object(members))
     }
@@ -128,6 +218,7 @@ pub struct Loosening {
     statement: Statement,
     by: Approval,
     signers: Digest,
+    version: u64,
     signed: Signed,
 }
 
@@ -150,27 +241,48 @@ impl Loosening {
         &self.signers
     }
 
+    /// The version of that list.
+    #[must_use]
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
     /// The statement and its signature, as they go on the books.
     #[must_use]
     pub const fn signed(&self) -> &Signed {
         &self.signed
     }
+
+    /// As an entry has it that says what was done by this order.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        Json::object([
+            ("subject", Json::from(self.by.subject.as_str())),
+            ("key", Json::from(self.by.key.as_str())),
+            ("signers", Json::from(self.signers.prefixed())),
+            ("version", Json::from(self.version)),
+            ("statement", Json::from(self.signed.statement.as_str())),
+            ("signature", Json::from(self.signed.signature.as_str())),
+        ])
+    }
 }
 
-/// Whether somebody of the list who is an operator signed this, for this tenant. The key is judged as of `now`.
+/// Whether somebody of the list who is an operator signed one of these orders, for this tenant. The key is judged as of
+/// `now`.
 ///
 /// # Errors
 /// The first thing that is wrong, under its code: `order.unsigned`, `order.statement`, `order.signature`,
 /// `order.namespace`, `order.signer`, `order.revoked`, `order.early`, `order.lapsed`, `order.role`, `order.tenant`,
-/// `order.future` (signed later than `now`).
+/// `order.word` (another order), `order.future` (signed later than `now`), `order.old` (to erase or to end a hold, and
+/// signed more than a day ago).
 pub fn check(
     approvers: &Approvers,
-    tenant: &str,
+    (tenant, words): (&str, &[Word]),
     signed: &Signed,
     now: Timestamp,
 ) -> Result<Loosening, Refused> {
     if signed.signature.is_empty() {
-        return refuse("order.unsigned", "the order takes back a stop, and nobody signed it");
+        return refuse("order.unsigned", "the order loosens, and nobody signed it");
     }
     let bytes = signed.statement.as_bytes();
     let statement = Statement::parse(bytes)
@@ -180,13 +292,25 @@ pub fn check(
     if statement.tenant != tenant {
         return refuse("order.tenant", "the statement is for another tenant");
     }
+    if !words.contains(&statement.order) {
+        let order = statement.order.as_str();
+        return refuse("order.word", format!("it orders to {order}, which was not asked for"));
+    }
+    if statement.order != Word::Reinstate && statement.at.plus(OBEYED_WITHIN) < now {
+        let at = statement.at;
+        return refuse(
+            "order.old",
+            format!("it was signed at {at}, more than a day ago: sign another one"),
+        );
+    }
     if statement.at > now.plus(AHEAD) {
         return refuse(
             "order.future",
             format!("it was signed at {}, later than now", statement.at),
         );
     }
-    Ok(Loosening { statement, by, signers: *approvers.digest(), signed: signed.clone() })
+    let (signers, version) = (*approvers.digest(), approvers.edition().version);
+    Ok(Loosening { statement, by, signers, version, signed: signed.clone() })
 }
 
 /// The code of what is wrong with the signature.
@@ -209,8 +333,12 @@ mod tests {
     fn statement() -> Statement {
         Statement {
             tenant: "default".into(),
+            order: Word::Reinstate,
             target: "agent".into(),
             name: "refund-agent".into(),
+            role: None,
+            payloads: BTreeSet::new(),
+            request: None,
             reason: "provider is back".into(),
             at: Timestamp::from_millis(1_000),
             expires: None,
@@ -218,16 +346,30 @@ mod tests {
         }
     }
 
+    fn payloads(count: u8) -> BTreeSet<Digest> {
+        (0..count).map(|n| Digest::of(&[&[n]])).collect()
+    }
+
     #[test]
     fn a_statement_reads_back_and_no_other_spelling_of_it_is_one() {
         let later = Statement { expires: Some(Timestamp::from_millis(9_000)), ..statement() };
-        for statement in [statement(), later] {
+        let run = Statement { order: Word::Erase, target: "run".into(), ..statement() };
+        let args =
+            Statement { role: Some("args".into()), request: Some("T-17".into()), ..run.clone() };
+        let some = Statement {
+            target: "payloads".into(),
+            name: String::new(),
+            payloads: payloads(200),
+            ..run.clone()
+        };
+        let held = Statement { order: Word::Release, target: "log".into(), ..statement() };
+        for statement in [statement(), later, run, args, some, held] {
             let bytes = statement.bytes();
             assert_eq!(Statement::parse(&bytes), Ok(statement));
             let text = String::from_utf8(bytes).unwrap();
             for other in [
                 text.replace(':', ": "),
-                text.replace("reinstate", "erase"),
+                text.replace("order\":\"", "order\":\"un"),
                 text.replace('}', ",\"z\":1}"),
                 text.replace("\"previous_seq\":7", "\"previous_seq\":-7"),
                 text.replace("sha256:", ""),
@@ -235,6 +377,35 @@ mod tests {
             ] {
                 assert!(Statement::parse(other.as_bytes()).is_err(), "{other}");
             }
+        }
+    }
+
+    #[test]
+    fn no_order_has_members_of_another() {
+        let run = Statement { order: Word::Erase, target: "run".into(), ..statement() };
+        let some = Statement {
+            target: "payloads".into(),
+            name: String::new(),
+            payloads: payloads(2),
+            ..run.clone()
+        };
+        let held = Statement { order: Word::Release, target: "run".into(), ..statement() };
+        let end = Some(Timestamp::from_millis(9_000));
+        for wrong in [
+            Statement { role: Some("args".into()), ..statement() },
+            Statement { payloads: payloads(1), ..statement() },
+            Statement { request: Some("T".into()), ..held.clone() },
+            Statement { expires: end, ..held.clone() },
+            Statement { target: "all".into(), ..held },
+            Statement { expires: end, ..run.clone() },
+            Statement { target: "log".into(), ..run.clone() },
+            Statement { payloads: payloads(1), ..run },
+            Statement { payloads: payloads(0), ..some.clone() },
+            Statement { payloads: payloads(201), ..some.clone() },
+            Statement { name: "x".into(), ..some.clone() },
+            Statement { role: Some("args".into()), ..some },
+        ] {
+            assert!(Statement::parse(&wrong.bytes()).is_err(), "{wrong:?}");
         }
     }
 }

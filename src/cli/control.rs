@@ -1,5 +1,6 @@
 //! `wicketgate control`: stop and reinstate, and learn what was really stopped.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -198,8 +199,12 @@ async fn to_sign(args: &Reinstate) -> Result<order::Statement, Exit> {
     };
     Ok(order::Statement {
         tenant: text(&head, "tenant"),
+        order: order::Word::Reinstate,
         target: target.to_owned(),
         name: args.name.clone(),
+        role: None,
+        payloads: BTreeSet::new(),
+        request: None,
         reason: args.reason.clone().unwrap_or_default(),
         at: SystemClock::new().now(),
         expires,

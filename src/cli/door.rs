@@ -113,7 +113,7 @@ impl Desk {
             .map_err(|why| format!("`{}`: {why}", self.url))
     }
 
-    async fn try_ask(
+    pub(super) async fn try_ask(
         &self,
         method: http::Method,
         path: &str,

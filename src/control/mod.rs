@@ -20,7 +20,10 @@ pub mod answer;
 pub mod memory;
 pub mod postgres;
 pub mod sqlite;
+mod stopped;
 mod wire;
+
+pub use stopped::stopped_keys;
 
 /// What an order is about.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -163,6 +163,37 @@ pub fn glass_lists(strands: &[Strand]) -> Vec<Digest> {
     lists
 }
 
+/// The operator's order that an entry names: of a gate's chain a stop that was taken back, of the fleet log an erasure
+/// or the end of a hold.
+#[must_use]
+pub fn order(line: &Line) -> Option<&Json> {
+    let data = &line.entry.draft.data;
+    if line.is(Kind::ControlApplied) {
+        data.get("statement").map(|_| data)
+    } else {
+        data.get("order")
+    }
+}
+
+/// The list of approvers that it was held against.
+#[must_use]
+pub fn order_list(line: &Line) -> Option<Digest> {
+    order(line)?.get("signers").and_then(Json::as_str).and_then(Digest::parse)
+}
+
+/// The lists that operators' orders name and no word does: each stands under its digest.
+#[must_use]
+pub fn order_lists(strands: &[Strand], fleet: Option<&Strand>) -> Vec<Digest> {
+    let own = strands.iter().flat_map(Strand::asked);
+    let fleet = fleet.into_iter().flat_map(|fleet| &fleet.lines);
+    let mut all: Vec<Digest> = own.chain(fleet).filter_map(order_list).collect();
+    let words = lists(strands);
+    all.retain(|digest| !words.contains(digest));
+    all.sort();
+    all.dedup();
+    all
+}
+
 /// The list of this digest and its signature.
 #[must_use]
 pub fn list<'a>(files: &'a Files, digest: &Digest) -> Option<(&'a [u8], &'a [u8])> {
@@ -181,7 +212,7 @@ pub fn list<'a>(files: &'a Files, digest: &Digest) -> Option<(&'a [u8], &'a [u8]
 #[cfg(feature = "gate")]
 pub fn put(
     artifacts: &Artifacts,
-    strands: &[Strand],
+    (strands, fleet): (&[Strand], Option<&Strand>),
     payloads: &Payloads,
     files: &mut Files,
 ) -> Result<Vec<Digest>, Error> {
@@ -189,7 +220,7 @@ pub fn put(
         files.put(name, bytes);
     }
     let mut missing = Vec::new();
-    for ((list, signature), digest) in contents::approvers(strands) {
+    for ((list, signature), digest) in contents::approvers(strands, fleet) {
         match artifacts.approvers(&digest)? {
             Some((text, envelope)) => {
                 files.put(list, text);

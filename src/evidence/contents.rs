@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::approvals::{glass_lists, lists, words};
+use super::approvals::{glass_lists, lists, order_lists, words};
 use super::bundle::{self, Files, agent_files, alone_file, approvers_files};
 use super::payloads::{Payload, Payloads};
 use super::projection::decides;
@@ -17,7 +17,7 @@ use crate::ledger::entry::Kind;
 /// Version of what is made from the other files of a bundle (`report.html`, `controls.json`, `VERIFY.md`, the
 /// schema): that of the program and a number of its own, which moves when they do. A verifier makes them again for
 /// this version only.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+bundle.2");
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+bundle.3");
 
 /// Paths by the size of the older head, or the entry, that they are from.
 pub type Paths = BTreeMap<Seq, Vec<Digest>>;
@@ -60,14 +60,14 @@ pub fn manifests(strands: &[Strand]) -> Vec<((String, String), Digest)> {
 
 /// The lists of approvers that are there, by the names of their two files.
 #[must_use]
-pub fn approvers(strands: &[Strand]) -> Vec<((String, String), Digest)> {
+pub fn approvers(strands: &[Strand], fleet: Option<&Strand>) -> Vec<((String, String), Digest)> {
     let name = |(place, digest): (usize, Digest)| match place {
         0 => ((bundle::APPROVERS.to_owned(), bundle::APPROVERS_SIG.to_owned()), digest),
         _ => (approvers_files(&digest), digest),
     };
     let named = lists(strands).into_iter().enumerate().map(name);
-    let glass = glass_lists(strands).into_iter().map(|digest| (approvers_files(&digest), digest));
-    named.chain(glass).collect()
+    let other = glass_lists(strands).into_iter().chain(order_lists(strands, fleet));
+    named.chain(other.map(|digest| (approvers_files(&digest), digest))).collect()
 }
 
 /// Every name that a file of this bundle may have. Anchors are counted from 0 without a gap.
@@ -100,7 +100,7 @@ pub fn names(
     };
     all.extend(payloads.0.iter().filter_map(opened));
     all.extend(policies(strands).into_iter().map(|(name, _)| name));
-    let pairs = manifests(strands).into_iter().chain(approvers(strands));
+    let pairs = manifests(strands).into_iter().chain(approvers(strands, fleet));
     all.extend(pairs.flat_map(|((one, other), _)| [one, other]));
     all.extend(words(strands, payloads).into_keys());
     all

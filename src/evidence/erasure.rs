@@ -6,13 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::approval::order::{Loosening, Previous, Statement};
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::ledger::entry::{Entry, Kind};
 use crate::ledger::fleet::Fleet;
 use crate::ledger::permit::Receipt;
 use crate::ledger::retention::{
-    ERASED_MAX, Grounds, Hold, Kept, PayloadKeeper, Records, commitments_of, erased, hold, kept_by,
+    ERASED_MAX, Grounds, Hold, Kept, Lifted, PayloadKeeper, Records, Warrant, commitments_of,
+    erased, fleet_logs, kept_by, lifted, placed,
 };
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, StoreError};
 
@@ -48,6 +50,62 @@ pub enum Error {
     /// There is nothing to lift.
     #[error("no hold on {0}")]
     NotHeld(String),
+    /// The order does not hold for this: a stable code, and why.
+    #[error("{1}")]
+    Order(&'static str, String),
+}
+
+fn refuse<T>(code: &'static str, why: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Order(code, why.into()))
+}
+
+/// The newest entry of the tenant's fleet log, as an order names what it speaks after.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn newest(reader: &dyn LedgerReader, tenant: &str) -> Result<Previous, StoreError> {
+    let Some(row) = fleet_logs(reader, tenant).await?.pop() else { return Ok(Previous::NONE) };
+    let last = reader.entries(&row.chain, row.head.size.saturating_sub(1), 1).await?;
+    Ok(last.first().map_or(Previous::NONE, spoken_after))
+}
+
+fn spoken_after(row: &EntryRow) -> Previous {
+    Previous { seq: row.seq.saturating_add(1), digest: row.leaf }
+}
+
+/// Whether an order whose signature holds may be obeyed now: it speaks after an entry of the newest fleet log, was not
+/// obeyed before, and counts by a list that no newer one has followed.
+async fn fresh(
+    (reader, tenant): (&dyn LedgerReader, &str),
+    records: &Records,
+    order: &Loosening,
+) -> Result<(), Error> {
+    if records.used.contains(&Digest::of(&[order.signed().statement.as_bytes()])) {
+        return refuse("order.used", "the statement was obeyed before: sign another one");
+    }
+    if order.version() < records.version {
+        let (has, newest) = (order.version(), records.version);
+        let why = format!(
+            "the list of approvers has version {has}, and one of version {newest} was in force before"
+        );
+        return refuse("order.list", why);
+    }
+    let said = order.statement().previous;
+    let there = match (fleet_logs(reader, tenant).await?.pop(), said.seq.checked_sub(1)) {
+        (Some(row), Some(at)) => {
+            let rows = reader.entries(&row.chain, at, 1).await?;
+            rows.first().is_some_and(|row| spoken_after(row) == said)
+        }
+        (_, None) => said == Previous::NONE,
+        (None, Some(_)) => false,
+    };
+    if there {
+        Ok(())
+    } else {
+        let why =
+            "the statement speaks after an entry that the fleet log does not have: sign it again";
+        refuse("order.previous", why)
+    }
 }
 
 /// The payloads that are meant.
@@ -59,6 +117,23 @@ pub struct Asked {
     pub role: Option<String>,
     /// These.
     pub commitments: BTreeSet<Digest>,
+}
+
+impl Asked {
+    /// What a signed order to erase is about.
+    ///
+    /// # Errors
+    /// Its target's name is none.
+    pub fn of(said: &Statement) -> Result<Self, Error> {
+        let commitments = said.payloads.clone();
+        if said.target == "payloads" {
+            return Ok(Self { run: None, role: None, commitments });
+        }
+        match RunId::parse(&said.name) {
+            Some(run) => Ok(Self { run: Some(run), role: said.role.clone(), commitments }),
+            None => refuse("order.target", format!("`{}` is no id of a run", said.name)),
+        }
+    }
 }
 
 /// What of it is still stored, and what is not.
@@ -175,7 +250,7 @@ impl Shelf<'_> {
     /// Puts it on the books, holding the fleet log so that no hold can come in between.
     ///
     /// # Errors
-    /// One is held, or it cannot be recorded; what was recorded before that stands.
+    /// One is held, the order does not hold for it, or it cannot be recorded; what was recorded before that stands.
     pub async fn record(
         &self,
         fleet: &Fleet,
@@ -184,6 +259,9 @@ impl Shelf<'_> {
     ) -> Result<Recorded, Error> {
         let records = self.records().await?;
         self.refuse_held(&records, wanted).await?;
+        if let Warrant::Order(order) = &grounds.warrant {
+            fresh((self.reader, self.tenant), &records, order).await?;
+        }
         let mut done = Recorded { fleet: fleet.origin().to_owned(), ..Recorded::default() };
         for (chain, list) in wanted {
             let Some(row) = self.chains.get(chain) else { continue };
@@ -218,35 +296,38 @@ impl Shelf<'_> {
         Ok(deleted)
     }
 
-    /// What keeps this person from erasing these payloads: a word they gave about a call of the run, or
-    /// a hold on it that they lifted. Whoever had a part in it does not destroy the traces of it.
+    /// Keeps a person from erasing these payloads who gave a word about a call of the run, or lifted a hold on it.
+    /// Whoever had a part in it does not destroy the traces of it.
     ///
-    /// `run`: the only run they are of, if that is known; else the whole chain is read. `by`: as lifted
-    /// holds name the person.
+    /// `run`: the only run they are of, if that is known; else the whole chain is read. `subject`: as the list of
+    /// approvers names the person; `by`: as entries name who asked.
     ///
     /// # Errors
-    /// The ledger cannot be read.
-    pub async fn part_in(
+    /// `erasure.part`: they had one. Or the ledger cannot be read.
+    pub async fn refuse_part(
         &self,
         (wanted, run): (&Wanted, Option<&RunId>),
         (subject, by): (&str, &str),
-    ) -> Result<Option<&'static str>, Error> {
+    ) -> Result<(), Error> {
         let records = self.records().await?;
-        let theirs: Vec<Hold> = records.lifted.into_iter().filter(|hold| hold.by == by).collect();
+        let theirs = |one: &Lifted| one.hold.by == by || one.signer.eq_ignore_ascii_case(subject);
+        let theirs = records.lifted.into_iter().filter(theirs).map(|one| one.hold);
+        let theirs: Vec<Hold> = theirs.collect();
         for (chain, list) in wanted {
             let Some(row) = self.chains.get(chain) else { continue };
             let lifted = kept_by(&theirs, self.reader, row, list).await?;
             if lifted.keys().any(|c| list.contains(c)) {
-                return Ok(Some("whoever lifted a hold does not erase what it kept"));
+                return refuse("erasure.part", "whoever lifted a hold does not erase what it kept");
             }
             for run in self.spoken_of(row, run, subject).await? {
                 let of_run = commitments_of(self.reader, chain, &run).await?;
                 if of_run.iter().any(|(c, _)| list.contains(c)) {
-                    return Ok(Some("whoever approved or refused a call does not erase its run"));
+                    let why = "whoever approved or refused a call does not erase its run";
+                    return refuse("erasure.part", why);
                 }
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Runs of this chain, or this one, about whose calls this person gave a word.
@@ -311,6 +392,29 @@ impl std::fmt::Display for HoldOn {
     }
 }
 
+impl HoldOn {
+    /// What a signed order to end a hold is about.
+    ///
+    /// # Errors
+    /// Its target's name is none.
+    pub fn of(said: &Statement) -> Result<Self, Error> {
+        if said.target == "log" {
+            return Ok(Self::Log(said.name.clone()));
+        }
+        let run = RunId::parse(&said.name).map(Self::Run);
+        run.map_or_else(|| refuse("order.target", format!("`{}` is no id of a run", said.name)), Ok)
+    }
+}
+
+/// What is to be done about a hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// It is placed, and why.
+    Place(String),
+    /// It ends, by this order.
+    Lift(Box<Loosening>),
+}
+
 /// What became of a request to hold or to release.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HoldSet {
@@ -340,16 +444,16 @@ pub async fn log_of(reader: &dyn LedgerReader, tenant: &str, on: &HoldOn) -> Res
     }
 }
 
-/// Places (`place`) or lifts a hold. The fleet log is open, so nobody else records in it: what is read
-/// here still holds when it is written.
+/// Places or lifts a hold. The fleet log is open, so nobody else records in it: what is read here still holds when it is
+/// written.
 ///
 /// # Errors
-/// There is nothing to hold or to lift, or it cannot be recorded.
+/// There is nothing to hold or to lift, the order does not hold for it, or it cannot be recorded.
 pub async fn set_hold(
     reader: &dyn LedgerReader,
     fleet: &Fleet,
-    (tenant, on, place): (&str, &HoldOn, bool),
-    (reason, by): (&str, &str),
+    (tenant, on): (&str, &HoldOn),
+    (change, by): (&Change, &str),
 ) -> Result<HoldSet, Error> {
     let log = log_of(reader, tenant, on).await?;
     let run = match on {
@@ -357,13 +461,18 @@ pub async fn set_hold(
         HoldOn::Log(_) => None,
     };
     let records = Records::read(reader, tenant).await?;
-    let now = records.holds.into_iter().find(|h| h.log == log && h.run.as_ref() == run);
-    let kind = match (place, now) {
-        (true, Some(now)) => return Ok(HoldSet::Already(now)),
-        (false, None) => return Err(Error::NotHeld(on.to_string())),
-        (true, None) => Kind::HoldPlaced,
-        (false, Some(_)) => Kind::HoldLifted,
+    let now = records.holds.iter().find(|h| h.log == log && h.run.as_ref() == run);
+    let draft = match (change, now) {
+        (Change::Place(_), Some(now)) => return Ok(HoldSet::Already(now.clone())),
+        (Change::Lift(_), None) => return Err(Error::NotHeld(on.to_string())),
+        (Change::Place(reason), None) => placed((&log, run), reason, by),
+        (Change::Lift(order), Some(now)) => {
+            fresh((reader, tenant), &records, order).await?;
+            if now.fleet == fleet.origin() && now.seq >= order.statement().previous.seq {
+                return refuse("order.previous", "the hold was placed after the order was signed");
+            }
+            lifted((&log, run), by, order)
+        }
     };
-    let draft = hold(kind, &log, run, reason, by);
     fleet.record(draft).await.map(HoldSet::Recorded).map_err(Error::Unrecorded)
 }

@@ -184,7 +184,8 @@ pub async fn export(order: &Order<'_>) -> Result<Exported, Error> {
         let since = order.since.iter().copied().collect();
         fleet::put(reader, shown, &since, &mut files).await?;
     }
-    let (files, exported) = sealed(order, &query, &strands, &payloads, files)?;
+    let fleet = shown.as_ref().map(fleet::Shown::strand);
+    let (files, exported) = sealed(order, &query, (&strands, fleet), &payloads, files)?;
     order.recorder.record(recorded(&query, &exported, order)).await.map_err(Error::Unrecorded)?;
     files.write(order.out)?;
     Ok(exported)
@@ -251,7 +252,7 @@ async fn population<'a>(
 fn sealed(
     order: &Order<'_>,
     query: &Query,
-    strands: &[Strand],
+    (strands, fleet): (&[Strand], Option<&Strand>),
     payloads: &Payloads,
     mut files: Files,
 ) -> Result<(Files, Exported), Error> {
@@ -260,7 +261,7 @@ fn sealed(
         files.put(bundle::POPULATION, population::population(filter, strands));
     }
     let mut missing = artefacts(order, strands, &mut files)?;
-    missing.extend(approvals::put(order.artifacts, strands, payloads, &mut files)?);
+    missing.extend(approvals::put(order.artifacts, (strands, fleet), payloads, &mut files)?);
     let materials: Vec<Material<'_>> =
         strands.iter().flat_map(|strand| strand.materials(payloads)).collect();
     for (name, bytes) in projection::files(query.scope(), &materials) {

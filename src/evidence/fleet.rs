@@ -34,6 +34,14 @@ pub struct Shown {
     pub heads: BTreeMap<String, BTreeSet<Seq>>,
 }
 
+impl Shown {
+    /// Its entries.
+    #[must_use]
+    pub const fn strand(&self) -> &Strand {
+        &self.strand
+    }
+}
+
 /// Picks the entries; `None` if the tenant has no fleet log.
 ///
 /// # Errors

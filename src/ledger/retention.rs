@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use super::entry::{Draft, Entry, Kind};
 use super::store::{ChainRow, EntryRow, LedgerReader, StoreError};
 use super::verify::fleet::is_fleet;
+use crate::approval::order::Loosening;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, RunId, Seq};
 use crate::domain::json::Json;
@@ -90,9 +91,24 @@ impl Clocks {
     /// Whether a payload of this role that was stored then is due now.
     #[must_use]
     pub fn due(&self, kept: &Kept, now: Timestamp) -> bool {
+        kept.stored_at.plus(self.term(&kept.role)) <= now
+    }
+
+    /// How long payloads of this role stay.
+    #[must_use]
+    pub fn term(&self, role: &str) -> Duration {
         let days = Duration::from_secs(PAYLOAD_DAYS * 24 * 60 * 60);
-        let term = self.0.get(&kept.role).copied().unwrap_or(days);
-        kept.stored_at.plus(term) <= now
+        self.0.get(role).copied().unwrap_or(days)
+    }
+
+    /// Seconds by role and of all others, as `payload.erased` has them.
+    fn to_json(&self) -> Json {
+        let seconds = |role: &str| Json::from(self.term(role).as_secs());
+        let term = |role: &String| {
+            Json::object([("role", Json::from(role.as_str())), ("seconds", seconds(role))])
+        };
+        let roles = self.0.keys().map(term).collect::<Vec<_>>();
+        Json::object([("roles", roles.into()), ("other", seconds(""))])
     }
 }
 
@@ -107,7 +123,9 @@ pub struct Hold {
     pub reason: String,
     /// Who placed it.
     pub by: String,
-    /// Its place in the fleet log.
+    /// The fleet log it stands in.
+    pub fleet: String,
+    /// Its place there.
     pub seq: Seq,
 }
 
@@ -135,7 +153,20 @@ pub struct Records {
     /// Holds in force, oldest first.
     pub holds: Vec<Hold>,
     /// Holds that were lifted, oldest first; `by` and `reason` are of the lifting.
-    pub lifted: Vec<Hold>,
+    pub lifted: Vec<Lifted>,
+    /// SHA-256 of every signed statement that was obeyed: each is good for once.
+    pub used: BTreeSet<Digest>,
+    /// The highest version of a list of approvers that somebody's order counted by.
+    pub version: u64,
+}
+
+/// A hold that was lifted.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Lifted {
+    /// What it was on; `by` and `reason` are of the lifting.
+    pub hold: Hold,
+    /// Who signed that.
+    pub signer: String,
 }
 
 impl Records {
@@ -161,6 +192,11 @@ impl Records {
         let data = &entry.draft.data;
         let text = |name| data.get(name).and_then(Json::as_str);
         let log = text("log").ok_or_else(|| odd("no log"))?.to_owned();
+        let order = data.get("order");
+        let said = |name| order.and_then(|order| order.get(name)).and_then(Json::as_str);
+        self.used.extend(said("statement").map(|statement| Digest::of(&[statement.as_bytes()])));
+        let version = order.and_then(|order| order.get("version")).and_then(Json::as_u64);
+        self.version = self.version.max(version.unwrap_or_default());
         if entry.draft.kind == Kind::PayloadErased {
             for c in data.get("c").and_then(Json::as_array).unwrap_or_default() {
                 let c = c.as_str().and_then(Digest::parse).ok_or_else(|| odd("no commitment"))?;
@@ -172,10 +208,12 @@ impl Records {
         let run = text("run").map(|run| RunId::parse(run).ok_or_else(|| odd("no run")));
         let run = run.transpose()?;
         let word = |name| text(name).unwrap_or_default().to_owned();
-        let hold = Hold { log, run, reason: word("reason"), by: word("by"), seq: row.seq };
+        let fleet = origin.to_owned();
+        let hold = Hold { log, run, reason: word("reason"), by: word("by"), fleet, seq: row.seq };
         if entry.draft.kind == Kind::HoldLifted {
             self.holds.retain(|one| one.log != hold.log || one.run != hold.run);
-            self.lifted.push(hold);
+            let signer = said("subject").unwrap_or_default().to_owned();
+            self.lifted.push(Lifted { hold, signer });
         } else {
             self.holds.push(hold);
         }
@@ -260,14 +298,21 @@ pub async fn commitments_of(
 /// Why payloads are erased, and by whom.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grounds {
-    /// The legal or other basis.
-    pub basis: String,
-    /// Who erased.
+    /// Who asked for it.
     pub by: String,
-    /// Whose request it follows, if any.
-    pub request: Option<String>,
     /// Until when backups may still hold the bytes.
     pub backups_expire_by: Timestamp,
+    /// What lets it be done.
+    pub warrant: Warrant,
+}
+
+/// What lets payloads be erased.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Warrant {
+    /// An operator's signed order.
+    Order(Box<Loosening>),
+    /// They are older than they are kept: the terms by which they were due.
+    Clock(Clocks),
 }
 
 /// `payload.erased` for at most [`ERASED_MAX`] payloads of one log.
@@ -277,19 +322,44 @@ pub fn erased(log: &str, list: &[Digest], grounds: &Grounds) -> Draft {
     let mut data = vec![
         ("log", Json::from(log)),
         ("c", c.into()),
-        ("basis", Json::from(grounds.basis.as_str())),
         ("by", Json::from(grounds.by.as_str())),
         ("backups_expire_by", Json::from(grounds.backups_expire_by.to_string())),
     ];
-    data.extend(grounds.request.as_ref().map(|request| ("request", Json::from(request.as_str()))));
+    match &grounds.warrant {
+        Warrant::Order(order) => {
+            let said = order.statement();
+            data.push(("basis", Json::from(said.reason.as_str())));
+            data.extend(said.request.as_deref().map(|request| ("request", Json::from(request))));
+            data.push(("order", order.to_json()));
+        }
+        Warrant::Clock(clocks) => {
+            data.push(("basis", Json::from(BY_CLOCK)));
+            data.push(("terms", clocks.to_json()));
+        }
+    }
     Draft::of(Kind::PayloadErased, Json::object(data))
 }
 
-/// `hold.placed` or `hold.lifted`, on a run or on a whole log.
+/// What a hold is on: a log, and the run of it, unless it is the whole log.
+pub type HeldOn<'a> = (&'a str, Option<&'a RunId>);
+
+/// `hold.placed`.
 #[must_use]
-pub fn hold(kind: Kind, log: &str, run: Option<&RunId>, reason: &str, by: &str) -> Draft {
+pub fn placed(on: HeldOn<'_>, reason: &str, by: &str) -> Draft {
+    Draft::of(Kind::HoldPlaced, Json::object(held_members(on, reason, by)))
+}
+
+/// `hold.lifted`, by an operator's signed order.
+#[must_use]
+pub fn lifted(on: HeldOn<'_>, by: &str, order: &Loosening) -> Draft {
+    let mut data = held_members(on, &order.statement().reason, by);
+    data.push(("order", order.to_json()));
+    Draft::of(Kind::HoldLifted, Json::object(data))
+}
+
+fn held_members((log, run): HeldOn<'_>, reason: &str, by: &str) -> Vec<(&'static str, Json)> {
     let mut data =
         vec![("log", Json::from(log)), ("reason", Json::from(reason)), ("by", Json::from(by))];
     data.extend(run.map(|run| ("run", Json::from(run.to_string()))));
-    Draft::of(kind, Json::object(data))
+    data
 }

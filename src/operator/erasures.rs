@@ -8,138 +8,47 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::erasures_asked::{HoldRequest, Request};
 use super::evidence::{Evidence, Room, by};
 use super::staff::Who;
 use super::{Office, unavailable};
+use crate::approval::Signed;
+use crate::approval::order::{self, Loosening, Word};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
-use crate::domain::id::{RunId, Seq};
+use crate::domain::id::Seq;
 use crate::domain::json::Json;
-use crate::evidence::erasure::{Asked, Error, Found, HoldOn, HoldSet, Recorded, Shelf, set_hold};
+use crate::evidence::erasure::{
+    Asked, Change, Error, Found, HoldSet, Recorded, Shelf, newest, set_hold,
+};
 use crate::evidence::receipt::{self, Told};
 use crate::ledger::entry::{Entry, Kind};
 use crate::ledger::fleet::Fleet;
-use crate::ledger::retention::{Grounds, Records, fleet_logs};
+use crate::ledger::retention::{Grounds, Records, Warrant, fleet_logs};
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader};
 use crate::serve::problem::Problem;
 
-/// Members of a request to erase, and of one to hold.
-pub(super) const ERASE: [&str; 7] =
-    ["run", "role", "commitments", "basis", "request", "dry_run", "vacuum"];
-pub(super) const HOLD: [&str; 4] = ["run", "log", "reason", "lift"];
-/// Bytes of a basis or a reason, of a request's name, and of a role or a log.
-const WORDS_MAX: usize = 1024;
-const NAME_MAX: usize = 256;
-/// Payloads that one request names.
-const NAMED_MAX: usize = 1000;
 /// Erasures that are shown at once, the newest first.
 const SHOWN_MAX: usize = 200;
 
-/// A request to erase.
-#[derive(Clone, Debug)]
-pub(super) struct Request {
-    asked: Asked,
-    basis: String,
-    request: Option<String>,
-    /// Only to say what would be erased.
-    dry_run: bool,
-    /// Make the file of a SQLite ledger anew in any case.
-    anew: bool,
-}
-
-/// A request to hold, or to lift that.
-#[derive(Clone, Debug)]
-pub(super) struct HoldRequest {
-    on: HoldOn,
-    reason: String,
-    place: bool,
-}
-
-/// Reads the members of a body.
-struct Members<'a> {
-    office: &'a Office,
-    body: &'a Json,
-}
-
-impl Members<'_> {
-    fn wrong(&self, why: String) -> Problem {
-        self.office.refuse(Problem::new(Code::RequestMalformed, "", why))
-    }
-
-    /// A text that is not blank.
-    fn text(&self, name: &str, most: usize) -> Result<Option<String>, Problem> {
-        let Some(value) = self.body.get(name) else { return Ok(None) };
-        let text = value.as_str().filter(|text| !text.trim().is_empty() && text.len() <= most);
-        let text = text.ok_or_else(|| self.wrong(format!("`{name}` is text of 1 to {most} bytes")));
-        text.map(|text| Some(text.to_owned()))
-    }
-
-    fn needed(&self, name: &str) -> Result<String, Problem> {
-        let text = self.text(name, WORDS_MAX)?;
-        text.ok_or_else(|| self.wrong(format!("`{name}` says why, for whoever reads it")))
-    }
-
-    fn flag(&self, name: &str) -> Result<bool, Problem> {
-        let Some(value) = self.body.get(name) else { return Ok(false) };
-        value.as_bool().ok_or_else(|| self.wrong(format!("`{name}` is `true` or `false`")))
-    }
-
-    fn run(&self) -> Result<Option<RunId>, Problem> {
-        let run = self.text("run", NAME_MAX)?;
-        let parsed = |text: String| {
-            let why = || self.wrong("`run` is the id of a run".to_owned());
-            RunId::parse(&text).ok_or_else(why)
-        };
-        run.map(parsed).transpose()
-    }
-
-    fn commitments(&self) -> Result<BTreeSet<Digest>, Problem> {
-        let Some(list) = self.body.get("commitments") else { return Ok(BTreeSet::new()) };
-        let list = list.as_array().filter(|list| (1..=NAMED_MAX).contains(&list.len()));
-        let read = |item: &Json| item.as_str().and_then(Digest::parse);
-        let all = list.and_then(|list| list.iter().map(read).collect());
-        let why = || format!("`commitments` is a list of 1 to {NAMED_MAX} times 64 hex digits");
-        all.ok_or_else(|| self.wrong(why()))
-    }
-}
-
 impl Office {
-    /// Reads a request to erase.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub(super) fn erasure_asked(&self, body: &Json) -> Result<Request, Problem> {
-        let members = Members { office: self, body };
-        let (run, role) = (members.run()?, members.text("role", NAME_MAX)?);
-        let commitments = members.commitments()?;
-        match (&run, commitments.is_empty(), &role) {
-            (None, true, _) => Err(members.wrong("name a `run` or `commitments`".to_owned())),
-            (Some(_), false, _) => Err(members.wrong("a `run` or `commitments`, not both".into())),
-            (None, false, Some(_)) => Err(members.wrong("`role` narrows a `run`".to_owned())),
-            (Some(_), true, _) | (None, false, None) => Ok(Request {
-                asked: Asked { run, role, commitments },
-                basis: members.needed("basis")?,
-                request: members.text("request", NAME_MAX)?,
-                dry_run: members.flag("dry_run")?,
-                anew: members.flag("vacuum")?,
-            }),
-        }
-    }
-
-    /// Reads a request to hold.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub(super) fn hold_asked(&self, body: &Json) -> Result<HoldRequest, Problem> {
-        let members = Members { office: self, body };
-        let on = match (members.run()?, members.text("log", WORDS_MAX)?) {
-            (Some(run), None) => HoldOn::Run(run),
-            (None, Some(log)) => HoldOn::Log(log),
-            (None, None) | (Some(_), Some(_)) => {
-                return Err(members.wrong("name a `run` or a `log`".to_owned()));
-            }
+    /// Whether this order is an operator's own, and to do this.
+    async fn ordered(
+        &self,
+        evidence: &Evidence,
+        signed: &Signed,
+        word: Word,
+    ) -> Result<Box<Loosening>, Problem> {
+        let refused = |detail: &str, why: String| {
+            tracing::error!(detail, %why, "REFUSED: an order that loosens");
+            self.refuse(Problem::new(Code::OperatorForbidden, detail, why))
         };
-        Ok(HoldRequest { on, reason: members.needed("reason")?, place: !members.flag("lift")? })
+        let list =
+            evidence.archive.approvers().await.map_err(|why| refused("order.signer", why))?;
+        let revoked = self.stopped_keys(&list).await?;
+        let asked = (self.tenant.as_str(), &[word][..]);
+        let order = order::check(&list.without(revoked), asked, signed, self.clock.now());
+        order.map(Box::new).map_err(|refusal| refused(refusal.code, refusal.why))
     }
 
     /// Erases payloads: all that are meant or, if one is held or not known, none.
@@ -184,14 +93,15 @@ impl Office {
         let before = self.erased_before(&request.asked, &found, &records)?;
         shelf.refuse_held(&records, &found.wanted).await.map_err(refused)?;
         let wanted = (&found.wanted, request.asked.run.as_ref());
-        let part = shelf.part_in(wanted, (&who.subject, &by(who))).await;
-        if let Some(why) = part.map_err(refused)? {
-            return Err(self.refuse(Problem::new(Code::OperatorForbidden, "erasure.part", why)));
-        }
+        shelf.refuse_part(wanted, (&who.subject, &by(who))).await.map_err(refused)?;
         let mut told = json!({"payloads": found.count(), "before": before,
             "absent": found.absent.len().saturating_sub(before), "store": evidence.store});
-        if !request.dry_run {
-            let done = self.erase_found(evidence, &shelf, (who, request, &found)).await?;
+        if let Some(signed) = &request.order {
+            let order = self.ordered(evidence, signed, Word::Erase).await?;
+            let signer = order.by().subject.clone();
+            shelf.refuse_part(wanted, (&signer, &by(who))).await.map_err(refused)?;
+            let done = (who, order, request.anew);
+            let done = self.erase_found(evidence, &shelf, done, &found).await?;
             if let (Some(told), Value::Object(done)) = (told.as_object_mut(), done) {
                 told.extend(done);
             }
@@ -221,16 +131,16 @@ impl Office {
         &self,
         evidence: &Evidence,
         shelf: &Shelf<'_>,
-        (who, request, found): (&Who, &Request, &Found),
+        (who, order, anew): (&Who, Box<Loosening>, bool),
+        found: &Found,
     ) -> Result<Value, Problem> {
         let recorded = match found.count() {
             0 => Recorded::default(),
             _ => {
                 let grounds = Grounds {
-                    basis: request.basis.clone(),
                     by: by(who),
-                    request: request.request.clone(),
                     backups_expire_by: self.clock.now().plus(evidence.backups),
+                    warrant: Warrant::Order(order),
                 };
                 let fleet = self.open_fleet(evidence).await?;
                 let recorded = shelf.record(&fleet, &found.wanted, &grounds).await;
@@ -243,7 +153,7 @@ impl Office {
         // Rows are deleted only now: every one of them stands in the log.
         let late = |why: String| self.refuse(unfinished(&why));
         let deleted = shelf.sweep().await.map_err(|e| late(e.to_string()))?;
-        let residue = shelf.keeper.scrub(request.anew).await.map_err(|e| late(e.to_string()))?;
+        let residue = shelf.keeper.scrub(anew).await.map_err(|e| late(e.to_string()))?;
         let Recorded { fleet, seqs } = &recorded;
         let told = Told { deleted, residue: residue.as_str(), store: evidence.store };
         let receipt = match seqs.as_slice() {
@@ -285,10 +195,16 @@ impl Office {
         request: &HoldRequest,
     ) -> Result<Value, Problem> {
         let reader = self.ledger(&room.evidence).await?;
+        let (on, change) = match request {
+            HoldRequest::Place(on, reason) => (on, Change::Place(reason.clone())),
+            HoldRequest::Lift(on, signed) => {
+                (on, Change::Lift(self.ordered(&room.evidence, signed, Word::Release).await?))
+            }
+        };
+        let place = matches!(change, Change::Place(_));
         let fleet = self.open_fleet(&room.evidence).await?;
-        let HoldRequest { on, reason, place } = request;
-        let what = (self.tenant.as_str(), on, *place);
-        let done = set_hold(reader.as_ref(), &fleet, what, (reason, &by(who))).await;
+        let what = (self.tenant.as_str(), on);
+        let done = set_hold(reader.as_ref(), &fleet, what, (&change, &by(who))).await;
         let log = fleet.origin().to_owned();
         // What was recorded is durable, however the log is closed.
         drop(fleet.close().await);
@@ -298,6 +214,15 @@ impl Office {
             HoldSet::Recorded(receipt) => Ok(json!({"held": place, "log": log,
                 "entry": receipt.seq, "already": false})),
         }
+    }
+
+    /// What an order to erase or to end a hold speaks after: the newest entry of the fleet log.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub(super) async fn erasures_head(&self) -> Result<Value, Problem> {
+        let newest = newest(&*self.reader, &self.tenant).await.map_err(|e| unavailable(&e))?;
+        Ok(json!({"tenant": self.tenant, "seq": newest.seq, "digest": newest.digest.prefixed()}))
     }
 
     /// Holds in force.
@@ -412,6 +337,7 @@ fn shown(chain: &ChainRow, row: &EntryRow) -> Value {
         "fleet": chain.origin, "entry": row.seq, "at": entry.ts.to_string(), "log": text("log"),
         "payloads": data.get("c").and_then(Json::as_array).map_or(0, <[Json]>::len),
         "basis": text("basis"), "by": text("by"), "request": text("request"),
+        "signed_by": data.get("order").and_then(|order| order.get("subject")).and_then(Json::as_str),
         "backups_expire_by": text("backups_expire_by"),
     })
 }
@@ -427,8 +353,9 @@ fn unfinished(why: &str) -> Problem {
     Problem::new(Code::LedgerUnavailable, "erasure.unfinished", message)
 }
 
-fn problem(error: &Error) -> Problem {
+pub(super) fn problem(error: &Error) -> Problem {
     let (code, detail) = match error {
+        Error::Order(code, _) => (Code::OperatorForbidden, *code),
         Error::Store(_) | Error::Unrecorded(_) => (Code::LedgerUnavailable, ""),
         Error::NoRun(_) => (Code::RunUnknown, ""),
         Error::NoLog(_) => (Code::RequestMalformed, "hold.log"),

@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::staff::Who;
 use super::{Office, exports};
+use crate::approval::Approvers;
 use crate::crypto::signer::Signer;
 use crate::domain::code::Code;
 use crate::evidence::artifacts::Artifacts;
@@ -31,6 +32,12 @@ pub trait Archive: Send + Sync {
 
     /// Opens the payloads for deleting. `None`: this process may not.
     async fn keeper(&self) -> Result<Option<Arc<dyn PayloadKeeper>>, StoreError>;
+
+    /// The list of those whose orders to erase and to end a hold count, as it is now; it is kept for evidence.
+    ///
+    /// # Errors
+    /// None is configured, or it counts for nobody.
+    async fn approvers(&self) -> Result<Approvers, String>;
 
     /// With what the fleet log is written; it is not opened yet.
     ///

@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use super::credential::Shown;
 use super::http::{admit, answer, body, malformed};
-use super::{Office, erasures, exports};
+use super::{Office, erasures_asked, exports};
 use crate::operator::staff::Right;
 
 /// The router of `/v1/exports`, `/v1/erasures` and `/v1/holds`.
@@ -19,6 +19,7 @@ pub(super) fn router() -> Router<Arc<Office>> {
     Router::new()
         .route("/v1/exports", post(export))
         .route("/v1/erasures", get(list).post(erase))
+        .route("/v1/erasures/head", get(head))
         .route("/v1/erasures/{seq}", get(show))
         .route("/v1/holds", get(holds).post(hold))
 }
@@ -39,7 +40,7 @@ async fn export(State(office): State<Arc<Office>>, request: Request) -> Response
 async fn erase(State(office): State<Arc<Office>>, request: Request) -> Response {
     let said = async {
         let who = admit(&office, &request, Right::Erase)?;
-        let body = body(&office, request, &erasures::ERASE).await?;
+        let body = body(&office, request, &erasures_asked::ERASE).await?;
         let asked = office.erasure_asked(&body)?;
         Ok((StatusCode::OK, office.erase(&who, asked).await?))
     };
@@ -50,6 +51,14 @@ async fn list(State(office): State<Arc<Office>>, shown: Shown) -> Response {
     let said = async {
         office.admit(&shown, Right::Custody)?;
         Ok((StatusCode::OK, office.erasures().await?))
+    };
+    answer(said.await)
+}
+
+async fn head(State(office): State<Arc<Office>>, shown: Shown) -> Response {
+    let said = async {
+        office.admit(&shown, Right::Custody)?;
+        Ok((StatusCode::OK, office.erasures_head().await?))
     };
     answer(said.await)
 }
@@ -75,7 +84,7 @@ async fn holds(State(office): State<Arc<Office>>, shown: Shown) -> Response {
 async fn hold(State(office): State<Arc<Office>>, request: Request) -> Response {
     let said = async {
         let who = admit(&office, &request, Right::Hold)?;
-        let body = body(&office, request, &erasures::HOLD).await?;
+        let body = body(&office, request, &erasures_asked::HOLD).await?;
         let asked = office.hold_asked(&body)?;
         Ok((StatusCode::OK, office.hold(&who, asked).await?))
     };

@@ -33,7 +33,7 @@ pub(super) const BUNDLE_BODY_MAX: usize = 1024 * 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// A route of the office and what it needs.
-pub const ROUTES: [(&str, Right); 26] = [
+pub const ROUTES: [(&str, Right); 27] = [
     ("GET /v1/amendments", Right::Study),
     ("POST /v1/amendments", Right::Propose),
     ("GET /v1/amendments/{bundle}", Right::Study),
@@ -54,6 +54,7 @@ pub const ROUTES: [(&str, Right); 26] = [
     ("GET /v1/control/{seq}", Right::Look),
     ("GET /v1/erasures", Right::Custody),
     ("POST /v1/erasures", Right::Erase),
+    ("GET /v1/erasures/head", Right::Custody),
     ("GET /v1/erasures/{seq}", Right::Custody),
     ("POST /v1/exports", Right::Export),
     ("GET /v1/fleet", Right::Look),

@@ -32,6 +32,7 @@ pub mod credential;
 pub mod desk;
 pub mod enrolment;
 mod erasures;
+mod erasures_asked;
 mod escape;
 pub mod evidence;
 mod evidence_routes;

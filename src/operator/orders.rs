@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use super::desk::Desk;
 use super::staff::Who;
 use super::{FRESH, Office, REPORTS_WITHIN, unavailable};
+use crate::approval::Approvers;
 use crate::approval::Signed;
-use crate::approval::order::{Previous, Statement};
+use crate::approval::order::{Previous, Statement, Word};
 use crate::control::answer::{ENDED, Patience};
-use crate::control::{Given, Order, Presence, Report, Row, Target};
+use crate::control::{self, Given, Order, Presence, Report, Row, Target};
 use crate::domain::code::Code;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
@@ -219,6 +220,13 @@ impl Office {
         Ok(json!({"tenant": self.tenant, "seq": seq, "digest": digest.prefixed()}))
     }
 
+    /// Keys that operators stopped and that were not taken back, by fingerprint: of this list none of them counts.
+    pub(super) async fn stopped_keys(&self, list: &Approvers) -> Result<BTreeSet<String>, Problem> {
+        let whose = (self.tenant.as_str(), list);
+        let stopped = control::stopped_keys(&*self.orders, whose, self.clock.now()).await;
+        stopped.map_err(|error| unavailable(&error))
+    }
+
     /// Puts a signed order that takes back a stop on the list. Whether it holds is for every gate to say.
     ///
     /// # Errors
@@ -227,6 +235,12 @@ impl Office {
         let wrong = |why: String| self.refuse(Problem::new(Code::RequestMalformed, "", why));
         let said = Statement::parse(signed.statement.as_bytes())
             .map_err(|why| wrong(format!("`statement`: {why}")))?;
+        if said.order != Word::Reinstate {
+            let order = said.order.as_str();
+            return Err(wrong(format!(
+                "the statement orders to {order}, and this takes back a stop"
+            )));
+        }
         if said.tenant != self.tenant {
             return Err(wrong(format!("the statement is not for tenant `{}`", self.tenant)));
         }
@@ -298,7 +312,7 @@ fn unseen(desk: &Desk, shown: &[Presence]) -> Vec<String> {
 /// Whether an order may let something run.
 const fn opens(order: &Order) -> bool {
     match order {
-        Order::Switch { action, .. } => matches!(action, crate::control::Action::Reinstate),
+        Order::Switch { action, .. } => matches!(action, control::Action::Reinstate),
         Order::Loosen(_)
         | Order::Word { .. }
         | Order::Modify { .. }

@@ -166,6 +166,7 @@ pub const SURFACE: &[(&str, Access)] = &[
     ("POST /v1/enrol", Access::Identified),
     ("GET /v1/erasures", Access::Operated),
     ("POST /v1/erasures", Access::Operated),
+    ("GET /v1/erasures/head", Access::Operated),
     ("GET /v1/erasures/{seq}", Access::Operated),
     ("POST /v1/exports", Access::Operated),
     ("GET /v1/fleet", Access::Operated),

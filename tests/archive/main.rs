@@ -22,6 +22,7 @@ mod bucket;
 mod damage;
 mod desk;
 mod gone;
+mod holds;
 mod prune;
 #[path = "../support/mod.rs"]
 mod support;

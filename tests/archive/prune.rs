@@ -8,6 +8,7 @@ use wicketgate::ledger::entry::{Draft, Kind};
 
 use crate::books::{Books, ORIGIN, key, run_id};
 use crate::desk::{ENROLMENT, FLEET, Ledger, Said, State, chain, run, trust, verify, words};
+use crate::holds::{lifted, placed};
 use crate::tiles::{archive, check};
 
 /// 90 runs of a year ago, one of them open at the end.
@@ -155,23 +156,15 @@ async fn a_hold_stops_a_pruning_that_was_recorded_and_interrupted() {
     let cut = "CREATE TRIGGER cut BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'power'); END";
     ledger.owner(cut, "").await;
     assert_ne!(prune(&ledger, &["--below", "600"]).code, 0);
-    let hold = |kind| {
-        let members = [
-            ("log", Json::from(ORIGIN)),
-            ("run", Json::from(run_id(3).to_string())),
-            ("reason", Json::from("case 7")),
-            ("by", Json::from("legal")),
-        ];
-        Draft::of(kind, Json::object(members))
-    };
-    ledger.record(vec![hold(Kind::HoldPlaced)]).await;
+    let run = run_id(3);
+    ledger.record(vec![placed(Some(&run))]).await;
     ledger.owner("DROP TRIGGER cut", "").await;
     let said = prune(&ledger, &["--below", "600"]);
     assert_eq!(said.code, 1, "{}{}", said.out, said.err);
     assert!(said.err.contains("is under legal hold"), "{}", said.err);
     let entries = |said: Said| said.log(ORIGIN).get("entries").and_then(Json::as_u64);
     assert_eq!(entries(verify(&ledger, "")), Some(state.size() as u64));
-    ledger.record(vec![hold(Kind::HoldLifted)]).await;
+    ledger.record(vec![lifted(Some(&run))]).await;
     let said = prune(&ledger, &["--below", "600"]);
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
 }
@@ -196,23 +189,12 @@ async fn what_may_not_go_stays() {
     refused(&["--below", "255"], "no full tile of 256 entries is old enough", 1);
     refused(&["--before", "2001-01-01"], "no full tile of 256 entries is old enough", 1);
     refused(&["--before", "yesterday"], "is no day", 64);
-    let hold = |kind, run: Option<String>| {
-        let mut members = vec![
-            ("log", Json::from(ORIGIN)),
-            ("reason", Json::from("case 7")),
-            ("by", Json::from("legal")),
-        ];
-        members.extend(run.map(|run| ("run", Json::from(run))));
-        Draft::of(kind, Json::object(members))
-    };
-    ledger.record(vec![hold(Kind::HoldPlaced, None)]).await;
+    ledger.record(vec![placed(None)]).await;
     refused(&["--below", "600"], "the chain is under legal hold", 1);
-    let of_run = run_id(3).to_string();
-    ledger
-        .record(vec![hold(Kind::HoldLifted, None), hold(Kind::HoldPlaced, Some(of_run.clone()))])
-        .await;
+    let run = run_id(3);
+    ledger.record(vec![lifted(None), placed(Some(&run))]).await;
     refused(&["--below", "600"], "is under legal hold", 1);
-    ledger.record(vec![hold(Kind::HoldLifted, Some(of_run))]).await;
+    ledger.record(vec![lifted(Some(&run))]).await;
     // The archive has to be whole where it matters.
     let bundle = out.join(chain().to_string()).join("tile/entries/001");
     let bytes = std::fs::read(&bundle).unwrap();

@@ -48,6 +48,7 @@ struct Desk {
 impl Desk {
     async fn new() -> Desk {
         let (people, tool) = (People::new(), Tool::start().await);
+        people.custodians();
         let estate = Estate::sqlite(&tool);
         keys(&estate);
         estate.bundle("1.0.1", RULES, "policy");
@@ -68,7 +69,11 @@ impl Desk {
     /// Erases the run, or says why not.
     fn erases(&self, who: &str, more: &[&str]) -> (Option<i32>, String) {
         let what = ["payload", "erase", "--yes", "--basis", "Art. 17", "--run", &self.agent.run];
-        self.asks(who, &[&what[..], more].concat())
+        self.orders(who, &[&what[..], more].concat())
+    }
+
+    fn orders(&self, who: &str, args: &[&str]) -> (Option<i32>, String) {
+        self.people.orders(who, &self.url(), args)
     }
 
     /// What the fleet log has of this kind.
@@ -248,14 +253,16 @@ async fn who_erases_holds_nothing_and_had_no_part_in_what_is_erased() {
     let first: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
     let one = first["commitment"].as_str().unwrap();
     let some = ["payload", "erase", "--yes", "--basis", "b", "--commitment", one];
-    let (exit, said) = desk.asks("grace", &some);
+    let (exit, said) = desk.orders("grace", &some);
     assert!(exit == Some(1) && said.contains("erasure.part"), "{said}");
     let hold = |who: &str, verb: &str| {
         let why = ["--run", &desk.agent.run, "--reason", "case 4"];
-        desk.asks(who, &[&["payload", verb][..], &why].concat())
+        let args = [&["payload", verb][..], &why].concat();
+        if verb == "hold" { desk.asks(who, &args) } else { desk.orders(who, &args) }
     };
     assert!(hold("otto", "hold").1.contains("operator.forbidden"));
-    assert!(hold("vera", "release").1.contains("hold.none"));
+    assert!(hold("mallory", "release").1.contains("hold.none"));
+    assert!(hold("vera", "release").1.contains("order.signer"), "she gives no orders");
     assert_eq!(hold("vera", "hold").0, Some(0));
     assert!(hold("mallory", "hold").1.contains("already held"));
     let (exit, said) = desk.erases("otto", &[]);
@@ -287,24 +294,28 @@ async fn what_is_erased_is_gone_once_and_its_receipt_can_be_had_again() {
     let before = count();
     assert!(before > 0);
     let unknown = "ab".repeat(32);
-    let (exit, said) =
-        desk.asks("otto", &["payload", "erase", "--yes", "--basis", "b", "--commitment", &unknown]);
+    let (exit, said) = desk
+        .orders("otto", &["payload", "erase", "--yes", "--basis", "b", "--commitment", &unknown]);
     assert!(exit == Some(1) && said.contains("erasure.unknown"), "{said}");
-    let run_of_nobody = json!({"run": "00000000-0000-4000-8000-000000000000", "basis": "b"});
+    let run_of_nobody = json!({"run": "00000000-0000-4000-8000-000000000000", "dry_run": true});
     let (status, _, said) = ask(&desk, "otto", "POST /v1/erasures", &run_of_nobody).await;
     assert_eq!((status, said["code"].as_str()), (404, Some("run.unknown")), "{said}");
     for body in [
-        json!({"basis": "b"}),
-        json!({"run": desk.agent.run}),
-        json!({"run": desk.agent.run, "basis": " "}),
-        json!({"run": desk.agent.run, "basis": "b", "commitments": [unknown]}),
-        json!({"commitments": [unknown], "role": "args", "basis": "b"}),
-        json!({"commitments": [], "basis": "b"}),
-        json!({"run": desk.agent.run, "basis": "b", "by": "somebody else"}),
+        json!({"dry_run": true}),
+        json!({"run": desk.agent.run, "dry_run": "yes"}),
+        json!({"run": desk.agent.run, "dry_run": true, "commitments": [unknown]}),
+        json!({"commitments": [unknown], "role": "args", "dry_run": true}),
+        json!({"commitments": [], "dry_run": true}),
+        json!({"run": desk.agent.run, "dry_run": true, "by": "somebody else"}),
+        json!({"statement": "{}", "signature": "s"}),
+        json!({"statement": "{}"}),
     ] {
         let (status, _, said) = ask(&desk, "otto", "POST /v1/erasures", &body).await;
         assert_eq!((status, said["code"].as_str()), (400, Some("request.malformed")), "{body}");
     }
+    let (status, _, said) =
+        ask(&desk, "otto", "POST /v1/erasures", &json!({"run": desk.agent.run})).await;
+    assert_eq!((status, said["cause"].as_str()), (403, Some("order.unsigned")), "{said}");
     // Without `--yes` nothing happens.
     let dry = ["payload", "erase", "--basis", "b", "--run", &desk.agent.run];
     let (exit, said) = desk.asks("otto", &dry);
@@ -404,7 +415,7 @@ async fn a_hub_exports_every_chain_of_its_tenant_and_erases_with_a_role_of_its_o
     let hub = Hub::configured(home, &people, urls, ("reads", &change(false))).await;
     let run_id = gates[1].2.run.clone();
     let erase = ["payload", "erase", "--yes", "--basis", "Art. 17", "--run", &run_id];
-    let (exit, said) = people.asks("otto", &hub.url(), &erase);
+    let (exit, said) = people.orders("otto", &hub.url(), &erase);
     assert!(exit == Some(1) && said.contains("erasure.none"), "{said}");
     drop(hub);
     let hub = Hub::configured(home, &people, urls, ("hub", &change(true))).await;
@@ -425,7 +436,7 @@ async fn a_hub_exports_every_chain_of_its_tenant_and_erases_with_a_role_of_its_o
     verify(&dir, &home.path("before.zip"), &enrolments);
     let receipt = home.path("erased.receipt").display().to_string();
     let (exit, said) =
-        people.asks("otto", &hub.url(), &[&erase[..], &["--receipt", &receipt]].concat());
+        people.orders("otto", &hub.url(), &[&erase[..], &["--receipt", &receipt]].concat());
     assert!(exit == Some(0) && said.contains("payloads erased"), "{said}");
     let keys = ["--key", "evidence.pem.pub", "--fleet-key", "fleet.pem.pub"];
     run(&dir, &[&["payload", "receipt", &receipt][..], &keys].concat());

@@ -77,6 +77,24 @@ impl People {
         self.sign(&text);
     }
 
+    /// Ada and Grace approve; Otto, Grace and Mallory give orders.
+    pub fn custodians(&self) {
+        let lines = [
+            ("ada", "wicketgate-approval", "approver"),
+            ("grace", "wicketgate-approval,wicketgate-order", "approver,operator"),
+            ("otto", "wicketgate-order", "operator"),
+            ("mallory", "wicketgate-order", "operator"),
+        ];
+        let line = |(name, spaces, roles): (&str, &str, &str)| {
+            let key = std::fs::read_to_string(self.path(&format!("{name}.pub"))).unwrap();
+            let key: Vec<&str> = key.split_whitespace().take(2).collect();
+            format!("{name} namespaces=\"{spaces}\" {} roles={roles}\n", key.join(" "))
+        };
+        let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
+        let lines: String = lines.into_iter().map(line).collect();
+        self.sign(&format!("# wicketgate: version={version}\n{lines}"));
+    }
+
     /// Writes and signs this list of those who may approve.
     pub fn sign(&self, text: &str) {
         std::fs::write(self.path("signers"), text).unwrap();
@@ -138,6 +156,12 @@ impl People {
             typed(self.dir.path(), &[args, &["--hub", url, "--token-file", &token]].concat());
         let said = [done.stdout, done.stderr].concat();
         (done.status.code(), String::from_utf8(said).unwrap())
+    }
+
+    /// The same, signed with one's own key where it loosens.
+    pub fn orders(&self, who: &str, url: &str, args: &[&str]) -> (Option<i32>, String) {
+        let key = self.shown(who);
+        self.asks(who, url, &[args, &["--operator-key", &key]].concat())
     }
 
     /// The token of somebody.

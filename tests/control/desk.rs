@@ -1,11 +1,12 @@
 //! A gate on either store with its agent and its tool, and the operator's hand on the list.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 use wicketgate::approval::Signed;
-use wicketgate::approval::order::{NAMESPACE, Previous, Statement};
+use wicketgate::approval::order::{NAMESPACE, Previous, Statement, Word};
 use wicketgate::approval::sign::{Key, sign_bytes};
 use wicketgate::control::answer::{self, Answer};
 use wicketgate::control::postgres::Postgres;
@@ -143,8 +144,12 @@ pub async fn put_until(
 pub fn statement(target: &Target, expires: Option<Timestamp>, previous: &Row) -> Statement {
     Statement {
         tenant: "default".into(),
+        order: Word::Reinstate,
         target: target.kind().into(),
         name: target.name(),
+        role: None,
+        payloads: BTreeSet::new(),
+        request: None,
         reason: "the test".into(),
         at: Timestamp::from_millis(jiff::Timestamp::now().as_millisecond()),
         expires,

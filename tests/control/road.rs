@@ -153,7 +153,7 @@ impl Releaser for Operators {
         let list = Approvers::parse(&list).unwrap();
         let refused =
             |why: approval::Refused| Refused { detail: why.code.into(), message: why.why };
-        order::check(&list, "default", signed, now).map_err(refused)
+        order::check(&list, ("default", &[order::Word::Reinstate]), signed, now).map_err(refused)
     }
 }
 

@@ -25,6 +25,7 @@ mod glass;
 mod insider;
 mod named;
 mod observed;
+mod orders;
 mod progress;
 mod proposals;
 mod replay;

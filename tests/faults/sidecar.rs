@@ -64,18 +64,20 @@ fn keys() -> &'static TempDir {
         for name in ["manifest", "policy", "stranger", "list"] {
             run(dir.path(), &["keygen", "--out", name]);
         }
-        operator(dir.path());
+        operators(dir.path());
         dir
     })
 }
 
-/// An operator with a key of her own, on a signed list.
-fn operator(dir: &Path) {
-    let secret = SecretKey::generate(&SystemEntropy);
-    openssh::store(&secret, &dir.join("olga"), "olga").unwrap();
-    let key = SshKey::Plain(secret.public()).line();
-    let line = format!("olga namespaces=\"wicketgate-order\" {key} roles=operator\n");
-    std::fs::write(dir.join("signers"), line).unwrap();
+/// Two operators with keys of their own, on a signed list.
+fn operators(dir: &Path) {
+    let line = |name: &str| {
+        let secret = SecretKey::generate(&SystemEntropy);
+        openssh::store(&secret, &dir.join(name), name).unwrap();
+        let key = SshKey::Plain(secret.public()).line();
+        format!("{name} namespaces=\"wicketgate-order\" {key} roles=operator\n")
+    };
+    std::fs::write(dir.join("signers"), ["olga", "otto"].map(line).concat()).unwrap();
     run(dir, &["approval", "sign-approvers", "signers", "--key", "list"]);
 }
 

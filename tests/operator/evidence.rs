@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use wicketgate::approval::Approvers;
 use wicketgate::clock::{SystemClock, SystemEntropy};
 use wicketgate::crypto::keys::SecretKey;
 use wicketgate::evidence::artifacts::Artifacts;
@@ -44,6 +45,10 @@ impl Archive for Slow {
 
     async fn keeper(&self) -> Result<Option<Arc<dyn PayloadKeeper>>, StoreError> {
         Ok(Some(Arc::new(SqliteKeeper::open(&self.path).await?)))
+    }
+
+    async fn approvers(&self) -> Result<Approvers, String> {
+        Err("nobody gives orders here".to_owned())
     }
 
     async fn fleet(&self) -> Result<FleetParts, String> {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 use serde_json::Value;
 use sqlx::{Connection as _, Row as _};
@@ -83,7 +84,7 @@ impl Desk {
 
     #[track_caller]
     pub fn erase(&self, what: &[&str]) -> String {
-        let why = ["payload", "erase", "--yes", "--basis", "GDPR 17", "--by", "desk"];
+        let why = ["payload", "erase", "--yes", "--basis", "GDPR 17", "--operator-key", olga()];
         let ended = self.record(&[&why, what].concat());
         assert_eq!(ended.code, 0, "{ended:?}");
         ended.out
@@ -116,12 +117,14 @@ impl Desk {
 
     /// Writes what is trusted: the evidence key and the enrolment key.
     pub fn trust(&self) {
-        let keys =
-            [("evidence-key", "evidence.pem.pub"), ("enrolment-key", "state/enrolment.key.pub")];
-        let lines: Vec<String> = keys
-            .iter()
-            .map(|(word, file)| format!("{word} {}\n", self.path(file).display()))
-            .collect();
+        let list = PathBuf::from(crate::sidecar::key("list.pub"));
+        let keys = [
+            ("evidence-key", self.path("evidence.pem.pub")),
+            ("enrolment-key", self.path("state/enrolment.key.pub")),
+            ("approvers", list),
+        ];
+        let lines = keys.iter().map(|(word, file)| format!("{word} {}\n", file.display()));
+        let lines: Vec<String> = lines.collect();
         std::fs::write(self.path("trust.txt"), lines.concat()).unwrap();
     }
 
@@ -223,6 +226,18 @@ pub fn grant_incognito(estate: &Estate, word: &str) {
 /// Arguments of the n-th call.
 pub fn args(n: usize) -> String {
     format!(r#"{{"amount":{n},"iban":"{IBAN}","note":"note-{n:04}-end","pin":"{:04}"}}"#, 7000 + n)
+}
+
+/// The key of the operator of the test run.
+pub fn olga() -> &'static str {
+    static OLGA: LazyLock<String> = LazyLock::new(|| crate::sidecar::key("olga"));
+    &OLGA
+}
+
+/// The key of another one: whoever ends a hold does not erase what it kept.
+pub fn otto() -> &'static str {
+    static OTTO: LazyLock<String> = LazyLock::new(|| crate::sidecar::key("otto"));
+    &OTTO
 }
 
 /// Whether these bytes are in those.

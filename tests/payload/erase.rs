@@ -1,7 +1,7 @@
 //! Erasing: recorded first, gone from the file, the chain whole, the call never run again.
 
 use crate::checker::check;
-use crate::desk::{Desk, IBAN, args, holds, outcome};
+use crate::desk::{Desk, IBAN, args, holds, olga, outcome};
 use sqlx::Connection as _;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,7 +61,7 @@ async fn a_receipt_is_checked_offline_and_a_changed_one_does_not_hold() {
     let proven: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
     let data = &proven["erasures"][0]["data"];
     assert_eq!(data["c"].as_array().unwrap().len(), 2);
-    assert_eq!((&data["basis"], &data["by"]), (&"GDPR 17".into(), &"desk".into()));
+    assert_eq!((&data["basis"], &data["by"]), (&"GDPR 17".into(), &"operator:olga".into()));
     assert!(data["backups_expire_by"].as_str().unwrap() > data["at"].as_str().unwrap());
     assert!(check(&[]).out.contains("backups may hold the bytes until"), "it says so to people");
     // A stranger's key, another log's key, and any changed byte of what was signed.
@@ -83,7 +83,17 @@ async fn a_crash_between_record_and_deletion_is_finished_by_running_it_again() {
     // The power goes when the first row is deleted.
     let cut = "CREATE TRIGGER cut BEFORE DELETE ON payload BEGIN SELECT RAISE(ABORT, 'power'); END";
     desk.sql(cut).await;
-    let why = ["payload", "erase", "--yes", "--basis", "b", "--by", "w", "--run", &agent.run];
+    let why = [
+        "payload",
+        "erase",
+        "--yes",
+        "--basis",
+        "b",
+        "--operator-key",
+        olga(),
+        "--run",
+        &agent.run,
+    ];
     let ended = desk.record(&why);
     assert_ne!(ended.code, 0, "{ended:?}");
     assert_eq!((desk.listed(&[]).len(), erasures(&desk).await), (9, 1));
@@ -107,7 +117,8 @@ async fn erasing_that_is_taken_up_again_says_so_while_somebody_still_reads_the_o
     agent.seal().await.unwrap();
     sidecar.stop().await;
     let reader = desk.reading().await;
-    let why = ["payload", "erase", "--yes", "--basis", "b", "--by", "w", "--run", &run];
+    let why =
+        ["payload", "erase", "--yes", "--basis", "b", "--operator-key", olga(), "--run", &run];
     let resume = ["payload", "erase", "--config", "wicketgate.yaml", "--resume"];
     for ended in [desk.record(&why), desk.ask(&resume)] {
         assert_eq!(ended.code, 2, "{ended:?}");
@@ -146,14 +157,22 @@ async fn the_bundle_of_an_erased_run_says_where_the_erasure_is_recorded() {
 async fn nothing_is_erased_unless_it_is_said_twice() {
     let desk = Desk::sqlite().await;
     let (_sidecar, agent) = desk.served(1).await;
-    let why = ["payload", "erase", "--basis", "b", "--by", "w", "--run", &agent.run];
+    let why = ["payload", "erase", "--basis", "b", "--operator-key", olga(), "--run", &agent.run];
     let ended = desk.record(&why);
     assert!(ended.code == 0 && ended.out.contains("nothing was"), "{ended:?}");
     assert_eq!((desk.listed(&[]).len(), erasures(&desk).await), (3, 0));
     let c = desk.listed(&[])[0]["commitment"].as_str().unwrap().to_owned();
     desk.erase(&["--commitment", &c]);
     assert_eq!((desk.listed(&[]).len(), erasures(&desk).await), (2, 1));
-    let ended =
-        desk.record(&["payload", "erase", "--commitment", "zz", "--basis", "b", "--by", "w"]);
+    let ended = desk.record(&[
+        "payload",
+        "erase",
+        "--commitment",
+        "zz",
+        "--basis",
+        "b",
+        "--operator-key",
+        olga(),
+    ]);
     assert_eq!(ended.code, 64, "{ended:?}");
 }

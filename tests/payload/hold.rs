@@ -1,6 +1,6 @@
 //! Clocks, and holds that stop them.
 
-use crate::desk::Desk;
+use crate::desk::{Desk, olga, otto};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_held_is_neither_erased_nor_expired_until_it_is_released() {
@@ -8,15 +8,16 @@ async fn what_is_held_is_neither_erased_nor_expired_until_it_is_released() {
     let (sidecar, agent) = desk.served(2).await;
     let other = sidecar.open().await;
     other.call("work.do", "x", r#"{"n":1}"#).await.unwrap();
-    let why = ["--reason", "case 4", "--by", "legal"];
-    let held =
-        |verb: &str, what: [&str; 2]| desk.record(&[&["payload", verb], &what[..], &why].concat());
+    let held = |verb: &str, what: [&str; 2]| {
+        let who = if verb == "hold" { ["--by", "legal"] } else { ["--operator-key", otto()] };
+        desk.record(&[&["payload", verb, "--reason", "case 4"], &what[..], &who].concat())
+    };
     let run = ["--run", agent.run.as_str()];
     assert_eq!(held("release", run).code, 1, "nothing is held yet");
     assert_eq!(held("hold", run).code, 0);
     assert!(held("hold", run).out.contains("already held"));
     assert_eq!(desk.listed(&[]).iter().filter(|p| p.get("hold").is_some()).count(), 6);
-    let erase = ["payload", "erase", "--yes", "--basis", "b", "--by", "w"];
+    let erase = ["payload", "erase", "--yes", "--basis", "b", "--operator-key", olga()];
     let refused = desk.record(&[&erase[..], &run].concat());
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.err.contains("case 4") && refused.err.contains("legal"), "{refused:?}");
@@ -43,6 +44,9 @@ async fn what_is_held_is_neither_erased_nor_expired_until_it_is_released() {
     assert_eq!(held("release", run).code, 0);
     assert_eq!(desk.record(&[&erase[..], &run].concat()).code, 1);
     assert_eq!(held("release", log).code, 0);
+    let lifter = ["payload", "erase", "--yes", "--basis", "b", "--operator-key", otto()];
+    let refused = desk.record(&[&lifter[..], &run].concat());
+    assert!(refused.code == 1 && refused.err.contains("whoever lifted a hold"), "{refused:?}");
     assert_eq!(desk.record(&[&erase[..], &run].concat()).code, 0);
     assert_eq!(desk.listed(&[]).len(), 1);
 }

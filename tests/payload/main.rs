@@ -28,6 +28,7 @@ mod tool;
 mod erase;
 mod hold;
 mod incognito;
+mod orders;
 mod postgres;
 mod redact;
 mod sealed;

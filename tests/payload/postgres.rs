@@ -4,7 +4,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 use wicketgate::ledger::postgres::{Login, migrate};
 
 use crate::checker::check;
-use crate::desk::{Desk, IBAN, holds};
+use crate::desk::{Desk, IBAN, holds, olga};
 use crate::support::pg::{Pg, TestDb};
 
 async fn database() -> (TestDb, String) {
@@ -45,7 +45,17 @@ async fn an_eraser_erases_and_a_writer_or_a_reader_cannot() {
     agent.seal().await.unwrap();
     assert!(holds(&stored(&desk, &db).await, IBAN));
     let erase = |url: &str| {
-        let why = ["payload", "erase", "--yes", "--basis", "b", "--by", "w", "--run", &agent.run];
+        let why = [
+            "payload",
+            "erase",
+            "--yes",
+            "--basis",
+            "b",
+            "--operator-key",
+            olga(),
+            "--run",
+            &agent.run,
+        ];
         desk.record(&[&why[..], &["--eraser-url-file", url]].concat())
     };
     let refused = erase("reader.url");

@@ -24,8 +24,17 @@ fn payloads_that_were_erased_are_named_and_nothing_is_written() {
     let house = worked(&rounds(&two()));
     let export = house.export();
     house.run(&["keygen", "--out", "fleet"]);
-    let erase =
-        ["payload", "erase", "--yes", "--basis", "GDPR 17", "--by", "desk", "--role", "result"];
+    let erase = [
+        "payload",
+        "erase",
+        "--yes",
+        "--basis",
+        "GDPR 17",
+        "--operator-key",
+        "ada",
+        "--role",
+        "result",
+    ];
     let place = ["--run", export[2], "--config", "wicketgate.yaml", "--fleet-key", "fleet"];
     house.run(&[&erase[..], &place].concat());
     let ran = house.try_run(&export);

@@ -151,8 +151,9 @@ impl House {
         self.secret("ada.token", "operator-token-of-the-replay-tests-0123456789");
         let line = SshKey::Plain(key.public()).line();
         let list = format!(
-            "ada@example.com namespaces=\"{}\" {line} roles=approver\n",
-            approval::NAMESPACE
+            "ada@example.com namespaces=\"{},{}\" {line} roles=approver,operator\n",
+            approval::NAMESPACE,
+            approval::order::NAMESPACE
         );
         std::fs::write(self.path("allowed_signers"), &list).unwrap();
         let key = SecretKey::generate(&SystemEntropy);

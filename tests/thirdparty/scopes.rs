@@ -65,7 +65,7 @@ fn what_was_erased_after_others_last_looked_is_shown_to_be_erased() {
         said(&done)
     };
     let config = ["--config", "wicketgate.yaml", "--run", run_id];
-    let erase = ["--role", "result", "--basis", "asked", "--by", "tests", "--yes"];
+    let erase = ["--role", "result", "--basis", "asked", "--operator-key", "people/otto", "--yes"];
     wicketgate(&[&["payload", "erase"], &config[..], &erase[..]].concat());
     let keys = ["--key", "keys/evidence.pem", "--artifacts", "state/artifacts"];
     // How many entries the gate has when it is noted is not ours to know: on a slow disk it tries again.
@@ -99,4 +99,6 @@ fn what_was_erased_after_others_last_looked_is_shown_to_be_erased() {
     let stock = script(&text, Tools::Stock, 1..=8);
     let (fine, told) = run(&stock, &bundle, &[("HEAD", head.as_ref())]);
     assert!(fine && told.contains(&sealed()), "{told}");
+    let signed = "Good \"wicketgate-order\" signature for otto@example.com";
+    assert!(told.contains("erase run") && told.contains(signed), "{told}");
 }

@@ -107,6 +107,7 @@ pub fn refused(error: &erasure::Error) -> Failure {
         erasure::Error::NoRun(_)
         | erasure::Error::NoLog(_)
         | erasure::Error::Held { .. }
+        | erasure::Error::Order(..)
         | erasure::Error::NotHeld(_) => Exit::Invalid,
     };
     (exit, error.to_string())

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::books::{Books, refused, tenant, unreadable};
-use super::{After, Erase, Expire, Failure};
+use super::order::{Wish, signed_by};
+use super::{After, Erase, Expire, Failure, Signing};
+use crate::approval::order::{Statement, Word};
 use crate::cli::door::Desk;
 use crate::cli::recorder::{FleetArgs, Recording};
 use crate::cli::{Exit, office, say, write_new};
@@ -15,7 +17,7 @@ use crate::crypto::keys::SecretKey;
 use crate::domain::digest::Digest;
 use crate::evidence::erasure::{Asked, Recorded, Shelf, Wanted};
 use crate::evidence::receipt::{self, Told};
-use crate::ledger::retention::{BACKUP_DAYS, BY_CLOCK, Clocks, Grounds, Residue};
+use crate::ledger::retention::{BACKUP_DAYS, Clocks, Grounds, Residue, Warrant};
 
 /// What was done.
 #[derive(Default)]
@@ -40,10 +42,18 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         let after = After { vacuum: true, ..command.after.clone() };
         return finish(&books, &after, &Done { deleted, ..Done::default() }).await;
     }
-    let asked = Asked {
-        run: command.run,
-        role: command.role.clone(),
-        commitments: command.commitment.iter().copied().collect(),
+    let brought = command.signing.brought()?;
+    if command.signing.statement {
+        let statement = wish(command).beside(shelf.reader, &tenant).await?;
+        return Ok(Signing::print(&statement));
+    }
+    let asked = match &brought {
+        Some(said) => Asked::of(said).map_err(|e| refused(&e))?,
+        None => Asked {
+            run: command.run,
+            role: command.role.clone(),
+            commitments: command.commitment.iter().copied().collect(),
+        },
     };
     let found = shelf.find(&asked).await.map_err(|e| refused(&e))?;
     if !found.absent.is_empty() {
@@ -56,21 +66,48 @@ pub async fn erase(command: &Erase) -> Result<Exit, Failure> {
         say(format!("{} payloads would be erased; nothing was: add `--yes`", found.count()));
         return Ok(Exit::Ok);
     }
-    let word = |text: &Option<String>| text.clone().unwrap_or_default();
+    let statement = match brought {
+        Some(statement) => statement,
+        None => wish(command).beside(shelf.reader, &tenant).await?,
+    };
+    let place = command.access.source.sqlite.as_deref();
+    let order = command
+        .signing
+        .give((&tenant, &statement, Word::Erase), books.config.as_ref(), place)
+        .await?;
+    let by = signed_by(&order);
+    let (wanted, signer) = ((&found.wanted, asked.run.as_ref()), order.by().subject.as_str());
+    shelf.refuse_part(wanted, (signer, &by)).await.map_err(|e| refused(&e))?;
     let grounds = Grounds {
-        basis: word(&command.basis),
-        by: word(&command.by),
-        request: command.request.clone(),
+        by,
         backups_expire_by: backups(&command.after, books.config.as_ref()),
+        warrant: Warrant::Order(order),
     };
     let recording = prepare(&command.access.source, &command.fleet).await?;
     let done = recorded(&shelf, recording, &found.wanted, &grounds).await?;
     finish(&books, &command.after, &done).await
 }
 
+/// What the options ask for.
+fn wish(command: &Erase) -> Wish {
+    let (target, name) = match command.run {
+        Some(run) => ("run", run.to_string()),
+        None => ("payloads", String::new()),
+    };
+    Wish {
+        order: Word::Erase,
+        target,
+        name,
+        role: command.role.clone(),
+        payloads: command.commitment.clone(),
+        request: command.request.clone(),
+        reason: command.basis.clone().unwrap_or_default(),
+    }
+}
+
 /// Has an office do it, which has the keys and knows who asks.
 async fn erase_away(command: &Erase, desk: &Desk) -> Result<Exit, Failure> {
-    let Erase { after, access, fleet, .. } = command;
+    let Erase { after, access, fleet, signing, .. } = command;
     let theirs = [
         ("`--eraser-url-file`", access.eraser_url_file.is_some()),
         ("the fleet's options", *fleet != FleetArgs::default()),
@@ -78,20 +115,44 @@ async fn erase_away(command: &Erase, desk: &Desk) -> Result<Exit, Failure> {
         ("`--backups`", after.backups.is_some()),
     ];
     command.away.alone(&theirs).map_err(|why| (Exit::Usage, why))?;
-    let mut asked =
-        json!({"basis": command.basis, "dry_run": !command.yes, "vacuum": after.vacuum});
-    let commitments: Vec<String> = command.commitment.iter().map(Digest::hex).collect();
+    let brought = signing.brought()?;
+    let mut asked = if signing.statement {
+        return Ok(Signing::print(&wish(command).away(desk).await?));
+    } else if command.yes {
+        let statement = match brought {
+            Some(statement) => statement,
+            None => wish(command).away(desk).await?,
+        };
+        signing.body(&statement)?
+    } else {
+        dry(command, brought)?
+    };
+    if let Some(members) = asked.as_object_mut() {
+        members.insert("vacuum".into(), after.vacuum.into());
+    }
+    office::erase(desk, &asked, after.receipt.as_deref()).await
+}
+
+/// What asks only what would be erased.
+fn dry(command: &Erase, brought: Option<Statement>) -> Result<Value, Failure> {
+    let asked = brought.map(|said| Asked::of(&said)).transpose().map_err(|e| refused(&e))?;
+    let asked = asked.unwrap_or_else(|| Asked {
+        run: command.run,
+        role: command.role.clone(),
+        commitments: command.commitment.iter().copied().collect(),
+    });
+    let mut body = json!({"dry_run": true});
+    let commitments: Vec<String> = asked.commitments.iter().map(Digest::hex).collect();
     let named = [
-        ("run", command.run.map(|run| json!(run.to_string()))),
-        ("role", command.role.as_ref().map(|role| json!(role))),
-        ("request", command.request.as_ref().map(|request| json!(request))),
+        ("run", asked.run.map(|run| json!(run.to_string()))),
+        ("role", asked.role.map(|role| json!(role))),
         ("commitments", Some(json!(commitments)).filter(|_| !commitments.is_empty())),
     ];
-    if let Some(members) = asked.as_object_mut() {
+    if let Some(members) = body.as_object_mut() {
         let named = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         members.extend(named);
     }
-    office::erase(desk, &asked, after.receipt.as_deref()).await
+    Ok(body)
 }
 
 pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
@@ -129,10 +190,9 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
         return finish(&books, &command.after, &Done { deleted, ..Done::default() }).await;
     }
     let grounds = Grounds {
-        basis: BY_CLOCK.to_owned(),
         by: command.by.clone(),
-        request: None,
         backups_expire_by: backups(&command.after, books.config.as_ref()),
+        warrant: Warrant::Clock(clocks),
     };
     let recording = prepare(&command.access.source, &command.fleet).await?;
     let done = recorded(&shelf, recording, &wanted, &grounds).await?;

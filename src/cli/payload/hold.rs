@@ -1,48 +1,124 @@
 //! Holds: entries of the fleet log that erasing and expiring heed.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::books::{configuration, refused, unreadable};
-use super::{Failure, Hold};
-use crate::cli::reader;
+use super::order::{Wish, signed_by};
+use super::{Failure, Hold, Release, Signing};
+use crate::approval::order::Word;
+use crate::cli::reader::{self, Source};
 use crate::cli::recorder::{FleetArgs, Recording};
 use crate::cli::{Exit, office, say};
-use crate::evidence::erasure::{HoldOn, HoldSet, log_of, set_hold};
+use crate::domain::id::RunId;
+use crate::evidence::erasure::{Change, HoldOn, HoldSet, log_of, set_hold};
 
-pub async fn run(command: &Hold, place: bool) -> Result<Exit, Failure> {
-    let usage = |why: String| (Exit::Usage, why);
-    if let Some(desk) = command.away.desk() {
-        let theirs = [("the fleet's options", command.fleet != FleetArgs::default())];
-        command.away.alone(&theirs).map_err(usage)?;
-        let asked = match (&command.log, &command.run) {
-            (Some(log), _) => json!({"log": log, "reason": command.reason, "lift": !place}),
-            (None, run) => {
-                let run = run.map(|run| run.to_string());
-                json!({"run": run, "reason": command.reason, "lift": !place})
-            }
-        };
-        return office::hold(&desk, &asked).await;
+pub async fn place(command: &Hold) -> Result<Exit, Failure> {
+    let Hold { source, away, fleet, run, log, reason, by } = command;
+    let on = on(run.as_ref(), log.as_ref())?;
+    if let Some(desk) = away.desk() {
+        beside_nothing(away, fleet)?;
+        return office::hold(&desk, &asked(&on, reason)).await;
     }
-    configuration(&command.source).map_err(usage)?;
-    let recording = Recording::prepare(&command.source, &command.fleet).await.map_err(usage)?;
-    let reader = reader::open_reader(&command.source).await.map_err(unreadable)?;
-    let tenant = recording.tenant.clone();
-    let on = match (&command.log, &command.run) {
-        (Some(log), _) => HoldOn::Log(log.clone()),
-        (None, Some(run)) => HoldOn::Run(*run),
-        (None, None) => return Err(usage("name a run or a log".to_owned())),
+    let change = Change::Place(reason.clone());
+    let by = by.as_deref().unwrap_or_default();
+    let recording = prepare(source, fleet).await?;
+    record(source, recording, &on, (&change, by)).await
+}
+
+pub async fn release(command: &Release) -> Result<Exit, Failure> {
+    let Release { source, away, fleet, run, log, reason, signing } = command;
+    let brought = signing.brought()?;
+    let on = match &brought {
+        Some(said) => HoldOn::of(said).map_err(|e| refused(&e))?,
+        None => on(run.as_ref(), log.as_ref())?,
     };
-    // What is not there is said before the fleet log is opened.
+    let wish = wish(&on, reason.clone().unwrap_or_default());
+    if let Some(desk) = away.desk() {
+        beside_nothing(away, fleet)?;
+        let statement = match brought {
+            Some(statement) => statement,
+            None => wish.away(&desk).await?,
+        };
+        if signing.statement {
+            return Ok(Signing::print(&statement));
+        }
+        return office::hold(&desk, &signing.body(&statement)?).await;
+    }
+    let config = configuration(source).map_err(|why| (Exit::Usage, why))?;
+    let reader = reader::open_reader(source).await.map_err(unreadable)?;
+    let tenant = super::books::tenant(fleet.tenant.as_ref(), config.as_ref());
+    // What is not there is said before anybody signs.
     log_of(reader.as_ref(), &tenant, &on).await.map_err(|e| refused(&e))?;
+    let statement = match brought {
+        Some(statement) => statement,
+        None => wish.beside(reader.as_ref(), &tenant).await?,
+    };
+    if signing.statement {
+        return Ok(Signing::print(&statement));
+    }
+    let place = source.sqlite.as_deref();
+    let order = signing.give((&tenant, &statement, Word::Release), config.as_ref(), place).await?;
+    let by = signed_by(&order);
+    let recording = prepare(source, fleet).await?;
+    record(source, recording, &on, (&Change::Lift(order), &by)).await
+}
+
+/// What is held.
+fn on(run: Option<&RunId>, log: Option<&String>) -> Result<HoldOn, Failure> {
+    match (log, run) {
+        (Some(log), _) => Ok(HoldOn::Log(log.clone())),
+        (None, Some(run)) => Ok(HoldOn::Run(*run)),
+        (None, None) => Err((Exit::Usage, "name a run or a log".to_owned())),
+    }
+}
+
+/// What asks an office for a hold.
+fn asked(on: &HoldOn, reason: &str) -> Value {
+    match on {
+        HoldOn::Log(log) => json!({"log": log, "reason": reason}),
+        HoldOn::Run(run) => json!({"run": run.to_string(), "reason": reason}),
+    }
+}
+
+fn wish(on: &HoldOn, reason: String) -> Wish {
+    let (target, name) = match on {
+        HoldOn::Log(log) => ("log", log.clone()),
+        HoldOn::Run(run) => ("run", run.to_string()),
+    };
+    let (role, payloads, request) = (None, Vec::new(), None);
+    Wish { order: Word::Release, target, name, role, payloads, request, reason }
+}
+
+/// An office has keys of its own.
+fn beside_nothing(away: &office::Away, fleet: &FleetArgs) -> Result<(), Failure> {
+    let theirs = [("the fleet's options", *fleet != FleetArgs::default())];
+    away.alone(&theirs).map_err(|why| (Exit::Usage, why))
+}
+
+async fn prepare(source: &Source, fleet: &FleetArgs) -> Result<Recording, Failure> {
+    configuration(source).map_err(|why| (Exit::Usage, why))?;
+    Recording::prepare(source, fleet).await.map_err(|why| (Exit::Usage, why))
+}
+
+/// Puts it on the fleet log.
+async fn record(
+    source: &Source,
+    recording: Recording,
+    on: &HoldOn,
+    change: (&Change, &str),
+) -> Result<Exit, Failure> {
+    let reader = reader::open_reader(source).await.map_err(unreadable)?;
+    let tenant = recording.tenant.clone();
+    // What is not there is said before the fleet log is opened.
+    log_of(reader.as_ref(), &tenant, on).await.map_err(|e| refused(&e))?;
     let fleet = recording.open().await.map_err(unreadable)?;
-    let why = (command.reason.as_str(), command.by.as_deref().unwrap_or_default());
-    let done = set_hold(reader.as_ref(), &fleet, (&tenant, &on, place), why).await;
+    let done = set_hold(reader.as_ref(), &fleet, (&tenant, on), change).await;
     let origin = fleet.origin().to_owned();
     fleet.close().await.map_err(unreadable)?;
     match done.map_err(|e| refused(&e))? {
         HoldSet::Already(now) => say(format!("already held: {now}")),
         HoldSet::Recorded(receipt) => {
-            let did = if place { "held" } else { "released" };
+            let did = if matches!(change.0, Change::Place(_)) { "held" } else { "released" };
             say(format!("{did}: {on} (entry {} of {origin})", receipt.seq));
         }
     }

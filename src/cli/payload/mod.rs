@@ -14,6 +14,7 @@ mod disclosure;
 mod erase;
 mod hold;
 mod list;
+mod order;
 mod receipt;
 
 pub use disclosure::Disclosure;
@@ -40,7 +41,7 @@ enum Command {
     /// Keep the payloads of a run or a log from being erased or expired
     Hold(Hold),
     /// Lift a hold
-    Release(Hold),
+    Release(Release),
     /// Check the receipt of an erasure, offline
     Receipt(Receipt),
     /// Make a key to encrypt payloads with
@@ -74,10 +75,18 @@ struct Access {
 #[derive(Debug, clap::Args)]
 #[command(
     mut_group("Source", |group| group.required(false)),
-    group = clap::ArgGroup::new("what").required(true).args(["run", "commitment", "resume"]),
+    group = clap::ArgGroup::new("what").required(true).args(["run", "commitment", "resume", "order"]),
     group = clap::ArgGroup::new("from")
         .required(true)
         .args(["config", "sqlite", "postgres_url_file", "hub"]),
+    after_help = "Examples:\n  \
+    wicketgate payload erase --config wicketgate.yaml --run RUN --basis \"Art. 17\" --yes\n  \
+    wicketgate payload erase --hub https://hub:7301 --token-file otto.token --run RUN --basis \"Art. 17\" --statement > order\n  \
+    ssh-keygen -Y sign -f ~/.ssh/id_ed25519 -n wicketgate-order order\n  \
+    wicketgate payload erase --hub https://hub:7301 --token-file otto.token --order order --signature order.sig --yes\n\n\
+    An erasure is signed with your own key, which is in the signed list of approvers (`approvals.signers`) with\n\
+    `namespaces=\"wicketgate-order\"` and the role `operator`. The order stands in the fleet log with its signature; it\n\
+    is good once, for a day."
 )]
 struct Erase {
     #[command(flatten)]
@@ -98,19 +107,17 @@ struct Erase {
     /// Only finish what an erasure before left undone
     #[arg(long, conflicts_with = "hub")]
     resume: bool,
-    /// Why: the legal basis or the reason
-    #[arg(long, value_name = "TEXT", required_unless_present = "resume")]
+    /// Why: the legal basis or the reason, as it will stand in the fleet log for good
+    #[arg(long, value_name = "TEXT", required_unless_present_any = ["resume", "order"])]
     basis: Option<String>,
-    /// Who erases: it stands in the fleet log for good, so a role or a ticket rather than a name; an
-    /// office knows who asks
-    #[arg(long, value_name = "WHO", required_unless_present_any = ["resume", "hub"], conflicts_with = "hub")]
-    by: Option<String>,
     /// The request it follows, such as a ticket
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", conflicts_with = "order")]
     request: Option<String>,
     /// Erase; without, only say what would be erased
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    signing: Signing,
     #[command(flatten)]
     after: After,
 }
@@ -152,7 +159,7 @@ struct Expire {
     after: After,
 }
 
-/// `payload hold` and `payload release`.
+/// `payload hold`.
 #[derive(Debug, clap::Args)]
 #[command(
     mut_group("Source", |group| group.required(false)),
@@ -180,6 +187,62 @@ struct Hold {
     /// Who says so, as it will stand in the fleet log; an office knows who asks
     #[arg(long, value_name = "WHO", required_unless_present = "hub", conflicts_with = "hub")]
     by: Option<String>,
+}
+
+/// `payload release`.
+#[derive(Debug, clap::Args)]
+#[command(
+    mut_group("Source", |group| group.required(false)),
+    group = clap::ArgGroup::new("held").required(true).args(["run", "log", "order"]),
+    group = clap::ArgGroup::new("from")
+        .required(true)
+        .args(["config", "sqlite", "postgres_url_file", "hub"]),
+    after_help = "Examples:\n  \
+    wicketgate payload release --config wicketgate.yaml --run RUN --reason \"case 7 is closed\"\n\n\
+    The end of a hold is signed with your own key, as an erasure is: see `wicketgate payload erase --help`. A hold that\n\
+    was placed after you signed stays."
+)]
+struct Release {
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    away: Away,
+    #[command(flatten)]
+    fleet: FleetArgs,
+    /// This run
+    #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
+    run: Option<RunId>,
+    /// Everything in this log
+    #[arg(long, value_name = "ORIGIN")]
+    log: Option<String>,
+    /// Why, as it will stand in the fleet log
+    #[arg(long, value_name = "TEXT", required_unless_present = "order")]
+    reason: Option<String>,
+    #[command(flatten)]
+    signing: Signing,
+}
+
+/// With which key an order is signed, and who counts as an operator.
+#[derive(Debug, Default, clap::Args)]
+struct Signing {
+    /// Your SSH key: a private key file, or `ssh-agent:<public key file>`; default ~/.ssh/id_ed25519
+    #[arg(long, value_name = "KEY", conflicts_with = "signature")]
+    operator_key: Option<PathBuf>,
+    /// Print only the bytes to sign: for `ssh-keygen -Y sign -n wicketgate-order`
+    #[arg(long, conflicts_with_all = ["operator_key", "order"])]
+    statement: bool,
+    /// A file with bytes that were printed by `--statement` and signed elsewhere
+    #[arg(long, value_name = "FILE", requires = "signature")]
+    order: Option<PathBuf>,
+    /// The signature over them
+    #[arg(long, value_name = "FILE", requires = "order")]
+    signature: Option<PathBuf>,
+    /// The signed list of approvers; with `--config`, the configuration's
+    #[arg(long, value_name = "FILE", requires = "approver_key", conflicts_with_all = ["config", "hub"])]
+    signers: Option<PathBuf>,
+    /// A public key (PEM) of those who sign that list
+    #[arg(long, value_name = "FILE", requires = "signers")]
+    approver_key: Option<PathBuf>,
 }
 
 /// `payload receipt`.
@@ -230,8 +293,8 @@ pub fn run(args: &Args) -> Exit {
         Command::List(command) => block_on(list::run(command)),
         Command::Erase(command) => block_on(erase::erase(command)),
         Command::Expire(command) => block_on(erase::expire(command)),
-        Command::Hold(command) => block_on(hold::run(command, true)),
-        Command::Release(command) => block_on(hold::run(command, false)),
+        Command::Hold(command) => block_on(hold::place(command)),
+        Command::Release(command) => block_on(hold::release(command)),
     };
     match done {
         Ok(Ok(exit)) | Err(exit) => exit,

@@ -7,6 +7,7 @@ use super::desk::Desk;
 use super::own::{Own, Ran};
 use super::story::Story;
 use crate::approval::Approvers;
+use crate::approval::approvers::Purpose;
 use crate::clock::SystemEntropy;
 use crate::crypto::keys::SecretKey;
 use crate::crypto::{openssh, ssh::SshKey};
@@ -15,27 +16,32 @@ use crate::identity::token::mint;
 
 /// Who may approve: the name of their files, and their subject.
 const PEOPLE: [(&str, &str); 2] = [("ada", "ada@example.com"), ("grace", "grace@example.com")];
-/// The signed list of them.
+/// Who may take back what was stopped, and erase.
+const OPERATOR: (&str, &str) = ("otto", "otto@example.com");
+/// The signed list of all three.
 pub const LIST: &str = "approvers/allowed_signers";
 
 /// Makes keys and tokens, and the list that `key` signs.
 pub fn furnish(desk: &Desk, key: &SecretKey) -> Result<(), String> {
     let mut list = String::from("# wicketgate: version=1\n");
     for (name, subject) in PEOPLE {
-        let own = SecretKey::generate(&SystemEntropy);
-        let path = desk.path(&format!("people/{name}"));
         let (token, _) = mint(Family::Operator, &SystemEntropy);
         desk.write(&format!("people/{name}.token"), &token, 0o600)?;
-        openssh::store(&own, &path, subject).map_err(|e| e.to_string())?;
-        let line = SshKey::Plain(own.public()).line();
-        list.push_str(&format!(
-            "{subject} namespaces=\"{}\" {line} roles=approver\n",
-            crate::approval::NAMESPACE
-        ));
+        list.push_str(&line(desk, (name, subject), Purpose::Approval)?);
     }
+    list.push_str(&line(desk, OPERATOR, Purpose::Order)?);
     desk.write(LIST, &list, 0o644)?;
     let envelope = Approvers::sign(list.as_bytes(), &[key]).map_err(|e| e.to_string())?;
     desk.write_bytes(&format!("{LIST}.sig.json"), &envelope, 0o644)
+}
+
+/// Makes somebody's key: the line of it for this purpose.
+fn line(desk: &Desk, (name, subject): (&str, &str), purpose: Purpose) -> Result<String, String> {
+    let own = SecretKey::generate(&SystemEntropy);
+    let path = desk.path(&format!("people/{name}"));
+    openssh::store(&own, &path, subject).map_err(|e| e.to_string())?;
+    let (line, role) = (SshKey::Plain(own.public()).line(), purpose.role());
+    Ok(format!("{subject} namespaces=\"{}\" {line} roles={role}\n", purpose.namespace()))
 }
 
 /// Both approve the held call, one after the other; then the agent asks again and has its result.

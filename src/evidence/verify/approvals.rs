@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::case::Case;
 use super::report::{Outcome, Report};
-use super::{glass, lists, proposals};
+use super::{glass, lists, orders, proposals};
 use crate::approval::approvers::Purpose;
 use crate::approval::{Approval, Approvers, Hold, Signed, Word, check as worth};
 use crate::crypto::dsse;
@@ -15,7 +15,9 @@ use crate::domain::digest::Digest;
 use crate::domain::id::CallId;
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
-use crate::evidence::approvals::{committed, glass_lists, is_word, list, list_of, words};
+use crate::evidence::approvals::{
+    committed, glass_lists, is_word, list, list_of, order_lists, words,
+};
 use crate::evidence::bundle::{APPROVERS, APPROVERS_SIG, approvers_files};
 use crate::evidence::payloads::Payload;
 use crate::evidence::projection::{Material, decides};
@@ -62,6 +64,10 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
     if let Err(why) = lists::check(case) {
         return report.put("P4", Outcome::Invalid(why));
     }
+    let orders = match orders::check(case) {
+        Ok(orders) => orders,
+        Err(why) => return report.put("P4", Outcome::Invalid(why)),
+    };
     for material in case.materials() {
         if let Err(why) = run(case, &material, &mut seen) {
             return report.put("P4", Outcome::Invalid(why));
@@ -82,10 +88,10 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
     }
     report.put(
         "P4",
-        match seen.missing {
+        match seen.missing.clone().or_else(|| orders.missing.clone()) {
             Some(missing) => Outcome::Unverifiable(missing),
             None if granted + refused + broken + proposed == 0 => {
-                Outcome::Valid("nobody was asked to approve".into())
+                Outcome::Valid(format!("nobody was asked to approve{orders}"))
             }
             None => {
                 let glass = match broken {
@@ -97,7 +103,7 @@ pub fn check(case: &Case<'_>, report: &mut Report) {
                     n => format!("{glass}; {n} calls asked again with arguments of an approver"),
                 };
                 Outcome::Valid(format!(
-                    "{granted} approvals and {refused} refusals by {} people; {released} calls released{glass}",
+                    "{granted} approvals and {refused} refusals by {} people; {released} calls released{glass}{orders}",
                     people.len()
                 ))
             }
@@ -124,7 +130,8 @@ fn stray(case: &Case<'_>) -> Result<(), String> {
             }
         }
     }
-    for digest in glass_lists(&case.strands) {
+    let of_orders = order_lists(&case.strands, case.fleet.as_ref());
+    for digest in glass_lists(&case.strands).into_iter().chain(of_orders) {
         let (text, signature) = approvers_files(&digest);
         lists.extend([text, signature]);
     }

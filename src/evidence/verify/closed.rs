@@ -73,7 +73,8 @@ fn same(case: &Case<'_>, name: &str, made: &[u8]) -> Result<(), String> {
 /// What stands beside a manifest or a list of approvers is an envelope of that file, whether or not the trust file
 /// names anybody who signs such files.
 fn envelopes(case: &Case<'_>) -> Result<(), String> {
-    let pairs = manifests(&case.strands).into_iter().chain(approvers(&case.strands));
+    let pairs =
+        manifests(&case.strands).into_iter().chain(approvers(&case.strands, case.fleet.as_ref()));
     for ((name, envelope), _) in pairs {
         match (case.files.get(&name), case.files.get(&envelope)) {
             (None, None) => {}

@@ -7,7 +7,7 @@ use crate::approval::approvers::Purpose;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::evidence::approvals::{glass_list, is_word, list_of};
+use crate::evidence::approvals::{glass_list, is_word, list_of, order_list};
 use crate::ledger::entry::Kind;
 use crate::ledger::verify::Line;
 use crate::ledger::verify::approved::LATE_MILLIS;
@@ -82,6 +82,9 @@ pub(super) fn check(case: &Case<'_>) -> Result<(), String> {
                 // What was proposed stays proposed, whoever is taken off the list later.
                 let heard = is_word(line).then_some(line.entry.ts);
                 approvers.has(&digest, heard).map_err(at)?;
+            }
+            if let Some(digest) = order_list(line).filter(|_| line.is(Kind::ControlApplied)) {
+                approvers.has(&digest, Some(line.entry.ts)).map_err(at)?;
             }
             if let Some(digest) = glass_list(line) {
                 breakers.has(&digest, None).map_err(at)?;

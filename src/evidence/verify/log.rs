@@ -20,7 +20,7 @@ use crate::ledger::verify::epochs::Epochs;
 use crate::ledger::verify::{Damage, Line};
 
 /// Clocks of honest machines may differ by this much.
-const SKEW_MILLIS: i64 = 5 * 60 * 1000;
+pub(super) const SKEW_MILLIS: i64 = 5 * 60 * 1000;
 /// Hashes of a proof in a tree of at most 2^64 leaves.
 const PATH_MAX: usize = 64;
 

@@ -19,6 +19,7 @@ mod lists;
 mod log;
 mod observed;
 mod opened;
+mod orders;
 mod population;
 mod proposals;
 mod range;

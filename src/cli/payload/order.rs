@@ -1,0 +1,176 @@
+//! Orders to erase and to end a hold: written, signed, and held against the list of those who may give them.
+
+use std::io::Write as _;
+
+use serde_json::{Value, json};
+
+use super::books::unreadable;
+use super::{Failure, Signing};
+use crate::app::approvers::{self, for_orders};
+use crate::approval::approvers::Purpose;
+use crate::approval::order::{self, Loosening, Previous, Statement, Word};
+use crate::approval::{Approvers, Signed};
+use crate::cli::Exit;
+use crate::cli::approval::sign::signature;
+use crate::cli::door::{Desk, text};
+use crate::clock::{Clock as _, SystemClock};
+use crate::config::{self, Config};
+use crate::control::{self, stopped_keys};
+use crate::crypto::keys::PublicKey;
+use crate::domain::digest::Digest;
+use crate::evidence::artifacts::Artifacts;
+use crate::evidence::erasure::newest;
+use crate::ledger::store::LedgerReader;
+
+/// What is ordered, before anybody says for whom, when, and after what.
+pub struct Wish {
+    pub order: Word,
+    pub target: &'static str,
+    pub name: String,
+    pub role: Option<String>,
+    pub payloads: Vec<Digest>,
+    pub request: Option<String>,
+    pub reason: String,
+}
+
+impl Wish {
+    /// The statement of it.
+    pub fn statement(self, tenant: String, previous: Previous) -> Statement {
+        Statement {
+            tenant,
+            order: self.order,
+            target: self.target.to_owned(),
+            name: self.name,
+            role: self.role,
+            payloads: self.payloads.into_iter().collect(),
+            request: self.request,
+            reason: self.reason,
+            at: SystemClock::new().now(),
+            expires: None,
+            previous,
+        }
+    }
+
+    /// The statement of it, after the newest entry of the fleet log that is read here.
+    pub async fn beside(
+        self,
+        reader: &dyn LedgerReader,
+        tenant: &str,
+    ) -> Result<Statement, Failure> {
+        let previous = newest(reader, tenant).await.map_err(unreadable)?;
+        Ok(self.statement(tenant.to_owned(), previous))
+    }
+
+    /// The statement of it, after the newest entry of the fleet log that this office has.
+    pub async fn away(self, desk: &Desk) -> Result<Statement, Failure> {
+        let head = desk.try_ask(http::Method::GET, "/v1/erasures/head", None).await;
+        let head = head.map_err(|why| (Exit::Unverifiable, why))?;
+        if head.status != 200 {
+            let why = head.refusal();
+            let why = why.strip_prefix("error: ").unwrap_or(&why);
+            return Err((Exit::Invalid, why.to_owned()));
+        }
+        let seq = head.body.get("seq").and_then(Value::as_u64);
+        let digest = Digest::parse(&text(&head.body, "digest"));
+        let Some((seq, digest)) = seq.zip(digest) else {
+            return Err((Exit::Unverifiable, "the answer names no entry to speak after".into()));
+        };
+        Ok(self.statement(text(&head.body, "tenant"), Previous { seq, digest }))
+    }
+}
+
+/// Who asked, as entries name them: where there is no office, whoever signed.
+pub fn signed_by(order: &Loosening) -> String {
+    format!("operator:{}", order.by().subject)
+}
+
+impl Signing {
+    /// The statement that was signed elsewhere, if one is named.
+    pub fn brought(&self) -> Result<Option<Statement>, Failure> {
+        let Some(path) = &self.order else { return Ok(None) };
+        let at = |why: String| (Exit::Usage, format!("`{}`: {why}", path.display()));
+        let bytes = std::fs::read(path).map_err(|e| at(e.to_string()))?;
+        Statement::parse(&bytes).map(Some).map_err(at)
+    }
+
+    /// Prints what is to be signed: exactly these bytes, no line feed follows.
+    pub fn print(statement: &Statement) -> Exit {
+        let mut out = std::io::stdout();
+        let written = out.write_all(&statement.bytes()).and_then(|()| out.flush());
+        if written.is_ok() { Exit::Ok } else { Exit::Unverifiable }
+    }
+
+    /// Signs it, or takes the signature that was made elsewhere.
+    pub fn sign(&self, statement: &Statement) -> Result<Signed, Failure> {
+        let bytes = statement.bytes();
+        let with = (self.operator_key.as_deref(), self.signature.as_deref());
+        let signature =
+            signature(with, order::NAMESPACE, &bytes).map_err(|why| (Exit::Invalid, why))?;
+        Ok(Signed { statement: String::from_utf8_lossy(&bytes).into_owned(), signature })
+    }
+
+    /// As an office takes it.
+    pub fn body(&self, statement: &Statement) -> Result<Value, Failure> {
+        let Signed { statement, signature } = self.sign(statement)?;
+        Ok(json!({"statement": statement, "signature": signature}))
+    }
+
+    /// Signs it, and holds it against the list of those who may give orders.
+    pub async fn give(
+        &self,
+        (tenant, statement, word): (&str, &Statement, Word),
+        config: Option<&Config>,
+        sqlite: Option<&std::path::Path>,
+    ) -> Result<Box<Loosening>, Failure> {
+        let list = self.list(config).map_err(|why| (Exit::Usage, why))?;
+        let now = SystemClock::new().now();
+        let whose = (tenant, &list);
+        let stopped = match orders(config, sqlite).await.map_err(unreadable)? {
+            Some(orders) => stopped_keys(&*orders, whose, now).await.map_err(unreadable)?,
+            None => std::collections::BTreeSet::new(),
+        };
+        let signed = self.sign(statement)?;
+        let asked = (tenant, &[word][..]);
+        let order = order::check(&list.without(stopped), asked, &signed, now);
+        order.map(Box::new).map_err(|refused| (Exit::Invalid, refused.to_string()))
+    }
+
+    /// The list of those who may give orders.
+    fn list(&self, config: Option<&Config>) -> Result<Approvers, String> {
+        if let Some(config) = config {
+            let (list, (text, envelope)) = for_orders(config, SystemClock::new().now())?;
+            let kept = Artifacts::open(&config.evidence.artifacts(config));
+            let kept = kept.and_then(|at| at.put_approvers(list.digest(), &text, &envelope));
+            return kept.map(|()| list).map_err(|e| e.to_string());
+        }
+        let (Some(file), Some(key)) = (&self.signers, &self.approver_key) else {
+            let why = "it is signed by an operator: name the configuration, or the list of approvers and who signs it \
+                       (`--signers FILE --approver-key FILE`)";
+            return Err(why.into());
+        };
+        let keys = PublicKey::load_all(key).map_err(|e| e.to_string())?;
+        approvers::read(Purpose::Order, file, (&keys, 1)).map(|(list, _)| list)
+    }
+}
+
+type Orders = Box<dyn control::Orders>;
+
+/// The list of orders beside this ledger, where its place says so.
+async fn orders(
+    config: Option<&Config>,
+    sqlite: Option<&std::path::Path>,
+) -> Result<Option<Orders>, crate::ledger::store::StoreError> {
+    let sqlite = match config.map(|config| &config.ledger) {
+        Some(config::Ledger::Sqlite(ledger)) => Some(ledger.path.as_path()),
+        Some(config::Ledger::Postgres(ledger)) => {
+            let (url, options) =
+                (ledger.connect.expose(), crate::ledger::postgres::Options::default());
+            return Ok(Some(Box::new(control::postgres::Postgres::connect(url, options).await?)));
+        }
+        None => sqlite,
+    };
+    match sqlite {
+        Some(path) => Ok(Some(Box::new(control::sqlite::Sqlite::open(path).await?))),
+        None => Ok(None),
+    }
+}

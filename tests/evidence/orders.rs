@@ -1,0 +1,166 @@
+//! Stops that gates took back, as an auditor sees them.
+
+use std::collections::BTreeSet;
+
+use wicketgate::approval::Signed;
+use wicketgate::approval::approvers::PAYLOAD_TYPE;
+use wicketgate::approval::order::{NAMESPACE, Previous, Statement, Word};
+use wicketgate::approval::sign::{Key, sign_bytes};
+use wicketgate::crypto::dsse;
+use wicketgate::crypto::ssh::SshKey;
+use wicketgate::domain::digest::Digest;
+use wicketgate::domain::json::Json;
+use wicketgate::domain::time::Timestamp;
+use wicketgate::evidence::bundle::Files;
+use wicketgate::evidence::query::Query;
+use wicketgate::evidence::scope::Span;
+use wicketgate::evidence::trust::Trust;
+use wicketgate::evidence::verify::report::Outcome;
+use wicketgate::evidence::verify::verify_files;
+use wicketgate::ledger::entry::{Draft, Kind};
+
+use crate::books::{Books, ORIGIN, json, key, run_id};
+use crate::desk::*;
+use crate::scene::{set, unset};
+
+const OTTO: u8 = 50;
+const ALICE: u8 = 51;
+const SECURITY: u8 = 52;
+
+fn list() -> String {
+    let line = |subject: &str, n: u8, role: &str| {
+        let key = SshKey::Plain(key(n).public()).line();
+        format!("{subject} namespaces=\"{NAMESPACE}\" {key} roles={role}\n")
+    };
+    format!("{}{}", line("otto", OTTO, "operator"), line("alice", ALICE, "approver"))
+}
+
+/// What a gate's entry about a stop that was taken back is made of.
+struct Taken {
+    statement: Statement,
+    by: u8,
+    namespace: &'static str,
+    /// Changes the entry after it was made.
+    change: fn(&mut Draft),
+    /// The list that is in force on the chain.
+    bound: String,
+}
+
+fn taken(books: &Books) -> Taken {
+    let statement = Statement {
+        tenant: "default".into(),
+        order: Word::Reinstate,
+        target: "agent".into(),
+        name: "reviewer".into(),
+        role: None,
+        payloads: BTreeSet::new(),
+        request: None,
+        reason: "fixed".into(),
+        at: books.now(),
+        expires: None,
+        previous: Previous { seq: 3, digest: Digest::of(&[b"row"]) },
+    };
+    Taken { statement, by: OTTO, namespace: NAMESPACE, change: |_| {}, bound: list() }
+}
+
+fn entry(taken: &Taken) -> Draft {
+    let said = &taken.statement;
+    let bytes = said.bytes();
+    let signature = sign_bytes(&Key::File(key(taken.by)), taken.namespace, &bytes).unwrap();
+    let signed = Signed { statement: String::from_utf8(bytes).unwrap(), signature };
+    let idle = r#"{"seq":4,"action":"reinstate","stopped":[],"stopped_count":0,"runs_sealed":0,"left":0,"subject":"otto","auth":"ssh"}"#;
+    let mut draft = Draft::of(Kind::ControlApplied, json(idle));
+    for (name, value) in [
+        ("target", said.target.clone()),
+        ("name", said.name.clone()),
+        ("key", SshKey::Plain(key(OTTO).public()).fingerprint()),
+        ("signers", Digest::of(&[list().as_bytes()]).prefixed()),
+        ("statement", signed.statement),
+        ("signature", signed.signature),
+        ("row", Digest::of(&[b"its row"]).prefixed()),
+    ] {
+        set(&mut draft, name, value);
+    }
+    set(&mut draft, "after", Json::from(said.previous.seq));
+    (taken.change)(&mut draft);
+    draft
+}
+
+fn bundle(change: impl FnOnce(&mut Taken)) -> Files {
+    let mut books = Books::new(1, key(ENROLMENT));
+    let mut taken = taken(&books);
+    change(&mut taken);
+    books.list("approvers", (1, &taken.bound), None);
+    books.add(entry(&taken));
+    books.whole_run(run_id(1));
+    let dir = tempfile::tempdir().unwrap();
+    let (text, artifacts) = (list(), artifacts(&dir));
+    let envelope = dsse::sign(PAYLOAD_TYPE, text.as_bytes(), &[&key(SECURITY)]);
+    artifacts.put_approvers(&Digest::of(&[text.as_bytes()]), text.as_bytes(), &envelope).unwrap();
+    let to = books.row().head.size;
+    let query = Query::Range { log: ORIGIN.into(), span: Span { from: 0, to } };
+    let exported = ask(&books, &query, &[], &dir, &Noted::default()).unwrap();
+    Files::read(&exported.dir).unwrap()
+}
+
+#[track_caller]
+fn told(files: &Files, approvers: u8, expected: &str, part: &str) {
+    let trust = Trust { approver_keys: vec![key(approvers).public()], ..trust() };
+    let report = verify_files(files, &trust);
+    let (found, why) = match report.outcome("P4").unwrap() {
+        Outcome::Valid(why) => ("VALID", why),
+        Outcome::Invalid(why) => ("INVALID", why),
+        Outcome::Unverifiable(why) => ("UNVERIFIABLE", why),
+    };
+    assert!(found == expected && why.contains(part), "{part}: {}", report.to_text());
+}
+
+#[test]
+fn a_stop_that_was_taken_back_without_an_operators_order_is_no_evidence_whoever_wrote_it() {
+    let good = bundle(|_| {});
+    told(&good, SECURITY, "VALID", "1 stops taken back by an operator's own order");
+    told(&good, OTTO, "INVALID", "the list of approvers");
+    assert_eq!(
+        verify_files(&good, &trust()).outcome("P4").map(|o| matches!(o, Outcome::Unverifiable(_))),
+        Some(true)
+    );
+    let another =
+        |change: fn(&mut Statement)| move |taken: &mut Taken| change(&mut taken.statement);
+    let changed = |change: fn(&mut Draft)| move |taken: &mut Taken| taken.change = change;
+    let nobody = |draft: &mut Draft| {
+        ["statement", "signature", "signers", "key"].iter().for_each(|name| unset(draft, name));
+    };
+    let wrong: [(Box<dyn FnOnce(&mut Taken)>, &str); 14] = [
+        (Box::new(changed(nobody)), "nobody signed it"),
+        (Box::new(changed(|draft| unset(draft, "signature"))), "no statement and signature"),
+        (Box::new(changed(|draft| set(draft, "name", "another"))), "not those of the order"),
+        (Box::new(changed(|draft| set(draft, "target", "run"))), "not those of the order"),
+        (
+            Box::new(changed(|draft| set(draft, "expires", "2030-01-01T00:00:00.000Z"))),
+            "not those of the order",
+        ),
+        (Box::new(changed(|draft| set(draft, "after", Json::from(9_u64)))), "`after` is not"),
+        (Box::new(changed(|draft| set(draft, "subject", "alice"))), "not those of the signature"),
+        (Box::new(changed(|draft| set(draft, "action", "suspend"))), "takes back nothing"),
+        (Box::new(another(|said| said.tenant = "other".into())), "order.tenant"),
+        (
+            Box::new(another(|said| (said.order, said.target) = (Word::Release, "run".into()))),
+            "order.word",
+        ),
+        (
+            Box::new(another(|said| {
+                said.at = Timestamp::from_millis(said.at.millis() + 3_600_000);
+            })),
+            "order.future",
+        ),
+        (Box::new(|taken: &mut Taken| taken.by = ALICE), "order.role"),
+        (Box::new(|taken: &mut Taken| taken.namespace = "wicketgate-approval"), "order.namespace"),
+        (
+            Box::new(|taken: &mut Taken| taken.bound = "# another\n".into()),
+            "was not in force on this chain",
+        ),
+    ];
+    for (change, part) in wrong {
+        told(&bundle(change), SECURITY, "INVALID", part);
+    }
+}

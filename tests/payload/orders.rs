@@ -1,0 +1,355 @@
+//! Who erases, and who ends a hold, signs it: what nobody signed, or somebody else, or for something else, does nothing,
+//! and what is written into the log all the same is no evidence.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wicketgate::approval::order::{Loosening, NAMESPACE, Previous, Statement, Word, check};
+use wicketgate::approval::sign::{Key, sign_bytes};
+use wicketgate::approval::{Approvers, Signed};
+use wicketgate::clock::{SystemClock, SystemEntropy};
+use wicketgate::control::{self, Action, Given, Order, Orders as _, Target};
+use wicketgate::crypto::keys::SecretKey;
+use wicketgate::crypto::ssh::SshKey;
+use wicketgate::domain::digest::Digest;
+use wicketgate::domain::id::RunId;
+use wicketgate::domain::json::Json;
+use wicketgate::domain::time::Timestamp;
+use wicketgate::ledger::entry::Draft;
+use wicketgate::ledger::fleet::{Fleet, FleetParts};
+use wicketgate::ledger::retention::{self, Clocks, Grounds, Warrant};
+use wicketgate::ledger::spool::NoJournal;
+use wicketgate::ledger::sqlite::Sqlite;
+
+use crate::desk::{Desk, Ended, olga, otto, outcome};
+
+/// What an operator would sign to erase this run.
+fn statement(run: &str, previous: Previous) -> Statement {
+    Statement {
+        tenant: "default".into(),
+        order: Word::Erase,
+        target: "run".into(),
+        name: run.to_owned(),
+        role: None,
+        payloads: BTreeSet::new(),
+        request: None,
+        reason: "Art. 17".into(),
+        at: now(),
+        expires: None,
+        previous,
+    }
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())
+}
+
+fn signed(statement: &Statement, namespace: &str) -> Signed {
+    let key = Key::open(olga().as_ref(), &|_| None, &|_| None).unwrap();
+    by(&key, statement, namespace)
+}
+
+fn by(key: &Key, statement: &Statement, namespace: &str) -> Signed {
+    let signature = sign_bytes(key, namespace, &statement.bytes()).unwrap();
+    Signed { statement: String::from_utf8(statement.bytes()).unwrap(), signature }
+}
+
+/// The order in two files, as somebody brings it who signed it elsewhere.
+fn brought(desk: &Desk, signed: &Signed) -> [&'static str; 4] {
+    std::fs::write(desk.path("order"), &signed.statement).unwrap();
+    std::fs::write(desk.path("order.sig"), &signed.signature).unwrap();
+    ["--order", "order", "--signature", "order.sig"]
+}
+
+/// What the newest entry of the fleet log is: as a statement that the program itself writes has it.
+fn newest(desk: &Desk, run: &str) -> Previous {
+    let ended = desk.record(&["payload", "erase", "--run", run, "--basis", "b", "--statement"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    Statement::parse(ended.out.as_bytes()).unwrap().previous
+}
+
+fn given() -> Given {
+    Given {
+        subject: "otto".into(),
+        roles: vec!["operator".into()],
+        auth: "token".into(),
+        reason: "she left".into(),
+        expires: None,
+    }
+}
+
+async fn recorded(desk: &Desk) -> i64 {
+    desk.sql("SELECT count(*) FROM entry WHERE kind IN ('payload.erased', 'hold.lifted')").await
+}
+
+/// Holds the whole log.
+#[track_caller]
+fn hold(desk: &Desk, log: &str) {
+    let ended = desk.record(&["payload", "hold", "--reason", "r", "--by", "l", "--log", log]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+}
+
+/// Brings an order to erase.
+fn erases(desk: &Desk, signed: &Signed) -> Ended {
+    desk.record(&[&["payload", "erase", "--yes"], &brought(desk, signed)[..]].concat())
+}
+
+/// Brings an order to end a hold, which somebody else than olga signs.
+fn releases(desk: &Desk, statement: &Statement) -> Ended {
+    let key = Key::open(otto().as_ref(), &|_| None, &|_| None).unwrap();
+    let order = brought(desk, &by(&key, statement, NAMESPACE));
+    desk.record(&[&["payload", "release"], &order[..]].concat())
+}
+
+/// Orders to erase that are none, and how each is refused. `lift` orders something else.
+fn wrong(good: &Statement, lift: &Statement) -> Vec<(Signed, &'static str)> {
+    let own = |statement: &Statement| signed(statement, NAMESPACE);
+    let stranger = Key::File(SecretKey::generate(&SystemEntropy));
+    let later = |hours: i64| {
+        let at = Timestamp::from_millis(now().millis() + hours * 60 * 60 * 1000);
+        own(&Statement { at, ..good.clone() })
+    };
+    let after =
+        |seq, digest| own(&Statement { previous: Previous { seq, digest }, ..good.clone() });
+    let (seq, digest) = (good.previous.seq, good.previous.digest);
+    let other = "speaks after an entry";
+    vec![
+        (signed(good, "wicketgate-approval"), "order.namespace"),
+        (by(&stranger, good, NAMESPACE), "order.signer"),
+        (Signed { signature: own(lift).signature, ..own(good) }, "order.signature"),
+        (own(&Statement { tenant: "other".into(), ..good.clone() }), "order.tenant"),
+        (later(-25), "order.old"),
+        (later(1), "order.future"),
+        (own(lift), "no id of a run"),
+        (
+            own(&Statement { name: good.name.clone(), target: "run".into(), ..lift.clone() }),
+            "order.word",
+        ),
+        (own(&Statement { order: Word::Reinstate, ..good.clone() }), "order.word"),
+        (after(seq, Digest::of(&[b"another"])), other),
+        (after(seq + 90, digest), other),
+        (after(seq - 1, digest), other),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_erased_by_an_order_that_no_operator_signed_for_just_that() {
+    let desk = Desk::sqlite().await;
+    let (_sidecar, agent) = desk.served(1).await;
+    let (run, log) = (["--run", agent.run.as_str()], desk.estate.origin().await);
+    hold(&desk, &log);
+    let good = statement(&agent.run, newest(&desk, &agent.run));
+    let lift =
+        Statement { order: Word::Release, target: "log".into(), name: log.clone(), ..good.clone() };
+    let lifted = releases(&desk, &lift);
+    assert_eq!(lifted.code, 0, "{lifted:?}");
+    for (signed, why) in wrong(&good, &lift) {
+        let ended = erases(&desk, &signed);
+        assert!(ended.code != 0 && ended.err.contains(why), "{why}: {ended:?}");
+        assert_eq!((desk.listed(&run).len(), recorded(&desk).await), (3, 1), "{why}");
+    }
+    // What was signed is what is erased: nothing is said beside it.
+    let order = brought(&desk, &signed(&good, NAMESPACE));
+    let beside = desk.record(&[&["payload", "erase", "--yes"], &run[..], &order].concat());
+    assert_eq!(beside.code, 64, "{beside:?}");
+    let ended = erases(&desk, &signed(&good, NAMESPACE));
+    assert!(ended.code == 0 && ended.out.contains("3 payloads erased"), "{ended:?}");
+    assert_eq!(desk.listed(&run).len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_is_good_once_and_ends_no_hold_that_was_placed_after_it() {
+    let desk = Desk::sqlite().await;
+    let (_sidecar, agent) = desk.served(1).await;
+    let log = desk.estate.origin().await;
+    hold(&desk, &log);
+    let erase = statement(&agent.run, newest(&desk, &agent.run));
+    let (target, name) = ("log".to_owned(), log.clone());
+    let lift = Statement { order: Word::Release, target, name, ..erase.clone() };
+    let other = Statement { reason: "another".into(), ..lift.clone() };
+    assert_eq!(releases(&desk, &lift).code, 0);
+    hold(&desk, &log);
+    for (statement, why) in [(&lift, "obeyed before"), (&other, "placed after")] {
+        let ended = releases(&desk, statement);
+        assert!(ended.code == 1 && ended.err.contains(why), "{ended:?}");
+    }
+    let lift = ["payload", "release", "--reason", "r", "--operator-key", otto(), "--log", &log];
+    assert_eq!(desk.record(&lift).code, 0);
+    // Of an order to erase only what is stored is gone: what comes later is not meant by it.
+    assert_eq!(erases(&desk, &signed(&erase, NAMESPACE)).code, 0);
+    agent.call("work.do", "later", "{}").await.unwrap();
+    let ended = erases(&desk, &signed(&erase, NAMESPACE));
+    assert!(ended.code == 1 && ended.err.contains("obeyed before"), "{ended:?}");
+    assert_eq!(desk.listed(&[]).len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_list_and_a_key_that_lapsed_or_was_stopped_erase_nothing() {
+    let desk = Desk::sqlite().await;
+    let (_sidecar, _agent) = desk.served(2).await;
+    let all = desk.listed(&[]);
+    let erase = |n: usize| {
+        let c = all[n]["commitment"].as_str().unwrap();
+        let what = ["payload", "erase", "--yes", "--basis", "b", "--operator-key", olga()];
+        desk.record(&[&what, &["--commitment", c][..]].concat())
+    };
+    let list = std::fs::read_to_string(crate::sidecar::key("signers")).unwrap();
+    let sign = |version: usize, list: &str| {
+        std::fs::write(desk.path("signers"), format!("# wicketgate: version={version}\n{list}"))
+            .unwrap();
+        let key = crate::sidecar::key("list");
+        let sign = ["approval", "sign-approvers", "signers", "--key", &key];
+        crate::sidecar::run(&desk.path(""), &sign);
+    };
+    desk.estate.configure(|config| config["approvals"]["signers"] = "signers".into());
+    for (version, code) in [(2, 0), (1, 1), (3, 0)] {
+        sign(version, &list);
+        let ended = erase(version);
+        assert_eq!(ended.code, code, "{version}: {ended:?}");
+        assert!(code == 0 || ended.err.contains("version 2 was in force"), "{ended:?}");
+    }
+    let until = "wicketgate-order\",valid-before=\"20260101Z\"";
+    sign(4, &list.replace("wicketgate-order\"", until));
+    let ended = erase(1);
+    assert!(ended.code == 1 && ended.err.contains("order.lapsed"), "{ended:?}");
+    sign(5, &list);
+    let line = std::fs::read_to_string(format!("{}.pub", olga())).unwrap();
+    let key = SshKey::parse(line.trim()).unwrap().fingerprint();
+    let order = Order::Switch { action: Action::Revoke, target: Target::Key(key) };
+    let orders = control::sqlite::Sqlite::open(&desk.path("state/ledger.sqlite")).await.unwrap();
+    orders.put(now(), &given(), &order).await.unwrap();
+    let ended = erase(1);
+    assert!(ended.code == 1 && ended.err.contains("order.revoked"), "{ended:?}");
+    assert_eq!(desk.listed(&[]).len(), 4);
+}
+
+/// Writes an entry into the fleet log as anybody can who has its keys.
+async fn write(desk: &Desk, ledger: &Path, draft: Draft) {
+    let key = |name: &str| Arc::new(SecretKey::load(&desk.path(name)).unwrap());
+    let fleet = Fleet::open(FleetParts {
+        store: Arc::new(Sqlite::open_fleet(ledger).await.unwrap()),
+        clock: Arc::new(SystemClock::new()),
+        entropy: Arc::new(SystemEntropy),
+        enrolment: key("state/enrolment.key"),
+        key: key("fleet.pem"),
+        previous: None,
+        anchor_file: None,
+        sights: Vec::new(),
+        journal: Box::new(NoJournal),
+        tenant: "default".to_owned(),
+    })
+    .await
+    .unwrap();
+    fleet.record(draft).await.unwrap();
+    fleet.close().await.unwrap();
+}
+
+fn with(draft: &Draft, path: &[&str], value: Option<Json>) -> Draft {
+    fn set(json: &Json, path: &[&str], value: Option<Json>) -> Json {
+        let Json::Object(mut members) = json.clone() else { panic!("{json:?}") };
+        match (path, value) {
+            ([name], Some(value)) => drop(members.insert((*name).into(), value)),
+            ([name], None) => drop(members.remove(*name)),
+            ([name, rest @ ..], value) => {
+                let inner = set(&members[*name], rest, value);
+                members.insert((*name).into(), inner);
+            }
+            ([], _) => panic!("no path"),
+        }
+        Json::Object(members)
+    }
+    Draft::of(draft.kind, set(&draft.data, path, value))
+}
+
+/// A run that is sealed, and what it stored.
+struct Sealed {
+    run: RunId,
+    log: String,
+    all: Vec<Digest>,
+    args: Digest,
+}
+
+/// Entries that whoever has the keys of the fleet log can write, and what a verifier says of each.
+fn entries(sealed: &Sealed) -> Vec<(Draft, &'static str, &'static str)> {
+    let list = Approvers::parse(&std::fs::read(crate::sidecar::key("signers")).unwrap()).unwrap();
+    let order = |statement: &Statement| -> Box<Loosening> {
+        let signed = signed(statement, NAMESPACE);
+        Box::new(check(&list, ("default", &[statement.order]), &signed, now()).unwrap())
+    };
+    let draft = |warrant: Warrant| {
+        let grounds = Grounds { by: "operator:olga".into(), backups_expire_by: now(), warrant };
+        retention::erased(&sealed.log, &sealed.all, &grounds)
+    };
+    let good = statement(&sealed.run.to_string(), Previous::NONE);
+    let erased = draft(Warrant::Order(order(&good)));
+    let of = |said: Statement| draft(Warrant::Order(order(&said)));
+    let lift = Statement { order: Word::Release, ..good.clone() };
+    let on = (sealed.log.as_str(), Some(&sealed.run));
+    let lifted = retention::lifted(on, "operator:olga", &order(&lift));
+    let text = |text: &str| Some(Json::from(text));
+    let orders = [&erased, &lifted].map(|draft| draft.data.get("order").cloned());
+    let aged = draft(Warrant::Clock(Clocks::default()));
+    let none = ["args", "result", "policy_input"].map(|role| (role.to_owned(), Duration::ZERO));
+    let young = draft(Warrant::Clock(Clocks(none.into())));
+    let nobody = "00000000-0000-4000-8000-000000000000".to_owned();
+    let (target, payloads) = ("payloads".to_owned(), [sealed.args].into());
+    let some = Statement { target, name: String::new(), payloads, ..good.clone() };
+    let stranger = text(&Digest::of(&[b"x"]).prefixed());
+    let (bad, other) = ("INVALID", "not what was ordered");
+    vec![
+        (erased.clone(), "VALID", "1 erasures by an operator's own order"),
+        (lifted.clone(), "VALID", "1 holds ended by an operator's own order"),
+        (young, "VALID", "1 erasures by age"),
+        (aged.clone(), bad, "was younger than it is kept"),
+        (with(&aged, &["terms"], None), bad, "it names no term"),
+        (with(&aged, &["basis"], text("Art. 17")), bad, "nobody signed it"),
+        (with(&erased, &["order"], None), bad, "nobody signed it"),
+        (with(&erased, &["basis"], text("another")), bad, "the reason is not the one"),
+        (with(&erased, &["request"], text("T-1")), bad, "the request is not the one"),
+        (with(&erased, &["order", "subject"], text("grace")), bad, "not those of the signature"),
+        (with(&erased, &["order", "key"], text("SHA256:x")), bad, "not those of the signature"),
+        (with(&erased, &["order", "version"], Some(Json::from(7_u64))), bad, "version of the list"),
+        (with(&erased, &["order", "signature"], text("x")), bad, "order.signature"),
+        (with(&erased, &["order", "signers"], stranger), "UNVERIFIABLE", "is not here"),
+        (of(Statement { name: nobody, ..good.clone() }), bad, other),
+        (of(Statement { role: Some("args".into()), ..good }), bad, other),
+        (of(some), bad, other),
+        (with(&erased, &["order"], orders[1].clone()), bad, "order.word"),
+        (with(&lifted, &["reason"], text("another")), bad, "the reason is not the one"),
+        (with(&lifted, &["run"], None), bad, "not the hold that was ordered"),
+        (with(&lifted, &["order"], orders[0].clone()), bad, "order.word"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_loosened_without_an_operators_order_is_no_evidence_whoever_wrote_it() {
+    let desk = Desk::sqlite().await;
+    let (mut sidecar, agent) = desk.served(1).await;
+    agent.seal().await.unwrap();
+    let log = desk.estate.origin().await;
+    sidecar.stop().await;
+    // The list is kept where exports find it, as it is by whoever goes by it.
+    let kept = ["payload", "erase", "--yes", "--basis", "b", "--operator-key", olga()];
+    let ended = desk.record(&[&kept[..], &["--run", &agent.run, "--role", "none"]].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let payloads = desk.listed(&["--run", &agent.run]);
+    let place =
+        |one: &serde_json::Value| Digest::parse(one["commitment"].as_str().unwrap()).unwrap();
+    let args = payloads.iter().find(|one| one["role"] == "args").map(place).unwrap();
+    let run = RunId::parse(&agent.run).unwrap();
+    let sealed = Sealed { run, log, all: payloads.iter().map(place).collect(), args };
+    for (number, (draft, expected, part)) in entries(&sealed).into_iter().enumerate() {
+        let copy = tempfile::tempdir().unwrap();
+        let ledger = copy.path().join("ledger.sqlite");
+        std::fs::copy(desk.path("state/ledger.sqlite"), &ledger).unwrap();
+        let data = draft.data.clone();
+        write(&desk, &ledger, draft).await;
+        let from = ["--sqlite", ledger.to_str().unwrap()];
+        let bundle = desk.export_from(&from, &agent.run, &format!("bundle-{number}"), &[]);
+        let report = desk.verify(&bundle);
+        let (found, why) = outcome(&report, "P4");
+        assert!(found == expected && why.contains(part), "{part}: {found} {why}\n{data:?}");
+    }
+}
