@@ -34,7 +34,16 @@ const fn is_picture(before: Option<char>, c: char) -> bool {
     matches!(c, '\u{fe0f}')
         && matches!(
             before,
-            Some('\u{a9}' | '\u{ae}' | '\u{203c}'..='\u{3299}' | '\u{1f000}'..='\u{1faff}')
+            Some(
+                '\u{a9}'
+                | '\u{ae}'
+                | '\u{203c}'..='\u{2bff}'
+                | '\u{3030}'
+                | '\u{303d}'
+                | '\u{3297}'
+                | '\u{3299}'
+                | '\u{1f000}'..='\u{1faff}',
+            )
         )
 }
 
@@ -92,6 +101,15 @@ mod tests {
             "👍",
         ] {
             assert_eq!(finds(&Json::from(text)), Vec::<String>::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_letter_of_no_alphabet_carries_a_selector() {
+        for letter in ['a', 'é', 'ש', 'ع', 'の', 'ノ', 'ㄅ', 'ㄱ', '日', '한', 'я', 'ω', '7']
+        {
+            let text = format!("{letter}\u{fe0f}");
+            assert_eq!(finds(&Json::from(text.as_str())), [": U+FE0F at 1"], "{letter}");
         }
     }
 
