@@ -80,7 +80,14 @@ fn write(path: &Path, run: &RunId, steps: u64) {
 
 fn call(run: RunId, number: u64) -> ToolCall {
     let id = CallId::parse(&format!("c-{number}")).unwrap();
-    let asking = Asking { run, id, after: 0, auth: Auth::default(), traceparent: None };
+    let asking = Asking {
+        run,
+        id,
+        after: 0,
+        agent: "agent".into(),
+        auth: Auth::default(),
+        traceparent: None,
+    };
     ToolCall::parse(asking, "crm.search", arguments(number).as_bytes()).unwrap()
 }
 

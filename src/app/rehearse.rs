@@ -42,7 +42,8 @@ pub fn input(
     let run = RunId::from_random([0; 16]);
     let auth = Auth { method: "none".to_owned(), ..Auth::default() };
     let id = CallId::parse("rehearsal").ok_or("no call id")?;
-    let asking = Asking { run, id, after: 0, auth, traceparent: None };
+    let asking =
+        Asking { run, id, after: 0, agent: manifest.name.clone(), auth, traceparent: None };
     let call = ToolCall::parse(asking, asked.tool, &canonical::bytes(&asked.args));
     let call = call.map_err(|e| e.to_string())?;
     let grant = manifest.tools.iter().find(|grant| grant.name.as_str() == asked.tool);

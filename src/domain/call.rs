@@ -68,6 +68,7 @@ pub struct ToolCall {
     canonical: Arc<[u8]>,
     sent: Arc<[u8]>,
     after: u64,
+    agent: String,
     auth: Auth,
     traceparent: Option<String>,
 }
@@ -81,6 +82,8 @@ pub struct Asking {
     pub id: CallId,
     /// Highest `run_seq` already released to this run when the request arrived.
     pub after: u64,
+    /// The agent, by the name in its manifest: what is shared out is shared out among agents.
+    pub agent: String,
     /// How the caller proved who it is.
     pub auth: Auth,
     /// W3C trace context from the caller, if valid.
@@ -107,7 +110,7 @@ impl ToolCall {
         let canonical: Arc<[u8]> = canonical::bytes(&args).into();
         let same = *canonical == *arguments;
         let sent = if same { Arc::clone(&canonical) } else { arguments.into() };
-        let Asking { run, id, after, auth, traceparent } = asking;
+        let Asking { run, id, after, agent, auth, traceparent } = asking;
         let named = [id.as_str(), tool.as_str()].into_iter().any(token::holds);
         if named || token::stands_in(&args, &canonical) {
             let message =
@@ -115,7 +118,7 @@ impl ToolCall {
             return Err(json::Error { code: "call.token", message: message.into(), offset: 0 });
         }
         let args = Arc::new(args);
-        Ok(Self { run, id, tool, args, canonical, sent, after, auth, traceparent })
+        Ok(Self { run, id, tool, args, canonical, sent, after, agent, auth, traceparent })
     }
 
     /// The same call under another id.
@@ -128,6 +131,12 @@ impl ToolCall {
     #[must_use]
     pub const fn run(&self) -> &RunId {
         &self.run
+    }
+
+    /// The agent that asks, by name.
+    #[must_use]
+    pub fn agent(&self) -> &str {
+        &self.agent
     }
 
     /// Its id in the run.

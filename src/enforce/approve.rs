@@ -259,6 +259,7 @@ impl Road {
             run: hold.run,
             id: hold.call.clone(),
             after: hold.after,
+            agent: run.opener.name.clone(),
             auth: hold.auth.clone(),
             traceparent: hold.traceparent.clone(),
         };

@@ -37,6 +37,7 @@ impl Road {
             run: *run.id(),
             id,
             after: run.released.load(std::sync::atomic::Ordering::Acquire),
+            agent: run.opener.name.clone(),
             auth: run.auth.clone(),
             traceparent: request.traceparent.filter(|t| trace::valid_traceparent(t)),
         };

@@ -364,7 +364,7 @@ impl Road {
             drop(before.await);
             return;
         }
-        self.walk(trip, caller).await;
+        Box::pin(self.walk(trip, caller)).await;
         drop(slot);
     }
 

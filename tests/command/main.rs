@@ -29,6 +29,8 @@ mod workspace;
 mod agent;
 #[path = "../agents/home.rs"]
 mod home;
+#[path = "../support/ports.rs"]
+mod ports;
 #[path = "../agents/process.rs"]
 mod process;
 #[path = "../support/waiting.rs"]

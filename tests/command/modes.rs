@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::agent::Agent;
 use crate::estate::{Estate, alive, answer, python, tool};
+use crate::ports::Port;
 use crate::process;
 use crate::servers::{ask, fixture};
 use crate::waiting::until;
@@ -191,6 +193,52 @@ async fn commands_at_once_are_bounded_over_the_gate_and_one_that_waits_gets_the_
     let failed = estate.entries("call.failed");
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert_eq!(there(), 2);
+    drop(gate);
+    drop(long);
+}
+
+/// Two places, two agents: the first one's second credential does not take the other's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_with_two_credentials_has_one_share_of_the_places() {
+    let mark = format!("wgc-shares-{}", std::process::id());
+    let text = "import sys, time\ntime.sleep(float(sys.argv[1]))\nprint('done')";
+    let command = json!({"program": python(), "sandbox": "S1",
+        "argv": ["-I", "-S", "-B", "-c", text, {"arg": "a"}, mark]});
+    let estate = Estate::new(&[tool("one", command, json!({}))]);
+    let read = |name: &str| -> Value {
+        serde_json::from_str(&std::fs::read_to_string(estate.path(name)).unwrap()).unwrap()
+    };
+    let mut other = read("agent.yaml");
+    other["metadata"]["name"] = "other".into();
+    std::fs::write(estate.path("other.yaml"), other.to_string()).unwrap();
+    estate.run(&["manifest", "sign", "other.yaml", "--key", "manifest"]);
+    let tokens = ["first", "second"].map(|name| {
+        let token = format!("{name:x<48}");
+        std::fs::write(estate.path(name), &token).unwrap();
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(estate.path(name), mode).unwrap();
+        token
+    });
+    let port = Port::claim();
+    let mut config = read("wicketgate.yaml");
+    config["limits"] = json!({"sandboxes_max": 2});
+    config["listen"]["tcp"] = format!("127.0.0.1:{}", port.number()).into();
+    let me = config["agents"][0]["callers"].clone();
+    config["agents"] = json!([
+        {"manifest": "agent.yaml", "callers": [{"token_file": "first"}, {"token_file": "second"}]},
+        {"manifest": "other.yaml", "callers": me},
+    ]);
+    std::fs::write(estate.path("wicketgate.yaml"), config.to_string()).unwrap();
+    let gate = estate.serve();
+    let first = Agent::known_by(port.number(), &tokens[0]).await;
+    let second = Agent::known_by(port.number(), &tokens[1]).await;
+    let long = tokio::spawn(async move { first.call("one", "", r#"{"a":"60"}"#).await });
+    let there = || alive(&mark).iter().filter(|one| one.trim_end().ends_with(&mark)).count();
+    until("one to run", || async { there() == 1 }).await;
+    let refused = second.call("one", "", r#"{"a":"0"}"#).await.unwrap_err();
+    assert!(refused.message.contains("at most 2 commands at once"), "{refused:?}");
+    let other = gate.agent().await;
+    assert_eq!(answer(other.call("one", "", r#"{"a":"0"}"#).await)["stdout"], "done\n");
     drop(gate);
     drop(long);
 }

@@ -36,6 +36,7 @@ fn parsed(id: &str, tool: &str, args: &Value) -> Result<ToolCall, &'static str> 
         run: RunId::from_random([1; 16]),
         id: CallId::parse(id).unwrap(),
         after: 0,
+        agent: "agent".into(),
         auth: Auth::default(),
         traceparent: None,
     };

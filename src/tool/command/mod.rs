@@ -143,8 +143,7 @@ impl Command {
     }
 
     async fn ran(&self, permit: &Permit, held: &Held) -> Unmasked {
-        let caller = format!("{:?}", permit.call().auth().identity());
-        let _place = match self.places.take(&caller).await {
+        let _place = match self.places.take(permit.call().agent()).await {
             Ok(place) => place,
             Err(most) => return crowded(most),
         };

@@ -45,6 +45,7 @@ impl Fixture {
             run: RunId::from_random([7; 16]),
             id: CallId::parse("c1").unwrap(),
             after: 0,
+            agent: "agent".into(),
             auth: Auth::default(),
             traceparent: None,
         };

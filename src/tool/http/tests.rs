@@ -26,6 +26,7 @@ fn call(args: &str) -> ToolCall {
         run: RunId::from_random([7; 16]),
         id: CallId::parse("c1").unwrap(),
         after: 0,
+        agent: "agent".into(),
         auth: Auth::default(),
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
     };

@@ -1,7 +1,7 @@
-//! How many commands run at once in sandboxes of this gate, and how many of them for one caller.
+//! How many commands run at once in sandboxes of this gate, and how many of them for one agent.
 //!
-//! Each costs memory, processes and a processor of the host, so all runs share one bound. Every caller has a share
-//! of it that no other caller can take; what nobody's share needs is free for whoever comes.
+//! Each costs memory, processes and a processor of the host, so all runs share one bound. Every agent has a share
+//! of it that no other agent can take; what nobody's share needs is free for whoever comes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,59 +25,59 @@ pub struct Places {
 #[derive(Debug)]
 struct State {
     most: usize,
-    callers: usize,
+    agents: usize,
     taken: BTreeMap<String, usize>,
 }
 
 impl Default for Places {
     fn default() -> Self {
         let most = usize::try_from(DEFAULT_MAX).unwrap_or(usize::MAX);
-        let state = State { most, callers: 1, taken: BTreeMap::new() };
+        let state = State { most, agents: 1, taken: BTreeMap::new() };
         Self { state: Mutex::new(state), freed: Notify::new() }
     }
 }
 
 impl State {
-    /// What every caller has for itself.
+    /// What every agent has for itself.
     fn share(&self) -> usize {
-        self.most.checked_div(self.callers).unwrap_or_default().max(1)
+        self.most.checked_div(self.agents).unwrap_or_default().max(1)
     }
 
-    fn has_one_for(&self, caller: &str) -> bool {
-        let (share, own) = (self.share(), self.taken.get(caller).copied().unwrap_or_default());
+    fn has_one_for(&self, agent: &str) -> bool {
+        let (share, own) = (self.share(), self.taken.get(agent).copied().unwrap_or_default());
         let all: usize = self.taken.values().sum();
         if own < share {
             return all < self.most;
         }
-        let others = self.taken.iter().filter(|(name, _)| *name != caller);
+        let others = self.taken.iter().filter(|(name, _)| *name != agent);
         let used: usize = others.map(|(_, taken)| (*taken).min(share)).sum();
-        let kept = share.saturating_mul(self.callers.saturating_sub(1)).saturating_sub(used);
+        let kept = share.saturating_mul(self.agents.saturating_sub(1)).saturating_sub(used);
         all.saturating_add(kept) < self.most
     }
 }
 
 impl Places {
-    /// From now on there are this many, for this many callers.
-    pub fn resize(&self, most: u64, callers: usize) {
+    /// From now on there are this many, for this many agents.
+    pub fn resize(&self, most: u64, agents: usize) {
         let mut state = self.state.lock();
         state.most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
-        state.callers = callers.max(1);
+        state.agents = agents.max(1);
         drop(state);
         self.freed.notify_waiters();
     }
 
-    /// A place for this caller; waits a few seconds for one.
+    /// A place for this agent; waits a few seconds for one.
     ///
     /// # Errors
     /// How many there are, if none came free.
-    pub async fn take(self: &Arc<Self>, caller: &str) -> Result<Place, usize> {
+    pub async fn take(self: &Arc<Self>, agent: &str) -> Result<Place, usize> {
         let waiting = async {
             loop {
                 let freed = self.freed.notified();
                 tokio::pin!(freed);
                 // Before it is looked: a place that comes free in between is not missed.
                 freed.as_mut().enable();
-                if let Some(place) = self.try_take(caller) {
+                if let Some(place) = self.try_take(agent) {
                     return place;
                 }
                 freed.await;
@@ -86,14 +86,14 @@ impl Places {
         tokio::time::timeout(WAIT, waiting).await.map_err(|_late| self.state.lock().most)
     }
 
-    fn try_take(self: &Arc<Self>, caller: &str) -> Option<Place> {
+    fn try_take(self: &Arc<Self>, agent: &str) -> Option<Place> {
         let mut state = self.state.lock();
-        if !state.has_one_for(caller) {
+        if !state.has_one_for(agent) {
             return None;
         }
-        let taken = state.taken.entry(caller.to_owned()).or_default();
+        let taken = state.taken.entry(agent.to_owned()).or_default();
         *taken = taken.saturating_add(1);
-        Some(Place { places: Arc::clone(self), caller: caller.to_owned() })
+        Some(Place { places: Arc::clone(self), agent: agent.to_owned() })
     }
 }
 
@@ -101,16 +101,16 @@ impl Places {
 #[derive(Debug)]
 pub struct Place {
     places: Arc<Places>,
-    caller: String,
+    agent: String,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.places.state.lock();
-        if let Some(taken) = state.taken.get_mut(&self.caller) {
+        if let Some(taken) = state.taken.get_mut(&self.agent) {
             *taken = taken.saturating_sub(1);
             if *taken == 0 {
-                state.taken.remove(&self.caller);
+                state.taken.remove(&self.agent);
             }
         }
         drop(state);

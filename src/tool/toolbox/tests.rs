@@ -30,6 +30,7 @@ fn call(tool: &str, args: &str) -> ToolCall {
         run: RunId::from_random([7; 16]),
         id: CallId::parse("c1").unwrap(),
         after: 0,
+        agent: "agent".into(),
         auth: Auth::default(),
         traceparent: None,
     };
