@@ -118,7 +118,7 @@ fn told(files: &Files, approvers: u8, expected: &str, part: &str) {
 #[test]
 fn a_stop_that_was_taken_back_without_an_operators_order_is_no_evidence_whoever_wrote_it() {
     let good = bundle(|_| {});
-    told(&good, SECURITY, "VALID", "1 stops taken back by an operator's own order");
+    told(&good, SECURITY, "VALID", "1 stop taken back by an operator's own order");
     told(&good, OTTO, "INVALID", "the list of approvers");
     assert_eq!(
         verify_files(&good, &trust()).outcome("P4").map(|o| matches!(o, Outcome::Unverifiable(_))),

@@ -299,9 +299,9 @@ fn entries(sealed: &Sealed) -> Vec<(Draft, &'static str, &'static str)> {
     let stranger = text(&Digest::of(&[b"x"]).prefixed());
     let (bad, other) = ("INVALID", "not what was ordered");
     vec![
-        (erased.clone(), "VALID", "1 erasures by an operator's own order"),
-        (lifted.clone(), "VALID", "1 holds ended by an operator's own order"),
-        (young, "VALID", "1 erasures by age"),
+        (erased.clone(), "VALID", "1 erasure by an operator's own order"),
+        (lifted.clone(), "VALID", "1 hold ended by an operator's own order"),
+        (young, "VALID", "1 erasure by age, the shortest term is 0 s"),
         (aged.clone(), bad, "was younger than it is kept"),
         (with(&aged, &["terms"], None), bad, "it names no term"),
         (with(&aged, &["basis"], text("Art. 17")), bad, "nobody signed it"),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::books::{configuration, refused, unreadable};
 use super::order::{Wish, signed_by};
-use super::{Failure, Hold, Release, Signing};
+use super::{About, Failure, Hold, Release, Signing};
 use crate::approval::order::Word;
 use crate::cli::reader::{self, Source};
 use crate::cli::recorder::{FleetArgs, Recording};
@@ -13,7 +13,7 @@ use crate::domain::id::RunId;
 use crate::evidence::erasure::{Change, HoldOn, HoldSet, log_of, set_hold};
 
 pub async fn place(command: &Hold) -> Result<Exit, Failure> {
-    let Hold { source, away, fleet, run, log, reason, by } = command;
+    let Hold { about: About { source, away, fleet, run, log }, reason, by } = command;
     let on = on(run.as_ref(), log.as_ref())?;
     if let Some(desk) = away.desk() {
         beside_nothing(away, fleet)?;
@@ -26,7 +26,7 @@ pub async fn place(command: &Hold) -> Result<Exit, Failure> {
 }
 
 pub async fn release(command: &Release) -> Result<Exit, Failure> {
-    let Release { source, away, fleet, run, log, reason, signing } = command;
+    let Release { about: About { source, away, fleet, run, log }, reason, signing } = command;
     let brought = signing.brought()?;
     let on = match &brought {
         Some(said) => HoldOn::of(said).map_err(|e| refused(&e))?,

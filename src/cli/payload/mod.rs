@@ -159,16 +159,9 @@ struct Expire {
     after: After,
 }
 
-/// `payload hold`.
+/// What a hold is on, and who is to record it.
 #[derive(Debug, clap::Args)]
-#[command(
-    mut_group("Source", |group| group.required(false)),
-    group = clap::ArgGroup::new("held").required(true).args(["run", "log"]),
-    group = clap::ArgGroup::new("from")
-        .required(true)
-        .args(["config", "sqlite", "postgres_url_file", "hub"]),
-)]
-struct Hold {
+struct About {
     #[command(flatten)]
     source: Source,
     #[command(flatten)]
@@ -181,6 +174,20 @@ struct Hold {
     /// Everything in this log
     #[arg(long, value_name = "ORIGIN")]
     log: Option<String>,
+}
+
+/// `payload hold`.
+#[derive(Debug, clap::Args)]
+#[command(
+    mut_group("Source", |group| group.required(false)),
+    group = clap::ArgGroup::new("held").required(true).args(["run", "log"]),
+    group = clap::ArgGroup::new("from")
+        .required(true)
+        .args(["config", "sqlite", "postgres_url_file", "hub"]),
+)]
+struct Hold {
+    #[command(flatten)]
+    about: About,
     /// Why, as it will stand in the fleet log
     #[arg(long, value_name = "TEXT")]
     reason: String,
@@ -204,17 +211,7 @@ struct Hold {
 )]
 struct Release {
     #[command(flatten)]
-    source: Source,
-    #[command(flatten)]
-    away: Away,
-    #[command(flatten)]
-    fleet: FleetArgs,
-    /// This run
-    #[arg(long, value_name = "ID", value_parser = super::evidence::run_id)]
-    run: Option<RunId>,
-    /// Everything in this log
-    #[arg(long, value_name = "ORIGIN")]
-    log: Option<String>,
+    about: About,
     /// Why, as it will stand in the fleet log
     #[arg(long, value_name = "TEXT", required_unless_present = "order")]
     reason: Option<String>,

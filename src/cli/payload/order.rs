@@ -104,8 +104,11 @@ impl Signing {
     pub fn sign(&self, statement: &Statement) -> Result<Signed, Failure> {
         let bytes = statement.bytes();
         let with = (self.operator_key.as_deref(), self.signature.as_deref());
-        let signature =
-            signature(with, order::NAMESPACE, &bytes).map_err(|why| (Exit::Invalid, why))?;
+        let signature = signature(with, order::NAMESPACE, &bytes).map_err(|why| {
+            let named = self.operator_key.is_some() || self.signature.is_some();
+            let next = if named { "" } else { ": name your own key with `--operator-key`" };
+            (Exit::Invalid, format!("{why}{next}"))
+        })?;
         Ok(Signed { statement: String::from_utf8_lossy(&bytes).into_owned(), signature })
     }
 

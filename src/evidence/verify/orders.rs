@@ -32,6 +32,8 @@ pub(super) struct Orders {
     released: usize,
     /// Entries that say what was older than it is kept.
     expired: usize,
+    /// Seconds of the shortest term by which something was.
+    shortest: Option<u64>,
     /// Why some of it cannot be told.
     pub missing: Option<String>,
 }
@@ -39,16 +41,18 @@ pub(super) struct Orders {
 impl std::fmt::Display for Orders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let counts = [
-            (self.reinstated, "stops taken back"),
-            (self.erased, "erasures"),
-            (self.released, "holds ended"),
+            (self.reinstated, "stop taken back", "stops taken back"),
+            (self.erased, "erasure", "erasures"),
+            (self.released, "hold ended", "holds ended"),
         ];
-        for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+        for (count, one, many) in counts.into_iter().filter(|(count, ..)| *count > 0) {
+            let what = if count == 1 { one } else { many };
             write!(f, "; {count} {what} by an operator's own order")?;
         }
-        match self.expired {
-            0 => Ok(()),
-            n => write!(f, "; {n} erasures by age, as the entries themselves give it"),
+        let what = if self.expired == 1 { "erasure" } else { "erasures" };
+        match (self.expired, self.shortest) {
+            (0, _) | (_, None) => Ok(()),
+            (n, Some(term)) => write!(f, "; {n} {what} by age, the shortest term is {term} s"),
         }
     }
 }
@@ -95,7 +99,8 @@ enum Did {
     Nothing,
     Reinstated,
     Erased,
-    Expired,
+    /// By these seconds at least.
+    Expired(u64),
     Released,
 }
 
@@ -106,7 +111,10 @@ impl Orders {
             Ok(Did::Nothing) => return Ok(()),
             Ok(Did::Reinstated) => &mut self.reinstated,
             Ok(Did::Erased) => &mut self.erased,
-            Ok(Did::Expired) => &mut self.expired,
+            Ok(Did::Expired(term)) => {
+                self.shortest = Some(self.shortest.map_or(term, |shortest| shortest.min(term)));
+                &mut self.expired
+            }
             Ok(Did::Released) => &mut self.released,
             Err(Bad::Invalid(why)) => return Err(at(why)),
             Err(Bad::Unverifiable(why)) => {
@@ -209,7 +217,8 @@ fn erased(case: &Case<'_>, place: (&Line, &str), carried: &Carried<'_>) -> Resul
                 return invalid(format!("{c} was younger than it is kept"));
             }
         }
-        return Ok(Did::Expired);
+        let shortest = seconds(terms).into_iter().min();
+        return shortest.map(Did::Expired).ok_or_else(|| Bad::Invalid("it names no term".into()));
     }
     let found = ordered(case, place, Word::Erase)?;
     let said = found.statement();
@@ -230,6 +239,13 @@ fn meant(said: &Statement, c: &Digest, carried: &Carried<'_>) -> bool {
     let Some(places) = carried.get(c) else { return true };
     let role = |of: &str| said.role.as_ref().is_none_or(|role| role == of);
     places.iter().any(|(run, of, _)| run.to_string() == said.name && role(of))
+}
+
+/// Every term that an entry names, in seconds.
+fn seconds(terms: &Json) -> Vec<u64> {
+    let roles = terms.get("roles").and_then(Json::as_array).unwrap_or_default();
+    let named = roles.iter().map(|one| one.get("seconds"));
+    named.chain([terms.get("other")]).filter_map(|term| term.and_then(Json::as_u64)).collect()
 }
 
 /// Whether a payload of this role and time was old enough.
