@@ -164,10 +164,7 @@ async fn each_sandbox_of_a_gate_that_is_root_has_a_uid_of_its_own() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_at_once_are_bounded_over_the_gate_and_one_that_waits_gets_the_next_place() {
     let mark = format!("wgc-places-{}", std::process::id());
-    let text = "import sys, time\ntime.sleep(float(sys.argv[1]))\nprint('done')";
-    let command = json!({"program": python(), "sandbox": "S1",
-        "argv": ["-I", "-S", "-B", "-c", text, {"arg": "a"}, mark]});
-    let estate = Estate::new(&[tool("one", command, json!({}))]);
+    let estate = Estate::new(&[sleeper(&mark)]);
     let mut config: Value =
         serde_json::from_str(&std::fs::read_to_string(estate.path("wicketgate.yaml")).unwrap())
             .unwrap();
@@ -197,14 +194,19 @@ async fn commands_at_once_are_bounded_over_the_gate_and_one_that_waits_gets_the_
     drop(long);
 }
 
+/// A tool that sleeps as long as it is told, and whose processes have this mark last on their line.
+fn sleeper(mark: &str) -> Value {
+    let text = "import sys, time\ntime.sleep(float(sys.argv[1]))\nprint('done')";
+    let command = json!({"program": python(), "sandbox": "S1",
+        "argv": ["-I", "-S", "-B", "-c", text, {"arg": "a"}, mark]});
+    tool("one", command, json!({}))
+}
+
 /// Two places, two agents: the first one's second credential does not take the other's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_with_two_credentials_has_one_share_of_the_places() {
     let mark = format!("wgc-shares-{}", std::process::id());
-    let text = "import sys, time\ntime.sleep(float(sys.argv[1]))\nprint('done')";
-    let command = json!({"program": python(), "sandbox": "S1",
-        "argv": ["-I", "-S", "-B", "-c", text, {"arg": "a"}, mark]});
-    let estate = Estate::new(&[tool("one", command, json!({}))]);
+    let estate = Estate::new(&[sleeper(&mark)]);
     let read = |name: &str| -> Value {
         serde_json::from_str(&std::fs::read_to_string(estate.path(name)).unwrap()).unwrap()
     };
